@@ -180,19 +180,19 @@ attribute = [{ name = "age", type = "integer", lo = 0, hi = 24, outside = "clamp
 
 def as_reports(path: Path) -> None:
     """Take a file's reports into a store."""
-    from siloquent.cli.collect_files import taken_from
+    from siloquent.cli.collect_inputs import ingest_file
     from siloquent.collect import ReportStore
 
     with ReportStore(small_collection()) as store:
-        if not taken_from(store, path).accepted:
+        if not ingest_file(store, path).accepted:
             raise ValueError("no report was taken in")
 
 
 def as_users(options: Any, path: Path) -> None:
     """Read a file of users' rows."""
-    from siloquent.cli.collect_files import _users
+    from siloquent.cli.collect_inputs import _read_users
 
-    for _ in _users(options, path):
+    for _ in _read_users(options, path):
         pass
 
 
@@ -201,7 +201,7 @@ def as_reference(path: Path) -> None:
     from decimal import Decimal
 
     from siloquent.schema import Attribute
-    from siloquent.synth.references import _digest, _places
+    from siloquent.synth.references import _compute_digest, _read_indices
 
-    _digest(path)
-    _places(path, [Attribute(name, "integer", lo=Decimal(0), hi=Decimal(9), grid=Decimal(1)) for name in "xy"])
+    _compute_digest(path)
+    _read_indices(path, [Attribute(name, "integer", lo=Decimal(0), hi=Decimal(9), grid=Decimal(1)) for name in "xy"])

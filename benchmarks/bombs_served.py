@@ -89,7 +89,7 @@ def relay_of(folder: Path) -> Any:
     from siloquent.federation.relay.app import Relay
     from siloquent.federation.relay.store import RelayStore
 
-    return Relay(RelayStore(folder / "relay.sqlite"), lambda *_: "north", frozenset).app()
+    return Relay(RelayStore(folder / "relay.sqlite"), lambda *_: "north", frozenset).build_app()
 
 
 def as_message(path: Path) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 from benchmarks import collect_paper as paper
 from benchmarks.collect_data import Integers, Simulated, categorical, one_service, ordinal
 from benchmarks.row import Options, Row, of_full_size
-from siloquent.collect import design, one_row_each
-from siloquent.maths.hierarchy import flat, tree
+from siloquent.collect import build_single_row_users, design
+from siloquent.maths.hierarchy import build_flat_tree, build_tree
 
 PEOPLE, RELEASES = 3_000_000, 10
 QUERIES = {"q1": (None, True), "q2": ((31, 70), True), "q3": ((31, 50), False)}
@@ -40,8 +40,8 @@ def rows(options: Options) -> Iterator[Row]:
     found = {name: np.empty(0) for name in QUERIES}
     theirs = {name: np.empty(0) for name in QUERIES}
     for release in range(3 if options.quick else RELEASES):
-        simulated = Simulated(made, [one_row_each(table)])
-        trees = (tree(125), flat(len(names)), tree(125))
+        simulated = Simulated(made, [build_single_row_users(table)])
+        trees = (build_tree(125), build_flat_tree(len(names)), build_tree(125))
         rebuilt = paper.Ahio(table, 2.0, release, least=0, most=124, trees=trees, measures=[2]) if release < 2 else None
         for name, (ages, married) in QUERIES.items():
             status = names.index(MARRIED if married else NEVER)

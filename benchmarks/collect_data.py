@@ -9,10 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.row import Options, Row
-from siloquent.collect import Answer, Collection, CollectionSpec, Role, Rows, Service, parse_query, perturb_all
-from siloquent.collect.estimate import answer, channels_of
+from siloquent.collect import (
+    AttributeRole,
+    CollectAnswer,
+    Collection,
+    CollectionSpec,
+    Rows,
+    Service,
+    parse_query,
+    perturb_all,
+)
+from siloquent.collect.estimate import answer, find_channels
 from siloquent.collect.measure.tally import Tally, tally
-from siloquent.maths.blas import one_thread
+from siloquent.maths.blas import limit_to_one_thread
 from siloquent.schema import Attribute
 
 Integers = NDArray[np.int64]
@@ -57,20 +66,20 @@ def syn2_many(seed: int, users: int, *, most: int = 10) -> tuple[Integers, Rows]
 
 def ordinal(
     name: str, size: int, *, lo: int = 0, use: str = "both", resolution: int | None = None, ends: bool = False
-) -> Role:
+) -> AttributeRole:
     """An ordinal attribute that every row has; ``ends``: those outside were moved to its ends, which stand alone."""
     bounds = {"lo": Decimal(lo), "hi": Decimal(lo + size - 1), "grid": Decimal(1)}
     attribute = Attribute(name, "integer", outside="clamp", null="value", null_value=lo, **bounds)  # type: ignore[arg-type]
-    return Role(attribute, use, resolution, alone=(lo, lo + size - 1) if ends else ())  # type: ignore[arg-type]
+    return AttributeRole(attribute, use, resolution, alone=(lo, lo + size - 1) if ends else ())  # type: ignore[arg-type]
 
 
-def categorical(name: str, size: int) -> Role:
+def categorical(name: str, size: int) -> AttributeRole:
     """A categorical attribute that every row has; values "0", "1", .., then cells that nobody is in."""
     values = tuple(str(value) for value in range(size - 1))
-    return Role(Attribute(name, "category", values=values, other="cell", null="value", null_value=values[0]))
+    return AttributeRole(Attribute(name, "category", values=values, other="cell", null="value", null_value=values[0]))
 
 
-def one_service(roles: Sequence[Role], epsilon: str, *, scope: str = "pairs") -> CollectionSpec:
+def one_service(roles: Sequence[AttributeRole], epsilon: str, *, scope: str = "pairs") -> CollectionSpec:
     """A collection of one service in which everyone has one row."""
     return CollectionSpec("b", (Service("t", tuple(roles), everyone=True),), epsilon, scope=scope)  # type: ignore[arg-type]
 
@@ -83,13 +92,13 @@ class Simulated:
         self._batches = perturb_all(collection, people)
         self._tallies: dict[tuple[int, ...], Tally] = {}
 
-    def ask(self, sql: str) -> Answer:
+    def ask(self, sql: str) -> CollectAnswer:
         """The answer to a question in SQL."""
         query = parse_query(sql, self.collection.spec)
-        channels = channels_of(self.collection, query)
+        channels = find_channels(self.collection, query)
         if channels not in self._tallies:
             self._tallies[channels] = tally(self.collection, [self._batches[at] for at in channels])
-        with one_thread():
+        with limit_to_one_thread():
             return answer(self.collection, query, self._tallies[channels])
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from benchmarks import collect_paper as paper
 from benchmarks.collect_data import Integers, Simulated, categorical, nmse, ordinal
 from benchmarks.row import Options, Row, of_full_size
-from siloquent.collect import CollectionSpec, Rows, Service, design, one_row_each
-from siloquent.maths.hierarchy import flat
+from siloquent.collect import CollectionSpec, Rows, Service, build_single_row_users, design
+from siloquent.maths.hierarchy import build_flat_tree
 
 HOUSEHOLDS, RELEASES, AGES, MOST = 1_000_000, 3, 11, 10
 BANDS = ((1, 3), (4, 6), (7, 9), (10, 11))
@@ -38,9 +38,11 @@ def _at(options: Options, epsilon: int) -> Iterator[Row]:
     theirs: dict[str, list[float]] = {kind: [] for kind in ("count", "sum", "avg")}
     bounds = len(homes) * MOST, float((ages + 1).sum())
     for release in range(1 if options.quick else RELEASES):
-        simulated = Simulated(made, [one_row_each(homes[:, None]), Rows(np.column_stack([ages, work]), persons)])
+        simulated = Simulated(
+            made, [build_single_row_users(homes[:, None]), Rows(np.column_stack([ages, work]), persons)]
+        )
         rebuilt = paper.DoubleRounding(
-            homes[:, None], (flat(3),), persons, ages[:, None], AGES, epsilon, release, most_rows=MOST
+            homes[:, None], (build_flat_tree(3),), persons, ages[:, None], AGES, epsilon, release, most_rows=MOST
         )
         for low, high in BANDS:
             inside = (homes[owner] == 0) & (ages + 1 >= low) & (ages + 1 <= high)

@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks import collect_paper as paper
 from benchmarks.collect_data import Simulated, categorical, nmse, ordinal, syn2, syn2_many
 from benchmarks.row import Options, Row, of_full_size
-from siloquent.collect import CollectionSpec, Rows, Service, design, one_row_each
-from siloquent.maths.hierarchy import flat, tree
+from siloquent.collect import CollectionSpec, Rows, Service, build_single_row_users, design
+from siloquent.maths.hierarchy import build_flat_tree, build_tree
 
 USERS, MOST = 500_000, 10
 GOALS = {2: 4e-4, 5: 8e-6}
@@ -41,15 +41,17 @@ def spec(epsilon: int, *, per_user: int = 1, client: str = "separate") -> Collec
 
 def _one(epsilon: int, goal: float, draws: int) -> Iterator[Row]:
     apart, together = (design(spec(epsilon, client=client)) for client in ("separate", "coordinated"))
-    trees = (tree(25), flat(20)), (tree(25),)
+    trees = (build_tree(25), build_flat_tree(20)), (build_tree(25),)
     mine, expected, shared, join, sc = [], [], [], [], []
     for draw in range(draws):
         first, second = syn2(draw, USERS)
         truth = float(((first[:, 1] == 1) & (second[:, 0] >= 5) & (second[:, 0] <= 16)).sum())
-        asked = Simulated(apart, [one_row_each(first), one_row_each(second)]).ask(SQL).estimates[0][0]
+        asked = (
+            Simulated(apart, [build_single_row_users(first), build_single_row_users(second)]).ask(SQL).estimates[0][0]
+        )
         mine.append(nmse([asked.value], [truth], USERS))
         expected.append((asked.standard_error / USERS) ** 2)
-        both = one_row_each(np.column_stack([first, second]))
+        both = build_single_row_users(np.column_stack([first, second]))
         shared.append(nmse([Simulated(together, [both]).ask(SQL).estimates[0][0].value], [truth], USERS))
         if draw < 10:
             hio = paper.HioJoin(((first, trees[0]), (second, trees[1])), epsilon, draw)
@@ -71,7 +73,7 @@ def _three(users: int) -> Iterator[Row]:
     made = design(CollectionSpec("b", services, "12"))  # type: ignore[arg-type]
     random = np.random.default_rng(3)
     places = [np.column_stack([random.integers(0, 25, users), random.integers(0, 20, users)]) for _ in names]
-    simulated = Simulated(made, [one_row_each(one) for one in places])
+    simulated = Simulated(made, [build_single_row_users(one) for one in places])
     joined = "FROM first JOIN second USING (user) JOIN third USING (user)"
     scores, seconds = [], []
     for value in range(12):
@@ -99,13 +101,13 @@ def _many(draws: int) -> Iterator[Row]:
         inside = (first[owner, 1] == 1) & (a2 >= 5) & (a2 <= 16)
         truth = {"count": float(inside.sum()), "sum": float((a2[inside] + 1).sum())}
         bounds = {"count": USERS * MOST, "sum": float((a2 + 1).sum())}
-        people: list[Rows] = [one_row_each(first), replace(second)]
+        people: list[Rows] = [build_single_row_users(first), replace(second)]
         answers = Simulated(made, people).ask(SQL).estimates[0]
         for kind, one in zip(found, answers, strict=True):
             found[kind].append(nmse([one.value], [truth[kind]], bounds[kind]))
         if draw < 10:
             rebuilt = paper.DoubleRounding(
-                first, (tree(25), flat(20)), second.ends, second.places, 25, 5.0, draw, most_rows=MOST
+                first, (build_tree(25), build_flat_tree(20)), second.ends, second.places, 25, 5.0, draw, most_rows=MOST
             )
             for kind, value in zip(theirs, rebuilt.answer({1: (1, 1)}, {0: (5, 16)}), strict=True):
                 theirs[kind].append(nmse([value], [truth[kind]], bounds[kind]))

@@ -10,8 +10,8 @@ import numpy as np
 from benchmarks import collect_paper as paper
 from benchmarks.collect_data import Integers, Simulated, nmse, one_service, ordinal, syn1
 from benchmarks.row import Options, Row
-from siloquent.collect import design, one_row_each
-from siloquent.maths.hierarchy import Tree, tree
+from siloquent.collect import build_single_row_users, design
+from siloquent.maths.hierarchy import Tree, build_tree
 
 USERS, M, VOLUME = 1_000_000, 125, 0.15
 Sum = Callable[[int, int], float]
@@ -88,14 +88,14 @@ def rows(options: Options) -> Iterator[Row]:
 
 
 def _trees(table: Integers, m: int) -> list[Tree]:
-    return [tree(m) for _ in range(table.shape[1])]
+    return [build_tree(m) for _ in range(table.shape[1])]
 
 
 def _ours(table: Integers, epsilon: float, m: int) -> Sum:
     resolution = min(m, 25)
     roles = [ordinal(f"a{j}", m, lo=1, use="both" if j == 1 else "filter", resolution=resolution, ends=m > 25)
              for j in range(table.shape[1])]  # fmt: skip
-    made = Simulated(design(one_service(roles, f"{epsilon:g}")), [one_row_each(table)])
+    made = Simulated(design(one_service(roles, f"{epsilon:g}")), [build_single_row_users(table)])
     return lambda low, high: made.ask(f"SELECT SUM(a1) FROM t WHERE a0 BETWEEN {low + 1} AND {high + 1}").value
 
 

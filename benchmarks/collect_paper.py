@@ -9,19 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.row import Options, Row
-from siloquent.collect.estimate.paper import contributions, count, counts_by_group, joint_count, public_sum
-from siloquent.collect.measure.paper import one_of_their_rows, report_layers, rounded_to_ends
+from siloquent.collect.estimate.paper import (
+    compute_contributions,
+    estimate_count,
+    estimate_group_counts,
+    estimate_joint_count,
+    estimate_public_sum,
+)
+from siloquent.collect.measure.paper import draw_user_rows, report_layers, round_to_ends
 from siloquent.maths.decomposition import (
     Weights,
-    averaged,
-    canonical,
-    cheapest,
-    everything,
-    mirrored,
-    points,
-    weights_of,
+    average_decompositions,
+    build_root_weights,
+    build_weights,
+    decompose_canonical,
+    decompose_points,
+    find_cheapest,
+    mirror_range,
 )
-from siloquent.maths.hierarchy import Tree, flat, tree
+from siloquent.maths.hierarchy import Tree, build_flat_tree, build_tree
 
 Integers = NDArray[np.int64]
 Ranges = Mapping[int, tuple[int, int]]
@@ -36,18 +42,18 @@ def rows(options: Options) -> Iterator[Row]:
 def parts_of(trees: Sequence[Tree], ranges: Ranges, *, k: int | None = None) -> list[Weights]:
     """Each tree's nodes for its range: canonical ones, or the ``k`` cheapest signed decompositions (RDC)."""
     return [
-        everything(one)
+        build_root_weights(one)
         if axis not in ranges
-        else canonical(one, *ranges[axis])
+        else decompose_canonical(one, *ranges[axis])
         if k is None
-        else averaged(one, cheapest(one, *ranges[axis], k=k))
+        else average_decompositions(one, find_cheapest(one, *ranges[axis], k=k))
         for axis, one in enumerate(trees)
     ]
 
 
 def end(which: int) -> Weights:
     """The rounded attribute is at its lower (0) or upper (1) end."""
-    return weights_of(ROUNDED, {(1, which): 1})
+    return build_weights(ROUNDED, {(1, which): 1})
 
 
 class Hio:
@@ -56,32 +62,32 @@ class Hio:
     def __init__(
         self, bins: Integers, epsilon: float | Fraction, seed: int, trees: Sequence[Tree] | None = None
     ) -> None:
-        self.trees = tuple(tree(125) for _ in range(bins.shape[1])) if trees is None else tuple(trees)
+        self.trees = tuple(build_tree(125) for _ in range(bins.shape[1])) if trees is None else tuple(trees)
         self.reports = report_layers(self.trees, bins, epsilon=Fraction(str(epsilon)), rng=np.random.default_rng(seed))
 
     def count(self, ranges: Ranges, *, k: int | None = None) -> float:
         """COUNT of a conjunction of ranges of bins."""
-        return count(self.reports, parts_of(self.trees, ranges, k=k))
+        return estimate_count(self.reports, parts_of(self.trees, ranges, k=k))
 
     def sum_of_public(self, values: NDArray[np.float64], ranges: Ranges) -> float:
         """HIO-PUB: SUM of a measure that users show."""
-        return public_sum(contributions(self.reports, parts_of(self.trees, ranges)), values)
+        return estimate_public_sum(compute_contributions(self.reports, parts_of(self.trees, ranges)), values)
 
     def by_group(self, axis: int, ranges: Ranges) -> list[float]:
         """HIO-GROUP-BY: COUNT in each group of a sensitive attribute."""
-        return counts_by_group(self.reports, parts_of(self.trees, ranges), axis)
+        return estimate_group_counts(self.reports, parts_of(self.trees, ranges), axis)
 
     def by_shown_group(self, groups: Integers, ranges: Ranges) -> list[float]:
         """HIO-GROUP-BY: COUNT in each group of an attribute that users show."""
         shown = [(groups == one).astype(float) for one in np.unique(groups)]
-        return counts_by_group(self.reports, parts_of(self.trees, ranges), 0, shown=shown)
+        return estimate_group_counts(self.reports, parts_of(self.trees, ranges), 0, shown=shown)
 
     def sum(self, axis: int, values: Sequence[float], ranges: Ranges) -> float:
         """Baseline I: the sum over values of value times count."""
         parts = parts_of(self.trees, ranges)
-        finest = [np.zeros(self.trees[axis].nodes(level)) for level in range(self.trees[axis].height)]
+        finest = [np.zeros(self.trees[axis].count_nodes(level)) for level in range(self.trees[axis].height)]
         parts[axis] = (*finest, np.asarray(values, dtype=float))
-        return count(self.reports, parts)
+        return estimate_count(self.reports, parts)
 
 
 class Mg:
@@ -101,24 +107,24 @@ class Mg:
         for axis in range(self.d if ends else 1):
             own, own_trees = bins[self.groups == axis], self.trees
             if ends:
-                up = rounded_to_ends(own[:, axis] + ends[0], *ends, rng=rng)
+                up = round_to_ends(own[:, axis] + ends[0], *ends, rng=rng)
                 own, own_trees = np.column_stack([own, up]), (*self.trees, ROUNDED)
             finest = [tuple(one.height for one in own_trees)]
             self.reports.append(report_layers(own_trees, own, epsilon=Fraction(str(epsilon)), rng=rng, layers=finest))
 
     def _points(self, ranges: Ranges) -> list[Weights]:
         whole = ((axis, ranges.get(axis, (0, one.bins - 1)), one) for axis, one in enumerate(self.trees))
-        return [points(one, *range_) for _, range_, one in whole]
+        return [decompose_points(one, *range_) for _, range_, one in whole]
 
     def count(self, ranges: Ranges) -> float:
         """COUNT of a conjunction of ranges of bins."""
-        both = [points(ROUNDED, 0, 1)] if self.ends else []
-        return sum(count(own, [*self._points(ranges), *both]) for own in self.reports)
+        both = [decompose_points(ROUNDED, 0, 1)] if self.ends else []
+        return sum(estimate_count(own, [*self._points(ranges), *both]) for own in self.reports)
 
     def sum(self, axis: int, ranges: Ranges) -> float:
         """AMG: SUM of attribute ``axis``, from its group."""
         assert self.ends is not None
-        low, high = (count(self.reports[axis], [*self._points(ranges), end(which)]) for which in (0, 1))
+        low, high = (estimate_count(self.reports[axis], [*self._points(ranges), end(which)]) for which in (0, 1))
         return float(self.d * (self.ends[0] * low + self.ends[1] * high))
 
 
@@ -136,8 +142,8 @@ class SrHio:
     ) -> None:
         rng = np.random.default_rng(seed)
         self.ends, self.d = ends, bins.shape[1]
-        copies = [rounded_to_ends(bins[:, axis] + ends[axis][0], *ends[axis], rng=rng) for axis in range(self.d)]
-        own = (tree(125) for _ in range(self.d)) if trees is None else trees
+        copies = [round_to_ends(bins[:, axis] + ends[axis][0], *ends[axis], rng=rng) for axis in range(self.d)]
+        own = (build_tree(125) for _ in range(self.d)) if trees is None else trees
         self.hio = Hio(np.column_stack([bins, *copies]), epsilon, seed, (*own, *(ROUNDED for _ in range(self.d))))
 
     def sum(self, axis: int, ranges: Ranges) -> float:
@@ -146,7 +152,7 @@ class SrHio:
         for which, value in enumerate(self.ends[axis]):
             parts = parts_of(self.hio.trees, ranges)
             parts[self.d + axis] = end(which)
-            total += value * count(self.hio.reports, parts)
+            total += value * estimate_count(self.hio.reports, parts)
         return total
 
 
@@ -171,14 +177,14 @@ class Ahio:
     ) -> None:
         rng = np.random.default_rng(seed + 77)
         d = bins.shape[1]
-        self.trees = tuple(tree(125) for _ in range(d)) if trees is None else tuple(trees)
+        self.trees = tuple(build_tree(125) for _ in range(d)) if trees is None else tuple(trees)
         self.measures = list(range(d)) if measures is None else list(measures)
         self.least, self.most, self.mirror = least, most, mirror
         group = rng.integers(0, len(self.measures), len(bins))
         self.groups = {}
         for at, axis in enumerate(self.measures):
             own = bins[group == at]
-            up = rounded_to_ends(own[:, axis] + least, least, most, rng=rng)
+            up = round_to_ends(own[:, axis] + least, least, most, rng=rng)
             if mirror:
                 doubled = own.copy()
                 size = self.trees[axis].bins
@@ -202,18 +208,18 @@ class Ahio:
         if self.mirror:
             return sum(self._end(axis, which, ranges, k) for axis in self.measures for which in (0, 1))
         return sum(
-            count(hio.reports, [*parts_of(self.trees, ranges, k=k), everything(ROUNDED)])
+            estimate_count(hio.reports, [*parts_of(self.trees, ranges, k=k), build_root_weights(ROUNDED)])
             for hio in self.groups.values()
         )
 
     def _end(self, axis: int, which: int, ranges: Ranges, k: int | None) -> float:
         hio = self.groups[axis]
         if not self.mirror:
-            return count(hio.reports, [*parts_of(self.trees, ranges, k=k), end(which)])
+            return estimate_count(hio.reports, [*parts_of(self.trees, ranges, k=k), end(which)])
         size = self.trees[axis].bins
         low, high = ranges.get(axis, (0, size - 1))
-        own = (size + low, size + high) if which else mirrored(low + size, high + size, least=size)
-        return count(hio.reports, parts_of(hio.trees, {**ranges, axis: own}, k=k))
+        own = (size + low, size + high) if which else mirror_range(low + size, high + size, least=size)
+        return estimate_count(hio.reports, parts_of(hio.trees, {**ranges, axis: own}, k=k))
 
 
 class HioJoin:
@@ -225,9 +231,9 @@ class HioJoin:
 
     def count(self, ranges: Sequence[Ranges], *, k: int | None = None) -> float:
         """COUNT of a conjunction over all services."""
-        return joint_count(
+        return estimate_joint_count(
             [
-                contributions(hio.reports, parts_of(hio.trees, own, k=k))
+                compute_contributions(hio.reports, parts_of(hio.trees, own, k=k))
                 for hio, own in zip(self.services, ranges, strict=True)
             ]
         )[0]
@@ -262,7 +268,7 @@ class ScJoin:
         """COUNT of a conjunction: the sum over users of the product over attributes."""
         product = np.ones(len(self.columns[0][0].reports.drawn))
         for axis, (low, high) in ranges.items():
-            weights = canonical(self.trees[axis], low, high)
+            weights = decompose_canonical(self.trees[axis], low, high)
             product = product * sum(one.contributed(weights) for one in self.columns[axis])
         return float(product.sum())
 
@@ -278,7 +284,7 @@ class Hio1:
 
     def contributed(self, weights: Weights) -> NDArray[np.float64]:
         """What each user adds, through these levels' nodes."""
-        return contributions(self.reports, [weights])
+        return compute_contributions(self.reports, [weights])
 
 
 class DoubleRounding:
@@ -289,23 +295,23 @@ class DoubleRounding:
         epsilon: float, seed: int, *, most_rows: int, tau: int = 1,
     ) -> None:  # fmt: skip
         rng = np.random.default_rng(seed)
-        own, share = (tree(size),), Fraction(str(epsilon)) / (1 + tau)
+        own, share = (build_tree(size),), Fraction(str(epsilon)) / (1 + tau)
         self.most_weight, self.size = most_rows / tau, size
         self.first = Hio(first, share, seed + 1, first_trees)
         self.second = []
         for at in range(tau):
-            rows_, count_ = one_of_their_rows(ends, places, trees=own, rng=rng, most_rows=most_rows)
-            up_weight = rounded_to_ends(count_, 0, most_rows, rng=rng)  # count / tau, of most_rows / tau
-            up_value = rounded_to_ends(rows_[:, 0] + 1, 1, size, rng=rng)
+            rows_, count_ = draw_user_rows(ends, places, trees=own, rng=rng, most_rows=most_rows)
+            up_weight = round_to_ends(count_, 0, most_rows, rng=rng)  # count / tau, of most_rows / tau
+            up_value = round_to_ends(rows_[:, 0] + 1, 1, size, rng=rng)
             reported = np.column_stack([rows_, 2 * up_weight + up_value])
-            self.second.append(Hio(reported, share, seed + 2 + at, (*own, flat(4))))
+            self.second.append(Hio(reported, share, seed + 2 + at, (*own, build_flat_tree(4))))
 
     def answer(self, first: Ranges, second: Ranges) -> tuple[float, float]:
         """COUNT, and SUM of value + 1, over the join."""
-        known = contributions(self.first.reports, parts_of(self.first.trees, first))
+        known = compute_contributions(self.first.reports, parts_of(self.first.trees, first))
         ends = [0.0, 0.0]
         for one in self.second:
             for which in (2, 3):  # weight at its upper end; value at its lower, upper one
                 parts = parts_of(one.trees, {**second, 1: (which, which)})
-                ends[which - 2] += joint_count([known, contributions(one.reports, parts)])[0]
+                ends[which - 2] += estimate_joint_count([known, compute_contributions(one.reports, parts)])[0]
         return self.most_weight * sum(ends), self.most_weight * (ends[0] + self.size * ends[1])

@@ -9,8 +9,8 @@ from pathlib import Path
 from benchmarks.collect_speed import cpu
 from benchmarks.explore_peers import Peer, figures
 from benchmarks.row import Options, Row
-from siloquent.collect.measure.device import Words, _hash
-from siloquent.maths.oracles import best_size, ideal_truth
+from siloquent.collect.measure.device import RandomWords, _build_hash_draw
+from siloquent.maths.frequency_oracles import choose_size, compute_ideal_truth
 
 PEERS = (
     # xxhash 4 takes no text, which this package gives it.
@@ -25,12 +25,12 @@ def rows(options: Options) -> Iterator[Row]:
     wanted = [peer for peer in PEERS if options.wants(f"peer-{peer.name}")]
     if options.quick or not wanted:
         return
-    size = best_size("hash", 125, 2.0)
-    draw = _hash(125, size, int(ideal_truth("hash", 125, size, 2.0) * 2**64))
+    size = choose_size("hash", 125, 2.0)
+    draw = _build_hash_draw(125, size, int(compute_ideal_truth("hash", 125, size, 2.0) * 2**64))
 
     def run() -> None:
         for value in range(REPORTS):
-            draw(value % 125, Words(os.urandom))  # allowed: what a device does
+            draw(value % 125, RandomWords(os.urandom))  # allowed: what a device does
 
     for peer in wanted:
         ours = 1e6 * cpu(run) / REPORTS

@@ -17,22 +17,22 @@ from siloquent.collect import (
     Client,
     Device,
     ReportStore,
+    build_single_row_users,
     check,
     design,
+    encode_batch,
     estimate,
-    one_row_each,
     parse_query,
     perturb_all,
-    to_bytes,
 )
 from siloquent.collect.estimate import answer
-from siloquent.collect.measure.simulate import draw
-from siloquent.collect.measure.sql import decomposed, run_duckdb, spark_text
-from siloquent.collect.measure.thresholds import truth_of
-from siloquent.collect.plan.check import largest_ratio
+from siloquent.collect.measure.simulate import draw_reports
+from siloquent.collect.measure.sql import build_decomposed_query, render_spark, run_duckdb
+from siloquent.collect.measure.thresholds import compute_truth_threshold
+from siloquent.collect.plan.check import compute_largest_ratio
 from siloquent.collect.spec.collection import LayerPlan
-from siloquent.maths.blas import one_thread
-from siloquent.maths.oracles import Kind, best_size
+from siloquent.maths.blas import limit_to_one_thread
+from siloquent.maths.frequency_oracles import Kind, choose_size
 
 MILLION = 1_000_000
 
@@ -64,14 +64,14 @@ def cpu(run: Callable[[], object], rounds: int = 3) -> float:
 
 def layer(kind: Kind, nodes: int, epsilon: Fraction) -> LayerPlan:
     """A layer of so many nodes."""
-    size = best_size(kind, nodes, float(epsilon))
-    return LayerPlan((0,), (1,), kind, nodes, size, truth_of(kind, nodes, size, epsilon=epsilon))
+    size = choose_size(kind, nodes, float(epsilon))
+    return LayerPlan((0,), (1,), kind, nodes, size, compute_truth_threshold(kind, nodes, size, epsilon=epsilon))
 
 
 def _per_second(kind: str, nodes: int) -> float:
     plan = layer(kind, nodes, Fraction(2))  # type: ignore[arg-type]
     held = np.random.default_rng(0).integers(0, nodes, 4 * MILLION)
-    return 4 * MILLION / cpu(lambda: draw(plan, held))
+    return 4 * MILLION / cpu(lambda: draw_reports(plan, held))
 
 
 def _client() -> Row:
@@ -91,10 +91,12 @@ def _client() -> Row:
 def _store(options: Options) -> Iterator[Row]:
     made = design(one_service([ordinal("a0", 125, lo=1, resolution=25), ordinal("a1", 125, lo=1, resolution=25)], "2"))
     users = (1 if options.quick else 4) * MILLION
-    (batch,) = perturb_all(made, [one_row_each(np.vstack([syn1(seed, MILLION) for seed in range(users // MILLION)]))])
+    (batch,) = perturb_all(
+        made, [build_single_row_users(np.vstack([syn1(seed, MILLION) for seed in range(users // MILLION)]))]
+    )
     with ReportStore(made) as store:
         first = replace(batch, **{name: getattr(batch, name)[:MILLION] for name in _FIELDS})
-        data = to_bytes(made, first)
+        data = encode_batch(made, first)
         start = time.perf_counter()
         store.ingest(data)
         minute = 60 * MILLION / (time.perf_counter() - start)
@@ -106,17 +108,17 @@ def _store(options: Options) -> Iterator[Row]:
         estimate(store, sql)
         if options.wants("speed-tallies"):
             asked, counted = parse_query(sql, made.spec), store.tally((0,))
-            with one_thread():
+            with limit_to_one_thread():
                 ours = 1e3 * cpu(lambda: [answer(made, asked, counted) for _ in range(50)], 5) / 50
             yield Row("speed-tallies", ours=ours, goal=1, unit="CPU ms", how="COUNT of a range, with standard error")
         if options.wants("speed-adhoc"):
-            query = decomposed(made, 0, [(4, 8), None])
-            with store.one_thread() as connection:
+            query = build_decomposed_query(made, 0, [(4, 8), None])
+            with store.use_one_thread() as connection:
                 ours = 1e3 * cpu(lambda: run_duckdb(connection, query), 7)
             yield Row("speed-adhoc", ours=ours, goal=60, unit="CPU ms",
                       how=f"COUNT of a range by its nodes, {users:,} reports, DuckDB on one thread")  # fmt: skip
         if options.wants("speed-spark") and not options.quick:
-            yield _spark(store, decomposed(made, 0, [(4, 8), None]))
+            yield _spark(store, build_decomposed_query(made, 0, [(4, 8), None]))
 
 
 def _spark(store: ReportStore, query: exp.Query) -> Row:
@@ -126,16 +128,16 @@ def _spark(store: ReportStore, query: exp.Query) -> Row:
     import pyarrow.parquet
     from pyspark.sql import SparkSession
 
-    with store.one_thread() as connection:
+    with store.use_one_thread() as connection:
         wanted = {tuple(map(int, row)) for row in run_duckdb(connection, query)}
     with tempfile.TemporaryDirectory() as folder:
-        pyarrow.parquet.write_table(store.arrow(0), f"{folder}/reports.parquet")
+        pyarrow.parquet.write_table(store.to_arrow(0), f"{folder}/reports.parquet")
         spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
         try:
             spark.read.parquet(f"{folder}/reports.parquet").createOrReplaceTempView("reports")
             for _ in range(3):
                 start = time.perf_counter()
-                found = {tuple(map(int, row)) for row in spark.sql(spark_text(query)).collect()}
+                found = {tuple(map(int, row)) for row in spark.sql(render_spark(query)).collect()}
                 warm = time.perf_counter() - start
         finally:
             spark.stop()
@@ -152,7 +154,7 @@ def _exact() -> Row:
         for nodes in (2, 3, 5, 7, 25, 64, 125, 128, 129, 625, 1024):
             for kind in ("subset", "hash"):
                 if kind == "hash" or nodes <= 128:
-                    ratio = largest_ratio(layer(kind, nodes, Fraction(epsilon)))
+                    ratio = compute_largest_ratio(layer(kind, nodes, Fraction(epsilon)))
                     worst = max(worst, float(ratio) / np.exp(float(Fraction(epsilon))) - 1)
     made = design(one_service([ordinal("a", 25), ordinal("b", 25)], "2"))
     assert all(one.holds for one in check(made))

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks import collect_paper as paper
 from benchmarks.collect_data import Simulated, nmse, one_service, ordinal, syn1
 from benchmarks.row import Options, Row, of_full_size
-from siloquent.collect import design, one_row_each
+from siloquent.collect import build_single_row_users, design
 
 USERS, M, QUERIES = 1_000_000, 125, 20
 SIDES = {1: 0.15, 2: 0.387, 3: 0.53, 4: 0.62}
@@ -42,7 +42,7 @@ def _two(seeds: int, paper_seeds: int) -> Iterator[Row]:
     for seed in range(seeds):
         table = syn1(seed, USERS)
         whole = float((table[:, 1] + 1).sum())
-        simulated = Simulated(made, [one_row_each(table)])
+        simulated = Simulated(made, [build_single_row_users(table)])
         rebuilt = paper.Ahio(table, 2.0, seed) if seed < paper_seeds else None
         for _ in range(QUERIES):
             rng = np.random.default_rng(1_000 * seed + len(found["syn1-sum"]))
@@ -95,7 +95,7 @@ def _four(seeds: int, paper_seeds: int) -> Iterator[Row]:
     theirs: dict[int, list[float]] = {d: [] for d in SIDES}
     for seed in range(seeds):
         table = syn1(seed, USERS, d=4)
-        simulated = Simulated(made, [one_row_each(table)])
+        simulated = Simulated(made, [build_single_row_users(table)])
         rebuilt = paper.Hio(table, 2.0, seed) if seed < paper_seeds else None
         for d, side in SIDES.items():
             for query in range(QUERIES):

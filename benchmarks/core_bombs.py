@@ -16,7 +16,7 @@ from benchmarks import bombs, bombs_served, bombs_sources
 from benchmarks.row import Options, Row
 from siloquent.errors import SiloquentError
 
-MOST_MEGABYTES, MOST_SECONDS = 256.0, 2.0
+MAX_MEGABYTES, MAX_SECONDS = 256.0, 2.0
 KINDS = ("arrays", "json", "toml", "parquet", "csv", "reports", "sparse", "duckdb", "folders", "uploads", "messages")
 Door = Callable[[Path], object]
 
@@ -38,10 +38,10 @@ def doors() -> dict[str, dict[str, Door]]:
     """By kind of file: who reads it, by name. Every reader is the one that commands, sessions and servers call."""
     import opendp.measurements  # noqa: F401 - loaded before processes are forked that may hardly grow
 
-    from siloquent.cli.collect_files import public_tables
-    from siloquent.cli.over_http import spec_at
-    from siloquent.cli.places import read_toml
-    from siloquent.cli.search_files import plan_at
+    from siloquent.cli.collect_inputs import read_public_tables
+    from siloquent.cli.paths import read_toml
+    from siloquent.cli.search_inputs import load_plan
+    from siloquent.cli.server_commands import read_spec
     from siloquent.collect import parse_spec, read_collection
     from siloquent.federation.bundle import read_certificate, read_small
     from siloquent.foreign.tables import read_table
@@ -51,26 +51,26 @@ def doors() -> dict[str, dict[str, Door]]:
     from siloquent.schema.build import parse_schema
     from siloquent.search.catalogue import load_offer
     from siloquent.share.model import load_model
-    from siloquent.share.spec import agreement_from_json
+    from siloquent.share.spec import parse_agreement
     from siloquent.sketch.plan.planner import read_hash_plan
 
     options: Any = _Options()
     made = bombs.small_collection()
     files: dict[str, Door] = {
         "a hash plan": read_hash_plan,
-        "a search plan": lambda path: plan_at(options, str(path)),
+        "a search plan": lambda path: load_plan(options, str(path)),
         "a report of dependencies": load_report,
-        "a spec": spec_at,
-        "public rows": lambda path: public_tables(options, made, [f"places={path}"]),
+        "a spec": read_spec,
+        "public rows": lambda path: read_public_tables(options, made, [f"places={path}"]),
     }
     return {
         "arrays": {"a shared model": load_model, "arrays": lambda path: unpack(path.read_bytes(), ("counts[0-9]*",))},
-        "json": {**files, "a collection": _text(read_collection), "an agreement": _text(agreement_from_json)},
+        "json": {**files, "a collection": _text(read_collection), "an agreement": _text(parse_agreement)},
         "toml": {
             "a table": _text(parse_schema),
             "a collection": _text(parse_spec),
             "any": read_toml,
-            "a spec": spec_at,
+            "a spec": read_spec,
         },
         "parquet": {"a table": read_table, "reports": bombs.as_reports},
         "csv": {"a table": read_table, "a reference": bombs.as_reference},
@@ -200,12 +200,12 @@ def rows(options: Options) -> Iterator[Row]:
     slowest, largest = (0.0, ""), (0.0, "")
     for name, door, seconds, megabytes, outcome in tried(KINDS):
         count += 1
-        if outcome != "refused" or seconds > MOST_SECONDS or megabytes > MOST_MEGABYTES:
+        if outcome != "refused" or seconds > MAX_SECONDS or megabytes > MAX_MEGABYTES:
             print(f"{name} as {door}: {outcome}, {seconds:g} CPU s, {megabytes:g} MB", file=sys.stderr)
         broken += outcome != "refused"
         slowest, largest = max(slowest, (seconds, f"{name} as {door}")), max(largest, (megabytes, f"{name} as {door}"))
     how = f"{count} pairs of a hostile file and a reader, each in a process that may grow by 1 GiB"
     yield Row("bombs-not-refused", ours=broken, goal=0, unit="pairs", how=how)
-    yield Row("bombs-cpu", ours=slowest[0], goal=MOST_SECONDS, unit="CPU s", how=f"{how}; {slowest[1]}")
-    yield Row("bombs-memory", ours=largest[0], goal=MOST_MEGABYTES, unit="MB",
+    yield Row("bombs-cpu", ours=slowest[0], goal=MAX_SECONDS, unit="CPU s", how=f"{how}; {slowest[1]}")
+    yield Row("bombs-memory", ours=largest[0], goal=MAX_MEGABYTES, unit="MB",
               how=f"{how}, beyond twice the file itself; {largest[1]}")  # fmt: skip

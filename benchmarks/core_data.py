@@ -16,10 +16,10 @@ from pyarrow import csv
 from benchmarks.neighbours import LARGEST, SPAN, opened, stays, worst_of
 from benchmarks.row import Options, Row
 from benchmarks.tables import random_attribute, random_column
-from siloquent.data.bounding import bounded_rows
+from siloquent.data.column_mapping import map_columns
+from siloquent.data.contribution_bounding import select_bounded_rows
 from siloquent.data.engines.duckdb import DuckDBEngine
-from siloquent.data.layout import lay_out
-from siloquent.schema import Attribute, Block, Budget, Domain, TableSchema
+from siloquent.schema import Attribute, Block, Domain, TableBudget, TableSchema
 
 ROUNDS = 201
 
@@ -40,7 +40,7 @@ def scan(path: Path) -> Row:
         adult = csv.read_csv(file)
     groups = sorted(set(adult.column("education").to_pylist()))
     education = Attribute("education", "category", values=tuple(groups))
-    schema = TableSchema("adult", Domain((education,)), Budget("pure", Fraction(1)))
+    schema = TableSchema("adult", Domain((education,)), TableBudget("pure", Fraction(1)))
     table, permit = opened(schema, adult)
     block = Block(("education",), (np.append(np.arange(len(groups)), -1),))
 
@@ -50,7 +50,7 @@ def scan(path: Path) -> Row:
     connection.register("arrow", adult)
     connection.execute("CREATE TABLE adult AS SELECT * FROM arrow")
     query = "SELECT education, COUNT(*) FROM adult GROUP BY education"
-    ours, peer = _in_turns(lambda: table.counts([block], permit), lambda: connection.execute(query).fetchall())
+    ours, peer = _in_turns(lambda: table.count_by_cell([block], permit), lambda: connection.execute(query).fetchall())
     return Row(
         "data-scan-education",
         ours=ours,
@@ -113,13 +113,13 @@ def neighbours(tables: int) -> Row:
 
 
 def _places(declared: list[Attribute], table: pa.Table) -> list[list[int]]:
-    schema = TableSchema("t", Domain((Attribute("row", "id"), *declared)), Budget("pure", Fraction(1)))
+    schema = TableSchema("t", Domain((Attribute("row", "id"), *declared)), TableBudget("pure", Fraction(1)))
     engine = DuckDBEngine(arrow=table)
-    layout = lay_out(schema, engine.schema())
+    layout = map_columns(schema, engine.list_columns())
     for column in layout:
         if column.lookup:
             engine.look_up(column.lookup, column.attribute.values)
-    query = bounded_rows(layout, schema.unit, salt="", wanted=layout)
-    found = pa.Table.from_batches(list(engine.batches(query))).sort_by("r0")
+    query = select_bounded_rows(layout, schema.unit, salt="", wanted=layout)
+    found = pa.Table.from_batches(list(engine.read_batches(query))).sort_by("r0")
     engine.close()
-    return [found.column(column.place_name).to_pylist() for column in layout[1:]]
+    return [found.column(column.index_name).to_pylist() for column in layout[1:]]

@@ -23,19 +23,19 @@ from benchmarks.hostile_parquet import parquet_sample
 from benchmarks.hostile_rows import COUNTED, SECRETS, UNITS, Sample, csv_sample, declaration, declared, frame_sample
 from benchmarks.hostile_toml import PASSWORD, TABLE, WORKSPACE, fuzzed, worst
 from benchmarks.row import Options, Row
-from siloquent.documents.problems import problem_of
-from siloquent.door import Session
+from siloquent.api import Session
+from siloquent.documents.problems import build_problem
 from siloquent.errors import LedgerError, SiloquentError
-from siloquent.ledger import Ledger, MemoryLedger, Stored, open_ledger
+from siloquent.ledger import Ledger, MemoryLedger, SettledAnswer, open_ledger
 from siloquent.privacy import DiscreteLaplace
 from siloquent.schema import Block
 from siloquent.schema.build import parse_schema
-from siloquent.schema.toml import MOST_BYTES
+from siloquent.schema.toml import MAX_BYTES
 from siloquent.schema.workspace import WORKSPACE_FILE, Workspace, read_workspace
 
 SEED, INPUTS, QUICK_INPUTS, WARM = 20240229, 100_000, 500, 50
-LONGEST_MESSAGE = 100_000
-MOST_SECONDS, MOST_MEGABYTES = 5.0, 256.0
+MAX_MESSAGE_LENGTH = 100_000
+MAX_SECONDS, MAX_MEGABYTES = 5.0, 256.0
 COIN = DiscreteLaplace(scale=Fraction(10**9), l1=1)
 """Costs one billionth of epsilon."""
 QUESTION = "SELECT ward, COUNT(*) FROM {} GROUP BY ward ERROR 20 CONFIDENCE 0.99"
@@ -100,7 +100,7 @@ def read(hostile: Sample, folder: Path, ledger: Ledger) -> Reading:
 
 
 def _workspace(content: bytes, folder: Path) -> Reading:
-    from siloquent.data.sources.postgres import connection_text
+    from siloquent.data.sources.postgres import read_connection_text
 
     (folder / WORKSPACE_FILE).write_bytes(content)
     found = read_workspace(folder)
@@ -109,7 +109,7 @@ def _workspace(content: bytes, folder: Path) -> Reading:
         with suppress(LedgerError):
             open_ledger(found.folder / found.ledger)
     for name, _, _ in found.postgres:
-        connection_text(found, name, table="visits")
+        read_connection_text(found, name, table="visits")
     return Reading()
 
 
@@ -132,10 +132,10 @@ def _asked(session: Session, table: str) -> Reading:
     report = session.check(table)
     price = int(session.ask(QUESTION.format(table)).cost.amount * 10**9)
     permit = session.ledger.reserve(f"{table}@1", COIN, key=None, digest="0" * 64)
-    assert not isinstance(permit, Stored)
+    assert not isinstance(permit, SettledAnswer)
     domain = session.schema(table).domain
     blocks = [Block((name,), (np.arange(domain[name].size + 1),)) for name in COUNTED]
-    counts = tuple(tuple(found.tolist()) for found in session.table(table).counts(blocks, permit))
+    counts = tuple(tuple(found.tolist()) for found in session.table(table).count_by_cell(blocks, permit))
     return Reading(report.counted, counts, price + 1)
 
 
@@ -158,11 +158,11 @@ def trial(hostile: Sample, folder: Path, reader: Reader = read) -> str:
 
 
 def _spent(ledger: Ledger) -> int:
-    return sum(account.spent.amount for account in ledger.accounts() if account.parent is None)
+    return sum(account.spent.amount for account in ledger.list_accounts() if account.parent is None)
 
 
 def _wrong_refusal(refused: SiloquentError, spent: int) -> str:
-    problem = problem_of(refused)
+    problem = build_problem(refused)
     shown = "".join((str(refused), json.dumps(problem.to_json()), *traceback.format_exception(refused)))
     if problem.code == SiloquentError.code or not problem.detail or not problem.fix:
         return f"a refusal without a code, a sentence or a fix: {refused!r}"
@@ -170,7 +170,7 @@ def _wrong_refusal(refused: SiloquentError, spent: int) -> str:
         return f"a refusal was charged {spent}: {refused}"
     if any(secret in shown for secret in SECRETS):
         return f"a refusal shows something private: {refused}"
-    if len(str(refused)) > LONGEST_MESSAGE:
+    if len(str(refused)) > MAX_MESSAGE_LENGTH:
         return f"a refusal of {len(str(refused)):,} characters"
     shown.encode("utf-8")
     return ""
@@ -214,7 +214,7 @@ def _megabytes() -> float:
 def worst_seconds() -> tuple[float, str]:
     """The most CPU seconds that a table file of the largest size takes, and which one."""
     slowest, which = 0.0, ""
-    for name, text in worst(MOST_BYTES):
+    for name, text in worst(MAX_BYTES):
         begun = time.process_time()
         with suppress(SiloquentError):
             parse_schema(text)
@@ -230,8 +230,8 @@ def rows(options: Options) -> Iterator[Row]:
         yield from _fuzzed(QUICK_INPUTS if options.quick else INPUTS)
     if options.wants("fuzz-files-worst") and not options.quick:
         seconds, which = worst_seconds()
-        how = f"the slowest table file of {MOST_BYTES // 2**20} MiB, here one of {which}"
-        yield Row("fuzz-files-worst", ours=seconds, goal=MOST_SECONDS, unit="CPU s", how=how)
+        how = f"the slowest table file of {MAX_BYTES // 2**20} MiB, here one of {which}"
+        yield Row("fuzz-files-worst", ours=seconds, goal=MAX_SECONDS, unit="CPU s", how=how)
 
 
 def _fuzzed(count: int) -> Iterator[Row]:
@@ -245,6 +245,6 @@ def _fuzzed(count: int) -> Iterator[Row]:
     )
     yield Row("fuzz-files-faults", ours=found.faults, goal=0, unit="inputs", how=how)
     how = f"the slowest of those {count:,}, number {found.slowest}"
-    yield Row("fuzz-files-slowest", ours=found.seconds, goal=MOST_SECONDS, unit="CPU s", how=how)
+    yield Row("fuzz-files-slowest", ours=found.seconds, goal=MAX_SECONDS, unit="CPU s", how=how)
     how = f"growth of the process's peak over those {count:,}, after {WARM} inputs to warm up"
-    yield Row("fuzz-files-memory", ours=found.megabytes, goal=MOST_MEGABYTES, unit="MiB", how=how)
+    yield Row("fuzz-files-memory", ours=found.megabytes, goal=MAX_MEGABYTES, unit="MiB", how=how)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from benchmarks.row import Options, Row
 from siloquent.privacy.noise import add_gaussian, add_laplace
-from siloquent.privacy.noise.vetted import Kind, add_vetted
+from siloquent.privacy.noise.opendp_noise import Kind, add_opendp_noise
 
 DRAWS = 1_000_000
 LARGER = 4  # claims are tried here with so many times the draws of the tests
@@ -51,7 +51,7 @@ def _draws(options: Options) -> Iterator[Row]:
 def _opendp(kind: Kind, zeros: NDArray[np.int64]) -> float:
     """CPU seconds of OpenDP for as many values, from a tenth of them."""
     part = zeros[: DRAWS // 10]
-    return 10 * cpu(lambda: add_vetted(part, kind, 1000.0), 1)
+    return 10 * cpu(lambda: add_opendp_noise(part, kind, 1000.0), 1)
 
 
 def _small(options: Options) -> Iterator[Row]:

@@ -13,7 +13,7 @@ from benchmarks.replay.explored import EACH, explored, farthest
 from benchmarks.replay.released import kinds, one_release, released, stepwise
 from benchmarks.replay.silos import in_sums
 from benchmarks.row import Options, Row
-from siloquent.privacy.prices import Budget
+from siloquent.privacy.budget import Budget
 
 QUESTIONS, RELEASES, REPORTS, SUMS = 20_400, 1_400, 600, 256
 REACHED = 1 - 1e-6

@@ -79,7 +79,7 @@ def _copy_release(folder: Path, first: str, count: int) -> None:
     for name in names:
         (folder / "releases" / name).mkdir()
         (folder / "releases" / name / "manifest.json").write_text(json.dumps({**manifest, "id": name}))
-    with closing(Store(folder / "server.sqlite")) as store, store.writing() as db:
+    with closing(Store(folder / "server.sqlite")) as store, store.open_transaction() as db:
         db.executemany("INSERT INTO release (id, name) VALUES (?, 'ana')", [(name,) for name in names])
 
 
@@ -139,7 +139,7 @@ def idle_sockets(count: int, seconds: float) -> Iterator[Row]:
 
         def receive() -> bool:
             with closing(HttpTransport(river)) as transport:
-                return transport.next(0, 0) is None
+                return transport.fetch_next(0, 0) is None
 
         said_by_relay = place / "relay.log"
         yield from _beside(
@@ -228,7 +228,9 @@ def jobs_twice(jobs: int) -> Row:
                     while client.get(f"/v1/jobs/{job}", params={"wait": 20}).json()["state"] in ("queued", "running"):
                         pass
         with closing(Store(folder / "server.sqlite")) as store:
-            tries = [row["tries"] if row["state"] == "done" else 0 for row in store.all("SELECT tries, state FROM job")]
+            tries = [
+                row["tries"] if row["state"] == "done" else 0 for row in store.fetch_all("SELECT tries, state FROM job")
+            ]
     wrong = sum(each != 1 for each in tries) + abs(len(tries) - jobs)
     return Row("jobs-twice", ours=wrong, goal=0, unit="jobs", how=f"of {jobs} sketches, sent to either server in turn")
 
@@ -253,7 +255,7 @@ def _honest(place: Path, number: int, until: float) -> list[float]:
             transport.open_session(session, ["office", "river"], int(time.time()) + 600)
         while time.time() < until:
             start = time.perf_counter()
-            transport.next(0, 0)
+            transport.fetch_next(0, 0)
             waits.append(1_000 * (time.perf_counter() - start))
             time.sleep(0.05)
     return waits
@@ -263,7 +265,7 @@ def _flood(place: Path, name: str, until: float) -> None:
     """Open connections until they are refused, keep them, send on some; begin again."""
     _allow_files(2_000)
     bundle = read_bundle(place / name)
-    context = bundle.client_context()
+    context = bundle.build_client_context()
     held: list[ssl.SSLSocket] = []
     while time.time() < until:
         with suppress(OSError):
@@ -281,7 +283,7 @@ def _flood(place: Path, name: str, until: float) -> None:
 def _relay(place: Path) -> Iterator[Path]:
     """A federation with its relay, which is a process of its own."""
     port = free_port()
-    operator.init(operator.Described("clinics", f"https://127.0.0.1:{port}", ROLES), place)
+    operator.init(operator.FederationDescription("clinics", f"https://127.0.0.1:{port}", ROLES), place)
     with process_of(_serve, place / "relay"):
         await_port(port)
         yield place

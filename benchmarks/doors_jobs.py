@@ -108,7 +108,7 @@ class Trial:
         for place in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 words = (place / "cmdline").read_bytes().split(b"\0")
-                if b"siloquent.server.work" in words and str(self.server.folder).encode() in words:
+                if b"siloquent.server.job_worker" in words and str(self.server.folder).encode() in words:
                     found.append(int(place.name))
         return found
 
@@ -192,11 +192,11 @@ def job_workspace(folder: Path) -> Path:
 
 
 def _publish_offer(folder: Path) -> None:
-    from siloquent.door import open_session
-    from siloquent.search import spec_from_plain
+    from siloquent.api import open_session
+    from siloquent.search import parse_spec
 
     with open_session(folder) as session:
-        offer = session.search.offer(spec_from_plain(SPECS["search"]), key="published")
+        offer = session.search.offer(parse_spec(SPECS["search"]), key="published")
         session.search.publish(offer, folder / "catalogue")
 
 
@@ -240,7 +240,7 @@ def job_kills(kills: int) -> Iterator[Row]:
 
 def _reserved(folder: Path) -> list[str]:
     with closing(open_workspace_ledger(read_workspace(folder))) as ledger:
-        return [str(entry.body["key"]) for entry in ledger.entries() if entry.kind == "reserve"]
+        return [str(entry.body["key"]) for entry in ledger.iter_entries() if entry.kind == "reserve"]
 
 
 def _without_release(trial: Trial) -> int:

@@ -98,9 +98,9 @@ def booked(trial: Trial, folder: Path) -> Counter[str]:
 
     ledger, store = open_workspace_ledger(read_workspace(folder)), Store(folder / "server.sqlite")
     wrong: Counter[str] = Counter()
-    keys = ["first", *trial.sent.answers, *(row["key"] for row in store.all("SELECT key FROM job"))]
+    keys = ["first", *trial.sent.answers, *(row["key"] for row in store.fetch_all("SELECT key FROM job"))]
     answered = {ledger_key_of("ana", key) for key in keys}
-    for entry in ledger.entries():
+    for entry in ledger.iter_entries():
         if entry.kind == "reserve":
             wrong["a charge without an answer"] += str(entry.body["key"]).rpartition(":")[2] not in answered
     wrong["a chain that does not verify"] += not ledger.verify(None).ok

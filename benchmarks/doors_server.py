@@ -52,7 +52,7 @@ def rows(options: Options) -> Iterator[Row]:
 
 def price(folder: Path) -> Fraction:
     """What the question costs, exactly as it is charged."""
-    from siloquent.door import open_session
+    from siloquent.api import open_session
 
     with open_session(folder) as session:
         return session.explain(QUESTION).price
@@ -76,7 +76,7 @@ def overshoot(charges: int) -> Row:
 
             counts = in_threads(16, work)
         ledger = open_workspace_ledger(read_workspace(folder))
-        spent, ok = ledger.account("visits@1").spent.amount, ledger.verify(None).ok
+        spent, ok = ledger.get_account("visits@1").spent.amount, ledger.verify(None).ok
         ledger.close()
     granted, refused = sum(one[0] for one in counts), sum(one[1] for one in counts)
     booked = round(spent / (float(one) * 10**9)) if one else 0
@@ -187,7 +187,7 @@ def violations(kills: int) -> Row:
                 wrong += first.status_code != 200 or first.content != second.content
                 wrong += key in kept and kept[key] != first.content
         ledger = open_workspace_ledger(read_workspace(folder))
-        reserves = sum(1 for entry in ledger.entries() if entry.kind == "reserve")
+        reserves = sum(1 for entry in ledger.iter_entries() if entry.kind == "reserve")
         wrong += abs(reserves - kills) + (not ledger.verify(None).ok)
         ledger.close()
     how = f"{kills:,} SIGKILLs at random times; each key charged once, same bytes before and after, chain verified"

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 import siloquent as sq
 from siloquent import errors
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.errors import SiloquentError
 from siloquent.explore import Answer
 
@@ -210,12 +210,12 @@ def _fault(refused: SiloquentError, charges: int) -> str:
 
 def last_entry(session: Session) -> int:
     """The number of the ledger's last entry."""
-    return int(session.ledger.head().seq)
+    return int(session.ledger.read_head().seq)
 
 
 def reservations(session: Session, after: int) -> int:
     """How many reservations the ledger took since entry ``after``."""
-    return sum(entry.kind == "reserve" for entry in session.ledger.entries(after=after))
+    return sum(entry.kind == "reserve" for entry in session.ledger.iter_entries(after=after))
 
 
 def asked(seeds: Iterable[int]) -> Iterator[Outcome]:

@@ -10,8 +10,8 @@ from benchmarks.published import SCHEMAS, TWELVE, Asked, question
 from benchmarks.row import Options, Row
 from siloquent.explore import parse
 from siloquent.explore.plan.planner import Plan, plan
-from siloquent.explore.plan.steps import Step, chart
-from siloquent.privacy import Cost, accountant, rho_of_epsilon
+from siloquent.explore.plan.steps import PlanStep, plan_query
+from siloquent.privacy import Cost, convert_epsilon_to_rho, get_accountant
 
 FIXED = ("QI3",)
 """Questions whose goal is for the cheapest mechanism of a fixed price. What the planner takes may stop early, and cost
@@ -26,7 +26,7 @@ def planned(asked: Asked, name: str, share: str = "0.02") -> Plan:
 
 def price(asked: Asked, name: str, share: str = "0.02") -> Fraction:
     """Its price in epsilon or rho."""
-    return accountant(name).price(planned(asked, name, share).event).amount
+    return get_accountant(name).compute_price(planned(asked, name, share).event).amount
 
 
 def rows(options: Options) -> Iterator[Row]:
@@ -36,7 +36,7 @@ def rows(options: Options) -> Iterator[Row]:
         name = f"cost-pure-{asked.name}"
         if options.wants(name):
             found = planned(asked, "pure")
-            ours = float(accountant("pure").price(found.event).amount)
+            ours = float(get_accountant("pure").compute_price(found.event).amount)
             if asked.name in FIXED:
                 taken = f"{found.chosen.name}; what the planner takes, should it never stop early"
                 yield Row(f"{name}-worst", ours=ours, peer=asked.valid, unit="epsilon", how=taken)
@@ -48,13 +48,13 @@ def rows(options: Options) -> Iterator[Row]:
         name = f"cost-zcdp-{asked.name}"
         if options.wants(name):
             found = planned(asked, "zcdp")
-            ours = float(accountant("zcdp").price(found.event).amount)
+            ours = float(get_accountant("zcdp").compute_price(found.event).amount)
             yield Row(name, ours=ours, goal=asked.rho, unit="rho", how=f"{found.chosen.name}; {how}")
     yield from _quantiles(options)
     for name, at, goal, thesis in (("QW1", 0, 980, 53), ("QW2", 1, 195, 9)):
         if options.wants(f"fit-{name}"):
-            each = accountant("zcdp").cost(planned(TWELVE[at], "zcdp").event).amount
-            fit = math.floor(rho_of_epsilon(1, 1e-6) * 10**12) // each
+            each = get_accountant("zcdp").compute_cost(planned(TWELVE[at], "zcdp").event).amount
+            fit = math.floor(convert_epsilon_to_rho(1, 1e-6) * 10**12) // each
             how = "questions at .02 |D| that fit into (1, 1e-6) of a zCDP account; thesis: its pure sum into 1"
             yield Row(f"fit-{name}", ours=fit, peer=thesis, goal=goal, better="higher", unit="questions", how=how)
 
@@ -68,8 +68,10 @@ def _quantiles(options: Options) -> Iterator[Row]:
         for name, goal in zip(("pure", "zcdp"), goals, strict=True):
             if not options.wants(f"quantiles-{name}-{what}"):
                 continue
-            first = chart(parse(text), SCHEMAS["adult"](name), left=PLENTY).first
-            book = accountant(name)
-            ours, apart = (float(book.price(Step(plans).event).amount) for plans in (first.plans, first.apart))
+            first = plan_query(parse(text), SCHEMAS["adult"](name), left=PLENTY).first
+            book = get_accountant(name)
+            ours, apart = (
+                float(book.compute_price(PlanStep(plans).event).amount) for plans in (first.plans, first.apart)
+            )
             how = f"how much dearer a choice each is ({apart:.4g} for {ours:.4g}); Adult's hours, 2 % of |D|, beta 5e-4"
             yield Row(f"quantiles-{name}-{what}", ours=apart / ours, goal=goal, better="higher", unit="x", how=how)

@@ -21,8 +21,8 @@ from benchmarks.explore_costs import PLENTY
 from benchmarks.row import Options, Row
 from siloquent.explore import parse
 from siloquent.explore.plan.planner import plan
-from siloquent.privacy import DiscreteGaussian, Event, ExponentialSelect, rho_of_epsilon
-from siloquent.schema import Attribute, Budget, Domain, TableSchema
+from siloquent.privacy import DiscreteGaussian, Event, ExponentialSelect, convert_epsilon_to_rho
+from siloquent.schema import Attribute, Domain, TableBudget, TableSchema
 
 BETA = 0.0005
 SHARE = 0.08  # alpha as a share of the pairs
@@ -91,7 +91,7 @@ def _both(
     """The qualities of the same cleaners at our prices and at the thesis's."""
     alpha = share * len(pairs.match)
     ours, theirs = _planned_market(alpha), _thesis_market(alpha)
-    rho = rho_of_epsilon(epsilon, 1e-6)
+    rho = convert_epsilon_to_rho(epsilon, 1e-6)
     found = [
         (
             Cleaner(pairs, strategy, ours, Purse(float(rho)), np.random.default_rng(seed)).work(),
@@ -168,4 +168,4 @@ def _schema() -> TableSchema:
         for name in ("title", "authors", "venue", "year")
     ]
     domain = Domain((Attribute("same", "category", values=("yes", "no")), *columns))
-    return TableSchema("pairs", domain, Budget("zcdp", rho=Fraction(10), delta=Fraction(1, 10**6)))
+    return TableSchema("pairs", domain, TableBudget("zcdp", rho=Fraction(10), delta=Fraction(1, 10**6)))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import siloquent as sq
 from benchmarks.row import Options, Row
 from benchmarks.sessions import FIRST, LAST, ROWS, people_file, session
-from siloquent.door import Session
+from siloquent.api import Session
 
 QUESTIONS, WINDOW, WARM = 10_000, 500, 500
 ASKED = {"default": "", "any": " REUSE ANY"}

@@ -15,7 +15,7 @@ import siloquent as sq
 from benchmarks.explore_costs import PLENTY
 from benchmarks.published import adult
 from benchmarks.row import Options, Row
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.explore import parse
 from siloquent.explore.plan.planner import plan
 

@@ -16,7 +16,7 @@ import siloquent as sq
 from benchmarks.row import Options, Row
 from siloquent.errors import SiloquentError
 
-MOST_MEGABYTES, MOST_SECONDS = 512.0, 30.0
+MAX_MEGABYTES, MAX_SECONDS = 512.0, 30.0
 SEED = 20240307
 OPTIMISED = ("averages", "having", "medians", "prefix", "prefix-sum", "sums", "top")
 """Questions for which strategies are optimised where they have a few hundred pieces."""
@@ -130,10 +130,10 @@ def rows(options: Options) -> Iterator[Row]:
                 count, broken = count + 1, broken + (outcome == "broken")
                 worst["cpu"] = max(worst["cpu"], (float(seconds), f"{name} of {size}, {accountant}"))
                 worst["memory"] = max(worst["memory"], (float(megabytes), f"{name} of {size}, {accountant}"))
-    how = f"{count} generated questions, each in a process that may grow by {MOST_MEGABYTES:g} MB"
+    how = f"{count} generated questions, each in a process that may grow by {MAX_MEGABYTES:g} MB"
     yield Row("plan-fuzz-broken", ours=broken, goal=0, unit="questions", how=f"{how}; neither planned nor refused")
-    yield Row("plan-fuzz-cpu", ours=worst["cpu"][0], goal=MOST_SECONDS, unit="CPU s", how=f"{how}; {worst['cpu'][1]}")
-    yield Row("plan-fuzz-memory", ours=worst["memory"][0], goal=MOST_MEGABYTES, unit="MB",
+    yield Row("plan-fuzz-cpu", ours=worst["cpu"][0], goal=MAX_SECONDS, unit="CPU s", how=f"{how}; {worst['cpu'][1]}")
+    yield Row("plan-fuzz-memory", ours=worst["memory"][0], goal=MAX_MEGABYTES, unit="MB",
               how=f"{how}; {worst['memory'][1]}")  # fmt: skip
 
 
@@ -152,7 +152,7 @@ def explained(accountant: str, size: int, seconds: int = 300, *, quickly: bool =
 
 
 def _main(accountant: str, size: int, seconds: int, *, quickly: bool) -> None:
-    """Explain all questions through a session; each in a fork that may grow by ``MOST_MEGABYTES``."""
+    """Explain all questions through a session; each in a fork that may grow by ``MAX_MEGABYTES``."""
     with tempfile.TemporaryDirectory() as folder:
         sq.create_workspace(folder)
         (Path(folder) / "schemas" / "wide.toml").write_text(table_of(accountant))
@@ -169,7 +169,7 @@ def _main(accountant: str, size: int, seconds: int, *, quickly: bool) -> None:
                     if status:
                         print(name, 0, 0, "broken", flush=True)
                     continue
-                room = _status("VmSize") + int(MOST_MEGABYTES) * 2**20
+                room = _status("VmSize") + int(MAX_MEGABYTES) * 2**20
                 resource.setrlimit(resource.RLIMIT_AS, (room, room))
                 Path("/proc/self/clear_refs").write_text("5")
                 before, start, outcome = _status("VmHWM"), time.process_time(), "planned"

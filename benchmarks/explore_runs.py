@@ -23,14 +23,14 @@ from benchmarks.explore_costs import PLENTY
 from benchmarks.explore_failures import limit
 from benchmarks.published import ADULT_ROWS, TAXI_ROWS, TAXI_SAMPLE_ROWS, TWELVE, Asked, adult, question, taxi
 from benchmarks.row import Options, Row
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.explore import parse
-from siloquent.explore.estimate.reconstruct import reported, values_of
-from siloquent.explore.measure.base import answers
+from siloquent.explore.estimate.reconstruct import compute_values, select_reported
+from siloquent.explore.measure.base import compute_answers
 from siloquent.explore.plan.planner import Plan, plan
-from siloquent.explore.spec.measured import Measured
+from siloquent.explore.spec.stored_measurement import StoredMeasurement
 from siloquent.ledger import Permit
-from siloquent.privacy import accountant
+from siloquent.privacy import get_accountant
 
 BETA, RUNS = 5e-4, 100
 SHARES = ("0.01", "0.02", "0.04", "0.08", "0.16", "0.32", "0.64")
@@ -75,23 +75,23 @@ class Tables:
 
     def columns(self, found: Plan) -> list[Integers]:
         """What the mechanism reads."""
-        account = self.session.account(found.schema.name).name
+        account = self.session.get_account(found.schema.name).name
         permit = self.session.ledger.reserve(account, found.event, key=None, digest="public")
         assert isinstance(permit, Permit)
         parts = found.compiled.parts
-        counted = self.session.table(found.schema.name).counts([part.block for part in parts], permit)
+        counted = self.session.table(found.schema.name).count_by_cell([part.block for part in parts], permit)
         return [part.fold(cells) for part, cells in zip(parts, counted, strict=True)]
 
     def runs(self, found: Plan, times: int = RUNS) -> list[Run]:
         """The mechanism as the product runs it, again and again."""
         columns = self.columns(found)
-        exact = answers(found.compiled, columns)
+        exact = compute_answers(found.compiled, columns)
         return [_run(found, columns, exact) for _ in range(times)]
 
 
 def _run(found: Plan, columns: list[Integers], exact: Integers) -> Run:
     out = found.chosen.run(found.compiled, columns)
-    measured = Measured(
+    measured = StoredMeasurement(
         found.chosen.name,
         found.chosen.form,
         out.event,
@@ -99,12 +99,12 @@ def _run(found: Plan, columns: list[Integers], exact: Integers) -> Run:
         str(found.alpha),
         found.chosen.strategy,
     )
-    cost = float(accountant(found.schema.budget.accountant).price(out.event).amount)
+    cost = float(get_accountant(found.schema.budget.accountant).compute_price(out.event).amount)
     if found.kind == "wcq":
-        values = np.array([float(value) for value in values_of(found.compiled, measured)])
+        values = np.array([float(value) for value in compute_values(found.compiled, measured)])
         return Run(cost, float(np.abs(values - exact).max()), 1.0)
     chosen = np.zeros(len(exact), dtype=bool)
-    chosen[reported(found.query, found.compiled, measured)] = True
+    chosen[select_reported(found.query, found.compiled, measured)] = True
     true, cut = _truth(found, exact)
     wrong = np.where(chosen, cut - exact, exact - cut)
     # A missing answer that equals the k-th is no error, nor is one that is left out at the threshold.
@@ -159,7 +159,7 @@ def _rows_of(row: str, found: Plan, done: list[Run]) -> Iterator[Row]:
     low, middle, high = np.quantile(errors, [0.25, 0.5, 0.75])
     costs = [run.cost for run in done]
     broken = sum(run.error > found.alpha for run in done)
-    symbol = accountant(found.schema.budget.accountant).symbol
+    symbol = get_accountant(found.schema.budget.accountant).symbol
     where = f"{len(done)} runs, {found.schema.name}, |D| = {size:,}, alpha .02 |D|, beta 5e-4"
     yield Row(
         row,
@@ -196,7 +196,7 @@ def _thresholds(tables: Tables, options: Options) -> Iterator[Row]:
             text = asked.text.replace("3256", str(round(share * ADULT_ROWS)))
             found = tables.planned(replace(asked, text=text))
             costs = [run.cost for run in tables.runs(found)]
-            worst = float(accountant("pure").price(found.event).amount)
+            worst = float(get_accountant("pure").compute_price(found.event).amount)
             how = f"QI2 with c = {share:g} |D|: median cost of {RUNS} runs; worst {worst:.4g}; {found.chosen.name}"
             yield Row(row, ours=statistics.median(costs), unit="epsilon", how=how)
 
@@ -224,6 +224,6 @@ def _sweeps(options: Options) -> Iterator[Row]:
 def _swept(row: str, asked: Asked, formula: float, what: str) -> Row:
     schema = adult("pure") if asked.table == "adult" else taxi("pure")
     found = plan(parse(question(asked)), schema, left=PLENTY)
-    ours = float(accountant("pure").price(found.event).amount)
+    ours = float(get_accountant("pure").compute_price(found.event).amount)
     how = f"{what}: {found.chosen.name}, worst case at alpha .02 |D|; peer: the thesis's cheaper noise on answers"
     return Row(row, ours=ours, peer=formula, unit="epsilon", how=how)

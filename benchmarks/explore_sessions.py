@@ -11,8 +11,8 @@ from benchmarks.explore_failures import limit
 from benchmarks.row import Options, Row
 from benchmarks.session_failures import adversary, misses, scanner
 from benchmarks.sessions import BETA, ROWS, Walk, apex_price, laplace_price, session, walked
-from siloquent.explore.plan.cheaper import Drawn
-from siloquent.privacy import epsilon_of_zcdp
+from siloquent.explore.plan.reuse_plan import ReusedMechanism
+from siloquent.privacy import convert_zcdp_to_epsilon
 
 SEEDS, LENGTHS = range(5), (30, 100)
 
@@ -127,7 +127,7 @@ def _broken(options: Options) -> Iterator[Row]:
                 these = [
                     m
                     for m, one in zip(missed, walk.plans, strict=True)
-                    if isinstance(one.chosen, Drawn) == (label != "fresh")
+                    if isinstance(one.chosen, ReusedMechanism) == (label != "fresh")
                 ]
                 yield Row(
                     f"sessions-misses-{name}-{label}",
@@ -153,4 +153,4 @@ def _broken(options: Options) -> Iterator[Row]:
 
 
 def _epsilon(walk: Walk, delta: float = 1e-6) -> float:
-    return epsilon_of_zcdp(float(walk.total), delta)
+    return convert_zcdp_to_epsilon(float(walk.total), delta)

@@ -13,7 +13,7 @@ Part = Callable[[Channel], Any]
 class Network(Protocol):
     """Where a role that comes back gets its end from."""
 
-    def channel(self, name: str) -> Any:
+    def open_channel(self, name: str) -> Any:
         """A new end of ``name``, with the messages and the state of the old one."""
         ...
 
@@ -51,9 +51,9 @@ def mortal(net: Network, name: str, part: Part, deaths: Iterable[tuple[int, bool
     def lives(channel: Channel) -> Any:
         for at, after in deaths:
             try:
-                return part(Dying(net.channel(name), at, after=after))
+                return part(Dying(net.open_channel(name), at, after=after))
             except Killed:
                 continue
-        return part(net.channel(name))
+        return part(net.open_channel(name))
 
     return lives

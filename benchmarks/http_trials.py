@@ -65,7 +65,7 @@ def token(folder: Path, name: str, role: str = "analyst") -> str:
 
 
 LOADED = (
-    *("siloquent.cli.app", "siloquent.server", "siloquent.door", "siloquent.explore.task", "uvicorn"),
+    *("siloquent.cli.app", "siloquent.server", "siloquent.api", "siloquent.explore.task", "uvicorn"),
     *("duckdb", "opendp.measurements", "pandas", "pyarrow.parquet", "sqlalchemy.dialects.sqlite", "sqlglot.optimizer"),
 )
 

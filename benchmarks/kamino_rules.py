@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.door import read_schema
+from siloquent.api import read_schema
 from siloquent.schema import TableSchema
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.door import read_schema
+from siloquent.api import read_schema
 from siloquent.schema import TableSchema
 
 Floats = NDArray[np.float64]

@@ -13,8 +13,8 @@ from typing import Any
 
 from benchmarks.ledger_trials import DIGEST, TABLE, unguard, write_history
 from siloquent.errors import SiloquentError
-from siloquent.ledger import Ledger, Permit, Stored, open_ledger
-from siloquent.ledger.recall import id_of_permit
+from siloquent.ledger import Ledger, Permit, SettledAnswer, open_ledger
+from siloquent.ledger.records import format_permit_id
 from siloquent.privacy.accountants import Cost
 from siloquent.privacy.events import DiscreteLaplace
 
@@ -101,7 +101,7 @@ def _gains(ledger: Ledger) -> Iterator[str]:
     if ledger.verify().ok:
         yield "verify finds nothing"
     for key, (seq, paid, payload) in PAID.items():
-        yield _reopened(ledger, Permit(id_of_permit(seq), TABLE, key, DIGEST, coins(paid), Cost(paid), seq))
+        yield _reopened(ledger, Permit(format_permit_id(seq), TABLE, key, DIGEST, coins(paid), Cost(paid), seq))
         yield _measured_again(ledger, key, paid, payload)
     for table, left in _LEFT.items():
         yield _overdrawn(ledger, table, left + 1)
@@ -117,11 +117,11 @@ def _reopened(ledger: Ledger, permit: Permit) -> str:
 
 def _measured_again(ledger: Ledger, key: str, paid: int, payload: bytes) -> str:
     try:
-        before = ledger.account(TABLE).spent.amount
+        before = ledger.get_account(TABLE).spent.amount
         held = ledger.reserve(TABLE, coins(paid), key=key, digest=DIGEST)
-        if isinstance(held, Stored):
+        if isinstance(held, SettledAnswer):
             return "" if held.payload == payload else f"{key} has another answer"
-        charged = ledger.account(TABLE).spent.amount - before
+        charged = ledger.get_account(TABLE).spent.amount - before
     except SiloquentError:
         return ""
     return "" if charged == held.cost.amount > 0 else f"{key} is measured again for nothing"

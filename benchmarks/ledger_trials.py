@@ -13,8 +13,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from siloquent.errors import BudgetExceeded
-from siloquent.ledger import Ledger, Stored
-from siloquent.ledger.chain import AccountsHash, genesis, seal
+from siloquent.ledger import Ledger, SettledAnswer
+from siloquent.ledger.chain import AccountsHash, compute_genesis_hash, seal
 from siloquent.ledger.postgres import PostgresLedger
 from siloquent.ledger.sqlite import SQLiteLedger
 from siloquent.privacy.accountants import Cost
@@ -139,7 +139,7 @@ def race(place: Place, *, processes: int, charges: int) -> Race:
     assert all(code == 0 for code, _ in told), "a racing process failed"
     counts = [tuple(map(int, words.split())) for _, words in told]
     with place.opened() as ledger:
-        spent, verdict = ledger.account(TABLE).spent.amount, ledger.verify()
+        spent, verdict = ledger.get_account(TABLE).spent.amount, ledger.verify()
     return Race(sum(g for g, _ in counts), sum(r for _, r in counts), spent, verdict.problem)
 
 
@@ -155,7 +155,7 @@ def ask_once(place: Place, key: str, pipe: int, die_at: str) -> None:
 
     with place.opened(point) as ledger:
         held = ledger.reserve(TABLE, CHARGE, key=key, digest=DIGEST)
-        if not isinstance(held, Stored):
+        if not isinstance(held, SettledAnswer):
             point("measuring")
             held = ledger.settle(held, CHARGE, os.urandom(16))  # fresh noise: a second measurement would show
         point("emitting")
@@ -165,7 +165,7 @@ def ask_once(place: Place, key: str, pipe: int, die_at: str) -> None:
 def killed_at_point(place: Place, key: str, point: str) -> list[str]:
     """What is wrong after a process was killed at ``point``; empty if every promise holds."""
     with place.opened() as ledger:
-        before = ledger.account(TABLE).spent.amount
+        before = ledger.get_account(TABLE).spent.amount
     code, emitted = joined(*in_child(lambda pipe: ask_once(place, key, pipe, point)))
     wrong = [] if code == -signal.SIGKILL else [f"the process ended with {code}, not killed"]
     charged, stored = (0 if point == KILLED_AT[0] else 1), point in KILLED_AT[4:]
@@ -175,7 +175,7 @@ def killed_at_point(place: Place, key: str, point: str) -> list[str]:
 def killed_after(place: Place, key: str, seconds: float) -> list[str]:
     """What is wrong after a process was killed at any moment."""
     with place.opened() as ledger:
-        before = ledger.account(TABLE).spent.amount
+        before = ledger.get_account(TABLE).spent.amount
     pid, pipe = in_child(lambda pipe: ask_once(place, key, pipe, "never"))
     time.sleep(seconds)
     os.kill(pid, signal.SIGKILL)
@@ -190,21 +190,21 @@ def _after_death(
     wrong = []
     noted = place.noted()
     with place.opened() as ledger:
-        if noted > ledger.head().seq:
+        if noted > ledger.read_head().seq:
             wrong.append("the head file is ahead of the ledger")
-        paid = ledger.account(TABLE).spent.amount - before
+        paid = ledger.get_account(TABLE).spent.amount - before
         if paid not in (0, 1) or charged not in (None, paid):
             wrong.append(f"{paid} coins were charged")
         if not (verdict := ledger.verify()).ok:
             return [*wrong, f"before the retry: {verdict.problem}"]
         held = ledger.reserve(TABLE, CHARGE, key=key, digest=DIGEST)
-        was_stored = isinstance(held, Stored)
+        was_stored = isinstance(held, SettledAnswer)
         if stored not in (None, was_stored):
             wrong.append(f"the retry found {'an answer' if was_stored else 'no answer'}")
-        kept = held if isinstance(held, Stored) else ledger.settle(held, CHARGE, os.urandom(16))
+        kept = held if isinstance(held, SettledAnswer) else ledger.settle(held, CHARGE, os.urandom(16))
         if emitted and emitted != kept.payload:
             wrong.append("two different answers left the process")
-        if ledger.account(TABLE).spent.amount != before + 1:
+        if ledger.get_account(TABLE).spent.amount != before + 1:
             wrong.append("a question and its retry did not cost one coin")
         if ledger.reserve(TABLE, CHARGE, key=key, digest=DIGEST) != kept:
             wrong.append("a replay differs")
@@ -273,14 +273,14 @@ def write_history(ledger: Ledger) -> None:
     for number in (1, 2):
         event = DiscreteLaplace(scale=Fraction(10**9, 30 + number), l1=1)
         permit = ledger.reserve(TABLE, event, key=f"question {number}", digest=DIGEST)
-        assert not isinstance(permit, Stored)
+        assert not isinstance(permit, SettledAnswer)
         ledger.settle(permit, event, f"answer {number}".encode())
     try:
         ledger.reserve(TABLE, DiscreteLaplace(scale=Fraction(1), l1=1), key=None, digest=DIGEST)
     except BudgetExceeded:
         ledger.reserve(TABLE, CHARGE, key="open", digest=DIGEST)
     ledger.set_limit(TABLE, Cost(200))
-    assert ledger.head().seq == 9
+    assert ledger.read_head().seq == 9
 
 
 def unguard(connection: sqlite3.Connection) -> None:
@@ -305,12 +305,12 @@ def grow(place: Place, entries: int) -> None:
     """Append reservations straight to the file until it has ``entries``: a right chain, in seconds, not hours."""
     with place.opened() as ledger:
         ledger.reserve(TABLE, CHARGE, key=None, digest=DIGEST)
-        model, start = list(ledger.entries())[-1], ledger.account(TABLE).spent.amount
-        assert ledger.head().hash != genesis(ledger.id)
+        model, start = list(ledger.iter_entries())[-1], ledger.get_account(TABLE).spent.amount
+        assert ledger.read_head().hash != compute_genesis_hash(ledger.id)
     import json
 
     with place.opened() as ledger:
-        accounts = {account.name: account for account in ledger.accounts()}
+        accounts = {account.name: account for account in ledger.list_accounts()}
         hashed = AccountsHash(ledger.id, accounts.values())
     kept = str(model.body["accounts"])
     form = json.dumps(model.body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -325,7 +325,7 @@ def grow(place: Place, entries: int) -> None:
                 seq += 1
                 name = f"{seq:032x}"
                 hashed.put(replace(accounts[TABLE], spent=Cost(spent + 1)))
-                start_of_body = first.replace(kept, hashed.text())
+                start_of_body = first.replace(kept, hashed.format_hex())
                 body = f'{start_of_body}"before":[{spent},0]{middle.replace(key, name)}"table_before":[{spent},0]{last}'
                 digest = seal(prev, seq, body)
                 rows.append((seq, TABLE, body, prev, digest))

@@ -16,9 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from siloquent.data import PrivateTable, open_table
-from siloquent.ledger import MemoryLedger, Permit, Stored
+from siloquent.ledger import MemoryLedger, Permit, SettledAnswer
 from siloquent.privacy import Cost, DiscreteLaplace
-from siloquent.schema import Attribute, Block, Budget, Domain, TableSchema, Unit
+from siloquent.schema import Attribute, Block, Domain, TableBudget, TableSchema, Unit
 
 SPAN = 8  # from the lower of lo and 0 to the higher of hi and 0: a row that is left out adds 0
 LARGEST = 6
@@ -35,7 +35,7 @@ def opened(schema: TableSchema, frame: pa.Table) -> tuple[PrivateTable, Permit]:
     )
     event = DiscreteLaplace(scale=Fraction(10), l1=1)
     permit = ledger.reserve(schema.account, event, key=None, digest="0" * 64)
-    assert not isinstance(permit, Stored)
+    assert not isinstance(permit, SettledAnswer)
     return open_table(schema, None, ledger, salt="5a17", frame=frame), permit
 
 
@@ -44,7 +44,7 @@ def stays(most: int, *, lo: int = -2) -> TableSchema:
     stay = Attribute("stay", "integer", lo=Decimal(lo), hi=Decimal(LARGEST), grid=Decimal(1))
     domain = Domain((Attribute("patient", "id"), stay, Attribute("ward", "category", values=("A", "B"))))
     unit = Unit("user", "patient", most) if most else Unit()
-    return TableSchema("stays", domain, Budget("pure", Fraction(1)), unit=unit)
+    return TableSchema("stays", domain, TableBudget("pure", Fraction(1)), unit=unit)
 
 
 @dataclass
@@ -85,8 +85,8 @@ def answers(schema: TableSchema, rows: list[Row]) -> tuple[NDArray[np.int64], in
     )
     names = ("ward", "stay")
     cells = Block(names, tuple(np.append(np.arange(schema.domain[name].size), -1) for name in names))
-    [counts] = table.counts([cells], permit)
-    [sums] = table.sums([Block((), ())], "stay", permit)
+    [counts] = table.count_by_cell([cells], permit)
+    [sums] = table.sum_by_cell([Block((), ())], "stay", permit)
     table.close()
     lo = int(schema.domain["stay"].lo)  # type: ignore[arg-type]
     return counts, int(sums.index_sums[0] + lo * sums.counts[0])

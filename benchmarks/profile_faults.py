@@ -24,9 +24,9 @@ from benchmarks.toy_group import ToyGroup
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import Channel, MemoryNetwork, run_all
 from siloquent.maths.dependencies import FD, discover
-from siloquent.profile.spec import Column, FDReport, ProfileSpec, dependencies_of
+from siloquent.profile.spec import FDReport, ProfileColumn, ProfileSpec, build_dependencies
 from siloquent.profile.task import Terms
-from siloquent.profile.task.simulate import open_in_memory, parts_of, roster
+from siloquent.profile.task.simulate import build_parts, build_roster, open_in_memory
 
 RUNS, QUICK_RUNS = 1_000, 30
 NAMES = ("a", "b", "c")
@@ -72,7 +72,7 @@ def outcome(protocol: str, seed: int) -> str:
     """How one run ended: right, wrong, aborted (with a code), unnamed."""
     rng = np.random.default_rng([seed, *protocol.encode()])
     parts = [rng.integers(0, 3, (int(rng.integers(3, 7)), len(NAMES))) for _ in range(3)]
-    network = MemoryNetwork(roster(3, 2))
+    network = MemoryNetwork(build_roster(3, 2))
     living = _roles(network, parts, protocol)
     roles = dict(living)
     for name in list(roles):
@@ -94,8 +94,8 @@ def _roles(network: MemoryNetwork, parts: list[NDArray[np.int64]], protocol: str
     tables = [pa.table({name: [str(v) for v in part[:, j]] for j, name in enumerate(NAMES)}) for part in parts]
     opened = [open_in_memory(table, name) for table, name in zip(tables, network.members.parties, strict=True)]
     spec = ProfileSpec("t", NAMES, protocol=protocol, min_rows=2)  # type: ignore[arg-type]
-    terms = Terms(spec, tuple(Column(name, "text") for name in NAMES))
-    return dict(parts_of(network.members, terms, opened, group=ToyGroup()))
+    terms = Terms(spec, tuple(ProfileColumn(name, "text") for name in NAMES))
+    return dict(build_parts(network.members, terms, opened, group=ToyGroup()))
 
 
 def _forgetful(network: MemoryNetwork, name: str, part: Part, at: int) -> Part:
@@ -103,11 +103,11 @@ def _forgetful(network: MemoryNetwork, name: str, part: Part, at: int) -> Part:
 
     def lives(channel: Channel) -> Any:
         try:
-            return part(Dying(network.channel(name), at, after=True))
+            return part(Dying(network.open_channel(name), at, after=True))
         except Killed:
             for key in ("own", "elgamal", "salt", "passes", *(f"with-{member.name}" for member in network.members)):
-                network.channel(name).state.erase(key)
-        return part(network.channel(name))
+                network.open_channel(name).state.erase(key)
+        return part(network.open_channel(name))
 
     return lives
 
@@ -118,7 +118,7 @@ def _is_right(report: FDReport, parts: list[NDArray[np.int64]]) -> bool:
     inside = [set(_all_of(part)) for part in parts]
     everywhere = [fd for fd in inside[0] if all(fd in others for others in inside)]
     minimal = [fd for fd in everywhere if not any(_below(other, fd) for other in everywhere)]
-    return report.ufd == dependencies_of(union, NAMES) and report.cfd == dependencies_of(minimal, NAMES)
+    return report.ufd == build_dependencies(union, NAMES) and report.cfd == build_dependencies(minimal, NAMES)
 
 
 def _all_of(part: NDArray[np.int64]) -> Iterator[FD]:

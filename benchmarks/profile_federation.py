@@ -31,19 +31,27 @@ from siloquent.federation import operator
 from siloquent.federation.bundle import Bundle, read_bundle
 from siloquent.federation.channel import Channel
 from siloquent.federation.invitation import Invitation
-from siloquent.federation.message import PART_BYTES, Envelope, Header, genesis
-from siloquent.federation.operator import Described
-from siloquent.federation.peer import polling
+from siloquent.federation.message import PART_BYTES, Envelope, Header, compute_pair_genesis
+from siloquent.federation.operator import FederationDescription
+from siloquent.federation.peer import run_polling
 from siloquent.federation.policy import Policy, Rule
-from siloquent.federation.relay.rates import Rates
+from siloquent.federation.protocols import ProtocolRegistry
+from siloquent.federation.relay.rates import RelayRates
 from siloquent.federation.relay.server import run_relay
-from siloquent.federation.role import begin, hold
-from siloquent.federation.running import _beating as beating
-from siloquent.federation.running import moderate, open_peer, serve
+from siloquent.federation.role import begin, moderate_session
+from siloquent.federation.role_process import _run_heartbeat as beating
+from siloquent.federation.role_process import moderate, open_peer, serve
 from siloquent.federation.seal import SEAL_BYTES
-from siloquent.federation.sums import PROTOCOL, SERVICE, Sum, SumSpec, collect, give, worker_part
+from siloquent.federation.sums import (
+    PROTOCOL,
+    SERVICE,
+    SumResult,
+    SumSpec,
+    build_worker_part,
+    contribute_vector,
+    gather_sum,
+)
 from siloquent.federation.transport import HttpTransport
-from siloquent.federation.walks import Walks
 
 PARTIES, WORKERS = ("north", "river", "hill"), ("w1", "w2")
 COUNTERS = 1_000_000
@@ -85,7 +93,7 @@ def _relay(options: Options) -> Iterator[Row]:
             yield _milliseconds("relay-wake", wakes, "wake", 10, "from the start of a put to the receiver's return")
             large = [_seconds(lambda k=k: _put(north, session, k, PART_BYTES)) for k in range(2_000, 2_003)]  # type: ignore[misc]
             yield _milliseconds("relay-8MiB-put", large, "large-put", 300, "durable, 3 of them")
-            w1.ack(_drain(w1, upto=20))
+            w1.acknowledge(_drain(w1, upto=20))
             takes = [_seconds(lambda: _take(w1)) for _ in range(3)]
             yield _milliseconds("relay-8MiB-get", takes, "large-get", 300, "3 of them")
         yield _waiting(folder, 10 if options.quick else WAITING)
@@ -100,9 +108,9 @@ def _sum(options: Options) -> Iterator[Row]:
         pids = [os.getpid(), _relay_pid(folder), *members]
         began: list[float] = []
 
-        def part(channel: Channel, invitation: Invitation, desk: Any) -> Sum:
+        def part(channel: Channel, invitation: Invitation, desk: Any) -> SumResult:
             began.append(time.perf_counter())
-            return collect(channel, spec)
+            return gather_sum(channel, spec)
 
         office = read_bundle(folder / "office")
         times, cpus, wrong = [], [], 0
@@ -140,7 +148,7 @@ def _awaited() -> Row:
         north = stack.enter_context(closing(HttpTransport(read_bundle(folder / "w1"))))
         office, taken = read_bundle(folder / "office"), []
         for _ in range(3):
-            with open_peer(office) as peer, polling(peer), beating(peer, lambda channel: None) as shown:
+            with open_peer(office) as peer, run_polling(peer), beating(peer, lambda channel: None) as shown:
                 session = begin(peer, asked, (*PARTIES, *WORKERS))
                 holds = threading.Thread(target=_holds, args=(peer, asked, session, shown))
                 holds.start()
@@ -153,7 +161,7 @@ def _awaited() -> Row:
 
 def _holds(peer: Any, asked: Invitation, session: str, shown: Any) -> None:
     with suppress(ProtocolError):  # it ends at its deadline
-        hold(peer, asked, (*PARTIES, *WORKERS), lambda *_: None, session=session, started=shown)
+        moderate_session(peer, asked, (*PARTIES, *WORKERS), lambda *_: None, session=session, started=shown)
 
 
 def _until_named(transport: HttpTransport, session: str, name: str) -> float:
@@ -191,7 +199,7 @@ def _federation(more_workers: int = 0) -> Iterator[Path]:
         roles = [(name, "party", name) for name in PARTIES] + [(name, "worker", name) for name in WORKERS]
         roles += [(f"waits{k}", "worker", "x") for k in range(more_workers)] + [("office", "moderator", "office")]
         folder = Path(place) / "all"
-        operator.init(Described("benchmark", f"https://127.0.0.1:{port}", tuple(roles)), folder)  # type: ignore[arg-type]
+        operator.init(FederationDescription("benchmark", f"https://127.0.0.1:{port}", tuple(roles)), folder)  # type: ignore[arg-type]
         with process_of(_serve_relay, folder / "relay"):
             await_port(port)
             yield folder
@@ -224,13 +232,13 @@ def cpu_seconds(pids: list[int]) -> float:
 
 def _serve_relay(folder: Path) -> None:
     (folder.parent / "relay.pid").write_text(str(os.getpid()))
-    run_relay(read_bundle(folder), rates=Rates(rate=FASTEST, burst=FASTEST))
+    run_relay(read_bundle(folder), rates=RelayRates(rate=FASTEST, burst=FASTEST))
 
 
 def _member(folder: Path, spec: SumSpec) -> None:
-    walks = Walks()
-    walks.add("worker", SERVICE, worker_part())
-    walks.add("party", PROTOCOL, lambda channel, asked, desk: give(channel, spec, lambda: desk))
+    walks = ProtocolRegistry()
+    walks.add("worker", SERVICE, build_worker_part())
+    walks.add("party", PROTOCOL, lambda channel, asked, desk: contribute_vector(channel, spec, lambda: desk))
     policy = Policy((Rule("test", (), (), (PROTOCOL,), ("office",), None, "auto", max_sessions=10_000),))
     bundle: Bundle = read_bundle(folder)
     vector = _vector(bundle.name, spec.length) if bundle.kind == "party" else None
@@ -244,7 +252,7 @@ def _vector(name: str, length: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def _put(sender: HttpTransport, session: str, number: int, size: int) -> None:
-    start = genesis(session, "north", "w1")
+    start = compute_pair_genesis(session, "north", "w1")
     sealed = secrets.token_bytes(size + SEAL_BYTES)
     step = f"s/{number}"
     header = Header(session, "north", "w1", step, 0, 0, 1, 0, start, "0" * 64, "bytes", len(sealed), "0" * 64)
@@ -256,10 +264,10 @@ def _wake(sender: HttpTransport, receiver: HttpTransport, session: str, number: 
     ended: list[float] = []
 
     def wait() -> None:
-        found = receiver.next(after, 20)
+        found = receiver.fetch_next(after, 20)
         ended.append(time.perf_counter())
         assert found is not None
-        receiver.ack(found.seq)
+        receiver.acknowledge(found.seq)
 
     thread = threading.Thread(target=wait)
     thread.start()
@@ -274,18 +282,18 @@ def _drain(receiver: HttpTransport, upto: int = 10**6) -> int:
     """Take and acknowledge what waits; the last number."""
     last = 0
     for _ in range(upto):
-        found = receiver.next(last, 0)
+        found = receiver.fetch_next(last, 0)
         if found is None or len(found.wire) > PART_BYTES:
             break
         last = found.seq
-    receiver.ack(last)
+    receiver.acknowledge(last)
     return last
 
 
 def _take(receiver: HttpTransport) -> None:
-    found = receiver.next(0, 0)
+    found = receiver.fetch_next(0, 0)
     assert found is not None
-    receiver.ack(found.seq)
+    receiver.acknowledge(found.seq)
 
 
 def _waiting(folder: Path, count: int) -> Row:
@@ -294,7 +302,7 @@ def _waiting(folder: Path, count: int) -> Row:
     with ExitStack() as stack:
         for k in range(count):
             transport = stack.enter_context(closing(HttpTransport(read_bundle(folder / f"waits{k}"))))
-            threading.Thread(target=lambda transport=transport: transport.next(0, 4), daemon=True).start()
+            threading.Thread(target=lambda transport=transport: transport.fetch_next(0, 4), daemon=True).start()
         time.sleep(2)
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
         resident = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))

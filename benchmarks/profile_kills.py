@@ -18,11 +18,11 @@ from typing import Any
 from benchmarks.profile_federation import free_port
 from benchmarks.row import Options, Row
 from siloquent.federation import operator
-from siloquent.federation.operator import Described
+from siloquent.federation.operator import FederationDescription
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 JOBS = ("sum", "profile")
-KILLS, QUICK_KILLS, LONGEST_S = 100, 10, 300
+KILLS, QUICK_KILLS, MAX_SECONDS = 100, 10, 300
 ROLES = (
     *((name, "party", f"{name} clinic") for name in ("north", "river", "hill")),
     *((name, "worker", f"host {name}") for name in ("w1", "w2")),
@@ -49,7 +49,7 @@ def killed(job: str, kills: int) -> dict[str, Any]:
     """What ``tests/simulation/killed_roles.py`` counted."""
     with tempfile.TemporaryDirectory() as made:
         bundles = Path(made) / "all"
-        operator.init(Described("killed", f"https://127.0.0.1:{free_port()}", ROLES), bundles)  # type: ignore[arg-type]
+        operator.init(FederationDescription("killed", f"https://127.0.0.1:{free_port()}", ROLES), bundles)  # type: ignore[arg-type]
         done = subprocess.run(
             [sys.executable, "-m", "simulation.killed_roles", str(bundles), str(kills), "8", job],
             cwd=TESTS,
@@ -57,7 +57,7 @@ def killed(job: str, kills: int) -> dict[str, Any]:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            timeout=LONGEST_S,
+            timeout=MAX_SECONDS,
             check=True,
         )
     told: dict[str, Any] = json.loads(done.stdout)

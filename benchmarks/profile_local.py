@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarks.profile_smfd import SETS, load
 from benchmarks.row import Options, Row
-from siloquent.maths.dependencies import FD, columns_of, discover, group_ids
+from siloquent.maths.dependencies import FD, discover, list_columns, number_groups
 
 PROTOTYPE_MS = {
     "iris": 0.4,
@@ -50,10 +50,10 @@ def rows(options: Options) -> Iterator[Row]:
 def lattice(codes: NDArray[Any]) -> list[FD]:
     """The minimal dependencies by counting the values of every set of columns."""
     columns = codes.shape[1]
-    counts = [len(group_ids(codes, mask)[1]) for mask in range(2**columns)]
+    counts = [len(number_groups(codes, mask)[1]) for mask in range(2**columns)]
     found: list[FD] = []
     for lhs in sorted(range(1, 2**columns), key=int.bit_count):
-        for right in columns_of(~lhs & ((1 << columns) - 1)):
+        for right in list_columns(~lhs & ((1 << columns) - 1)):
             known = any(given == right and inner & ~lhs == 0 for inner, given in found)
             if not known and counts[lhs] == counts[lhs | 1 << right]:
                 found.append((lhs, right))

@@ -21,9 +21,9 @@ import pyarrow as pa
 from benchmarks.row import Options, Row
 from siloquent.federation.channel import Channel, MemoryNetwork, run_all
 from siloquent.federation.crypto.group import Ristretto
-from siloquent.profile.spec import Column, FDReport, ProfileSpec
+from siloquent.profile.spec import FDReport, ProfileColumn, ProfileSpec
 from siloquent.profile.task import Terms
-from siloquent.profile.task.simulate import open_in_memory, parts_of, roster
+from siloquent.profile.task.simulate import build_parts, build_roster, open_in_memory
 
 SMALL = ("iris", "balance-scale")
 SETS: Mapping[str, tuple[int, int]] = {
@@ -95,9 +95,9 @@ def run(folder: Path, name: str, protocol: str, *, parties: int = PARTIES, worke
     tables = [table.slice(int(block[0]), len(block)) for block in blocks]
     names = tuple(table.column_names)
     spec = ProfileSpec(name, names, protocol=protocol, max_lhs=len(names), min_rows=2, size_class=False)  # type: ignore[arg-type]
-    network = MemoryNetwork(roster(parties, workers))
+    network = MemoryNetwork(build_roster(parties, workers))
     opened = [open_in_memory(part, role) for part, role in zip(tables, network.members.parties, strict=True)]
-    terms = Terms(spec, tuple(Column(column, "text") for column in names))
+    terms = Terms(spec, tuple(ProfileColumn(column, "text") for column in names))
     seconds: dict[str, float] = {"party": 0.0, "worker": 0.0, "moderator": 0.0}
 
     def timed(kind: str, part: Callable[[Channel], Any]) -> Callable[[Channel], Any]:
@@ -110,11 +110,11 @@ def run(folder: Path, name: str, protocol: str, *, parties: int = PARTIES, worke
 
         return measured
 
-    parts = parts_of(network.members, terms, opened, group=Ristretto())
+    parts = build_parts(network.members, terms, opened, group=Ristretto())
     results = run_all(network, {role: timed(network.members[role].kind, part) for role, part in parts.items()})
     report = results[network.members.moderator]
     assert isinstance(report, FDReport)
-    return Ran(report, seconds, sum(map(len, network.traffic().values())))
+    return Ran(report, seconds, sum(map(len, network.list_traffic().values())))
 
 
 def wrong(folder: Path, name: str, report: FDReport) -> int:
@@ -156,7 +156,7 @@ def _kernel(options: Options) -> Iterator[Row]:
 
     group, count = Ristretto(), 2_000
     batch = group.from_uniform(np.random.default_rng(1).bytes(64 * count))
-    scalar = group.reduced(np.random.default_rng(2).bytes(64))
+    scalar = group.reduce_wide(np.random.default_rng(2).bytes(64))
     points = [batch[at : at + 32] for at in range(0, len(batch), 32)]
     ratios = []
     for query in range(5):

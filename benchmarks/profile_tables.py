@@ -30,9 +30,9 @@ from benchmarks.slow_link import Link, carry
 from siloquent.federation import operator
 from siloquent.federation.bundle import read_bundle
 from siloquent.federation.message import Header
-from siloquent.federation.operator import Described
+from siloquent.federation.operator import FederationDescription
 from siloquent.profile.federated import run_session
-from siloquent.profile.spec import Column, FDReport, ProfileSpec
+from siloquent.profile.spec import FDReport, ProfileColumn, ProfileSpec
 from siloquent.profile.task import Terms
 from siloquent.session import create_workspace
 
@@ -145,7 +145,7 @@ def federation(data: Path, names: list[str], link: Link | None = None) -> Iterat
         roles = [(name, "party", f"{name} clinic") for name in PARTIES]
         roles += [(name, "worker", f"host {name}") for name in WORKERS]
         roles += [("office", "moderator", "registry")]
-        operator.init(Described("tables", f"https://127.0.0.1:{port}", tuple(roles)), bundles)  # type: ignore[arg-type]
+        operator.init(FederationDescription("tables", f"https://127.0.0.1:{port}", tuple(roles)), bundles)  # type: ignore[arg-type]
         for place, party in enumerate(PARTIES):
             _workspace(Path(made) / party, data, names, place)
         inner = free_port() if link else port
@@ -206,7 +206,7 @@ def run(place: Place, data: Path, name: str, protocol: str) -> Ran:
     """One session over the whole of a table, with the default spec but for the length of left sides."""
     columns = tuple(load(data, name).column_names)
     spec = ProfileSpec(name.replace("-", "_"), columns, protocol=protocol, max_lhs=len(columns))  # type: ignore[arg-type]
-    terms = Terms(spec, tuple(Column(column, "text") for column in columns))
+    terms = Terms(spec, tuple(ProfileColumn(column, "text") for column in columns))
     voted: list[tuple[float, float]] = []
 
     def now() -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from siloquent.door import read_schema
+from siloquent.api import read_schema
 from siloquent.schema import TableSchema
 
 ADULT_ROWS, TAXI_ROWS, TAXI_SAMPLE_ROWS = 32_561, 9_710_124, 6_433

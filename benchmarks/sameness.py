@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.sameness_tables import Pair, Side
-from siloquent.door import Session, read_schema
+from siloquent.api import Session, read_schema
 from siloquent.errors import SiloquentError
 from siloquent.explore import Explanation, count, sum_of
 from siloquent.explore.plan.planner import Plan
@@ -163,7 +163,7 @@ def observe(side: Side, folder: Path, *, door: Door = Session, labels: Iterable[
         _break(door, side, workspace, ledger, seen)
         with _session(door, side, workspace, MemoryLedger(), "ana") as session:
             _ask_early(session, seen, labels)
-        seen.note("ledger", [_masked({"seq": entry.seq, **entry.body}) for entry in ledger.entries()])
+        seen.note("ledger", [_masked({"seq": entry.seq, **entry.body}) for entry in ledger.iter_entries()])
         seen.note("verdict", str(ledger.verify()))
     shutil.rmtree(folder)
     return seen
@@ -198,7 +198,7 @@ def _ask_early(session: Session, seen: Seen, labels: Iterable[str]) -> None:
 
 
 def _reserved(session: Session) -> list[Entry]:
-    return [entry for entry in session.ledger.entries() if entry.kind == "reserve"]
+    return [entry for entry in session.ledger.iter_entries() if entry.kind == "reserve"]
 
 
 def _refuse_all(session: Session, seen: Seen) -> None:
@@ -212,10 +212,10 @@ def _refuse_all(session: Session, seen: Seen) -> None:
 
 
 def _look(session: Session, seen: Seen) -> None:
-    seen.note("tables", session.tables())
+    seen.note("tables", session.list_tables())
     seen.note("schema", session.schema("visits").digest)
-    seen.note("left", str(session.left("visits")))
-    seen.note("accounts", [str(account) for account in session.ledger.accounts()])
+    seen.note("left", str(session.get_remaining("visits")))
+    seen.note("accounts", [str(account) for account in session.ledger.list_accounts()])
 
 
 def _break(door: Door, side: Side, workspace: Workspace, ledger: Ledger, seen: Seen) -> None:

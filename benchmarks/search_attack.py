@@ -39,7 +39,7 @@ def _attack(trials: int) -> Row:
         expected = [np.bincount(key[_kept(one)], minlength=d) for one in (rows_, odd)]
         paper += (_nearer(seen, expected) == 1) == truth
         offer = released(made, np.clip(table / 3, -1, 1)[:, None], key)
-        sums = offer.by_key(0)[1][:, 0]
+        sums = offer.get_key_sums(0)[1][:, 0]
         ideal = [np.bincount(key, weights=np.clip(one / 3, -1, 1), minlength=d) for one in (rows_, odd)]
         ours += (_nearer(sums, ideal) == 1) == truth
     return Row(

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from benchmarks.baselines import search_mechanisms as paper
 from benchmarks.baselines.search_tables import GRID, offered, planned
 from benchmarks.row import Options, Row
-from siloquent.maths.partial import exact_gains_of
-from siloquent.search.estimate.joins import joined
+from siloquent.maths.partial_correlation import compute_exact_gains
+from siloquent.search.estimate.joins import pool_candidates
 from siloquent.search.estimate.training import LocalRows, ReleasedSums
 
 Floats = NDArray[np.float64]
@@ -28,7 +28,7 @@ REQUESTS = {
     "demo_ela_math": ("mean_scale_score_math", "total_enrollment"),
     "charter_math": ("mean_scale_score", "number_tested"),
 }
-DRAWS, LEAST_ROWS = 10, 1_000
+DRAWS, MIN_ROWS = 10, 1_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +59,7 @@ def _tables(folder: Path) -> dict[str, Any]:
     found = {}
     for file in sorted(folder.glob("*.csv.gz")):
         frame = pd.read_csv(file, low_memory=False)
-        if "dbn" in frame and len(frame) >= LEAST_ROWS:
+        if "dbn" in frame and len(frame) >= MIN_ROWS:
             found[file.name.removesuffix(".csv.gz")] = frame[frame["dbn"].notna()]
     return found
 
@@ -116,23 +116,25 @@ def _row(name: str, folder: Path, characters: int | None, goal: float | None, *,
         placed: dict[str, Integers] = {name: column for name, column in own.items() if column is not None}
         known = (placed["x"] >= 0) & (placed["y"] >= 0)
         numbers = np.column_stack([_unit(placed["x"]), _unit(placed["y"])])[known]
-        exact = LocalRows(numbers, (placed["k"][known],), (len(keys),)).by_key(0)
+        exact = LocalRows(numbers, (placed["k"][known],), (len(keys),)).compute_key_moments(0)
         candidates = _candidates(folder, table, keys, characters)
-        truth = exact_gains_of(exact, np.stack([_means(c, len(keys)) for c in candidates])).gains
+        truth = compute_exact_gains(exact, np.stack([_means(c, len(keys)) for c in candidates])).gains
         base = float(exact.covariance[0, 1] ** 2 / exact.covariance[0, 0] / exact.covariance[1, 1])
         figures, peers = [], dict[str, list[float]]()
         for draw in range(DRAWS):
             offers = [offered(provider, {"k": c.key, "f": c.places}) for c in candidates]
-            pool = joined(offers, provider.keys, without=frozenset())[0]
+            pool = pool_candidates(offers, provider.keys, without=frozenset())[0]
             if is_local:
                 table_ = exact
             else:
                 mine = offered(request, placed)
-                counts, sums = mine.by_key(0)
-                second = mine.second()
+                counts, sums = mine.get_key_sums(0)
+                second = mine.compute_second_moments()
                 assert second is not None
-                table_ = ReleasedSums((counts,), (sums,), second, mine.deviations, mine.is_halved).by_key(0)
-            picked = int(np.argmax(exact_gains_of(table_, pool.values, unsure=pool.unsure).expected()))
+                table_ = ReleasedSums((counts,), (sums,), second, mine.deviations, mine.is_halved).compute_key_moments(
+                    0
+                )
+            picked = int(np.argmax(compute_exact_gains(table_, pool.values, unsure=pool.unsure).compute_expected()))
             figures.append((base + truth[picked]) / (base + truth.max()))
             for mechanism, chosen in _papers(numbers, placed["k"][known], candidates, len(keys), draw, is_local):
                 peers.setdefault(mechanism, []).append((base + truth[chosen]) / (base + truth.max()))

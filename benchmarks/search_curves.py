@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from benchmarks.baselines.search_tables import planned, released
 from benchmarks.row import Options, Row
-from siloquent.maths.curves import fitted_to_rows, logistic
-from siloquent.search.estimate.curved import curved_model, products_of, products_of_rows
-from siloquent.search.estimate.models import turned_model
+from siloquent.maths.glm_curves import fit_rows, logistic
+from siloquent.search.estimate.curved import compute_row_products, extract_offer_products, fit_curved_model
+from siloquent.search.estimate.models import turn_model
 from siloquent.search.estimate.training import LocalRows
-from siloquent.search.estimate.unions import fitted, totals_of
-from siloquent.search.found import FittedModel
+from siloquent.search.estimate.unions import compute_totals, fit_noisy_moments
 from siloquent.search.plan import OfferPlan
+from siloquent.search.results import FittedModel
 
 Floats = NDArray[np.float64]
 DRAWS = 10
@@ -61,7 +61,7 @@ def _numbers(folder: Path, table: str) -> tuple[Floats, tuple[str, ...]]:
 
 def _row(name: str, numbers: Floats, names: tuple[str, ...], order: int) -> Row:
     x, y = numbers[:, :-1], numbers[:, -1] > 0
-    truth, _ = fitted_to_rows(x, y.astype(float), "logistic")
+    truth, _ = fit_rows(x, y.astype(float), "logistic")
     chances = logistic(truth[0] + x @ truth[1:])
     made = planned(names, epsilon="1", second_moments="total", order=order)
     figures: list[tuple[float, float, float, float]] = []
@@ -76,8 +76,13 @@ def _row(name: str, numbers: Floats, names: tuple[str, ...], order: int) -> Row:
     unnoised = ""
     if order > 2:
         kept = LocalRows(numbers, (), ())
-        plain, words = curved_model(
-            products_of_rows(kept, order), "logistic", names, [(0.0, 1.0)] * len(names), 0.0, np.random.default_rng(0)
+        plain, words = fit_curved_model(
+            compute_row_products(kept, order),
+            "logistic",
+            names,
+            [(0.0, 1.0)] * len(names),
+            0.0,
+            np.random.default_rng(0),
         )
         without = np.array([plain.intercept, *[one.value for one in plain.coefficients]])
         unnoised = f"; without noise error {np.linalg.norm(without - truth):.3g}: {words}"
@@ -97,13 +102,13 @@ def _model(made: OfferPlan, numbers: Floats, names: tuple[str, ...], order: int,
     rng, scales = np.random.default_rng(draw), [(0.0, 1.0)] * len(names)
     offer = released(made, numbers)
     if order > 2:
-        products = products_of(offer, range(len(names)), order)
+        products = extract_offer_products(offer, range(len(names)), order)
         assert products is not None
-        return curved_model(products, "logistic", names, scales, 0.0, rng)[0]
-    total = totals_of(offer)
-    linear = fitted(total, rng)
+        return fit_curved_model(products, "logistic", names, scales, 0.0, rng)[0]
+    total = compute_totals(offer)
+    linear = fit_noisy_moments(total, rng)
     means, half = total.moments.sums / total.moments.count, (linear.high - linear.low) / 2
-    return turned_model(linear.values, half, means, linear.intercept, names, scales, "logistic", 0.0)
+    return turn_model(linear.values, half, means, linear.intercept, names, scales, "logistic", 0.0)
 
 
 def _auc(score: Floats, y: NDArray[np.bool_]) -> float:

@@ -14,7 +14,7 @@ from benchmarks.row import Options, Row, of_full_size
 from benchmarks.search_unions import BOUND, DELTA, world
 from siloquent.maths.moments import Moments
 from siloquent.search import Offer
-from siloquent.search.estimate.many import pooled_slopes
+from siloquent.search.estimate.many import compute_pooled_slopes
 
 Floats = NDArray[np.float64]
 CUT = 0.5
@@ -85,8 +85,8 @@ def _row(name: str, n: int, d: int, seeds: int) -> Row:
 
 def _ours(own: Offer, offer: Offer) -> Floats:
     """Slopes on x1 and x2 and the constant, in the rows' own units."""
-    slopes = pooled_slopes(own, offer)[[1, 0]]
-    means = [sums.sum(axis=0) / counts.sum() for counts, sums in (own.by_key(0), offer.by_key(0))]
+    slopes = compute_pooled_slopes(own, offer)[[1, 0]]
+    means = [sums.sum(axis=0) / counts.sum() for counts, sums in (own.get_key_sums(0), offer.get_key_sums(0))]
     return np.append(slopes, BOUND * (means[0][1] - slopes @ [means[0][0], means[1][0]]))
 
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from benchmarks.baselines import search_mechanisms as paper
 from benchmarks.baselines.search_tables import Adjacency, planned, released
 from benchmarks.row import Options, Row, of_full_size
-from siloquent.maths.partial import ByKey, exact_gains_of
+from siloquent.maths.partial_correlation import MomentsByKey, compute_exact_gains
 from siloquent.search import Offer
-from siloquent.search.estimate.joins import joined
+from siloquent.search.estimate.joins import pool_candidates
 from siloquent.search.estimate.training import LocalRows, ReleasedSums
 from siloquent.search.plan import OfferPlan
 
@@ -105,15 +105,17 @@ def _row(case: Case, seeds: int, *, draws: int) -> Row:
     figures: dict[str, list[float]] = {}
     for seed in range(seeds):
         made = world(seed, case.n, case.d, zipf=case.zipf)
-        exact = LocalRows(made.own, (made.key,), (case.d,)).by_key(0)
+        exact = LocalRows(made.own, (made.key,), (case.d,)).compute_key_moments(0)
         values = np.stack([_exact_means(k, f, case.d) for k, f in made.providers])
-        truth = exact_gains_of(exact, values).gains
+        truth = compute_exact_gains(exact, values).gains
         for _ in range(draws):
-            pool = joined([released(provider, f, k) for k, f in made.providers], provider.keys, without=frozenset())[0]
+            pool = pool_candidates(
+                [released(provider, f, k) for k, f in made.providers], provider.keys, without=frozenset()
+            )[0]
             z, table = pool.values, exact if case.local else _platform(request, made)
-            picked = int(np.argmax(exact_gains_of(table, z, unsure=pool.unsure).expected()))
+            picked = int(np.argmax(compute_exact_gains(table, z, unsure=pool.unsure).compute_expected()))
             figures.setdefault("found", []).append(float(truth[picked] / truth.max()))
-            realised = exact_gains_of(exact, z[[picked]]).gains[0]
+            realised = compute_exact_gains(exact, z[[picked]]).gains[0]
             figures.setdefault("realised", []).append(float(realised / truth.max()))
         if not case.local and case.adjacency == RO and case.n <= 10_000:
             for name, share in _papers(made, case, truth, np.random.default_rng(seed)):
@@ -137,12 +139,12 @@ def _exact_means(k: Integers, f: Floats, d: int) -> Floats:
     return np.where(counts > 0, np.bincount(k, weights=f[:, 0], minlength=d) / np.maximum(counts, 1), f.mean())
 
 
-def _platform(request: OfferPlan, made: World) -> ByKey:
+def _platform(request: OfferPlan, made: World) -> MomentsByKey:
     own: Offer = released(request, made.own, made.key)
-    counts, sums = own.by_key(0)
-    second = own.second()
+    counts, sums = own.get_key_sums(0)
+    second = own.compute_second_moments()
     assert second is not None
-    return ReleasedSums((counts,), (sums,), second, own.deviations, own.is_halved).by_key(0)
+    return ReleasedSums((counts,), (sums,), second, own.deviations, own.is_halved).compute_key_moments(0)
 
 
 def _papers(made: World, case: Case, truth: Floats, rng: np.random.Generator) -> Iterator[tuple[str, float]]:

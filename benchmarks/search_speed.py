@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from benchmarks.row import Options, Row
-from siloquent.maths.partial import ByKey, gains_of
-from siloquent.search.plan.discovery import LENGTH, contained
+from siloquent.maths.partial_correlation import MomentsByKey, compute_gains
+from siloquent.search.plan.discovery import LENGTH, estimate_containment
 
 
 def rows(options: Options) -> Iterator[Row]:
@@ -40,10 +40,11 @@ def _scores(name: str, candidates: int, d: int, goal: float | None) -> Row:
     squares, unsure = values * values, np.full(candidates, 0.01, dtype=np.float32)
     counts = rng.integers(50, 150, d).astype(np.float64)
     sums = rng.normal(0, 10, (d, 3))
-    table = ByKey(counts, sums, np.eye(3) * 0.1)
+    table = MomentsByKey(counts, sums, np.eye(3) * 0.1)
     with threadpool_limits(1):
         ours = cpu_ms(
-            lambda: gains_of(table, values, squares, unsure=unsure).expected(), 7 if candidates * d <= 10**7 else 3
+            lambda: compute_gains(table, values, squares, unsure=unsure).compute_expected(),
+            7 if candidates * d <= 10**7 else 3,
         )
         some = 300
         loop = cpu_ms(lambda: [_one(table, values[i].astype(np.float64)) for i in range(some)], 3) / some * candidates
@@ -59,7 +60,7 @@ def _scores(name: str, candidates: int, d: int, goal: float | None) -> Row:
     )
 
 
-def _one(table: ByKey, values: np.ndarray) -> float:
+def _one(table: MomentsByKey, values: np.ndarray) -> float:
     """One candidate's score, as a loop would do it."""
     rows = table.rows
     mean = float(values @ table.counts) / rows
@@ -71,7 +72,7 @@ def _one(table: ByKey, values: np.ndarray) -> float:
     return float(left**2 / max(variance - cross[:-1] @ solved[:, 1], 1e-9) / table.covariance[-1, -1])
 
 
-def _merged(table: ByKey, values: np.ndarray) -> float:
+def _merged(table: MomentsByKey, values: np.ndarray) -> float:
     """One candidate joined as a frame, then scored."""
     import pandas as pd
 
@@ -85,7 +86,7 @@ def _discovery() -> Row:
     rng = np.random.default_rng(2)
     signatures = rng.integers(0, 2**30, (100_000, LENGTH)).astype(np.int32)
     sizes = np.full(100_000, 1_000, dtype=np.int64)
-    ours = cpu_ms(lambda: contained(signatures[0], 1_000, signatures, sizes), 5)
+    ours = cpu_ms(lambda: estimate_containment(signatures[0], 1_000, signatures, sizes), 5)
     return Row(
         "S-discover-100000",
         ours=ours,

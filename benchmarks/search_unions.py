@@ -12,7 +12,7 @@ from benchmarks.baselines import search_mechanisms as paper
 from benchmarks.baselines.search_tables import Adjacency, planned, released
 from benchmarks.row import Options, Row, of_full_size
 from siloquent.maths.moments import Moments
-from siloquent.search.estimate.unions import fitted, totals_of
+from siloquent.search.estimate.unions import compute_totals, fit_noisy_moments
 
 Floats = NDArray[np.float64]
 BOUND, DELTA = 5.0, 1e-6
@@ -63,8 +63,8 @@ def world(seed: int, n: int) -> tuple[Floats, Floats]:
 def _ours(tables: tuple[Floats, Floats], epsilon: str, adjacency: Adjacency) -> Floats:
     # Half a declared range is 5, and no record is longer than that.
     made = planned(("x1", "x2", "y"), epsilon=epsilon, adjacency=adjacency, norm_cut=1.0)
-    one, other = (totals_of(released(made, table / BOUND)) for table in tables)
-    found = fitted(one + other, np.random.default_rng(0))
+    one, other = (compute_totals(released(made, table / BOUND)) for table in tables)
+    found = fit_noisy_moments(one + other, np.random.default_rng(0))
     return np.append(found.values, found.intercept * BOUND)
 
 
@@ -131,8 +131,8 @@ def _coverage(n: int, seeds: int) -> Row:
         x = np.clip(rng.normal(0, 1.2, (2 * n, 2)), -3, 3)
         y = np.clip(x @ slopes + rng.normal(0, 0.7, 2 * n), -4, 4)
         table = np.column_stack([x, y]) / BOUND
-        one, other = (totals_of(released(made, part)) for part in (table[:n], table[n:]))
-        found = fitted(one + other, rng)
+        one, other = (compute_totals(released(made, part)) for part in (table[:n], table[n:]))
+        found = fit_noisy_moments(one + other, rng)
         hits += ((found.low <= slopes) & (slopes <= found.high)).tolist()
     return Row(
         f"U-cover-n{n}",
@@ -187,8 +187,8 @@ def _slope(n: int, seeds: int) -> Row:
         exact = [paper.sums_of(table) for table in tables]
         truth = paper.least_squares(exact[0] + exact[1])
         assert truth is not None
-        one, other = (totals_of(released(made, table / BOUND)) for table in tables)
-        figures["ours"].append(abs(float(fitted(one + other, rng).values[0] - truth[0])))
+        one, other = (compute_totals(released(made, table / BOUND)) for table in tables)
+        figures["ours"].append(abs(float(fit_noisy_moments(one + other, rng).values[0] - truth[0])))
         found = paper.least_squares(paper.fpm(exact[0], BOUND, rng, **given) + paper.fpm(exact[1], BOUND, rng, **given))
         figures["FPM"].append(math.inf if found is None else abs(float(found[0] - truth[0])))
         halves = [paper.fpm_opt_slope(table, BOUND, rng, **given) for table in tables]

@@ -252,12 +252,12 @@ def _booked(folder: Path, clients: list[Client]) -> Counter[str]:
     wrong["a chain that does not verify"] += not ledger.verify(None).ok
     jobs = sum(len(client.jobs) for client in clients)
     told = sum((cost for client in clients for cost in client.costs.values()), Decimal(jobs))
-    booked = Decimal(str(ledger.account("visits@1").spent.amount)) / 10**9
+    booked = Decimal(str(ledger.get_account("visits@1").spent.amount)) / 10**9
     keys = sum(len(client.costs) for client in clients) + jobs
     # A job pays for all but a thousandth of the epsilon that it was given; costs of answers are told rounded.
     less, more = Decimal(jobs) / 1_000 + Decimal(keys) / 10**6, Decimal(keys) / 10**6
     wrong[f"booked {booked}, told {told}"] += not told - less <= booked <= told + more
-    reserves = sum(1 for entry in ledger.entries() if entry.kind == "reserve")
+    reserves = sum(1 for entry in ledger.iter_entries() if entry.kind == "reserve")
     wrong[f"{reserves} reservations for {keys} keys"] += reserves != keys
     ledger.close()
     return +wrong

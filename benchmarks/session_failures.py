@@ -9,11 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.sessions import BETA, Walk, kept, place_of, receipt_of
-from siloquent.explore.plan.cheaper import Drawn
 from siloquent.explore.plan.evidence import gather
-from siloquent.explore.plan.past import Past, laplace_deviation
-from siloquent.explore.plan.reconstruction import reconstructions
-from siloquent.maths.simultaneous import chi_square_radius, log_share_of_number, log_share_of_set, normal_radius
+from siloquent.explore.plan.linear_measurements import LinearMeasurement, compute_laplace_deviation
+from siloquent.explore.plan.reconstruction import compute_reconstructions
+from siloquent.explore.plan.reuse_plan import ReusedMechanism
+from siloquent.maths.simultaneous import (
+    compute_chi_square_radius,
+    compute_normal_radius,
+    compute_number_log_share,
+    compute_set_log_share,
+)
 from siloquent.maths.tails import normal_quantile
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event
 from siloquent.privacy.noise import add_gaussian, add_laplace
@@ -41,17 +46,17 @@ def misses(walk: Walk, sessions: int) -> list[int]:
 def _weights(walk: Walk) -> tuple[NDArray[np.float64], ...]:
     """For each question its answers' weights on all noises drawn so far and its own, in their own units."""
     found: list[NDArray[np.float64]] = []
-    past: list[Past] = []
+    past: list[LinearMeasurement] = []
     sizes: list[float] = []  # of every noise, in its own units
     for place, one in enumerate(walk.plans):
         chosen = one.chosen
-        blend = chosen.blend if isinstance(chosen, Drawn) else None
+        blend = chosen.blend if isinstance(chosen, ReusedMechanism) else None
         if blend is not None:
             evidence = gather(one.compiled, one.schema, past)
             rows = np.zeros((0, evidence.known.shape[1]))
             if blend.added is not None:
-                rows = evidence.asked(blend.added.matrices) / blend.deviation
-            whole = evidence.weights(rows)
+                rows = evidence.express_asked(blend.added.matrices) / blend.deviation
+            whole = evidence.find_weights(rows)
             assert whole is not None
             weights = np.zeros((len(whole), len(sizes) + len(rows)))
             # What the past holds instead of a value is the noise's place.
@@ -60,12 +65,12 @@ def _weights(walk: Walk) -> tuple[NDArray[np.float64], ...]:
             np.add.at(weights.T, places.astype(np.int64), whole[:, :known].T)
             weights[:, len(sizes) :] = whole[:, known:]
             weights /= np.array([*sizes, *[blend.deviation] * len(rows)])
-        elif isinstance(chosen, Drawn) and chosen.repeated is not None:
+        elif isinstance(chosen, ReusedMechanism) and chosen.repeated is not None:
             before = found[place_of(chosen.repeated.source)]
             weights = np.hstack([before, np.zeros((len(before), len(sizes) - before.shape[1]))])
         else:
             backs = (
-                reconstructions(one.compiled, tuple(np.asarray(matrix) for matrix in chosen.strategy))
+                compute_reconstructions(one.compiled, tuple(np.asarray(matrix) for matrix in chosen.strategy))
                 if chosen.strategy
                 else (np.eye(one.compiled.answers),)
             )
@@ -83,7 +88,11 @@ def _weights(walk: Walk) -> tuple[NDArray[np.float64], ...]:
 def _deviation(walk: Walk, receipt: int) -> float:
     event = walk.plans[place_of(receipt)].event
     assert isinstance(event, DiscreteGaussian | DiscreteLaplace)
-    return math.sqrt(event.variance) if isinstance(event, DiscreteGaussian) else laplace_deviation(float(event.scale))
+    return (
+        math.sqrt(event.variance)
+        if isinstance(event, DiscreteGaussian)
+        else compute_laplace_deviation(float(event.scale))
+    )
 
 
 def _drawn(event: Event, noises: int, sessions: int) -> NDArray[np.float64]:
@@ -106,11 +115,11 @@ def adversary(runs: int, *, cells: int = 100, seed: int = 0) -> tuple[float, flo
     error = np.where(noise > 0, noise, 0).sum(axis=1)
     deviation = np.sqrt((noise > 0).sum(axis=1))
     independent = normal_quantile(BETA / 2) * deviation
-    shares = np.array([log_share_of_set(one) for one in noise > 0])
-    own = math.log(BETA) + log_share_of_number(receipt_of(0))
+    shares = np.array([compute_set_log_share(one) for one in noise > 0])
+    own = math.log(BETA) + compute_number_log_share(receipt_of(0))
     simultaneous = np.minimum(
-        normal_radius(deviation, own + math.log(7 / 8) + shares),
-        chi_square_radius(deviation, cells, own + math.log(1 / 8)),
+        compute_normal_radius(deviation, own + math.log(7 / 8) + shares),
+        compute_chi_square_radius(deviation, cells, own + math.log(1 / 8)),
     )
     return float((error > independent).mean()), float((error > simultaneous).mean())
 
@@ -125,13 +134,15 @@ def scanner(runs: int, *, cells: int = 100, seed: int = 0) -> tuple[int, int]:
     share = np.array(
         [
             [
-                log_share_of_set((low <= lengths - 1) & (lengths - 1 < low + n)) if low + n <= cells else 0.0
+                compute_set_log_share((low <= lengths - 1) & (lengths - 1 < low + n)) if low + n <= cells else 0.0
                 for n in lengths
             ]
             for low in range(cells)
         ]
     )
-    radius = normal_radius(np.sqrt(lengths), share + math.log(BETA * 7 / 8) + log_share_of_number(receipt_of(0)))
+    radius = compute_normal_radius(
+        np.sqrt(lengths), share + math.log(BETA * 7 / 8) + compute_number_log_share(receipt_of(0))
+    )
     rng, weak, strong = np.random.default_rng(seed), 0, 0
     for _ in range(runs):
         sums = np.concatenate([[0.0], np.cumsum(rng.standard_normal(cells))])

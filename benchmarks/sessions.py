@@ -15,15 +15,15 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.explore_costs import PLENTY
-from siloquent.door import read_schema
+from siloquent.api import read_schema
 from siloquent.explore import parse
-from siloquent.explore.plan.cheaper import Drawn, cheaper, question_of
-from siloquent.explore.plan.past import Past, footprint_of, past_of
+from siloquent.explore.plan.earlier_answers import EarlierAnswer, EarlierAnswers
+from siloquent.explore.plan.linear_measurements import LinearMeasurement, build_footprint, build_linear_measurement
 from siloquent.explore.plan.planner import Plan, plan
-from siloquent.explore.plan.recall import Known, Recall
-from siloquent.explore.spec.measured import Measured
-from siloquent.maths.strategies.trees import levels
-from siloquent.privacy import FREE, accountant
+from siloquent.explore.plan.reuse_plan import ReusedMechanism, compute_question_digest, find_cheapest_with_reuse
+from siloquent.explore.spec.stored_measurement import StoredMeasurement
+from siloquent.maths.strategies.trees import build_levels
+from siloquent.privacy import FREE, get_accountant
 from siloquent.schema import TableSchema
 
 ROWS, BETA, CONFIDENCE = 32_561, 5e-4, "0.9995"
@@ -114,7 +114,7 @@ def _most_counted(asked: Asked) -> int:
 @cache
 def _h2_unit(cells: int) -> float:
     """The price of prefixes over ``cells`` by a binary tree for an error bound of one, by a million samples."""
-    shape = levels(cells, 2)
+    shape = build_levels(cells, 2)
     nodes = [
         (low, high)
         for starts in shape
@@ -172,29 +172,29 @@ class Walk:
     @property
     def repeated(self) -> int:
         """How many of those are an earlier answer again."""
-        return sum(isinstance(one.chosen, Drawn) and one.chosen.repeated is not None for one in self.plans)
+        return sum(isinstance(one.chosen, ReusedMechanism) and one.chosen.repeated is not None for one in self.plans)
 
 
 @cache
 def walked(seed: int, length: int, name: Accounting, reuse: Reuse) -> Walk:
     """A session as it is planned and paid for, each answer kept for the later ones."""
     schema, plans, total = people(name), [], Fraction(0)
-    known: list[Known] = []
+    known: list[EarlierAnswer] = []
     noises = 0
     for place, asked in enumerate(session(seed, length)):
         text = asked.text if not reuse else f"{asked.text} REUSE {reuse}"
-        found = cheaper(plan(parse(text), schema, left=PLENTY), Recall(tuple(known)))
+        found = find_cheapest_with_reuse(plan(parse(text), schema, left=PLENTY), EarlierAnswers(tuple(known)))
         plans.append(found)
-        total += accountant(name).price(found.event).amount
+        total += get_accountant(name).compute_price(found.event).amount
         past = None
         if found.event != FREE:
             past = kept(found, receipt_of(place), noises)
             noises += noises_of(found)
-        measured = Measured(found.chosen.name, found.chosen.form, found.event, (), str(found.alpha))
-        if isinstance(found.chosen, Drawn):
+        measured = StoredMeasurement(found.chosen.name, found.chosen.form, found.event, (), str(found.alpha))
+        if isinstance(found.chosen, ReusedMechanism):
             measured = replace(measured, label=found.chosen.label, sources=found.chosen.sources)
-        measured = replace(measured, question=question_of(found))
-        known.append(Known(receipt_of(place), "people@1", measured, past))
+        measured = replace(measured, question=compute_question_digest(found))
+        known.append(EarlierAnswer(receipt_of(place), "people@1", measured, past))
     return Walk(tuple(plans), total)
 
 
@@ -213,13 +213,13 @@ def noises_of(found: Plan) -> int:
     return sum(len(one) for one in found.chosen.strategy) or found.compiled.answers
 
 
-def kept(found: Plan, seq: int, first: int) -> Past:
+def kept(found: Plan, seq: int, first: int) -> LinearMeasurement:
     """What the ledger would keep, with the noises' places from ``first`` on for values: plans do not look at them."""
     chosen = found.chosen
-    footprint = footprint_of(found.compiled, found.schema, by_strategy=chosen.form != "answers")
+    footprint = build_footprint(found.compiled, found.schema, by_strategy=chosen.form != "answers")
     values = tuple(range(first, first + noises_of(found)))
     assert footprint is not None
     strategy = tuple(np.asarray(matrix) for matrix in chosen.strategy)  # 148 cells: never sparse
-    past = past_of(footprint, found.event, values, strategy, source=seq, account="people@1")
+    past = build_linear_measurement(footprint, found.event, values, strategy, source=seq, account="people@1")
     assert past is not None
     return past

@@ -16,7 +16,7 @@ from benchmarks.share_errors import EPSILONS, error_of
 from benchmarks.sharing_printed import printed
 from benchmarks.sharing_tables import SETS, Set, load
 from benchmarks.sharing_taxonomy import columns_of
-from siloquent.privacy.prices import Budget
+from siloquent.privacy.budget import Budget
 from siloquent.share import ShareSpec, plan
 from siloquent.share.estimate.stack import Fit, fit_alone
 from siloquent.share.plan import SharePlan
@@ -75,7 +75,7 @@ def votes_of(found: Set, chosen: SharePlan, split: Any, model: str, epsilon: flo
     for agent in range(found.source.agents):
         own, random = train[who == agent], np.random.default_rng([fold, agent])
         if found.source.number:
-            target = chosen.encoding.target(y[own])
+            target = chosen.encoding.compute_target(y[own])
             said.append(X[test] @ functional_mechanism(X[own], target, epsilon=epsilon, random=random))
             continue
         huber = HUBER if model == "svm" else None
@@ -89,13 +89,13 @@ def voted_error(found: Set, chosen: SharePlan, mean: Floats, test: Integers) -> 
     """The error of the committee whose members say ``mean`` on average."""
     y = found.places[test, -1]
     if found.source.number:
-        return float(np.mean((np.clip(mean, -1, 1) - chosen.encoding.target(y)) ** 2))
+        return float(np.mean((np.clip(mean, -1, 1) - chosen.encoding.compute_target(y)) ** 2))
     return float(np.mean((mean > 0.5) != y))
 
 
 def _in_ball(chosen: SharePlan, places: Integers) -> Floats:
     """Designs with a constant, divided by the public length that none exceeds."""
-    design = chosen.encoding.design(places[:, :-1])
+    design = chosen.encoding.build_design(places[:, :-1])
     longest = np.sqrt(len(chosen.encoding.features) + len(chosen.encoding.numeric) + 1)
     return np.asarray(np.hstack([design, np.ones((len(places), 1))]) / longest)
 

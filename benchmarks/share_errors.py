@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from benchmarks.row import Options, Row
 from benchmarks.sharing_printed import printed
 from benchmarks.sharing_tables import SETS, Account, Set, load
-from siloquent.privacy.prices import Budget
+from siloquent.privacy.budget import Budget
 from siloquent.share import ShareSpec, plan
-from siloquent.share.estimate import Fit, Pool, advise, fit_alone, fit_stacked, shared_scores
-from siloquent.share.estimate.stack import constant_scores
-from siloquent.share.measure.counting import exact_counts, noisy_counts
-from siloquent.share.plan import SharePlan, variance_of
-from siloquent.share.scores import Scores, decided
+from siloquent.share.estimate import Fit, Pool, advise, fit_alone, fit_shared_scores, fit_stacked
+from siloquent.share.estimate.stack import fit_constant_scores
+from siloquent.share.linear_score import LinearScore, decide_classes
+from siloquent.share.measure.counting import add_count_noise, count_exactly
+from siloquent.share.plan import SharePlan, compute_noise_variance
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -143,19 +143,19 @@ def pool_of(chosen: SharePlan, counts: Floats, noises: int, rows_: int) -> Pool:
     """Counts with so many noises in them as the estimate room gets them."""
     assert chosen.layout is not None
     deviations = np.repeat(
-        [float(noises * variance_of(chosen.noise, run.parameter)) ** 0.5 for run in chosen.runs],
+        [float(noises * compute_noise_variance(chosen.noise, run.parameter)) ** 0.5 for run in chosen.runs],
         [run.length for run in chosen.runs],
     )
     return Pool(chosen.agreement, chosen.encoding, chosen.layout, counts, deviations, noises, 10 * rows_)
 
 
-def error_of(scores: Scores, chosen: SharePlan, test: Integers) -> float:
+def error_of(scores: LinearScore, chosen: SharePlan, test: Integers) -> float:
     """The share of wrong labels, or the mean squared error over the declared range as -1..1."""
-    values = scores.of(chosen.encoding, test[:, :-1])
+    values = scores.compute_scores(chosen.encoding, test[:, :-1])
     if chosen.encoding.is_regression:
-        target = chosen.encoding.target(test[:, -1])
+        target = chosen.encoding.compute_target(test[:, -1])
         return float(np.mean((np.clip(values[:, 0], -1, 1) - target) ** 2))
-    return float(np.mean(decided(values) != test[:, -1]))
+    return float(np.mean(decide_classes(values) != test[:, -1]))
 
 
 def _errors(found: Set, case: Case, epsilon: str, folds: int) -> tuple[list[float], list[float]]:
@@ -166,19 +166,19 @@ def _errors(found: Set, case: Case, epsilon: str, folds: int) -> tuple[list[floa
         agents = found.source.agents
         who = found.partition(train, agents, np.random.default_rng(900 + fold))
         noises = agents if case.trust == "local" else 1
-        exact = exact_counts(chosen.layout, found.places[train])
-        parts = [noisy_counts(chosen, np.zeros_like(exact)) for _ in range(noises)]
+        exact = count_exactly(chosen.layout, found.places[train])
+        parts = [add_count_noise(chosen, np.zeros_like(exact)) for _ in range(noises)]
         total = exact + sum(parts)
         if not case.stacked:
-            scores = shared_scores(pool_of(chosen, total.astype(float), noises, len(train)))
+            scores = fit_shared_scores(pool_of(chosen, total.astype(float), noises, len(train)))
             errors.append(error_of(scores, chosen, found.places[test]))
             continue
         for agent in range(min(STACKERS, agents)):
             own = found.places[train[who == agent]]
             # An agent leaves its own release out: it would have seen the rows that it is to be judged on.
-            others = total - exact_counts(chosen.layout, own) - parts[agent] if noises > 1 else total
+            others = total - count_exactly(chosen.layout, own) - parts[agent] if noises > 1 else total
             left = noises - 1 if noises > 1 else 1
-            scores = shared_scores(pool_of(chosen, others.astype(float), left, len(train)))
+            scores = fit_shared_scores(pool_of(chosen, others.astype(float), left, len(train)))
             how = Fit("linear" if chosen.encoding.is_regression else case.model)
             errors.append(error_of(fit_stacked(chosen.encoding, own, scores, how), chosen, found.places[test]))
             alone.append(error_of(fit_alone(chosen.encoding, own, how), chosen, found.places[test]))
@@ -194,7 +194,7 @@ def _baselines(options: Options, name: str, folds: int) -> Iterator[Row]:
     for fold, (train, test) in enumerate(found.folds(folds)):
         who = found.partition(train, found.source.agents, np.random.default_rng(900 + fold))
         rows_ = found.places[train]
-        scores = constant_scores(chosen.encoding, rows_)
+        scores = fit_constant_scores(chosen.encoding, rows_)
         results["constant"].append(error_of(scores, chosen, found.places[test]))
         for agent in range(min(STACKERS, found.source.agents)):
             scores = fit_alone(chosen.encoding, found.places[train[who == agent]], how)
@@ -242,13 +242,13 @@ def _advised(options: Options, name: str, trust: str, epsilon: str) -> Iterator[
     train, test = next(found.folds(1))
     agents = found.source.agents
     who = found.partition(train, agents, np.random.default_rng(900))
-    exact = exact_counts(chosen.layout, found.places[train])
+    exact = count_exactly(chosen.layout, found.places[train])
     noises = agents - 1 if trust == "local" else 1
-    total = exact + sum(noisy_counts(chosen, np.zeros_like(exact)) for _ in range(noises))
+    total = exact + sum(add_count_noise(chosen, np.zeros_like(exact)) for _ in range(noises))
     for agent in range(STACKERS):
         own = found.places[train[who == agent]]
-        others = (total - exact_counts(chosen.layout, own)).astype(float)
-        scores = shared_scores(pool_of(chosen, others, noises, len(train)))
+        others = (total - count_exactly(chosen.layout, own)).astype(float)
+        scores = fit_shared_scores(pool_of(chosen, others, noises, len(train)))
         told = advise(chosen.encoding, own, scores, replace(how, folds=5))
         stacked = error_of(fit_stacked(chosen.encoding, own, scores, how), chosen, found.places[test])
         yield told.recommended, stacked - error_of(fit_alone(chosen.encoding, own, how), chosen, found.places[test])

@@ -17,9 +17,9 @@ from benchmarks.share_trees import drawn_from, labelled, tree_of
 from benchmarks.sharing_tables import Set, load
 from benchmarks.sharing_taxonomy import columns_of
 from siloquent.share import TreeSpec
-from siloquent.share.estimate import Fit, fit_alone, fit_stacked, shared_scores
-from siloquent.share.estimate.vote import Grown, grown_from
-from siloquent.share.measure.counting import exact_counts, noisy_counts
+from siloquent.share.estimate import Fit, fit_alone, fit_shared_scores, fit_stacked
+from siloquent.share.estimate.vote import GrownTree, rebuild_tree
+from siloquent.share.measure.counting import add_count_noise, count_exactly
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -52,10 +52,10 @@ def _sharers(found: Set) -> Iterator[Row]:
     owns = [found.places[train[who == agent]] for agent in range(found.source.agents)]
     model: Literal["linear", "logistic"] = "linear" if found.source.number else "logistic"
     votes = votes_of(found, silo_plan(found, "1"), (0, train, test), model, 1.0)
-    trees, drawn, random = list[Grown](), list[Integers](), np.random.default_rng(0)
+    trees, drawn, random = list[GrownTree](), list[Integers](), np.random.default_rng(0)
     for agent, own in enumerate(owns):
         chosen, made = tree_of(found, "1", TreeSpec(variant=PUBLISHED), own, agent)
-        trees.append(grown_from(made, chosen.encoding))
+        trees.append(rebuild_tree(made, chosen.encoding))
         drawn.append(drawn_from(trees[-1], FITTED // len(owns), random))
         trees[-1].skeleton.leaves.forget_boxes()
     ours = _of_sums(found, owns, test)
@@ -80,21 +80,21 @@ def _of_sums(found: Set, owns: list[Integers], test: Integers) -> dict[int, floa
     chosen = planned(found, case.method, case.account, "1")
     assert chosen.layout is not None
     how = Fit("linear" if found.source.number else "logistic")
-    exact = [exact_counts(chosen.layout, own) for own in owns]
-    noise = [noisy_counts(chosen, np.zeros_like(exact[0])) for _ in owns]
+    exact = [count_exactly(chosen.layout, own) for own in owns]
+    noise = [add_count_noise(chosen, np.zeros_like(exact[0])) for _ in owns]
     alone = [error_of(fit_alone(chosen.encoding, own, how), chosen, found.places[test]) for own in owns[:ASKED]]
     errors, rows_ = {0: float(np.mean(alone))}, sum(len(own) for own in owns)
     for count in SHARERS:
         noises = count if case.trust == "local" else 1
         total = sum(exact[:count]) + sum(noise[:noises])
         if not case.stacked:
-            scores = shared_scores(pool_of(chosen, np.asarray(total, dtype=float), noises, rows_))
+            scores = fit_shared_scores(pool_of(chosen, np.asarray(total, dtype=float), noises, rows_))
             errors[count] = error_of(scores, chosen, found.places[test])
             continue
         made = []
         for agent in range(ASKED):
             others = np.asarray(total - exact[agent] - noise[agent], dtype=float)
-            scores = shared_scores(pool_of(chosen, others, noises - 1, rows_))
+            scores = fit_shared_scores(pool_of(chosen, others, noises - 1, rows_))
             made.append(error_of(fit_stacked(chosen.encoding, owns[agent], scores, how), chosen, found.places[test]))
         errors[count] = float(np.mean(made))
     return errors
@@ -115,11 +115,11 @@ def _depth(found: Set, depth: int) -> Iterator[Row]:
             started = time.process_time()
             tree = TreeSpec(h=depth, p=min(4, depth), variant=variant)  # type: ignore[arg-type]
             chosen, release = tree_of(found, "1", tree, own, agent)
-            grown = grown_from(release, chosen.encoding)
+            grown = rebuild_tree(release, chosen.encoding)
             made[name] = (float(grown.rows.sum()), drawn_from(grown, len(own), random))
             seconds[name] += (time.process_time() - started) / AGENTS
             if name == "pfds":
-                raw = grown_from(release, chosen.encoding, optimise=False)
+                raw = rebuild_tree(release, chosen.encoding, optimise=False)
                 made["minus"] = (float(raw.rows.sum()), drawn_from(raw, len(own), random))
         started = time.process_time()
         cut = diffgen(columns, own, classes=2, steps=depth, epsilon=1.0, random=random)

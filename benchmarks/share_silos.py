@@ -14,13 +14,13 @@ from benchmarks.share_errors import error_of, pool_of
 from benchmarks.sharing_tables import load
 from siloquent.federation.channel import Member, Members, MemoryNetwork
 from siloquent.federation.channel.memory import run_all
-from siloquent.federation.sums import Sum, SumSpec, add, collect, give
-from siloquent.privacy.prices import Budget
+from siloquent.federation.sums import SumResult, SumSpec, add_shares, contribute_vector, gather_sum
+from siloquent.privacy.budget import Budget
 from siloquent.share import ShareSpec, plan
-from siloquent.share.estimate import shared_scores
-from siloquent.share.measure.counting import exact_counts, with_shares
-from siloquent.share.plan import variance_of
-from siloquent.share.together import sum_spec
+from siloquent.share.estimate import fit_shared_scores
+from siloquent.share.federated import build_sum_spec
+from siloquent.share.measure.counting import add_noise_shares, count_exactly
+from siloquent.share.plan import compute_noise_variance
 
 SILOS, HONEST = 100, 80
 
@@ -44,13 +44,15 @@ def rows(options: Options) -> Iterator[Row]:
     assert chosen.layout is not None
     train, test = next(found.folds(1))
     who = found.partition(train, SILOS, np.random.default_rng(900))
-    vectors = [with_shares(chosen, exact_counts(chosen.layout, found.places[train[who == i]])) for i in range(SILOS)]
+    vectors = [
+        add_noise_shares(chosen, count_exactly(chosen.layout, found.places[train[who == i]])) for i in range(SILOS)
+    ]
     parties = [Member(f"p{i}", "party") for i in range(SILOS)]
     roles = (*parties, Member("w1", "worker"), Member("w2", "worker"), Member("office", "moderator"))
-    told, network = sum_spec(chosen), MemoryNetwork(Members(roles))
+    told, network = build_sum_spec(chosen), MemoryNetwork(Members(roles))
     parts: dict[str, Callable[[Any], Any]] = {f"p{i}": _giving(told, vector) for i, vector in enumerate(vectors)}
-    parts |= {worker: (lambda channel: add(channel, told)) for worker in ("w1", "w2")}
-    parts["office"] = lambda channel: collect(channel, told)
+    parts |= {worker: (lambda channel: add_shares(channel, told)) for worker in ("w1", "w2")}
+    parts["office"] = lambda channel: gather_sum(channel, told)
     started = time.process_time()
     total = run_all(network, parts)["office"].total
     seconds = time.process_time() - started
@@ -63,10 +65,10 @@ def rows(options: Options) -> Iterator[Row]:
         "sum less the parties' vectors, the largest difference",
     )
     pooled = pool_of(chosen, total.astype(float), 1, len(train))
-    spread = float(variance_of(chosen.noise, chosen.runs[0].parameter)) ** 0.5
+    spread = float(compute_noise_variance(chosen.noise, chosen.runs[0].parameter)) ** 0.5
     yield Row(
         "silos-100-error",
-        ours=error_of(shared_scores(pooled), chosen, found.places[test]),
+        ours=error_of(fit_shared_scores(pooled), chosen, found.places[test]),
         goal=0.155,
         unit="error",
         how=f"Adult, gram, eps 1 (delta 1e-6), shares for {HONEST} honest of {SILOS}: noise {spread:.0f} and "
@@ -74,6 +76,6 @@ def rows(options: Options) -> Iterator[Row]:
     )
 
 
-def _giving(told: SumSpec, vector: NDArray[np.int64]) -> Callable[[Any], Sum]:
+def _giving(told: SumSpec, vector: NDArray[np.int64]) -> Callable[[Any], SumResult]:
     """A party's part with that vector."""
-    return lambda channel: give(channel, told, lambda: vector)
+    return lambda channel: contribute_vector(channel, told, lambda: vector)

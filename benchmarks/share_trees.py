@@ -14,13 +14,13 @@ from benchmarks.row import Options, Row
 from benchmarks.share_errors import EPSILONS, error_of
 from benchmarks.sharing_printed import printed
 from benchmarks.sharing_tables import SETS, Set, load
-from siloquent.privacy.prices import Budget
+from siloquent.privacy.budget import Budget
 from siloquent.share import ShareRelease, ShareSpec, TreeSpec, plan
 from siloquent.share.estimate.stack import Fit, fit_alone
-from siloquent.share.estimate.vote import Grown, filled, grown_from, label_places, majority
-from siloquent.share.measure.tree import grown_on
+from siloquent.share.estimate.vote import GrownTree, compute_majority, draw_label_indices, fill_leaves, rebuild_tree
+from siloquent.share.measure.tree import grow_on_rows
 from siloquent.share.plan import SharePlan
-from siloquent.share.task import release_of
+from siloquent.share.task import build_release
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -67,7 +67,7 @@ def tree_of(found: Set, epsilon: str, tree: TreeSpec, own: Integers, agent: int)
     chosen = planned(found, epsilon, tree, agent)
     assert chosen.tree is not None
     select, add = quick_noise(np.random.default_rng(agent))
-    return chosen, release_of(chosen, grown_on(chosen.encoding, chosen.tree, own, select=select, add=add))
+    return chosen, build_release(chosen, grow_on_rows(chosen.encoding, chosen.tree, own, select=select, add=add))
 
 
 def _of_trees(options: Options, name: str, label: str, place: int) -> Iterator[Row]:
@@ -97,12 +97,12 @@ def _errors(found: Set, epsilon: str, tree: TreeSpec, split: Any, wanted: list[t
     who = found.partition(train, found.source.agents, np.random.default_rng(900 + fold))
     owns = [found.places[train[who == agent]] for agent in range(found.source.agents)]
     drawn: dict[str, list[Integers]] = {"all": [], "minus": []}
-    trees: list[Grown] = []
+    trees: list[GrownTree] = []
     random = np.random.default_rng(fold)
     for agent, own in enumerate(owns):
         chosen, made = tree_of(found, epsilon, tree, own, agent)
-        grown = grown_from(made, chosen.encoding)
-        for kind, one in (("all", grown), ("minus", grown_from(made, chosen.encoding, optimise=False))):
+        grown = rebuild_tree(made, chosen.encoding)
+        for kind, one in (("all", grown), ("minus", rebuild_tree(made, chosen.encoding, optimise=False))):
             drawn[kind].append(drawn_from(one, FITTED // len(owns), random))
         grown.skeleton.leaves.forget_boxes()
         trees.append(grown)
@@ -116,17 +116,17 @@ def _errors(found: Set, epsilon: str, tree: TreeSpec, split: Any, wanted: list[t
     return errors
 
 
-def drawn_from(tree: Grown, rows_: int, random: np.random.Generator) -> Integers:
+def drawn_from(tree: GrownTree, rows_: int, random: np.random.Generator) -> Integers:
     """Rows of a tree's boxes, as many as it counts or, in the same proportions, ``rows_``."""
     share = min(1.0, rows_ / max(tree.rows.sum(), 1))
-    return filled(replace(tree, rows=tree.rows * share), None, random)
+    return fill_leaves(replace(tree, rows=tree.rows * share), None, random)
 
 
-def labelled(chosen: SharePlan, trees: list[Grown], drawn: list[Integers], kind: str) -> Integers:
+def labelled(chosen: SharePlan, trees: list[GrownTree], drawn: list[Integers], kind: str) -> Integers:
     """All agents' rows with the label of all trees, or of the tree that they were drawn from."""
     encoding, random = chosen.encoding, np.random.default_rng(0)
     if kind == "own":
-        votes = np.concatenate([tree.votes(part) for tree, part in zip(trees, drawn, strict=True)])
+        votes = np.concatenate([tree.predict_labels(part) for tree, part in zip(trees, drawn, strict=True)])
     else:
-        votes = majority(trees, np.concatenate(drawn), encoding.classes, random)
-    return np.column_stack([np.concatenate(drawn), label_places(encoding, votes, random)])
+        votes = compute_majority(trees, np.concatenate(drawn), encoding.classes, random)
+    return np.column_stack([np.concatenate(drawn), draw_label_indices(encoding, votes, random)])

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.schema import Attribute, Budget, Domain, TableSchema
+from siloquent.schema import Attribute, Domain, TableBudget, TableSchema
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -78,7 +78,7 @@ class Set:
     def schema(self, account: Account, agents: int) -> TableSchema:
         """The declaration of one agent's table; the size hint is the mean."""
         delta = Fraction(1, 10**6) if account == "zcdp" else Fraction(0)
-        budget = Budget(account, epsilon=Fraction(1_000), delta=delta)
+        budget = TableBudget(account, epsilon=Fraction(1_000), delta=delta)
         return TableSchema("t", Domain(self.attributes), budget, size_hint=max(len(self.places) // agents, 1))
 
     @property

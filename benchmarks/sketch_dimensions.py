@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks.baselines import data as race
 from benchmarks.row import Options, Row
-from siloquent.maths.lsh import Hashes, PStable, row_sums
+from siloquent.maths.lsh import Hashes, PStable, compute_row_sums
 from siloquent.privacy.noise import add_laplace
 from siloquent.sketch import Density, ask
 from siloquent.sketch.measure import count_places
@@ -125,7 +125,7 @@ def _paper_errors(task: race.Task, epsilons: set[str]) -> dict[tuple[str, int], 
             hashes, counters = _independent(task, rows_, seed)
             for epsilon in epsilons:
                 noisy = add_laplace(counters, scale=int(rows_ / float(epsilon)))
-                means = row_sums(hashes, noisy, race.places(task, task.queries))[0][0] / rows_
+                means = compute_row_sums(hashes, noisy, race.places(task, task.queries))[0][0] / rows_
                 found.setdefault((epsilon, rows_), []).append(_relative(means, task))
     return {cell: float(np.mean(errors)) for cell, errors in found.items()}
 
@@ -135,7 +135,7 @@ def _row_variance(task: race.Task) -> Floats:
     hashes, counters = _independent(task, SAMPLED, seed=1_000)
     places, size = race.places(task, task.queries), len(task.data)
     total, squares = np.zeros(len(places)), np.zeros(len(places))
-    buckets = hashes.buckets(places)
+    buckets = hashes.compute_buckets(places)
     for r in range(SAMPLED):
         values = (WIDTH * counters[0, r, buckets[:, r]] - size) / (WIDTH - 1)
         total += values

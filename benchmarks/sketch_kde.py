@@ -16,8 +16,8 @@ from benchmarks.baselines import data as race
 from benchmarks.baselines import functions
 from benchmarks.row import Options, Row, of_full_size
 from siloquent.maths.lsh import Laplacian, PStable
-from siloquent.maths.lsh.families import similarity
-from siloquent.privacy import rho_of_epsilon
+from siloquent.maths.lsh.families import compute_similarity
+from siloquent.privacy import convert_epsilon_to_rho
 from siloquent.privacy.noise import add_laplace
 from siloquent.sketch import Density, ask
 from siloquent.sketch.measure import count_places
@@ -108,11 +108,11 @@ def _rivals(task: race.Task, account: str, epsilon: str) -> str:
 
     def noise(shape: tuple[int, ...]) -> Floats:
         if account == "zcdp":
-            return random.normal(0, math.sqrt(1 / (2 * rho_of_epsilon(price, 1e-6))), shape)
+            return random.normal(0, math.sqrt(1 / (2 * convert_epsilon_to_rho(price, 1e-6))), shape)
         return random.laplace(0, 1 / price, shape)
 
     def kernel(x: Floats, q: Floats) -> Floats:
-        return similarity(task.kernel, x * 255, q * 255)
+        return compute_similarity(task.kernel, x * 255, q * 255)
 
     deviation = float(noise((100_000,)).std())
     grids = [
@@ -157,10 +157,10 @@ def _paper_errors(task: race.Task, seeds: int) -> dict[str, float]:
 
 
 def _mean(made: SketchPlan, counters: Any, points: Floats, task: race.Task) -> Floats:
-    from siloquent.maths.lsh import Hashes, row_sums
+    from siloquent.maths.lsh import Hashes, compute_row_sums
 
     assert isinstance(made.hash_plan.hashes, Hashes)
-    sums = row_sums(made.hash_plan.hashes, counters, race.places(task, points))[0][0]
+    sums = compute_row_sums(made.hash_plan.hashes, counters, race.places(task, points))[0][0]
     return np.asarray(sums / made.hash_plan.hashes.rows)
 
 
@@ -174,7 +174,7 @@ def _one_dimension(options: Options) -> Iterator[Row]:
     task = race.kernel_task(rows_, grid, Laplacian(8.0), lo=0, hi=255, grid="1")
 
     def kernel(x: Floats, q: Floats) -> Floats:
-        return similarity(Laplacian(8.0), x * 255, q * 255)
+        return compute_similarity(Laplacian(8.0), x * 255, q * 255)
 
     for epsilon in wanted:
         ours = np.mean([_l2(task, epsilon, "zcdp", seed) for seed in range(5)])
@@ -202,7 +202,7 @@ Run = Callable[[Floats, Floats, functions.Kernel, float, np.random.Generator], l
 
 
 def _grid_cells(x: Floats, q: Floats, k: functions.Kernel, e: float, random: np.random.Generator) -> list[Floats]:
-    rho = rho_of_epsilon(e, 1e-6)
+    rho = convert_epsilon_to_rho(e, 1e-6)
 
     def deviation(shape: tuple[int, ...]) -> Floats:
         return random.normal(0, math.sqrt(1 / (2 * rho)), shape)

@@ -15,13 +15,13 @@ from benchmarks.baselines import data as race
 from benchmarks.baselines import learners
 from benchmarks.row import Options, Row, of_full_size
 from siloquent.maths.lsh import PStable, Surrogate
-from siloquent.maths.moments import in_ball, moments_of
-from siloquent.schema import Attribute, Budget, Domain, TableSchema
+from siloquent.maths.moments import compute_moments, round_into_ball
+from siloquent.schema import Attribute, Domain, TableBudget, TableSchema
 from siloquent.sketch import Budget as Price
 from siloquent.sketch import Classify, MomentsSpec, Regress, SketchSpec, ask, plan
-from siloquent.sketch.estimate.moments import model_from
+from siloquent.sketch.estimate.moments import build_linear_model
 from siloquent.sketch.measure import count_places
-from siloquent.sketch.measure.moments import noisy_moments
+from siloquent.sketch.measure.moments import add_moment_noise
 from siloquent.sketch.plan.moments import plan_moments
 
 Floats = NDArray[np.float64]
@@ -124,7 +124,7 @@ def _normalised(truth: Floats, found: Floats) -> float:
     return float(np.mean((truth - found) ** 2) / np.mean((truth - truth.mean()) ** 2))
 
 
-def _ball(d: int, budget: Budget) -> tuple[tuple[str, ...], TableSchema]:
+def _ball(d: int, budget: TableBudget) -> tuple[tuple[str, ...], TableSchema]:
     """d features and a target on a grid of 2^-12 over -1..1."""
     ends: dict[str, Any] = {"lo": Decimal(-1), "hi": Decimal(1), "grid": Decimal(1) / 4_096}
     names = tuple(f"x{i}" for i in range(d))
@@ -134,7 +134,7 @@ def _ball(d: int, budget: Budget) -> tuple[tuple[str, ...], TableSchema]:
 
 def _surrogate(X: Floats, y: Floats, test: Floats, epsilon: float, seed: int) -> Floats:
     """The paper's regression: Algorithm 1 with R = 1,000 and 4 bits, the least surrogate loss."""
-    names, schema = _ball(X.shape[1], Budget("pure", epsilon=Fraction(100)))
+    names, schema = _ball(X.shape[1], TableBudget("pure", epsilon=Fraction(100)))
     spec = SketchSpec(
         "t", (*names, "y"), Surrogate(4), budget=Price(epsilon=f"{epsilon:g}"), rows=1_000, mechanism="race-2021"
     )
@@ -145,10 +145,12 @@ def _surrogate(X: Floats, y: Floats, test: Floats, epsilon: float, seed: int) ->
 
 def _moments(X: Floats, y: Floats, test: Floats, epsilon: float) -> Floats:
     """Our release: records in the ball of the public bound sqrt(2)."""
-    names, schema = _ball(X.shape[1], Budget("zcdp", epsilon=Fraction(100), delta=Fraction(1, 10**6)))
+    names, schema = _ball(X.shape[1], TableBudget("zcdp", epsilon=Fraction(100), delta=Fraction(1, 10**6)))
     # |x| <= 1 and |y| <= 1 are public here, as they are for AdaSSP: the longest record has length sqrt(2).
     spec = MomentsSpec("t", names, "y", Price(epsilon=f"{epsilon:g}"), radius=math.sqrt(2))
     made = plan_moments(spec, schema)
     scaled = np.rint(np.hstack([X, y[:, None]]) * 4_096) / 4_096
-    model = model_from(made, *noisy_moments(made, *moments_of(in_ball(scaled, made.radius, made.quanta))))
+    model = build_linear_model(
+        made, *add_moment_noise(made, *compute_moments(round_into_ball(scaled, made.radius, made.quanta)))
+    )
     return model.predict(test)

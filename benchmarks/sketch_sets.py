@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from benchmarks.baselines import data as race
 from benchmarks.row import Options, Row, of_full_size
-from siloquent.maths.lsh import Jaccard, MinHashes, count_sets, set_sums, token_of_ids
+from siloquent.maths.lsh import Jaccard, MinHashes, compute_set_sums, count_sets, hash_ids
 from siloquent.privacy.noise import add_laplace
-from siloquent.schema import Attribute, Budget, Domain, TableSchema, Unit
+from siloquent.schema import Attribute, Domain, TableBudget, TableSchema, Unit
 from siloquent.sketch import Budget as Price
 from siloquent.sketch import Density, SketchSpec, ask, plan
 from siloquent.sketch.plan import SketchPlan
@@ -110,7 +110,7 @@ def planned(account: Any, epsilon: str, *, seed: int, **given: Any) -> SketchPla
         Attribute("src", "id"),
         Attribute("dst", "integer", lo=Decimal(0), hi=Decimal(82_167), grid=Decimal(1), outside="drop"),
     )
-    budget = Budget(account, epsilon=Fraction(10), delta=Fraction(1, 10**6) if account == "zcdp" else Fraction(0))
+    budget = TableBudget(account, epsilon=Fraction(10), delta=Fraction(1, 10**6) if account == "zcdp" else Fraction(0))
     unit = Unit("user", "src", 10_000)
     schema = TableSchema("links", Domain(attributes), budget, unit=unit, size_hint=80_000)
     spec = SketchSpec("links", ("dst",), Jaccard(), budget=Price(epsilon=epsilon), group="src", **given)
@@ -121,7 +121,7 @@ def counted(made: SketchPlan, targets: Integers, ends: Integers) -> tuple[Intege
     """Exact counters and the number of sets."""
     hashes = made.hash_plan.hashes
     assert isinstance(hashes, MinHashes)
-    tokens = token_of_ids(targets, key=made.hash_plan.token_key)
+    tokens = hash_ids(targets, key=made.hash_plan.token_key)
     classes = np.zeros(len(ends) - 1, dtype=np.int64)
     counters = count_sets(hashes, tokens, ends, classes)
     return counters, np.array([int((np.diff(ends) > 0).sum())])
@@ -134,8 +134,8 @@ def _paper(folder: Path, queries: list[Integers], truth: Floats, rows_: int) -> 
     counters = add_laplace(counted(made, targets, ends)[0], scale=rows_)
     hashes = made.hash_plan.hashes
     assert isinstance(hashes, MinHashes)
-    flat = token_of_ids(np.concatenate(queries), key=made.hash_plan.token_key)
+    flat = hash_ids(np.concatenate(queries), key=made.hash_plan.token_key)
     places = np.concatenate([[0], np.cumsum([len(q) for q in queries])]).astype(np.int64)
-    values = set_sums(hashes, counters, flat, places)[0][0] / rows_
+    values = compute_set_sums(hashes, counters, flat, places)[0][0] / rows_
     crowd = (ends.size - 1) / hashes.width if rows_ > 1_000 else 0.0  # corrected, where memory allows no width
     return float(np.mean(np.abs(values - crowd - truth)))

@@ -10,9 +10,9 @@ import numpy as np
 from benchmarks.baselines import data as race
 from benchmarks.row import Options, Row
 from siloquent.maths.lsh import PStable
-from siloquent.privacy.noise.shares import add_gaussian_share, add_laplace_share
-from siloquent.sketch.measure import count_places, noisy
-from siloquent.sketch.plan import variance_of
+from siloquent.privacy.noise.distributed import add_gaussian_share, add_laplace_share
+from siloquent.sketch.measure import add_counter_noise, count_places
+from siloquent.sketch.plan import compute_noise_variance
 
 SILOS = 10
 DRAWN = 2**19
@@ -54,8 +54,8 @@ def _variance(options: Options, account: Literal["zcdp", "pure"]) -> Row:
             shares = add_gaussian_share(shares, variance=made.parameter, honest=SILOS)
         else:
             shares = add_laplace_share(shares, scale=made.parameter, honest=SILOS)
-    stated = float(variance_of(made.noise, made.parameter))
-    central = float(noisy(made, np.zeros(DRAWN, dtype=np.int64), made.parameter).var())
+    stated = float(compute_noise_variance(made.noise, made.parameter))
+    central = float(add_counter_noise(made, np.zeros(DRAWN, dtype=np.int64), made.parameter).var())
     found = float(shares.var())
     return Row(
         f"silos-variance-{account}",

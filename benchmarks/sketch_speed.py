@@ -10,20 +10,20 @@ import numpy as np
 from benchmarks import sketch_sets
 from benchmarks.baselines import data as race
 from benchmarks.row import Options, Row
-from siloquent.maths.blas import one_thread
+from siloquent.maths.blas import limit_to_one_thread
 from siloquent.maths.lsh import (
     Axes,
     Jaccard,
     MinHashes,
     PStable,
+    compute_row_sums,
+    compute_set_sums,
     count_dense,
     count_sets,
     count_sparse,
     draw_hashes,
     draw_minhashes,
-    row_sums,
-    set_sums,
-    token_of_ids,
+    hash_ids,
 )
 
 
@@ -40,7 +40,7 @@ def cpu(run: Callable[[], object], rounds: int = 5) -> float:
 
 def rows(options: Options) -> Iterator[Row]:
     """Times of exact counting, without noise (.4 s a million counters) and without reading files."""
-    with one_thread():
+    with limit_to_one_thread():
         yield from _skin(options)
         yield from _wide(options)
         yield from _slashdot(options)
@@ -65,7 +65,7 @@ def _skin(options: Options) -> Iterator[Row]:
         yield Row("T1-skin-sparse", ours=ours, goal=3, unit="CPU ms", how="skin, R 1,024, one row a record")
     if options.wants("T1-ask-p2"):
         counters = count_dense(hashes, data, classes)
-        ours = 1e6 * cpu(lambda: row_sums(hashes, counters, queries)) / len(queries)
+        ours = 1e6 * cpu(lambda: compute_row_sums(hashes, counters, queries)) / len(queries)
         yield Row("T1-ask-p2", ours=ours, paper=400, goal=5, unit="CPU us a query", how="skin, R 1,000, 2,000 at once")
 
 
@@ -94,7 +94,7 @@ def _slashdot(options: Options) -> Iterator[Row]:
     if not any(options.wants(name) for name in names):
         return
     targets, ends = race.slashdot(options.data)
-    tokens, classes = token_of_ids(targets, key=1), np.zeros(len(ends) - 1, dtype=np.int64)
+    tokens, classes = hash_ids(targets, key=1), np.zeros(len(ends) - 1, dtype=np.int64)
     hashes = draw_minhashes(Jaccard(), rows=2_000, seed=1, width=4_096)
     if options.wants("T1-slashdot-dense"):
         ours = cpu(lambda: count_sets(hashes, tokens, ends, classes), 3)
@@ -109,5 +109,5 @@ def _slashdot(options: Options) -> Iterator[Row]:
         asked = sketch_sets.chosen_nodes(ends)
         flat = np.concatenate([tokens[ends[i] : ends[i + 1]] for i in asked])
         places = np.concatenate([[0], np.cumsum(np.diff(ends)[asked])]).astype(np.int64)
-        ours = 1e6 * cpu(lambda: set_sums(hashes, counters, flat, places)) / len(asked)
+        ours = 1e6 * cpu(lambda: compute_set_sums(hashes, counters, flat, places)) / len(asked)
         yield Row("T1-ask-jaccard", ours=ours, paper=157, goal=25, unit="CPU us a query", how="R 2,000, 1,000 at once")

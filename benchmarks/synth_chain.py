@@ -16,11 +16,11 @@ import siloquent
 from benchmarks.kamino_rules import RATES, br2000
 from benchmarks.kamino_tables import Published, adult, distances, learned
 from benchmarks.row import Options, Row
-from siloquent.privacy import epsilon_of_zcdp
-from siloquent.privacy.prices import Budget
+from siloquent.privacy import convert_zcdp_to_epsilon
+from siloquent.privacy.budget import Budget
 from siloquent.schema import TableSchema
 from siloquent.synth.estimate.chain import ChainModel
-from siloquent.synth.estimate.keep import violations
+from siloquent.synth.estimate.enforce import count_violations
 from siloquent.synth.spec.chain import OURS, PAPER, ChainSpec
 from siloquent.synth.spec.spec import SynthSpec
 
@@ -65,14 +65,14 @@ def _adult(options: Options, name: str, chain: ChainSpec, *, seeds: int) -> Iter
     for seed in range(seeds):
         model, took = _learn(true.schema, true.table, chain, seed)
         begun = time.process_time()
-        cells = model.cells(true.rows, seed=seed)
+        cells = model.draw_cells(true.rows, seed=seed)
         seconds.append(took + time.process_time() - begun)
-        broken += sum(one.pairs for one in violations(cells, model.frame.compiled, one_way=False).values())
+        broken += sum(one.pairs for one in count_violations(cells, model.frame.compiled, one_way=False).values())
         found.append(_measured(true, model.draw(true.rows, seed=seed)))
     one, two, worst, accuracy, auc = (float(part) for part in np.mean(found, axis=0))
     sampled = model.plan.sampled
     assert sampled is not None
-    price = float(sampled.epsilon) + epsilon_of_zcdp(float(model.plan.first.price), float(STEPS_DELTA))
+    price = float(sampled.epsilon) + convert_zcdp_to_epsilon(float(model.plan.first.price), float(STEPS_DELTA))
     how = f"{seeds} seeds, epsilon {price:.3f} at 1e-6, sigma {float(sampled.multiplier):.2f}, {sampled.steps:,} steps"
     is_paper = name == "paper"
     yield Row(f"synth-chain-{name}-broken", ours=broken, goal=0, unit="pairs", how=how)
@@ -106,7 +106,7 @@ def _weights(options: Options) -> Iterator[Row]:
     model, took = _learn(true.schema, true.table, ChainSpec(steps=60 if options.quick else 300), 0, rates=wanted)
     count = 5_000 if options.quick else len(true.cells)
     ways: dict[str, tuple[ChainModel, dict[str, Any]]] = {
-        "none": (model.weighted({}), {}),
+        "none": (model.replace_weights({}), {}),
         "weights": (model, {}),
         "resampled": (model, {"resample": 1.0}),
         "refusal": (model, {"sampler": "accept-reject"}),
@@ -115,9 +115,9 @@ def _weights(options: Options) -> Iterator[Row]:
         spec = replace(chosen.plan.spec, chain=replace(chosen.plan.chain, **settings))
         plan = replace(chosen.plan, first=replace(chosen.plan.first, spec=spec))
         begun = time.process_time()
-        cells = replace(chosen, plan=plan).cells(count, seed=1)
+        cells = replace(chosen, plan=plan).draw_cells(count, seed=1)
         seconds = time.process_time() - begun
-        found = violations(cells, chosen.frame.compiled, one_way=False)
+        found = count_violations(cells, chosen.frame.compiled, one_way=False)
         off = [100 * abs(100 * found[number].rate / rate - 1) for number, rate in RATES.items()]
         shown = ", ".join(f"{100 * found[number].rate:.3f}" for number in RATES)
         goal = None if way == "none" else 10.0

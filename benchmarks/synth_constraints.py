@@ -16,17 +16,17 @@ from benchmarks.kamino_rules import ONE_WAY, RATES, Ruled, br2000, tax, tpch
 from benchmarks.kamino_tables import Published, adult
 from benchmarks.row import Options, Row
 from benchmarks.synth_adult import released
-from siloquent.privacy import rho_of_epsilon
+from siloquent.privacy import convert_epsilon_to_rho
 from siloquent.privacy.noise import add_gaussian
 from siloquent.schema import DenialConstraint, TableSchema, parse_comparisons
-from siloquent.synth.estimate.keep import Tables, dependency_table, keep, violations
-from siloquent.synth.estimate.keep_counts import pair_rule
-from siloquent.synth.estimate.swap import meet_rates
+from siloquent.synth.estimate.enforce import Tables, build_dependency_table, count_violations, enforce_constraints
+from siloquent.synth.estimate.enforce_counts import build_pair_rule
+from siloquent.synth.estimate.match_rates import match_rates
 from siloquent.synth.plan.constraints import compile_constraints
 from siloquent.synth.spec.compiled import CompiledConstraints
-from siloquent.synth.spec.constraint_text import read_ic
+from siloquent.synth.spec.constraint_text import parse_ic
 
-RHO = rho_of_epsilon(1.0, 1e-6)
+RHO = convert_epsilon_to_rho(1.0, 1e-6)
 MILLION = 10**6
 
 
@@ -41,16 +41,16 @@ def rows(options: Options) -> Iterator[Row]:
 
 def _counts(options: Options) -> Iterator[Row]:
     """Exact pair counts of BR2000, and what they take."""
-    from siloquent.maths.pairs import earlier_pairs, violating_pairs
+    from siloquent.maths.pairs import count_earlier_pairs, count_violating_pairs
 
     true = br2000(options.data)
     compiled = compile_constraints(true.schema)
     count = len(true.cells)
     for one in compiled.constraints:
         assert one.form is not None
-        rule = pair_rule(one.form, compiled.codes(true.cells), count)
+        rule = build_pair_rule(one.form, compiled.split_columns(true.cells), count)
         begun = time.process_time()
-        found = violating_pairs(rule)
+        found = count_violating_pairs(rule)
         seconds = time.process_time() - begun
         share = 100 / (count * (count - 1) / 2)
         yield Row(
@@ -62,7 +62,7 @@ def _counts(options: Options) -> Iterator[Row]:
         )
         yield Row(
             f"synth-count-b{one.number}-one-way",
-            ours=earlier_pairs(rule) * share,
+            ours=count_earlier_pairs(rule) * share,
             paper=ONE_WAY[one.number],
             unit="% of pairs",
             how="the earlier row as t1 only, as the thesis counts",
@@ -79,7 +79,7 @@ def _printed(options: Options) -> Iterator[Row]:
     schema = replace(true.schema, constraints=(_soft(printed), _soft(right)))
     compiled = compile_constraints(schema)
     rows = [[a.index(v) for v in true.columns[a.name].tolist()] for a in schema.domain]
-    found = violations(np.array(rows, dtype=np.int64).T, compiled, one_way=False)
+    found = count_violations(np.array(rows, dtype=np.int64).T, compiled, one_way=False)
     how = "Adult's second constraint with > and <, all 32,561 rows"
     yield Row("synth-printed-adult", ours=abs(found[1].pairs - 4_119_528), goal=0, unit="pairs off", how=how)
     yield Row(
@@ -88,7 +88,7 @@ def _printed(options: Options) -> Iterator[Row]:
     census = br2000(options.data)
     third = "t1.a5 <= t2.a5 and t1.a3 > t2.a3 and t1.a12 != t2.a12 and t1.a11 > t2.a11"
     compiled = compile_constraints(replace(census.schema, constraints=(_soft(third),)))
-    rate = 100 * violations(census.cells, compiled, one_way=False)[1].rate
+    rate = 100 * count_violations(census.cells, compiled, one_way=False)[1].rate
     yield Row("synth-printed-br2000", ours=rate, unit="% of pairs", how="BR2000's third one with >; the table says .5")
 
 
@@ -104,9 +104,9 @@ def _noisy_tables(true: Ruled, compiled: CompiledConstraints, share: float) -> T
         histogram = None
         if need.measured:
             exact = np.zeros(need.shape, dtype=np.int64)
-            np.add.at(exact, tuple(true.cells[:, compiled.columns((*need.lhs, need.rhs))].T), 1)
+            np.add.at(exact, tuple(true.cells[:, compiled.find_columns((*need.lhs, need.rhs))].T), 1)
             histogram = add_gaussian(exact, variance=variance)
-        made[need.constraint] = dependency_table(need, histogram, deviation=variance**0.5, random=random)
+        made[need.constraint] = build_dependency_table(need, histogram, deviation=variance**0.5, random=random)
     return made
 
 
@@ -119,9 +119,9 @@ def _kept(options: Options) -> Iterator[Row]:
         for count in (len(true.cells),) if options.quick else (len(true.cells), MILLION):
             drawn = np.stack([random.choice(column, count) for column in true.cells.T], axis=1)
             begun = time.process_time()
-            after = keep(drawn, compiled, tables, random)
+            after = enforce_constraints(drawn, compiled, tables, random)
             seconds = time.process_time() - begun
-            broken = sum(found.pairs for found in violations(after, compiled, one_way=False).values())
+            broken = sum(found.pairs for found in count_violations(after, compiled, one_way=False).values())
             size = "" if count < MILLION else "-million"
             yield Row(f"synth-kept-{name}{size}", ours=broken, goal=0, unit="broken pairs", how=f"{count:,} rows")
             yield Row(
@@ -138,8 +138,8 @@ def _right(name: str, true: Ruled, compiled: CompiledConstraints, tables: Tables
     """The share of true rows whose y is that of the noisy table."""
     for need in compiled.needs:
         if need.measured:
-            flat = np.ravel_multi_index(tuple(true.cells[:, compiled.columns(need.lhs)].T), need.lhs_sizes)
-            right = tables[need.constraint].values[flat] == true.cells[:, compiled.column(need.rhs)]
+            flat = np.ravel_multi_index(tuple(true.cells[:, compiled.find_columns(need.lhs)].T), need.lhs_sizes)
+            right = tables[need.constraint].values[flat] == true.cells[:, compiled.find_column(need.rhs)]
             yield Row(
                 f"synth-table-{name}-{'-'.join((*need.lhs, need.rhs)).replace('_', '.')}",
                 ours=float(right.mean()),
@@ -169,11 +169,11 @@ def _rates(options: Options) -> Iterator[Row]:
     begun = time.process_time()
     wanted = {number: rate / 100 for number, rate in RATES.items()}
     parents = dict.fromkeys(("a3", "a5", "a11", "a13"), ("a12",))
-    _, reached = meet_rates(
+    _, reached = match_rates(
         _shuffled(true, np.random.default_rng(2)), compiled, wanted, np.random.default_rng(3), parents=parents
     )
     seconds = time.process_time() - begun
-    before = violations(_shuffled(true, np.random.default_rng(2)), compiled, one_way=False)
+    before = count_violations(_shuffled(true, np.random.default_rng(2)), compiled, one_way=False)
     for number, rate in wanted.items():
         yield Row(
             f"synth-rate-b{number}",
@@ -190,7 +190,7 @@ def _many(options: Options) -> Iterator[Row]:
     true = adult(options.data)
     with gzip.open(options.data / "kamino-adult" / "approximate_dcs.csv.gz", "rt") as file:
         texts = [entry["dc"] for entry in csv.DictReader(file)][:128]
-    schema = replace(true.schema, constraints=read_ic("\n".join(texts), hard=False))
+    schema = replace(true.schema, constraints=parse_ic("\n".join(texts), hard=False))
     begun = time.process_time()
     compiled = compile_constraints(schema)
     seconds = time.process_time() - begun
@@ -203,7 +203,7 @@ def _many(options: Options) -> Iterator[Row]:
     times = []
     for some in (compiled.constraints[:2], compiled.constraints):
         begun = time.process_time()
-        violations(cells, replace(compiled, constraints=some), one_way=False)
+        count_violations(cells, replace(compiled, constraints=some), one_way=False)
         times.append(time.process_time() - begun)
     yield _whole_runs(true, schema)
     yield Row(

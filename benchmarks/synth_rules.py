@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 import siloquent
 from benchmarks.kamino_rules import RATES, Ruled, br2000, pair_distance, tax, tpch
 from benchmarks.row import Options, Row
-from siloquent.privacy.prices import Budget
-from siloquent.synth.estimate.keep import violations
+from siloquent.privacy.budget import Budget
+from siloquent.synth.estimate.enforce import count_violations
 from siloquent.synth.spec.compiled import Violations
 from siloquent.synth.spec.spec import SynthSpec
 
@@ -40,8 +40,8 @@ def synthesised(true: Ruled, seed: int) -> tuple[NDArray[np.int32], dict[int, Vi
         spec = SynthSpec(true.schema.name, Budget(epsilon="1"), rows=len(true.cells), seed=seed, report=0)
         release = session.synth.synthesize(spec)
         seconds = time.process_time() - begun
-        cells = release.model.cells(len(true.cells), seed=seed)
-        return cells, violations(cells, release.model.frame.compiled, one_way=False), seconds
+        cells = release.model.draw_cells(len(true.cells), seed=seed)
+        return cells, count_violations(cells, release.model.frame.compiled, one_way=False), seconds
 
 
 def _soft(options: Options) -> Iterator[Row]:

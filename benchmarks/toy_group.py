@@ -36,38 +36,38 @@ class ToyGroup:
             for at in range(0, len(wide), WIDE)
         )
 
-    def reduced(self, wide: bytes) -> bytes:
+    def reduce_wide(self, wide: bytes) -> bytes:
         return _scalar(int.from_bytes(wide, "little"))
 
-    def product(self, a: bytes, b: bytes) -> bytes:
+    def multiply_scalars(self, a: bytes, b: bytes) -> bytes:
         return _scalar(_whole(a) * _whole(b))
 
-    def total(self, a: bytes, b: bytes) -> bytes:
+    def add_scalars(self, a: bytes, b: bytes) -> bytes:
         return _scalar(_whole(a) + _whole(b))
 
-    def difference(self, a: bytes, b: bytes) -> bytes:
+    def subtract_scalars(self, a: bytes, b: bytes) -> bytes:
         return _scalar(_whole(a) - _whole(b))
 
-    def inverse(self, a: bytes) -> bytes:
+    def invert_scalar(self, a: bytes) -> bytes:
         return _scalar(pow(_whole(a), -1, ORDER))
 
-    def base(self, scalars: bytes) -> bytes:
+    def multiply_base(self, scalars: bytes) -> bytes:
         return b"".join(_element(pow(4, _whole(scalar), MODULUS)) for scalar in split(scalars))
 
-    def times(self, batch: bytes, scalar: bytes) -> bytes:
-        return self.times_each(batch, scalar * (len(batch) // POINT))
+    def multiply_points(self, batch: bytes, scalar: bytes) -> bytes:
+        return self.multiply_each(batch, scalar * (len(batch) // POINT))
 
-    def times_each(self, batch: bytes, scalars: bytes) -> bytes:
+    def multiply_each(self, batch: bytes, scalars: bytes) -> bytes:
         self.require_decodable(batch)
         found = [pow(_number(p), _whole(s), MODULUS) for p, s in zip(split(batch), split(scalars), strict=True)]
         if 1 in found:
             raise ProtocolError("bad_encoding")
         return b"".join(map(_element, found))
 
-    def plus(self, a: bytes, b: bytes) -> bytes:
+    def add_points(self, a: bytes, b: bytes) -> bytes:
         return b"".join(_element(_number(x) * _number(y) % MODULUS) for x, y in zip(split(a), split(b), strict=True))
 
-    def minus(self, a: bytes, b: bytes) -> bytes:
+    def subtract_points(self, a: bytes, b: bytes) -> bytes:
         return b"".join(
             _element(_number(x) * pow(_number(y), -1, MODULUS) % MODULUS)
             for x, y in zip(split(a), split(b), strict=True)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.measure.base import Wanted
-from siloquent.explore.measure.crossing import utilities
-from siloquent.explore.measure.pokes import looks, margins_of
+from siloquent.explore.measure.base import ErrorRequirement
+from siloquent.explore.measure.multi_poking import check_looks, compute_margins
+from siloquent.explore.measure.nested_threshold import compute_crossing_utilities
 from siloquent.explore.plan.planner import Plan
-from siloquent.explore.plan.reconstruction import reconstructions
-from siloquent.maths.promises import smallest_breaking
+from siloquent.explore.plan.reconstruction import compute_reconstructions
+from siloquent.maths.error_tails import compute_breaking_error
 from siloquent.privacy import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -22,8 +22,8 @@ from siloquent.privacy import (
     NoiseReduction,
     PermuteAndFlip,
 )
-from siloquent.privacy.noise import add_gaussian, add_geometric, add_laplace, noise_chain
-from siloquent.privacy.noise.selection import selections
+from siloquent.privacy.noise import add_gaussian, add_geometric, add_laplace, draw_noise_chain
+from siloquent.privacy.noise.selection import draw_selections
 
 CHUNK = 4_000_000
 
@@ -46,11 +46,11 @@ def _draws(plan: Plan) -> int:
 
 def _missed(plan: Plan, runs: int) -> NDArray[np.bool_]:
     event = plan.event
-    m = smallest_breaking(plan.alpha, plan.compiled.grid)
+    m = compute_breaking_error(plan.alpha, plan.compiled.grid)
     if isinstance(event, PermuteAndFlip):
         counts = np.full(plan.compiled.answers, m, dtype=np.int64)  # all must be reported
         rate = event.epsilon / (2 * plan.compiled.sensitivity.linf)
-        chosen = selections(utilities(counts, 0), rate=rate, rule="permute-and-flip", times=runs)
+        chosen = draw_selections(compute_crossing_utilities(counts, 0), rate=rate, rule="permute-and-flip", times=runs)
         return np.asarray(chosen != 0)
     if isinstance(event, (GeometricTopK, ExponentialSelect)):
         return _low_in_top(plan, runs, m)
@@ -74,7 +74,7 @@ def _noise(plan: Plan, runs: int) -> NDArray[np.float64]:
         drawn = add_gaussian(zeros, variance=event.variance)
     if plan.chosen.form == "answers":
         return drawn.astype(float)
-    backs = reconstructions(plan.compiled, tuple(np.asarray(matrix) for matrix in plan.chosen.strategy))
+    backs = compute_reconstructions(plan.compiled, tuple(np.asarray(matrix) for matrix in plan.chosen.strategy))
     assert backs is not None
     return np.asarray(drawn @ np.hstack(backs).T)
 
@@ -82,9 +82,9 @@ def _noise(plan: Plan, runs: int) -> NDArray[np.float64]:
 def _low_is_reported(plan: Plan, event: NoiseReduction, runs: int, m: int) -> NDArray[np.bool_]:
     """All answers lie m below; the promise is broken if the first look that decides all of them reports one."""
     answers = plan.compiled.answers
-    wanted = Wanted("icq", alpha=plan.alpha, m=m, beta=float(plan.beta))
-    noise = noise_chain(runs * answers, scales=event.scales).reshape(-1, runs, answers)
-    reported, clear = looks(noise + 1 - m, margins_of(event.scales, plan.compiled, wanted), wanted)
+    wanted = ErrorRequirement("icq", alpha=plan.alpha, m=m, beta=float(plan.beta))
+    noise = draw_noise_chain(runs * answers, scales=event.scales).reshape(-1, runs, answers)
+    reported, clear = check_looks(noise + 1 - m, compute_margins(event.scales, plan.compiled, wanted), wanted)
     return np.asarray(reported[clear.argmax(axis=0), np.arange(runs)].any(axis=-1))
 
 

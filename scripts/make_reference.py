@@ -195,7 +195,7 @@ def python_page() -> str:
 
 FLOORS = (
     "errors",
-    "pictures",
+    "charts",
     "schema",
     "privacy",
     "privacy.noise",
@@ -229,12 +229,12 @@ def http_page() -> str:
 
     from fastapi.routing import APIRoute
 
+    from siloquent.server.observability import METRICS
     from siloquent.server.roles import ROUTES
     from siloquent.server.settings import Settings
-    from siloquent.server.watch import METRICS
 
     lines = ["# HTTP", MADE, "", HTTP_WORDS]
-    for name in ("tables", "answers", "jobs", "releases", "collections", "silos", "money", "tokens"):
+    for name in ("tables", "answers", "jobs", "releases", "collections", "silos", "ledger", "tokens"):
         router = import_module(f"siloquent.server.routes.{name}").router
         for route in (one for one in router.routes if isinstance(one, APIRoute)):
             method, path = ", ".join(sorted(route.methods or ())), route.path.replace(":path", "")

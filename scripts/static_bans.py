@@ -42,16 +42,17 @@ BARE_METHODS = {
 # What these read was written by this very system and never left its machine: its databases, its package, its own text.
 OWN_BYTES = {
     "collect/task.py", "data/engines/spark.py", "documents/kinds.py", "explore/spec/footprint.py",
-    "explore/spec/measured.py", "federation/journal.py", "federation/relay/store.py", "ledger/chain.py",
-    "ledger/recall.py", "server/jobs.py",
-    "server/repeats.py", "server/routes/answers.py", "server/routes/money.py", "server/tokens.py", "server/work.py",
+    "explore/spec/stored_measurement.py", "federation/journal.py", "federation/relay/store.py", "ledger/chain.py",
+    "ledger/records.py", "server/jobs.py",
+    "server/repeats.py", "server/routes/answers.py", "server/routes/ledger.py", "server/tokens.py",
+    "server/job_worker.py",
     "share/files.py",
-    "sketch/estimate/moments.py", "sketch/together.py", "synth/task.py",
+    "sketch/estimate/moments.py", "sketch/federated.py", "synth/task.py",
     # Sources of private rows have bounds of their own (docs/decisions/data-hostile-files.md).
     "data/sources/csv.py", "data/sources/lines.py", "data/sources/milliseconds.py", "data/sources/postgres.py",
 }  # fmt: skip
 TORCH_NOISE = {"torch.normal", "torch.rand", "torch.randn", "torch.randint", "torch.bernoulli", "torch.manual_seed"}
-ROW_METHODS = {"counts", "sums", "fold", "rows", "for_its_owner"}
+ROW_METHODS = {"count_by_cell", "sum_by_cell", "fold", "read_rows", "open_for_owner"}
 BROAD = {"Exception", "BaseException"}
 # Paths of one machine and package hosts; the brackets keep this file from finding itself.
 FOREIGN = re.compile(r"(?<![\w.])/w[o]rk/|/o[p]t/pypi|pypi[.]org|pythonh[o]sted|deb[.]debian|registry[.]npmjs")

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.maths.lsh import Kernel
-from siloquent.maths.lsh.families import similarity
-from siloquent.schema import Attribute, Budget, Domain, TableSchema
+from siloquent.maths.lsh.families import compute_similarity
+from siloquent.schema import Attribute, Domain, TableBudget, TableSchema
 from siloquent.sketch import Budget as Price
 from siloquent.sketch import Sketch, SketchSpec, plan
-from siloquent.sketch.measure import count_places, noisy
-from siloquent.sketch.plan import SketchPlan, variance_of
+from siloquent.sketch.measure import add_counter_noise, count_places
+from siloquent.sketch.plan import SketchPlan, compute_noise_variance
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -59,7 +59,7 @@ def kernel_task(data: Floats, queries: Floats, kernel: Kernel, *, lo: float, hi:
     """A task on the grid that the sketch counts on, so that truth and sketch speak of the same points."""
     step = float(grid)
     data, queries = (np.clip(np.rint(part / step) * step, lo, hi) for part in (data, queries))
-    truth = np.concatenate([similarity(kernel, data, part).sum(axis=0) for part in np.array_split(queries, 40)])
+    truth = np.concatenate([compute_similarity(kernel, data, part).sum(axis=0) for part in np.array_split(queries, 40)])
     return Task(data, queries, kernel, lo, hi, grid, truth)
 
 
@@ -69,7 +69,7 @@ def schema_of(task: Task, accountant: Literal["pure", "zcdp"], labels: tuple[str
     numbers = [Attribute(f"x{i}", "real", outside="clamp", **ends) for i in range(task.data.shape[1])]
     named = [Attribute("label", "category", values=labels)] if labels else []
     delta = DELTA if accountant == "zcdp" else Fraction(0)
-    budget = Budget(accountant, epsilon=Fraction(10), delta=delta)
+    budget = TableBudget(accountant, epsilon=Fraction(10), delta=delta)
     rough = round(len(task.data), 2 - len(str(len(task.data))))  # two digits, as an owner would say it
     return TableSchema("t", Domain((*numbers, *named)), budget, size_hint=rough)
 
@@ -98,12 +98,12 @@ def released(made: SketchPlan, counters: Integers, sizes: Integers) -> Sketch:
     size = made.size_parameter
     return Sketch(
         plan=made.hash_plan,
-        counters=noisy(made, counters, made.parameter),
-        sizes=None if size is None else noisy(made, sizes, size),
+        counters=add_counter_noise(made, counters, made.parameter),
+        sizes=None if size is None else add_counter_noise(made, sizes, size),
         noise=made.noise,
         parameter=made.parameter,
-        variance=variance_of(made.noise, made.parameter),
-        size_variance=Fraction(0) if size is None else variance_of(made.noise, size),
+        variance=compute_noise_variance(made.noise, made.parameter),
+        size_variance=Fraction(0) if size is None else compute_noise_variance(made.noise, size),
         hits=made.hits,
         event=made.event,
     )

@@ -9,12 +9,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.schema import Attribute, Budget, Domain, TableSchema
+from siloquent.schema import Attribute, Domain, TableBudget, TableSchema
 from siloquent.search import Budget as Price
 from siloquent.search import Feature, KeyOf, Offer, OfferPlan, OfferSpec, plan
-from siloquent.search.measure import kernel_of, noisy, whole_records
-from siloquent.search.measure.ranges import Clip, clipped, selected_range
-from siloquent.search.offers import Measured
+from siloquent.search.measure import add_plan_noise, build_sum_kernel, build_whole_records
+from siloquent.search.measure.ranges import Clip, clip_feature, select_range
+from siloquent.search.offers import MeasuredSums
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -39,7 +39,7 @@ def planned(
     key = tuple(
         Attribute("k", "integer", lo=Decimal(0), hi=Decimal(keys - 1), grid=Decimal(1)) for _ in range(min(keys, 1))
     )
-    budget = Budget("zcdp", epsilon=Fraction(100), delta=Fraction(1, 10**6))
+    budget = TableBudget("zcdp", epsilon=Fraction(100), delta=Fraction(1, 10**6))
     schema = TableSchema("t", Domain((*key, *numbers)), budget, adjacency=adjacency)
     return plan(
         OfferSpec(
@@ -63,24 +63,24 @@ def offered(made: OfferPlan, places: dict[str, Integers]) -> Offer:
     if made.rate is not None:
         for i, feature in enumerate(made.features):
             known = places[feature.name][places[feature.name] >= 0]
-            clips[i] = selected_range(np.bincount(known, minlength=feature.steps), made.rate)
-    features = tuple(map(clipped, made.features, clips))
-    kernel = kernel_of(made, features, tuple(clips))
+            clips[i] = select_range(np.bincount(known, minlength=feature.steps), made.rate)
+    features = tuple(map(clip_feature, made.features, clips))
+    kernel = build_sum_kernel(made, features, tuple(clips))
     batch = pa.RecordBatch.from_arrays([pa.array(column) for column in places.values()], names=list(places))
-    return _offer(made, features, noisy(made, kernel.unpacked(kernel(batch))))
+    return _offer(made, features, add_plan_noise(made, kernel.unpack_sums(kernel(batch))))
 
 
 def released(made: OfferPlan, numbers: Floats, cells: Integers | None = None) -> Offer:
     """An offer of rows in -1..1, shape (rows, numbers), and of their keys."""
     places = np.rint((np.clip(numbers, -1, 1) + 1) * GRID).astype(np.int64)
     named = {feature.name: places[:, i] for i, feature in enumerate(made.features)}
-    records = whole_records(made.features, named, len(places), made.steps, made.spec.norm_cut)
-    kernel = kernel_of(made, made.features)
-    exact = kernel.unpacked(kernel.summed(records, [] if cells is None else [cells]))
-    return _offer(made, made.features, noisy(made, exact))
+    records = build_whole_records(made.features, named, len(places), made.steps, made.spec.norm_cut)
+    kernel = build_sum_kernel(made, made.features)
+    exact = kernel.unpack_sums(kernel.sum_records(records, [] if cells is None else [cells]))
+    return _offer(made, made.features, add_plan_noise(made, exact))
 
 
-def _offer(made: OfferPlan, features: tuple[Feature, ...], measured: Measured) -> Offer:
+def _offer(made: OfferPlan, features: tuple[Feature, ...], measured: MeasuredSums) -> Offer:
     return Offer(
         table="t",
         features=features,

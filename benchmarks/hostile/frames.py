@@ -15,8 +15,8 @@ from sqlglot import exp
 
 from benchmarks.hostile.kinds import LONG
 from siloquent.data import PrivateTable, open_table
-from siloquent.data.bounding import bounded_rows
-from siloquent.data.places import Column
+from siloquent.data.contribution_bounding import select_bounded_rows
+from siloquent.data.index_sql import SourceColumn
 from siloquent.errors import SiloquentError
 from siloquent.ledger import MemoryLedger
 from siloquent.schema import TableSchema, Unit
@@ -158,8 +158,8 @@ def added(frame: Any, value: Any) -> dict[str, Callable[[], tuple[Any, int]]]:
 
 
 @lru_cache(maxsize=1_000)
-def _query(held: tuple[Column, ...]) -> exp.Select:
-    return bounded_rows(held, Unit(), salt="5a17", wanted=held)
+def _query(held: tuple[SourceColumn, ...]) -> exp.Select:
+    return select_bounded_rows(held, Unit(), salt="5a17", wanted=held)
 
 
 def rows_of(frame: Any, names: str) -> Rows:
@@ -167,11 +167,12 @@ def rows_of(frame: Any, names: str) -> Rows:
     schema = declaration(names)
     table: PrivateTable = open_table(schema, None, MemoryLedger(), salt="5a17", frame=frame)
     try:
-        engine, held, _ = table.for_its_owner()
-        shown = [column.place_name if column.attribute.is_countable else column.read_name for column in held]
-        query = bounded_rows(held, schema.unit, salt="5a17", wanted=held)
+        engine, held, _ = table.open_for_owner()
+        shown = [column.index_name if column.attribute.is_countable else column.read_name for column in held]
+        query = select_bounded_rows(held, schema.unit, salt="5a17", wanted=held)
         found = [
-            zip(*(batch.column(name).to_pylist() for name in shown), strict=True) for batch in engine.batches(query)
+            zip(*(batch.column(name).to_pylist() for name in shown), strict=True)
+            for batch in engine.read_batches(query)
         ]
         return {int(row[0]): tuple(map(_as_text, row[1:])) for batch in found for row in batch}
     finally:

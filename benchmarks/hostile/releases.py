@@ -9,8 +9,8 @@ from benchmarks.replay.audit import Release
 from benchmarks.replay.declarations import BUDGET
 from benchmarks.replay.explored import ask
 from benchmarks.replay.released import RULES, kinds
-from siloquent.door import Session
-from siloquent.privacy.prices import Budget
+from siloquent.api import Session
+from siloquent.privacy.budget import Budget
 from siloquent.sketch import Jaccard, SketchSpec
 from siloquent.synth import SynthSpec
 
@@ -100,9 +100,9 @@ def _words(label: str) -> Release:
 def seen(session: Session) -> Seen:
     """All rows that count, as the data room has them: places of countable columns, texts and ids as read."""
     table = session.table("visits")
-    engine, columns, _ = table.for_its_owner()
-    names = [column.place_name if column.attribute.is_countable else column.read_name for column in columns]
+    engine, columns, _ = table.open_for_owner()
+    names = [column.index_name if column.attribute.is_countable else column.read_name for column in columns]
     found: Seen = Counter()
-    for batch in engine.batches(table._bounded(columns)):
+    for batch in engine.read_batches(table._select_bounded(columns)):
         found.update(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
     return found

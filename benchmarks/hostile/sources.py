@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from benchmarks.hostile.kinds import PLAIN, Values
 from benchmarks.replay.audit import LEDGER_ID
-from siloquent.door import Session
-from siloquent.explore.plan import recall
-from siloquent.explore.plan.kept import Kept
+from siloquent.api import Session
+from siloquent.explore.plan import earlier_answers
+from siloquent.explore.plan.cache import ByteLRU
 from siloquent.ledger import MemoryLedger
 from siloquent.schema.build import parse_schema
 from siloquent.schema.workspace import Workspace
@@ -60,7 +60,7 @@ class Source(ABC):
             with patch("secrets.token_hex", lambda _=32: LEDGER_ID):
                 ledger = MemoryLedger()
             # Answers are remembered by the ledger's name, and another run's are not this one's.
-            stack.enter_context(patch.object(recall, "_memories", Kept(64, lambda _: 1)))
+            stack.enter_context(patch.object(earlier_answers, "_memories", ByteLRU(64, lambda _: 1)))
             folder = Path(name).resolve()
             if self.address:
                 (folder / "schemas").mkdir()

@@ -29,7 +29,7 @@ FILE_SECONDS, TEST_SECONDS = 200, 12
 # Those that start servers, browsers and other programs are slow, and a trace does not see into another process.
 LEFT_OUT = ("unit/cli", "unit/server", "unit/remote", "unit/pictures", "unit/demo", "journeys/web", "journeys/server")
 ORDER = ("unit", "contract", "property", "statistical", "audit", "journeys")
-MOST_MEMORY = 12 * 2**30  # of address space: a fault may ask for all there is
+MAX_MEMORY = 12 * 2**30  # of address space: a fault may ask for all there is
 MARKS = "not spark and not web"
 
 
@@ -129,7 +129,7 @@ def run(command: list[str], source: Path, *, seconds: float, more: dict[str, str
 
 
 def _limit(seconds: float) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds) + 5))
 
 

@@ -17,17 +17,17 @@ import pyarrow as pa
 from benchmarks.replay import losses
 from benchmarks.replay.steps import step_ratios
 from benchmarks.replay.tape import Differs, Tape, recorded
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.errors import SiloquentError
-from siloquent.explore.plan.kept import Kept
+from siloquent.explore.plan.cache import ByteLRU
 from siloquent.ledger import MemoryLedger
-from siloquent.privacy import ATTO, Composed, Event, NoiseReduction, accountant
+from siloquent.privacy import ATTO, Composed, Event, NoiseReduction, get_accountant
 from siloquent.schema import TableSchema
 from siloquent.schema.workspace import Workspace
 
 Release = Callable[[Session], object]
 LEDGER_ID = "ab" * 16
-_memories: WeakKeyDictionary[Any, Kept[Any]] = WeakKeyDictionary()
+_memories: WeakKeyDictionary[Any, ByteLRU[Any]] = WeakKeyDictionary()
 
 
 @dataclass(slots=True, eq=False)
@@ -82,7 +82,7 @@ def opened(schema: TableSchema, frame: pa.Table) -> Iterator[Session]:
 def play(session: Session, schema: TableSchema, release: Release, tape: Tape) -> Played:
     """Run ``release`` with ``tape`` at the noise floor, and keep all that leaves the product."""
     played, ledger = Played(tape), session.ledger
-    before = session.account(schema.name).spent
+    before = session.get_account(schema.name).spent
     settle = ledger.settle
 
     def settled(permit: Any, event: Event, payload: bytes, **more: Any) -> Any:
@@ -94,8 +94,8 @@ def play(session: Session, schema: TableSchema, release: Release, tape: Tape) ->
         stack.enter_context(patch.object(ledger, "settle", settled))
         stack.enter_context(recorded(tape))
         # What was read of a ledger's answers is remembered by its name, which both sides share.
-        memories = _memories.setdefault(ledger, Kept(64, lambda _: 1))
-        stack.enter_context(patch("siloquent.explore.plan.recall._memories", memories))
+        memories = _memories.setdefault(ledger, ByteLRU(64, lambda _: 1))
+        stack.enter_context(patch("siloquent.explore.plan.earlier_answers._memories", memories))
         try:
             played.shown.append(release(session))
         except SiloquentError as refused:
@@ -104,7 +104,7 @@ def play(session: Session, schema: TableSchema, release: Release, tape: Tape) ->
             raise
         except Exception as broken:  # allowed: that an error is unforeseen must not depend on rows either
             played.status = f"unforeseen: {broken!r}"
-    spent = session.account(schema.name).spent
+    spent = session.get_account(schema.name).spent
     played.amount, played.delta = spent.amount - before.amount, spent.delta - before.delta
     return played
 
@@ -135,7 +135,7 @@ def judged(schema: TableSchema, session: Session, name: str, release: Release, d
     if drawn.status.startswith("unforeseen"):
         faults.append(drawn.status)
     loss = Fraction(0) if again is None else _loss(schema, drawn, again, k, stops, faults)
-    charge = Fraction(drawn.amount, accountant(schema.budget.accountant).scale)
+    charge = Fraction(drawn.amount, get_accountant(schema.budget.accountant).scale)
     if loss > charge:
         faults.append(f"undercharged: {float(loss)} for {float(charge)}")
     calls = tuple(dict.fromkeys(call.name for call in drawn.tape.calls))
@@ -162,7 +162,7 @@ def _replayed(
     session: Session, schema: TableSchema, release: Release, drawn: Played, stops: list[int], side: int
 ) -> tuple[list[str], Played | None]:
     """The differences that the neighbour shows."""
-    chains = sum(call.name == "noise_chain" for call in drawn.tape.calls)
+    chains = sum(call.name == "draw_noise_chain" for call in drawn.tape.calls)
     if chains != len(stops):
         return [f"{chains} noise chains, {len(stops)} stops in the ledger"], None
     try:
@@ -190,7 +190,7 @@ def _loss(schema: TableSchema, one: Played, two: Played, k: int, stops: list[int
     """All calls together; a call that drew what is less likely than its bound allows is a fault of the audit itself."""
     zcdp, total, left = schema.budget.accountant == "zcdp", Fraction(0), iter(stops)
     for call, other in zip(one.tape.calls, two.tape.calls, strict=True):
-        stop = next(left) if call.name == "noise_chain" else None
+        stop = next(left) if call.name == "draw_noise_chain" else None
         if call.name == "sampled_gaussian":
             continue
         if call.name == "add_gaussian" and not zcdp:

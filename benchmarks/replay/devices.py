@@ -90,8 +90,8 @@ def _rows(chance: random.Random, service: str) -> list[dict[str, Any]]:
 
 
 def _sent(document: dict[str, Any], rows: dict[str, list[dict[str, Any]]], tape: Tape) -> list[bytes]:
-    subset, hashed = _over(tape, device._subset), _over(tape, device._hash)
-    with patch.object(device, "_subset", subset), patch.object(device, "_hash", hashed):
+    subset, hashed = _over(tape, device._build_subset_draw), _over(tape, device._build_hash_draw)
+    with patch.object(device, "_build_subset_draw", subset), patch.object(device, "_build_hash_draw", hashed):
         client, own = device.Client(document), device.Device("u", b"k" * 16, {})
         return [client.report(name, rows[name], own) for name in ("profile", "orders")]
 
@@ -116,7 +116,7 @@ def _loss(call: Any, other: Any) -> Fraction:
         return Fraction(0)
     nodes, size, truth = (call.settings[name] for name in ("nodes", "size", "truth"))
     lies = 2**64 - truth
-    if call.name == "_subset":
+    if call.name == "_build_subset_draw":
         # A set with the node: truth / C(k-1, w-1); one without it: lies / C(k-1, w).
         ratio = Fraction(truth * (nodes - size), lies * size)
     else:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from benchmarks.replay.audit import Found, Release, audit
 from benchmarks.replay.declarations import SETTINGS, Row, apart, declared, extremes, neighbours, question
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.explore.plan import planner
 from siloquent.schema import TableSchema
 
@@ -46,7 +46,7 @@ def explored(seeds: range, *, each: int = EACH) -> Iterator[Found]:
         one, other = neighbours(chance, schema, bounds)
         asked = [question(chance, bounds) for _ in range(each)]
         chosen = chance.choice([None, None, chance.randrange(6)])
-        with nullcontext() if chosen is None else patch.object(planner, "_choice", _nth(chosen)):
+        with nullcontext() if chosen is None else patch.object(planner, "_choose", _nth(chosen)):
             yield from audit(schema, one, other, [(text, ask(text), k) for text, k in asked])
 
 
@@ -133,5 +133,5 @@ def _pairs(schema: TableSchema, bounds: tuple[int, int], name: str) -> Iterator[
 
 def _asked(schema: TableSchema, sides: tuple[pa.Table, pa.Table], name: str, nth: int) -> Iterator[Found]:
     text = FAR_APART[name]
-    with patch.object(planner, "_choice", _nth(nth)) if nth else nullcontext():
+    with patch.object(planner, "_choose", _nth(nth)) if nth else nullcontext():
         yield from audit(schema, *sides, [(text, ask(text), 1)])

@@ -43,7 +43,7 @@ def loss(
         if call.settings["honest"] > honest:
             return Fraction(10**6)  # so few shares are not Laplace noise yet: 0 is far too likely
     pure = _pure(call, moved, k, stop)
-    if call.name in ("exponential", "exponential_top_k"):
+    if call.name in ("select_exponential", "select_exponential_top_k"):
         rounds = call.settings.get("k", 1)
         return Fraction(rounds * pure**2 / 8 if zcdp else rounds * pure)
     return pure**2 / 2 if zcdp else pure
@@ -54,12 +54,12 @@ def _pure(call: Call, moved: Sequence[int], k: int, stop: int | None) -> Fractio
     total, width = sum(map(abs, moved)), max(moved) - min(moved)
     if call.name in ("add_laplace", "add_laplace_share"):
         return Fraction(total) / Fraction(call.settings["scale"])
-    if call.name == "noise_chain":
+    if call.name == "draw_noise_chain":
         return Fraction(total) / Fraction(call.settings["scales"][-1 if stop is None else stop])
     if call.name == "add_geometric":
         # Ids hang on differences alone, so all counts may be shifted until none falls.
         return k * Fraction(width) / Fraction(call.settings["scale"])
-    if call.name in ("permute_and_flip", "exponential", "exponential_top_k"):
+    if call.name in ("permute_and_flip", "select_exponential", "select_exponential_top_k"):
         return Fraction(width) * Fraction(call.settings["rate"])
     raise AssertionError(f"nothing is known about {call.name}")
 
@@ -70,7 +70,7 @@ def told(call: Call, other: Call) -> float:
     if call.name == "add_laplace":
         given = np.asarray(call.given, dtype=np.float64).ravel()
         return abs(float((np.abs(given - two) - np.abs(given - one)).sum())) / float(call.settings["scale"])
-    if call.name == "exponential":
+    if call.name == "select_exponential":
         rate = float(call.settings["rate"])
         return abs(_log_chance(rate * one, call.given) - _log_chance(rate * two, call.given))
     if call.name == "permute_and_flip" and one.size <= 64:

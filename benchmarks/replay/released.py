@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from benchmarks.replay.audit import Found, Release, audit
 from benchmarks.replay.declarations import SETTINGS, apart, declared, extremes, neighbours
 from benchmarks.replay.worst import balanced, most_of_sketch, worst_pair
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.errors import SiloquentError
-from siloquent.privacy.prices import Budget
+from siloquent.privacy.budget import Budget
 from siloquent.schema import TableSchema
 from siloquent.search import KeyOf, OfferSpec
 from siloquent.share import ShareSpec, TreeSpec
@@ -210,7 +210,7 @@ def furthest_gradients(setting: tuple[str, str, int], *, batch: int = 2_000) -> 
     """
 
     def clipped(network: Network, rows: NDArray[np.integer], quanta: Quanta) -> NDArray[np.int64]:
-        found = np.zeros(network.flat().size, dtype=np.int64)
+        found = np.zeros(network.flatten().size, dtype=np.int64)
         found[0] = quanta.scale * int(np.where(rows[:, network.target] > 0, 1, -1).sum())
         return found
 
@@ -218,7 +218,7 @@ def furthest_gradients(setting: tuple[str, str, int], *, batch: int = 2_000) -> 
     kind = _synth(budget=Budget(epsilon="400"), columns=("ward", "ill"), engine="chain", chain=chain, seed=3)
     schema, _ = declared(random.Random(0), *setting, size=2_000, rules="", bounds=(-5, 5))
     sides = apart(schema, {"ward": "C", "ill": True}, {"ward": "A", "ill": True}, alike=300)
-    with patch.object(measured_chain, "clipped_sum", clipped):
+    with patch.object(measured_chain, "sum_clipped_gradients", clipped):
         (found,) = audit(schema, *sides, [("synth chain", kind.release, 1)])
     return found
 

@@ -22,15 +22,15 @@ from benchmarks.replay.audit import Found, audit
 from benchmarks.replay.declarations import SETTINGS, apart, declared, extremes, neighbours
 from benchmarks.replay.tape import sum_terms
 from benchmarks.replay.worst import most_of_sketch, worst_pair
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.federation import sums
 from siloquent.federation.channel import Member, Members
-from siloquent.federation.sums import Sum, SumSpec
-from siloquent.privacy.prices import Budget
-from siloquent.share import ShareSpec, meeting
+from siloquent.federation.sums import SumResult, SumSpec
+from siloquent.privacy.budget import Budget
+from siloquent.share import ShareSpec, agreement_check
 from siloquent.sketch import PStable, SketchSpec
+from siloquent.sketch.federated import build_sum
 from siloquent.sketch.task import explain
-from siloquent.sketch.together import build_sum
 
 NAMES = ("north", "river", "hill", "lake")
 MEMBERS = Members((*(Member(name, "party") for name in NAMES), Member("w1", "worker"), Member("office", "moderator")))
@@ -49,13 +49,13 @@ class Line:
 def alone() -> Iterator[None]:
     """A silo's vector is the sum: the others' are known, so they are left out."""
 
-    def give(channel: Any, spec: SumSpec, noisy: Any) -> Sum:
+    def give(channel: Any, spec: SumSpec, noisy: Any) -> SumResult:
         sum_terms(spec.min_parties - spec.colluding)
-        return Sum(np.asarray(noisy()), tuple(channel.members.parties[: spec.min_parties]))
+        return SumResult(np.asarray(noisy()), tuple(channel.members.parties[: spec.min_parties]))
 
     with ExitStack() as stack:
-        stack.enter_context(patch.object(sums, "give", give))
-        stack.enter_context(patch.object(meeting, "meet", lambda *_: True))
+        stack.enter_context(patch.object(sums, "contribute_vector", give))
+        stack.enter_context(patch.object(agreement_check, "join_sum", lambda *_: True))
         yield
 
 
@@ -69,7 +69,7 @@ def sketched(session: Session, spec: SketchSpec, honest: int) -> object:
     """A share of a sketch, by the hash plan that all silos have."""
     with alone(), TemporaryDirectory() as folder:
         path = Path(folder) / "plan.json"
-        with patch("siloquent.sketch.task.public_seed", lambda: 7):
+        with patch("siloquent.sketch.task.draw_public_seed", lambda: 7):
             path.write_text(explain(session, spec).hash_plan.to_json())
         asked = replace(spec, plan_file=path)
         made = build_sum(session, asked, Line(), min_parties=honest + 1, colluding=1)  # type: ignore[arg-type]

@@ -69,7 +69,7 @@ def _ratio(call: Call, again: Call, parts: Sequence[Event], *, zcdp: bool) -> fl
             prices.append(Fraction(part.l1) / part.scale)
         elif isinstance(part, DiscreteGaussian) and call.settings.get("variance") == part.variance:
             prices.append(Fraction(part.l2_squared) / (2 * part.variance))
-        elif isinstance(part, ExponentialSelect) and call.name == "exponential":
+        elif isinstance(part, ExponentialSelect) and call.name == "select_exponential":
             prices.append(part.range**2 / 8 if zcdp else part.range)
         elif isinstance(part, PermuteAndFlip) and call.name == "permute_and_flip":
             prices.append(part.epsilon)

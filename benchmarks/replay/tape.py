@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from siloquent.data import PrivateTable
 from siloquent.federation import measure as federated
 from siloquent.privacy import noise
-from siloquent.privacy.noise import shares
+from siloquent.privacy.noise import distributed
 from siloquent.synth.measure import chain
 
 Array = NDArray[Any]
 ADDITIVE = ("add_laplace", "add_gaussian", "add_geometric")
-CHOOSING = ("permute_and_flip", "exponential", "exponential_top_k")
-READING = ("counts", "sums", "fold", "rows")
+CHOOSING = ("permute_and_flip", "select_exponential", "select_exponential_top_k")
+READING = ("count_by_cell", "sum_by_cell", "fold", "read_rows")
 FAR = 2**40
 
 
@@ -84,14 +84,14 @@ class Tape:
 
     def chain(self, exact: Array, scales: tuple[Fraction, ...], drawn: Array) -> Array:
         """Note the numbers that a noise chain was added to: noisy numbers, shape (looks, k)."""
-        call = Call("noise_chain", np.array(exact, copy=True), {"scales": scales})
+        call = Call("draw_noise_chain", np.array(exact, copy=True), {"scales": scales})
         before = self._before(call)
         self.calls.append(call)
         if before is None:
             call.given = exact + drawn
         else:
             assert self.first is not None
-            number = sum(one.name == "noise_chain" for one in self.calls) - 1
+            number = sum(one.name == "draw_noise_chain" for one in self.calls) - 1
             call.given = np.array(before.given)
             call.given[self.stops[number] + 1 :] += self.side * FAR
         return np.array(call.given)
@@ -134,11 +134,11 @@ def recorded(tape: Tape) -> Iterator[Tape]:
             if hasattr(federated, name):
                 put(federated, name, getattr(noise, name))
         for name in ("add_laplace_share", "add_gaussian_share"):
-            put(shares, name, over(getattr(shares, name), name))
+            put(distributed, name, over(getattr(distributed, name), name))
         put(chain, "add_gaussian", over(noise.additive.add_gaussian, "sampled_gaussian"))
-        put(chain, "coins", _coins(tape))
-        put(noise, "secure_words", _words)
-        put(noise, "noise_chain", _chains(tape, noise.noise_chain))
+        put(chain, "draw_coins", _coins(tape))
+        put(noise, "draw_words", _words)
+        put(noise, "draw_noise_chain", _chains(tape, noise.draw_noise_chain))
         for name in READING:
             put(PrivateTable, name, _read(tape, name, getattr(PrivateTable, name)))
         yield tape

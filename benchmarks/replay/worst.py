@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from siloquent.schema import Attribute, TableSchema
 from siloquent.search import OfferSpec
-from siloquent.search.measure import kernel_of
+from siloquent.search.measure import build_sum_kernel
 from siloquent.search.plan import plan as plan_offer
 from siloquent.share import ShareSpec
 from siloquent.share.plan import plan as plan_share
@@ -51,7 +51,7 @@ def worst_pair(spec: object, schema: TableSchema, *, fewest: int = 2) -> Worst |
         keys = {name for key in spec.keys for name in key.attributes}
         records = all_records(schema, made.places, dict.fromkeys(keys, fewest))
         weights = _offer_weights(made)
-        exact = _by_batches(kernel_of(made, made.features), schema, made.places, records)
+        exact = _by_batches(build_sum_kernel(made, made.features), schema, made.places, records)
         gaussian = made.noise == "gaussian"
     elif isinstance(spec, MomentsSpec):
         chosen = plan_moments(spec, schema)

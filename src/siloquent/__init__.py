@@ -11,8 +11,8 @@ from siloquent.errors import SiloquentError
 from siloquent.version import VERSION
 
 if TYPE_CHECKING:
-    from siloquent.door import Session, read_schema
-    from siloquent.door import open_session as open  # noqa: A004 - sq.open reads well and shadows nothing outside
+    from siloquent.api import Session, read_schema
+    from siloquent.api import open_session as open  # noqa: A004 - sq.open reads well and shadows nothing outside
     from siloquent.explore import (
         Answer,
         Query,
@@ -53,7 +53,7 @@ __all__ = [
 _HOMES = {
     "Answer": ("siloquent.explore", "Answer"),
     "Query": ("siloquent.explore", "Query"),
-    "Session": ("siloquent.door", "Session"),
+    "Session": ("siloquent.api", "Session"),
     "average_of": ("siloquent.explore", "average_of"),
     "Timeouts": ("siloquent.remote", "Timeouts"),
     "connect": ("siloquent.remote", "connect"),
@@ -62,10 +62,10 @@ _HOMES = {
     "create_workspace": ("siloquent.session", "create_workspace"),
     "deviation_of": ("siloquent.explore", "deviation_of"),
     "median_of": ("siloquent.explore", "median_of"),
-    "open": ("siloquent.door", "open_session"),
+    "open": ("siloquent.api", "open_session"),
     "parse": ("siloquent.explore", "parse"),
     "quantile_of": ("siloquent.explore", "quantile_of"),
-    "read_schema": ("siloquent.door", "read_schema"),
+    "read_schema": ("siloquent.api", "read_schema"),
     "sum_of": ("siloquent.explore", "sum_of"),
     "variance_of": ("siloquent.explore", "variance_of"),
 }

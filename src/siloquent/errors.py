@@ -32,7 +32,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
-MOST_NAMES = 40
+MAX_NAMES = 40
 """Of the known names, a refusal lists so many."""
 
 
@@ -94,8 +94,8 @@ class UnknownName(SchemaError):
         near = get_close_matches(name.casefold(), folded, n=1)
         self.near = folded[near[0]] if near else None
         hint = f" Did you mean {self.near!r}?" if near else ""
-        more = f" and {len(self.known) - MOST_NAMES:,} more" if len(self.known) > MOST_NAMES else ""
-        shown = ", ".join(self.known[:MOST_NAMES]) or "none"
+        more = f" and {len(self.known) - MAX_NAMES:,} more" if len(self.known) > MAX_NAMES else ""
+        shown = ", ".join(self.known[:MAX_NAMES]) or "none"
         super().__init__(f"No {kind} named {name!r}.{hint} Known: {shown}{more}.", fix=fix)
 
 

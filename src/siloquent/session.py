@@ -24,19 +24,19 @@ from siloquent.errors import (
     WorkspaceError,
 )
 from siloquent.ledger import Account, Ledger, MemoryLedger
-from siloquent.privacy import ATTO, Cost, accountant, rho_of_epsilon
-from siloquent.schema import Budget, ForeignKey, TableSchema
+from siloquent.privacy import ATTO, Cost, convert_epsilon_to_rho, get_accountant
+from siloquent.schema import ForeignKey, TableBudget, TableSchema
 from siloquent.schema.workspace import WORKSPACE_FILE, Workspace, read_workspace
 
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
-    from siloquent.ledger import Checkpoint, Verdict
+    from siloquent.ledger import Checkpoint, LedgerVerdict
     from siloquent.ledger.marks import SourceMark
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-class Session:
+class WorkspaceSession:
     """One person's view of a workspace: its declared tables, its ledger, and the account that pays.
 
     Without ``analyst`` the table's own account pays; with one, that analyst's share and the table's account together.
@@ -63,9 +63,9 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def tables(self) -> list[str]:
+    def list_tables(self) -> list[str]:
         """The declared tables by name."""
-        return sorted({*self.workspace.table_names(), *self._frames})
+        return sorted({*self.workspace.list_table_names(), *self._frames})
 
     def schema(self, name: str) -> TableSchema:
         """The declaration of table ``name``, read anew when its file has changed.
@@ -78,9 +78,9 @@ class Session:
         self._require_open()
         if name in self._frames:
             return self._frames[name][0]
-        if name not in self.tables():
-            raise UnknownName("table", name, self.tables(), fix="siloquent tables")
-        text = self.workspace.schema_file(name).read_bytes()
+        if name not in self.list_tables():
+            raise UnknownName("table", name, self.list_tables(), fix="siloquent tables")
+        text = self.workspace.get_schema_file(name).read_bytes()
         if name not in self._schemas or self._schemas[name][0] != text or self._is_stale(name):
             from siloquent.schema.build import parse_schema
 
@@ -94,23 +94,23 @@ class Session:
                 raise SchemaError(f"schemas/{name}.toml is not UTF-8.") from None
             if schema.name != name:
                 raise SchemaError(f"schemas/{name}.toml declares the table {schema.name!r}.", fix=f'name = "{name}"')
-            stamps = self._stamps(schema)  # before its rows are read: a later edit is then seen
-            self._schemas[name] = (text, self._with_public(schema))
+            stamps = self._read_stamps(schema)  # before its rows are read: a later edit is then seen
+            self._schemas[name] = (text, self._add_public_tables(schema))
             self._public[name] = stamps
         return self._schemas[name][1]
 
-    def schema_of_epoch(self, name: str, epoch: int) -> TableSchema:
+    def load_epoch_schema(self, name: str, epoch: int) -> TableSchema:
         """The declaration of ``name`` as it was in another epoch, if nothing but the epoch's number has changed."""
-        from siloquent.schema.toml import digest_of, read_toml
+        from siloquent.schema.toml import hash_declaration, read_toml
 
         schema = self.schema(name)
         if name in self._frames:
             return schema
-        raw = read_toml(self.workspace.schema_file(name).read_text(encoding="utf-8"))
+        raw = read_toml(self.workspace.get_schema_file(name).read_text(encoding="utf-8"))
         then = {**raw, "budget": {key: value for key, value in raw["budget"].items() if key != "epoch"}}
         if epoch > 1:
             then["budget"]["epoch"] = epoch
-        return replace(schema, budget=replace(schema.budget, epoch=epoch), digest=digest_of(then))
+        return replace(schema, budget=replace(schema.budget, epoch=epoch), digest=hash_declaration(then))
 
     def add_frame(self, schema: TableSchema, frame: object) -> None:
         """Serve an Arrow, pandas or polars object (anything with ``__arrow_c_stream__``) as the table of ``schema``.
@@ -124,9 +124,9 @@ class Session:
                 f"A frame needs its declaration first, not {type(schema).__name__}.",
                 fix="session.add_frame(siloquent.read_schema(text), frame)",
             )
-        if schema.name in self.workspace.table_names():
+        if schema.name in self.workspace.list_table_names():
             raise SchemaError(f"The workspace declares a table {schema.name!r} already.", fix="give it another name")
-        schema = self._with_public(schema)
+        schema = self._add_public_tables(schema)
         self._forget(schema.name)
         self._frames[schema.name] = (schema, frame)
         try:
@@ -135,13 +135,13 @@ class Session:
             del self._frames[schema.name]
             raise
 
-    def _with_public(self, schema: TableSchema) -> TableSchema:
+    def _add_public_tables(self, schema: TableSchema) -> TableSchema:
         """``schema`` with the public tables that its foreign keys lead to and the workspace declares."""
         from siloquent.schema.public import check_fits, parse_public
 
         found = []
         for key in schema.constraints:
-            path = self.workspace.public_file(key.table) if isinstance(key, ForeignKey) else None
+            path = self.workspace.find_public_file(key.table) if isinstance(key, ForeignKey) else None
             if not isinstance(key, ForeignKey) or path is None:
                 continue
             from siloquent.data.public import read_public
@@ -158,13 +158,13 @@ class Session:
         return replace(schema, public=tuple(found)) if found else schema
 
     def _is_stale(self, name: str) -> bool:
-        return self._stamps(self._schemas[name][1]) != self._public[name]
+        return self._read_stamps(self._schemas[name][1]) != self._public[name]
 
-    def _stamps(self, schema: TableSchema) -> tuple[object, ...]:
+    def _read_stamps(self, schema: TableSchema) -> tuple[object, ...]:
         """What changes when a public table of ``schema`` does: the text of its file, the state of its rows' file."""
         keys = [one.table for one in schema.constraints if isinstance(one, ForeignKey)]
-        files = [path for table in keys if (path := self.workspace.public_file(table)) is not None]
-        return tuple(stamp for file in files for stamp in _stamps_of(file, self.workspace.folder))
+        files = [path for table in keys if (path := self.workspace.find_public_file(table)) is not None]
+        return tuple(stamp for file in files for stamp in _iter_stamps(file, self.workspace.folder))
 
     def table(self, name: str) -> PrivateTable:
         """The private table ``name``; only measure rooms can get anything out of it, and only with a permit.
@@ -180,7 +180,7 @@ class Session:
 
             frame = self._frames.get(name, (schema, None))[1]
             try:
-                opened = open_table(schema, self.workspace, self.ledger, salt=self._salt(schema), frame=frame)
+                opened = open_table(schema, self.workspace, self.ledger, salt=self._compute_salt(schema), frame=frame)
             except UnknownName as unknown:
                 unknown.fix = unknown.fix or f"correct source in schemas/{name}.toml, then: siloquent check {name}"
                 raise
@@ -188,7 +188,7 @@ class Session:
             self._tables[name] = (schema, opened)
         return self._tables[name][1]
 
-    def table_of(self, schema: TableSchema, *, spent: str = "nothing") -> PrivateTable:
+    def open_planned_table(self, schema: TableSchema, *, spent: str = "nothing") -> PrivateTable:
         """The private table that a plan for ``schema`` may measure, and no table that was declared anew since.
 
         Noise that was planned for another declaration may be too small for what a row can do now.
@@ -205,25 +205,25 @@ class Session:
             )
         return table
 
-    def source_mark(self, table: PrivateTable) -> SourceMark:
+    def compute_source_mark(self, table: PrivateTable) -> SourceMark:
         """The marks of the rows of ``table`` as it was opened, under this workspace's secret.
 
         Raises:
             DataError: the source cannot be read, or has changed since.
             LedgerError: the secret cannot be made or read.
         """
-        from siloquent.ledger.marks import SourceMark, key_in, key_in_memory
+        from siloquent.ledger.marks import SourceMark, get_memory_key, load_mark_key
 
         if self._mark_key is None:
             lives_here = isinstance(self.ledger, MemoryLedger)
-            self._mark_key = key_in_memory(self.ledger.id) if lives_here else key_in(self.workspace.mark_key)
-        account, digest = table.schema.account, table.source_digest()
+            self._mark_key = get_memory_key(self.ledger.id) if lives_here else load_mark_key(self.workspace.mark_key)
+        account, digest = table.schema.account, table.compute_source_digest()
         known = self._marks.get(account)
         if known is None or known[0] != digest:
             self._marks[account] = known = (digest, SourceMark(self._mark_key, account, digest))
         return known[1]
 
-    def mark_of_account(self, account: str) -> str:
+    def compute_account_mark(self, account: str) -> str:
         """A mark of the rows that ``account`` pays for, for an entry of the ledger.
 
         A request that is answered from earlier answers needs no source; where there is none, the mark fits no rows.
@@ -231,7 +231,7 @@ class Session:
         from siloquent.ledger.marks import NOT_SEEN
 
         try:
-            return self.source_mark(self.table(account.partition("@")[0])).fresh()
+            return self.compute_source_mark(self.table(account.partition("@")[0])).draw_mark()
         except (SchemaError, DataError, MissingExtra):
             return NOT_SEEN
 
@@ -245,7 +245,7 @@ class Session:
 
         require_samplers()
 
-    def account(self, name: str) -> Account:
+    def get_account(self, name: str) -> Account:
         """The account that pays for questions about table ``name``: opened on first use, within the declared budget.
 
         Raises:
@@ -253,8 +253,8 @@ class Session:
             NotAllowed: the table names its analysts and this one is not among them.
         """
         schema = self.schema(name)
-        whole = limit_of_budget(schema.budget)
-        account = self._opened(schema.account, whole, schema)
+        whole = compute_budget_limit(schema.budget)
+        account = self._open_account(schema.account, whole, schema)
         shares = dict(schema.budget.shares)
         if self.analyst is None or not shares:
             return account
@@ -265,14 +265,14 @@ class Session:
             )
         part = shares[self.analyst]
         limit = Cost(math.floor(whole.amount * part), math.floor(whole.delta * part))
-        return self._opened(f"{schema.account}/{self.analyst}", limit, schema, parent=schema.account)
+        return self._open_account(f"{schema.account}/{self.analyst}", limit, schema, parent=schema.account)
 
-    def left(self, name: str) -> Cost:
+    def get_remaining(self, name: str) -> Cost:
         """What this session can still spend on table ``name``: the least of its account and the accounts above."""
-        account = self.account(name)
+        account = self.get_account(name)
         left = account.left
         while account.parent is not None:
-            account = self.ledger.account(account.parent)
+            account = self.ledger.get_account(account.parent)
             left = Cost(min(left.amount, account.left.amount), min(left.delta, account.left.delta))
         return left
 
@@ -283,20 +283,20 @@ class Session:
             RequestError: a new limit lies below what is spent already.
         """
         schema = self.schema(name)
-        whole = limit_of_budget(schema.budget)
-        account = self._known(schema.account)
+        whole = compute_budget_limit(schema.budget)
+        account = self._find_account(schema.account)
         if account is not None and account.limit != whole:
             self._set_limit(name, schema.account, whole)
         for share, limit in self.share_limits(name).items():
-            known = self._known(share)
+            known = self._find_account(share)
             if known is not None and known.limit != limit:
                 self._set_limit(name, share, limit)
-        return self._opened(schema.account, whole, schema)
+        return self._open_account(schema.account, whole, schema)
 
     def share_limits(self, name: str) -> dict[str, Cost]:
         """The limit of every analyst's share of table ``name``, as declared, by the share's account."""
         schema = self.schema(name)
-        whole = limit_of_budget(schema.budget)
+        whole = compute_budget_limit(schema.budget)
         return {
             f"{schema.account}/{analyst}": Cost(math.floor(whole.amount * part), math.floor(whole.delta * part))
             for analyst, part in schema.budget.shares
@@ -324,13 +324,13 @@ class Session:
         if name in self._tables:
             self._tables.pop(name)[1].close()
 
-    def _known(self, account: str) -> Account | None:
+    def _find_account(self, account: str) -> Account | None:
         with suppress(UnknownName):
-            return self.ledger.account(account)
+            return self.ledger.get_account(account)
         return None
 
-    def _opened(self, account: str, limit: Cost, schema: TableSchema, *, parent: str | None = None) -> Account:
-        known = self._known(account)
+    def _open_account(self, account: str, limit: Cost, schema: TableSchema, *, parent: str | None = None) -> Account:
+        known = self._find_account(account)
         declared = (schema.budget.accountant, schema.unit.code, schema.adjacency)
         if known is None and schema.budget.epoch > 1 and parent is None:
             raise LedgerError(
@@ -355,12 +355,12 @@ class Session:
             )
         return known
 
-    def _salt(self, schema: TableSchema) -> str:
+    def _compute_salt(self, schema: TableSchema) -> str:
         text = f"{self.ledger.id}|{schema.name}|{schema.budget.epoch}"
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _stamps_of(file: Path, folder: Path) -> Iterator[object]:
+def _iter_stamps(file: Path, folder: Path) -> Iterator[object]:
     """The text of a public table's declaration, and size and time of the file that it names."""
     from siloquent.schema.public import parse_public
 
@@ -371,17 +371,17 @@ def _stamps_of(file: Path, folder: Path) -> Iterator[object]:
         yield state.st_ino, state.st_size, state.st_mtime_ns
 
 
-def limit_of_budget(budget: Budget) -> Cost:
+def compute_budget_limit(budget: TableBudget) -> Cost:
     """The declared budget in its accountant's whole units, rounded down.
 
     Privacy:
         A zCDP budget given as (epsilon, delta) becomes the largest rho that implies it at ``delta - delta_events``.
     """
-    scale = accountant(budget.accountant).scale
+    scale = get_accountant(budget.accountant).scale
     amount = budget.rho if budget.rho is not None else budget.epsilon
     assert amount is not None
     if budget.accountant == "zcdp" and budget.rho is None:
-        amount = Fraction(rho_of_epsilon(float(amount), float(budget.delta - budget.delta_events)))
+        amount = Fraction(convert_epsilon_to_rho(float(amount), float(budget.delta - budget.delta_events)))
     return Cost(math.floor(amount * scale), math.floor(budget.delta_events * ATTO))
 
 
@@ -416,10 +416,10 @@ def open_workspace_ledger(workspace: Workspace, *, create: bool = False) -> Ledg
     """The ledger that ``workspace`` names: a file inside it, or a PostgreSQL database."""
     from siloquent.ledger import open_ledger
 
-    return open_ledger(_ledger_address(workspace), head=workspace.head, create=create)
+    return open_ledger(_resolve_ledger_address(workspace), head=workspace.head, create=create)
 
 
-def adopt_workspace_ledger(workspace: Workspace, checkpoint: Checkpoint | None = None) -> Verdict:
+def adopt_workspace_ledger(workspace: Workspace, checkpoint: Checkpoint | None = None) -> LedgerVerdict:
     """Write the missing head file of a ledger that its owner declares the newest copy, if verification finds no fault.
 
     Raises:
@@ -427,8 +427,8 @@ def adopt_workspace_ledger(workspace: Workspace, checkpoint: Checkpoint | None =
     """
     from siloquent.ledger import adopt_ledger
 
-    return adopt_ledger(_ledger_address(workspace), head=workspace.head, checkpoint=checkpoint)
+    return adopt_ledger(_resolve_ledger_address(workspace), head=workspace.head, checkpoint=checkpoint)
 
 
-def _ledger_address(workspace: Workspace) -> str:
+def _resolve_ledger_address(workspace: Workspace) -> str:
     return workspace.ledger if "://" in workspace.ledger else str(workspace.folder / workspace.ledger)

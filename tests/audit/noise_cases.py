@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.privacy import epsilon_of_zcdp, rho_of_epsilon
+from siloquent.privacy import convert_epsilon_to_rho, convert_zcdp_to_epsilon
 from siloquent.privacy.noise import (
     add_gaussian,
     add_geometric,
     add_laplace,
-    exponential_top_k,
-    noise_chain,
-    randomised_response,
+    draw_noise_chain,
+    randomise_values,
+    select_exponential_top_k,
 )
-from siloquent.privacy.noise.coins import coins, rational_weight
-from siloquent.privacy.noise.selection import Rule, selections
+from siloquent.privacy.noise.bernoulli_draws import build_rational_weight, draw_coins
+from siloquent.privacy.noise.selection import Rule, draw_selections
 from tests.audit.harness import AuditResult, Release, audit
 
 N = 100_000
@@ -73,35 +73,35 @@ def ordered_ids(scale: Fraction, *, k: int) -> Release:
 
 
 def chosen(rule: Rule, rate: Fraction) -> Release:
-    return lambda data, n: selections(np.array(data, dtype=np.int64), rate=rate, rule=rule, times=n)
+    return lambda data, n: draw_selections(np.array(data, dtype=np.int64), rate=rate, rule=rule, times=n)
 
 
 def rounds(rate: Fraction, *, k: int) -> Release:
-    return lambda data, n: np.array([exponential_top_k(np.array(data), rate=rate, k=k) for _ in range(n)])
+    return lambda data, n: np.array([select_exponential_top_k(np.array(data), rate=rate, k=k) for _ in range(n)])
 
 
 def prefix(scales: tuple[Fraction, ...], *, length: int) -> Release:
     """The first ``length`` noisy vectors of a chain, coarsest first, one run a row."""
 
     def release(data: Counts, n: int) -> Integers:
-        chain = noise_chain(n * len(data), scales=scales).reshape(len(scales), n, len(data))
+        chain = draw_noise_chain(n * len(data), scales=scales).reshape(len(scales), n, len(data))
         return np.concatenate(list(chain[:length] + np.array(data)), axis=1)
 
     return release
 
 
 def reported(size: int, p: Fraction) -> Release:
-    return lambda data, n: randomised_response(np.full(n, data[0], dtype=np.int64), size=size, p=p)
+    return lambda data, n: randomise_values(np.full(n, data[0], dtype=np.int64), size=size, p=p)
 
 
 def variance_for(epsilon: Fraction, l2_squared: int) -> Fraction:
     """A variance whose zCDP loss converts to about ``epsilon`` at DELTA."""
-    return Fraction(math.ceil(1024 * l2_squared / (2 * rho_of_epsilon(float(epsilon), DELTA))), 1024)
+    return Fraction(math.ceil(1024 * l2_squared / (2 * convert_epsilon_to_rho(float(epsilon), DELTA))), 1024)
 
 
 def zcdp_epsilon(variance: Fraction, l2_squared: int) -> float:
     """The epsilon at DELTA that the ledger's formula gives for this variance."""
-    return epsilon_of_zcdp(float(l2_squared / (2 * variance)), DELTA)
+    return convert_zcdp_to_epsilon(float(l2_squared / (2 * variance)), DELTA)
 
 
 def truth(epsilon: Fraction, size: int) -> Fraction:
@@ -299,7 +299,7 @@ def _wrong_chains() -> Iterator[Case]:
         """The stay weight of continuous noise, which stays too often."""
         coarse, fine = Fraction(1), Fraction(1, 4)
         last = add_laplace(table(data, n), scale=fine)
-        stay = coins(rational_weight((fine / coarse) ** 2), size=n)[:, None]
+        stay = draw_coins(build_rational_weight((fine / coarse) ** 2), size=n)[:, None]
         return np.where(stay, last, add_laplace(last, scale=coarse))
 
     yield Case("a chain drawn forwards", forwards, one, 1.0)

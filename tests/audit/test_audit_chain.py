@@ -10,11 +10,11 @@ import pytest
 
 from audit.harness import assert_caught, assert_private
 from siloquent.privacy.noise import add_gaussian
-from siloquent.privacy.noise.coins import coins
-from siloquent.privacy.sampling import epsilon_of_steps
-from siloquent.synth.measure.chain import dyadic
-from siloquent.synth.measure.gradients import Quanta, clipped_sum
-from siloquent.synth.spec.network import Network, blank_network
+from siloquent.privacy.noise.bernoulli_draws import draw_coins
+from siloquent.privacy.sampling import compute_steps_epsilon
+from siloquent.synth.measure.chain import round_to_dyadic
+from siloquent.synth.measure.gradients import Quanta, sum_clipped_gradients
+from siloquent.synth.spec.network import Network, build_blank_network
 
 pytestmark = pytest.mark.statistical
 DELTA, MULTIPLIER, MANY = 1e-3, Fraction(1), 40_000
@@ -26,22 +26,22 @@ RATES = {"all rows": Fraction(1), "a tenth": Fraction(2**64 // 10, 2**64)}
 
 def steep() -> Network:
     """A model that is very wrong about the row more, so that its gradient is far above the clip."""
-    blank = blank_network((0,), 1, (2, 2), np.array([[1.0], [9.0]]))
-    line = blank.flat()
+    blank = build_blank_network((0,), 1, (2, 2), np.array([[1.0], [9.0]]))
+    line = blank.flatten()
     line[3:5] = [-9.0, 9.0]
-    return blank.with_flat(line)
+    return blank.replace_parameters(line)
 
 
 def parts(rows: np.ndarray, quanta: Quanta) -> np.ndarray:
     """Each row's whole clipped gradient: sums of samples are sums of these."""
-    return np.stack([clipped_sum(steep(), rows[i : i + 1], quanta) for i in range(len(rows))])
+    return np.stack([sum_clipped_gradients(steep(), rows[i : i + 1], quanta) for i in range(len(rows))])
 
 
 def release(rate: Fraction, *, quanta: Quanta = QUANTA) -> Callable[[np.ndarray, int], np.ndarray]:
     variance = int((QUANTA.scale * MULTIPLIER) ** 2)
 
     def steps(rows: np.ndarray, n: int) -> np.ndarray:
-        sampled = coins(dyadic(rate), size=n * len(rows)).reshape(n, len(rows))
+        sampled = draw_coins(round_to_dyadic(rate), size=n * len(rows)).reshape(n, len(rows))
         return add_gaussian(sampled.astype(np.int64) @ parts(rows, quanta), variance=variance)
 
     return steps
@@ -49,13 +49,13 @@ def release(rate: Fraction, *, quanta: Quanta = QUANTA) -> Callable[[np.ndarray,
 
 def claimed(rate: Fraction) -> dict[str, float]:
     return {
-        "epsilon": float(epsilon_of_steps(rate=float(rate), multiplier=float(MULTIPLIER), steps=1, delta=DELTA)),
+        "epsilon": float(compute_steps_epsilon(rate=float(rate), multiplier=float(MULTIPLIER), steps=1, delta=DELTA)),
         "delta": DELTA,
     }
 
 
 def test_sums_of_samples_are_sums_of_single_rows() -> None:
-    assert (parts(MORE, QUANTA).sum(axis=0) == clipped_sum(steep(), MORE, QUANTA)).all()
+    assert (parts(MORE, QUANTA).sum(axis=0) == sum_clipped_gradients(steep(), MORE, QUANTA)).all()
 
 
 @pytest.mark.parametrize("rate", RATES.values(), ids=RATES)

@@ -15,10 +15,10 @@ import pytest
 
 from siloquent.collect import Collection, check
 from siloquent.collect.measure.device import Client, Device
-from siloquent.collect.measure.thresholds import at_most_exp, truth_of
-from siloquent.collect.plan.check import largest_ratio
+from siloquent.collect.measure.thresholds import compute_truth_threshold, is_at_most_exp
+from siloquent.collect.plan.check import compute_largest_ratio
 from siloquent.collect.spec.collection import LayerPlan
-from siloquent.maths.oracles import Kind, best_kind, best_size
+from siloquent.maths.frequency_oracles import Kind, choose_kind, choose_size
 from unit.collect.shops import ORDERS, PROFILE, collection
 
 EPSILONS = ("1/20", "1/2", "1", "2", "5", "8")
@@ -26,17 +26,17 @@ Law = Mapping[object, Fraction]
 
 
 def planned(kind: Kind, nodes: int, epsilon: Fraction) -> LayerPlan:
-    size = best_size(kind, nodes, float(epsilon))
-    return LayerPlan((0,), (1,), kind, nodes, size, truth_of(kind, nodes, size, epsilon=epsilon))
+    size = choose_size(kind, nodes, float(epsilon))
+    return LayerPlan((0,), (1,), kind, nodes, size, compute_truth_threshold(kind, nodes, size, epsilon=epsilon))
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_no_oracle_of_any_size_exceeds_its_epsilon(epsilon: str) -> None:
     allowed = Fraction(epsilon)
     for nodes in (2, 3, 5, 7, 25, 64, 125, 128, 129, 200, 625, 1024):
-        for kind in {best_kind(nodes), "hash"}:
-            ratio = largest_ratio(planned(kind, nodes, allowed))
-            assert at_most_exp(ratio, epsilon=allowed)
+        for kind in {choose_kind(nodes), "hash"}:
+            ratio = compute_largest_ratio(planned(kind, nodes, allowed))
+            assert is_at_most_exp(ratio, epsilon=allowed)
             # Rounding down costs next to nothing: 2^-64 of a probability that may be as small as 10^-3.
             assert float(ratio) > exp(float(allowed)) * (1 - 1e-9)
 
@@ -45,16 +45,16 @@ def test_no_oracle_of_any_size_exceeds_its_epsilon(epsilon: str) -> None:
 def test_a_threshold_rounded_up_is_caught(epsilon: str) -> None:
     allowed = Fraction(epsilon)
     for nodes in (2, 5, 25, 125, 625):
-        fair = planned(best_kind(nodes), nodes, allowed)
-        assert not at_most_exp(largest_ratio(replace(fair, truth=fair.truth + 1)), epsilon=allowed)
+        fair = planned(choose_kind(nodes), nodes, allowed)
+        assert not is_at_most_exp(compute_largest_ratio(replace(fair, truth=fair.truth + 1)), epsilon=allowed)
 
 
 def test_thresholds_of_sixteen_bits_are_caught() -> None:
     wrong = 0
     for nodes in (2, 5, 25, 125, 625):
-        fair = planned(best_kind(nodes), nodes, Fraction(2))
+        fair = planned(choose_kind(nodes), nodes, Fraction(2))
         rounded = replace(fair, truth=((fair.truth >> 47) + 1 >> 1) << 48)  # to the nearest multiple of 2^-16
-        wrong += not at_most_exp(largest_ratio(rounded), epsilon=Fraction(2))
+        wrong += not is_at_most_exp(compute_largest_ratio(rounded), epsilon=Fraction(2))
     assert wrong >= 1
 
 
@@ -85,7 +85,7 @@ def nodes_of_user(made: Collection, channel: int, layer: int, rows: Sequence[Map
     steps, nothing, _ = own._layers[layer]
     found = []
     for slot in range(max(own.slots, len(rows))):
-        places = own._places(own.joined(rows), _Fixed(slot))  # type: ignore[arg-type]
+        places = own._find_indices(own.join_rows(rows), _Fixed(slot))  # type: ignore[arg-type]
         found.append(nothing if places is None else sum(nodes[places[at]] * stride for at, nodes, stride in steps))
     return found
 
@@ -96,7 +96,7 @@ class _Fixed:
     def __init__(self, slot: int) -> None:
         self._slot = slot
 
-    def below(self, n: int) -> int:
+    def draw_below(self, n: int) -> int:
         return self._slot % n
 
 
@@ -156,7 +156,7 @@ def test_whole_clients_keep_epsilon_over_all_services_slots_and_layers() -> None
     laws = all_laws(made)
     assert all(sum(law.values()) == 1 for law in laws.values())
     worst = worst_ratio(made, laws)
-    assert at_most_exp(worst, epsilon=Fraction(3))
+    assert is_at_most_exp(worst, epsilon=Fraction(3))
     assert float(worst) > exp(2.5)  # the bound is reached, but for what an even slot hides
     assert all(one.holds for one in check(made))
 
@@ -167,7 +167,7 @@ def test_whole_epsilons_for_each_service_are_caught() -> None:
         replace(
             channel,
             layers=tuple(
-                replace(layer, truth=truth_of(layer.kind, layer.nodes, layer.size, epsilon=Fraction(3)))
+                replace(layer, truth=compute_truth_threshold(layer.kind, layer.nodes, layer.size, epsilon=Fraction(3)))
                 for layer in channel.layers
             ),
         )
@@ -177,11 +177,11 @@ def test_whole_epsilons_for_each_service_are_caught() -> None:
     found = {one.what: one.holds for one in check(cheating)}
     assert not found["everything that one user sends"]
     worst = max(
-        largest_ratio(cheating.channels[0].layers[one.layers[0]])
-        * largest_ratio(cheating.channels[1].layers[one.layers[1]])
+        compute_largest_ratio(cheating.channels[0].layers[one.layers[0]])
+        * compute_largest_ratio(cheating.channels[1].layers[one.layers[1]])
         for one in cheating.assignments
     )
-    assert not at_most_exp(worst, epsilon=Fraction(3))
+    assert not is_at_most_exp(worst, epsilon=Fraction(3))
 
 
 class ByValue(Client):

@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from audit.harness import assert_caught, assert_private
-from siloquent.explore.measure.base import answers, product, sum_units
+from siloquent.explore.measure.base import compute_answers, multiply_clipped, sum_units
 from siloquent.explore.plan.planner import Plan, plan
 from siloquent.explore.spec import parse
 from siloquent.privacy import (
@@ -23,11 +23,11 @@ from siloquent.privacy import (
     DiscreteGaussian,
     DiscreteLaplace,
     GeometricTopK,
-    accountant,
-    epsilon_of_zcdp,
+    convert_zcdp_to_epsilon,
+    get_accountant,
 )
 from siloquent.privacy.noise import add_gaussian, add_laplace
-from siloquent.schema import Attribute, Budget, Domain, TableSchema, Unit
+from siloquent.schema import Attribute, Domain, TableBudget, TableSchema, Unit
 
 pytestmark = pytest.mark.statistical
 N, MANY = 6_000, 200_000
@@ -57,10 +57,10 @@ MIXED = [(0, 10**6), (2, -(10**6))]
 CASES = [("blocks", BLOCKS, 4), ("sums", SUMS, 2_500_000), ("nested sums", NESTED_SUMS, 4_000_000)]
 
 
-def budget_of(name: str) -> Budget:
+def budget_of(name: str) -> TableBudget:
     if name == "pure":
-        return Budget("pure", epsilon=Fraction(100))
-    return Budget("zcdp", rho=Fraction(100), delta=Fraction(1, 100))
+        return TableBudget("pure", epsilon=Fraction(100))
+    return TableBudget("zcdp", rho=Fraction(100), delta=Fraction(1, 100))
 
 
 def planned(text: str, name: str, adjacency: str) -> Plan:
@@ -100,9 +100,11 @@ def noise_again(found: Plan) -> Callable[[Rows, int], NDArray[np.float64]]:
     def run(rows: Rows, n: int) -> NDArray[np.float64]:
         exact = columns(found, rows)
         if found.chosen.form == "answers":
-            measured = answers(found.compiled, exact)
+            measured = compute_answers(found.compiled, exact)
         else:
-            measured = np.concatenate([product(a, x) for a, x in zip(found.chosen.strategy, exact, strict=True)])
+            measured = np.concatenate(
+                [multiply_clipped(a, x) for a, x in zip(found.chosen.strategy, exact, strict=True)]
+            )
         copies = np.tile(measured, (n, 1))
         if isinstance(found.event, DiscreteLaplace):
             return add_laplace(copies, scale=found.event.scale).astype(np.float64)
@@ -114,8 +116,8 @@ def noise_again(found: Plan) -> Callable[[Rows, int], NDArray[np.float64]]:
 
 def claim(found: Plan) -> dict[str, float]:
     name = found.schema.budget.accountant
-    price = float(accountant(name).price(found.event).amount)
-    return {"epsilon": price} if name == "pure" else {"epsilon": epsilon_of_zcdp(price, DELTA), "delta": DELTA}
+    price = float(get_accountant(name).compute_price(found.event).amount)
+    return {"epsilon": price} if name == "pure" else {"epsilon": convert_zcdp_to_epsilon(price, DELTA), "delta": DELTA}
 
 
 @pytest.mark.slow

@@ -14,12 +14,12 @@ import pytest
 from numpy.typing import NDArray
 
 from audit.harness import assert_caught, assert_private
-from siloquent.explore.measure.quantile import utilities
+from siloquent.explore.measure.quantile import compute_rank_utilities
 from siloquent.explore.plan.planner import Plan
-from siloquent.explore.plan.steps import chart
+from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse
 from siloquent.privacy import ExponentialSelect, PermuteAndFlip
-from siloquent.privacy.noise.selection import Rule, selections
+from siloquent.privacy.noise.selection import Rule, draw_selections
 from unit.explore.plan.tables import PLENTY, table
 
 pytestmark = pytest.mark.statistical
@@ -37,7 +37,7 @@ PAIRS = {
 
 
 def planned(error: int, accountant: str, **more: object) -> Plan:
-    (plan,) = chart(parse(TEXT.format(error)), table(accountant, **more), left=PLENTY).first.plans  # type: ignore[arg-type]
+    (plan,) = plan_query(parse(TEXT.format(error)), table(accountant, **more), left=PLENTY).first.plans  # type: ignore[arg-type]
     return plan
 
 
@@ -53,8 +53,10 @@ def release(plan: Plan, change: int, rows: int = 1) -> Callable[[Counts, int], N
     def run(counts: Counts, n: int) -> NDArray[np.float64]:
         base = PAIRS["a row at the top"][0]
         moved = base + rows * (counts - base) if rows > 1 else counts
-        exact = utilities(np.asarray(moved, dtype=np.int64), SHARE)
-        return selections(exact, rate=1 / scale_of(plan.event, change), rule=rule, times=n).astype(np.float64)[:, None]
+        exact = compute_rank_utilities(np.asarray(moved, dtype=np.int64), SHARE)
+        return draw_selections(exact, rate=1 / scale_of(plan.event, change), rule=rule, times=n).astype(np.float64)[
+            :, None
+        ]
 
     return run
 

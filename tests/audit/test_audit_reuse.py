@@ -9,11 +9,11 @@ import pytest
 
 from audit.harness import assert_caught, assert_private
 from audit.test_audit_explore import BLOCKS, MANY, PAIRS, charged, claim, noise_again, planned, release
-from siloquent.explore.plan.cheaper import Drawn, cheaper
-from siloquent.explore.plan.past import footprint_of, past_of
+from siloquent.explore.plan.earlier_answers import EarlierAnswer, EarlierAnswers
+from siloquent.explore.plan.linear_measurements import build_footprint, build_linear_measurement
 from siloquent.explore.plan.planner import Plan
-from siloquent.explore.plan.recall import Known, Recall
-from siloquent.explore.spec.measured import Measured
+from siloquent.explore.plan.reuse_plan import ReusedMechanism, find_cheapest_with_reuse
+from siloquent.explore.spec.stored_measurement import StoredMeasurement
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace
 
 pytestmark = pytest.mark.statistical
@@ -23,14 +23,14 @@ N = 6_000
 def topped(name: str, adjacency: str) -> Plan:
     """A question over two blocks that an earlier, rougher answer helps with."""
     before, now = planned(BLOCKS % 14, name, adjacency), planned(BLOCKS % 12, name, adjacency)
-    footprint = footprint_of(before.compiled, before.schema, by_strategy=before.chosen.form != "answers")
+    footprint = build_footprint(before.compiled, before.schema, by_strategy=before.chosen.form != "answers")
     strategy = before.chosen.strategy
     values = (0,) * (sum(len(one) for one in strategy) or before.compiled.answers)
     assert footprint is not None
-    past = past_of(footprint, before.event, values, strategy, source=2, account="t@1")  # type: ignore[arg-type]
-    measured = Measured(before.chosen.name, before.chosen.form, before.event, values, "14", strategy)
-    found = cheaper(now, Recall((Known(2, "t@1", measured, past),)), "any")
-    assert isinstance(found.chosen, Drawn)
+    past = build_linear_measurement(footprint, before.event, values, strategy, source=2, account="t@1")  # type: ignore[arg-type]
+    measured = StoredMeasurement(before.chosen.name, before.chosen.form, before.event, values, "14", strategy)
+    found = find_cheapest_with_reuse(now, EarlierAnswers((EarlierAnswer(2, "t@1", measured, past),)), "any")
+    assert isinstance(found.chosen, ReusedMechanism)
     assert found.chosen.blend is not None
     assert found.chosen.blend.added is not None
     return found

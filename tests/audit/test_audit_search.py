@@ -12,12 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 from audit.harness import assert_caught, assert_private
-from siloquent.privacy import accountant, epsilon_of_zcdp
+from siloquent.privacy import convert_zcdp_to_epsilon, get_accountant
 from siloquent.search import Budget, KeyOf, OfferPlan, plan
-from siloquent.search.measure import kernel_of, noisy
-from siloquent.search.measure.ranges import selected_range
-from siloquent.search.offers import Measured
-from siloquent.search.plan.ranges import selection
+from siloquent.search.measure import add_plan_noise, build_sum_kernel
+from siloquent.search.measure.ranges import select_range
+from siloquent.search.offers import MeasuredSums
+from siloquent.search.plan.ranges import plan_range_selection
 from unit.search.tables import PURE, ROW, USER, ZCDP, schema, spec
 
 pytestmark = pytest.mark.statistical
@@ -54,15 +54,15 @@ def planned(account: str = ZCDP, unit: str = "row", adjacency: str = "add-remove
     return plan(asked, schema(budget=account, unit=UNITS[unit], adjacency=adjacency))
 
 
-def exact(made: OfferPlan, rows: Rows) -> Measured:
+def exact(made: OfferPlan, rows: Rows) -> MeasuredSums:
     """What a fold of the rows' places gives: everything between the declaration and the noise."""
     columns = np.array(rows, dtype=np.int64)
     batch = pa.RecordBatch.from_arrays([pa.array(c) for c in columns.T], names=["town", "x", "y"])
-    kernel = kernel_of(made, made.features)
-    return kernel.unpacked(kernel(batch))
+    kernel = build_sum_kernel(made, made.features)
+    return kernel.unpack_sums(kernel(batch))
 
 
-def copies(measured: Measured, n: int) -> Measured:
+def copies(measured: MeasuredSums, n: int) -> MeasuredSums:
     """The same exact sums n times, with the copies along the first axis."""
 
     def many(array: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -70,10 +70,10 @@ def copies(measured: Measured, n: int) -> Measured:
 
     second = None if measured.second is None else many(measured.second)
     higher = tuple(map(many, measured.higher))
-    return Measured(tuple(map(many, measured.counts)), tuple(map(many, measured.sums)), second, higher)
+    return MeasuredSums(tuple(map(many, measured.counts)), tuple(map(many, measured.sums)), second, higher)
 
 
-def flat(shown: Measured, n: int) -> NDArray[np.int64]:
+def flat(shown: MeasuredSums, n: int) -> NDArray[np.int64]:
     """Everything that one release shows, a row a release; of symmetric matrices the upper triangle."""
     parts = [array.reshape(n, -1) for array in (*shown.counts, *shown.sums, *shown.higher)]
     if shown.second is not None:
@@ -82,14 +82,16 @@ def flat(shown: Measured, n: int) -> NDArray[np.int64]:
     return np.hstack(parts)
 
 
-def release(made: OfferPlan, measure: Callable[[OfferPlan, Rows], Measured] = exact) -> Callable[[Rows, int], NDArray]:
-    return lambda rows, n: flat(noisy(made, copies(measure(made, rows), n)), n)
+def release(
+    made: OfferPlan, measure: Callable[[OfferPlan, Rows], MeasuredSums] = exact
+) -> Callable[[Rows, int], NDArray]:
+    return lambda rows, n: flat(add_plan_noise(made, copies(measure(made, rows), n)), n)
 
 
 def claim(made: OfferPlan) -> dict[str, float]:
     name = made.schema.budget.accountant
-    price = float(accountant(name).price(made.event).amount)
-    return {"epsilon": price} if name == "pure" else {"epsilon": epsilon_of_zcdp(price, DELTA), "delta": DELTA}
+    price = float(get_accountant(name).compute_price(made.event).amount)
+    return {"epsilon": price} if name == "pure" else {"epsilon": convert_zcdp_to_epsilon(price, DELTA), "delta": DELTA}
 
 
 @pytest.mark.slow
@@ -120,12 +122,12 @@ ONE_KEY_OF_TWO = ([*THREE, (1, 1, 1000)], [*THREE, (3, 1, 1000)])
 BOTH_KEYS = ([*THREE, (1, 1, 1000)], [*THREE, (3, 0, 1000)])
 
 
-def by_two_keys(made: OfferPlan, rows: Rows) -> Measured:
+def by_two_keys(made: OfferPlan, rows: Rows) -> MeasuredSums:
     """The same for rows of town, wet and x."""
     columns = np.array(rows, dtype=np.int64)
     batch = pa.RecordBatch.from_arrays([pa.array(c) for c in columns.T], names=["town", "wet", "x"])
-    kernel = kernel_of(made, made.features)
-    return kernel.unpacked(kernel(batch))
+    kernel = build_sum_kernel(made, made.features)
+    return kernel.unpack_sums(kernel(batch))
 
 
 @pytest.mark.parametrize("account", [PURE, ZCDP], ids=["pure", "zcdp"])
@@ -189,11 +191,11 @@ def test_add_remove_noise_under_replace_one_is_caught() -> None:
 def test_a_clamp_that_is_left_out_is_caught() -> None:
     made = planned()
 
-    def unclamped(plan: OfferPlan, rows: Rows) -> Measured:
+    def unclamped(plan: OfferPlan, rows: Rows) -> MeasuredSums:
         found = exact(plan, rows)
         sums = found.sums[0].copy()
         sums[1] *= 3  # as if x and y of that town lay outside their declared range
-        return Measured(found.counts, (sums,), found.second)
+        return MeasuredSums(found.counts, (sums,), found.second)
 
     assert_caught(release(made, unclamped), PAIRS["row", "add-remove"], n=2 * MANY, **claim(made))
 
@@ -203,7 +205,7 @@ def test_preprocessing_on_raw_rows_is_caught() -> None:
     made = planned(adjacency="replace-one")
     many = [(1, 500 if i % 3 else 480, 50) for i in range(90)]
 
-    def cut(plan: OfferPlan, rows: Rows) -> Measured:
+    def cut(plan: OfferPlan, rows: Rows) -> MeasuredSums:
         x = np.array([row[1] for row in rows], dtype=float)
         kept = np.abs(x - x.mean()) <= 1.4 * max(x.std(), 1e-9)
         return exact(plan, [row for row, keep in zip(rows, kept, strict=True) if keep])
@@ -229,7 +231,7 @@ def ranges(rate: Fraction) -> Callable[[list[int], int], NDArray[np.int64]]:
 
     def run(places: list[int], n: int) -> NDArray[np.int64]:
         counts = np.bincount(np.array(places, dtype=np.int64), minlength=WIDE)
-        return np.array([selected_range(counts, rate)[:2] for _ in range(n)], dtype=np.int64)
+        return np.array([select_range(counts, rate)[:2] for _ in range(n)], dtype=np.int64)
 
     return run
 
@@ -237,15 +239,15 @@ def ranges(rate: Fraction) -> Callable[[list[int], int], NDArray[np.int64]]:
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_estimated_ranges_keep_their_claim(adjacency: str) -> None:
     features = plan(spec(features=("x",)), schema()).features
-    rate, event = selection(features, schema(budget=PURE, adjacency=adjacency), Fraction(1))
+    rate, event = plan_range_selection(features, schema(budget=PURE, adjacency=adjacency), Fraction(1))
     pairs = {"add-remove": ([5, 6, 7], [5, 6, 7, 20]), "replace-one": ([5, 6, 7, 0], [5, 6, 7, 23])}
-    price = float(accountant("pure").price(event).amount)
+    price = float(get_accountant("pure").compute_price(event).amount)
     assert 0.99 < price <= 1
     assert_private(ranges(rate), pairs[adjacency], n=FEW, epsilon=price)
 
 
 def test_ranges_that_are_selected_twenty_times_too_sharply_are_caught() -> None:
     features = plan(spec(features=("x",)), schema()).features
-    rate, event = selection(features, schema(budget=PURE), Fraction(1))
-    price = float(accountant("pure").price(event).amount)
+    rate, event = plan_range_selection(features, schema(budget=PURE), Fraction(1))
+    price = float(get_accountant("pure").compute_price(event).amount)
     assert_caught(ranges(20 * rate), ([], [0]), n=FEW, epsilon=price)

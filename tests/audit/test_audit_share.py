@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from audit.harness import assert_caught, assert_private
-from siloquent.privacy import accountant, epsilon_of_zcdp
+from siloquent.privacy import convert_zcdp_to_epsilon, get_accountant
 from siloquent.privacy.noise import add_laplace
 from siloquent.share import Budget, TreeSpec, plan
-from siloquent.share.measure.counting import exact_counts, noisy_counts, with_shares
-from siloquent.share.measure.tree import grown_on, noisy, selected
+from siloquent.share.measure.counting import add_count_noise, add_noise_shares, count_exactly
+from siloquent.share.measure.tree import add_leaf_noise, grow_on_rows, select_candidates
 from siloquent.share.plan import SharePlan
 from unit.share.tables import PURE, ROW, USER, ZCDP, schema, spec
 
@@ -52,14 +52,16 @@ def planned(
 
 def claim(found: SharePlan) -> dict[str, float]:
     name = found.schema.budget.accountant
-    price = float(accountant(name).price(found.event).amount)
-    return {"epsilon": price} if name == "pure" else {"epsilon": epsilon_of_zcdp(price, DELTA), "delta": DELTA}
+    price = float(get_accountant(name).compute_price(found.event).amount)
+    return {"epsilon": price} if name == "pure" else {"epsilon": convert_zcdp_to_epsilon(price, DELTA), "delta": DELTA}
 
 
-def counted(found: SharePlan, records: Records, n: int, noise: Callable[..., Any] = noisy_counts) -> NDArray[np.int64]:
+def counted(
+    found: SharePlan, records: Records, n: int, noise: Callable[..., Any] = add_count_noise
+) -> NDArray[np.int64]:
     """Releases side by side: every number of a run gets noise of its own."""
     assert found.layout is not None
-    exact = exact_counts(found.layout, records)
+    exact = count_exactly(found.layout, records)
     outputs, start = np.empty((n, exact.size), dtype=np.int64), 0
     for run in found.runs:
         from dataclasses import replace
@@ -87,7 +89,11 @@ TREE = TreeSpec(h=3, t=3, p=2)
 
 
 def trees(
-    found: SharePlan, *, select: Callable[..., Any] = selected, add: Callable[..., Any] = noisy, prepare: Any = None
+    found: SharePlan,
+    *,
+    select: Callable[..., Any] = select_candidates,
+    add: Callable[..., Any] = add_leaf_noise,
+    prepare: Any = None,
 ) -> Callable[[Records, int], NDArray[np.int64]]:
     """Cuts, leaves and levels of whole trees; trees of other shapes are padded with -1."""
     assert found.tree is not None
@@ -96,7 +102,7 @@ def trees(
     def run(records: Records, n: int) -> NDArray[np.int64]:
         outputs = []
         for _ in range(n):
-            made = grown_on(found.encoding, tree, records, select=select, add=add)
+            made = grow_on_rows(found.encoding, tree, records, select=select, add=add)
             outputs.append(np.concatenate([made["splits"], made["leaves"], made["levels"]]))
         return np.stack(outputs)
 
@@ -112,11 +118,11 @@ def test_a_tree_keeps_its_claim(variant: Any, adjacency: str) -> None:
 
 def test_a_choice_of_cuts_keeps_its_claim() -> None:
     """One split, where a record at the split decides which candidate is best; many draws."""
-    from siloquent.privacy.noise.selection import selections
+    from siloquent.privacy.noise.selection import draw_selections
 
     rate, one, other = Fraction(1), np.array([4, 4, 4]), np.array([5, 4, 5])
     assert_private(
-        lambda u, n: selections(u, rate=rate, rule="exponential", times=n)[:, None],
+        lambda u, n: draw_selections(u, rate=rate, rule="exponential", times=n)[:, None],
         (one, other),
         n=MANY,
         epsilon=1.0,
@@ -163,7 +169,7 @@ def test_l2_instead_of_l1_is_caught() -> None:
 
 def test_a_share_of_the_noise_released_alone_is_caught() -> None:
     found = planned("marginals", trust="sum", agents=6, honest=5)
-    assert_caught(release(found, noise=with_shares), PAIRS["row", "add-remove"], n=4_000, **claim(found))
+    assert_caught(release(found, noise=add_noise_shares), PAIRS["row", "add-remove"], n=4_000, **claim(found))
 
 
 def test_full_noise_counted_as_one_of_five_shares_is_caught() -> None:
@@ -184,8 +190,10 @@ def test_a_silo_that_is_in_a_sum_under_two_names_is_caught() -> None:
 def branch(found: SharePlan, records: Records, n: int, less: int) -> NDArray[np.int64]:
     """A tree of one category, n times: its shape is fixed, so counts get their noise side by side."""
     assert found.tree is not None
-    exact = grown_on(found.encoding, found.tree, records, select=selected, add=lambda counts, scale: counts)
-    leaves = add_laplace(np.tile(exact["leaves"], (n, 1)), scale=found.tree.leaf_scale(0) / less)
+    exact = grow_on_rows(
+        found.encoding, found.tree, records, select=select_candidates, add=lambda counts, scale: counts
+    )
+    leaves = add_laplace(np.tile(exact["leaves"], (n, 1)), scale=found.tree.compute_leaf_scale(0) / less)
     return np.hstack([leaves, add_laplace(np.tile(exact["levels"], (n, 1)), scale=found.tree.level_scale / less)])
 
 
@@ -222,7 +230,7 @@ def test_candidates_from_the_values_that_are_there_are_caught() -> None:
         for _ in range(n):
             active = random.choice(np.unique(records[:, 0]), size=(1, tree.spec.t))
             rows = np.array([[(records[:, 0] < v).sum(), (records[:, 0] >= v).sum()] for v in active[0]])
-            chosen = selected(rows.max(axis=1)[None, :].astype(np.int64), tree.rate)
+            chosen = select_candidates(rows.max(axis=1)[None, :].astype(np.int64), tree.rate)
             outputs.append(active[0, chosen])
         return np.stack(outputs)
 

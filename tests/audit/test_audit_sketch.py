@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from audit.harness import assert_caught, assert_private
-from siloquent.privacy import accountant, epsilon_of_zcdp
+from siloquent.privacy import convert_zcdp_to_epsilon, get_accountant
 from siloquent.privacy.noise import add_laplace
 from siloquent.sketch import Budget, PStable, SketchPlan, plan
-from siloquent.sketch.measure import CountBatch, noisy
+from siloquent.sketch.measure import CountBatch, add_counter_noise
 from unit.sketch.tables import PURE, ROW, USER, ZCDP, schema, spec
 
 pytestmark = pytest.mark.statistical
@@ -54,9 +54,9 @@ def outputs(found: SketchPlan, records: Records, n: int) -> NDArray[np.int64]:
     counters = np.stack([exact(found, records) for _ in range(n if one_by_one else 1)])
     copies = np.ascontiguousarray(np.broadcast_to(counters, (n, *counters.shape[1:])))
     sizes = copies.sum(axis=(2, 3)) // (found.hits or 4)
-    shown = noisy(found, copies, found.parameter).reshape(n, -1)
+    shown = add_counter_noise(found, copies, found.parameter).reshape(n, -1)
     assert found.size_parameter is not None
-    return np.hstack([shown, noisy(found, sizes, found.size_parameter)])
+    return np.hstack([shown, add_counter_noise(found, sizes, found.size_parameter)])
 
 
 def release(found: SketchPlan) -> Callable[[Records, int], NDArray[np.int64]]:
@@ -65,8 +65,8 @@ def release(found: SketchPlan) -> Callable[[Records, int], NDArray[np.int64]]:
 
 def claim(found: SketchPlan) -> dict[str, float]:
     name = found.schema.budget.accountant
-    price = float(accountant(name).price(found.event).amount)
-    return {"epsilon": price} if name == "pure" else {"epsilon": epsilon_of_zcdp(price, DELTA), "delta": DELTA}
+    price = float(get_accountant(name).compute_price(found.event).amount)
+    return {"epsilon": price} if name == "pure" else {"epsilon": convert_zcdp_to_epsilon(price, DELTA), "delta": DELTA}
 
 
 @pytest.mark.slow
@@ -138,7 +138,7 @@ def test_the_price_of_a_row_charged_for_a_user_is_caught() -> None:
 
 
 def test_a_share_of_noise_that_is_released_alone_is_caught() -> None:
-    from siloquent.privacy.noise.shares import add_laplace_share
+    from siloquent.privacy.noise.distributed import add_laplace_share
 
     found = planned()
 

@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 
 from audit.harness import assert_caught, assert_private
 from siloquent.privacy.noise import add_gaussian
-from siloquent.privacy.noise.coins import coins
-from siloquent.privacy.sampling import epsilon_of_steps, renyi
-from siloquent.synth.measure.chain import dyadic
-from siloquent.synth.measure.gradients import Quanta, clipped_sum
-from siloquent.synth.spec.network import blank_network, first_embeddings
+from siloquent.privacy.noise.bernoulli_draws import draw_coins
+from siloquent.privacy.sampling import compute_renyi_divergence, compute_steps_epsilon
+from siloquent.synth.measure.chain import round_to_dyadic
+from siloquent.synth.measure.gradients import Quanta, sum_clipped_gradients
+from siloquent.synth.spec.network import build_blank_network, draw_first_embeddings
 
 pytestmark = pytest.mark.statistical
 DELTA, CLIP, SCALE = 1e-2, 1, 2**6
 SIZES = (2, 2)
 BASE = np.array([[0, 0], [1, 0], [0, 1]], dtype=np.int64)
 PAIR = (BASE, np.concatenate([BASE, [[1, 1]]]))
-NETWORK = blank_network((0,), 1, SIZES, first_embeddings(SIZES, 2, seed=0))
+NETWORK = build_blank_network((0,), 1, SIZES, draw_first_embeddings(SIZES, 2, seed=0))
 QUANTA = Quanta(CLIP, SCALE)
-EACH = np.stack([clipped_sum(NETWORK, row[None], QUANTA) for row in PAIR[1]])
+EACH = np.stack([sum_clipped_gradients(NETWORK, row[None], QUANTA) for row in PAIR[1]])
 
 
 def steps(
@@ -35,18 +35,22 @@ def steps(
     Sums are whole, so a sample's is the sum of its rows' own.
     """
     each = EACH[: len(rows)]
-    taken = coins(dyadic(rate), size=n * len(rows)).reshape(n, -1) if sampled else np.ones((n, len(rows)), dtype=bool)
+    taken = (
+        draw_coins(round_to_dyadic(rate), size=n * len(rows)).reshape(n, -1)
+        if sampled
+        else np.ones((n, len(rows)), dtype=bool)
+    )
     variance = math.ceil((SCALE * multiplier) ** 2)
     return add_gaussian(np.ascontiguousarray(taken.astype(np.int64) @ each), variance=variance)
 
 
 def claim(rate: Fraction, multiplier: float) -> dict[str, float]:
-    epsilon = epsilon_of_steps(rate=float(rate), multiplier=multiplier, steps=1, delta=DELTA)
+    epsilon = compute_steps_epsilon(rate=float(rate), multiplier=multiplier, steps=1, delta=DELTA)
     return {"epsilon": float(epsilon), "delta": DELTA}
 
 
 def test_the_sum_of_a_sample_is_the_sum_of_its_rows() -> None:
-    assert (clipped_sum(NETWORK, PAIR[1], QUANTA) == EACH.sum(axis=0)).all()
+    assert (sum_clipped_gradients(NETWORK, PAIR[1], QUANTA) == EACH.sum(axis=0)).all()
     assert (np.sqrt((EACH**2).sum(axis=1)) <= SCALE).all()
 
 
@@ -107,10 +111,10 @@ RATES, MULTIPLIERS, ORDERS_TRIED = (1.0, 0.5, 0.1, 0.01), (0.5, 1.0, 2.0, 6.0), 
 def test_replaced_rows_on_samples_cost_no_more_than_twice_the_clip(rate: float, multiplier: float) -> None:
     for order in ORDERS_TRIED:
         found = replaced_divergence(order, rate=rate, multiplier=multiplier)
-        charged = renyi(order, rate=rate, multiplier=multiplier)
+        charged = compute_renyi_divergence(order, rate=rate, multiplier=multiplier)
         assert found <= charged * (1 + 1e-6) + 1e-12, (order, found, charged)
         # The price of an added row, for half the distance, is refuted where all rows are in every sample.
-        assert rate < 1 or found > 2 * renyi(order, rate=rate, multiplier=2 * multiplier)
+        assert rate < 1 or found > 2 * compute_renyi_divergence(order, rate=rate, multiplier=2 * multiplier)
 
 
 def term(j: int, a: NDArray[np.float64], b: NDArray[np.float64], rate: float) -> float:
@@ -142,7 +146,7 @@ def test_opposite_rows_in_every_sample_have_the_terms_of_the_formula_and_rare_on
     a = np.array([0.5, 0.0])
     for j in range(2, 6):
         assert term(j, a, -a, 1.0) == pytest.approx(of_the_formula(j, 1.0), rel=1e-6)
-    least = replaced_divergence(2, rate=1e-4, multiplier=1.0) / renyi(2, rate=1e-4, multiplier=1.0)
+    least = replaced_divergence(2, rate=1e-4, multiplier=1.0) / compute_renyi_divergence(2, rate=1e-4, multiplier=1.0)
     assert least == pytest.approx(4 * math.sinh(1 / 4) / (math.e - 1), rel=1e-3)
 
 
@@ -154,8 +158,8 @@ OPPOSITE = (np.concatenate([BASE, TURNED[:1]]), np.concatenate([BASE, TURNED[1:]
 def steps_of(
     rows: NDArray[np.int64], n: int, *, rate: Fraction, multiplier: float, sensitivity: int
 ) -> NDArray[np.int64]:
-    each = np.stack([clipped_sum(NETWORK, row[None], QUANTA) for row in rows])
-    taken = coins(dyadic(rate), size=n * len(rows)).reshape(n, -1)
+    each = np.stack([sum_clipped_gradients(NETWORK, row[None], QUANTA) for row in rows])
+    taken = draw_coins(round_to_dyadic(rate), size=n * len(rows)).reshape(n, -1)
     variance = math.ceil((SCALE * sensitivity * multiplier) ** 2)
     return add_gaussian(np.ascontiguousarray(taken.astype(np.int64) @ each), variance=variance)
 

@@ -15,13 +15,13 @@ import pytest
 from numpy.typing import NDArray
 
 from audit.harness import assert_private, audit
-from siloquent.explore.measure.base import Wanted
-from siloquent.explore.measure.workload import price_laplace
+from siloquent.explore.measure.base import ErrorRequirement
+from siloquent.explore.measure.direct_noise import price_laplace
 from siloquent.explore.plan.planner import Plan, plan
 from siloquent.explore.spec import parse
 from siloquent.maths.sensitivity import Sensitivity
-from siloquent.privacy import Cost, accountant, epsilon_of_zcdp
-from siloquent.schema import Attribute, Budget, Domain, TableSchema, Unit
+from siloquent.privacy import Cost, convert_zcdp_to_epsilon, get_accountant
+from siloquent.schema import Attribute, Domain, TableBudget, TableSchema, Unit
 
 pytestmark = pytest.mark.statistical
 N = 5_000
@@ -37,9 +37,9 @@ ROW = Unit()
 
 def table(accountant: str = "pure", *, adjacency: str = "add-remove", unit: Unit = ROW) -> TableSchema:
     budget = (
-        Budget("pure", epsilon=Fraction(1000))
+        TableBudget("pure", epsilon=Fraction(1000))
         if accountant == "pure"
-        else Budget("zcdp", rho=Fraction(1000), delta=Fraction(1, 100))
+        else TableBudget("zcdp", rho=Fraction(1000), delta=Fraction(1, 100))
     )
     return TableSchema("t", Domain((WHO, WARDS, AGE)), budget, adjacency=adjacency, unit=unit)  # type: ignore[arg-type]
 
@@ -75,8 +75,8 @@ def release(found: Plan) -> Callable[[Rows, int], NDArray[np.float64]]:
 
 def claim(found: Plan) -> dict[str, float]:
     name = found.schema.budget.accountant
-    price = float(accountant(name).price(found.event).amount)
-    return {"epsilon": price} if name == "pure" else {"epsilon": epsilon_of_zcdp(price, DELTA), "delta": DELTA}
+    price = float(get_accountant(name).compute_price(found.event).amount)
+    return {"epsilon": price} if name == "pure" else {"epsilon": convert_zcdp_to_epsilon(price, DELTA), "delta": DELTA}
 
 
 def row(ward: str, age: int) -> dict[str, object]:
@@ -139,7 +139,7 @@ def test_the_row_norm_charged_for_the_column_norm_is_caught() -> None:
     """Four nested predicates, charged as if one row moved one of them."""
     text = "BIN t ON COUNT(*) WHERE W = {age < 4, age < 3, age < 2, age < 1} ERROR 2 CONFIDENCE 0.9"
     found = plan(parse(text), table(), left=Cost(10**16))
-    wanted = Wanted("wcq", alpha=Fraction(2), m=3, beta=0.1)
+    wanted = ErrorRequirement("wcq", alpha=Fraction(2), m=3, beta=0.1)
     short = price_laplace(replace(found.compiled, sensitivity=Sensitivity(1, 1, 1)), wanted)
     assert short is not None
     faulty = replace(found, chosen=short)

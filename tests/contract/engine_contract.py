@@ -31,7 +31,7 @@ class EngineContract:
         schema, rows = clinic_schema(), visits(500)
         table, permit = on_engine(schema, self.make(rows))
         for attribute in ("age", "weight", "ward", "smoker", "day"):
-            [counted] = table.counts([with_outside(schema, attribute)], permit)
+            [counted] = table.count_by_cell([with_outside(schema, attribute)], permit)
             expected = np.bincount(places(schema, rows, attribute) % (schema.domain[attribute].size + 1))
             assert counted[: len(expected)].tolist() == expected.tolist(), attribute
             assert counted.sum() == 500
@@ -40,8 +40,8 @@ class EngineContract:
         schema = clinic_schema()
         table, permit = on_engine(schema, self.make(visits(300)))
         blocks = [full_block(schema, "ward", "smoker"), full_block(schema, "age"), Block((), ())]
-        together = table.counts(blocks, permit)
-        alone = [table.counts([block], permit)[0] for block in blocks]
+        together = table.count_by_cell(blocks, permit)
+        alone = [table.count_by_cell([block], permit)[0] for block in blocks]
         assert [a.tolist() for a in together] == [b.tolist() for b in alone]
         assert together[2].tolist() == [300]
 
@@ -55,7 +55,7 @@ class EngineContract:
         for cell in zip(*found, strict=True):
             if min(cell) >= 0:
                 expected[int(np.ravel_multi_index([h[c] for h, c in zip(halves, cell, strict=True)], (2, 2, 2)))] += 1
-        assert table.counts([wide], permit)[0].tolist() == expected.tolist()
+        assert table.count_by_cell([wide], permit)[0].tolist() == expected.tolist()
 
     @pytest.mark.parametrize("wide", [False, True])
     def test_sums_places_of_rows_that_have_a_number(self, wide: bool) -> None:
@@ -65,7 +65,7 @@ class EngineContract:
         if wide:  # 6 x 122 x 3,003 places are too many to group by
             block = Block(("ward", "age", "weight"), (*block.classes, np.zeros(122, int), np.zeros(3_003, int)))
         ward, weight = places(schema, rows, "ward"), places(schema, rows, "weight")
-        [sums] = table.sums([block], "weight", permit)
+        [sums] = table.sum_by_cell([block], "weight", permit)
         number = (weight >= 0) & (weight < schema.domain["weight"].steps)  # NULL has a cell and is no number
         for cell in range(5):
             chosen = number & (ward == cell)
@@ -76,7 +76,7 @@ class EngineContract:
         values = [2**40, 2**40 - 1, 2**39 + 12_345, 2**20, 2**20 - 1, 7, None, -3]
         rows = pa.table({"v": pa.array(values * 5_000, pa.int64())})
         table, permit = on_engine(clinic_schema(attributes=attribute), self.make(rows))
-        [sums] = table.sums([Block((), ())], "v", permit)
+        [sums] = table.sum_by_cell([Block((), ())], "v", permit)
         exact = 5_000 * sum(min(max(v, 0), 2**40 - 1) for v in values if v is not None)
         assert exact > 2**53  # doubles would not hold it
         assert (sums.index_sums.tolist(), sums.counts.tolist()) == ([exact], [35_000])
@@ -86,10 +86,10 @@ class EngineContract:
         table, permit = on_engine(schema, self.make(rows))
         seen: list[tuple[object, ...]] = []
         for _ in range(2):
-            batches = table.rows(["patient", "age", "weight", "ward", "smoker", "day"], permit)
+            batches = table.read_rows(["patient", "age", "weight", "ward", "smoker", "day"], permit)
             seen.append(tuple(sorted((tuple(r.values()) for b in batches for r in b.to_pylist()), key=repr)))
         assert seen[0] == seen[1]
-        ages = table.counts([full_block(schema, "age")], permit)[0]
+        ages = table.count_by_cell([full_block(schema, "age")], permit)[0]
         kept = [row[1] for row in seen[0] if row[1] is not None]  # type: ignore[index]
         assert ages.tolist() == np.bincount(kept, minlength=121).tolist()
         users, counted = np.unique([str(row[0]) for row in seen[0]], return_counts=True)  # type: ignore[index]
@@ -108,10 +108,10 @@ class EngineContract:
     def test_without_rows_there_are_zeros(self) -> None:
         schema = clinic_schema(unit=USERS)
         table, permit = on_engine(schema, self.make(visits(0)))
-        counted = table.counts([full_block(schema, "ward"), full_block(schema, "age", "day", "smoker")], permit)
+        counted = table.count_by_cell([full_block(schema, "ward"), full_block(schema, "age", "day", "smoker")], permit)
         assert [c.sum() for c in counted] == [0, 0]
         assert [c.shape for c in counted] == [(5,), (121 * 366 * 2,)]
-        [sums] = table.sums([Block((), ())], "age", permit)
+        [sums] = table.sum_by_cell([Block((), ())], "age", permit)
         assert (sums.index_sums.tolist(), sums.counts.tolist()) == ([0], [0])
         assert table.fold(_rows_and_sum(), np.add, ["age"], permit).tolist() == [0, 0]
 
@@ -120,7 +120,7 @@ class EngineContract:
         schema = clinic_schema(attributes=f'{{ name = "ward", type = "category", values = [{listed}], null = "cell" }}')
         rows = pa.table({"ward": ["w299", "w0", "w300", None, "W0", "w7", "w7"]})
         table, permit = on_engine(schema, self.make(rows))
-        [counted] = table.counts([with_outside(schema, "ward")], permit)
+        [counted] = table.count_by_cell([with_outside(schema, "ward")], permit)
         assert {i: int(n) for i, n in enumerate(counted) if n} == {0: 1, 7: 2, 299: 1, 300: 1, 301: 2}
 
     def test_a_check_finds_the_same_faults(self) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from siloquent.errors import BudgetExceeded, KeyReused, LedgerError, NotAllowed, RequestError, UnknownName
-from siloquent.ledger import Checkpoint, Ledger, Permit, Stored, keeper
-from siloquent.privacy.accountants import AccountantName, Cost, limit_of
+from siloquent.ledger import Checkpoint, Ledger, Permit, SettledAnswer, base_ledger
+from siloquent.privacy.accountants import AccountantName, Cost, build_limit
 from siloquent.privacy.events import (
     FREE,
     Composed,
@@ -56,7 +56,7 @@ def open_visits(
     """An account of a table, as most tests need it."""
     ledger.open_account(
         name,
-        limit=limit_of(accountant, limit, delta),
+        limit=build_limit(accountant, limit, delta),
         accountant=accountant,
         unit=unit,
         adjacency=adjacency,
@@ -73,7 +73,7 @@ def reserved(ledger: Ledger, event: Event, key: str | None = None, account: str 
 
 def kinds(ledger: Ledger) -> list[str]:
     """The kinds of all entries in order."""
-    return [entry.kind for entry in ledger.entries()]
+    return [entry.kind for entry in ledger.iter_entries()]
 
 
 def together(count: int, act: Callable[[int], Any]) -> list[Any]:
@@ -107,10 +107,10 @@ class LedgerContract:
         open_visits(ledger)
         permit = reserved(ledger, laplace("0.3"), "k")
         assert permit.cost == Cost(300_000_000)
-        assert ledger.account(TABLE).spent == permit.cost
-        assert ledger.account(TABLE).left_exact() == Fraction(7, 10)
+        assert ledger.get_account(TABLE).spent == permit.cost
+        assert ledger.get_account(TABLE).compute_remaining() == Fraction(7, 10)
         ledger.require_open(permit, account=TABLE)
-        assert ledger.permit(permit.id) == permit
+        assert ledger.get_permit(permit.id) == permit
 
     def test_a_settled_answer_is_replayed_byte_for_byte(self, ledger: Ledger) -> None:
         open_visits(ledger)
@@ -120,15 +120,15 @@ class LedgerContract:
         assert again == kept
         assert kept.payload == b"\x00noisy\xff"
         assert (kept.spent_before, kept.spent_after) == (Cost(0), Cost(300_000_000))
-        assert kept.receipt.seq == ledger.head().seq
-        assert kept.receipt.hash == ledger.head().hash
-        assert ledger.account(TABLE).spent == Cost(300_000_000)
+        assert kept.receipt.seq == ledger.read_head().seq
+        assert kept.receipt.hash == ledger.read_head().hash
+        assert ledger.get_account(TABLE).spent == Cost(300_000_000)
 
     def test_a_retry_gets_the_same_permit_and_pays_once(self, ledger: Ledger) -> None:
         open_visits(ledger)
         first = reserved(ledger, laplace("0.3"), "k")
         assert ledger.reserve(TABLE, laplace("0.3"), key="k", digest=DIGEST) == first
-        assert ledger.account(TABLE).spent == Cost(300_000_000)
+        assert ledger.get_account(TABLE).spent == Cost(300_000_000)
 
     def test_a_retry_whose_plan_changed_gets_what_was_paid_for(self, ledger: Ledger) -> None:
         open_visits(ledger)
@@ -149,17 +149,17 @@ class LedgerContract:
         for account, digest in ((TABLE, "sha256:other"), ("staff@1", DIGEST)):
             with pytest.raises(KeyReused, match="another request"):
                 ledger.reserve(account, laplace("0.3"), key="k", digest=digest)
-        assert ledger.account(TABLE).spent == Cost(300_000_000)
-        assert ledger.account("staff@1").spent == Cost(0)
+        assert ledger.get_account(TABLE).spent == Cost(300_000_000)
+        assert ledger.get_account("staff@1").spent == Cost(0)
 
     def test_what_a_key_has_cost_is_its_own_accounts_alone_and_follows_the_charge(self, ledger: Ledger) -> None:
         open_visits(ledger)
         open_visits(ledger, name="staff@1")
         permit = reserved(ledger, REDUCTION, "k")
-        assert ledger.cost_under(TABLE, "k") == permit.cost == ledger.account(TABLE).spent
+        assert ledger.cost_under(TABLE, "k") == permit.cost == ledger.get_account(TABLE).spent
         assert (ledger.cost_under("staff@1", "k"), ledger.cost_under(TABLE, "unknown")) == (None, None)
         ledger.settle(permit, replace(REDUCTION, stop=1), b"x")
-        assert ledger.cost_under(TABLE, "k") == ledger.account(TABLE).spent == Cost(200_000_000)
+        assert ledger.cost_under(TABLE, "k") == ledger.get_account(TABLE).spent == Cost(200_000_000)
 
     def test_requests_without_a_key_never_meet(self, ledger: Ledger) -> None:
         open_visits(ledger)
@@ -170,23 +170,23 @@ class LedgerContract:
         open_visits(ledger)
         with pytest.raises(RequestError):
             ledger.reserve(TABLE, laplace("0.1"), key=key, digest=DIGEST)
-        assert ledger.account(TABLE).spent == Cost(0)
+        assert ledger.get_account(TABLE).spent == Cost(0)
 
     def test_an_answer_that_reads_no_row_is_free_and_recorded(self, ledger: Ledger) -> None:
         open_visits(ledger)
         permit = reserved(ledger, FREE)
         ledger.settle(permit, FREE, b"")
-        assert ledger.account(TABLE).spent == Cost(0)
+        assert ledger.get_account(TABLE).spent == Cost(0)
         assert kinds(ledger) == ["open-account", "reserve", "settle"]
 
     def test_the_time_of_settling_is_that_of_reserving(self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
         open_visits(ledger)
         hours = iter(range(24))  # by the clock that entries are dated by, an hour passes between any two
-        monkeypatch.setattr(keeper, "now", lambda: f"2030-01-01T{next(hours):02}:00:00Z")
+        monkeypatch.setattr(base_ledger, "format_current_time", lambda: f"2030-01-01T{next(hours):02}:00:00Z")
         permit = reserved(ledger, laplace("0.3"))
         ledger.settle(permit, permit.event, b"x")
         reserved(ledger, laplace("0.1"))
-        reserve, settle, later = list(ledger.entries())[-3:]
+        reserve, settle, later = list(ledger.iter_entries())[-3:]
         assert reserve.at == settle.at < later.at
 
     # Limits
@@ -195,7 +195,7 @@ class LedgerContract:
         open_visits(ledger, "1")
         for _ in range(10):
             reserved(ledger, laplace("0.1"))
-        assert ledger.account(TABLE).left == Cost(0)
+        assert ledger.get_account(TABLE).left == Cost(0)
         with pytest.raises(BudgetExceeded):
             reserved(ledger, laplace(Fraction(1, 10**9)))
 
@@ -208,10 +208,10 @@ class LedgerContract:
         with pytest.raises(BudgetExceeded, match=r"0\.6") as refused:
             ledger.reserve(TABLE, laplace("0.6"), key="k", digest=DIGEST)
         assert refused.value.spent == "nothing"
-        assert ledger.account(TABLE).spent == Cost(0)
+        assert ledger.get_account(TABLE).spent == Cost(0)
         assert kinds(ledger) == ["open-account", "deny"]
         # The key was not used up: the owner may raise the limit, and the same request then goes through.
-        ledger.set_limit(TABLE, limit_of("pure", "1"))
+        ledger.set_limit(TABLE, build_limit("pure", "1"))
         assert reserved(ledger, laplace("0.6"), "k").cost == Cost(600_000_000)
 
     def test_delta_has_a_limit_of_its_own(self, ledger: Ledger) -> None:
@@ -235,7 +235,7 @@ class LedgerContract:
         for event in (old, Composed((laplace("0.1"), old)), Disjoint((old, Composed((old,))))):
             with pytest.raises(NotAllowed, match="No mechanism makes"):
                 ledger.reserve(TABLE, event, key="new", digest=DIGEST)
-        assert ledger.account(TABLE).spent.delta == 2 * 10**11
+        assert ledger.get_account(TABLE).spent.delta == 2 * 10**11
         assert ledger.reserve(TABLE, old, key="k", digest=DIGEST) == stored
         assert ledger.settle(waiting, waiting.event, b"late").payload == b"late"
         assert ledger.verify().ok
@@ -244,14 +244,14 @@ class LedgerContract:
         open_visits(ledger, "1")
         with pytest.raises(BudgetExceeded):
             reserved(ledger, DiscreteLaplace(Fraction(1, 10**400), l1=10**400))
-        assert len(str(list(ledger.entries())[-1].body)) < 1_000
+        assert len(str(list(ledger.iter_entries())[-1].body)) < 1_000
 
     def test_a_limit_never_falls_below_what_is_spent(self, ledger: Ledger) -> None:
         open_visits(ledger, "1")
         reserved(ledger, laplace("0.4"))
         with pytest.raises(RequestError, match=r"0\.4"):
-            ledger.set_limit(TABLE, limit_of("pure", "0.39"))
-        assert ledger.set_limit(TABLE, limit_of("pure", "0.4")).left == Cost(0)
+            ledger.set_limit(TABLE, build_limit("pure", "0.39"))
+        assert ledger.set_limit(TABLE, build_limit("pure", "0.4")).left == Cost(0)
 
     @pytest.mark.parametrize("limit", [0.5, "1", None, Cost(10**16)])
     def test_a_limit_that_is_no_whole_and_ordinary_amount_is_refused(self, ledger: Ledger, limit: Any) -> None:
@@ -272,17 +272,17 @@ class LedgerContract:
     def test_a_share_charges_the_table_too_and_the_table_always_holds(self, ledger: Ledger) -> None:
         open_visits(ledger, "1")
         for analyst in ("ana", "bo"):
-            ledger.open_account(f"{TABLE}/{analyst}", limit=limit_of("pure", "0.7"), parent=TABLE)
+            ledger.open_account(f"{TABLE}/{analyst}", limit=build_limit("pure", "0.7"), parent=TABLE)
         reserved(ledger, laplace("0.6"), account=f"{TABLE}/ana")
         with pytest.raises(BudgetExceeded, match=TABLE):
             reserved(ledger, laplace("0.5"), account=f"{TABLE}/bo")
-        spent = {account.name: account.spent.amount for account in ledger.accounts()}
+        spent = {account.name: account.spent.amount for account in ledger.list_accounts()}
         assert spent == {TABLE: 600_000_000, f"{TABLE}/ana": 600_000_000, f"{TABLE}/bo": 0}
 
     def test_a_permit_of_a_share_opens_the_table_and_not_the_neighbour(self, ledger: Ledger) -> None:
         open_visits(ledger, "1")
         for analyst in ("ana", "an"):
-            ledger.open_account(f"{TABLE}/{analyst}", limit=limit_of("pure", "1"), parent=TABLE)
+            ledger.open_account(f"{TABLE}/{analyst}", limit=build_limit("pure", "1"), parent=TABLE)
         permit = reserved(ledger, laplace("0.1"), account=f"{TABLE}/ana")
         ledger.require_open(permit, account=TABLE)
         for other in (f"{TABLE}/an", "visits@2", "visits"):
@@ -291,7 +291,7 @@ class LedgerContract:
 
     def test_a_stored_answer_tells_both_totals(self, ledger: Ledger) -> None:
         open_visits(ledger, "1")
-        ledger.open_account(f"{TABLE}/ana", limit=limit_of("pure", "1"), parent=TABLE)
+        ledger.open_account(f"{TABLE}/ana", limit=build_limit("pure", "1"), parent=TABLE)
         reserved(ledger, laplace("0.1"))
         permit = reserved(ledger, laplace("0.2"), account=f"{TABLE}/ana")
         kept = ledger.settle(permit, permit.event, b"x")
@@ -300,7 +300,7 @@ class LedgerContract:
 
     def test_a_share_has_its_parents_settings(self, ledger: Ledger) -> None:
         open_visits(ledger, "1")
-        share, limit = f"{TABLE}/ana", limit_of("pure", "1")
+        share, limit = f"{TABLE}/ana", build_limit("pure", "1")
         for other in ({"accountant": "zcdp"}, {"unit": "user:patient:3"}, {"adjacency": "replace-one"}):
             with pytest.raises(RequestError, match="parent"):
                 ledger.open_account(share, limit=limit, parent=TABLE, **other)  # type: ignore[arg-type]
@@ -374,7 +374,7 @@ class LedgerContract:
             with pytest.raises(LedgerError, match="another price") as wrong:
                 ledger.settle(permit, other, b"x")
             assert "stays charged" in wrong.value.spent
-        assert ledger.account(TABLE).spent == Cost(300_000_000)
+        assert ledger.get_account(TABLE).spent == Cost(300_000_000)
         assert ledger.reserve(TABLE, laplace("0.3"), key="k", digest=DIGEST) == permit
 
     def test_stopping_early_gives_back_in_a_pure_account_without_delta(self, ledger: Ledger) -> None:
@@ -382,7 +382,7 @@ class LedgerContract:
         permit = reserved(ledger, REDUCTION)
         assert permit.cost == Cost(500_000_000)
         kept = ledger.settle(permit, replace(REDUCTION, stop=1), b"x")
-        assert (kept.spent_after, ledger.account(TABLE).spent) == (Cost(200_000_000), Cost(200_000_000))
+        assert (kept.spent_after, ledger.get_account(TABLE).spent) == (Cost(200_000_000), Cost(200_000_000))
 
     @pytest.mark.parametrize(("accountant", "delta"), [("zcdp", "0"), ("pure", "1e-6")])
     def test_stopping_early_gives_nothing_back_elsewhere(
@@ -391,7 +391,7 @@ class LedgerContract:
         open_visits(ledger, accountant=accountant, delta=delta)
         permit = reserved(ledger, REDUCTION)
         ledger.settle(permit, replace(REDUCTION, stop=0), b"x")
-        assert ledger.account(TABLE).spent == permit.cost
+        assert ledger.get_account(TABLE).spent == permit.cost
 
     def test_stopping_another_reduction_is_not_stopping_early(self, ledger: Ledger) -> None:
         open_visits(ledger)
@@ -399,14 +399,14 @@ class LedgerContract:
         for other in (replace(REDUCTION, scales=(Fraction(20), Fraction(2)), stop=0), laplace("0.2")):
             with pytest.raises(LedgerError):
                 ledger.settle(permit, other, b"x")
-        assert ledger.account(TABLE).spent == permit.cost
+        assert ledger.get_account(TABLE).spent == permit.cost
 
     def test_stopping_early_gives_back_to_the_share_and_the_table(self, ledger: Ledger) -> None:
         open_visits(ledger)
-        ledger.open_account(f"{TABLE}/ana", limit=limit_of("pure", "1"), parent=TABLE)
+        ledger.open_account(f"{TABLE}/ana", limit=build_limit("pure", "1"), parent=TABLE)
         permit = reserved(ledger, REDUCTION, account=f"{TABLE}/ana")
         ledger.settle(permit, replace(REDUCTION, stop=0), b"x")
-        assert [account.spent for account in ledger.accounts()] == [Cost(100_000_000)] * 2
+        assert [account.spent for account in ledger.list_accounts()] == [Cost(100_000_000)] * 2
 
     # Permits
 
@@ -433,13 +433,13 @@ class LedgerContract:
         with pytest.raises(NotAllowed, match="settled"):
             ledger.require_open(permit)
         with pytest.raises(NotAllowed, match="settled"):
-            ledger.permit(permit.id)
+            ledger.get_permit(permit.id)
 
     @pytest.mark.parametrize("name", ["", "p-", "p-1x", "p-000999", "p-" + "9" * 30, "p-000001", "p--1", "p-²"])
     def test_a_permit_that_was_never_given_is_refused(self, ledger: Ledger, name: str) -> None:
         open_visits(ledger)
         with pytest.raises(NotAllowed):
-            ledger.permit(name)
+            ledger.get_permit(name)
 
     def test_a_permit_of_another_ledger_is_refused(self, ledger: Ledger) -> None:
         other = self.make()
@@ -456,7 +456,7 @@ class LedgerContract:
         open_visits(ledger)
         reserved(ledger, laplace("0.3"))
         open_visits(ledger)
-        assert ledger.account(TABLE).spent == Cost(300_000_000)
+        assert ledger.get_account(TABLE).spent == Cost(300_000_000)
         assert kinds(ledger) == ["open-account", "reserve"]
 
     @pytest.mark.parametrize(
@@ -488,23 +488,23 @@ class LedgerContract:
 
     def test_an_unknown_account_is_named_with_its_neighbours(self, ledger: Ledger) -> None:
         open_visits(ledger)
-        for ask in (lambda: ledger.account("visit@1"), lambda: reserved(ledger, laplace(1), account="visit@1")):
+        for ask in (lambda: ledger.get_account("visit@1"), lambda: reserved(ledger, laplace(1), account="visit@1")):
             with pytest.raises(UnknownName, match="visits@1"):
                 ask()
 
     def test_a_new_epoch_starts_at_nothing_and_closes_the_old_one(self, ledger: Ledger) -> None:
         open_visits(ledger)
-        ledger.open_account(f"{TABLE}/ana", limit=limit_of("pure", "1"), parent=TABLE)
+        ledger.open_account(f"{TABLE}/ana", limit=build_limit("pure", "1"), parent=TABLE)
         before = reserved(ledger, laplace("0.3"), "k")
         new = ledger.open_epoch(TABLE, "visits@2", statement="these are the patients of 2027")
-        assert (new.spent, new.limit) == (Cost(0), limit_of("pure", "1"))
-        assert ledger.account(TABLE).successor == "visits@2"
+        assert (new.spent, new.limit) == (Cost(0), build_limit("pure", "1"))
+        assert ledger.get_account(TABLE).successor == "visits@2"
         for closed in (TABLE, f"{TABLE}/ana"):
             with pytest.raises(NotAllowed, match="closed"):
                 reserved(ledger, laplace("0.1"), account=closed)
         # What was paid for before is still answered.
         assert ledger.settle(before, before.event, b"x").payload == b"x"
-        assert ledger.reserve(TABLE, before.event, key="k", digest=DIGEST).__class__ is Stored
+        assert ledger.reserve(TABLE, before.event, key="k", digest=DIGEST).__class__ is SettledAnswer
         assert ledger.open_epoch(TABLE, "visits@2", statement="again") == new
 
     def test_an_early_stop_settles_lower_even_after_the_epoch_closed(self, ledger: Ledger) -> None:
@@ -512,7 +512,7 @@ class LedgerContract:
         permit = reserved(ledger, REDUCTION)
         ledger.open_epoch(TABLE, "visits@2", statement="new people")
         ledger.settle(permit, replace(REDUCTION, stop=0), b"x")
-        assert ledger.account(TABLE).spent == Cost(100_000_000)
+        assert ledger.get_account(TABLE).spent == Cost(100_000_000)
 
     def test_an_epoch_that_is_not_the_next_is_refused(self, ledger: Ledger) -> None:
         open_visits(ledger)
@@ -533,13 +533,13 @@ class LedgerContract:
     def test_two_retries_at_once_pay_once_and_get_the_payload_stored_first(self, ledger: Ledger) -> None:
         open_visits(ledger)
 
-        def ask(number: int) -> Stored:
+        def ask(number: int) -> SettledAnswer:
             held = ledger.reserve(TABLE, laplace("0.3"), key="k", digest=DIGEST)
-            return held if isinstance(held, Stored) else ledger.settle(held, held.event, f"{number}".encode())
+            return held if isinstance(held, SettledAnswer) else ledger.settle(held, held.event, f"{number}".encode())
 
         first, second = together(2, ask)
         assert first == second
-        assert ledger.account(TABLE).spent == Cost(300_000_000)
+        assert ledger.get_account(TABLE).spent == Cost(300_000_000)
         assert kinds(ledger) == ["open-account", "reserve", "settle"]
 
     def test_racing_threads_are_granted_exactly_what_fits(self, ledger: Ledger) -> None:
@@ -556,7 +556,7 @@ class LedgerContract:
             return granted
 
         assert sum(together(4, ask)) == 10
-        assert ledger.account(TABLE).left == Cost(0)
+        assert ledger.get_account(TABLE).left == Cost(0)
         assert kinds(ledger).count("deny") == 10
 
     # Reading
@@ -568,32 +568,32 @@ class LedgerContract:
         ledger.open_account("visits_1/ana", limit=Cost(1), parent="visits_1")
         ledger.open_account("visitsA1/ana", limit=Cost(1), parent="visitsA1")
         reserved(ledger, laplace("0.1"))
-        assert [entry.seq for entry in ledger.entries()] == [1, 2, 3, 4, 5, 6]
-        assert [entry.seq for entry in ledger.entries(after=4)] == [5, 6]
-        assert [entry.seq for entry in ledger.entries(account=TABLE)] == [1, 6]
-        assert [entry.seq for entry in ledger.entries(account="visits_1")] == [2, 4]
-        assert [entry.seq for entry in ledger.entries(after=2, account="visits_1")] == [4]
-        assert list(ledger.entries(account="none")) == []
-        newest = list(ledger.entries())[-1]
-        assert (newest.seq, newest.hash) == (ledger.head().seq, ledger.head().hash)
+        assert [entry.seq for entry in ledger.iter_entries()] == [1, 2, 3, 4, 5, 6]
+        assert [entry.seq for entry in ledger.iter_entries(after=4)] == [5, 6]
+        assert [entry.seq for entry in ledger.iter_entries(account=TABLE)] == [1, 6]
+        assert [entry.seq for entry in ledger.iter_entries(account="visits_1")] == [2, 4]
+        assert [entry.seq for entry in ledger.iter_entries(after=2, account="visits_1")] == [4]
+        assert list(ledger.iter_entries(account="none")) == []
+        newest = list(ledger.iter_entries())[-1]
+        assert (newest.seq, newest.hash) == (ledger.read_head().seq, ledger.read_head().hash)
 
     def test_stored_answers_of_a_tree_are_read_by_all_its_accounts(self, ledger: Ledger) -> None:
         open_visits(ledger)
         open_visits(ledger, name="staff@1")
-        ledger.open_account(f"{TABLE}/ana", limit=limit_of("pure", "1"), parent=TABLE)
+        ledger.open_account(f"{TABLE}/ana", limit=build_limit("pure", "1"), parent=TABLE)
         kept = []
         for account in (TABLE, f"{TABLE}/ana", "staff@1"):
             permit = reserved(ledger, laplace("0.1"), account=account)
             kept.append(ledger.settle(permit, permit.event, account.encode()))
         for account in (TABLE, f"{TABLE}/ana"):
-            assert list(ledger.stored(account)) == kept[:2]
-        assert list(ledger.stored(TABLE, after_seq=kept[0].receipt.seq)) == kept[1:2]
-        assert list(ledger.stored("staff@1")) == kept[2:]
+            assert list(ledger.iter_answers(account)) == kept[:2]
+        assert list(ledger.iter_answers(TABLE, after_seq=kept[0].receipt.seq)) == kept[1:2]
+        assert list(ledger.iter_answers("staff@1")) == kept[2:]
 
     def test_a_new_ledger_is_empty_and_well(self, ledger: Ledger) -> None:
-        assert ledger.head().seq == 0
-        assert ledger.accounts() == []
-        assert list(ledger.entries()) == []
+        assert ledger.read_head().seq == 0
+        assert ledger.list_accounts() == []
+        assert list(ledger.iter_entries()) == []
         assert ledger.verify().entries == 0
 
     # Checking
@@ -601,7 +601,7 @@ class LedgerContract:
     def test_a_checkpoint_holds_for_as_long_as_nothing_is_lost(self, ledger: Ledger) -> None:
         open_visits(ledger)
         reserved(ledger, laplace("0.1"))
-        kept = ledger.checkpoint()
+        kept = ledger.create_checkpoint()
         assert kept.spent == {TABLE: Cost(100_000_000)}
         reserved(ledger, laplace("0.1"))
         assert ledger.verify(Checkpoint.from_json(kept.to_json())).ok

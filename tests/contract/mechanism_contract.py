@@ -9,12 +9,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.measure.base import Priced, Wanted
-from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.measure.base import ErrorRequirement, PricedMechanism
+from siloquent.explore.plan.compiled import CompiledWorkload
 from siloquent.explore.plan.predicates import compile_workload
 from siloquent.explore.spec import parse
-from siloquent.explore.spec.measured import Measured
-from siloquent.privacy import accountant
+from siloquent.explore.spec.stored_measurement import StoredMeasurement
+from siloquent.privacy import get_accountant
 from unit.explore.plan.tables import table
 
 FAR = 10**6
@@ -25,32 +25,34 @@ class MechanismContract:
 
     question: str
     account = "pure"
-    wanted: Wanted
+    wanted: ErrorRequirement
 
     @abstractmethod
-    def price(self, compiled: Compiled, wanted: Wanted) -> Priced | None:
+    def price(self, compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
         """The mechanism's own price function."""
 
     @abstractmethod
-    def assert_right(self, compiled: Compiled, priced: Priced, values: NDArray[np.int64], x: NDArray[np.int64]) -> None:
+    def assert_right(
+        self, compiled: CompiledWorkload, priced: PricedMechanism, values: NDArray[np.int64], x: NDArray[np.int64]
+    ) -> None:
         """``values`` is the right answer for column counts ``x`` whose differences all pass any error bound."""
 
-    def compiled(self, **more: object) -> Compiled:
+    def compiled(self, **more: object) -> CompiledWorkload:
         return compile_workload(parse(self.question), table(self.account, **more))  # type: ignore[arg-type]
 
-    def priced(self, wanted: Wanted | None = None, **more: object) -> Priced:
+    def priced(self, wanted: ErrorRequirement | None = None, **more: object) -> PricedMechanism:
         found = self.price(self.compiled(**more), wanted or self.wanted)
         assert found is not None
         return found
 
-    def amount(self, priced: Priced) -> Fraction:
-        return accountant(self.account).price(priced.event).amount
+    def amount(self, priced: PricedMechanism) -> Fraction:
+        return get_accountant(self.account).compute_price(priced.event).amount
 
     def test_the_price_is_a_function_of_workload_and_promise(self) -> None:
         assert self.priced().event == self.priced().event
 
     def test_the_account_takes_its_event(self) -> None:
-        assert accountant(self.account).cost(self.priced().event).amount > 0
+        assert get_accountant(self.account).compute_cost(self.priced().event).amount > 0
 
     def test_a_wider_bound_never_costs_more(self) -> None:
         amounts = [
@@ -93,7 +95,7 @@ class MechanismContract:
     def test_what_was_measured_reads_back_from_its_payload(self) -> None:
         compiled, priced = self.compiled(), self.priced()
         values = priced.run(compiled, [np.zeros(compiled.parts[0].columns, dtype=np.int64)]).values
-        first = Measured(priced.name, priced.form, priced.event, tuple(values.tolist()), "60", priced.strategy)
-        again = Measured.from_payload(first.to_payload())
+        first = StoredMeasurement(priced.name, priced.form, priced.event, tuple(values.tolist()), "60", priced.strategy)
+        again = StoredMeasurement.from_payload(first.to_payload())
         assert again.to_payload() == first.to_payload()
         assert (again.event, again.values) == (first.event, first.values)

@@ -12,7 +12,7 @@ import pytest
 import siloquent as sq
 from journeys.clinic import TOML, WARDS
 from journeys.served import WIDE
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.errors import (
     AccuracyUnreachable,
     BudgetExceeded,
@@ -39,25 +39,25 @@ class SessionContract(ABC):
             yield opened
 
     def test_the_price_is_said_before_and_nothing_is_spent(self, session: Session | RemoteSession) -> None:
-        before = session.left("visits")
+        before = session.get_remaining("visits")
         told = session.explain(WARDS)
         assert (told.account, told.symbol) == ("visits@1/ana", "rho")
         assert 0 < told.price < told.left_before
         assert told.left_after is not None
         assert told.to_json()["schema"] == "siloquent/explanation/1"
-        assert session.left("visits") == before
+        assert session.get_remaining("visits") == before
 
     def test_an_answer_is_charged_once_and_free_again(self, session: Session | RemoteSession) -> None:
         first = session.ask(WARDS, key="wards")
-        left = session.left("visits")
+        left = session.get_remaining("visits")
         again = session.ask(WARDS, key="wards")
         assert first.columns == ("ward", "count", "low", "high")
         assert [row[0] for row in first.rows] == ["A", "B", "=1+1", "icu"]
         assert (first.rows, first.receipt, first.promise) == (again.rows, again.receipt, again.promise)
         assert (first.replayed, again.replayed) == (False, True)
-        assert session.left("visits") == left
+        assert session.get_remaining("visits") == left
         assert first.cost.amount > 0
-        assert "so far amounts to" in first.guarantee.sentence()
+        assert "so far amounts to" in first.guarantee.describe()
         assert first.table.column_names == ["ward", "count", "low", "high"]
         assert first.pictures()[0].svg().startswith("<svg")
         assert first.to_json()["id"] == first.id
@@ -108,14 +108,14 @@ class SessionContract(ABC):
                 poor.ask("SELECT COUNT(*) FROM visits ERROR 0.0001")
 
     def test_tables_and_accounts_are_told(self, session: Session | RemoteSession) -> None:
-        assert session.tables() == ["visits"]
+        assert session.list_tables() == ["visits"]
         session.ask(WARDS)
-        account = session.account("visits")
+        account = session.get_account("visits")
         assert (account.name, account.parent, account.accountant) == ("visits@1/ana", "visits@1", "zcdp")
-        assert account.left == session.left("visits")
+        assert account.left == session.get_remaining("visits")
         assert account.spent.amount > 0
         with pytest.raises(UnknownName, match="visits"):
-            session.account("vists")
+            session.get_account("vists")
 
     def test_a_closed_session_asks_nothing(self, session: Session | RemoteSession) -> None:
         session.close()

@@ -48,7 +48,7 @@ def test_both_engines_count_the_same_rows_of_every_user(spark_session: Any) -> N
     seen = []
     for engine in (duckdb_engine(rows), spark_engine(spark_session, rows)):
         table, permit = on_engine(schema, engine)
-        seen.append(sorted(repr(r) for b in table.rows(columns, permit) for r in b.to_pylist()))
+        seen.append(sorted(repr(r) for b in table.read_rows(columns, permit) for r in b.to_pylist()))
     assert len(seen[0]) > 500
     assert seen[0] == seen[1]
 
@@ -60,7 +60,7 @@ def test_a_table_of_the_catalogue_is_a_source(spark_session: Any) -> None:
     spark_session.sql("CREATE TABLE catalogue_visits USING parquet AS SELECT * FROM visits_of_the_catalogue")
     schema = clinic_schema(source="spark:default.catalogue_visits")
     table, permit = on_engine(schema, open_source(schema, None))
-    assert table.counts([full_block(schema)], permit)[0].tolist() == [50]
+    assert table.count_by_cell([full_block(schema)], permit)[0].tolist() == [50]
     with pytest.raises(UnknownName, match="Did you mean 'catalogue_visits'"):
         open_source(clinic_schema(source="spark:catalogue_visit"), None)
     for wrong in ("", "a.b.c.d", "a..b"):
@@ -74,7 +74,7 @@ def test_neither_settings_nor_views_of_the_session_are_touched(spark_session: An
     before = spark_session.conf.get("spark.sql.session.timeZone")
     spark_session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     table, permit = on_engine(clinic_schema(), spark_engine(spark_session, visits(30)))
-    table.counts([full_block(table.schema, "day")], permit)
+    table.count_by_cell([full_block(table.schema, "day")], permit)
     assert spark_session.conf.get("spark.sql.session.timeZone") == "Europe/Berlin"
     assert not spark_session.catalog.tableExists("source")
     assert not spark_session.catalog.tableExists("kept")

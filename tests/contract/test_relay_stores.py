@@ -14,9 +14,9 @@ import pytest
 
 from contract.channel_contract import MEMBERS, code_of
 from siloquent.errors import NotAllowed, ProtocolError
-from siloquent.federation.message import Envelope, Header, genesis
-from siloquent.federation.relay.rates import Rates
-from siloquent.federation.relay.store import DAY, INLINE_BYTES, ORPHAN_S, Limits, RelayStore
+from siloquent.federation.message import Envelope, Header, compute_pair_genesis
+from siloquent.federation.relay.rates import RelayRates
+from siloquent.federation.relay.store import DAY, INLINE_BYTES, ORPHAN_S, RelayLimits, RelayStore
 
 SESSION = "ab" * 32
 ALL = [member.name for member in MEMBERS]
@@ -24,7 +24,7 @@ ALL = [member.name for member in MEMBERS]
 
 def envelope(size: int = 60, **change: object) -> tuple[tuple[str, str, str, int, int], bytes]:
     """A message as the relay sees it: it can open none, so any bytes will do."""
-    start = genesis(SESSION, "north", "w1")
+    start = compute_pair_genesis(SESSION, "north", "w1")
     header = Header(SESSION, "north", "w1", "a", 0, 0, 1, 0, start, "0" * 64, "json", size, "0" * 64)
     header = replace(header, **change)  # type: ignore[arg-type]
     wire = Envelope(header.encode(), bytes(64), bytes(size)).encode()
@@ -43,10 +43,10 @@ class RelayStoreContract:
     def test_a_message_is_stored_once(self, store: RelayStore) -> None:
         key, wire = envelope()
         assert [store.put("north", key, wire) for _ in range(3)] == [True, False, False]
-        found = store.next("w1", 0)
+        found = store.find_next("w1", 0)
         assert found is not None
         assert found.wire == wire
-        assert store.next("w1", found.seq) is None
+        assert store.find_next("w1", found.seq) is None
 
     def test_another_content_under_its_key_is_a_conflict(self, store: RelayStore) -> None:
         key, wire = envelope()
@@ -63,7 +63,7 @@ class RelayStoreContract:
         for step in ("c", "a", "b"):
             store.put("north", *envelope(step=step))
         seen, after = [], 0
-        while (found := store.next("w1", after)) is not None:
+        while (found := store.find_next("w1", after)) is not None:
             seen.append(Header.decode(Envelope.decode(found.wire).header).step)
             after = found.seq
         assert seen == ["c", "a", "b"]
@@ -72,36 +72,36 @@ class RelayStoreContract:
     def test_what_is_acknowledged_goes_and_stays_known(self, store: RelayStore, size: int) -> None:
         key, wire = envelope(size)
         store.put("north", key, wire)
-        found = store.next("w1", 0)
+        found = store.find_next("w1", 0)
         assert found is not None
         assert found.wire == wire
-        store.ack("w1", found.seq)
-        assert store.next("w1", 0) is None
+        store.acknowledge("w1", found.seq)
+        assert store.find_next("w1", 0) is None
         assert store.put("north", key, wire) is False
-        assert store.totals()["bytes_waiting"] == 0
+        assert store.compute_totals()["bytes_waiting"] == 0
 
     @pytest.mark.parametrize("size", [60, INLINE_BYTES + 1])
     def test_what_was_received_never_comes_back(self, store: RelayStore, tmp_path: Path, size: int) -> None:
         key, wire = envelope(size)
         store.put("north", key, wire)
-        store.ack("w1", 10**6)
+        store.acknowledge("w1", 10**6)
         for _ in range(2):
             assert store.put("north", key, wire) is False  # its 201 was lost: a usual retry
-            assert store.next("w1", 0) is None
+            assert store.find_next("w1", 0) is None
             assert list(tmp_path.glob("bodies/*")) == []
             store.sweep()
-        assert store.totals()["bytes_waiting"] == 0
+        assert store.compute_totals()["bytes_waiting"] == 0
 
     def test_nobody_acknowledges_for_another(self, store: RelayStore) -> None:
         store.put("north", *envelope())
-        store.ack("w2", 10)
-        assert store.next("w1", 0) is not None
+        store.acknowledge("w2", 10)
+        assert store.find_next("w1", 0) is not None
 
     def test_a_session_does_not_exist_for_others(self, store: RelayStore) -> None:
         calls = [
             lambda: store.look("stranger", SESSION),
             lambda: store.admit("stranger", SESSION),
-            lambda: store.beat("stranger", SESSION, "running", "", [], 0),
+            lambda: store.record_heartbeat("stranger", SESSION, "running", "", [], 0),
             lambda: store.finish("stranger", SESSION, "quota", ""),
             lambda: store.look("north", "cd" * 32),
             lambda: store.put("north", *envelope(receiver="stranger")),
@@ -138,7 +138,7 @@ class RelayStoreContract:
         assert code_of(lambda: store.put("north", *envelope())) == "session_closed"
 
     def test_status_tells_who_waits_for_whom(self, store: RelayStore) -> None:
-        store.beat("w1", SESSION, "running", "a2", ["river"], 12)
+        store.record_heartbeat("w1", SESSION, "running", "a2", ["river"], 12)
         line = next(one for one in store.look("north", SESSION)["roles"] if one["role"] == "w1")
         assert (line["state"], line["step"], line["waiting_for"]) == ("running", "a2", ["river"])
         assert 12 <= line["since_s"] <= 14
@@ -162,7 +162,7 @@ class TestOnDisk(RelayStoreContract):
         store.put("north", *small)
         store.close()
         again = RelayStore(tmp_path / "relay.sqlite")
-        first = again.next("w1", 0)
+        first = again.find_next("w1", 0)
         assert first is not None
         assert first.wire == large[1]
         assert again.put("north", *small) is False
@@ -197,7 +197,7 @@ class TestOnDisk(RelayStoreContract):
 
 def test_one_moderator_has_so_many_open_sessions_and_so_many_bytes_in_all_of_them() -> None:
     clock = [time.time()]
-    store = RelayStore(":memory:", limits=Limits(sessions=2, moderator_bytes=1_500), clock=lambda: clock[0])
+    store = RelayStore(":memory:", limits=RelayLimits(sessions=2, moderator_bytes=1_500), clock=lambda: clock[0])
     end = int(clock[0]) + 600
     first, second, third = (letter * 64 for letter in "abc")
     for session in (first, second):
@@ -214,17 +214,17 @@ def test_one_moderator_has_so_many_open_sessions_and_so_many_bytes_in_all_of_the
 
 
 def test_back_pressure_stops_a_sender_until_its_receiver_has_caught_up() -> None:
-    store = RelayStore(":memory:", limits=Limits(unacknowledged=2))
+    store = RelayStore(":memory:", limits=RelayLimits(unacknowledged=2))
     store.open_session("office", SESSION, ALL, int(time.time()) + 600)
     for step in ("a", "b"):
         store.put("north", *envelope(step=step))
     assert code_of(lambda: store.put("north", *envelope(step="c"))) == "quota"
-    store.ack("w1", 1)
+    store.acknowledge("w1", 1)
     assert store.put("north", *envelope(step="c"))
 
 
 def test_a_session_has_room_for_so_much_and_no_more() -> None:
-    store = RelayStore(":memory:", limits=Limits(session_bytes=1_000, messages=10))
+    store = RelayStore(":memory:", limits=RelayLimits(session_bytes=1_000, messages=10))
     store.open_session("office", SESSION, ALL, int(time.time()) + 600)
     assert code_of(lambda: store.put("north", *envelope(2_000))) == "too_large"
 
@@ -236,7 +236,7 @@ def test_bodies_and_headers_are_forgotten_in_their_time() -> None:
     store.put("north", *envelope())
     clock[0] += 600 + 8 * DAY
     store.sweep()
-    assert store.next("w1", 0) is None
+    assert store.find_next("w1", 0) is None
     assert store.look("north", SESSION)["state"] == "expired"
     clock[0] += 90 * DAY
     store.sweep()
@@ -245,7 +245,7 @@ def test_bodies_and_headers_are_forgotten_in_their_time() -> None:
 
 def test_a_role_that_asks_too_often_waits() -> None:
     clock = [0.0]
-    rates = Rates(rate=10, burst=3, clock=lambda: clock[0])
+    rates = RelayRates(rate=10, burst=3, clock=lambda: clock[0])
     for _ in range(3):
         rates.take("north")
     rates.take("river")

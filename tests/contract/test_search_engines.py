@@ -12,7 +12,7 @@ from siloquent.data import Engine
 from siloquent.data.engines.duckdb import DuckDBEngine
 from siloquent.data.engines.spark import SparkEngine
 from siloquent.search import KeyOf, plan
-from siloquent.search.measure import kernel_of
+from siloquent.search.measure import build_sum_kernel
 from unit.data.clinic import on_engine
 from unit.search.tables import USER, rows, schema, spec
 
@@ -30,7 +30,7 @@ def summed(engine: Engine, given: dict[str, Any], *, unit: str | None = None) ->
     declared = schema(**({"unit": unit} if unit else {}))
     made = plan(spec(**given), declared)
     table, permit = on_engine(declared, engine)
-    kernel = kernel_of(made, made.features)
+    kernel = build_sum_kernel(made, made.features)
     return table.fold(kernel, np.add, list(made.places), permit, encoded=True)
 
 
@@ -38,8 +38,8 @@ def summed(engine: Engine, given: dict[str, Any], *, unit: str | None = None) ->
 def test_every_row_counts_once_a_key(given: dict[str, Any]) -> None:
     declared = schema()
     made = plan(spec(**given), declared)
-    kernel = kernel_of(made, made.features)
-    measured = kernel.unpacked(summed(DuckDBEngine(arrow=FRAME), given))
+    kernel = build_sum_kernel(made, made.features)
+    measured = kernel.unpack_sums(summed(DuckDBEngine(arrow=FRAME), given))
     assert [int(counts.sum()) for counts in measured.counts] == [3_000] * max(1, len(made.keys))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from contract.session_contract import SessionContract
 from journeys.served import clinic_workspace, serving
-from siloquent.door import Session, open_session
+from siloquent.api import Session, open_session
 from siloquent.remote import RemoteSession, connect
 
 

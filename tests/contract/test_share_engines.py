@@ -12,8 +12,8 @@ from siloquent.data import Engine
 from siloquent.data.engines.duckdb import DuckDBEngine
 from siloquent.data.engines.spark import SparkEngine
 from siloquent.share import plan
-from siloquent.share.measure.counting import CountRows, exact_counts
-from siloquent.share.measure.own import own_places
+from siloquent.share.measure.counting import CountRows, count_exactly
+from siloquent.share.measure.local_rows import read_own_indices
 from unit.data.clinic import on_engine
 from unit.share.tables import USER, rows, schema, spec
 
@@ -41,7 +41,7 @@ def test_rows_in_the_engine_and_places_by_hand_count_the_same(method: str, label
     assert found.layout is not None
     names = found.encoding.names
     columns = [[declared.domain[name].index(value) for value in FRAME[name].to_pylist()] for name in names]
-    by_hand = exact_counts(found.layout, np.array(columns, dtype=np.int64).T)
+    by_hand = count_exactly(found.layout, np.array(columns, dtype=np.int64).T)
     assert np.array_equal(counted(DuckDBEngine(arrow=FRAME), method, label), by_hand)
 
 
@@ -50,7 +50,7 @@ def test_own_rows_are_those_that_count() -> None:
         declared = schema(**({"unit": unit} if unit else {}))
         table, _ = on_engine(declared, DuckDBEngine(arrow=FRAME))
         encoding = plan(spec(), declared).encoding
-        places = own_places(table, encoding)
+        places = read_own_indices(table, encoding)
         exact = counted(DuckDBEngine(arrow=FRAME), "marginals", "sick", unit)
         assert exact.sum() == 4 * len(places)
         assert len(places) <= most * 1_500

@@ -13,7 +13,7 @@ from siloquent.data.engines.duckdb import DuckDBEngine
 from siloquent.data.engines.spark import SparkEngine
 from siloquent.maths.lsh import Angular, Hamming, Jaccard, Laplacian, Power, PStable
 from siloquent.sketch import plan
-from siloquent.sketch.measure import exact_counters
+from siloquent.sketch.measure import count_counters
 from siloquent.sketch.measure.moments import MomentBatch
 from unit.data.clinic import on_engine
 from unit.sketch.tables import PURE, USER, rows, schema, spec
@@ -34,7 +34,7 @@ def counted(engine: Engine, given: dict[str, Any], *, unit: str | None = None) -
     declared = schema(budget=PURE, **({"unit": unit} if unit else {}))
     made = plan(spec(**{"rows": 32, **given}), declared, seed=3)
     table, permit = on_engine(declared, engine)
-    return exact_counters(made, table, permit)
+    return count_counters(made, table, permit)
 
 
 @pytest.mark.parametrize("given", CASES.values(), ids=CASES)

@@ -12,24 +12,24 @@ from sqlglot import exp
 from siloquent.data import Engine
 from siloquent.data.engines.duckdb import DuckDBEngine
 from siloquent.data.engines.spark import SparkEngine
-from siloquent.synth.estimate.judges import trained
-from siloquent.synth.measure.marginals import Coarse, Wanted, exact_counts
-from siloquent.synth.measure.quality import RightKernel
-from siloquent.synth.measure.run import grouped
+from siloquent.synth.estimate.classifiers import train_classifiers
+from siloquent.synth.measure.marginals import CoarseDomain, MarginalQuery, count_marginals
+from siloquent.synth.measure.quality import ClassifierKernel
+from siloquent.synth.measure.run import build_coarse_domains
 from unit.data.clinic import on_engine
 from unit.synth.people import planned, rows, schema
 
 FRAME = rows(1_500, seed=4)
 PLAN = planned(schema())
 GROUPS = [np.arange(len(fine.starts)) * 7 // len(fine.starts) for fine in PLAN.fines]
-COARSE: list[Coarse] = grouped(PLAN.fines, GROUPS)
+COARSE: list[CoarseDomain] = build_coarse_domains(PLAN.fines, GROUPS)
 COLUMNS = tuple(PLAN.compiled.attributes)
 AXES = [*((i,) for i in range(len(COARSE))), *combinations(range(len(COARSE)), 2)]
 
 
 def counted(engine: Engine) -> list[np.ndarray]:
     table, permit = on_engine(schema(), engine)
-    return exact_counts(table, permit, columns=COLUMNS, coarse=COARSE, wanted=[Wanted(axes) for axes in AXES])
+    return count_marginals(table, permit, columns=COLUMNS, coarse=COARSE, wanted=[MarginalQuery(axes) for axes in AXES])
 
 
 def right(engine: Engine) -> np.ndarray:
@@ -37,7 +37,7 @@ def right(engine: Engine) -> np.ndarray:
     random = np.random.default_rng(0)
     sizes = tuple(each.count for each in COARSE)
     output = np.stack([random.integers(0, size, 200) for size in sizes], axis=1)
-    kernel = RightKernel(COLUMNS, tuple(COARSE), trained(output, 0, sizes, seed=0))
+    kernel = ClassifierKernel(COLUMNS, tuple(COARSE), train_classifiers(output, 0, sizes, seed=0))
     return table.fold(kernel, np.add, list(COLUMNS), permit, encoded=True)
 
 

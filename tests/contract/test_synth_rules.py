@@ -12,25 +12,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from siloquent.door import read_schema
+from siloquent.api import read_schema
 from siloquent.errors import ReleaseError
 from siloquent.releases.arrays import pack, unpack
-from siloquent.synth.engines import learned, model_by, plan
-from siloquent.synth.estimate.generate import systematic
+from siloquent.synth.engines import build_model, plan, rebuild_learner
+from siloquent.synth.estimate.generate import draw_systematically
 from siloquent.synth.estimate.model import TreeModel
-from siloquent.synth.spec.measured import RULES, measurements_from_bytes
-from siloquent.synth.spec.spec import spec_from_plain
+from siloquent.synth.spec.measurements import RULES, decode_run_measurements
+from siloquent.synth.spec.spec import parse_spec
 
 KEPT = Path(__file__).parents[1] / "vectors" / "synth"
 
 
 def model_again() -> TreeModel:
     """The model that this version makes of the kept measurements."""
-    measured = measurements_from_bytes((KEPT / "measurements.npz").read_bytes())
+    measured = decode_run_measurements((KEPT / "measurements.npz").read_bytes())
     schema = read_schema((KEPT / "people.toml").read_text())
     assert measured.schema_digest == schema.digest
-    chosen = plan(spec_from_plain(json.loads(measured.request)), schema)
-    model = model_by(learned(chosen, measured, extra={}), "")
+    chosen = plan(parse_spec(json.loads(measured.request)), schema)
+    model = build_model(rebuild_learner(chosen, measured, extra={}), "")
     assert isinstance(model, TreeModel)
     return model
 
@@ -38,7 +38,7 @@ def model_again() -> TreeModel:
 def described(model: TreeModel) -> dict[str, Any]:
     """Groups, joints and some expected shares of a model, and how values are drawn."""
     law = np.add.outer(np.arange(4.0), np.arange(1.0, 6.0))
-    drawn = systematic(np.arange(40) % 4, law, np.random.default_rng(0))
+    drawn = draw_systematically(np.arange(40) % 4, law, np.random.default_rng(0))
     belief = np.asarray(model.fitted.beliefs[0], dtype=np.float64)
     return {
         "rules": RULES,
@@ -61,5 +61,5 @@ def test_a_model_of_other_rules_is_refused_in_words(rules: int | None) -> None:
     arrays, words = unpack((KEPT / "measurements.npz").read_bytes(), ("counts", "starts"))
     changed = {**words, "rules": rules} if rules else {name: each for name, each in words.items() if name != "rules"}
     with pytest.raises(ReleaseError, match="other rules") as refused:
-        measurements_from_bytes(pack(arrays, changed))
+        decode_run_measurements(pack(arrays, changed))
     assert "manifest.json" in (refused.value.fix or "")

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.errors import BudgetExceeded, KeyReused, NotAllowed, RequestError
 from siloquent.synth import Budget
 from siloquent.synth.estimate.tree import TreeLearner
-from siloquent.synth.measure.journal import Journal
+from siloquent.synth.measure.journal import StepJournal
 from siloquent.synth.measure.run import measure
 from siloquent.synth.plan.tree import plan_tree
 from siloquent.synth.release import load_model, save_release
-from siloquent.synth.spec.measured import measurements_from_bytes
+from siloquent.synth.spec.measurements import decode_run_measurements
 from unit.synth.people import opened, rows, spec
 
 KEY = "run"
@@ -26,7 +26,7 @@ class Killed(Exception):
 
 
 def spent(session: Session) -> int:
-    return session.account("people").spent.amount
+    return session.get_account("people").spent.amount
 
 
 def killed_at(session: Session, step: int) -> None:
@@ -55,7 +55,7 @@ def test_a_run_that_was_killed_at_every_step_goes_on_and_pays_once(tmp_path: Pat
         paid = spent(session)
         made = session.synth.synthesize(spec(rows=50), key=KEY)
         assert spent(session) == paid
-        journalled = [measurements_from_bytes(kept[name]).steps for name in sorted(kept)]
+        journalled = [decode_run_measurements(kept[name]).steps for name in sorted(kept)]
         released = [step.counts.tolist() for step in made.measurements.steps]
         assert [one.counts.tolist() for step in journalled for one in step] == released
         assert steps_in(session) == {}
@@ -74,7 +74,7 @@ def test_a_release_is_what_the_ledger_keeps(tmp_path: Path) -> None:
         assert verdict.compared
         loaded = session.synth.load(folder)
         assert loaded.draw(40, seed=5).equals(made.model.draw(40, seed=5))
-        assert loaded.sentence == made.guarantee.sentence()
+        assert loaded.sentence == made.guarantee.describe()
         (folder / "report.json").write_text("{}")
         assert not session.verify(folder).ok
 
@@ -118,8 +118,8 @@ def test_a_permit_for_nothing_opens_nothing(tmp_path: Path) -> None:
         assert other.rows.num_rows == 10
         account = session.account("people").name
         permit = session.ledger.reserve(account, chosen.event, key="k", digest="d")
-        measured = measure(chosen, session.table("people"), permit, TreeLearner(chosen), Journal())  # type: ignore[arg-type]
+        measured = measure(chosen, session.table("people"), permit, TreeLearner(chosen), StepJournal())  # type: ignore[arg-type]
         session.ledger.settle(permit, permit.event, measured.to_bytes())  # type: ignore[arg-type]
         with pytest.raises(NotAllowed):
-            measure(chosen, session.table("people"), permit, TreeLearner(chosen), Journal())  # type: ignore[arg-type]
+            measure(chosen, session.table("people"), permit, TreeLearner(chosen), StepJournal())  # type: ignore[arg-type]
     assert np.isfinite([float(step.variance) for step in measured.steps]).all()

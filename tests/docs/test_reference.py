@@ -26,9 +26,11 @@ def test_every_error_code_has_a_section_and_advice() -> None:
 
 
 def test_every_key_of_a_table_file_is_explained() -> None:
-    from siloquent.schema import entries
+    from siloquent.schema import file_models
 
-    models = [kind for kind in vars(entries).values() if isinstance(kind, type) and issubclass(kind, entries.Strict)]
+    models = [
+        kind for kind in vars(file_models).values() if isinstance(kind, type) and issubclass(kind, file_models.Strict)
+    ]
     keys = {name.rstrip("_") for model in models for name in model.model_fields}
     page = (REFERENCE / "table-file.md").read_text("utf-8")
     assert {"lo", "max_rows", "delta_events"} <= keys

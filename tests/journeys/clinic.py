@@ -131,7 +131,7 @@ class Person:
 
         ledger = open_workspace_ledger(read_workspace(self.folder))
         try:
-            return ledger.account(account).spent.amount
+            return ledger.get_account(account).spent.amount
         finally:
             ledger.close()
 

@@ -58,7 +58,7 @@ def session_of(face: str, address: str, token: str, **link: Any) -> Any:
 def noting(session: Any, routes: set[str]) -> Any:
     """The session, whose attempts and streams are noted by their operation's id."""
     transport = session._transport if isinstance(session, RemoteSession) else session._inner._transport
-    attempt, pieces = transport.attempt, transport.pieces
+    attempt, pieces = transport.attempt, transport.iter_pieces
 
     def noted(asked: Any) -> Any:
         routes.add(asked.call.route)
@@ -68,5 +68,5 @@ def noting(session: Any, routes: set[str]) -> Any:
         routes.add(call.route)
         return pieces(call)
 
-    transport.attempt, transport.pieces = noted, streamed
+    transport.attempt, transport.iter_pieces = noted, streamed
     return session

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from journeys.served import clinic_workspace
-from siloquent.door import open_session
+from siloquent.api import open_session
 from siloquent.federation import operator
 from siloquent.federation.bundle import read_bundle
-from siloquent.federation.journal import Session
-from siloquent.federation.running import open_journal
+from siloquent.federation.journal import SessionRecord
+from siloquent.federation.role_process import open_journal
 from siloquent.profile.release import save_report
-from siloquent.profile.spec import Column, Dependency, FDReport
+from siloquent.profile.spec import Dependency, FDReport, ProfileColumn
 from siloquent.profile.spec.report import Leakage
-from siloquent.search import spec_from_plain
+from siloquent.search import parse_spec
 
 ROLES = (("north", "party", "North"), ("river", "party", "<b>River</b>"), ("w1", "worker", "University"),
          ("office", "moderator", "Registry"))  # fmt: skip
@@ -42,7 +42,7 @@ def silo_workspace(folder: Path) -> Silo:
     clinic_workspace(folder)
     report = FDReport(
         protocol="P",
-        columns=tuple(Column(name, "text") for name in ("age", "note", "patient", "ward")),
+        columns=tuple(ProfileColumn(name, "text") for name in ("age", "note", "patient", "ward")),
         nulls="value",
         empty_lhs=False,
         complete_to_lhs=2,
@@ -59,14 +59,14 @@ def silo_workspace(folder: Path) -> Silo:
     )
     save_report(report, folder / "releases" / report.id, table="visits")
     with open_session(folder) as session:
-        spec = spec_from_plain({"table": "visits", "features": ["cost"], "keys": ["ward"], "budget": {"epsilon": "1"}})
+        spec = parse_spec({"table": "visits", "features": ["cost"], "keys": ["ward"], "budget": {"epsilon": "1"}})
         offer = session.search.offer(spec, key="offer")
         session.search.publish(offer, folder / "catalogue")
-    operator.init(operator.Described("clinics", "https://127.0.0.1:9", ROLES), folder / "bundles")
+    operator.init(operator.FederationDescription("clinics", "https://127.0.0.1:9", ROLES), folder / "bundles")
     (folder / "bundles" / "north").rename(folder / "bundle")
     silo = Silo(folder, report.id, offer.id)
     members = ("north", "office", "river", "w1")
-    asked = Session(silo.session, members, "office", int(time.time()) + 3_600, INVITATION, "invited", time.time())
+    asked = SessionRecord(silo.session, members, "office", int(time.time()) + 3_600, INVITATION, "invited", time.time())
     with open_journal(read_bundle(folder / "bundle")) as journal:
         journal.add_session(asked)
     return silo

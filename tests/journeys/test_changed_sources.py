@@ -19,10 +19,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import siloquent
+from siloquent.api import Session
 from siloquent.cli.app import run
-from siloquent.door import Session
 from siloquent.errors import DataError, LedgerError
-from siloquent.explore.spec.measured import OTHER_ROWS, changed_text
+from siloquent.explore.spec.stored_measurement import OTHER_ROWS, describe_changed
 from siloquent.ledger.marks import KEY_BYTES, SourceMark
 from siloquent.schema import TableSchema
 
@@ -215,8 +215,8 @@ def test_one_sentence_is_true_in_every_order_of_replacing_returning_and_raising(
 
 def test_answers_of_earlier_revisions_keep_their_words() -> None:
     words = "the source has changed since entry 7, so nothing is drawn from it: declare a new version"
-    assert changed_text(b'{"format":1,"changed":7}') == words
-    assert (changed_text(b'{"format":1}'), changed_text(b"\xff")) == ("", "")
+    assert describe_changed(b'{"format":1,"changed":7}') == words
+    assert (describe_changed(b'{"format":1}'), describe_changed(b"\xff")) == ("", "")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -270,10 +270,10 @@ def test_answers_of_an_earlier_revision_have_no_marks_and_serve_as_before(
 ) -> None:
     place = Place(tmp_path, "csv").hold(rows(4_000))
     with monkeypatch.context() as earlier:
-        earlier.setattr(Session, "mark_of_account", lambda self, account: "")
-        earlier.setattr(SourceMark, "fresh", lambda self: "")
+        earlier.setattr(Session, "compute_account_mark", lambda self, account: "")
+        earlier.setattr(SourceMark, "draw_mark", lambda self: "")
         place.session.ask(ALL)
-    bodies = [entry.body for entry in place.session.ledger.entries()]
+    bodies = [entry.body for entry in place.session.ledger.iter_entries()]
     assert not any("source_mark" in body for body in bodies)
     free = place.again().ask(ALL)
     assert (free.cost.amount, told(free)) == (0, [])
@@ -284,7 +284,7 @@ def test_answers_of_an_earlier_revision_have_no_marks_and_serve_as_before(
 
 
 def marks_of(session: Session) -> list[str]:
-    return [entry.body["source_mark"] for entry in session.ledger.entries() if "source_mark" in entry.body]
+    return [entry.body["source_mark"] for entry in session.ledger.iter_entries() if "source_mark" in entry.body]
 
 
 def test_marks_stand_in_the_ledger_and_nowhere_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -313,7 +313,7 @@ def test_a_reader_of_the_ledger_cannot_tell_equal_rows_from_others(tmp_path: Pat
     marks = marks_of(place.session)
     assert len({part for mark in marks for part in mark.split(":")[1:]}) == 2 * len(marks)  # nothing occurs twice
     # Nor does the file itself help, guessed right, without the secret.
-    digest = place.session.table("people").source_digest()
+    digest = place.session.table("people").compute_source_digest()
     for key in (b"", bytes(KEY_BYTES), place.session.ledger.id.encode()):
         assert not any(SourceMark(key, "people@1", digest).fits(mark) for mark in marks)
     secret = (place.folder / "ledger.marks").read_bytes()
@@ -330,11 +330,11 @@ def test_the_secret_is_its_owners_and_one_that_is_lost_costs_earlier_answers(tmp
     assert place.again().ask(ALL).cost.amount == first.cost.amount
     assert file.stat().st_size == KEY_BYTES
     file.write_bytes(b"short")
-    before = place.session.ledger.head().seq
+    before = place.session.ledger.read_head().seq
     with pytest.raises(LedgerError, match="not a key") as refused:
         place.again().ask(WARDS)
     assert refused.value.spent == "nothing"
-    assert place.session.ledger.head().seq == before
+    assert place.session.ledger.read_head().seq == before
 
 
 def test_an_answer_after_a_crash_is_marked_by_the_rows_that_it_counted(
@@ -360,7 +360,7 @@ def _crash(*_: object) -> None:
 
 
 def test_a_source_whose_changes_go_unseen_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SourceMark, "_fits", lambda self, mark: True)
+    monkeypatch.setattr(SourceMark, "_is_match", lambda self, mark: True)
     with pytest.raises(AssertionError):
         test_a_replaced_source_is_counted_anew_and_owner_and_answer_are_told("csv", tmp_path)
 

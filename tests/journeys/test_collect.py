@@ -14,8 +14,8 @@ from pyarrow import parquet
 
 from journeys.clinic import Done, Person
 from journeys.documents import faults
-from siloquent.cli.kinds import json_schema
-from siloquent.collect.spec.collection import digest_of_plain
+from siloquent.cli.document_kinds import json_schema
+from siloquent.collect.spec.collection import compute_plain_digest
 from unit.collect.shops import ORDERS, PROFILE, text
 
 Types = Callable[..., Done]
@@ -228,6 +228,6 @@ def test_a_document_whose_thresholds_reveal_more_than_it_says_gets_no_report(per
     plain = json.loads((person.folder / "shop.json").read_text())
     plain.pop("digest")
     plain["channels"][1]["layers"][0]["truth"] = str(2**64 - 1)
-    (person.folder / "shop.json").write_text(json.dumps({**plain, "digest": digest_of_plain(plain)}))
+    (person.folder / "shop.json").write_text(json.dumps({**plain, "digest": compute_plain_digest(plain)}))
     refused = types("collect", "perturb", "./shop.json", "three.jsonl", "--service", "orders", "-o", "./x.bin")
     assert (refused.status, "reveals more than the document's epsilon" in refused.err) == (2, True)

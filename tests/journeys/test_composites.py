@@ -17,8 +17,8 @@ from journeys.clinic import Person, Types
 from journeys.documents import faults
 from journeys.test_python_door import ROW, SETTINGS, SURE, declared, frame, opened
 from siloquent import explore
-from siloquent.cli.kinds import json_schema
-from siloquent.door import Session
+from siloquent.api import Session
+from siloquent.cli.document_kinds import json_schema
 from siloquent.errors import BudgetExceeded, DataError, KeyReused, RequestError, UnknownName
 from siloquent.explore import Answer
 from siloquent.releases import verify_release
@@ -111,11 +111,11 @@ def test_an_average_without_the_clause_counts_first_and_pays_no_more_than_explai
     assert answer.cost.amount <= explained.price
     assert len(answer.earlier) == 1
     assert answer.earlier[0].seq < answer.receipt.seq
-    assert session.left("visits").amount == 1000 * 10**9 - round(answer.cost.amount * 10**9)
+    assert session.get_remaining("visits").amount == 1000 * 10**9 - round(answer.cost.amount * 10**9)
     again = session.ask(text, key="k")
     assert again == answer
     assert again.replayed
-    assert session.left("visits").amount == 1000 * 10**9 - round(answer.cost.amount * 10**9)
+    assert session.get_remaining("visits").amount == 1000 * 10**9 - round(answer.cost.amount * 10**9)
 
 
 def test_groups_that_are_too_small_are_named_and_their_interval_holds(session: Session) -> None:
@@ -161,7 +161,7 @@ def test_max_cost_bounds_both_steps_together(session: Session) -> None:
     worst = session.explain(text).price
     with pytest.raises(RequestError, match="more than the"):
         session.ask(text, max_cost=str(float(worst) * 0.9))
-    assert session.left("visits").amount == 1000 * 10**9
+    assert session.get_remaining("visits").amount == 1000 * 10**9
     assert session.ask(text, max_cost=str(float(worst) * 1.001)).cost.amount <= worst
 
 
@@ -169,10 +169,10 @@ def test_what_does_not_fit_at_all_costs_nothing_and_names_errors_that_do(tmp_pat
     text = "SELECT ward, COUNT(*), MEDIAN(age) FROM visits GROUP BY ward ERROR 20, 20"
     with opened(tmp_path / "w", declared(budget='epsilon = "3"')) as session:
         session.ask("SELECT COUNT(*) FROM visits BUDGET 2.5 EPSILON")
-        left = session.left("visits")
+        left = session.get_remaining("visits")
         with pytest.raises(BudgetExceeded) as refused:
             session.ask(text)
-        assert session.left("visits") == left
+        assert session.get_remaining("visits") == left
         errors = refused.value.fix.removeprefix("ask with ERROR ")
         assert session.ask(text.replace("20, 20", errors)).rows
 
@@ -213,13 +213,13 @@ def test_a_failing_source_keeps_the_charge_and_the_key_goes_on(
     text = f"SELECT AVG(cost) FROM visits ERROR 60 {SURE}"
     table = session.table("visits")
     with monkeypatch.context() as patched:
-        patched.setattr(type(table), "sums", lambda *_: (_ for _ in ()).throw(DataError(charged=True)))
+        patched.setattr(type(table), "sum_by_cell", lambda *_: (_ for _ in ()).throw(DataError(charged=True)))
         with pytest.raises(DataError):
             session.ask(text, key="k")
-    charged = session.left("visits")
+    charged = session.get_remaining("visits")
     answer = session.ask(text, key="k")
     assert len(answer.earlier) == 1
-    assert charged.amount - session.left("visits").amount < round(answer.cost.amount * 10**9)
+    assert charged.amount - session.get_remaining("visits").amount < round(answer.cost.amount * 10**9)
 
 
 @pytest.mark.parametrize("rows", [0, 3000])
@@ -237,7 +237,7 @@ def test_refusals_do_not_depend_on_rows(tmp_path: Path, rows: int) -> None:
             with pytest.raises((RequestError, UnknownName)) as refused:
                 session.ask(text)
             said.append(str(refused.value))
-        assert session.left("visits").amount == 1000 * 10**9
+        assert session.get_remaining("visits").amount == 1000 * 10**9
     assert said == [
         "AVG takes a number; 'ward' is category. Fix: GROUP BY it, and ask COUNT(*). [request_invalid; spent: nothing]",
         *said[1:],

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import siloquent as sq
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.errors import KeyReused, RequestError
-from siloquent.explore.plan import cheaper, lookups
+from siloquent.explore.plan import public_joins, reuse_plan
 
 SCHEMA = """
 format = 1
@@ -61,18 +61,18 @@ def test_fractions_are_counted_as_they_are_written(session: Session, table: str,
 
 
 def test_a_question_that_is_not_exact_costs_nothing(session: Session) -> None:
-    before = session.left("wide")
+    before = session.get_remaining("wide")
     with pytest.raises(RequestError, match=r"passes 2\^53") as refused:
         session.ask(ASK.format("wide", "d + 0.00000000000000000001 > 1"))
     assert refused.value.code == "request_invalid"
-    assert session.left("wide") == before
+    assert session.get_remaining("wide") == before
 
 
 def test_an_answer_of_the_earlier_reading_is_not_given_again_under_its_key(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as earlier:
-        earlier.setattr(lookups, "rules_of", lambda *_: ())
+        earlier.setattr(public_joins, "list_reading_rules", lambda *_: ())
         session.ask(ASK.format("narrow", "d + 0.01 > 0.06"), key="k")
         session.ask(ASK.format("narrow", "d > 0.06"), key="plain")
     with pytest.raises(KeyReused):
@@ -82,8 +82,8 @@ def test_an_answer_of_the_earlier_reading_is_not_given_again_under_its_key(
 
 def test_a_release_of_the_earlier_reading_is_verified(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as earlier:
-        for module in (lookups, cheaper):
-            earlier.setattr(module, "rules_of", lambda *_: ())
+        for module in (public_joins, reuse_plan):
+            earlier.setattr(module, "list_reading_rules", lambda *_: ())
         answer = session.ask(ASK.format("narrow", "d + 0.02 > 0.06"), key="kept")
         folder = session.save(answer)
     assert session.verify(folder).ok

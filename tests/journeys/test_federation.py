@@ -16,12 +16,12 @@ import pytest
 from journeys.clinic import Person
 from journeys.documents import faults
 from journeys.test_federation_kills import free_port
-from siloquent.cli.kinds import json_schema
+from siloquent.cli.document_kinds import json_schema
 from siloquent.errors import ProtocolError
 from siloquent.federation.bundle import read_bundle
 from siloquent.federation.channel import Channel
 from siloquent.federation.invitation import Invitation
-from siloquent.federation.running import moderate
+from siloquent.federation.role_process import moderate
 from siloquent.session import create_workspace
 
 LONG = 60.0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from siloquent.federation.operator import Described, init
+from siloquent.federation.operator import FederationDescription, init
 
 TESTS = Path(__file__).resolve().parents[1]
 KILLS = {"sum": 100, "profile": 30}  # 100 of each: python -m benchmarks profile --only kills
@@ -35,7 +35,7 @@ def free_port() -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("job", KILLS)
 def test_kills_cost_no_result_and_no_second_draw(tmp_path: Path, job: str) -> None:
-    init(Described("clinics", f"https://127.0.0.1:{free_port()}", ROLES), tmp_path / "all")
+    init(FederationDescription("clinics", f"https://127.0.0.1:{free_port()}", ROLES), tmp_path / "all")
     done = subprocess.run(
         [sys.executable, "-m", "simulation.killed_roles", str(tmp_path / "all"), str(KILLS[job]), "5", job],
         cwd=TESTS,

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 import siloquent
 from journeys.clinic import Types
 from journeys.test_refusals import QUESTIONS
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.errors import AccuracyUnreachable, BudgetExceeded, SiloquentError
-from siloquent.explore import offers, parse
+from siloquent.explore import parse, suggestions
 from unit.explore.spec import hostile
 from unit.explore.spec.test_refusals import REFUSED
 
@@ -150,7 +150,7 @@ def test_a_table_or_an_attribute_without_its_quotes_is_offered_with_them(tmp_pat
         assert offered is not None, (text, first.fix)
         assert '"' in offered[0]
         found.append((offered[0], first))
-        assert not list(session.ledger.accounts()), "finding a question opened an account"
+        assert not list(session.ledger.list_accounts()), "finding a question opened an account"
         assert parse(offered[0]).table == "Loans"
     assert all(again(session, one, first) == "" for one, first in found)
 
@@ -199,7 +199,7 @@ def test_a_refusal_for_its_price_offers_what_can_be_paid(
         bounds = "ERROR 0.001, 0.001" if "), COUNT" in question else "ERROR 0.001"
         tail = bounds if times == "ERROR" else f"BUDGET {Decimal(whole) * Decimal(times):f} EPSILON"
         refused = priced(session, f"{question} {tail} REUSE NONE")
-        if refused is not None and refused.fix != offers.NOTHING:
+        if refused is not None and refused.fix != suggestions.NOTHING:
             assert ("BUDGET" in refused.fix) == (times != "ERROR"), refused.fix
             offered = re.search(r"(ERROR [\d.]+(, [\d.]+)*|BUDGET \S+ (EPSILON|RHO))", refused.fix)
             assert offered is not None, refused.fix

@@ -18,7 +18,7 @@ def test_a_frame_that_does_not_fit_is_refused_at_once(tmp_path: Path, wrong: obj
         with pytest.raises(SiloquentError) as refused:
             session.add_frame(sq.read_schema(declared()), wrong)
         assert refused.value.code in ("schema_invalid", "unknown_name")
-        assert session.tables() == []
+        assert session.list_tables() == []
 
 
 def test_a_text_in_the_place_of_a_declaration_is_refused(tmp_path: Path) -> None:
@@ -31,4 +31,4 @@ def test_a_key_that_is_no_text_is_refused_for_nothing(tmp_path: Path) -> None:
     with opened(tmp_path / "w", declared()) as session:
         with pytest.raises(RequestError, match="printable characters"):
             session.ask("SELECT COUNT(*) FROM visits ERROR 50", key=5)  # type: ignore[arg-type]
-        assert not [entry for entry in session.ledger.entries() if entry.kind == "reserve"]
+        assert not [entry for entry in session.ledger.iter_entries() if entry.kind == "reserve"]

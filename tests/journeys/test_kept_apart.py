@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from journeys.test_python_door import declared, opened
-from siloquent.charging import request_digest
-from siloquent.door import Session
+from siloquent.api import Session
+from siloquent.charge import compute_request_digest
 from siloquent.errors import KeyReused, RequestError
-from siloquent.explore.spec import canonical, parse
+from siloquent.explore.spec import format_canonical, parse
 from siloquent.ledger import Permit
 from siloquent.privacy import Cost, DiscreteLaplace
 
@@ -21,11 +21,11 @@ QUESTION = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 50 REUSE NONE"
 def test_a_key_of_ana_is_refused_to_bo_where_both_spend_from_one_account(tmp_path: Path) -> None:
     with opened(tmp_path / "w", declared(), analyst="ana") as ana:
         first = ana.ask(QUESTION, key="monday")
-        left = ana.left("visits")
+        left = ana.get_remaining("visits")
     with opened(tmp_path / "w", declared(), analyst="bo") as bo:
         with pytest.raises(KeyReused):
             bo.ask(QUESTION, key="monday")
-        assert bo.left("visits") == left
+        assert bo.get_remaining("visits") == left
         assert not bo.ask(QUESTION, key="tuesday").replayed
     with opened(tmp_path / "w", declared(), analyst="ana") as again:
         assert again.ask(QUESTION, key="monday") == first
@@ -53,19 +53,19 @@ def test_the_same_key_of_two_shares_is_two_keys(tmp_path: Path) -> None:
 def test_a_key_is_refused_when_the_table_is_declared_otherwise(tmp_path: Path, before: str, after: str) -> None:
     with opened(tmp_path / "w", declared()) as session:
         first = session.ask(QUESTION, key="monday")
-        left = session.left("visits")
+        left = session.get_remaining("visits")
     with opened(tmp_path / "w", declared().replace(before, after)) as changed:
         with pytest.raises(KeyReused):
             changed.ask(QUESTION, key="monday")
-        assert changed.left("visits") == left
+        assert changed.get_remaining("visits") == left
     with opened(tmp_path / "w", declared()) as restored:
         assert restored.ask(QUESTION, key="monday") == first
 
 
 def charged(session: Session, factor: Fraction) -> Permit:
     """An open permit for ``QUESTION`` under the key monday, at ``factor`` times what this version would reserve."""
-    account, schema = session.account("visits"), session.schema("visits")
-    digest = request_digest(session, account, schema, canonical(parse(QUESTION)))
+    account, schema = session.get_account("visits"), session.schema("visits")
+    digest = compute_request_digest(session, account, schema, format_canonical(parse(QUESTION)))
     planned = session.explain(QUESTION).price
     event = DiscreteLaplace(scale=1 / (Fraction(planned) * factor), l1=1)
     permit = session.ledger.reserve(account.name, event, key=f"{account.name}:monday", digest=digest)
@@ -77,11 +77,11 @@ def charged(session: Session, factor: Fraction) -> Permit:
 def test_a_charge_that_was_planned_otherwise_is_not_measured_with_and_stands(tmp_path: Path, factor: Fraction) -> None:
     with opened(tmp_path / "w", declared()) as session:
         permit = charged(session, factor)
-        left = session.left("visits")
+        left = session.get_remaining("visits")
         with pytest.raises(RequestError, match="the charge stands") as refused:
             session.ask(QUESTION, key="monday")
         assert "new key" in refused.value.fix
-        assert session.left("visits") == left
-        assert session.ledger.permit(permit.id) == permit, "it is still open"
-        assert list(session.ledger.stored("visits@1")) == []
+        assert session.get_remaining("visits") == left
+        assert session.ledger.get_permit(permit.id) == permit, "it is still open"
+        assert list(session.ledger.iter_answers("visits@1")) == []
         assert not session.ask(QUESTION, key="tuesday").replayed

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import siloquent as sq
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.errors import (
     AccuracyUnreachable,
     BudgetExceeded,
@@ -135,15 +135,15 @@ def test_every_kind_of_question_is_answered_within_its_bound(
 def test_the_same_key_gives_the_same_answer_for_nothing(session: Session) -> None:
     question = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 50"
     first = session.ask(question, key="monday")
-    left = session.left("visits")
+    left = session.get_remaining("visits")
     again = session.ask(sq.count("visits").by("ward").within(rows=50), key="monday")
     assert again == first
     assert (again.replayed, first.replayed) == (True, False)
     assert json.dumps(again.to_json() | {"replayed": False}) == json.dumps(first.to_json())
-    assert session.left("visits") == left
+    assert session.get_remaining("visits") == left
     with pytest.raises(KeyReused):
         session.ask("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 51", key="monday")
-    assert session.left("visits") == left
+    assert session.get_remaining("visits") == left
 
 
 def test_a_replay_works_when_the_budget_is_gone_and_in_another_process_of_the_ledger(tmp_path: Path) -> None:
@@ -162,12 +162,12 @@ def test_a_replay_works_when_the_budget_is_gone_and_in_another_process_of_the_le
 
 def test_the_price_is_seen_first_and_is_what_is_paid(session: Session) -> None:
     question = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 50"
-    before = session.left("visits")
+    before = session.get_remaining("visits")
     explained = session.explain(question)
-    assert session.left("visits") == before
+    assert session.get_remaining("visits") == before
     assert explained.to_json()["data_touched"] is False
     answer = session.ask(question)
-    assert answer.cost.amount == Fraction(before.amount - session.left("visits").amount, 10**9)
+    assert answer.cost.amount == Fraction(before.amount - session.get_remaining("visits").amount, 10**9)
     assert 0 <= answer.cost.amount - explained.price < Fraction(1, 10**9)
     assert answer.mechanism == explained.chosen
     with pytest.raises(RequestError, match="more than"):
@@ -246,8 +246,8 @@ def test_a_refusal_has_a_code_and_costs_nothing(tmp_path: Path, question: str, k
             session.ask(question)
         assert refused.value.code
         assert refused.value.spent == "nothing"
-        assert session.left("visits").amount == 10**9
-        assert all(entry.kind in ("open-account", "deny") for entry in session.ledger.entries())
+        assert session.get_remaining("visits").amount == 10**9
+        assert all(entry.kind in ("open-account", "deny") for entry in session.ledger.iter_entries())
 
 
 def test_keys_out_of_range_and_names_of_analysts_are_refused(session: Session) -> None:
@@ -269,4 +269,4 @@ def test_a_closed_session_answers_nothing_and_charges_nothing(session: Session) 
         with pytest.raises(RequestError, match="closed"):
             verb(f"{question} REUSE NONE")
     with sq.open(folder) as again:
-        assert sum(entry.kind == "reserve" for entry in again.ledger.entries()) == 1
+        assert sum(entry.kind == "reserve" for entry in again.ledger.iter_entries()) == 1

@@ -13,7 +13,7 @@ import pytest
 
 from journeys.clinic import TOML, WARDS, Done, Person, Types
 from journeys.documents import faults
-from siloquent.cli.kinds import json_schema
+from siloquent.cli.document_kinds import json_schema
 
 COUNT = "SELECT ward, COUNT(*) FROM visits GROUP BY ward "
 HISTOGRAM = "BIN visits ON COUNT(*) WHERE W = HISTOGRAM(cost, 0, 1000, 0.001) ERROR 200"
@@ -500,7 +500,7 @@ def test_a_release_that_cannot_be_kept_is_a_warning_beside_the_answer(ready: Typ
 def test_an_unforeseen_error_is_our_bug_with_a_report_and_no_value(
     ready: Types, owner: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from siloquent.door import Session
+    from siloquent.api import Session
 
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("row p0001 of ward A")

@@ -11,12 +11,12 @@ import pytest
 import siloquent as sq
 from siloquent.errors import BudgetExceeded, DataError, LedgerError, SchemaError, SiloquentError
 from siloquent.explore import task
-from siloquent.explore.estimate import Progress, assemble
+from siloquent.explore.estimate import QueryProgress, assemble
 from siloquent.explore.plan.planner import plan
-from siloquent.explore.plan.steps import Course, Step
+from siloquent.explore.plan.steps import PlanStep, QueryPlan
 from siloquent.explore.spec import parse
 from siloquent.privacy import Cost
-from siloquent.session import limit_of_budget
+from siloquent.session import compute_budget_limit
 
 SCHEMA = """
 format = 1
@@ -50,7 +50,7 @@ def test_a_missing_file_or_column_costs_nothing(tmp_path: Path) -> None:
         with pytest.raises(SiloquentError) as refused:
             session.ask(QUESTION)
         assert refused.value.spent == "nothing"
-        assert session.left("visits").amount == 10**9
+        assert session.get_remaining("visits").amount == 10**9
 
 
 def test_a_replay_needs_neither_source_nor_allowance(tmp_path: Path) -> None:
@@ -81,11 +81,11 @@ def test_a_failed_measurement_stays_charged_once_and_is_repeated_for_free(
         assert "17" not in str(failed.value)
         assert failed.value.__cause__ is None
         assert "charged" in failed.value.spent
-        left = session.left("visits").amount
+        left = session.get_remaining("visits").amount
         assert left < 10**9
         monkeypatch.undo()
         answer = session.ask(QUESTION, key="k")
-        assert session.left("visits").amount == left
+        assert session.get_remaining("visits").amount == left
         assert [row[0] for row in answer.rows] == ["A", "B"]
 
 
@@ -99,9 +99,9 @@ def test_a_refusal_by_the_ledger_is_written_and_costs_nothing(tmp_path: Path) ->
             except BudgetExceeded as refused:
                 fix = refused.fix
         assert fix.startswith("ask with ERROR")
-        kinds = [entry.kind for entry in session.ledger.entries()]
+        kinds = [entry.kind for entry in session.ledger.iter_entries()]
         assert kinds[-1] == "deny"
-        assert session.left("visits").amount >= 0
+        assert session.get_remaining("visits").amount >= 0
 
 
 def test_a_source_that_changes_under_an_open_session_is_read_anew_and_costs_no_failed_charge(tmp_path: Path) -> None:
@@ -122,10 +122,10 @@ def test_a_replay_promises_what_was_promised_then(tmp_path: Path) -> None:
         first = session.ask(QUESTION, key="k")
         schema = session.schema("visits")
         chosen = plan(parse(QUESTION), schema, left=Cost(10**12))
-        (stored,) = session.ledger.stored("visits@1")
+        (stored,) = session.ledger.iter_answers("visits@1")
         later = replace(chosen, alpha=chosen.alpha / 2)  # a planner of another day
-        course = Course(parse(QUESTION), schema, Step((later,)), limit_of_budget(schema.budget))
-        assert assemble(Progress(course).with_step(course.first, stored, replayed=True)) == first
+        course = QueryPlan(parse(QUESTION), schema, PlanStep((later,)), compute_budget_limit(schema.budget))
+        assert assemble(QueryProgress(course).add_step(course.first, stored, replayed=True)) == first
 
 
 def declare_more(folder: Path) -> None:
@@ -151,19 +151,19 @@ def test_a_declaration_that_changes_before_the_charge_costs_nothing(
             session.ask(QUESTION, key="k")
         assert refused.value.spent == "nothing"
         assert session.schema("visits") != planned
-        assert session.left("visits").amount == 10**9
+        assert session.get_remaining("visits").amount == 10**9
 
 
 def test_a_declaration_that_changes_before_the_plan_is_the_one_that_is_answered(tmp_path: Path) -> None:
     folder = workspace(tmp_path / "w", "ward\nA\nB\n")
     with sq.open(folder) as session:
-        held = session.ledger.held
+        held = session.ledger.find_charge
 
         def meanwhile(*given: Any, **named: Any) -> Any:
             declare_more(folder)
             return held(*given, **named)
 
-        session.ledger.held = meanwhile  # type: ignore[method-assign]
+        session.ledger.find_charge = meanwhile  # type: ignore[method-assign]
         assert [row[0] for row in session.ask(QUESTION, key="k").rows] == ["A", "B", "C"]
 
 
@@ -190,7 +190,8 @@ def test_a_schema_with_a_replaced_field_is_priced_as_what_it_is(tmp_path: Path) 
         adding = session.schema("visits")
         replacing = replace(adding, adjacency="replace-one")
         prices = [
-            plan(parse(QUESTION), schema, left=limit_of_budget(schema.budget)).event for schema in (adding, replacing)
+            plan(parse(QUESTION), schema, left=compute_budget_limit(schema.budget)).event
+            for schema in (adding, replacing)
         ]
     assert [price.l1 for price in prices] == [1, 2]  # type: ignore[attr-defined]
 

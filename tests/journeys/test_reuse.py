@@ -15,10 +15,10 @@ import pytest
 
 import siloquent as sq
 from journeys.documents import faults
+from siloquent.api import Session
 from siloquent.cli.app import run
-from siloquent.cli.kinds import json_schema
-from siloquent.door import Session
-from siloquent.explore import history
+from siloquent.cli.document_kinds import json_schema
+from siloquent.explore import list_history
 
 SCHEMA = """
 format = 1
@@ -79,14 +79,14 @@ def test_what_follows_from_earlier_answers_is_free_and_says_what_it_draws_from(c
     assert (first.accuracy.label, first.accuracy.sources) == ("fresh", ())
     explained = session.explain(YOUNG).to_json()
     assert (explained["free"], explained["label"], explained["sources"]) == (True, "independent", [first.receipt.seq])
-    left = session.left("visits")
+    left = session.get_remaining("visits")
     answer = session.ask(YOUNG)
-    assert session.left("visits") == left
+    assert session.get_remaining("visits") == left
     assert answer.cost.amount == 0
     assert (answer.accuracy.label, answer.accuracy.sources) == ("independent", (first.receipt.seq,))
     together = sum(value for _, value, _, _ in first.rows[:4])
     assert answer.rows[0][0] == pytest.approx(together, abs=0.01)
-    kinds = [entry.kind for entry in session.ledger.entries(after=first.receipt.seq)]
+    kinds = [entry.kind for entry in session.ledger.iter_entries(after=first.receipt.seq)]
     assert kinds == ["reserve", "settle"]
     assert session.ledger.verify().ok
 
@@ -139,15 +139,15 @@ def test_everybodys_answers_serve_all_unless_analysts_keep_to_their_own(clinic: 
     first = clinic("ana").ask(BY_AGE)
     bo = clinic("bo")
     assert bo.ask(YOUNG).cost.amount == 0
-    assert next(one.request for one in history(bo, "visits")).startswith("SELECT age")
+    assert next(one.request for one in list_history(bo, "visits")).startswith("SELECT age")
     own = clinic("bo", more='sharing = "own"')
     assert own.explain(YOUNG.replace("250", "240")).price > 0
-    assert [one.account for one in history(own, "visits")] == ["visits@1/bo"]
+    assert [one.account for one in list_history(own, "visits")] == ["visits@1/bo"]
     ana = clinic("ana", more='sharing = "own"')
     mine = ana.ask(YOUNG.replace("250", "240"))
     assert (mine.cost.amount, mine.accuracy.sources) == (0, (first.receipt.seq,))
     owner = clinic(None, more='sharing = "own"')
-    assert {one.account for one in history(owner, "visits")} == {"visits@1/ana", "visits@1/bo"}
+    assert {one.account for one in list_history(owner, "visits")} == {"visits@1/ana", "visits@1/bo"}
 
 
 def test_nothing_is_drawn_across_versions_and_the_price_says_why(clinic: Clinic) -> None:
@@ -171,7 +171,7 @@ def test_nothing_is_drawn_across_epochs(clinic: Clinic) -> None:
     answer = later.ask(YOUNG)
     assert answer.cost.amount > 0
     assert answer.accuracy.label == "fresh"
-    assert len(history(later, "visits")) == 1
+    assert len(list_history(later, "visits")) == 1
 
 
 def test_a_simultaneous_answer_holds_whatever_is_asked_and_says_so(clinic: Clinic) -> None:
@@ -257,15 +257,15 @@ def test_what_an_earlier_version_charged_for_is_still_answered(
     session = clinic(reuse="")
     session.ask(BY_AGE)
     with monkeypatch.context() as earlier:
-        earlier.setattr("siloquent.explore.plan.cheaper.wish_of", lambda query, schema: "any")
-        earlier.setattr("siloquent.explore.task.payload_of", _dies)
+        earlier.setattr("siloquent.explore.plan.reuse_plan.resolve_wish", lambda query, schema: "any")
+        earlier.setattr("siloquent.explore.task.encode_payload", _dies)
         with pytest.raises(ZeroDivisionError):
             session.ask(question, key="k")
     session.ask(BY_AGE.replace("100", "120"))
-    left = session.left("visits")
+    left = session.get_remaining("visits")
     answer = session.ask(question, key="k")
     assert answer.accuracy.label == "independent"
-    assert session.left("visits") == left
+    assert session.get_remaining("visits") == left
     assert session.ask(question, key="k").rows == answer.rows
 
 
@@ -275,7 +275,7 @@ def test_what_was_charged_for_is_answered_alike_whatever_came_meanwhile(
     session = clinic(reuse="")
     first = session.ask(BY_AGE)
     with monkeypatch.context() as dying:
-        dying.setattr("siloquent.explore.task.payload_of", _dies)
+        dying.setattr("siloquent.explore.task.encode_payload", _dies)
         with pytest.raises(ZeroDivisionError):
             session.ask(WIDE, key="k")
     for error in (70, 60, 50):
@@ -292,7 +292,7 @@ def _dies(*_: object, **__: object) -> bytes:
 def test_history_shows_each_question_with_its_price(clinic: Clinic) -> None:
     session = clinic()
     paid, free = session.ask(BY_AGE), session.ask(YOUNG)
-    one, two = history(session, "visits")
+    one, two = list_history(session, "visits")
     assert (one.seq, one.paid, one.label) == (paid.receipt.seq, paid.cost.amount, "fresh")
     assert (two.seq, two.paid, two.sources) == (free.receipt.seq, 0, (paid.receipt.seq,))
     assert sq.explore.parse(two.request) == sq.explore.parse(YOUNG)

@@ -21,9 +21,9 @@ import pytest
 
 from benchmarks.sameness import CODES, FEW, Seen, asked, compare, differences, observe
 from benchmarks.sameness_tables import LARGEST, SETTINGS, SOME_SETTINGS, Pair, Setting, pairs
+from siloquent.api import Session, read_schema
 from siloquent.cli.app import run
 from siloquent.data import table as data_room
-from siloquent.door import Session, read_schema
 from siloquent.errors import DataError, SiloquentError
 from siloquent.explore import Answer
 from siloquent.ledger import MemoryLedger
@@ -182,7 +182,7 @@ def test_a_row_that_brings_a_sum_to_2_to_the_62_does_not_show() -> None:
 
 
 def test_a_sum_that_fails_from_2_to_the_62_on_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = data_room.whole_sums
+    whole = data_room.combine_sums
 
     def overflows(*halves: Any) -> Any:
         sums = whole(*halves)
@@ -190,7 +190,7 @@ def test_a_sum_that_fails_from_2_to_the_62_on_is_caught(monkeypatch: pytest.Monk
             raise OverflowError
         return sums
 
-    monkeypatch.setattr(data_room, "whole_sums", overflows)
+    monkeypatch.setattr(data_room, "combine_sums", overflows)
     assert differences(large(2**22), large(2**22 + 1))
 
 

@@ -16,11 +16,11 @@ import pytest
 from journeys.clinic import Person
 from journeys.documents import faults
 from journeys.test_federation_kills import free_port
-from siloquent.cli.kinds import json_schema
-from siloquent.federation.operator import Described, init
+from siloquent.cli.document_kinds import json_schema
+from siloquent.federation.operator import FederationDescription, init
 from siloquent.session import create_workspace
 from siloquent.share import ShareRelease, load_release
-from siloquent.share.files import release_id
+from siloquent.share.files import format_release_id
 from unit.share.tables import TOML, ZCDP, rows
 
 CLINICS = ("north", "river", "hill", "lake", "moor")
@@ -87,7 +87,7 @@ def test_five_processes_and_a_relay_make_one_release(tmp_path: Path) -> None:
     roles = [(name, "party", name.title()) for name in CLINICS]
     roles += [("w1", "worker", "University"), ("w2", "worker", "Institute"), ("office", "moderator", "Registry")]
     bundles = tmp_path / "bundles"
-    init(Described("clinics", f"https://127.0.0.1:{free_port()}", tuple(roles)), bundles)
+    init(FederationDescription("clinics", f"https://127.0.0.1:{free_port()}", tuple(roles)), bundles)
     for seed, name in enumerate((*CLINICS, "office")):
         workspace(tmp_path / name, 1 if name == "office" else 300, seed)
     (tmp_path / "office" / "sum.toml").write_text(SPEC)
@@ -107,9 +107,9 @@ def test_five_processes_and_a_relay_make_one_release(tmp_path: Path) -> None:
         kept = [_release(tmp_path / name) for name in CLINICS]
         _refused_for_another_declaration(tmp_path, bundles)
     assert len({release.counts.tobytes() for release in kept}) == 1
-    assert all("as long as 4 of the 5 silos" in release.sentence() for release in kept)
+    assert all("as long as 4 of the 5 silos" in release.describe_guarantee() for release in kept)
     assert all(Person(tmp_path / name).spent("patients@1") > 0 for name in CLINICS)
-    assert Person(tmp_path / "hill").types("verify", release_id(kept[2])).status == 0
+    assert Person(tmp_path / "hill").types("verify", format_release_id(kept[2])).status == 0
 
 
 def _refused_for_another_declaration(folder: Path, bundles: Path) -> None:

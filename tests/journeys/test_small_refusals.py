@@ -56,11 +56,11 @@ def test_a_picture_is_svg_or_refused_before_anything_is_spent(
 ) -> None:
     file = tmp_path / name
     question = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200"
-    before = siloquent.open(clinic).ledger.head()
+    before = siloquent.open(clinic).ledger.read_head()
     asked = ["--workspace", str(clinic), "--json", "ask", question, "--yes", "--chart-file", str(file)]
     assert run(asked) == 2
     assert json.loads(capsys.readouterr().out)["fix"] == f"--chart-file {file.with_suffix('.svg')}"
-    assert siloquent.open(clinic).ledger.head() == before
+    assert siloquent.open(clinic).ledger.read_head() == before
     assert not file.exists()
 
 
@@ -194,17 +194,19 @@ def test_a_repair_writes_what_it_did_not_change_as_it_was(tmp_path: Path) -> Non
 
 
 def test_reports_in_the_current_folder_are_found_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from siloquent.cli.collect_files import in_collections
+    from siloquent.cli.collect_inputs import resolve_collection_path
     from siloquent.cli.commands import Options
 
     siloquent.create_workspace(tmp_path / "w")
     options = Options(workspace=tmp_path / "w")
-    assert in_collections(options, "./r.bin") == Path("r.bin")
-    assert in_collections(options, "r.bin") == tmp_path / "w" / "collections" / "r.bin"
+    assert resolve_collection_path(options, "./r.bin") == Path("r.bin")
+    assert resolve_collection_path(options, "r.bin") == tmp_path / "w" / "collections" / "r.bin"
     seen: list[str] = []
-    monkeypatch.setattr("siloquent.cli.collect_files.in_collections", lambda _, name: (seen.append(name), tmp_path)[1])
-    monkeypatch.setattr("siloquent.cli.collect_files.collection_at", lambda *_: (None, tmp_path))
-    monkeypatch.setattr("siloquent.cli.collect_files.store_of", lambda *_: _Nothing())
+    monkeypatch.setattr(
+        "siloquent.cli.collect_inputs.resolve_collection_path", lambda _, name: (seen.append(name), tmp_path)[1]
+    )
+    monkeypatch.setattr("siloquent.cli.collect_inputs.load_collection", lambda *_: (None, tmp_path))
+    monkeypatch.setattr("siloquent.cli.collect_inputs.open_report_store", lambda *_: _Nothing())
     run(["--workspace", str(tmp_path / "w"), "collect", "ingest", "c", "./r.bin"])
     assert seen == ["./r.bin"]
 

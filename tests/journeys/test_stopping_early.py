@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import siloquent as sq
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.errors import BudgetExceeded
 
 SCHEMA = """
@@ -67,7 +67,7 @@ def test_the_worst_must_fit_although_less_would_be_charged(tmp_path: Path) -> No
         session.ask(ICEBERG.replace("100", "1000"))
         with pytest.raises(BudgetExceeded):
             session.ask(EARLY)
-        assert session.left("visits").amount > between * 10**9
+        assert session.get_remaining("visits").amount > between * 10**9
 
 
 def test_a_zcdp_account_keeps_the_worst_so_nothing_stops_early_there(tmp_path: Path) -> None:

@@ -19,15 +19,15 @@ import pytest
 
 from benchmarks.replay.declarations import declared, framed
 from benchmarks.replay.released import COLUMNS, RULES
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.errors import AccuracyUnreachable, BudgetExceeded, RequestError
 from siloquent.ledger import MemoryLedger
-from siloquent.privacy import Cost, accountant
-from siloquent.privacy.prices import Budget
+from siloquent.privacy import Cost, get_accountant
+from siloquent.privacy.budget import Budget
 from siloquent.schema import TableSchema
 from siloquent.schema.workspace import Workspace
 from siloquent.search import KeyOf, OfferSpec
-from siloquent.session import limit_of_budget
+from siloquent.session import compute_budget_limit
 from siloquent.share import ShareSpec
 from siloquent.sketch import Jaccard, PStable, SketchSpec
 from siloquent.sketch.plan.moments import MomentsSpec, plan_moments
@@ -170,7 +170,7 @@ def opened(setting: Setting, folder: Path, budget: Budget | None = None) -> Sess
 
 def budgets(chance: random.Random, name: str, count: int) -> Iterator[Budget]:
     """Budgets from one unit up, most of them no whole number of units."""
-    scale = accountant(name).scale
+    scale = get_accountant(name).scale
     for number in range(count):
         size = Fraction(10) ** Fraction(chance.choice([-9, -6, -4, -2, -1, 0, 1]))
         amount = Fraction(chance.randint(1, 10**6), chance.choice([10**6, 3 * 10**5, 7 * 10**5])) * size
@@ -188,11 +188,11 @@ def budgets(chance: random.Random, name: str, count: int) -> Iterator[Budget]:
 def allowed(budget: Budget, schema: TableSchema, kind: str) -> Cost:
     """The whole units that ``budget`` is, rounded down, computed apart from the product's own rounding."""
     declared_budget = schema.budget
-    scale = accountant(declared_budget.accountant).scale
+    scale = get_accountant(declared_budget.accountant).scale
     if kind == "sketch paper" and budget.epsilon is not None and declared_budget.accountant == "zcdp":
         return Cost(math.floor(Fraction(budget.epsilon) ** 2 / 2 * scale))  # pure epsilon in any account
-    exact = budget._amount(declared_budget.accountant, declared_budget.delta - declared_budget.delta_events)
-    return Cost(math.floor(exact * scale), limit_of_budget(declared_budget).delta)
+    exact = budget._compute_amount(declared_budget.accountant, declared_budget.delta - declared_budget.delta_events)
+    return Cost(math.floor(exact * scale), compute_budget_limit(declared_budget).delta)
 
 
 UNFIT = (AccuracyUnreachable, RequestError)
@@ -204,7 +204,7 @@ def test_no_release_costs_more_than_its_budget(setting: Setting, tmp_path: Path)
     chance = random.Random(f"budgets {setting}")
     planned = 0
     with opened(setting, tmp_path) as session:
-        schema, book = session.schema("visits"), accountant(setting[0])
+        schema, book = session.schema("visits"), get_accountant(setting[0])
         for name, (event_of, _) in KINDS.items():
             for budget in budgets(chance, setting[0], 6):
                 if name in ("count", "groups", "sum", "iceberg", "median") and "/" in str(budget.rho or budget.epsilon):
@@ -213,7 +213,7 @@ def test_no_release_costs_more_than_its_budget(setting: Setting, tmp_path: Path)
                     found = event_of(session, budget)
                 except UNFIT:
                     continue
-                cost = Cost(int(found * book.scale)) if isinstance(found, Fraction) else book.cost(found)
+                cost = Cost(int(found * book.scale)) if isinstance(found, Fraction) else book.compute_cost(found)
                 most = allowed(budget, schema, name)
                 assert cost.amount <= most.amount, (name, budget)
                 assert cost.delta <= most.delta, (name, budget)
@@ -237,9 +237,9 @@ def test_a_budget_of_all_that_is_left_is_granted(setting: Setting, tmp_path: Pat
             except BudgetExceeded as refused:
                 raise AssertionError(f"{name}: {refused}") from refused
             except UNFIT:
-                assert session.account("visits").spent == Cost(0), name
+                assert session.get_account("visits").spent == Cost(0), name
                 continue
-            account = session.account("visits")
+            account = session.get_account("visits")
             assert account.spent.amount <= account.limit.amount, name
             granted.append(name)
     assert len(granted) >= 15, granted
@@ -247,7 +247,7 @@ def test_a_budget_of_all_that_is_left_is_granted(setting: Setting, tmp_path: Pat
 
 @pytest.mark.parametrize("setting", SETTINGS[::3], ids=lambda one: "-".join(map(str, one)))
 def test_a_budget_below_one_unit_is_refused_at_no_cost(setting: Setting, tmp_path: Path) -> None:
-    scale = accountant(setting[0]).scale
+    scale = get_accountant(setting[0]).scale
     units = [Fraction(1, 2), Fraction(999, 1000), Fraction(1, 10**6)]
     with opened(setting, tmp_path) as session:
         for name, (event_of, make) in KINDS.items():
@@ -258,11 +258,11 @@ def test_a_budget_below_one_unit_is_refused_at_no_cost(setting: Setting, tmp_pat
                     with pytest.raises(RequestError) as refused:
                         ask(session, budget)
                     assert refused.value.spent == "nothing", name
-        assert session.account("visits").spent == Cost(0)
+        assert session.get_account("visits").spent == Cost(0)
 
 
 def test_a_price_of_a_unit_more_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As amounts were before: a conversion's own digits, not rounded down to units."""
-    monkeypatch.setattr(Budget, "in_account", lambda self, name, *, delta: self._amount(name, delta))
+    monkeypatch.setattr(Budget, "convert_to_account", lambda self, name, *, delta: self._compute_amount(name, delta))
     with pytest.raises(AssertionError):
         test_no_release_costs_more_than_its_budget(("zcdp", "add-remove", 0), tmp_path)

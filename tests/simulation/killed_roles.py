@@ -33,15 +33,15 @@ from siloquent.federation.bundle import Bundle, read_bundle
 from siloquent.federation.channel import Channel
 from siloquent.federation.invitation import Invitation
 from siloquent.federation.policy import Policy, Rule
+from siloquent.federation.protocols import ProtocolRegistry
 from siloquent.federation.relay import server
-from siloquent.federation.relay.rates import Rates
-from siloquent.federation.role import Held, hold
-from siloquent.federation.running import _beating, open_peer, polling, serve
-from siloquent.federation.sums import PROTOCOL, SERVICE, SumSpec, collect, give, worker_part
-from siloquent.federation.walks import Walks
+from siloquent.federation.relay.rates import RelayRates
+from siloquent.federation.role import SessionResult, moderate_session
+from siloquent.federation.role_process import _run_heartbeat, open_peer, run_polling, serve
+from siloquent.federation.sums import PROTOCOL, SERVICE, SumSpec, build_worker_part, contribute_vector, gather_sum
 from siloquent.maths.dependencies import discover
 from siloquent.profile import federated
-from siloquent.profile.spec import Column, ProfileSpec, dependencies_of
+from siloquent.profile.spec import ProfileColumn, ProfileSpec, build_dependencies
 from siloquent.profile.task import Terms, respond
 from siloquent.profile.task.simulate import open_in_memory
 
@@ -54,16 +54,16 @@ ASKED = Invitation(PROTOCOL, "test", SERVICE, body={"sum": SPEC.to_json()}, min_
 NAMES = ("a", "b", "c")
 ROWS = np.random.default_rng(11).integers(0, 3, (3, 8, len(NAMES)))
 ROWS[:, :, 2] = ROWS[:, :, 0] // 2  # a -> c holds everywhere, and more inside some parties
-TERMS = Terms(ProfileSpec("t", NAMES, min_rows=2), tuple(Column(name, "text") for name in NAMES))
+TERMS = Terms(ProfileSpec("t", NAMES, min_rows=2), tuple(ProfileColumn(name, "text") for name in NAMES))
 POINTS: dict[str, tuple[Any, str, str]] = {
-    "before journal": (journal.Journal, "queue", "before"),
-    "after journal": (journal.Journal, "queue", "after"),
+    "before journal": (journal.RoleJournal, "queue", "before"),
+    "after journal": (journal.RoleJournal, "queue", "after"),
     "before put": (transport.HttpTransport, "put", "before"),
     "after put": (transport.HttpTransport, "put", "after"),
-    "before take": (journal.Journal, "take", "before"),
-    "after take": (journal.Journal, "take", "after"),
-    "before ack": (transport.HttpTransport, "ack", "before"),
-    "after state": (journal.Journal, "put", "after"),
+    "before take": (journal.RoleJournal, "take", "before"),
+    "after take": (journal.RoleJournal, "take", "after"),
+    "before ack": (transport.HttpTransport, "acknowledge", "before"),
+    "after state": (journal.RoleJournal, "put", "after"),
 }
 ROLE_POINTS = sorted(POINTS)
 
@@ -100,7 +100,7 @@ class Job:
     party: Callable[[Channel, Invitation, Path], Any]
     worker: Callable[[Channel, Invitation, Any], Any]
     moderator: Callable[[Channel, Invitation, Any], Any]
-    is_right: Callable[[Held], bool]
+    is_right: Callable[[SessionResult], bool]
     most_calls: int  # a role dies at one of so many first calls of its point
 
     @property
@@ -119,13 +119,13 @@ def rows_of_party(channel: Channel, invitation: Invitation, measured: Path) -> N
     respond(channel, open_in_memory(table, channel.me))
 
 
-def is_right_sum(held: Held) -> bool:
+def is_right_sum(held: SessionResult) -> bool:
     wanted = sum(vector(name, bytes.fromhex(held.session)) for name in held.result.parties)
     return held.result.total.tolist() == wanted.tolist() and len(held.result.parties) == len(PARTIES)
 
 
-def is_right_profile(held: Held) -> bool:
-    return bool(held.result.ufd == dependencies_of(discover(np.concatenate(ROWS)), NAMES))
+def is_right_profile(held: SessionResult) -> bool:
+    return bool(held.result.ufd == build_dependencies(discover(np.concatenate(ROWS)), NAMES))
 
 
 def part_of_party(channel: Channel, invitation: Invitation, measured: Path) -> None:
@@ -134,18 +134,23 @@ def part_of_party(channel: Channel, invitation: Invitation, measured: Path) -> N
             out.write(channel.session.hex() + "\n")
         return vector(channel.me, channel.session)
 
-    give(channel, SPEC, noisy)
+    contribute_vector(channel, SPEC, noisy)
 
 
 JOBS = {
     "sum": Job(
-        ASKED, part_of_party, worker_part(), lambda channel, _, desk: collect(channel, SPEC), is_right_sum, most_calls=6
+        ASKED,
+        part_of_party,
+        build_worker_part(),
+        lambda channel, _, desk: gather_sum(channel, SPEC),
+        is_right_sum,
+        most_calls=6,
     ),
     "profile": Job(
-        federated.invitation_of(TERMS, parties=len(PARTIES), workers=len(WORKERS)),
+        federated.build_invitation(TERMS, parties=len(PARTIES), workers=len(WORKERS)),
         rows_of_party,
         federated._work,
-        federated.moderator_part(TERMS),
+        federated.build_moderator_part(TERMS),
         is_right_profile,
         most_calls=40,
     ),
@@ -153,7 +158,7 @@ JOBS = {
 
 
 def be_member(bundle: Bundle, job: Job) -> None:
-    walks = Walks()
+    walks = ProtocolRegistry()
     walks.add("worker", job.asked.service, job.worker)
     walks.add("party", job.asked.protocol, job.party)
     measured = bundle.folder.parent / f"measured-{bundle.name}.txt"
@@ -163,15 +168,15 @@ def be_member(bundle: Bundle, job: Job) -> None:
 
 
 def be_relay(bundle: Bundle, job: Job) -> None:
-    server.run_relay(bundle, rates=Rates(rate=10_000, burst=10_000))
+    server.run_relay(bundle, rates=RelayRates(rate=10_000, burst=10_000))
 
 
 def be_moderator(bundle: Bundle, job: Job) -> None:
     """Go on with the open session, or begin one; write the outcome down for whoever checks."""
-    with open_peer(bundle) as me, polling(me), _beating(me, lambda channel: None) as shown:
-        known = [session.id for session in me.journal.sessions() if not session.is_over]
+    with open_peer(bundle) as me, run_polling(me), _run_heartbeat(me, lambda channel: None) as shown:
+        known = [session.id for session in me.journal.list_sessions() if not session.is_over]
         try:
-            held = hold(
+            held = moderate_session(
                 me,
                 job.asked,
                 (*PARTIES, *WORKERS),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from siloquent.federation.journal import Journal
+from siloquent.federation.journal import RoleJournal
 from siloquent.federation.message import Envelope, Header
-from siloquent.federation.relay.store import Stored
+from siloquent.federation.relay.store import StoredEnvelope
 from siloquent.federation.sums import Y
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class VirtualClock:
         self._simulation.hand_over(self._name, seconds)
 
 
-class SimJournal(Journal):
+class SimJournal(RoleJournal):
     """A journal whose role may die right before or after a transaction."""
 
     simulation: Simulation
@@ -50,9 +50,9 @@ class SimJournal(Journal):
                 place = (self.name, bytes.fromhex(session))
                 self.simulation.outcome.measured[place] = self.simulation.outcome.measured.get(place, 0) + 1
 
-    def delivered(self, n: int) -> None:
+    def mark_delivered(self, n: int) -> None:
         with self.simulation.at(self.name):
-            super().delivered(n)
+            super().mark_delivered(n)
 
 
 class SimTransport:
@@ -73,20 +73,20 @@ class SimTransport:
                 self._sim.store.put(self._name, key, wire)
             return is_new
 
-    def next(self, after: int, wait: float) -> Stored | None:
+    def fetch_next(self, after: int, wait: float) -> StoredEnvelope | None:
         with self._sim.at(self._name, is_network=True) as fault:
-            found = self._sim.store.next(self._name, after)
+            found = self._sim.store.find_next(self._name, after)
             if found is not None and fault in HOSTILE:
                 found = self._sim.tampered(fault, self._name, found)
         if found is None and wait > 0:
             self._sim.hand_over(self._name, min(wait, 5.0))
         return found
 
-    def ack(self, upto: int) -> None:
+    def acknowledge(self, upto: int) -> None:
         with self._sim.at(self._name, is_network=True):
-            self._sim.store.ack(self._name, upto)
+            self._sim.store.acknowledge(self._name, upto)
 
-    def beat(self, session: str, state: str, step: str, waiting_for: list[str], since_s: float) -> None:
+    def send_heartbeat(self, session: str, state: str, step: str, waiting_for: list[str], since_s: float) -> None:
         self._sim.store.beat(self._name, session, state, step, waiting_for, since_s)
 
     def look(self, session: str) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from siloquent.federation.channel import Channel
 from siloquent.federation.crypto.worker import ChainWorker
 from siloquent.federation.invitation import Invitation
 from siloquent.maths.dependencies import discover as in_the_open
-from siloquent.profile.federated import invitation_of
-from siloquent.profile.spec import Column, FDReport, ProfileSpec, dependencies_of
+from siloquent.profile.federated import build_invitation
+from siloquent.profile.spec import FDReport, ProfileColumn, ProfileSpec, build_dependencies
 from siloquent.profile.task import Terms, discover, respond
 from siloquent.profile.task.simulate import open_in_memory
 from simulation.simulator import LASTS_S, MEMBERS, Run, Simulation
@@ -33,11 +33,11 @@ class ProfileSimulation(Simulation):
             rows[:, :, 1] = rows[:, :, 0] // 2
         self.rows = rows
         spec = ProfileSpec("t", COLUMNS, protocol=protocol, min_rows=2, deadline=LASTS_S)
-        self.terms = Terms(spec, tuple(Column(name, "text") for name in COLUMNS))
+        self.terms = Terms(spec, tuple(ProfileColumn(name, "text") for name in COLUMNS))
         self.reports: dict[str, FDReport] = {}
 
     def _asked(self) -> Invitation:
-        return invitation_of(self.terms, parties=len(MEMBERS.parties), workers=len(MEMBERS.workers))
+        return build_invitation(self.terms, parties=len(MEMBERS.parties), workers=len(MEMBERS.workers))
 
     def _party(self, channel: Channel, invitation: Invitation, desk: object) -> None:
         rows = self.rows[MEMBERS.parties.index(channel.me)]
@@ -53,9 +53,9 @@ class ProfileSimulation(Simulation):
         return self.reports[channel.me]
 
     def _judge_results(self, wrong: list[str]) -> None:
-        right = dependencies_of(in_the_open(np.concatenate(list(self.rows))), COLUMNS)
+        right = build_dependencies(in_the_open(np.concatenate(list(self.rows))), COLUMNS)
         wrong += [f"{name} has wrong dependencies" for name, report in self.reports.items() if report.ufd != right]
-        if len({(report.session, report.digest()) for report in self.reports.values()}) > len(
+        if len({(report.session, report.compute_digest()) for report in self.reports.values()}) > len(
             {report.session for report in self.reports.values()}
         ):
             wrong.append("two roles ended with different results")

@@ -19,17 +19,25 @@ import numpy as np
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import Channel, Member, Members
 from siloquent.federation.invitation import Invitation
-from siloquent.federation.journal import Session
+from siloquent.federation.journal import SessionRecord
 from siloquent.federation.message import Envelope, Header
 from siloquent.federation.peer import Peer
 from siloquent.federation.policy import Policy, Rule
-from siloquent.federation.relay.store import RelayStore, Stored
-from siloquent.federation.role import Role, begin, hold
-from siloquent.federation.roster import Role as RosterRole
+from siloquent.federation.protocols import ProtocolRegistry
+from siloquent.federation.relay.store import RelayStore, StoredEnvelope
+from siloquent.federation.role import RoleRunner, begin, moderate_session
 from siloquent.federation.roster import Roster
+from siloquent.federation.roster import RosterEntry as RosterRole
 from siloquent.federation.seal import Keys
-from siloquent.federation.sums import PROTOCOL, SERVICE, Sum, SumSpec, collect, give, worker_part
-from siloquent.federation.walks import Walks
+from siloquent.federation.sums import (
+    PROTOCOL,
+    SERVICE,
+    SumResult,
+    SumSpec,
+    build_worker_part,
+    contribute_vector,
+    gather_sum,
+)
 from simulation.parts import At, SimJournal, SimTransport, VirtualClock
 
 MEMBERS = Members(
@@ -79,7 +87,7 @@ class Outcome:
     total: Any = None
     code: str = ""
     states: dict[str, str] = field(default_factory=dict)
-    sums: dict[tuple[str, bytes], Sum] = field(default_factory=dict)
+    sums: dict[tuple[str, bytes], SumResult] = field(default_factory=dict)
     measured: dict[tuple[str, bytes], int] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     calls: int = 0
@@ -176,21 +184,21 @@ class Simulation:
         if fault == "kill after":
             self._kill(threading.current_thread().name.split("#")[0], fault)
 
-    def tampered(self, fault: str, name: str, found: Stored) -> Stored:
+    def tampered(self, fault: str, name: str, found: StoredEnvelope) -> StoredEnvelope:
         """What a malicious relay hands out instead."""
         wire = bytearray(found.wire)
         if fault == "flip byte":
             place = int(self._choose.integers(2, len(wire)))
             wire[place] ^= 1 << int(self._choose.integers(8))
-            return Stored(found.seq, bytes(wire))
+            return StoredEnvelope(found.seq, bytes(wire))
         others = [seen for seen in self.wires if seen != found.wire]
         if not others:
             return found
         other = others[int(self._choose.integers(len(others)))]
         if fault == "replay":
-            return Stored(found.seq, other)
+            return StoredEnvelope(found.seq, other)
         mine, theirs = Envelope.decode(found.wire), Envelope.decode(other)
-        return Stored(found.seq, replace(mine, sealed=theirs.sealed).encode())
+        return StoredEnvelope(found.seq, replace(mine, sealed=theirs.sealed).encode())
 
     # Roles.
 
@@ -216,19 +224,19 @@ class Simulation:
             self._main.release()
 
     def _be_member(self, peer: Peer) -> None:
-        walks, asked = Walks(), self._asked()
+        walks, asked = ProtocolRegistry(), self._asked()
         walks.add("worker", asked.service, self._worker)
         walks.add("party", asked.protocol, self._party)
         rule = Rule(
             asked.task, asked.tables, asked.columns, (asked.protocol,), ("office",), None, "auto", max_sessions=10_000
         )
-        role = Role(peer, walks, policy=Policy((rule,)), open_desk=nullcontext)
+        role = RoleRunner(peer, walks, policy=Policy((rule,)), open_desk=nullcontext)
         until = self.time + 2 * LASTS_S
         while peer.clock.now() < until:  # by its own clock, as deadlines are: one that went back waits longer
-            for known in peer.journal.sessions():
+            for known in peer.journal.list_sessions():
                 if not known.is_over:
                     role.play(known.id)
-            sessions = peer.journal.sessions()
+            sessions = peer.journal.list_sessions()
             if sessions and all(known.is_over for known in sessions) and not self._moderates():
                 return
             with suppress(ProtocolError, sqlite3.OperationalError):  # as the thread that polls does
@@ -239,7 +247,7 @@ class Simulation:
         def noisy() -> np.ndarray[Any, np.dtype[np.int64]]:
             return self.vectors[channel.me]
 
-        self.outcome.sums[channel.me, channel.session] = give(channel, self.spec, noisy)
+        self.outcome.sums[channel.me, channel.session] = contribute_vector(channel, self.spec, noisy)
 
     def _asked(self) -> Invitation:
         return Invitation(
@@ -248,17 +256,17 @@ class Simulation:
         )  # fmt: skip
 
     def _worker(self, channel: Channel, invitation: Invitation, desk: object) -> None:
-        worker_part()(channel, invitation, desk)
+        build_worker_part()(channel, invitation, desk)
 
     def _moderate(self, channel: Channel, invitation: Invitation, desk: object) -> Any:
-        return collect(channel, self.spec, timeout=300.0)
+        return gather_sum(channel, self.spec, timeout=300.0)
 
     def _be_moderator(self, peer: Peer) -> None:
         asked = self._asked()
-        known = [session.id for session in peer.journal.sessions()]
+        known = [session.id for session in peer.journal.list_sessions()]
         session = known[0] if known else begin(peer, asked, NAMES)
         try:
-            held = hold(peer, asked, NAMES, self._moderate, session=session)
+            held = moderate_session(peer, asked, NAMES, self._moderate, session=session)
             self.outcome.total = held.result
             self.outcome.sums["office", bytes.fromhex(held.session)] = held.result
         except ProtocolError as failed:
@@ -315,7 +323,7 @@ class Simulation:
 
     def _judge(self) -> None:
         out, wrong = self.outcome, self.outcome.impossible
-        out.states = {name: _state(journal.sessions()) for name, journal in self._journals.items()}
+        out.states = {name: _state(journal.list_sessions()) for name, journal in self._journals.items()}
         self._judge_results(wrong)
         for (name, _), times in out.measured.items():
             if times > 1 and name not in out.lost:
@@ -372,7 +380,7 @@ def _reused(wires: list[bytes], lost: set[str]) -> list[str]:
     return found
 
 
-def _state(sessions: list[Session]) -> str:
+def _state(sessions: list[SessionRecord]) -> str:
     return sessions[-1].state if sessions else "none"
 
 

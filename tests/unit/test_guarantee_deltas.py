@@ -12,24 +12,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siloquent.charging import guarantee_of, part_of
+from siloquent.api import Session
+from siloquent.charge import build_guarantee, build_provenance
 from siloquent.documents.plans import price_words
-from siloquent.door import Session
-from siloquent.ledger import MemoryLedger, Permit, Stored
+from siloquent.ledger import MemoryLedger, Permit, SettledAnswer
 from siloquent.privacy import (
     ATTO,
     Composed,
     DiscreteGaussian,
     Event,
     SampledGaussian,
-    digits,
-    epsilon_of_zcdp,
+    convert_zcdp_to_epsilon,
+    format_digits,
 )
-from siloquent.releases import guarantee_to_plain
+from siloquent.releases import guarantee_to_dict
 from siloquent.schema import TableSchema
 from siloquent.schema.build import parse_schema
 from siloquent.schema.workspace import Workspace
-from siloquent.session import limit_of_budget
+from siloquent.session import compute_budget_limit
 from unit.synth.test_chain import CHAIN, SCHEMA, SPEC, table
 
 F = Fraction
@@ -47,12 +47,12 @@ def declared(delta: str, events: str) -> TableSchema:
 
 def ledger_of(schema: TableSchema) -> MemoryLedger:
     ledger = MemoryLedger()
-    limit = limit_of_budget(schema.budget)
+    limit = compute_budget_limit(schema.budget)
     ledger.open_account(schema.account, limit=limit, accountant="zcdp", unit="row", adjacency="add-remove")
     return ledger
 
 
-def settled(ledger: MemoryLedger, account: str, event: Event) -> Stored:
+def settled(ledger: MemoryLedger, account: str, event: Event) -> SettledAnswer:
     permit = ledger.reserve(account, event, key=None, digest="0" * 64)
     assert isinstance(permit, Permit)
     return ledger.settle(permit, event, b"")
@@ -76,24 +76,30 @@ def test_what_is_told_is_what_the_account_was_charged(releases: list[list[Event]
     conversion, rho, delta = F("1e-6"), F(0), F(0)
     for events in releases:
         stored = settled(ledger, schema.account, events[0] if len(events) == 1 else Composed(tuple(events)))
-        spent = ledger.account(schema.account).spent
+        spent = ledger.get_account(schema.account).spent
         own = [F(spent.amount, 10**12) - rho, F(spent.delta, ATTO) - delta]
         rho, delta = rho + own[0], delta + own[1]
-        guarantee = guarantee_of(schema, stored)
+        guarantee = build_guarantee(schema, stored)
         assert (guarantee.told_delta, guarantee.total_delta) == (conversion + own[1], conversion + delta)
-        this, total = told(guarantee.sentence())
-        assert this == (F(digits(epsilon_of_zcdp(float(own[0]), 1e-6))), F(digits(conversion + own[1])))
-        assert total == (F(digits(epsilon_of_zcdp(float(rho), 1e-6))), F(digits(conversion + delta)))
+        this, total = told(guarantee.describe())
+        assert this == (
+            F(format_digits(convert_zcdp_to_epsilon(float(own[0]), 1e-6))),
+            F(format_digits(conversion + own[1])),
+        )
+        assert total == (
+            F(format_digits(convert_zcdp_to_epsilon(float(rho), 1e-6))),
+            F(format_digits(conversion + delta)),
+        )
         assert total[1] <= F("1e-5")  # never more than what was declared
-        assert part_of(schema, stored).guarantee == guarantee.sentence()
-        assert ("spent_delta" in guarantee_to_plain(guarantee)) == bool(delta)
+        assert build_provenance(schema, stored).guarantee == guarantee.describe()
+        assert ("spent_delta" in guarantee_to_dict(guarantee)) == bool(delta)
 
 
 def test_steps_of_one_request_add_up_their_deltas() -> None:
     schema = declared("1e-5", "9e-6")
     ledger = ledger_of(schema)
     stored = [settled(ledger, schema.account, steps(F(n, 10**6))) for n in (1, 3)]
-    assert guarantee_of(schema, *stored).told_delta == F("5e-6")
+    assert build_guarantee(schema, *stored).told_delta == F("5e-6")
 
 
 def test_a_chain_synthesis_tells_the_delta_of_its_steps(tmp_path: Path) -> None:
@@ -105,13 +111,13 @@ def test_a_chain_synthesis_tells_the_delta_of_its_steps(tmp_path: Path) -> None:
         said = price_words(session.synth.explain(spec))
         made = session.synth.synthesize(spec)
         answer = session.ask("SELECT COUNT(*) FROM visits ERROR 50")
-        spent = session.ledger.account(schema.account).spent
+        spent = session.ledger.get_account(schema.account).spent
     assert spent.delta == 9 * 10**12
-    this, total = told(made.guarantee.sentence())
+    this, total = told(made.guarantee.describe())
     assert this[1] == total[1] == F("1e-5")
-    assert f"epsilon {digits(this[0])} at delta 0.00001 on its own" in said
-    assert made.report.guarantee == made.guarantee.sentence()
-    this, total = told(answer.guarantee.sentence())
+    assert f"epsilon {format_digits(this[0])} at delta 0.00001 on its own" in said
+    assert made.report.guarantee == made.guarantee.describe()
+    this, total = told(answer.guarantee.describe())
     assert (this[1], total[1]) == (F("1e-6"), F("1e-5"))  # the question has no delta of its own, the account has
     assert answer.to_json()["cost"]["delta"] == "0.000001"
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from siloquent.cli import app as cli
 from siloquent.errors import SiloquentError
 from siloquent.explore import parse
-from siloquent.explore.spec.numbers import decimal_of
-from siloquent.federation.policy import _price
-from siloquent.privacy import exact, told_fraction
+from siloquent.explore.spec.numbers import parse_decimal
+from siloquent.federation.policy import _parse_price
+from siloquent.privacy import parse_exact, parse_fraction
 from siloquent.profile import ProfileSpec
 from siloquent.schema.build import parse_schema
 
@@ -52,9 +52,9 @@ name = "c"
 epsilon = "{epsilon}"
 """
 READERS: dict[str, Callable[[str], object]] = {
-    "exact": exact,
-    "told": told_fraction,
-    "decimal": lambda text: decimal_of(text, "x"),
+    "exact": parse_exact,
+    "told": parse_fraction,
+    "decimal": lambda text: parse_decimal(text, "x"),
     "ERROR": lambda text: parse(f"SELECT COUNT(*) FROM t ERROR {text}"),
     "CONFIDENCE": lambda text: parse(f"SELECT COUNT(*) FROM t ERROR 1 CONFIDENCE .{text}"),
     "BUDGET": lambda text: parse(f"SELECT COUNT(*) FROM t BUDGET {text} RHO"),
@@ -65,7 +65,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "share": lambda text: table(share=f"0.{text}"),
     "width": lambda text: table(bins=f', bins = {{ width = "{text}" }}'),
     "constant": lambda text: table(constant=text),
-    "max_price": lambda text: _price("rule", text),
+    "max_price": lambda text: _parse_price("rule", text),
     "canaries": lambda text: ProfileSpec("t", ("a", "b"), canaries=f"0.{text}"),  # type: ignore[arg-type]
 }
 

@@ -7,14 +7,14 @@ import pytest
 
 from benchmarks.baselines import functions, learners
 from siloquent.maths.lsh import Laplacian, PStable
-from siloquent.maths.lsh.families import similarity
+from siloquent.maths.lsh.families import compute_similarity
 
 DATA = np.random.default_rng(0).beta(2, 5, (500, 1))
 QUERIES = np.linspace(0.05, 0.95, 30)[:, None]
 
 
 def kernel(x: np.ndarray, q: np.ndarray) -> np.ndarray:
-    return similarity(Laplacian(0.3), x, q)
+    return compute_similarity(Laplacian(0.3), x, q)
 
 
 TRUTH = kernel(DATA, QUERIES).sum(axis=0)
@@ -50,7 +50,7 @@ def test_fourier_features_of_the_gaussian_kernel() -> None:
 def test_fourier_features_of_the_sketches_own_kernel() -> None:
     random = np.random.default_rng(4)
     points = random.random((400, 2))
-    truth = similarity(PStable(2, 0.5), points, points[:20]).sum(axis=0)
+    truth = compute_similarity(PStable(2, 0.5), points, points[:20]).sum(axis=0)
     frequencies = functions.p_stable_frequencies(0.5, (20_000, 2), random)
     found = functions.fourier_features(points, points[:20], frequencies, epsilon=1e12, random=random)
     assert found == pytest.approx(truth, abs=0.05 * truth.max())

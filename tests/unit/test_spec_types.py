@@ -13,18 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from siloquent.collect.spec.declared import CollectionSpec, Service
+from siloquent.collect.spec.collection_spec import CollectionSpec, Service
 from siloquent.collect.spec.dimension import Dimension
-from siloquent.collect.spec.role import Role
+from siloquent.collect.spec.role import AttributeRole
 from siloquent.errors import SiloquentError
-from siloquent.privacy.prices import Budget
+from siloquent.privacy.budget import Budget
 from siloquent.profile import ProfileSpec
 from siloquent.schema import Attribute
 from siloquent.search import KeyOf, OfferSpec, RequestSpec
-from siloquent.search.spec import Accuracy as MeanAccuracy
+from siloquent.search.spec import OfferAccuracy as MeanAccuracy
 from siloquent.share import LearnSpec, ShareSpec, TreeSpec
 from siloquent.sketch import (
-    Accuracy,
     Anomaly,
     Classify,
     Density,
@@ -35,20 +34,21 @@ from siloquent.sketch import (
     PStable,
     Regress,
     Sample,
+    SketchAccuracy,
     SketchSpec,
 )
 from siloquent.synth import SynthSpec
 from siloquent.synth.spec.chain import ChainSpec
 
 BUDGET = Budget(epsilon="1")
-ROLE = Role(Attribute("ward", "category", values=("A", "B"), null="cell", other="cell"))
+ROLE = AttributeRole(Attribute("ward", "category", values=("A", "B"), null="cell", other="cell"))
 POINTS = [[1.0, 2.0]]
 SPECS: dict[type, dict[str, Any]] = {
     Budget: {"epsilon": "1"},
     SynthSpec: {"table": "t", "budget": BUDGET},
     ChainSpec: {},
     SketchSpec: {"table": "t", "features": ("a",), "kernel": PStable(2, 0.3), "budget": BUDGET},
-    Accuracy: {"relative": 0.1, "at_density": 0.1},
+    SketchAccuracy: {"relative": 0.1, "at_density": 0.1},
     Density: {"points": POINTS},
     Difference: {"points": POINTS, "others": POINTS},
     Classify: {"points": POINTS},
@@ -65,7 +65,7 @@ SPECS: dict[type, dict[str, Any]] = {
     LearnSpec: {"table": "t", "label": "y", "releases": ("theirs",)},
     ProfileSpec: {"table": "t", "columns": ("a", "b")},
     Service: {"name": "s", "roles": (ROLE,)},
-    Role: {"attribute": ROLE.attribute},
+    AttributeRole: {"attribute": ROLE.attribute},
     Dimension: {"name": "d", "key": "k", "public": True},
     CollectionSpec: {"name": "c", "services": (Service("s", (ROLE,)),), "epsilon": Fraction(2)},
 }

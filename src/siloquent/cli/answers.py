@@ -5,111 +5,122 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from siloquent.charts.bars import draw_text_bar
+from siloquent.charts.text import clean_text, compute_step, draw_share_bar, format_number
 from siloquent.cli.problems import clean_lines
 from siloquent.cli.screen import LEFT, RIGHT, Screen, Side
-from siloquent.pictures.bars import bar
-from siloquent.pictures.plain import clean, number, share, step_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from siloquent.explore import Answer, CompositeExplanation, Explanation
 
-MOST_SHOWN = 100
+MAX_SHOWN = 100
 BAR_WIDTH = 30
 
 
-def answer_document(answer: Answer, key: str) -> dict[str, Any]:
+def build_answer_document(answer: Answer, key: str) -> dict[str, Any]:
     """The answer's own document and the key with which it is free."""
     return {**answer.to_json(), "key": key}
 
 
 def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_rows: bool) -> None:
     """The table, then what it means and what it cost."""
-    from siloquent.explore.spec.shown import cells
+    from siloquent.explore.spec.answer_text import format_answer_cells
 
-    shown = answer.rows if all_rows else answer.rows[:MOST_SHOWN]
-    headings, lines = cells(answer, shown, full=full)
+    shown = answer.rows if all_rows else answer.rows[:MAX_SHOWN]
+    headings, lines = format_answer_cells(answer, shown, full=full)
     columns: list[tuple[str, Side]] = [(one.name, RIGHT if one.numbers else LEFT) for one in headings]
     if answer.kind == "wcq" and screen.draws and len(shown) > 1:
         columns.append(("", LEFT))
-        lines = [[*line, drawn] for line, drawn in zip(lines, _bars(screen, shown), strict=True)]
-    screen.table(columns, lines)
+        lines = [[*line, drawn] for line, drawn in zip(lines, _draw_bars(screen, shown), strict=True)]
+    screen.write_table(columns, lines)
     if len(shown) < len(answer.rows):
         screen.note(
             f"{len(answer.rows) - len(shown):,} more rows: --all, or siloquent release export {answer.id} -o FILE"
         )
-    screen.facts(_facts(answer))
+    screen.write_facts(_list_facts(answer))
     screen.note(f"\nAgain, for free: {again}")
 
 
-def _bars(screen: Screen, rows: Sequence[Sequence[Any]]) -> list[str]:
+def _draw_bars(screen: Screen, rows: Sequence[Sequence[Any]]) -> list[str]:
     """A bar a row, whose light part is the interval."""
     span = min(0.0, *(float(row[-2]) for row in rows)), max(0.0, *(float(row[-1]) for row in rows))
     return [
-        bar(float(low), float(value), float(high), span=span, width=BAR_WIDTH, ascii_only=screen.ascii_only)
+        draw_text_bar(float(low), float(value), float(high), span=span, width=BAR_WIDTH, ascii_only=screen.ascii_only)
         for *_, value, low, high in rows
     ]
 
 
-def _facts(answer: Answer) -> list[tuple[str, str]]:
-    from siloquent.documents.money import four_digits
-    from siloquent.explore.spec.shown import lines_of
+def _list_facts(answer: Answer) -> list[tuple[str, str]]:
+    from siloquent.documents.ledger import format_significant
+    from siloquent.explore.spec.answer_text import build_lines
 
-    left = f"{answer.cost.symbol} {four_digits(answer.cost.left, 'down')} of {clean(answer.cost.account)} left"
+    left = (
+        f"{answer.cost.symbol} {format_significant(answer.cost.left, 'down')} of {clean_text(answer.cost.account)} left"
+    )
     if answer.replayed:
         paid = "nothing: this key was answered before, and the ledger keeps its answer"
     elif not answer.cost.amount:
         paid = f"nothing: it is computed from earlier answers; {left}"
     else:
-        paid = f"{answer.cost.symbol} {four_digits(answer.cost.amount, 'up')}; {left}"
-    receipt, lines = answer.receipt, lines_of(answer)
+        paid = f"{answer.cost.symbol} {format_significant(answer.cost.amount, 'up')}; {left}"
+    receipt, lines = answer.receipt, build_lines(answer)
     place = f"entry {receipt.seq} ({receipt.hash[:12]}) of ledger {receipt.ledger[:12]}; release {answer.id}"
     return [
-        *((line.name, _promise(line.text) if line.name == "promise" else clean_lines(line.text)) for line in lines),
+        *(
+            (line.name, _split_promise(line.text) if line.name == "promise" else clean_lines(line.text))
+            for line in lines
+        ),
         ("cost", paid),
         ("receipt", place),
     ]
 
 
-def _promise(promise: str) -> str:
+def _split_promise(promise: str) -> str:
     """One promise a line."""
     return clean_lines(promise.replace("; ", ";\n"))
 
 
-def price_words(explanation: Explanation | CompositeExplanation) -> str:
+def describe_price(explanation: Explanation | CompositeExplanation) -> str:
     """The price of a question, its meaning in epsilon where the account counts in rho, and what it leaves."""
-    from siloquent.documents.money import four_digits
-    from siloquent.privacy import digits
+    from siloquent.documents.ledger import format_significant
+    from siloquent.privacy import format_digits
 
-    meaning = f" (epsilon {digits(explanation.epsilon)} on its own)" if explanation.epsilon is not None else ""
-    before = f"{explanation.symbol} {four_digits(explanation.left_before, 'down')}"
+    meaning = f" (epsilon {format_digits(explanation.epsilon)} on its own)" if explanation.epsilon is not None else ""
+    before = f"{explanation.symbol} {format_significant(explanation.left_before, 'down')}"
     if explanation.left_after is None:
         leaves = f"has only {before} left"
     else:
-        leaves = f"has {before} left, and {four_digits(explanation.left_after, 'down')} afterwards"
-    price = four_digits(explanation.price, "up")
-    return f"{explanation.symbol} {price}{meaning}; {clean(explanation.account)} {leaves}"
+        leaves = f"has {before} left, and {format_significant(explanation.left_after, 'down')} afterwards"
+    price = format_significant(explanation.price, "up")
+    return f"{explanation.symbol} {price}{meaning}; {clean_text(explanation.account)} {leaves}"
 
 
 def show_explanation(screen: Screen, explanation: Explanation | CompositeExplanation, *, ask: str) -> None:
     """What would be promised, at which price, by which mechanism and instead of which."""
-    from siloquent.explore.spec.shown import how_it_holds
+    from siloquent.explore.spec.answer_text import describe_label
 
-    part = share(explanation.price, explanation.left_before, ascii_only=screen.ascii_only)
+    part = draw_share_bar(explanation.price, explanation.left_before, ascii_only=screen.ascii_only)
     document = explanation.to_json()
-    holds = how_it_holds(document["label"], document["sources"])
-    screen.facts(
+    holds = describe_label(document["label"], document["sources"])
+    screen.write_facts(
         [
-            ("promise", _promise(explanation.promise)),
-            ("price", price_words(explanation)),
+            ("promise", _split_promise(explanation.promise)),
+            ("price", describe_price(explanation)),
             ("", f"{part} of what is left"),
             *([("holds", holds)] if holds else []),
-            *[("note", clean(note)) for note in explanation.notes],
+            *[("note", clean_text(note)) for note in explanation.notes],
             ("data", "not touched; nothing was spent"),
         ]
     )
-    screen.table(*(_parts(document, explanation.symbol) if "steps" in document else _candidates(explanation, document)))
+    screen.write_table(
+        *(
+            _build_parts(document, explanation.symbol)
+            if "steps" in document
+            else _build_candidates(explanation, document)
+        )
+    )
     if explanation.left_after is None:
         screen.note("This does not fit into what is left: ask for a larger error.")
     else:
@@ -119,7 +130,7 @@ def show_explanation(screen: Screen, explanation: Explanation | CompositeExplana
 _Table = tuple[list[tuple[str, Side]], list[list[str]]]
 
 
-def _candidates(explanation: Explanation | CompositeExplanation, document: dict[str, Any]) -> _Table:
+def _build_candidates(explanation: Explanation | CompositeExplanation, document: dict[str, Any]) -> _Table:
     """All mechanisms that would do, the chosen one marked."""
     head: list[tuple[str, Side]] = [
         ("", LEFT),
@@ -130,7 +141,7 @@ def _candidates(explanation: Explanation | CompositeExplanation, document: dict[
     rows = [
         [
             ">" if candidate["name"] == explanation.chosen else "",
-            clean(candidate["name"]),
+            clean_text(candidate["name"]),
             str(candidate["worst"]),
             "yes" if candidate["reusable"] else "no",
         ]
@@ -139,7 +150,7 @@ def _candidates(explanation: Explanation | CompositeExplanation, document: dict[
     return head, rows
 
 
-def _parts(document: dict[str, Any], symbol: str) -> _Table:
+def _build_parts(document: dict[str, Any], symbol: str) -> _Table:
     """What each charge pays for."""
     head: list[tuple[str, Side]] = [
         ("charge", LEFT),
@@ -151,12 +162,13 @@ def _parts(document: dict[str, Any], symbol: str) -> _Table:
     rows = [
         [
             str(charge),
-            clean(part["part"]),
-            f"{number(Fraction(part['alpha']), step_for(Fraction(part['alpha'])), 'up')} {clean(part['unit'])}",
-            clean(part["chosen"]),
+            clean_text(part["part"]),
+            f"{format_number(alpha, compute_step(alpha), 'up')} {clean_text(part['unit'])}",
+            clean_text(part["chosen"]),
             part["cost"][symbol],
         ]
         for charge, step in enumerate(document["steps"], 1)
         for part in step
+        for alpha in [Fraction(part["alpha"])]
     ]
     return head, rows

@@ -15,12 +15,12 @@ from siloquent.cli import (
     collect,
     demo,
     doctor,
+    document_kinds,
     explore,
     federation,
-    federation_run,
+    federation_roles,
     history,
     jobs,
-    kinds,
     ledger,
     migrate,
     owner,
@@ -43,11 +43,11 @@ from siloquent.cli.commands import (
     ServerOption,
     TokenOption,
     WorkspaceOption,
-    merged,
+    merge_options,
 )
-from siloquent.cli.problems import report, usage_problem
+from siloquent.cli.problems import build_usage_problem, report_problem
 from siloquent.cli.screen import Screen
-from siloquent.documents.problems import problem_of
+from siloquent.documents.problems import build_problem
 from siloquent.version import VERSION
 
 # What typer raises for a command line that it cannot read; its releases differ in where they keep the class.
@@ -56,14 +56,14 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 app = typer.Typer(name="siloquent", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 
 
-def _version(wanted: bool) -> None:
+def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"siloquent {VERSION}")
         raise typer.Exit
 
 
 @app.callback()
-def everywhere(
+def set_global_options(
     context: typer.Context,
     workspace: WorkspaceOption = None,
     analyst: AnalystOption = None,
@@ -75,7 +75,7 @@ def everywhere(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Say the version.", callback=_version, is_eager=True, rich_help_panel=EVERYWHERE
+            "--version", help="Say the version.", callback=_show_version, is_eager=True, rich_help_panel=EVERYWHERE
         ),
     ] = False,
 ) -> None:
@@ -83,7 +83,7 @@ def everywhere(
 
     First: siloquent demo. Then: siloquent init DIR, siloquent check, siloquent explain "SELECT ..".
     """
-    context.obj = merged(Options(workspace, analyst, as_json, quiet, no_color, server, token_file), {})
+    context.obj = merge_options(Options(workspace, analyst, as_json, quiet, no_color, server, token_file), {})
 
 
 for _module in (
@@ -96,7 +96,7 @@ for _module in (
     share,
     collect,
     federation,
-    federation_run,
+    federation_roles,
     workspace,
     owner,
     ledger,
@@ -108,7 +108,7 @@ for _module in (
     backup,
     jobs,
     doctor,
-    kinds,
+    document_kinds,
 ):
     _module.register(app)
 
@@ -120,9 +120,9 @@ def run(arguments: Sequence[str]) -> int:
     try:
         status = typer.main.get_command(app)(args=words, prog_name="siloquent", standalone_mode=False)
     except UsageError as unreadable:
-        return report(screen, usage_problem(*_words_of(unreadable)))
+        return report_problem(screen, build_usage_problem(*_describe_usage_error(unreadable)))
     except (typer.Abort, KeyboardInterrupt):
-        return report(screen, problem_of(KeyboardInterrupt()))
+        return report_problem(screen, build_problem(KeyboardInterrupt()))
     return int(status or 0)
 
 
@@ -131,7 +131,7 @@ def main() -> NoReturn:
     sys.exit(run(sys.argv[1:]))
 
 
-def _words_of(error: Any) -> tuple[str, str]:
+def _describe_usage_error(error: Any) -> tuple[str, str]:
     """What is wrong with a command line, and the command that explains what would be right."""
     message = str(error.format_message()).rstrip(".")
     context = getattr(error, "ctx", None)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from siloquent.cli.commands import Options, command
+from siloquent.charts.text import clean_text
+from siloquent.cli.commands import Options, register_command
 from siloquent.errors import LedgerError, RequestError, SchemaError, WorkspaceError
-from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     from siloquent.ledger import Checkpoint
@@ -38,8 +38,8 @@ _HOW_TO = "docs/how-to/restore-a-backup.md"
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    command(app, "backup", backup, panel="Server")
-    command(app, "restore", restore, panel="Server")
+    register_command(app, "backup", backup, panel="Server")
+    register_command(app, "restore", restore, panel="Server")
 
 
 def backup(
@@ -76,28 +76,30 @@ def backup(
         shutil.rmtree(building, ignore_errors=True)
     with suppress(OSError):  # a workspace that cannot be written is backed up all the same
         (workspace.folder / LAST_BACKUP).touch(mode=0o600)
-    old = _older(folder, keep, of=made)
+    old = _list_older(folder, keep, of=made)
     for one in old:
         shutil.rmtree(one)
     if options.as_json:
         facts = {"folder": str(made), "entries": entries, "left_out": left_out, "deleted": [one.name for one in old]}
-        options.screen.document({"schema": "siloquent/backup/1", **facts})
+        options.screen.write_document({"schema": "siloquent/backup/1", **facts})
         return
-    options.screen.line(f"{clean(str(made))} holds the workspace; its ledger's {entries:,} entries are verified.")
+    options.screen.write_line(
+        f"{clean_text(str(made))} holds the workspace; its ledger's {entries:,} entries are verified."
+    )
     if left_out:
         options.screen.note(f"Left out, since they may hold rows: {', '.join(left_out)}. With them: --with-rows")
     options.screen.note("Take it to another machine.")
 
 
-def _older(folder: Path, keep: int | None, *, of: Path) -> list[Path]:
+def _list_older(folder: Path, keep: int | None, *, of: Path) -> list[Path]:
     """All but the ``keep`` newest backups in ``folder`` of the ledger that backup ``of`` is of; others' stay."""
-    ledger = _ledger_of(of)
+    ledger = _read_ledger_id(of)
     names = sorted(one for one in folder.iterdir() if _NAME.fullmatch(one.name) and one.is_dir())
-    made = [one for one in names if _ledger_of(one) == ledger]
+    made = [one for one in names if _read_ledger_id(one) == ledger]
     return made[:-keep] if keep else []
 
 
-def _ledger_of(backup: Path) -> str | None:
+def _read_ledger_id(backup: Path) -> str | None:
     from siloquent.ledger import Checkpoint
 
     try:
@@ -113,7 +115,7 @@ def _fill(building: Path, workspace: Workspace, *, with_rows: bool) -> tuple[int
 
     with closing(open_workspace_ledger(workspace)) as ledger:
         # First of all: whatever is copied after it holds at least what it says.
-        checkpoint = ledger.checkpoint()
+        checkpoint = ledger.create_checkpoint()
     (building / CHECKPOINT).write_text(checkpoint.to_json(), encoding="utf-8")
     left_out, passing = [], (workspace.head.name, f"{workspace.head.name}.lock", LAST_BACKUP)
     for one in sorted(workspace.folder.iterdir()):
@@ -135,7 +137,7 @@ def _fill(building: Path, workspace: Workspace, *, with_rows: bool) -> tuple[int
         return checkpoint.seq, left_out
     if not (building / workspace.ledger).is_file():
         raise LedgerError("The ledger's file is not in the workspace.", fix="siloquent doctor")
-    return _verified(building / workspace.ledger, checkpoint), left_out
+    return _verify_copy(building / workspace.ledger, checkpoint), left_out
 
 
 def _copy_declarations(source: Path, target: Path) -> list[str]:
@@ -152,7 +154,7 @@ def _copy_declarations(source: Path, target: Path) -> list[str]:
 
 def _copy_public_rows(workspace: Workspace, building: Path) -> None:
     """Copy the rows of public tables, which hold nothing private; but no file that a private table names, too."""
-    from siloquent.door import find_public_rows
+    from siloquent.api import find_public_rows
 
     private = [one.read_text(encoding="utf-8", errors="replace") for one in workspace.schemas.glob("*.toml")]
     for declared in sorted((workspace.folder / PUBLIC).glob("*.toml")):
@@ -193,7 +195,7 @@ def _dump(url: str, target: Path) -> None:
         raise LedgerError("pg_dump failed; nothing of the backup is kept.", fix="run it by hand to see why")
 
 
-def _verified(ledger: Path, checkpoint: Checkpoint) -> int:
+def _verify_copy(ledger: Path, checkpoint: Checkpoint) -> int:
     from siloquent.ledger import open_ledger
 
     with closing(open_ledger(ledger)) as copy:
@@ -224,7 +226,11 @@ def restore(
         checkpoint = Checkpoint.from_json((backup / CHECKPOINT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         inside = sorted(backup.glob(f"*/{CHECKPOINT}"))
-        fix = options.shell("restore", str(inside[-1].parent), str(folder)) if inside else "siloquent backup FOLDER"
+        fix = (
+            options.format_command("restore", str(inside[-1].parent), str(folder))
+            if inside
+            else "siloquent backup FOLDER"
+        )
         raise WorkspaceError(f"{backup} is not a backup: it has no {CHECKPOINT}.", fix=fix) from None
     workspace = read_workspace(backup)
     if "://" in workspace.ledger:
@@ -235,10 +241,10 @@ def restore(
     building = folder.with_name(f".building-{folder.name}")
     try:
         building.mkdir(parents=True, mode=0o700)
-        for one in _kept(backup):
+        for one in _list_kept(backup):
             _copy(one, building / one.name)
         # The copy, not the backup: opening a database writes beside it, and a backup may be on read-only media.
-        entries = _verified(building / workspace.ledger, checkpoint)
+        entries = _verify_copy(building / workspace.ledger, checkpoint)
         if not keep_tokens:
             _revoke_all(building / "server.sqlite")
         building.rename(folder)
@@ -248,15 +254,17 @@ def restore(
         shutil.rmtree(building, ignore_errors=True)
     if options.as_json:
         facts = {"folder": str(folder), "entries": entries, "checkpoint": checkpoint.seq, "tokens": keep_tokens}
-        options.screen.document({"schema": "siloquent/restored/1", **facts})
+        options.screen.write_document({"schema": "siloquent/restored/1", **facts})
         return
-    options.screen.line(f"{clean(str(folder))} is as the backup was: {entries:,} entries, all as they were written.")
+    options.screen.write_line(
+        f"{clean_text(str(folder))} is as the backup was: {entries:,} entries, all as they were written."
+    )
     options.screen.note(f"What was charged since is not in it: {_HOW_TO} says what to do before it is adopted.")
     if not keep_tokens:
         options.screen.note("All tokens are revoked: siloquent token create NAME")
 
 
-def _kept(backup: Path) -> Iterator[Path]:
+def _list_kept(backup: Path) -> Iterator[Path]:
     return (one for one in sorted(backup.iterdir()) if one.name != CHECKPOINT)
 
 

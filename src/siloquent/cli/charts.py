@@ -6,10 +6,10 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
-from siloquent.cli.places import require_svg, write_new
+from siloquent.charts.text import clean_text
+from siloquent.cli.paths import require_svg, write_new
 from siloquent.cli.screen import Screen
 from siloquent.errors import RequestError
-from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     from siloquent.explore import Answer, Query
@@ -26,7 +26,7 @@ def check_drawable(query: Query, file: Path | None, *, again: str, on_screen: bo
     Raises:
         RequestError: Only groups are asked for, or the file is there, or ``--json`` leaves no screen to draw on.
     """
-    from siloquent.explore.spec.drawn import has_values
+    from siloquent.explore.spec.charts import has_values
 
     if not has_values(query):
         raise RequestError(
@@ -45,11 +45,11 @@ def check_drawable(query: Query, file: Path | None, *, again: str, on_screen: bo
 def show_charts(screen: Screen, answer: Answer) -> None:
     """Every picture of the answer below its name."""
     for picture in answer.pictures():
-        screen.line()
-        screen.line(clean(picture.words.title))
+        screen.write_line()
+        screen.write_line(clean_text(picture.words.title))
         width = min(get_terminal_size((100, 24)).columns, WIDEST)
         for line in picture.lines(width=width, ascii_only=screen.ascii_only):
-            screen.line(line)
+            screen.write_line(line)
 
 
 def write_charts(screen: Screen, answer: Answer, file: Path) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from siloquent.charts.text import clean_text
 from siloquent.cli.commands import Options
-from siloquent.documents.money import verdict_document
+from siloquent.documents.ledger import build_verdict_document
 from siloquent.errors import ChainBroken, RequestError
-from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     from siloquent.ledger import Checkpoint
@@ -26,27 +26,26 @@ def verify(
     ] = None,
 ) -> int:
     """Recompute chain, totals, permits, answers and limits; exit 1 if something is wrong."""
-    kept = _kept(checkpoint)
-    with options.session() as session:
+    kept = _read_kept(checkpoint)
+    with options.open_session() as session:
         verdict = session.ledger.verify(kept)
     if options.as_json:
-        options.screen.document(verdict_document(verdict, kept))
+        options.screen.write_document(build_verdict_document(verdict, kept))
         return 0 if verdict.ok else 1
     if verdict.ok:
         against = f", and nothing is lost since checkpoint {kept.seq}" if kept else ""
-        options.screen.line(f"All {verdict.entries} entries are as they were written{against}.")
+        options.screen.write_line(f"All {verdict.entries} entries are as they were written{against}.")
         if not kept:
-            options.screen.note(
-                f"A cut tail shows only against a checkpoint: {options.shell('ledger', 'checkpoint', '-o', 'FILE')}"
-            )
+            command = options.format_command("ledger", "checkpoint", "-o", "FILE")
+            options.screen.note(f"A cut tail shows only against a checkpoint: {command}")
         return 0
     where = "" if verdict.first_bad_seq is None else f" The first bad entry is {verdict.first_bad_seq}."
-    options.screen.line(f"The ledger is not as it was written. {clean(verdict.problem)}{where}")
+    options.screen.write_line(f"The ledger is not as it was written. {clean_text(verdict.problem)}{where}")
     options.screen.note("Stop asking, keep all files as they are, and compare with your last checkpoint and backup.")
     return 1
 
 
-def _kept(path: Path | None) -> Checkpoint | None:
+def _read_kept(path: Path | None) -> Checkpoint | None:
     from siloquent.ledger import Checkpoint
 
     return Checkpoint.from_json(_read(path)) if path else None
@@ -60,7 +59,7 @@ def _read(path: Path) -> str:
         raise RequestError(f"{path} cannot be read: {failed.strerror}.", fix="name a file that is there") from None
 
 
-def checkpoint(
+def write_checkpoint(
     options: Options,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to keep it: another machine.")],
 ) -> None:
@@ -68,11 +67,11 @@ def checkpoint(
     options.require_owner("A checkpoint")
     if output.exists():
         raise RequestError(f"{output} is there already.", fix="name a new file: old checkpoints stay useful")
-    with options.session() as session:
-        made = session.ledger.checkpoint()
+    with options.open_session() as session:
+        made = session.ledger.create_checkpoint()
     _write_new(output, made.to_json() + "\n")
     if options.as_json:
-        options.screen.document(
+        options.screen.write_document(
             {
                 "schema": "siloquent/checkpoint/1",
                 "ledger": made.ledger,
@@ -82,8 +81,8 @@ def checkpoint(
             }
         )
         return
-    options.screen.line(f"Checkpoint {made.seq} ({made.hash[:12]}) is in {output}.")
-    later = options.shell("ledger", "verify", "--checkpoint", str(output))
+    options.screen.write_line(f"Checkpoint {made.seq} ({made.hash[:12]}) is in {output}.")
+    later = options.format_command("ledger", "verify", "--checkpoint", str(output))
     options.screen.note(f"Keep it where the ledger's machine cannot change it. Later: {later}")
 
 
@@ -113,7 +112,7 @@ def adopt(
 
     options.require_owner("Adopting a ledger")
     workspace = read_workspace(options.workspace or find_workspace(Path.cwd()))
-    kept = _kept(checkpoint)
+    kept = _read_kept(checkpoint)
     if statement is None and options.screen.can_ask:
         statement = options.screen.ask_for(
             "An older copy of a ledger forgets what was spent since, and the people in the tables would pay for it.\n"
@@ -122,16 +121,16 @@ def adopt(
     if (statement or "").strip().rstrip(".").casefold() != NEWEST:
         raise RequestError(
             f"To adopt a ledger is the owner's statement about it: {NEWEST!r}.",
-            fix=options.shell("ledger", "adopt", "--statement", NEWEST),
+            fix=options.format_command("ledger", "adopt", "--statement", NEWEST),
         )
     verdict = adopt_workspace_ledger(workspace, kept)
     if not verdict.ok:
         raise ChainBroken(
-            f"The ledger is not as it was written, and is not adopted. {clean(verdict.problem)}",
+            f"The ledger is not as it was written, and is not adopted. {clean_text(verdict.problem)}",
             seq=verdict.first_bad_seq or 0,
             fix="find the newest copy",
         )
     if options.as_json:
-        options.screen.document(verdict_document(verdict, kept))
+        options.screen.write_document(build_verdict_document(verdict, kept))
         return
-    options.screen.line(f"The ledger with {verdict.entries:,} entries is adopted; its head file is written.")
+    options.screen.write_line(f"The ledger with {verdict.entries:,} entries is adopted; its head file is written.")

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from siloquent.cli.commands import Options, command
-from siloquent.cli.places import in_workspace
+from siloquent.cli.commands import Options, register_command
+from siloquent.cli.paths import resolve_file
 from siloquent.errors import RequestError
 
 NAMED = "A collection's name among the workspace's, walks-1, or a document as a path with /."
@@ -17,19 +17,19 @@ One = Annotated[str, typer.Argument(metavar="COLLECTION", help=NAMED)]
 Out = Annotated[
     str | None, typer.Option("-o", "--output", metavar="FILE", help="A name among the collections, or a path with /.")
 ]
-MOST_REPORT_BYTES = 2**32
+MAX_REPORT_BYTES = 2**32
 HIDES = 0.2  # a standard error of so large a share of all users tells next to nothing
 
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
     group = typer.Typer(help="Statistics from devices that send nothing true, over several services.")
-    command(group, "design", design)
-    command(group, "check", check)
-    command(group, "perturb", perturb)
-    command(group, "ingest", ingest)
-    command(group, "estimate", estimate)
-    command(group, "show", show)
+    register_command(group, "design", design)
+    register_command(group, "check", check)
+    register_command(group, "perturb", perturb)
+    register_command(group, "ingest", ingest)
+    register_command(group, "estimate", estimate)
+    register_command(group, "show", show)
     app.add_typer(group, name="collect", rich_help_panel="Collect")
 
 
@@ -43,11 +43,11 @@ def design(
 ) -> None:
     """Design a collection: a public document for clients and collector, and the services' secret for the epoch."""
     from siloquent import collect
-    from siloquent.cli.collect_files import new_document, read_text
-    from siloquent.cli.collect_words import design_document, show_design
+    from siloquent.cli.collect_inputs import read_text, write_new_collection
+    from siloquent.cli.collect_output import build_design_document, show_design
 
-    made = collect.design(collect.parse_spec(read_text(in_workspace(options, spec))))
-    document, key = new_document(options, made, output)
+    made = collect.design(collect.parse_spec(read_text(resolve_file(options, spec))))
+    document, key = write_new_collection(options, made, output)
     predicted = collect.predict(made, max(users, 1))
     best = min((one.relative for one in predicted), default=0.0)
     if best > HIDES:  # said now: devices pay with their first report
@@ -56,23 +56,23 @@ def design(
             "users: noise hides what is asked. A larger epsilon or more users help."
         )
     if options.as_json:
-        options.screen.document(design_document(made, document, key, users, predicted))
+        options.screen.write_document(build_design_document(made, document, key, users, predicted))
     else:
         show_design(options.screen, made, document, key, users, predicted)
         name = str(output) if output and "/" in str(output) else document.stem
-        options.screen.note(f"\nNext: {options.shell('collect', 'check', name)}")
+        options.screen.note(f"\nNext: {options.format_command('collect', 'check', name)}")
 
 
 def check(options: Options, collection: One) -> int:
     """Prove from a document's whole numbers that no user's reports exceed epsilon; exit 1 if they do."""
     from siloquent import collect
-    from siloquent.cli.collect_files import collection_at
-    from siloquent.cli.collect_words import check_document, show_check
+    from siloquent.cli.collect_inputs import load_collection
+    from siloquent.cli.collect_output import build_check_document, show_check
 
-    made, _ = collection_at(options, collection)
+    made, _ = load_collection(options, collection)
     findings = collect.check(made)
     if options.as_json:
-        options.screen.document(check_document(made, findings))
+        options.screen.write_document(build_check_document(made, findings))
     else:
         show_check(options.screen, findings)
     return 0 if all(one.holds for one in findings) else 1
@@ -101,13 +101,15 @@ def perturb(
     output: Out = None,
 ) -> None:
     """Make reports as devices do: lines {"user": "u1", "rows": [..]} in, 40 bytes a user out."""
-    from siloquent.cli.collect_files import collection_at, public_tables, reports_of, write_bytes
-    from siloquent.cli.places import in_workspace
+    from siloquent.cli.collect_inputs import build_reports, load_collection, read_public_tables, write_bytes
+    from siloquent.cli.paths import resolve_file
 
-    made, document = collection_at(options, collection)
-    public = public_tables(options, made, tables or [])
-    memory = memory and in_workspace(options, memory)
-    data = reports_of(options, made, document, rows=rows, service=service, secret=secret, memory=memory, tables=public)
+    made, document = load_collection(options, collection)
+    public = read_public_tables(options, made, tables or [])
+    memory = memory and resolve_file(options, memory)
+    data = build_reports(
+        options, made, document, rows=rows, service=service, secret=secret, memory=memory, tables=public
+    )
     if output is not None:
         path = write_bytes(options, output, data)
         options.screen.note(f"{len(data):,} bytes of reports are in {path}.")
@@ -129,34 +131,34 @@ def ingest(
     ],
 ) -> None:
     """Take reports in: one a user and service counts, all others are refused and counted by reason."""
-    from siloquent.cli.collect_files import collection_at, in_collections, store_of, taken_from
-    from siloquent.cli.collect_words import show_counters
+    from siloquent.cli.collect_inputs import ingest_file, load_collection, open_report_store, resolve_collection_path
+    from siloquent.cli.collect_output import show_counters
     from siloquent.collect import Counters
     from siloquent.documents.reports import counters_document
 
-    made, document = collection_at(options, collection)
+    made, document = load_collection(options, collection)
     taken, without = Counters(), []
-    with store_of(made, document) as store:
+    with open_report_store(made, document) as store:
         for name in reports:
-            path = in_collections(options, name)
+            path = resolve_collection_path(options, name)
             try:
-                if path.stat().st_size > MOST_REPORT_BYTES:
+                if path.stat().st_size > MAX_REPORT_BYTES:
                     raise RequestError(f"{path} is larger than 4 GiB.", fix="send it in parts")
-                own = taken_from(store, path)
+                own = ingest_file(store, path)
                 if own == Counters(bad_length=own.bad_length):
                     without.append(str(path))
-                taken = taken.plus(own)
+                taken = taken.combine(own)
             except OSError:
                 raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
         if len(without) == len(reports):
             raise RequestError(
                 f"No report is in {', '.join(without)}: nothing was taken in.",
-                fix=options.shell("collect", "perturb", collection, "ROWS.jsonl", "-o", "reports.bin"),
+                fix=options.format_command("collect", "perturb", collection, "ROWS.jsonl", "-o", "reports.bin"),
             )
         for empty in without:
             options.screen.warn(f"No report is in {empty}.")
         if options.as_json:
-            options.screen.document(counters_document(made, taken, store))
+            options.screen.write_document(counters_document(made, taken, store))
         else:
             show_counters(options.screen, made, taken, store)
 
@@ -171,30 +173,30 @@ def estimate(
 ) -> None:
     """Ask in SQL: free, however often. Each number comes with its standard error and a 95 % interval."""
     from siloquent import collect
-    from siloquent.cli.collect_files import collection_at, store_of
-    from siloquent.cli.collect_words import keep_answer, show_answer
+    from siloquent.cli.collect_inputs import load_collection, open_report_store
+    from siloquent.cli.collect_output import keep_answer, show_answer
     from siloquent.documents.reports import answer_document
 
-    made, document = collection_at(options, collection)
-    with store_of(made, document) as store:
+    made, document = load_collection(options, collection)
+    with open_report_store(made, document) as store:
         answer = collect.estimate(store, question)
     if output is not None:
         keep_answer(output, answer)
     if options.as_json:
-        options.screen.document(answer_document(made, answer))
+        options.screen.write_document(answer_document(made, answer))
     else:
         show_answer(options.screen, answer)
 
 
 def show(options: Options, collection: One) -> None:
     """How many reports came, what became of them, and how many each layer has."""
-    from siloquent.cli.collect_files import collection_at, store_of
-    from siloquent.cli.collect_words import show_counters
+    from siloquent.cli.collect_inputs import load_collection, open_report_store
+    from siloquent.cli.collect_output import show_counters
     from siloquent.documents.reports import counters_document
 
-    made, document = collection_at(options, collection)
-    with store_of(made, document) as store:
+    made, document = load_collection(options, collection)
+    with open_report_store(made, document) as store:
         if options.as_json:
-            options.screen.document(counters_document(made, store.counters, store))
+            options.screen.write_document(counters_document(made, store.counters, store))
         else:
             show_counters(options.screen, made, store.counters, store)

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from siloquent.cli.plain_numbers import plainly
-from siloquent.cli.problems import report
+from siloquent.cli.number_options import restrict_number
+from siloquent.cli.problems import report_problem
 from siloquent.cli.screen import Screen
-from siloquent.documents.problems import OwnerLog, keep_details, problem_of
+from siloquent.documents.problems import OwnerLog, build_problem, log_details
 from siloquent.errors import MissingExtra, NotAllowed, RequestError, SiloquentError
 
 if TYPE_CHECKING:
-    from siloquent.door import Session
+    from siloquent.api import Session
 
 # A command in a sentence, without global options yet; `init` and `demo` make a workspace of their own.
 _COMMAND = re.compile(r"(?:^|(?<=`)|(?<=: ))siloquent (?!-|init\b|demo\b)")
@@ -52,7 +52,7 @@ class Options:
         """Where this command's words go."""
         return Screen(as_json=self.as_json, quiet=self.quiet)
 
-    def folder(self) -> Path | None:
+    def find_folder(self) -> Path | None:
         """The workspace's folder, if there is one; nothing is read."""
         from siloquent.schema.workspace import find_workspace
 
@@ -61,11 +61,11 @@ class Options:
         return None
 
     @contextmanager
-    def session(self) -> Iterator[Session]:
+    def open_session(self) -> Iterator[Session]:
         """The workspace open for this analyst; details of failing sources go to the owner's log meanwhile."""
         import logging
 
-        from siloquent.door import open_session
+        from siloquent.api import open_session
 
         with closing(open_session(self.workspace, analyst=self.analyst)) as session:
             log = OwnerLog(session.workspace.folder)
@@ -77,7 +77,7 @@ class Options:
                 logger.removeHandler(log)
                 log.close()
 
-    def shell(self, *words: str) -> str:
+    def format_command(self, *words: str) -> str:
         """A command line that a person can paste: the same workspace and analyst, then ``words``."""
         shared = ["--workspace", str(self.workspace)] if self.workspace else []
         shared += ["--analyst", self.analyst] if self.analyst else []
@@ -85,10 +85,10 @@ class Options:
         shared += ["--token-file", str(self.token_file)] if self.token_file else []
         return shlex.join(["siloquent", *shared, *words])
 
-    def here(self, fix: str) -> str:
+    def add_workspace(self, fix: str) -> str:
         """``fix`` with the workspace that this command was given in each of its own, so that it can be pasted.
 
-        >>> Options(workspace=Path("demo")).here("try less, or see `siloquent ledger show visits`")
+        >>> Options(workspace=Path("demo")).add_workspace("try less, or see `siloquent ledger show visits`")
         'try less, or see `siloquent --workspace demo ledger show visits`'
         """
         if self.workspace is None:
@@ -96,9 +96,9 @@ class Options:
         there = shlex.join(["siloquent", "--workspace", str(self.workspace)])
         return _COMMAND.sub(lambda _: f"{there} ", fix)
 
-    def again(self, *more: str) -> str:
+    def format_rerun(self, *more: str) -> str:
         """The command that runs now, to paste, with ``more`` behind it."""
-        return self.shell(*self.typed, *more)
+        return self.format_command(*self.typed, *more)
 
     def require_owner(self, what: str) -> None:
         """Refuse an analyst.
@@ -149,10 +149,12 @@ _GLOBAL: dict[str, tuple[Any, Any]] = {
     "token_file": (TokenOption, None),
 }
 
-Body = Callable[..., int | None]
+CommandBody = Callable[..., int | None]
 
 
-def command(group: typer.Typer, name: str, body: Body, *, panel: str = "", at_server: bool = False) -> None:
+def register_command(
+    group: typer.Typer, name: str, body: CommandBody, *, panel: str = "", at_server: bool = False
+) -> None:
     """Make ``body(options, ...)`` the command ``name``; it returns an exit status, or None for 0.
 
     Args:
@@ -162,14 +164,17 @@ def command(group: typer.Typer, name: str, body: Body, *, panel: str = "", at_se
 
     @functools.wraps(body)
     def walk(context: typer.Context, **given: Any) -> None:
-        options = merged(context.obj or Options(), {key: given.pop(key) for key in _GLOBAL})
-        options = replace(options, typed=words_of(context), path=tuple(context.command_path.split()[1:]))
-        raise typer.Exit(guarded(options, lambda: _body(options, body, at_server)(options, **given)))
+        options = merge_options(context.obj or Options(), {key: given.pop(key) for key in _GLOBAL})
+        options = replace(options, typed=collect_words(context), path=tuple(context.command_path.split()[1:]))
+        raise typer.Exit(run_guarded(options, lambda: _choose_body(options, body, at_server)(options, **given)))
 
     here = inspect.Parameter
     parameters = [
         here("context", here.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
-        *[plainly(parameter).replace(kind=here.KEYWORD_ONLY) for parameter in list(own.parameters.values())[1:]],
+        *[
+            restrict_number(parameter).replace(kind=here.KEYWORD_ONLY)
+            for parameter in list(own.parameters.values())[1:]
+        ],
         *[here(key, here.KEYWORD_ONLY, default=off, annotation=kind) for key, (kind, off) in _GLOBAL.items()],
     ]
     # Typer reads options off a function's signature: the body's own, then the global ones.
@@ -178,7 +183,7 @@ def command(group: typer.Typer, name: str, body: Body, *, panel: str = "", at_se
     group.command(name, rich_help_panel=panel or None)(walk)
 
 
-def _body(options: Options, body: Body, at_server: bool) -> Body:
+def _choose_body(options: Options, body: CommandBody, at_server: bool) -> CommandBody:
     """What runs: the command itself, or what it does at the server that was named.
 
     Raises:
@@ -186,7 +191,7 @@ def _body(options: Options, body: Body, at_server: bool) -> Body:
     """
     if options.server is None:
         if at_server:
-            raise RequestError("This is asked of a server.", fix=options.again("--server", "https://.."))
+            raise RequestError("This is asked of a server.", fix=options.format_rerun("--server", "https://.."))
         return body
     if options.workspace is not None or options.analyst is not None:
         raise RequestError(
@@ -194,18 +199,18 @@ def _body(options: Options, body: Body, at_server: bool) -> Body:
         )
     if at_server:
         return body
-    from siloquent.cli.over_http import BODIES
+    from siloquent.cli.server_commands import SERVER_COMMANDS
 
-    for words, there in BODIES.items():
+    for words, there in SERVER_COMMANDS.items():
         if options.typed[: len(words)] == words:
             return there
-    known = ", ".join(" ".join(words) for words in BODIES)
+    known = ", ".join(" ".join(words) for words in SERVER_COMMANDS)
     raise RequestError(
         f"This works on a workspace on this machine. At a server: job, {known}.", fix="siloquent job list"
     )
 
 
-def words_of(context: typer.Context) -> tuple[str, ...]:
+def collect_words(context: typer.Context) -> tuple[str, ...]:
     """The command of ``context`` in one form: its name, arguments, and options that are not at their default."""
     arguments: list[str] = []
     options: list[str] = []
@@ -225,7 +230,7 @@ def words_of(context: typer.Context) -> tuple[str, ...]:
     return (*context.command_path.split()[1:], *arguments, *options)
 
 
-def merged(before: Options, behind: dict[str, Any]) -> Options:
+def merge_options(before: Options, behind: dict[str, Any]) -> Options:
     """The options before the command's name, overruled by those behind it."""
     options = replace(before, **{key: value for key, value in behind.items() if value != _GLOBAL[key][1]})
     if options.no_color:
@@ -233,7 +238,7 @@ def merged(before: Options, behind: dict[str, Any]) -> Options:
     return options
 
 
-def guarded(options: Options, body: Callable[[], int | None]) -> int:
+def run_guarded(options: Options, body: Callable[[], int | None]) -> int:
     """Run ``body``; every way in which it may end becomes an exit status and, at most, one problem."""
     try:
         return body() or 0
@@ -242,23 +247,25 @@ def guarded(options: Options, body: Callable[[], int | None]) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - open until the process ends
         return BROKEN_PIPE
     except (SiloquentError, KeyboardInterrupt) as refused:
-        problem = problem_of(refused)
+        problem = build_problem(refused)
         # Of a task's command its help says more than what errors in general end with: the list of tables.
         is_bare = isinstance(refused, RequestError) and not refused.fix and refused.code == RequestError.code
         helped = is_bare and len(options.path) > 1
         fix = shlex.join(["siloquent", *options.path, "--help"]) if helped else problem.fix
-        return report(options.screen, replace(problem, fix=options.here(_typed(fix))))
+        return report_problem(options.screen, replace(problem, fix=options.add_workspace(_format_options(fix))))
     except (typer.Exit, typer.Abort):
         raise
     except Exception as unforeseen:  # allowed: the last door: no trace, no values on the screen, details to the owner
-        if extra := _extra_of(unforeseen):
-            return report(options.screen, problem_of(MissingExtra(extra, f"siloquent {' '.join(options.path)}")))
-        problem = problem_of(unforeseen)
-        keep_details(options.folder(), problem, unforeseen)
-        if isinstance(unforeseen, OSError) and (place := _typed_place(options, unforeseen)):
+        if extra := _find_extra(unforeseen):
+            return report_problem(
+                options.screen, build_problem(MissingExtra(extra, f"siloquent {' '.join(options.path)}"))
+            )
+        problem = build_problem(unforeseen)
+        log_details(options.find_folder(), problem, unforeseen)
+        if isinstance(unforeseen, OSError) and (place := _find_typed_path(options, unforeseen)):
             told = RequestError(f"{place} cannot be used: {unforeseen.strerror}.", fix=NO_PLACE, spent=problem.spent)
-            return report(options.screen, problem_of(told))
-        return report(options.screen, problem)
+            return report_problem(options.screen, build_problem(told))
+        return report_problem(options.screen, problem)
 
 
 _EXTRAS = {
@@ -269,18 +276,18 @@ _EXTRAS = {
 }
 
 
-def _extra_of(failed: Exception) -> str:
+def _find_extra(failed: Exception) -> str:
     """The extra whose package ``failed`` is the want of; empty for all else."""
     name = failed.name or "" if isinstance(failed, ModuleNotFoundError) else ""
     return _EXTRAS.get(name.partition(".")[0], "")
 
 
-def _typed(fix: str) -> str:
+def _format_options(fix: str) -> str:
     """What Python takes as an option: a refused amount was typed as one."""
     return fix.replace('budget=Budget(epsilon="1")', "--epsilon 1").replace('Budget(epsilon="1")', "--epsilon 1")
 
 
-def _typed_place(options: Options, failed: OSError) -> str:
+def _find_typed_path(options: Options, failed: OSError) -> str:
     """The path that a person typed and that ``failed`` is about: it, what is in it, or what is beside it."""
     if not isinstance(failed.filename, (str, Path)):
         return ""

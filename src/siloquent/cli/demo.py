@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from siloquent.cli.commands import Options, command
+from siloquent.cli.commands import Options, register_command
 from siloquent.errors import RequestError, SiloquentError
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ FOLDER, PORT = Path("demo-clinic"), 8642
 
 def register(app: typer.Typer) -> None:
     """Add this file's command."""
-    command(app, "demo", demo, panel="Start")
+    register_command(app, "demo", run_demo, panel="Start")
 
 
-def demo(
+def run_demo(
     options: Options,
     folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Where the demo's workspace goes.")] = FOLDER,
     quick: Annotated[bool, typer.Option("--quick", help="Only the first answer and its free repeat.")] = False,
@@ -54,29 +54,29 @@ def demo(
     if options.as_json:
         raise RequestError("The demo is a story for people.", fix="siloquent demo, or --json with one of its commands")
     create_clinic(folder)
-    with_roles = not quick and _with_roles(processes)
-    screen.line(f"A clinic that does not exist is in {folder}: 20,000 visits of 6,000 invented patients.")
+    with_roles = not quick and _decide_roles(processes)
+    screen.write_line(f"A clinic that does not exist is in {folder}: 20,000 visits of 6,000 invented patients.")
     with ExitStack() as roles:
         if with_roles:
             profiling_roles.describe(folder)
         for number, step in enumerate(story(quick=quick, roles_in=folder if with_roles else None), start=1):
-            screen.show(_rule(number))
-            screen.line(step.says)
-            screen.line(f"\n$ {shlex.join(['siloquent', '--workspace', str(folder), *step.command])}\n")
+            screen.show(_draw_rule(number))
+            screen.write_line(step.says)
+            screen.write_line(f"\n$ {shlex.join(['siloquent', '--workspace', str(folder), *step.command])}\n")
             status = run(["--workspace", str(folder), *step.command])
             if status != step.ends:
                 told = f"Step {number} of the demo ended with {status}, not {step.ends}."
                 raise SiloquentError(told, spent="as shown")
             if with_roles and step.command[:2] == profiling_roles.STARTS_BEHIND:
                 roles.enter_context(profiling_roles.running(folder))
-    screen.show(_rule(0))
-    screen.line(_NEXT.format(folder=shlex.quote(str(folder))))
+    screen.show(_draw_rule(0))
+    screen.write_line(_NEXT.format(folder=shlex.quote(str(folder))))
     if serve or (serve is None and not quick and screen.can_ask and find_spec("fastapi") is not None):
         _serve(options, folder, port)
     return 0
 
 
-def _with_roles(asked: bool | None) -> bool:
+def _decide_roles(asked: bool | None) -> bool:
     """Whether roles run as processes: as asked, else where they can."""
     from siloquent.federation.extra import PACKAGES, require_extra
 
@@ -94,17 +94,17 @@ def _serve(options: Options, folder: Path, port: int) -> None:
     store = Store(folder / "server.sqlite")
     tokens = Tokens(store)
     roles = (("owner", "owner"), ("ana", "analyst"))
-    links = [tokens.login_link(tokens.create(*one, days=1)[3:11], seconds=LINK_SECONDS) for one in roles]
+    links = [tokens.create_login_link(tokens.create(*one, days=1)[3:11], seconds=LINK_SECONDS) for one in roles]
     store.close()
     within = f"within {LINK_SECONDS // 60} minutes"
-    options.screen.line(f"\nThe same in a browser. Each link opens one session, {within}. As the owner:")
-    options.screen.line(f"http://127.0.0.1:{port}/login/{links[0]}")
-    options.screen.line("As Ana, best in another browser or a private window:")
-    options.screen.line(f"http://127.0.0.1:{port}/login/{links[1]}")
+    options.screen.write_line(f"\nThe same in a browser. Each link opens one session, {within}. As the owner:")
+    options.screen.write_line(f"http://127.0.0.1:{port}/login/{links[0]}")
+    options.screen.write_line("As Ana, best in another browser or a private window:")
+    options.screen.write_line(f"http://127.0.0.1:{port}/login/{links[1]}")
     serve.serve(replace(options, workspace=folder), port=port)
 
 
-def _rule(number: int) -> Rule:
+def _draw_rule(number: int) -> Rule:
     from rich.rule import Rule
 
     return Rule(f"step {number}" if number else "what to type next", align="left", style="dim")

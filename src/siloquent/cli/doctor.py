@@ -15,21 +15,21 @@ from typing import Literal
 
 import typer
 
-from siloquent.cli.commands import Options, command
+from siloquent.charts.text import clean_text
+from siloquent.cli.commands import Options, register_command
 from siloquent.cli.screen import LEFT
-from siloquent.pictures.plain import clean
 from siloquent.version import VERSION
 
 State = Literal["good", "missing", "bad"]
 PACKAGES = ("opendp", "duckdb", "sqlglot", "pyarrow", "numpy", "scipy", "numba", "pydantic", "sqlalchemy", "narwhals")
 EXTRAS = {"server": "fastapi", "postgres": "psycopg", "spark": "pyspark", "federation": "cryptography"}
-LEAST_DISK_BYTES = 100 * 2**20
+MIN_DISK_BYTES = 100 * 2**20
 # Files over the network do not lock as SQLite needs it.
 REMOTE = {"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "afs"}
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HealthFinding:
     """One thing that was looked at; ``missing`` is something optional, ``bad`` needs the fix."""
 
     what: str
@@ -40,111 +40,111 @@ class Finding:
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    command(app, "doctor", doctor, panel="Help")
+    register_command(app, "doctor", run_doctor, panel="Help")
 
 
-def doctor(options: Options) -> int:
+def run_doctor(options: Options) -> int:
     """Say what this machine has and lacks; exit 1 if something needs mending."""
-    findings = list(examine(options.folder()))
+    findings = list(examine(options.find_folder()))
     is_well = all(finding.state != "bad" for finding in findings)
     if options.as_json:
         listed = [{"what": f.what, "state": f.state, "found": f.found, "fix": f.fix} for f in findings]
-        options.screen.document({"schema": "siloquent/doctor/1", "ok": is_well, "findings": listed})
+        options.screen.write_document({"schema": "siloquent/doctor/1", "ok": is_well, "findings": listed})
         return 0 if is_well else 1
     marks = {"good": "ok", "missing": "-", "bad": "MEND"}
-    options.screen.table(
+    options.screen.write_table(
         [("", LEFT), ("what", LEFT), ("found", LEFT), ("fix", LEFT)],
-        [(marks[f.state], f.what, clean(f.found), f.fix) for f in findings],
+        [(marks[f.state], f.what, clean_text(f.found), f.fix) for f in findings],
     )
     return 0 if is_well else 1
 
 
-def examine(folder: Path | None) -> Iterator[Finding]:
+def examine(folder: Path | None) -> Iterator[HealthFinding]:
     """Every finding, in the order in which they are shown; ``folder`` is the workspace, if there is one."""
-    yield Finding("siloquent", "good", VERSION)
-    yield Finding("Python", "good" if sys.version_info >= (3, 11) else "bad", platform.python_version())
+    yield HealthFinding("siloquent", "good", VERSION)
+    yield HealthFinding("Python", "good" if sys.version_info >= (3, 11) else "bad", platform.python_version())
     for package in PACKAGES:
-        yield _package(package)
+        yield _check_package(package)
     for extra, package in EXTRAS.items():
-        yield _extra(extra, package)
-    yield _java()
-    yield _clock()
-    yield _random()
+        yield _check_extra(extra, package)
+    yield _check_java()
+    yield _check_clock()
+    yield _check_random()
     if folder is None:
-        yield Finding("workspace", "missing", "none here or above", "siloquent init DIR")
+        yield HealthFinding("workspace", "missing", "none here or above", "siloquent init DIR")
         return
-    for look in (_disk, _file_system, _modes, _ledger):
+    for look in (_check_disk, _check_file_system, _check_modes, _check_ledger):
         yield look(folder)
     for bundle in sorted({path.parent for path in (*folder.glob("*/bundle.toml"), *folder.glob("*/*/bundle.toml"))}):
-        yield _certificate(bundle)
+        yield _check_certificate(bundle)
 
 
-def _package(name: str) -> Finding:
+def _check_package(name: str) -> HealthFinding:
     from importlib import metadata
 
     try:
-        return Finding(name, "good", metadata.version(name))
+        return HealthFinding(name, "good", metadata.version(name))
     except metadata.PackageNotFoundError:
-        return Finding(name, "bad", "not installed", "pip install --upgrade siloquent")
+        return HealthFinding(name, "bad", "not installed", "pip install --upgrade siloquent")
 
 
-def _extra(extra: str, package: str) -> Finding:
+def _check_extra(extra: str, package: str) -> HealthFinding:
     from importlib.metadata import version
 
     if find_spec(package) is None:
-        return Finding(f"extra {extra}", "missing", "not installed", f"pip install 'siloquent[{extra}]'")
-    return Finding(f"extra {extra}", "good", f"{package} {version(package)}")
+        return HealthFinding(f"extra {extra}", "missing", "not installed", f"pip install 'siloquent[{extra}]'")
+    return HealthFinding(f"extra {extra}", "good", f"{package} {version(package)}")
 
 
-def _java() -> Finding:
+def _check_java() -> HealthFinding:
     import subprocess
 
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if not program or not Path(program).exists():
-        return Finding(
+        return HealthFinding(
             "Java", "missing", "not found; Spark needs 17 or newer", "apt-get install openjdk-17-jre-headless"
         )
     said = subprocess.run([program, "-version"], capture_output=True, text=True, check=False, timeout=20).stderr
-    return Finding("Java", "good", said.splitlines()[0] if said else program)
+    return HealthFinding("Java", "good", said.splitlines()[0] if said else program)
 
 
-def _clock() -> Finding:
+def _check_clock() -> HealthFinding:
     """Entries carry the clock's time for people; their order never hangs on it."""
     now = datetime.now(UTC)
     if now.year < 2024:
-        return Finding("clock", "bad", f"{now:%Y-%m-%d %H:%M} UTC", "set the clock")
-    return Finding("clock", "good", f"{now:%Y-%m-%d %H:%M} UTC")
+        return HealthFinding("clock", "bad", f"{now:%Y-%m-%d %H:%M} UTC", "set the clock")
+    return HealthFinding("clock", "good", f"{now:%Y-%m-%d %H:%M} UTC")
 
 
-def _random() -> Finding:
+def _check_random() -> HealthFinding:
     """Whether the system's random source answers; noise is drawn from it alone."""
     try:
         os.getrandom(16, os.GRND_NONBLOCK)  # allowed: a look whether the source answers; the bytes are dropped
     except BlockingIOError:
-        return Finding("random source", "bad", "not seeded yet", "wait until the machine has gathered entropy")
+        return HealthFinding("random source", "bad", "not seeded yet", "wait until the machine has gathered entropy")
     except AttributeError:
-        return Finding("random source", "good", "the system's, by name of this platform")
-    return Finding("random source", "good", "getrandom answers")
+        return HealthFinding("random source", "good", "the system's, by name of this platform")
+    return HealthFinding("random source", "good", "getrandom answers")
 
 
-def _disk(folder: Path) -> Finding:
+def _check_disk(folder: Path) -> HealthFinding:
     free = shutil.disk_usage(folder).free
-    is_enough = free >= LEAST_DISK_BYTES
-    return Finding(
+    is_enough = free >= MIN_DISK_BYTES
+    return HealthFinding(
         "disk", "good" if is_enough else "bad", f"{free / 2**30:.1f} GiB free", "" if is_enough else "make room"
     )
 
 
-def _file_system(folder: Path) -> Finding:
+def _check_file_system(folder: Path) -> HealthFinding:
     """The kind of disk below the workspace, where the system says it."""
-    kind = _mount_kind(folder.resolve())
+    kind = _read_mount_kind(folder.resolve())
     if kind in REMOTE:
-        return Finding("ledger's disk", "bad", f"{kind}, over the network", "put the workspace on a local disk")
-    return Finding("ledger's disk", "good", kind or "not said by this system")
+        return HealthFinding("ledger's disk", "bad", f"{kind}, over the network", "put the workspace on a local disk")
+    return HealthFinding("ledger's disk", "good", kind or "not said by this system")
 
 
-def _mount_kind(folder: Path) -> str:
+def _read_mount_kind(folder: Path) -> str:
     try:
         lines = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -156,33 +156,33 @@ def _mount_kind(folder: Path) -> str:
     return ""
 
 
-def _modes(folder: Path) -> Finding:
+def _check_modes(folder: Path) -> HealthFinding:
     """Whether other users of this machine could read rows or the ledger."""
     names = ["ledger.sqlite", "owner.log", *(str(p.relative_to(folder)) for p in sorted(folder.glob("data/*")))]
     is_open: Callable[[Path], bool] = lambda path: path.is_file() and bool(path.stat().st_mode & 0o007)  # noqa: E731
     loose = [name for name in names if is_open(folder / name)]
     if loose and folder.stat().st_mode & 0o001:
-        return Finding("file modes", "missing", f"others may read {', '.join(loose)}", f"chmod o-rwx {folder}")
-    return Finding("file modes", "good", "no other user of this machine reads rows or ledger")
+        return HealthFinding("file modes", "missing", f"others may read {', '.join(loose)}", f"chmod o-rwx {folder}")
+    return HealthFinding("file modes", "good", "no other user of this machine reads rows or ledger")
 
 
-def _certificate(bundle: Path) -> Finding:
+def _check_certificate(bundle: Path) -> HealthFinding:
     """How long the certificate of a federation's role lasts: to be mended from 3 days before its end."""
     from siloquent.errors import MissingExtra, SiloquentError
     from siloquent.federation.bundle import read_bundle
-    from siloquent.federation.checking import certificate_days
+    from siloquent.federation.connection_check import check_certificate_days
 
     what = f"bundle {bundle.name}"
     try:
-        tried = certificate_days(read_bundle(bundle))
+        tried = check_certificate_days(read_bundle(bundle))
     except MissingExtra as missing:
-        return Finding(what, "missing", missing.detail, missing.fix)
+        return HealthFinding(what, "missing", missing.detail, missing.fix)
     except SiloquentError as refused:
-        return Finding(what, "bad", refused.detail, refused.fix)
-    return Finding(what, "bad" if tried.state == "bad" else "good", tried.found, tried.fix)
+        return HealthFinding(what, "bad", refused.detail, refused.fix)
+    return HealthFinding(what, "bad" if tried.state == "bad" else "good", tried.found, tried.fix)
 
 
-def _ledger(folder: Path) -> Finding:
+def _check_ledger(folder: Path) -> HealthFinding:
     from siloquent.errors import SiloquentError
     from siloquent.schema.workspace import read_workspace
     from siloquent.session import open_workspace_ledger
@@ -192,7 +192,9 @@ def _ledger(folder: Path) -> Finding:
         verdict = ledger.verify()
         ledger.close()
     except SiloquentError as refused:
-        return Finding("ledger", "bad", refused.detail, refused.fix or "siloquent ledger verify")
+        return HealthFinding("ledger", "bad", refused.detail, refused.fix or "siloquent ledger verify")
     if not verdict.ok:
-        return Finding("ledger", "bad", verdict.problem, "keep all files as they are, then: siloquent ledger verify")
-    return Finding("ledger", "good", f"{verdict.entries:,} entries, all as they were written")
+        return HealthFinding(
+            "ledger", "bad", verdict.problem, "keep all files as they are, then: siloquent ledger verify"
+        )
+    return HealthFinding("ledger", "good", f"{verdict.entries:,} entries, all as they were written")

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from siloquent.cli.commands import Options, command
-from siloquent.cli.paying import Dry, Key, MaxCost, Yes, new_key, telling_what_stands
-from siloquent.cli.prices import agreed, show_price
-from siloquent.cli.questions import Typed, fixes_as_commands, parsed, question_text, typed
+from siloquent.cli.commands import Options, register_command
+from siloquent.cli.consent import Dry, Key, MaxCost, Yes, create_key, report_charge_on_failure
+from siloquent.cli.prices import confirm_explained_price, show_price
+from siloquent.cli.questions import (
+    TypedQuestion,
+    build_typed_question,
+    convert_fixes_to_commands,
+    parse_question,
+    read_question,
+)
 from siloquent.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from siloquent.door import Session
+    from siloquent.api import Session
     from siloquent.explore import Answer, CompositeExplanation, Explanation, Query
 
 Question = Annotated[
@@ -27,16 +33,16 @@ File = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Read 
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    command(app, "explain", explain, panel="Ask")
-    command(app, "ask", ask, panel="Ask")
+    register_command(app, "explain", explain, panel="Ask")
+    register_command(app, "ask", ask, panel="Ask")
 
 
 def explain(options: Options, question: Question = None, file: File = None) -> None:
     """Say what a question would cost and how it would be answered. Touches no data, costs nothing."""
-    text = question_text(question, file)
-    with options.session() as session:
-        asked, query = typed(options, text, file), parsed(text, options, session)
-        show_price(asked, _explained(asked, session, query), query, text)
+    text = read_question(question, file)
+    with options.open_session() as session:
+        asked, query = build_typed_question(options, text, file), parse_question(text, options, session)
+        show_price(asked, _explain_query(asked, session, query), query, text)
 
 
 def ask(
@@ -56,30 +62,30 @@ def ask(
     save: Annotated[bool, typer.Option("--save/--no-save", help="Keep the answer as a release.")] = True,
 ) -> int | None:
     """Answer a question within the error that it names, or for the budget that it names."""
-    from siloquent.cli.answers import answer_document, show_answer
+    from siloquent.cli.answers import build_answer_document, show_answer
     from siloquent.cli.charts import check_drawable, show_charts, write_charts
 
-    text = question_text(question, file)
-    asked = typed(options, text, file, key)
-    with options.session() as session:
-        query = parsed(text, options, session)
+    text = read_question(question, file)
+    asked = build_typed_question(options, text, file, key)
+    with options.open_session() as session:
+        query = parse_question(text, options, session)
         if chart or chart_file is not None:
-            check_drawable(query, chart_file, again=asked.ask(), on_screen=chart and options.as_json)
+            check_drawable(query, chart_file, again=asked.format_ask(), on_screen=chart and options.as_json)
         if dry or query.explain:
-            show_price(asked, _explained(asked, session, query), query, text)
+            show_price(asked, _explain_query(asked, session, query), query, text)
             return None
-        explanation = _explained(asked, session, query)
-        if not agreed(asked, explanation, yes=yes, max_cost=max_cost):
+        explanation = _explain_query(asked, session, query)
+        if not confirm_explained_price(asked, explanation, yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was asked, nothing was spent.")
             return 2
-        key = new_key() if key is None else key
-        again = replace(asked, key=key).ask("--yes")
-        with telling_what_stands(session, key, again), fixes_as_commands(asked, query):
+        key = create_key() if key is None else key
+        again = replace(asked, key=key).format_ask("--yes")
+        with report_charge_on_failure(session, key, again), convert_fixes_to_commands(asked, query):
             answer = session.ask(query, key=key, max_cost=max_cost)
             if save:
-                _save(options, session, answer, again)
+                _save_release(options, session, answer, again)
             if options.as_json:
-                options.screen.document(answer_document(answer, key))
+                options.screen.write_document(build_answer_document(answer, key))
             else:
                 show_answer(options.screen, answer, again=again, full=full, all_rows=all_rows)
             if chart:
@@ -89,12 +95,12 @@ def ask(
     return None
 
 
-def _explained(asked: Typed, session: Session, query: Query) -> Explanation | CompositeExplanation:
-    with fixes_as_commands(asked, query):
+def _explain_query(asked: TypedQuestion, session: Session, query: Query) -> Explanation | CompositeExplanation:
+    with convert_fixes_to_commands(asked, query):
         return session.explain(replace(query, explain=False))
 
 
-def _save(options: Options, session: Session, answer: Answer, again: str) -> None:
+def _save_release(options: Options, session: Session, answer: Answer, again: str) -> None:
     """Keep the answer as a release; it is given already, so a full disk is a warning."""
     try:
         session.save(answer)

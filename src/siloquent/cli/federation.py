@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from siloquent.cli.commands import Options, command
-from siloquent.cli.federation_words import show_status, status_document
+from siloquent.cli.commands import Options, register_command
+from siloquent.cli.federation_output import build_status_document, show_status
 from siloquent.cli.screen import LEFT
 from siloquent.errors import NotAllowed, RequestError, UnknownName
 
@@ -28,10 +28,10 @@ def register(app: typer.Typer) -> None:
     """Add this file's commands."""
     group = typer.Typer(help="Set up a federation of silos, and see what goes on in it.")
     for name, body in (
-        ("init", init), ("request", request), ("sign", sign), ("accept", accept), ("renew", renew),
-        ("revoke", revoke), ("check", check), ("status", status), ("verify", verify),
+        ("init", init), ("request", request_certificate), ("sign", sign), ("accept", accept), ("renew", renew),
+        ("revoke", revoke), ("check", check), ("status", report_status), ("verify", verify),
     ):  # fmt: skip
-        command(group, name, body)
+        register_command(group, name, body)
     app.add_typer(group, name="federation", rich_help_panel="Federation")
 
 
@@ -55,7 +55,7 @@ def init(
     options.screen.warn(SEEN_ALL)
 
 
-def request(
+def request_certificate(
     options: Options,
     name: Name,
     kind: Annotated[str, typer.Option("--role", metavar="KIND", help="party, worker, moderator or relay.")],
@@ -69,7 +69,7 @@ def request(
 
     if kind not in KINDS:
         raise RequestError(f"--role {kind!r} is none of {', '.join(KINDS)}.", fix="--role party")
-    made = operator.request(name, next(known for known in KINDS if known == kind), owner, bundle)
+    made = operator.create_request(name, next(known for known in KINDS if known == kind), owner, bundle)
     output.write_bytes(made + b"\n")
     then = f"siloquent federation accept ANSWER --bundle {shlex.quote(str(bundle))}"
     options.screen.note(f"Keys are in {bundle}; send {output} to the operator, then: {then}")
@@ -88,7 +88,7 @@ def sign(
     from siloquent.federation import operator
     from siloquent.federation.bundle import read_small
 
-    authority = operator.found(operator.read_description(new), ca) if new else operator.open_authority(ca)
+    authority = operator.create_authority(operator.read_description(new), ca) if new else operator.open_authority(ca)
     authority, answers = operator.sign(authority, [read_small(path) for path in requests])
     output.mkdir(parents=True, exist_ok=True)
     for name, answer in answers.items():
@@ -110,12 +110,12 @@ def accept(
     from siloquent.federation.bundle import read_small
 
     text = read_small(file)
-    roster = operator.offered(text, bundle)
+    roster = operator.read_offer(text, bundle)
     if words is None and options.screen.can_ask:
         _show_roster(options, roster, "")
         if not options.screen.confirm("Did the operator tell you the same eight words?"):
             raise NotAllowed("Nothing was taken.", fix="ask the operator for the words by telephone")
-    elif words is None or _plain(words) != roster.words:
+    elif words is None or _normalise_words(words) != roster.words:
         there = shlex.join(["siloquent", "federation", "accept", str(file), "--bundle", str(bundle)])
         told = "No words were given." if words is None else "The roster's words are not those that were given."
         raise NotAllowed(told, fix=f"{there} --words WORDS, with the eight words that the operator tells you")
@@ -139,7 +139,7 @@ def revoke(options: Options, name: Name, ca: CaOption = Path("ca")) -> None:
     names = [role.name for role in authority.roster.roles]
     if name not in names:
         unknown = UnknownName("role", name, names)
-        unknown.fix = options.shell("federation", "revoke", unknown.near or "NAME", "--ca", str(ca))
+        unknown.fix = options.format_command("federation", "revoke", unknown.near or "NAME", "--ca", str(ca))
         raise unknown
     authority = operator.revoke(authority, name)
     told = (
@@ -151,21 +151,21 @@ def revoke(options: Options, name: Name, ca: CaOption = Path("ca")) -> None:
 def check(options: Options, bundle: BundleOption = Path("bundle")) -> int:
     """Try the way to the relay step by step, and say which step fails."""
     from siloquent.federation.bundle import read_bundle
-    from siloquent.federation.checking import check as tried
+    from siloquent.federation.connection_check import check as tried
 
     steps = list(tried(read_bundle(bundle)))
     is_well = all(step.state != "bad" for step in steps)
     if options.as_json:
         told = [{"what": s.what, "state": s.state, "found": s.found, "fix": s.fix} for s in steps]
-        options.screen.document({"schema": "siloquent/federation-check/1", "ok": is_well, "steps": told})
+        options.screen.write_document({"schema": "siloquent/federation-check/1", "ok": is_well, "steps": told})
     else:
         marks = {"good": "ok", "warn": "soon", "bad": "MEND"}
         rows = [(marks[s.state], s.what, s.found, s.fix) for s in steps]
-        options.screen.table([("", LEFT), ("step", LEFT), ("found", LEFT), ("fix", LEFT)], rows)
+        options.screen.write_table([("", LEFT), ("step", LEFT), ("found", LEFT), ("fix", LEFT)], rows)
     return 0 if is_well else 6
 
 
-def status(
+def report_status(
     options: Options,
     session: Annotated[str | None, typer.Argument(metavar="[SESSION]", help="A session's id or its beginning.")] = None,
     bundle: BundleOption = Path("bundle"),
@@ -177,19 +177,19 @@ def status(
     from contextlib import closing
 
     from siloquent.federation.bundle import read_bundle
-    from siloquent.federation.running import open_journal
+    from siloquent.federation.role_process import open_journal
     from siloquent.federation.transport import HttpTransport
 
     role = read_bundle(bundle)
     with open_journal(role) as journal, closing(HttpTransport(role)) as transport:
         if session is None:
-            _show_sessions(options, journal.sessions())
+            _show_sessions(options, journal.list_sessions())
             return
-        known = find_session(journal.sessions(), session, bundle)
+        known = find_session(journal.list_sessions(), session, bundle)
         while True:
             told = transport.look(known.id)
             if options.as_json:
-                options.screen.document(status_document(told, role.roster))
+                options.screen.write_document(build_status_document(told, role.roster))
             else:
                 show_status(options.screen, told, role.roster)
             if not watch or told["state"] != "open":
@@ -204,14 +204,14 @@ def verify(
 ) -> int:
     """Recompute a session's transcript from the headers that this role kept, and check every role's signed head."""
     from siloquent.federation.bundle import read_bundle
-    from siloquent.federation.running import open_journal
-    from siloquent.federation.verifying import verify_session
+    from siloquent.federation.role_process import open_journal
+    from siloquent.federation.verification import verify_session
 
     role = read_bundle(bundle)
     with open_journal(role) as journal:
-        verdict = verify_session(role, journal, find_session(journal.sessions(), session, bundle).id)
+        verdict = verify_session(role, journal, find_session(journal.list_sessions(), session, bundle).id)
     if options.as_json:
-        options.screen.document(
+        options.screen.write_document(
             {
                 "schema": "siloquent/federation-verdict/1",
                 "ok": not verdict.faults,
@@ -223,7 +223,7 @@ def verify(
             }
         )
     else:
-        options.screen.facts(
+        options.screen.write_facts(
             [("session", verdict.session), ("headers", str(verdict.headers)), ("head", verdict.head),
              ("heads signed by", ", ".join(verdict.signed) or "nobody")]
         )  # fmt: skip
@@ -246,7 +246,7 @@ def find_session(sessions: list[Any], asked: str, bundle: Path) -> Any:
     return found[0]
 
 
-def _plain(words: str) -> str:
+def _normalise_words(words: str) -> str:
     """Words as a person types them, with blanks or dashes between, in the one form that a roster has."""
     return "-".join(words.lower().replace("-", " ").split())
 
@@ -254,7 +254,7 @@ def _plain(words: str) -> str:
 def _show_sessions(options: Options, sessions: list[Any]) -> None:
     if options.as_json:
         told = [{"session": s.id, "state": s.state, "moderator": s.moderator, "code": s.code} for s in sessions]
-        options.screen.document({"schema": "siloquent/federation-sessions/1", "sessions": told})
+        options.screen.write_document({"schema": "siloquent/federation-sessions/1", "sessions": told})
         return
     columns = [("session", LEFT), ("state", LEFT), ("task", LEFT), ("moderator", LEFT), ("ended by", LEFT)]
     rows = [
@@ -262,12 +262,12 @@ def _show_sessions(options: Options, sessions: list[Any]) -> None:
          " ".join(filter(None, (s.code, s.by_role, s.step))))
         for s in sessions
     ]  # fmt: skip
-    options.screen.table(columns, rows)
+    options.screen.write_table(columns, rows)
 
 
 def _show_roster(options: Options, roster: Roster, told: str) -> None:
     if options.as_json:
-        options.screen.document(
+        options.screen.write_document(
             {
                 "schema": "siloquent/federation-roster/1",
                 "name": roster.name,
@@ -275,14 +275,14 @@ def _show_roster(options: Options, roster: Roster, told: str) -> None:
                 "relay": roster.relay,
                 "words": roster.words,
                 "roles": [{"name": r.name, "kind": r.kind, "owner": r.owner} for r in roster.roles],
-                "warnings": roster.warnings(),
+                "warnings": roster.list_warnings(),
             }
         )
         return
     rows = [(role.name, role.kind, role.owner) for role in roster.roles]
-    options.screen.table([("role", LEFT), ("kind", LEFT), ("owner", LEFT)], rows)
-    options.screen.facts([("roster", f"{roster.name}, version {roster.version}"), ("words", roster.words)])
-    for warning in roster.warnings():
+    options.screen.write_table([("role", LEFT), ("kind", LEFT), ("owner", LEFT)], rows)
+    options.screen.write_facts([("roster", f"{roster.name}, version {roster.version}"), ("words", roster.words)])
+    for warning in roster.list_warnings():
         options.screen.warn(warning)
     if told:
         options.screen.note(told)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from siloquent.cli.commands import Options, command
-from siloquent.cli.over_http import connected, spec_at
+from siloquent.charts.text import clean_text
+from siloquent.cli.commands import Options, register_command
 from siloquent.cli.screen import LEFT
-from siloquent.pictures.plain import clean
+from siloquent.cli.server_commands import connect_to_server, read_spec
 
 if TYPE_CHECKING:
     from siloquent.remote.documents import Job as RemoteJob
@@ -22,8 +22,8 @@ def register(app: typer.Typer) -> None:
     """Add this file's commands."""
     group = typer.Typer(help="Work on a server, with --server URL: sketch, synth, search and share.")
     for name, body in (("start", start), ("list", list_all), ("show", show), ("wait", wait), ("cancel", cancel)):
-        command(group, name, body, at_server=True)
-    command(group, "fetch", fetch, at_server=True)
+        register_command(group, name, body, at_server=True)
+    register_command(group, "fetch", fetch, at_server=True)
     app.add_typer(group, name="job", rich_help_panel="Server")
 
 
@@ -39,25 +39,27 @@ def start(
     ] = None,
 ) -> None:
     """Start a job. It is charged once, whatever happens to the server or to this command."""
-    with connected(options) as session:
-        _tell(options, session.start(task, spec_at(spec), key=key, max_cost=max_cost))
+    with connect_to_server(options) as session:
+        _tell(options, session.start(task, read_spec(spec), key=key, max_cost=max_cost))
 
 
 def list_all(options: Options) -> None:
     """List the newest jobs."""
-    with connected(options) as session:
-        found = [one.to_json() for one in session.jobs()]
+    with connect_to_server(options) as session:
+        found = [one.to_json() for one in session.list_jobs()]
     if options.as_json:
-        options.screen.document({"schema": "siloquent/job-list/1", "jobs": found})
+        options.screen.write_document({"schema": "siloquent/job-list/1", "jobs": found})
         return
     names = ("id", "name", "task", "state")
-    options.screen.table([(name, LEFT) for name in names], [tuple(clean(one[n]) for n in names) for one in found])
+    options.screen.write_table(
+        [(name, LEFT) for name in names], [tuple(clean_text(one[n]) for n in names) for one in found]
+    )
 
 
 def show(options: Options, job: Job) -> int:
     """Show how far a job is; exit 1 if it failed."""
-    with connected(options) as session:
-        return _tell(options, session.job(job))
+    with connect_to_server(options) as session:
+        return _tell(options, session.get_job(job))
 
 
 def wait(options: Options, job: Job) -> int:
@@ -66,13 +68,13 @@ def wait(options: Options, job: Job) -> int:
     def told(done: int, steps: int) -> None:
         options.screen.note(f"{done} of {steps} steps done")
 
-    with connected(options) as session:
+    with connect_to_server(options) as session:
         return _tell(options, session.wait(job, progress=None if options.as_json else told))
 
 
 def cancel(options: Options, job: Job) -> None:
     """End a job that is not done. What it was charged stays."""
-    with connected(options) as session:
+    with connect_to_server(options) as session:
         _tell(options, session.cancel(job))
 
 
@@ -82,17 +84,17 @@ def fetch(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="A new folder for its files.")],
 ) -> None:
     """Fetch a release's files from the server; each is compared with what the manifest says of it."""
-    with connected(options) as session:
+    with connect_to_server(options) as session:
         found = session.fetch(release, output)
     if options.as_json:
-        options.screen.document(found.to_json())
+        options.screen.write_document(found.to_json())
     else:
-        options.screen.line(f"{len(found.files)} files of {clean(release)} are in {output}.")
+        options.screen.write_line(f"{len(found.files)} files of {clean_text(release)} are in {output}.")
 
 
 def _tell(options: Options, job: RemoteJob) -> int:
     if options.as_json:
-        options.screen.document(job.to_json())
+        options.screen.write_document(job.to_json())
         return int(job.state == "failed")
     result = job.result or {}
     facts = [("job", job.id), ("task", job.task), ("state", job.state)]
@@ -102,5 +104,5 @@ def _tell(options: Options, job: RemoteJob) -> int:
         facts += [("paid", f"{cost['symbol']} {cost['spent']} of {told['account']}")]
     if told.get("cancelled_by"):
         facts += [("cancelled by", str(told["cancelled_by"]))]
-    options.screen.facts([(name, clean(text)) for name, text in facts])
+    options.screen.write_facts([(name, clean_text(text)) for name, text in facts])
     return int(job.state == "failed")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import typer
 
-from siloquent.cli.commands import Options, command
+from siloquent.cli.commands import Options, register_command
 from siloquent.cli.screen import LEFT, RIGHT
 
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    command(app, "migrate", migrate, panel="Server")
+    register_command(app, "migrate", migrate, panel="Server")
 
 
 def migrate(options: Options) -> None:
@@ -38,7 +38,7 @@ def migrate(options: Options) -> None:
     if options.as_json:
         names = ("part", "found", "now", "copy")
         plain = [dict(zip(names, part, strict=True)) for part in parts]
-        options.screen.document({"schema": "siloquent/migration/1", "parts": plain})
+        options.screen.write_document({"schema": "siloquent/migration/1", "parts": plain})
         return
     columns = [("part", LEFT), ("format", RIGHT), ("now", RIGHT), ("copy of the old one", LEFT)]
-    options.screen.table(columns, [(name, str(found), str(now), copy) for name, found, now, copy in parts])
+    options.screen.write_table(columns, [(name, str(found), str(now), copy) for name, found, now, copy in parts])

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from siloquent.cli.commands import Options, command
+from siloquent.charts.text import clean_text, number_of
+from siloquent.cli.commands import Options, register_command
 from siloquent.cli.screen import LEFT, RIGHT
-from siloquent.documents.tables import check_report
+from siloquent.documents.tables import build_check_report
 from siloquent.errors import NotAllowed, RequestError
-from siloquent.pictures.plain import clean, number_of
 
-LEAK = (
+PRIVATE_ROWS_WARNING = (
     "A draft's bounds and values are read off the rows of this file and written down for everybody.\n"
     "From private rows that is a leak, however small the file."
 )
@@ -21,8 +21,8 @@ LEAK = (
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    command(app, "draft", draft, panel="Owner")
-    command(app, "check", check, panel="Owner")
+    register_command(app, "draft", draft, panel="Owner")
+    register_command(app, "check", check, panel="Owner")
 
 
 def draft(
@@ -37,7 +37,7 @@ def draft(
     ] = None,
 ) -> None:
     """Propose a table file from PUBLIC rows; correct it by hand before it is used."""
-    from siloquent.cli.drafting import draft_schema, table_name
+    from siloquent.cli.schema_draft import derive_table_name, draft_schema
     from siloquent.schema.build import parse_schema
 
     if not file.is_file():
@@ -46,35 +46,37 @@ def draft(
         _require_public(options, file)
     if output and output.exists():
         raise RequestError(f"{output} is there already.", fix="name another file, or remove it")
-    name = output.stem if output and output.suffix == ".toml" else table_name(file)
+    name = output.stem if output and output.suffix == ".toml" else derive_table_name(file)
     form = "parquet" if file.suffix in (".parquet", ".pq") else "csv"
-    text = draft_schema(file, name=name, source=source or f"{form}:{_from_workspace(options, file)}")
+    text = draft_schema(file, name=name, source=source or f"{form}:{_format_source(options, file)}")
     parse_schema(text)
     if output:
         _write(output, text)
     if options.as_json:
-        options.screen.document({"schema": "siloquent/draft/1", "table": name, "file": str(output or ""), "toml": text})
+        options.screen.write_document(
+            {"schema": "siloquent/draft/1", "table": name, "file": str(output or ""), "toml": text}
+        )
     elif output:
-        options.screen.line(f"A draft is in {output}.")
+        options.screen.write_line(f"A draft is in {output}.")
     else:
-        options.screen.line(text.rstrip("\n"))
+        options.screen.write_line(text.rstrip("\n"))
     options.screen.note("This is a draft: correct every bound and value from what is known of the field, set the unit.")
 
 
-def _from_workspace(options: Options, file: Path) -> str:
+def _format_source(options: Options, file: Path) -> str:
     """``file`` as the table file names it: relative to the workspace it is in, so that both can move together."""
-    folder, whole = options.folder(), file.resolve()
+    folder, whole = options.find_folder(), file.resolve()
     inside = folder is not None and whole.is_relative_to(folder.resolve())
     return whole.relative_to(folder.resolve()).as_posix() if inside and folder is not None else str(whole)
 
 
 def _require_public(options: Options, file: Path) -> None:
     if options.screen.can_ask:
-        options.screen.warn(LEAK)
+        options.screen.warn(PRIVATE_ROWS_WARNING)
         if options.screen.confirm(f"Are the rows of {file.name} public?"):
             return
     raise NotAllowed(
-        f"{LEAK} Nobody said that {file.name} is public.",
+        f"{PRIVATE_ROWS_WARNING} Nobody said that {file.name} is public.",
         fix=f"write the table file by hand, or with public rows: siloquent draft {file} --public",
     )
 
@@ -93,12 +95,12 @@ def check(
 ) -> int:
     """Compare rows with their declaration, exactly, for the owner's eyes alone; exit 1 for what it does not cover."""
     options.require_owner("A check")
-    with options.session() as session:
-        names = [table] if table else session.tables()
-        reports = [check_report(session, name, alone=table is not None) for name in names]
+    with options.open_session() as session:
+        names = [table] if table else session.list_tables()
+        reports = [build_check_report(session, name, alone=table is not None) for name in names]
     is_clean = all(report["clean"] for report in reports)
     if options.as_json:
-        options.screen.document({"schema": "siloquent/check/1", "clean": is_clean, "tables": reports})
+        options.screen.write_document({"schema": "siloquent/check/1", "clean": is_clean, "tables": reports})
         return 0 if is_clean else 1
     options.screen.note("Exact counts, for the owner's eyes alone.")
     for report in reports:
@@ -112,19 +114,21 @@ def _show(options: Options, report: dict[str, Any]) -> None:
     screen, findings = options.screen, report["findings"]
     if report["rows"] is not None:
         rows = number_of(report["rows"], "row", "rows")
-        screen.line(f"{clean(report['table'])}: {rows}, of which {number_of(report['counted'], 'counts', 'count')}.")
+        screen.write_line(
+            f"{clean_text(report['table'])}: {rows}, of which {number_of(report['counted'], 'counts', 'count')}."
+        )
     if findings:
-        screen.table(
+        screen.write_table(
             [("", LEFT), ("where", LEFT), ("count", RIGHT), ("what", LEFT), ("fix", LEFT)],
             [
                 (
                     "!" if one["problem"] else "",
-                    clean(one["subject"]),
+                    clean_text(one["subject"]),
                     f"{one['count']:,}",
-                    clean(one["sentence"]),
-                    clean(one["fix"]),
+                    clean_text(one["sentence"]),
+                    clean_text(one["fix"]),
                 )
                 for one in findings
             ],
         )
-    screen.line(f"{clean(report['table'])}: {'as declared' if report['clean'] else 'not as declared'}.")
+    screen.write_line(f"{clean_text(report['table'])}: {'as declared' if report['clean'] else 'not as declared'}.")

@@ -4,41 +4,45 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from siloquent.cli.questions import Typed, without_explain
+from siloquent.cli.questions import TypedQuestion, strip_explain
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
     from siloquent.explore import CompositeExplanation, Explanation, Query
 
 
-def show_price(asked: Typed, explanation: Explanation | CompositeExplanation, query: Query, text: str) -> None:
+def show_price(asked: TypedQuestion, explanation: Explanation | CompositeExplanation, query: Query, text: str) -> None:
     """Show an explanation, and how to ask what it explains."""
     from siloquent.cli.answers import show_explanation
 
     options = asked.options
     if options.as_json:
-        options.screen.document(explanation.to_json())
+        options.screen.write_document(explanation.to_json())
         return
-    ask = asked.ask() if not query.explain else options.shell("ask", without_explain(query, text))
+    ask = asked.format_ask() if not query.explain else options.format_command("ask", strip_explain(query, text))
     show_explanation(options.screen, explanation, ask=ask)
 
 
-def agreed(asked: Typed, explanation: Explanation | CompositeExplanation, *, yes: bool, max_cost: str | None) -> bool:
+def confirm_explained_price(
+    asked: TypedQuestion, explanation: Explanation | CompositeExplanation, *, yes: bool, max_cost: str | None
+) -> bool:
     """Whether the price may be paid: said beforehand, or now by somebody at the terminal.
 
     Raises:
         RequestError: nobody said so, and nobody is there to ask.
     """
-    from siloquent.cli.answers import price_words
+    from siloquent.cli.answers import describe_price
 
     options = asked.options
     if yes or max_cost is not None or explanation.left_after is None:
         # What does not fit is refused by the ledger itself, which names what would.
         return True
-    price = price_words(explanation)
+    price = describe_price(explanation)
     if not options.screen.can_ask:
         free = "" if asked.key is None else f" It is free if the key {asked.key!r} was answered before."
-        raise RequestError(f"This costs {price}, and nobody is here to agree to it.{free}", fix=asked.ask("--yes"))
+        raise RequestError(
+            f"This costs {price}, and nobody is here to agree to it.{free}", fix=asked.format_ask("--yes")
+        )
     options.screen.warn(f"{explanation.promise}\nIt costs {price}.")
     if asked.key is not None:
         options.screen.warn("If this key was answered before, it costs nothing.")

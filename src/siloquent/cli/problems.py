@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from siloquent.charts.chart import remove_unprintable
+from siloquent.charts.text import clean_text
 from siloquent.cli.screen import Screen
 from siloquent.documents.problems import Problem
-from siloquent.pictures.picture import printable
-from siloquent.pictures.plain import clean
 
 USAGE = 2
 
@@ -18,15 +18,15 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(spent)
 
 
-def usage_problem(message: str, fix: str) -> Problem:
+def build_usage_problem(message: str, fix: str) -> Problem:
     """A command line that cannot be read."""
     return Problem("usage", "The command line cannot be read", message, USAGE, fix)
 
 
-def report(screen: Screen, problem: Problem) -> int:
+def report_problem(screen: Screen, problem: Problem) -> int:
     """Say ``problem`` once, on the stream where it is looked for, and give its exit status."""
     if screen.as_json:
-        screen.document(problem.to_json())
+        screen.write_document(problem.to_json())
         return problem.exit_status
     screen.warn(f"{problem.title} [{problem.code}]", style="bold red")
     screen.warn(clean_lines(problem.detail))
@@ -40,13 +40,13 @@ def report(screen: Screen, problem: Problem) -> int:
 
 def clean_lines(text: str) -> str:
     """``text`` without what a terminal obeys, line by line and uncut."""
-    return "\n".join(printable(line) for line in text.split("\n"))
+    return "\n".join(remove_unprintable(line) for line in text.split("\n"))
 
 
-def pointed(text: str, position: int) -> list[str]:
+def point_at_error(text: str, position: int) -> list[str]:
     """The line of ``text`` around character ``position``, and below it a caret.
 
-    >>> pointed("SELECT wrad", 7)
+    >>> point_at_error("SELECT wrad", 7)
     ['SELECT wrad', '       ^']
     """
     position = max(0, min(position, len(text)))
@@ -55,4 +55,4 @@ def pointed(text: str, position: int) -> list[str]:
     at = position - start
     first = max(0, at - 60)
     shown = line[first : first + 90]
-    return [clean(shown), " " * len(clean(line[first:at])) + "^"]
+    return [clean_text(shown), " " * len(clean_text(line[first:at])) + "^"]

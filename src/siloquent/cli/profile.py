@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from siloquent.cli.commands import Options, command
-from siloquent.cli.places import again_as
+from siloquent.cli.commands import Options, register_command
+from siloquent.cli.paths import format_reuse_argument
 from siloquent.cli.problems import Interrupted
-from siloquent.cli.profile_files import names_of
+from siloquent.cli.profile_inputs import split_names
 from siloquent.errors import ProtocolError, ReleaseError, RequestError
 
 if TYPE_CHECKING:
-    from siloquent.federation.journal import Journal
+    from siloquent.federation.journal import RoleJournal
     from siloquent.profile import FDReport, ProfileSpec, Terms
 
 Spec = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="Table, columns, kinds, max_lhs, protocol.")]
@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
     """Add this file's commands."""
     group = typer.Typer(help="Functional dependencies, of one table or over several silos.")
     for name, body in (
-        ("local", local),
+        ("local", profile_locally),
         ("plan", plan),
         ("run", run),
         ("show", show),
@@ -37,11 +37,11 @@ def register(app: typer.Typer) -> None:
         ("adopt", adopt),
         ("simulate", simulate),
     ):
-        command(group, name, body)
+        register_command(group, name, body)
     app.add_typer(group, name="profile", rich_help_panel="Profile")
 
 
-def local(
+def profile_locally(
     options: Options,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A declared table, or a .csv or .parquet file.")],
     columns: Annotated[str | None, typer.Option("--columns", metavar="A,B", help="Only these columns.")] = None,
@@ -49,19 +49,19 @@ def local(
     nulls: Annotated[str, typer.Option("--nulls", help="value: NULL equals NULL; distinct: nothing.")] = "value",
 ) -> None:
     """Find the dependencies of one table: exact, not private, for its owner alone."""
-    from siloquent.cli.profile_files import search_lines, table_at
-    from siloquent.cli.profile_words import local_document, show_local
-    from siloquent.profile import local as find
+    from siloquent.cli.profile_inputs import build_progress_reporter, read_open_table
+    from siloquent.cli.profile_output import build_local_document, show_local
+    from siloquent.profile import discover_locally as find
 
     options.require_owner("A local profile shows what rows have in common, so it")
-    chosen, tell = names_of(columns), search_lines(options.screen)
+    chosen, tell = split_names(columns), build_progress_reporter(options.screen)
     if Path(table).suffix in (".csv", ".parquet"):
-        found = find(table_at(options, Path(table), chosen), max_lhs=max_lhs, nulls=nulls, progress=tell)
+        found = find(read_open_table(options, Path(table), chosen), max_lhs=max_lhs, nulls=nulls, progress=tell)
     else:
-        with options.session() as session:
+        with options.open_session() as session:
             found = session.profile.local(table, columns=chosen, max_lhs=max_lhs, nulls=nulls, progress=tell)
     if options.as_json:
-        options.screen.document(local_document(table, found))
+        options.screen.write_document(build_local_document(table, found))
     else:
         show_local(options.screen, found)
 
@@ -73,14 +73,14 @@ def plan(
     workers: Workers = 3,
 ) -> None:
     """Say what a session would take and what each role could learn. Contacts nobody, reads no row."""
-    from siloquent.cli.profile_files import spec_at
-    from siloquent.cli.profile_words import plan_document, show_plan
+    from siloquent.cli.profile_inputs import read_profile_spec
+    from siloquent.cli.profile_output import build_plan_document, show_plan
 
-    asked = spec_at(options, spec)
-    with options.session() as session:
+    asked = read_profile_spec(options, spec)
+    with options.open_session() as session:
         planned = session.profile.explain(asked, parties=parties, workers=workers)
     if options.as_json:
-        options.screen.document(plan_document(planned))
+        options.screen.write_document(build_plan_document(planned))
     else:
         show_plan(options.screen, planned)
 
@@ -109,47 +109,47 @@ def run(
     dry: Annotated[bool, typer.Option("--explain", help="Only say what would be revealed.")] = False,
 ) -> int | None:
     """Find the dependencies of several silos' rows together. What is revealed is shown first and goes on record."""
-    from siloquent.cli.profile_files import release_place, silos_and_workers, spec_at
-    from siloquent.cli.profile_words import report_document, show_report
+    from siloquent.cli.profile_inputs import choose_release_folder, read_profile_spec, resolve_participants
+    from siloquent.cli.profile_output import build_report_document, show_report
 
-    asked = spec_at(options, spec)
+    asked = read_profile_spec(options, spec)
     if bundle is None and (resume or without):
         raise RequestError("--resume and --without are about a federation.", fix="--bundle DIR, the moderator's")
-    silos, parties, workers = silos_and_workers(options, party or [], bundle, names_of(without), workers)
+    silos, parties, workers = resolve_participants(options, party or [], bundle, split_names(without), workers)
     if dry:
         plan(options, spec, parties=parties, workers=workers)
         return None
-    place = None if output is None else release_place(options, output)
+    place = None if output is None else choose_release_folder(options, output)
     if place is not None and place.exists() and resume is None:
         raise ReleaseError(f"{place} is there already.", fix=f"the same command with -o {output}-2")
-    if not _agreed(options, asked, parties, workers, yes=yes):
+    if not _confirm_session(options, asked, parties, workers, yes=yes):
         options.screen.note("Nothing was read, nothing was revealed.")
         return 2
     if bundle is None:
-        report = _together(options, asked, silos, workers)
+        report = _run_together(options, asked, silos, workers)
     else:
-        report = _over_the_relay(options, asked, bundle, names_of(without), resume)
-    folder = _kept(options, report, place, asked.table)
+        report = _run_over_relay(options, asked, bundle, split_names(without), resume)
+    folder = _save_report(options, report, place, asked.table)
     if options.as_json:
-        options.screen.document(report_document(report, folder))
+        options.screen.write_document(build_report_document(report, folder))
     else:
         show_report(options.screen, report)
-        named = again_as(output, folder) if folder == place else folder.name
-        options.screen.note(f"\nKept as {folder}. Next: {options.shell('profile', 'verify', named)}")
+        named = format_reuse_argument(output, folder) if folder == place else folder.name
+        options.screen.note(f"\nKept as {folder}. Next: {options.format_command('profile', 'verify', named)}")
     return None
 
 
-def _together(options: Options, asked: ProfileSpec, silos: Mapping[str, Path], workers: int) -> FDReport:
+def _run_together(options: Options, asked: ProfileSpec, silos: Mapping[str, Path], workers: int) -> FDReport:
     """All roles in this process."""
-    from siloquent.door import open_session
-    from siloquent.profile import discover_together
+    from siloquent.api import open_session
+    from siloquent.profile import discover_in_process
 
     with ExitStack() as stack:
         sessions = {name: stack.enter_context(open_session(folder)) for name, folder in silos.items()}
-        return discover_together(asked, sessions, _yes, workers=workers, say=options.screen.note)
+        return discover_in_process(asked, sessions, _approve_terms, workers=workers, say=options.screen.note)
 
 
-def _over_the_relay(
+def _run_over_relay(
     options: Options, asked: ProfileSpec, folder: Path, without: list[str], resume: str | None
 ) -> FDReport:
     """Parties and workers are processes of their own; the columns' types are this workspace's declaration.
@@ -158,49 +158,49 @@ def _over_the_relay(
         Interrupted: by a person; it says how to go on.
     """
     from siloquent.cli.federation import find_session
-    from siloquent.cli.profile_files import WaitingLines
+    from siloquent.cli.profile_inputs import WaitingLines
     from siloquent.federation.bundle import read_bundle
-    from siloquent.federation.running import open_journal
+    from siloquent.federation.role_process import open_journal
 
     waiting = WaitingLines(options.screen)
-    with open_journal(read_bundle(folder)) as journal, options.session() as session:
+    with open_journal(read_bundle(folder)) as journal, options.open_session() as session:
         if resume is not None:
-            resume = find_session(journal.sessions(), resume, folder).id
+            resume = find_session(journal.list_sessions(), resume, folder).id
         try:
             return session.profile.discover(
                 asked, folder, without=without, resume=resume, say=waiting.say, watch=waiting.look
             )
         except KeyboardInterrupt:
-            raise _interrupted(options, journal, resume) from None
+            raise _build_interrupt(options, journal, resume) from None
         except ProtocolError as failed:
             if failed.fix.startswith("siloquent federation ") and "--bundle" not in failed.fix:
                 failed.fix += f" --bundle {shlex.quote(str(folder))}"
-            if going_on := _going_on(options, journal, resume):
+            if going_on := _format_resume(options, journal, resume):
                 failed.add_note(f"The session is open still. Once that is mended: {going_on}")
             raise
 
 
-def _interrupted(options: Options, journal: Journal, resume: str | None) -> KeyboardInterrupt:
+def _build_interrupt(options: Options, journal: RoleJournal, resume: str | None) -> KeyboardInterrupt:
     """What was begun goes on with the same command, since all others wait for it."""
-    if not (fix := _going_on(options, journal, resume)):
+    if not (fix := _format_resume(options, journal, resume)):
         return KeyboardInterrupt()
     return Interrupted("what the parties have recorded so far stays in their ledgers, and is not recorded twice", fix)
 
 
-def _going_on(options: Options, journal: Journal, resume: str | None) -> str:
+def _format_resume(options: Options, journal: RoleJournal, resume: str | None) -> str:
     """The command that goes on with the session that was begun last; empty where none is open."""
-    begun = journal.sessions()
+    begun = journal.list_sessions()
     if not begun or begun[-1].is_over:
         return ""
-    return options.again() if resume else options.again("--resume", begun[-1].id[:12])
+    return options.format_rerun() if resume else options.format_rerun("--resume", begun[-1].id[:12])
 
 
-def _kept(options: Options, report: FDReport, place: Path | None, table: str) -> Path:
+def _save_report(options: Options, report: FDReport, place: Path | None, table: str) -> Path:
     """The report's release: among the releases under its own id where ``place`` turns out to hold another one."""
-    from siloquent.cli.profile_files import release_place
+    from siloquent.cli.profile_inputs import choose_release_folder
     from siloquent.profile import save_report
 
-    own = release_place(options, report.id)
+    own = choose_release_folder(options, report.id)
     try:
         return save_report(report, place or own, table=table)
     except ReleaseError as refused:
@@ -210,51 +210,53 @@ def _kept(options: Options, report: FDReport, place: Path | None, table: str) ->
         return save_report(report, own, table=table)
 
 
-def _yes(terms: Terms, told: str) -> bool:
+def _approve_terms(terms: Terms, told: str) -> bool:
     """The person at this terminal has agreed for every silo before a session began."""
     return True
 
 
-def _agreed(options: Options, spec: ProfileSpec, parties: int, workers: int, *, yes: bool) -> bool:
-    from siloquent.profile import statement
+def _confirm_session(options: Options, spec: ProfileSpec, parties: int, workers: int, *, yes: bool) -> bool:
+    from siloquent.profile import describe_leakage
 
     if yes:
         return True
     if not options.screen.can_ask:
         told = "This reveals what the plan says, and nobody is here to agree."
-        raise RequestError(told, fix=options.again("--yes"))
+        raise RequestError(told, fix=options.format_rerun("--yes"))
     options.screen.warn("The dependencies are exact, not differentially private. Besides them:")
-    for role, text in statement(spec.protocol, parties=parties, workers=workers, size_class=spec.size_class):
+    for role, text in describe_leakage(spec.protocol, parties=parties, workers=workers, size_class=spec.size_class):
         options.screen.warn(f"  {role}: {text}")
     return options.screen.confirm("Run it?")
 
 
 def show(options: Options, report: Report) -> None:
     """Show a report: what holds over all rows, what holds only inside each silo, and what was revealed."""
-    from siloquent.cli.profile_files import report_at
-    from siloquent.cli.profile_words import report_document, show_report
+    from siloquent.cli.profile_inputs import find_report
+    from siloquent.cli.profile_output import build_report_document, show_report
 
-    found, place = report_at(options, report)
+    found, place = find_report(options, report)
     if options.as_json:
-        options.screen.document(report_document(found, place))
+        options.screen.write_document(build_report_document(found, place))
     else:
         show_report(options.screen, found)
 
 
 def verify(options: Options, report: Report) -> int:
     """Check a report: unchanged, confirmed by every party, without contradictions; exit 1 if not."""
-    from siloquent.cli.profile_files import report_at
+    from siloquent.cli.profile_inputs import find_report
     from siloquent.profile import check_report
 
-    found, _ = report_at(options, report)
+    found, _ = find_report(options, report)
     problems = check_report(found)
     if options.as_json:
-        options.screen.document({"schema": "siloquent/fd-verdict/1", "id": found.id, "problems": list(problems)})
+        options.screen.write_document({"schema": "siloquent/fd-verdict/1", "id": found.id, "problems": list(problems)})
     else:
         for problem in problems:
-            options.screen.line(problem)
+            options.screen.write_line(problem)
         if not problems:
-            options.screen.line(f"{found.id}: unchanged, confirmed by {len(found.parties)} parties, no contradiction.")
+            options.screen.write_line(
+                f"{found.id}: unchanged, confirmed by {len(found.parties)} parties, no contradiction."
+            )
     return 1 if problems else 0
 
 
@@ -269,24 +271,24 @@ def adopt(
     yes: Annotated[bool, typer.Option("--yes", help="Write without being asked.")] = False,
 ) -> int | None:
     """Write dependencies that were found into a table's declaration, as hard constraints."""
-    from siloquent.cli.profile_files import report_at
+    from siloquent.cli.profile_inputs import find_report
 
-    found, _ = report_at(options, report)
+    found, _ = find_report(options, report)
     wanted = pick or [str(one) for one in found.ufd if one.lhs]
-    with options.session() as session:
+    with options.open_session() as session:
         if not yes:
             if not options.screen.can_ask:
                 told = f"This changes schemas/{table}.toml, and nobody is here to agree."
-                raise RequestError(told, fix=options.again("--yes"))
+                raise RequestError(told, fix=options.format_rerun("--yes"))
             options.screen.warn(f"schemas/{table}.toml gets: {'; '.join(wanted)}. They are facts about private rows.")
             if not options.screen.confirm("Write them?"):
                 return 2
         changed = session.profile.adopt(found, table, wanted)
     if options.as_json:
         document = {"schema": "siloquent/fd-adopted/1", "id": found.id, "table": table, "picked": wanted}
-        options.screen.document({**document, "changed": changed})
+        options.screen.write_document({**document, "changed": changed})
     else:
-        options.screen.line(
+        options.screen.write_line(
             f"schemas/{table}.toml now declares: {'; '.join(wanted)}." if changed else "They were declared already."
         )
     return None
@@ -300,14 +302,14 @@ def simulate(
     workers: Workers = 3,
 ) -> None:
     """Run every role in memory on public rows: to see what a session would find and show. Nothing is charged."""
-    from siloquent.cli.profile_files import public_parts, spec_at
-    from siloquent.cli.profile_words import report_document, show_report
+    from siloquent.cli.profile_inputs import read_profile_spec, split_public_rows
+    from siloquent.cli.profile_output import build_report_document, show_report
     from siloquent.profile import simulate as run_all
 
-    asked = spec_at(options, spec)
-    tables, columns = public_parts(options, data, asked, split)
+    asked = read_profile_spec(options, spec)
+    tables, columns = split_public_rows(options, data, asked, split)
     report = run_all(asked, tables, columns, workers=workers, say=options.screen.note)
     if options.as_json:
-        options.screen.document(report_document(report, None))
+        options.screen.write_document(build_report_document(report, None))
     else:
         show_report(options.screen, report)

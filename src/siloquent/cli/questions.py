@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from siloquent.cli.commands import Options
-from siloquent.cli.problems import pointed
+from siloquent.cli.problems import point_at_error
 from siloquent.errors import AccuracyUnreachable, BudgetExceeded, RequestError, SyntaxProblem, UnknownName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from siloquent.door import Session
+    from siloquent.api import Session
     from siloquent.explore import Query
 
-MOST_BYTES = 64 * 2**10
+MAX_BYTES = 64 * 2**10
 
 
-def question_text(question: str | None, file: Path | None) -> str:
+def read_question(question: str | None, file: Path | None) -> str:
     """The question's text, from wherever it is.
 
     Raises:
@@ -36,24 +36,24 @@ def question_text(question: str | None, file: Path | None) -> str:
     try:
         if file is not None:
             with file.open("rb") as opened:
-                data = opened.read(MOST_BYTES + 1)
+                data = opened.read(MAX_BYTES + 1)
         elif question == "-":
-            data = sys.stdin.buffer.read(MOST_BYTES + 1)
+            data = sys.stdin.buffer.read(MAX_BYTES + 1)
         else:
             data = str(question).encode("utf-8", "surrogateescape")
     except OSError as failed:
         raise RequestError(
             f"The question cannot be read: {failed.strerror}.", fix="name a file that is there"
         ) from None
-    if len(data) > MOST_BYTES:
-        raise RequestError(f"A question is at most {MOST_BYTES // 2**10} KiB long.", fix="ask in parts")
+    if len(data) > MAX_BYTES:
+        raise RequestError(f"A question is at most {MAX_BYTES // 2**10} KiB long.", fix="ask in parts")
     try:
         return data.decode("utf-8").strip()
     except UnicodeDecodeError:
         raise RequestError("The question is not UTF-8 text.", fix="save it as UTF-8") from None
 
 
-def parsed(text: str, options: Options | None = None, session: Session | None = None) -> Query:
+def parse_question(text: str, options: Options | None = None, session: Session | None = None) -> Query:
     """The question; where it cannot be read, the error shows the place, and with ``session`` what can be asked."""
     from siloquent.explore import parse, reading
     from siloquent.explore.examples import QUESTION
@@ -63,15 +63,15 @@ def parsed(text: str, options: Options | None = None, session: Session | None = 
             return parse(text)
     except RequestError as unreadable:
         if isinstance(unreadable, SyntaxProblem):
-            for line in pointed(text, unreadable.position):
+            for line in point_at_error(text, unreadable.position):
                 unreadable.add_note(line)
         start = QUESTION.search(unreadable.fix)
         if start is not None and options is not None:
-            unreadable.fix = unreadable.fix[: start.start()] + options.shell("explain", start[0])
+            unreadable.fix = unreadable.fix[: start.start()] + options.format_command("explain", start[0])
         raise
 
 
-def without_explain(query: Query, text: str) -> str:
+def strip_explain(query: Query, text: str) -> str:
     """``text`` as a question that asks: what is behind EXPLAIN PRIVACY, if that is where it begins."""
     from siloquent.explore.spec import render
 
@@ -79,56 +79,56 @@ def without_explain(query: Query, text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class TypedQuestion:
     """A question as it was typed, so that a fix repeats all of it: ``words`` are its text or ``--file FILE``."""
 
     options: Options
     words: tuple[str, ...]
     key: str | None = None
 
-    def ask(self, *consent: str) -> str:
+    def format_ask(self, *consent: str) -> str:
         """The command that asks it, under the same key."""
-        return self.options.shell("ask", *self.words, *self._named, *consent)
+        return self.options.format_command("ask", *self.words, *self._named, *consent)
 
-    def ask_instead(self, query: Query, *, verb: str = "ask") -> str:
+    def format_ask_instead(self, query: Query, *, verb: str = "ask") -> str:
         """The command that asks, or explains, ``query``."""
         from siloquent.explore.spec import render
 
-        return self.options.shell(verb, render(query), *(self._named if verb == "ask" else ()))
+        return self.options.format_command(verb, render(query), *(self._named if verb == "ask" else ()))
 
     @property
     def _named(self) -> tuple[str, ...]:
         return () if self.key is None else ("--key", self.key)
 
 
-def typed(options: Options, text: str, file: Path | None, key: str | None = None) -> Typed:
+def build_typed_question(options: Options, text: str, file: Path | None, key: str | None = None) -> TypedQuestion:
     """The question ``text``, which came from ``file`` if there is one."""
-    return Typed(options, (text,) if file is None else ("--file", str(file)), key)
+    return TypedQuestion(options, (text,) if file is None else ("--file", str(file)), key)
 
 
 @contextmanager
-def fixes_as_commands(asked: Typed, query: Query) -> Iterator[None]:
+def convert_fixes_to_commands(asked: TypedQuestion, query: Query) -> Iterator[None]:
     """Turn "ask with ERROR 310" into the command that does so; where nothing is said, show what can be asked about."""
-    from siloquent.explore.spec.spelled import put_right
+    from siloquent.explore.spec.name_resolution import correct_name
 
     try:
         yield
     except (AccuracyUnreachable, BudgetExceeded) as refused:
         # What was out of reach is explained first: the offered error may cost all that is left.
         verb = "explain" if isinstance(refused, AccuracyUnreachable) else "ask"
-        if other := _offered(refused.fix, query):
-            refused.fix = asked.ask_instead(other, verb=verb)
+        if other := _parse_offered(refused.fix, query):
+            refused.fix = asked.format_ask_instead(other, verb=verb)
         raise
     except (RequestError, UnknownName) as refused:
         if refused.fix.startswith("--max-cost "):
-            refused.fix = asked.ask("--max-cost", refused.fix.split()[1].rstrip(","))
-        if isinstance(refused, UnknownName) and (meant := put_right(query, refused)):
-            refused.fix = asked.ask_instead(meant, verb="explain")
-        refused.fix = refused.fix or asked.options.shell("show", query.table)
+            refused.fix = asked.format_ask("--max-cost", refused.fix.split()[1].rstrip(","))
+        if isinstance(refused, UnknownName) and (meant := correct_name(query, refused)):
+            refused.fix = asked.format_ask_instead(meant, verb="explain")
+        refused.fix = refused.fix or asked.options.format_command("show", query.table)
         raise
 
 
-def _offered(fix: str, query: Query) -> Query | None:
+def _parse_offered(fix: str, query: Query) -> Query | None:
     """The question that ``fix`` offers instead of ``query``, if it offers one."""
     from siloquent.explore.spec.query import Accuracy, Bound, Spend
 

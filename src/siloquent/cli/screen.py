@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
+from siloquent.charts.text import clean_text
 from siloquent.errors import RequestError
-from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -36,12 +36,12 @@ class Screen:
     as_json: bool = False
     quiet: bool = False
 
-    def document(self, document: dict[str, Any]) -> None:
+    def write_document(self, document: dict[str, Any]) -> None:
         """The one JSON document of this command, UTF-8, on a line of its own."""
         text = json.dumps(document, ensure_ascii=False).translate(_ESCAPED)
         _write((text + "\n").encode("utf-8", "replace"))
 
-    def table(self, columns: Sequence[tuple[str, Side]], rows: Iterable[Sequence[str]]) -> None:
+    def write_table(self, columns: Sequence[tuple[str, Side]], rows: Iterable[Sequence[str]]) -> None:
         """A table on standard output.
 
         Args:
@@ -53,12 +53,12 @@ class Screen:
 
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for heading, justify in columns:
-            table.add_column(Text(clean(heading)), justify=justify, overflow="fold")
+            table.add_column(Text(clean_text(heading)), justify=justify, overflow="fold")
         for row in rows:
             table.add_row(*(Text(cell.translate(_OBEYED)) for cell in row))
         self.show(table)
 
-    def facts(self, facts: Iterable[tuple[str, str]]) -> None:
+    def write_facts(self, facts: Iterable[tuple[str, str]]) -> None:
         """Pairs of a word and what there is to say about it, one below the other, on standard output."""
         from rich.table import Table
         from rich.text import Text
@@ -70,7 +70,7 @@ class Screen:
             table.add_row(Text(word.translate(_OBEYED)), Text(meaning.translate(_OBEYED)))
         self.show(table)
 
-    def line(self, text: str = "") -> None:
+    def write_line(self, text: str = "") -> None:
         """Lines on standard output, never broken by us: a command that is copied from them must work."""
         from rich.text import Text
 
@@ -78,10 +78,10 @@ class Screen:
 
     def show(self, what: RenderableType, *, soft_wrap: bool = False) -> None:
         """Anything rich can draw, on standard output."""
-        text = _drawn(sys.stdout, what, soft_wrap=soft_wrap)
+        text = _render_text(sys.stdout, what, soft_wrap=soft_wrap)
         if self.ascii_only:
             text = text.replace("─", "-").replace("…", "~")
-        _write(text.encode(_encoding(sys.stdout), "replace"))
+        _write(text.encode(_get_encoding(sys.stdout), "replace"))
 
     def note(self, text: str, *, style: str = "") -> None:
         """Words beside the result, on standard error; none with --quiet or --json."""
@@ -94,7 +94,7 @@ class Screen:
 
         with suppress(OSError):  # nobody reads what we say beside the result: that is no reason to stop
             words = Text(text.translate(_OBEYED), style=style)
-            sys.stderr.write(_drawn(sys.stderr, words, soft_wrap=True))
+            sys.stderr.write(_render_text(sys.stderr, words, soft_wrap=True))
             sys.stderr.flush()
 
     @property
@@ -105,7 +105,7 @@ class Screen:
     @property
     def ascii_only(self) -> bool:
         """Whether the terminal cannot show block characters."""
-        return not _encoding(sys.stdout).lower().startswith("utf")
+        return not _get_encoding(sys.stdout).lower().startswith("utf")
 
     @property
     def can_ask(self) -> bool:
@@ -125,7 +125,7 @@ class Screen:
         return str(typer.prompt(question, err=True))
 
 
-def _drawn(stream: TextIO, what: RenderableType, *, soft_wrap: bool) -> str:
+def _render_text(stream: TextIO, what: RenderableType, *, soft_wrap: bool) -> str:
     """What rich would write to ``stream``, as text; a pipe is 100 columns wide unless COLUMNS says otherwise."""
     from rich.console import Console
 
@@ -135,7 +135,7 @@ def _drawn(stream: TextIO, what: RenderableType, *, soft_wrap: bool) -> str:
     return paper.getvalue()
 
 
-def _encoding(stream: TextIO) -> str:
+def _get_encoding(stream: TextIO) -> str:
     return stream.encoding or "utf-8"
 
 

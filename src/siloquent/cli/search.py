@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from siloquent.cli.commands import Options, command
-from siloquent.cli.paying import Dry, Epsilon, Key, MaxCost, Rho, Yes, agreed, charged
-from siloquent.cli.places import again_as, place_in, release_path, write_new, write_rows
+from siloquent.cli.commands import Options, register_command
+from siloquent.cli.consent import Dry, Epsilon, Key, MaxCost, Rho, Yes, confirm_price, track_charge
+from siloquent.cli.paths import format_reuse_argument, resolve_path, resolve_release_path, write_new, write_rows
 from siloquent.cli.problems import clean_lines
-from siloquent.cli.search_files import catalogue_path, offer_of, plan_at, request_of
+from siloquent.cli.search_inputs import build_offer_spec, build_request_spec, load_plan, resolve_catalogue_path
 from siloquent.documents.plans import offer_plan_document, price_words
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
-    from siloquent.door import Session
+    from siloquent.api import Session
     from siloquent.search import OfferSpec
 
 PLACE = "A name in the workspace (default: catalogue), or a path with /."
@@ -36,12 +36,12 @@ CatalogueOption = Annotated[str | None, typer.Option("--catalogue", metavar="DIR
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
     group = typer.Typer(help="Find the table that improves your model, without seeing it.")
-    command(group, "offer", offer)
-    command(group, "find", find)
-    command(group, "augment", augment)
+    register_command(group, "offer", offer)
+    register_command(group, "find", find)
+    register_command(group, "augment", augment)
     catalogue = typer.Typer(help="Folders of offers: nothing but releases.")
-    command(catalogue, "add", add)
-    command(catalogue, "list", show)
+    register_command(catalogue, "add", add)
+    register_command(catalogue, "list", show)
     group.add_typer(catalogue, name="catalogue")
     app.add_typer(group, name="search", rich_help_panel="Search")
 
@@ -74,46 +74,51 @@ def offer(
     dry: Dry = False,
 ) -> int | None:
     """Release a table's sums once, for others to find and use; the price is shown first."""
-    from siloquent.cli.search_words import offer_document, show_offer, show_plan
+    from siloquent.cli.search_output import build_offer_document, show_offer, show_plan
 
     given = locals()
-    with options.session() as session:
-        spec, place = offer_of(options, table, given), None if output is None else release_path(options, output)
+    with options.open_session() as session:
+        spec, place = (
+            build_offer_spec(options, table, given),
+            None if output is None else resolve_release_path(options, output),
+        )
         if place is not None and place.exists() and key is None:
             raise RequestError(f"{place} is there already.", fix="name another one with -o")
         if dry:
-            planned, left = session.search.explain(spec), session.left(spec.table)
+            planned, left = session.search.explain(spec), session.get_remaining(spec.table)
             if options.as_json:
-                options.screen.document(offer_plan_document(planned, left))
+                options.screen.write_document(offer_plan_document(planned, left))
             else:
                 show_plan(options.screen, planned, left)
             return None
-        if not _agreed(options, session, spec, yes=yes, max_cost=max_cost):
+        if not _confirm_offer(options, session, spec, yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was offered, nothing was spent.")
             return 2
-        with charged(options, session, key) as own_key:
+        with track_charge(options, session, key) as own_key:
             made = session.search.offer(spec, key=own_key, max_cost=max_cost)
             folder = session.search.save(made, place)
             if catalogue is not None:
-                session.search.publish(made, catalogue_path(options, catalogue))
+                session.search.publish(made, resolve_catalogue_path(options, catalogue))
             if options.as_json:
-                options.screen.document({**offer_document(made, folder), "key": own_key})
+                options.screen.write_document({**build_offer_document(made, folder), "key": own_key})
             else:
                 show_offer(options.screen, made, folder)
                 if catalogue is None:
-                    then = options.shell("search", "catalogue", "add", "catalogue", again_as(output, folder))
+                    then = options.format_command(
+                        "search", "catalogue", "add", "catalogue", format_reuse_argument(output, folder)
+                    )
                     options.screen.note(f"\nNext: {then}")
     return None
 
 
-def _agreed(options: Options, session: Session, spec: OfferSpec, *, yes: bool, max_cost: str | None) -> bool:
+def _confirm_offer(options: Options, session: Session, spec: OfferSpec, *, yes: bool, max_cost: str | None) -> bool:
     """Whether the price may be paid, after what the plan has to say about it."""
     planned = session.search.explain(spec)
     for note in planned.notes:  # whether it can work is said before it is paid for, also where nobody is asked
         options.screen.warn(clean_lines(note))
     price = price_words(planned)
     what = f"A release of {spec.table}'s sums costs {price}. What is done with it costs nothing."
-    return agreed(options, price, what=what, question="Release them?", yes=yes, max_cost=max_cost)
+    return confirm_price(options, price, what=what, question="Release them?", yes=yes, max_cost=max_cost)
 
 
 def add(
@@ -122,15 +127,15 @@ def add(
     releases: Annotated[list[str], typer.Argument(metavar="RELEASE ..", help="Releases by id, or their folders.")],
 ) -> None:
     """Copy offers into a catalogue's folder; each is checked first."""
-    from siloquent.cli.search_words import catalogue_document, show_catalogue
+    from siloquent.cli.search_output import build_catalogue_document, show_catalogue
     from siloquent.search import add_to_catalogue, open_catalogue
 
-    target = catalogue_path(options, folder)
+    target = resolve_catalogue_path(options, folder)
     for release in releases:
-        add_to_catalogue(target, release_path(options, release))
+        add_to_catalogue(target, resolve_release_path(options, release))
     found = open_catalogue(target)
     if options.as_json:
-        options.screen.document(catalogue_document(found, target, []))
+        options.screen.write_document(build_catalogue_document(found, target, []))
     else:
         show_catalogue(options.screen, found, [])
 
@@ -143,16 +148,16 @@ def show(
     ] = None,
 ) -> None:
     """List a catalogue's offers, and which keys they share with a table: from declarations alone."""
-    from siloquent.cli.search_words import catalogue_document, show_catalogue
-    from siloquent.search import open_catalogue, suggested
+    from siloquent.cli.search_output import build_catalogue_document, show_catalogue
+    from siloquent.search import find_matching_offers, open_catalogue
 
-    target = catalogue_path(options, folder)
+    target = resolve_catalogue_path(options, folder)
     found, fitting = open_catalogue(target), []
     if table is not None:
-        with options.session() as session:
-            fitting = suggested(session.schema(table), found)
+        with options.open_session() as session:
+            fitting = find_matching_offers(session.schema(table), found)
     if options.as_json:
-        options.screen.document(catalogue_document(found, target, fitting))
+        options.screen.write_document(build_catalogue_document(found, target, fitting))
     else:
         show_catalogue(options.screen, found, fitting)
 
@@ -187,39 +192,43 @@ def find(
     dry: Dry = False,
 ) -> int | None:
     """Rank offers by what they add to your model. Free on your own rows; with --epsilon from a release of yours."""
-    from siloquent.cli.search_words import found_document, show_found, show_plan
+    from siloquent.cli.search_output import build_result_document, show_found, show_plan
 
     given = locals()
-    with options.session() as session:
-        spec = request_of(options, request, given)
-        place = None if output is None else place_in(options, output)
+    with options.open_session() as session:
+        spec = build_request_spec(options, request, given)
+        place = None if output is None else resolve_path(options, output)
         if place is not None and place.exists() and key is None:
             raise RequestError(f"{place} is there already.", fix="name another file with -o, or remove it")
         if spec.scoring == "platform":
             if dry:
-                planned, left = session.search.explain(spec.as_offer()), session.left(spec.table)
+                planned, left = session.search.explain(spec.build_offer_spec()), session.get_remaining(spec.table)
                 if options.as_json:
-                    options.screen.document(offer_plan_document(planned, left))
+                    options.screen.write_document(offer_plan_document(planned, left))
                 else:
                     show_plan(options.screen, planned, left)
                 return None
-            if not _agreed(options, session, spec.as_offer(), yes=yes, max_cost=max_cost):
+            if not _confirm_offer(options, session, spec.build_offer_spec(), yes=yes, max_cost=max_cost):
                 options.screen.note("Nothing was asked, nothing was spent.")
                 return 2
         elif dry:
             raise RequestError(
                 "Local scoring costs nothing, so there is nothing to explain.", fix="leave --explain out"
             )
-        with charged(options, session, key) as own_key:
-            found = session.search.find(spec, catalogue_path(options, catalogue), key=own_key, max_cost=max_cost)
+        with track_charge(options, session, key) as own_key:
+            found = session.search.find(
+                spec, resolve_catalogue_path(options, catalogue), key=own_key, max_cost=max_cost
+            )
             if place is not None:
                 write_new(place, found.plan.to_json())
             if options.as_json:
-                options.screen.document({**found_document(found, place), "key": own_key if found.guarantee else ""})
+                options.screen.write_document(
+                    {**build_result_document(found, place), "key": own_key if found.guarantee else ""}
+                )
             else:
                 show_found(options.screen, found, place)
                 if place is not None and found.plan.steps:
-                    then = options.shell("search", "augment", str(output), "-o", "augmented.parquet")
+                    then = options.format_command("search", "augment", str(output), "-o", "augmented.parquet")
                     options.screen.note(f"\nNext: {then}")
     return None
 
@@ -242,21 +251,23 @@ def augment(
     options.require_owner("augment shows rows as they are, so it")
     if output is None:
         raise RequestError("Augmented rows need a file.", fix=f"siloquent search augment {plan} -o augmented.parquet")
-    chosen, place = plan_at(options, plan), place_in(options, output)
+    chosen, place = load_plan(options, plan), resolve_path(options, output)
     form = place.suffix.removeprefix(".")
     if form not in FORMATS:
         raise RequestError(f"Rows are written as {', '.join(FORMATS)}, not {form!r}.", fix="-o augmented.parquet")
     if place.exists():
         raise RequestError(f"{place} is there already.", fix="name another file with -o, or remove it")
-    with options.session() as session:
+    with options.open_session() as session:
         rows = session.search.augment(chosen, table)
     write_rows(place, rows)
     added = [step.name for step in chosen.steps]
     if options.as_json:
-        options.screen.document(
+        options.screen.write_document(
             {"schema": "siloquent/augmented/1", "table": table or chosen.table, "file": str(place), "added": added}
         )
     else:
         screen = options.screen
-        screen.table([("added", LEFT), ("offer", RIGHT)], [(step.name, step.offer) for step in chosen.steps])
-        screen.facts([("file", str(place)), ("note", "your own rows, exactly: publishing it is a release of its own")])
+        screen.write_table([("added", LEFT), ("offer", RIGHT)], [(step.name, step.offer) for step in chosen.steps])
+        screen.write_facts(
+            [("file", str(place)), ("note", "your own rows, exactly: publishing it is a release of its own")]
+        )

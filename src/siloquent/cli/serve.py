@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from siloquent.cli.commands import Options, command
+from siloquent.charts.text import clean_text
+from siloquent.cli.commands import Options, register_command
 from siloquent.cli.screen import LEFT, RIGHT
 from siloquent.errors import MissingExtra, SchemaError
-from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     from siloquent.server.tokens import Tokens
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    command(app, "serve", serve, panel="Server")
-    command(app, "openapi", openapi, panel="Server")
+    register_command(app, "serve", serve, panel="Server")
+    register_command(app, "openapi", print_openapi, panel="Server")
     group = typer.Typer(help="Who may come in: tokens are shown once and kept as hashes.")
-    command(group, "create", create)
-    command(group, "list", list_all)
-    command(group, "revoke", revoke)
+    register_command(group, "create", create)
+    register_command(group, "list", list_all)
+    register_command(group, "revoke", revoke)
     app.add_typer(group, name="token", rich_help_panel="Server")
     group = typer.Typer(help="What a server should be told about this machine.")
-    command(group, "calibrate", calibrate)
+    register_command(group, "calibrate", calibrate)
     app.add_typer(group, name="server", rich_help_panel="Server")
 
 
@@ -48,7 +48,7 @@ def serve(
     _require_extra()
     from siloquent.server.settings import read_settings
 
-    folder = _folder(options)
+    folder = _get_folder(options)
     flags = {
         "host": host,
         "port": port,
@@ -59,27 +59,27 @@ def serve(
     plain = {name: getattr(settings, name) for name in settings.__dataclass_fields__}
     if show:
         if options.as_json:
-            options.screen.document({"schema": "siloquent/server-settings/1", **plain})
+            options.screen.write_document({"schema": "siloquent/server-settings/1", **plain})
         else:
-            options.screen.facts([(name, str(value)) for name, value in plain.items()])
+            options.screen.write_facts([(name, str(value)) for name, value in plain.items()])
         return
     import uvicorn
 
-    from siloquent.foreign.connections import limited_protocol, prepare_process
+    from siloquent.foreign.connections import build_limited_protocol, prepare_process
     from siloquent.server import make_app
-    from siloquent.server.settings import client_of, hears
+    from siloquent.server.settings import build_client_reader, hears
 
     tls = _tls_context(settings.tls_cert, settings.tls_key) if settings.tls_cert else None
     _require_whole_ledger(folder)
     app = make_app(folder, settings)
     address = f"{'https' if settings.tls_cert else 'http'}://{settings.host}:{settings.port}"
     if login is not None:
-        options.screen.line(f"{address}/login/{app.state.house.tokens.login_link(login)}")
+        options.screen.write_line(f"{address}/login/{app.state.house.tokens.create_login_link(login)}")
     options.screen.note(f"{address} serves {folder}. Control-C ends it.")
     uvicorn.run(
         app,
-        http=limited_protocol(
-            client_of(settings),
+        http=build_limited_protocol(
+            build_client_reader(settings),
             max_each=settings.connections_each,
             max_all=settings.connections,
             hears=hears(settings),
@@ -145,30 +145,30 @@ def calibrate(
 
     from siloquent.server.calibrate import calibrate as timed
 
-    with options.session() as session:
-        schemas = [session.schema(name) for name in ([table] if table else session.tables())]
+    with options.open_session() as session:
+        schemas = [session.schema(name) for name in ([table] if table else session.list_tables())]
     found = list(timed(schemas, np.random.default_rng(1), answers=answers))
     longest = max((one.slot_ms for one in found), default=0)
     if options.as_json:
         lines = [{"table": one.table, "rows": one.rows, "p99_ms": one.p99_ms, "slot_ms": one.slot_ms} for one in found]
-        options.screen.document({"schema": "siloquent/slots/1", "tables": lines, "slot_counts_ms": longest})
+        options.screen.write_document({"schema": "siloquent/slots/1", "tables": lines, "slot_counts_ms": longest})
         return
     columns = [("table", LEFT), ("rows", RIGHT), ("99 of 100 within", RIGHT), ("slot", RIGHT)]
-    rows = [(clean(one.table), f"{one.rows:,}", f"{one.p99_ms:.0f} ms", f"{one.slot_ms} ms") for one in found]
-    options.screen.table(columns, rows)
+    rows = [(clean_text(one.table), f"{one.rows:,}", f"{one.p99_ms:.0f} ms", f"{one.slot_ms} ms") for one in found]
+    options.screen.write_table(columns, rows)
     options.screen.note(f"In [server] of siloquent.toml: slot_counts_ms = {longest}")
 
 
-def openapi(options: Options) -> None:
+def print_openapi(options: Options) -> None:
     """Print the API's description (OpenAPI 3.1)."""
     _require_extra()
     from siloquent.server import make_app, read_settings
 
-    folder = _folder(options)
+    folder = _get_folder(options)
     app = make_app(folder, read_settings(folder))
     document = app.openapi()
     app.state.house.close()
-    options.screen.document(document)
+    options.screen.write_document(document)
 
 
 def create(
@@ -184,35 +184,44 @@ def create(
     from siloquent.schema.workspace import read_workspace
     from siloquent.server.acts import recorded
 
-    tokens = _tokens(options)
-    known = read_workspace(_folder(options)).table_names()
+    tokens = _open_tokens(options)
+    known = read_workspace(_get_folder(options)).list_table_names()
     text = tokens.create(name, role, tables=wanted, days=days, known=known, also=recorded(None, "create_token"))
     made = tokens.document(text)
     if options.as_json:
-        options.screen.document(made)
+        options.screen.write_document(made)
         return
-    options.screen.line(text)
+    options.screen.write_line(text)
     until = _day(made["expires"])
-    options.screen.note(f"Give it to {clean(name)}; it is not shown again. Its id is {made['id']}; it ends on {until}.")
+    options.screen.note(
+        f"Give it to {clean_text(name)}; it is not shown again. Its id is {made['id']}; it ends on {until}."
+    )
 
 
 def list_all(options: Options) -> None:
     """List tokens, without their secrets."""
     options.require_owner("The list of tokens")
-    found = _tokens(options).list()
+    found = _open_tokens(options).list()
     if options.as_json:
-        options.screen.document({"schema": "siloquent/token-list/1", "tokens": found})
+        options.screen.write_document({"schema": "siloquent/token-list/1", "tokens": found})
         return
     columns: list[tuple[str, Any]] = [(name, LEFT) for name in ("id", "name", "role", "tables", "until", "state")]
-    options.screen.table(columns, [_line(one) for one in found])
+    options.screen.write_table(columns, [_format_token(one) for one in found])
     if not found:
         options.screen.note("Nobody may come in yet: siloquent token create NAME --role analyst")
 
 
-def _line(one: dict[str, Any]) -> tuple[str, ...]:
+def _format_token(one: dict[str, Any]) -> tuple[str, ...]:
     until = _day(one["expires"])
     state = "revoked" if one["revoked"] else "expired" if one["expires"] < time.time() else "open"
-    return clean(one["id"]), clean(one["name"]), one["role"], clean(", ".join(one["tables"]) or "all"), until, state
+    return (
+        clean_text(one["id"]),
+        clean_text(one["name"]),
+        one["role"],
+        clean_text(", ".join(one["tables"]) or "all"),
+        until,
+        state,
+    )
 
 
 def _day(seconds: Any) -> str:
@@ -224,22 +233,22 @@ def revoke(options: Options, token: Annotated[str, typer.Argument(metavar="ID", 
     options.require_owner("Revoking a token")
     from siloquent.server.acts import recorded
 
-    _tokens(options).revoke(token, also=recorded(None, "revoke_token"))
-    options.screen.line(f"{clean(token)} opens nothing any more.")
+    _open_tokens(options).revoke(token, also=recorded(None, "revoke_token"))
+    options.screen.write_line(f"{clean_text(token)} opens nothing any more.")
 
 
-def _folder(options: Options) -> Path:
+def _get_folder(options: Options) -> Path:
     from siloquent.schema.workspace import find_workspace, read_workspace
 
     return read_workspace(options.workspace or find_workspace(Path.cwd())).folder
 
 
-def _tokens(options: Options) -> Tokens:
+def _open_tokens(options: Options) -> Tokens:
     _require_extra()
     from siloquent.server.store import Store
     from siloquent.server.tokens import Tokens
 
-    return Tokens(Store(_folder(options) / "server.sqlite"))
+    return Tokens(Store(_get_folder(options) / "server.sqlite"))
 
 
 def _require_extra() -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from siloquent.cli.commands import Options, command
-from siloquent.cli.paying import Dry, Epsilon, Key, MaxCost, Rho, Yes, agreed, charged
-from siloquent.cli.places import place_in, write_new, write_rows
-from siloquent.cli.share_files import releases_at, share_spec_of, table_of
+from siloquent.cli.commands import Options, register_command
+from siloquent.cli.consent import Dry, Epsilon, Key, MaxCost, Rho, Yes, confirm_price, track_charge
+from siloquent.cli.paths import resolve_path, write_new, write_rows
+from siloquent.cli.share_inputs import build_share_spec, find_table_name, load_releases
 from siloquent.documents.plans import price_words, share_plan_document
 from siloquent.errors import RequestError
 
@@ -33,11 +33,11 @@ ModelOption = Annotated[str | None, typer.Option("--model", help="logistic (defa
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
     group = typer.Typer(help="Learn together with other silos: one release each, no rows.")
-    command(group, "release", release)
-    command(group, "sum", hold)
-    command(group, "advise", advise)
-    command(group, "learn", learn)
-    command(group, "synthesize", synthesize)
+    register_command(group, "release", release)
+    register_command(group, "sum", hold)
+    register_command(group, "advise", advise)
+    register_command(group, "learn", learn)
+    register_command(group, "synthesize", synthesize)
     app.add_typer(group, name="share", rich_help_panel="Share")
 
 
@@ -60,37 +60,37 @@ def release(
     dry: Dry = False,
 ) -> int | None:
     """Release a table's statistics about a label, for other silos to learn from; the price is shown first."""
-    from siloquent.cli.share_words import release_document, show_plan, show_release
+    from siloquent.cli.share_output import build_release_document, show_plan, show_release
 
     given = locals()
-    with options.session() as session:
-        spec = share_spec_of(options, table, given)
-        planned, left = session.share.explain(spec), session.left(spec.table)
+    with options.open_session() as session:
+        spec = build_share_spec(options, table, given)
+        planned, left = session.share.explain(spec), session.get_remaining(spec.table)
         if dry:
             if options.as_json:
-                options.screen.document(share_plan_document(planned, left))
+                options.screen.write_document(share_plan_document(planned, left))
             else:
                 show_plan(options.screen, planned, left)
             return None
-        place = None if output is None else place_in(options, output)
+        place = None if output is None else resolve_path(options, output)
         if place is not None and place.exists() and key is None:
             raise RequestError(f"{place} is there already.", fix="name another file with -o")
         price = price_words(planned)
         what = f"A release of {spec.table} costs {price}. What is learnt from it costs nothing."
-        if not agreed(options, price, what=what, question="Release it?", yes=yes, max_cost=max_cost):
+        if not confirm_price(options, price, what=what, question="Release it?", yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was released, nothing was spent.")
             return 2
-        with charged(options, session, key) as own_key:
+        with track_charge(options, session, key) as own_key:
             made = session.share.release(spec, key=own_key, max_cost=max_cost)
             folder = session.share.save(made)
             if place is not None:
                 write_new(place, made.to_bytes())
             if options.as_json:
-                options.screen.document({**release_document(made, folder), "key": own_key})
+                options.screen.write_document({**build_release_document(made, folder), "key": own_key})
             else:
                 show_release(options.screen, made, folder)
                 sent = place if place is not None else folder
-                then = options.shell("share", "advise", spec.table, "THEIRS")
+                then = options.format_command("share", "advise", spec.table, "THEIRS")
                 options.screen.note(f"\nSend {sent} to the other silos, and get theirs. Then: {then}")
     return None
 
@@ -101,39 +101,41 @@ def hold(
     bundle: Annotated[Path, typer.Option("--bundle", metavar="DIR", help="The moderator's bundle.")] = Path("bundle"),
 ) -> None:
     """Hold a secure sum as the moderator: all parties of the roster are asked; each keeps the sum as its release."""
-    from siloquent.cli.share_words import show_sum, sum_document
+    from siloquent.cli.share_output import build_sum_document, show_sum
     from siloquent.federation.bundle import read_bundle
-    from siloquent.federation.running import moderate
-    from siloquent.share.together import collect_sum, invitation_of
+    from siloquent.federation.role_process import moderate
+    from siloquent.share.federated import build_invitation, collect_sum
 
     role = read_bundle(bundle)
-    with options.session() as session:
-        spec = share_spec_of(options, table, {})
-        invitation = invitation_of(session, spec)
+    with options.open_session() as session:
+        spec = build_share_spec(options, table, {})
+        invitation = build_invitation(session, spec)
     members = tuple(one.name for one in role.roster.roles if one.kind in ("party", "worker"))
     held = moderate(role, invitation, members, collect_sum)
     if options.as_json:
-        options.screen.document(sum_document(spec, held))
+        options.screen.write_document(build_sum_document(spec, held))
     else:
         show_sum(options.screen, spec, held)
 
 
-def _learning(options: Options, table: str, found: list[ShareRelease], model: str | None, own: bool) -> LearnSpec:
+def _build_learn_spec(
+    options: Options, table: str, found: list[ShareRelease], model: str | None, own: bool
+) -> LearnSpec:
     from siloquent.share import LearnSpec
 
-    name = table_of(options, table)
+    name = find_table_name(options, table)
     return LearnSpec(name, found[0].agreement.label.name, tuple(found), model, use_own=own)  # type: ignore[arg-type]
 
 
 def advise(options: Options, table: Table, releases: Releases, model: ModelOption = None) -> None:
     """Say whether the others' releases help: four models compared on your own rows. Free, and for your eyes only."""
-    from siloquent.cli.share_words import advice_document, show_advice
+    from siloquent.cli.share_output import build_advice_document, show_advice
 
-    with options.session() as session:
-        found = releases_at(options, releases)
-        advice = session.share.advise(_learning(options, table, found, model, own=True))
+    with options.open_session() as session:
+        found = load_releases(options, releases)
+        advice = session.share.advise(_build_learn_spec(options, table, found, model, own=True))
     if options.as_json:
-        options.screen.document(advice_document(advice, found))
+        options.screen.write_document(build_advice_document(advice, found))
     else:
         show_advice(options.screen, advice, found)
 
@@ -149,15 +151,15 @@ def learn(
     ] = False,
 ) -> None:
     """Learn a model from the others' releases and your own rows. Free; with own rows it must stay with you."""
-    from siloquent.cli.share_words import model_document, show_model
+    from siloquent.cli.share_output import build_model_document, show_model
 
-    place = place_in(options, output)
-    with options.session() as session:
-        found = releases_at(options, releases)
-        made = session.share.learn(_learning(options, table, found, model, own=not shared_only))
+    place = resolve_path(options, output)
+    with options.open_session() as session:
+        found = load_releases(options, releases)
+        made = session.share.learn(_build_learn_spec(options, table, found, model, own=not shared_only))
         made.save(place)
     if options.as_json:
-        options.screen.document(model_document(made, place))
+        options.screen.write_document(build_model_document(made, place))
     else:
         show_model(options.screen, made, place)
 
@@ -172,13 +174,13 @@ def synthesize(
     seed: Annotated[int, typer.Option("--seed", help="Equal seeds, equal rows.")] = 0,
 ) -> None:
     """Draw labelled rows from marginals or trees: free, and no row is anybody's."""
-    from siloquent.cli.share_words import rows_document, show_rows
+    from siloquent.cli.share_output import build_rows_document, show_rows
     from siloquent.share import synthesize as drawn
 
-    place, found = place_in(options, output), releases_at(options, releases)
+    place, found = resolve_path(options, output), load_releases(options, releases)
     table = drawn(found, rows=rows, seed=seed)
     write_rows(place, table)
     if options.as_json:
-        options.screen.document(rows_document(table, found, place))
+        options.screen.write_document(build_rows_document(table, found, place))
     else:
         show_rows(options.screen, table, found, place)

@@ -10,10 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
-from siloquent.cli.commands import Options, command
-from siloquent.cli.paying import Dry, Epsilon, Key, MaxCost, Rho, Yes, agreed, charged
-from siloquent.cli.places import again_as, in_workspace, release_path, write_new
-from siloquent.cli.sketch_files import fixes_as_options, numbers_of, points_of, rule_of, sketch_at, spec_of
+from siloquent.cli.commands import Options, register_command
+from siloquent.cli.consent import Dry, Epsilon, Key, MaxCost, Rho, Yes, confirm_price, track_charge
+from siloquent.cli.paths import format_reuse_argument, resolve_file, resolve_release_path, write_new
+from siloquent.cli.sketch_inputs import (
+    build_sketch_spec,
+    choose_rule,
+    convert_fixes_to_options,
+    find_sketch,
+    parse_numbers,
+    read_points,
+)
 from siloquent.documents.plans import price_words, sketch_plan_document
 from siloquent.errors import RequestError
 
@@ -46,15 +53,15 @@ Out = Annotated[str | None, typer.Option("-o", "--output", metavar="NAME", help=
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
     group = typer.Typer(help="Release a table once as a sketch, then ask it without end.")
-    command(group, "plan", plan)
-    command(group, "build", build)
-    command(group, "ask", ask)
-    command(group, "merge", merge)
-    command(group, "show", show)
+    register_command(group, "plan", plan)
+    register_command(group, "build", build)
+    register_command(group, "ask", ask)
+    register_command(group, "merge", merge)
+    register_command(group, "show", show)
     app.add_typer(group, name="sketch", rich_help_panel="Sketch")
 
 
-def _described(
+def _collect_options(
     table: Table = None,
     features: Features = None,
     kernel: KernelName = "p2",
@@ -73,22 +80,22 @@ def _described(
     return locals()
 
 
-def _of_a_sketch(body: Callable[..., int | None]) -> Callable[..., int | None]:
+def _add_sketch_options(body: Callable[..., int | None]) -> Callable[..., int | None]:
     """``body(options, spec, ..)`` as a command whose options describe the sketch, and then come its own."""
-    shared = inspect.signature(_described, eval_str=True).parameters
+    shared = inspect.signature(_collect_options, eval_str=True).parameters
     options, _, *own = inspect.signature(body, eval_str=True).parameters.values()
 
     @functools.wraps(body)
     def run(options: Options, **given: Any) -> int | None:
-        spec = spec_of(options, _described(**{name: given.pop(name) for name in shared}))
-        with fixes_as_options():
+        spec = build_sketch_spec(options, _collect_options(**{name: given.pop(name) for name in shared}))
+        with convert_fixes_to_options():
             return body(options, spec, **given)
 
     run.__signature__ = inspect.Signature([options, *shared.values(), *own])  # type: ignore[attr-defined]
     return run
 
 
-@_of_a_sketch
+@_add_sketch_options
 def plan(
     options: Options,
     spec: Any,
@@ -97,22 +104,22 @@ def plan(
     ] = None,
 ) -> None:
     """Say what a sketch would cost and how exact it would be. Touches no data; -o keeps the hash plan for silos."""
-    from siloquent.cli.sketch_words import show_plan
+    from siloquent.cli.sketch_output import show_plan
 
-    with options.session() as session:
+    with options.open_session() as session:
         planned = session.sketch.explain(spec)
-        left = session.left(spec.table)
+        left = session.get_remaining(spec.table)
         if output is not None:
             write_new(output, planned.hash_plan.to_json())
     if options.as_json:
-        options.screen.document(sketch_plan_document(planned, left))
+        options.screen.write_document(sketch_plan_document(planned, left))
     else:
         show_plan(options.screen, planned, left)
         if output is not None:
             options.screen.note(f"The hash plan is in {output}: every silo builds with --plan {output}.")
 
 
-@_of_a_sketch
+@_add_sketch_options
 def build(
     options: Options,
     spec: Any,
@@ -123,32 +130,32 @@ def build(
     dry: Dry = False,
 ) -> int | None:
     """Build a sketch in one pass over the rows; the price is shown first. Everything asked of it later is free."""
-    from siloquent.cli.sketch_words import show_plan, show_sketch, sketch_document
+    from siloquent.cli.sketch_output import build_sketch_document, show_plan, show_sketch
 
-    with options.session() as session:
-        place = None if output is None else release_path(options, output)
+    with options.open_session() as session:
+        place = None if output is None else resolve_release_path(options, output)
         if place is not None and place.exists() and key is None:
             raise RequestError(f"{place} is there already.", fix="name another one with -o")
-        planned, left = session.sketch.explain(spec), session.left(spec.table)
+        planned, left = session.sketch.explain(spec), session.get_remaining(spec.table)
         if dry:
             if options.as_json:
-                options.screen.document(sketch_plan_document(planned, left))
+                options.screen.write_document(sketch_plan_document(planned, left))
             else:
                 show_plan(options.screen, planned, left)
             return None
         price = price_words(planned)
         what = f"A sketch of {spec.table} costs {price}. What is asked of it later costs nothing."
-        if not agreed(options, price, what=what, question="Build it?", yes=yes, max_cost=max_cost):
+        if not confirm_price(options, price, what=what, question="Build it?", yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was built, nothing was spent.")
             return 2
-        with charged(options, session, key) as own_key:
+        with track_charge(options, session, key) as own_key:
             made = session.sketch.build(spec, key=own_key, max_cost=max_cost)
             folder = session.sketch.save(made, place)
             if options.as_json:
-                options.screen.document({**sketch_document(made, folder), "key": own_key})
+                options.screen.write_document({**build_sketch_document(made, folder), "key": own_key})
             else:
                 show_sketch(options.screen, made, folder)
-                then = options.shell("sketch", "ask", again_as(output, folder), "--modes", "3")
+                then = options.format_command("sketch", "ask", format_reuse_argument(output, folder), "--modes", "3")
                 options.screen.note(f"\nNext: {then}")
     return None
 
@@ -191,8 +198,8 @@ def ask(
 ) -> None:
     """Ask a sketch: free, however often. Each value comes with its standard error and a 95 % interval."""
     from siloquent import sketch as task
-    from siloquent.cli.sketch_picture import show_map
-    from siloquent.cli.sketch_words import notes_of_answer, rows_of_answer, show_rows
+    from siloquent.cli.sketch_map import show_map
+    from siloquent.cli.sketch_output import build_answer_rows, list_answer_notes, show_rows
 
     chosen = [word for word in (density, classify, anomaly, modes, sample, target, picture) if word is not None]
     if len(chosen) != 1:
@@ -200,18 +207,18 @@ def ask(
             "Ask one thing: --density, --classify, --anomaly, --modes, --sample, --regress or --map.",
             fix=f"siloquent sketch ask {sketch} --modes 3",
         )
-    judged, frequencies = rule_of(rule, priors), numbers_of(priors)
-    made = sketch_at(options, sketch)
+    judged, frequencies = choose_rule(rule, priors), parse_numbers(priors)
+    made = find_sketch(options, sketch)
     if picture is not None:
         show_map(options.screen, made, picture.split(","), output)
         return
     if density is not None:
         question: task.Density | task.Classify | task.Anomaly | task.Modes | task.Sample | task.Regress
-        question = task.Density(points_of(made, in_workspace(options, density)), normalise=normalise)
+        question = task.Density(read_points(made, resolve_file(options, density)), normalise=normalise)
     elif classify is not None:
-        question = task.Classify(points_of(made, in_workspace(options, classify)), judged, frequencies)
+        question = task.Classify(read_points(made, resolve_file(options, classify)), judged, frequencies)
     elif anomaly is not None:
-        points = points_of(made, in_workspace(options, anomaly))
+        points = read_points(made, resolve_file(options, anomaly))
         question = task.Anomaly(points, threshold, None if threshold is not None else share, seed=seed)
     elif modes is not None:
         question = task.Modes(modes, seed=seed)
@@ -219,10 +226,10 @@ def ask(
         question = task.Regress(target, seed=seed)
     else:
         question = task.Sample(int(sample or 0), seed=seed)
-    with fixes_as_options():
+    with convert_fixes_to_options():
         answer = task.ask(made, question)
-    columns, rows = rows_of_answer(made, question, answer)
-    show_rows(options.screen, made, columns, rows, output, notes_of_answer(answer))
+    columns, rows = build_answer_rows(made, question, answer)
+    show_rows(options.screen, made, columns, rows, output, list_answer_notes(answer))
 
 
 def merge(
@@ -232,22 +239,22 @@ def merge(
 ) -> None:
     """Add up sketches of several silos that were built with one hash plan: free."""
     from siloquent import sketch as task
-    from siloquent.cli.sketch_words import show_sketch, sketch_document
+    from siloquent.cli.sketch_output import build_sketch_document, show_sketch
 
-    made = task.merge([sketch_at(options, name) for name in sketches])
-    folder = task.save_sketch(made, release_path(options, output))
+    made = task.merge([find_sketch(options, name) for name in sketches])
+    folder = task.save_sketch(made, resolve_release_path(options, output))
     if options.as_json:
-        options.screen.document({**sketch_document(made, folder), "key": ""})
+        options.screen.write_document({**build_sketch_document(made, folder), "key": ""})
     else:
         show_sketch(options.screen, made, folder)
 
 
 def show(options: Options, sketch: One) -> None:
     """Show a sketch: what was promised, how many records it holds, how exact its answers are."""
-    from siloquent.cli.sketch_words import show_sketch, sketch_document
+    from siloquent.cli.sketch_output import build_sketch_document, show_sketch
 
-    made = sketch_at(options, sketch)
+    made = find_sketch(options, sketch)
     if options.as_json:
-        options.screen.document({**sketch_document(made, Path(sketch)), "key": ""})
+        options.screen.write_document({**build_sketch_document(made, Path(sketch)), "key": ""})
     else:
         show_sketch(options.screen, made, None)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from siloquent.cli import synth_constraints, synth_evaluate
-from siloquent.cli.commands import Options, command
-from siloquent.cli.paying import agreed, charged
-from siloquent.cli.places import again_as, in_workspace, release_path
+from siloquent.cli.commands import Options, register_command
+from siloquent.cli.consent import confirm_price, track_charge
+from siloquent.cli.paths import format_reuse_argument, resolve_file, resolve_release_path
 from siloquent.cli.problems import clean_lines
 from siloquent.documents.plans import price_words, synth_plan_document
 from siloquent.errors import ReleaseError, RequestError, SiloquentError
@@ -47,10 +47,10 @@ One = Annotated[str, typer.Argument(metavar="RELEASE", help="A release's id or n
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
     group = typer.Typer(help="Make a synthetic table that keeps the rules and the statistics of the real one.")
-    command(group, "plan", plan)
-    command(group, "run", run)
-    command(group, "rows", rows)
-    command(group, "report", report)
+    register_command(group, "plan", plan)
+    register_command(group, "run", run)
+    register_command(group, "rows", draw_rows)
+    register_command(group, "report", report)
     synth_constraints.mount(group)
     synth_evaluate.mount(group)
     app.add_typer(group, name="synth", rich_help_panel="Synthesis")
@@ -71,14 +71,14 @@ def plan(
     seed: Seed = 0,
 ) -> None:
     """Say what it would cost, how each constraint would be kept and how noisy each step is. Touches no data."""
-    from siloquent.cli.synth_words import show_plan
+    from siloquent.cli.synth_output import show_plan
 
-    asked = _spec(options, spec, locals())
-    with options.session() as session, _fixes_as_options(spec):
-        planned, left = session.synth.explain(asked), session.left(asked.table)
+    asked = _read_spec(options, spec, locals())
+    with options.open_session() as session, _convert_fixes_to_options(spec):
+        planned, left = session.synth.explain(asked), session.get_remaining(asked.table)
     document = synth_plan_document(planned, left)
     if options.as_json:
-        options.screen.document(document)
+        options.screen.write_document(document)
     else:
         show_plan(options.screen, document)
 
@@ -109,39 +109,43 @@ def run(
     dry: Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")] = False,
 ) -> int | None:
     """Make a synthetic table; the price is shown first. More rows of it cost nothing afterwards."""
-    from siloquent.cli.synth_words import release_document, show_plan, show_release
+    from siloquent.cli.synth_output import build_release_document, show_plan, show_release
 
-    asked = _spec(options, spec, locals())
-    with options.session() as session, _fixes_as_options(spec):
-        place = None if output is None else release_path(options, output)
+    asked = _read_spec(options, spec, locals())
+    with options.open_session() as session, _convert_fixes_to_options(spec):
+        place = None if output is None else resolve_release_path(options, output)
         if place is not None and place.exists() and key is None:
             raise RequestError(f"{place} is there already.", fix="name another one with -o")
         planned = session.synth.explain(asked)
-        document = synth_plan_document(planned, session.left(asked.table))
+        document = synth_plan_document(planned, session.get_remaining(asked.table))
         if dry:
-            options.screen.document(document) if options.as_json else show_plan(options.screen, document)
+            options.screen.write_document(document) if options.as_json else show_plan(options.screen, document)
             return None
         for note in planned.notes:  # whether it can work is said before it is paid for, also where nobody is asked
             options.screen.warn(clean_lines(note))
         price = price_words(planned)
         what = f"A synthetic {asked.table} costs {price}. More rows of it cost nothing."
-        if not agreed(options, price, what=what, question="Make it?", yes=yes, max_cost=max_cost):
+        if not confirm_price(options, price, what=what, question="Make it?", yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was made, nothing was spent.")
             return 2
         key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
-        with charged(options, session, key):
-            made = session.synth.synthesize(asked, key=key, max_cost=max_cost, progress=_progress(options, planned))
+        with track_charge(options, session, key):
+            made = session.synth.synthesize(
+                asked, key=key, max_cost=max_cost, progress=_build_progress_reporter(options, planned)
+            )
             folder = session.synth.save(made, place)
     if options.as_json:
-        options.screen.document({**release_document(made, folder), "key": key})
+        options.screen.write_document({**build_release_document(made, folder), "key": key})
     else:
         show_release(options.screen, made, folder)
-        then = options.shell("synth", "rows", again_as(output, folder), "--rows", "1000", "-o", "more.csv")
+        then = options.format_command(
+            "synth", "rows", format_reuse_argument(output, folder), "--rows", "1000", "-o", "more.csv"
+        )
         options.screen.note(f"\nNext: {then}")
     return None
 
 
-def rows(
+def draw_rows(
     options: Options,
     release: One,
     number: Annotated[
@@ -154,18 +158,18 @@ def rows(
     ] = None,
 ) -> None:
     """Draw more rows from a release's model: free, every hard constraint kept."""
-    from siloquent.cli.synth_words import rows_document, show_rows
+    from siloquent.cli.synth_output import build_rows_document, show_rows
     from siloquent.releases import write_table
     from siloquent.synth.release import load_model
 
-    model = load_model(_folder(options, release))
+    model = load_model(_find_folder(options, release))
     if output is not None and output.exists():
         raise RequestError(f"{output} is there already.", fix="name another file with -o")
     table = model.draw(number, where=where, seed=seed)
     if output is not None:
         write_table(output, table, output.suffix.removeprefix("."))
     if options.as_json:
-        options.screen.document(rows_document(table, output))
+        options.screen.write_document(build_rows_document(table, output))
     else:
         show_rows(options.screen, table, output)
 
@@ -178,35 +182,35 @@ def report(
     ] = None,
 ) -> None:
     """Say how good a synthetic table is: constraints, columns, pairs, what was bought of the truth. Free."""
-    from siloquent.cli.places import write_new
-    from siloquent.cli.synth_words import show_report
+    from siloquent.cli.paths import write_new
+    from siloquent.cli.synth_output import show_report
     from siloquent.synth.release import load_report, read_page
 
-    folder = _folder(options, release)
+    folder = _find_folder(options, release)
     found = load_report(folder)
     if output is not None:
         write_new(output, read_page(folder))
     if options.as_json:
-        options.screen.document({"schema": "siloquent/synth-report/1", **found})
+        options.screen.write_document({"schema": "siloquent/synth-report/1", **found})
     else:
         show_report(options.screen, found)
         options.screen.note(f"The page with its pictures: {output or folder / 'report.html'}")
 
 
-def _spec(options: Options, asked: str, given: dict[str, Any]) -> SynthSpec:
+def _read_spec(options: Options, asked: str, given: dict[str, Any]) -> SynthSpec:
     """The synthesis of a TOML file or table, with what the command line says instead."""
-    from siloquent.synth import spec_from_plain
+    from siloquent.synth import parse_spec
     from siloquent.synth.spec.spec import read_plain, require_known
 
     plain: dict[str, Any] = {"table": asked}
     if asked.endswith(".toml"):
-        plain = dict(read_plain(in_workspace(options, Path(asked))))
+        plain = dict(read_plain(resolve_file(options, Path(asked))))
         require_known(plain)
     budget = {name: given[name] for name in ("epsilon", "rho") if given[name] is not None}
     if budget:
         plain["budget"] = budget
     if "budget" not in plain:
-        raise RequestError("A synthesis needs a price.", fix=options.again("--epsilon", "1"))
+        raise RequestError("A synthesis needs a price.", fix=options.format_rerun("--epsilon", "1"))
     for name in ("targets", "columns"):
         if given[name] is not None:
             plain[name] = [each.strip() for each in given[name].split(",")]
@@ -217,25 +221,25 @@ def _spec(options: Options, asked: str, given: dict[str, Any]) -> SynthSpec:
         plain["chain"] = {**plain.get("chain", {}), "preset": given["preset"]}
     if given["seed"] or "seed" not in plain:
         plain["seed"] = given["seed"]
-    with _fixes_as_options(asked):
-        return spec_from_plain(plain)
+    with _convert_fixes_to_options(asked):
+        return parse_spec(plain)
 
 
 @contextmanager
-def _fixes_as_options(asked: str) -> Iterator[None]:
+def _convert_fixes_to_options(asked: str) -> Iterator[None]:
     """Let refusals of a synthesis that no file describes name what to type instead of what to write in the file."""
     try:
         yield
     except SiloquentError as refused:
         if not asked.endswith(".toml"):
-            refused.fix = as_option(refused.fix)
+            refused.fix = format_option(refused.fix)
         raise
 
 
-def as_option(fix: str) -> str:
+def format_option(fix: str) -> str:
     """A line of a spec's file as an option.
 
-    >>> as_option('columns = ["age", "ward"]'), as_option("rows = 1000"), as_option("rates for 3")
+    >>> format_option('columns = ["age", "ward"]'), format_option("rows = 1000"), format_option("rates for 3")
     ('--columns age,ward', '--rows 1000', 'rates for 3')
     """
     name, equals, value = fix.partition(" = ")
@@ -248,14 +252,14 @@ def as_option(fix: str) -> str:
     return shlex.join([f"--{name}", ",".join(found) if isinstance(found, list) else str(found)])
 
 
-def _folder(options: Options, release: str) -> Path:
-    folder = release_path(options, release)
+def _find_folder(options: Options, release: str) -> Path:
+    folder = resolve_release_path(options, release)
     if not folder.is_dir():
-        raise ReleaseError(f"There is no release {release!r}.", fix=options.shell("release", "list"))
+        raise ReleaseError(f"There is no release {release!r}.", fix=options.format_command("release", "list"))
     return folder
 
 
-def _progress(options: Options, planned: Any) -> Any:
+def _build_progress_reporter(options: Options, planned: Any) -> Any:
     """Finished steps for somebody who waits at a terminal: numbers of steps, and nothing that rows could change."""
     if options.as_json or options.quiet or not options.screen.can_ask:
         return None

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from siloquent.cli.commands import Options, command
-from siloquent.cli.places import is_path
+from siloquent.charts.text import clean_text
+from siloquent.cli.commands import Options, register_command
+from siloquent.cli.paths import is_path
 from siloquent.cli.screen import LEFT, RIGHT
 from siloquent.errors import ReleaseError, RequestError
-from siloquent.foreign import TooMuch, read_text
+from siloquent.foreign import DocumentTooLarge, read_text
 from siloquent.foreign.documents import MAX_TOML_BYTES
-from siloquent.pictures.plain import clean
 
 if TYPE_CHECKING:
     from siloquent.schema import TableSchema
     from siloquent.synth.estimate.public_rows import PublicRows
-    from siloquent.synth.estimate.repair import Repaired
+    from siloquent.synth.estimate.repair import RepairResult
     from siloquent.synth.spec.compiled import CompiledConstraints, Violations
 
-MOST_SHOWN = 50
+MAX_SHOWN = 50
 Rows = Annotated[str, typer.Argument(metavar="RELEASE|FILE", help="A release's id, or a public CSV or Parquet file.")]
 TableName = Annotated[
     str | None, typer.Option("--table", metavar="T", help="Whose constraints; a release knows its table.")
@@ -30,21 +30,21 @@ TableName = Annotated[
 
 def mount(group: typer.Typer) -> None:
     """Add this file's commands to the group ``synth``."""
-    command(group, "check", check)
-    command(group, "repair", repair)
-    command(group, "import-dcs", import_dcs)
+    register_command(group, "check", check)
+    register_command(group, "repair", repair)
+    register_command(group, "import-dcs", import_dcs)
 
 
 def check(options: Options, rows: Rows, table: TableName = None) -> int:
     """Count exactly how often rows break each constraint, in both directions; free on releases and public files."""
-    from siloquent.synth.estimate.keep import violations
+    from siloquent.synth.estimate.enforce import count_violations
 
-    path, schema = _asked(options, rows, table)
+    path, schema = _resolve_rows(options, rows, table)
     compiled, found = _read(path, schema)
-    counts = violations(found.cells, compiled)
-    document = check_document(schema, path, compiled, found, counts)
+    counts = count_violations(found.cells, compiled)
+    document = build_check_document(schema, path, compiled, found, counts)
     if options.as_json:
-        options.screen.document(document)
+        options.screen.write_document(document)
     else:
         _show_check(options, document, path)
     return 0 if document["kept"] else 1
@@ -63,17 +63,17 @@ def repair(
     from siloquent.synth.estimate.public_rows import copy_public, write_public
     from siloquent.synth.estimate.repair import repair as repaired_of
 
-    with options.session() as session:
+    with options.open_session() as session:
         schema = session.schema(table)
     compiled, found = _read(file, schema)
     repaired = repaired_of(found.cells, compiled, np.random.default_rng(seed))
     if len(repaired.changed) or output.suffix != file.suffix:
-        write_public(output, found.changed(repaired.rows))
+        write_public(output, found.replace_cells(repaired.rows))
     else:
         copy_public(file, output)
-    document = repair_document(schema, output, compiled, found, repaired)
+    document = build_repair_document(schema, output, compiled, found, repaired)
     if options.as_json:
-        options.screen.document(document)
+        options.screen.write_document(document)
     else:
         _show_repair(options, document)
 
@@ -84,30 +84,32 @@ def import_dcs(
     soft: Annotated[bool, typer.Option("--soft", help="As soft constraints: kept in their rate only.")] = False,
 ) -> None:
     """Print the denial constraints of an .ic file as the constraint entry of a table file."""
-    from siloquent.synth.spec.constraint_text import read_ic, to_toml
+    from siloquent.synth.spec.constraint_text import parse_ic, render_constraints_toml
 
     try:
         text = read_text(file, MAX_TOML_BYTES)
-    except TooMuch:
+    except DocumentTooLarge:
         raise RequestError(f"{file} is too large for constraints: 1 MiB at most.") from None
     except (OSError, UnicodeDecodeError):
         raise RequestError(f"{file} cannot be read.", fix="name a text file that is there") from None
-    found = read_ic(text, hard=not soft)
-    toml = to_toml(found)
+    found = parse_ic(text, hard=not soft)
+    toml = render_constraints_toml(found)
     if options.as_json:
-        options.screen.document({"schema": "siloquent/synth-constraints/1", "constraints": len(found), "toml": toml})
+        options.screen.write_document(
+            {"schema": "siloquent/synth-constraints/1", "constraints": len(found), "toml": toml}
+        )
         return
-    options.screen.line(toml.rstrip("\n"))
+    options.screen.write_line(toml.rstrip("\n"))
     options.screen.note(
         f"{len(found)} constraints. Next: paste them into schemas/TABLE.toml above [table], then check."
     )
 
 
-def _asked(options: Options, rows: str, table: str | None) -> tuple[Path, TableSchema]:
+def _resolve_rows(options: Options, rows: str, table: str | None) -> tuple[Path, TableSchema]:
     """The file that is meant and the declaration of its table."""
-    from siloquent.releases import read_manifest, release_folder
+    from siloquent.releases import get_release_folder, read_manifest
 
-    with options.session() as session:
+    with options.open_session() as session:
         path = Path(rows)
         if path.is_file():
             if table is None:
@@ -115,7 +117,7 @@ def _asked(options: Options, rows: str, table: str | None) -> tuple[Path, TableS
             return path, session.schema(table)
         if not path.exists() and (is_path(rows) or path.suffix in (".csv", ".parquet")):
             raise RequestError(f"There is no file {rows}.", fix="name a file that is there")
-        folder = path if path.is_dir() else release_folder(session.workspace.releases, rows)
+        folder = path if path.is_dir() else get_release_folder(session.workspace.releases, rows)
         manifest = read_manifest(folder)
         inside = [entry.name for entry in manifest.files if entry.name.startswith("rows.")]
         if not inside:
@@ -125,16 +127,16 @@ def _asked(options: Options, rows: str, table: str | None) -> tuple[Path, TableS
 
 def _read(path: Path, schema: TableSchema) -> tuple[CompiledConstraints, PublicRows]:
     """The rows, and what the constraints say about the attributes that the file has."""
-    from siloquent.synth.estimate.public_rows import column_names, read_public
+    from siloquent.synth.estimate.public_rows import read_file_columns, read_public
     from siloquent.synth.plan.constraints import compile_constraints
 
-    present = column_names(path)
+    present = read_file_columns(path)
     names = [attribute.name for attribute in schema.domain if attribute.name in present]
     compiled = compile_constraints(schema, columns=names, probe=False)
     return compiled, read_public(path, compiled.declared)
 
 
-def check_document(
+def build_check_document(
     schema: TableSchema,
     path: Path,
     compiled: CompiledConstraints,
@@ -171,12 +173,12 @@ def check_document(
 
 def _show_check(options: Options, document: dict[str, Any], path: Path) -> None:
     screen = options.screen
-    screen.table(
+    screen.write_table(
         [("", RIGHT), ("constraint", LEFT), ("", LEFT), ("broken by", RIGHT), ("of", RIGHT), ("%", RIGHT)],
         [
             (
                 str(entry["number"]),
-                clean(entry["constraint"]),
+                clean_text(entry["constraint"]),
                 "hard" if entry["hard"] else "soft",
                 f"{entry['broken']:,}",
                 f"{entry['possible']:,}",
@@ -187,18 +189,18 @@ def _show_check(options: Options, document: dict[str, Any], path: Path) -> None:
     )
     for entry in document["constraints"]:
         if entry["note"]:
-            screen.note(f"{entry['number']}: {clean(entry['note'])}.")
+            screen.note(f"{entry['number']}: {clean_text(entry['note'])}.")
     if document["outside"]:
         screen.note(f"{document['outside']:,} values are not in the declared domain; they break nothing.")
     verdict = "Every hard constraint is kept" if document["kept"] else "Hard constraints are broken"
-    screen.line(f"{verdict} by {document['rows']:,} rows (pairs of rows, in either direction).")
+    screen.write_line(f"{verdict} by {document['rows']:,} rows (pairs of rows, in either direction).")
     if not document["kept"]:
-        then = options.shell("synth", "repair", str(path), "--table", document["table"], "-o", "repaired.csv")
+        then = options.format_command("synth", "repair", str(path), "--table", document["table"], "-o", "repaired.csv")
         screen.note(f"Next: {then}")
 
 
-def repair_document(
-    schema: TableSchema, output: Path, compiled: CompiledConstraints, found: PublicRows, repaired: Repaired
+def build_repair_document(
+    schema: TableSchema, output: Path, compiled: CompiledConstraints, found: PublicRows, repaired: RepairResult
 ) -> dict[str, Any]:
     """What a repair changed, as a document of kind ``siloquent/synth-repair/1``; rows count from 1."""
     changes = []
@@ -209,8 +211,8 @@ def repair_document(
             {
                 "row": row + 1,
                 "attribute": attribute.name,
-                "old": None if old < 0 else _plain(attribute.label(old)),
-                "new": None if new < 0 else _plain(attribute.label(new)),
+                "old": None if old < 0 else _format_value(attribute.label(old)),
+                "new": None if new < 0 else _format_value(attribute.label(new)),
             }
         )
     texts = {one.number: one.text for one in compiled.constraints}
@@ -224,21 +226,26 @@ def repair_document(
     }
 
 
-def _plain(value: object) -> str | None:
+def _format_value(value: object) -> str | None:
     return None if value is None else str(value)
 
 
 def _show_repair(options: Options, document: dict[str, Any]) -> None:
     screen, changes = options.screen, document["changes"]
     for entry in document["broken"]:
-        screen.line(f"{clean(entry['constraint'])}: was broken {entry['count']:,} times.")
-    screen.table(
+        screen.write_line(f"{clean_text(entry['constraint'])}: was broken {entry['count']:,} times.")
+    screen.write_table(
         [("row", RIGHT), ("attribute", LEFT), ("was", LEFT), ("is", LEFT)],
         [
-            (f"{one['row']:,}", clean(one["attribute"]), clean(one["old"] or "NULL"), clean(one["new"] or "NULL"))
-            for one in changes[:MOST_SHOWN]
+            (
+                f"{one['row']:,}",
+                clean_text(one["attribute"]),
+                clean_text(one["old"] or "NULL"),
+                clean_text(one["new"] or "NULL"),
+            )
+            for one in changes[:MAX_SHOWN]
         ],
     )
-    if len(changes) > MOST_SHOWN:
-        screen.note(f"And {len(changes) - MOST_SHOWN:,} more; --json lists all.")
-    screen.line(f"{len(changes):,} cells changed; every hard constraint is kept in {document['file']}.")
+    if len(changes) > MAX_SHOWN:
+        screen.note(f"And {len(changes) - MAX_SHOWN:,} more; --json lists all.")
+    screen.write_line(f"{len(changes):,} cells changed; every hard constraint is kept in {document['file']}.")

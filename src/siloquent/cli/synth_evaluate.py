@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from siloquent.cli.commands import Options, command
-from siloquent.cli.places import release_path
+from siloquent.charts.text import clean_text, number_of
+from siloquent.cli.commands import Options, register_command
+from siloquent.cli.paths import resolve_release_path
 from siloquent.cli.screen import LEFT, RIGHT
 from siloquent.errors import ReleaseError, RequestError
-from siloquent.pictures.plain import clean, number_of
 
 if TYPE_CHECKING:
-    from siloquent.synth.estimate.evaluate import Beside, Evaluation
+    from siloquent.synth.estimate.evaluate import Evaluation, MarginalDistance
     from siloquent.synth.spec.compiled import CompiledConstraints
 
 WORST = 5
@@ -22,7 +22,7 @@ WORST = 5
 
 def mount(group: typer.Typer) -> None:
     """Add this file's command to the group ``synth``."""
-    command(group, "evaluate", evaluate)
+    register_command(group, "evaluate", evaluate)
 
 
 def evaluate(
@@ -32,19 +32,19 @@ def evaluate(
 ) -> None:
     """Compare a synthetic table with the true rows, exactly, for the owner's eyes alone; nothing is written."""
     from siloquent.synth.estimate.evaluate import evaluate as compared
-    from siloquent.synth.estimate.public_rows import column_names, read_public
+    from siloquent.synth.estimate.public_rows import read_file_columns, read_public
     from siloquent.synth.plan.constraints import compile_constraints
     from siloquent.synth.release import load_model
 
     options.require_owner("An evaluation")
-    folder = release_path(options, release)
+    folder = resolve_release_path(options, release)
     if not folder.is_dir():
-        raise ReleaseError(f"There is no release {release!r}.", fix=options.shell("release", "list"))
+        raise ReleaseError(f"There is no release {release!r}.", fix=options.format_command("release", "list"))
     model = load_model(folder)
     if not truth.is_file():
         raise RequestError(f"{truth} is not a file.", fix="--truth ROWS.csv")
     drawn = folder / "rows.parquet"
-    present = column_names(truth) & column_names(drawn)
+    present = read_file_columns(truth) & read_file_columns(drawn)
     names = [one.name for one in model.schema.domain if one.name in present and one.is_countable]
     if not names:
         raise RequestError(f"{truth} has none of the release's columns.", fix="--truth with the table's own rows")
@@ -54,7 +54,7 @@ def evaluate(
     if true_rows.left_out:
         lines = number_of(true_rows.left_out, "line has", "lines have")
         options.screen.note(
-            f"{lines} another number of columns than {clean(truth.name)} names: left out, as in a source."
+            f"{lines} another number of columns than {clean_text(truth.name)} names: left out, as in a source."
         )
     found = compared(
         read_public(drawn, compiled.declared).cells,
@@ -62,14 +62,14 @@ def evaluate(
         compiled,
         [target for target in targets if target in compiled.attributes],
     )
-    document = evaluation_document(model.schema.name, found, compiled)
+    document = build_evaluation_document(model.schema.name, found, compiled)
     if options.as_json:
-        options.screen.document(document)
+        options.screen.write_document(document)
     else:
         _show(options, document)
 
 
-def evaluation_document(table: str, found: Evaluation, compiled: CompiledConstraints) -> dict[str, Any]:
+def build_evaluation_document(table: str, found: Evaluation, compiled: CompiledConstraints) -> dict[str, Any]:
     """An evaluation as a document of kind ``siloquent/synth-evaluation/1``; ``private``: it shows exact figures."""
     texts = {one.number: (one.text, one.hard) for one in compiled.constraints}
     return {
@@ -78,8 +78,8 @@ def evaluation_document(table: str, found: Evaluation, compiled: CompiledConstra
         "table": table,
         "rows": found.rows,
         "true_rows": found.true_rows,
-        "single": _distances(found.ones),
-        "pairs": _distances(found.pairs),
+        "single": _summarise_distances(found.ones),
+        "pairs": _summarise_distances(found.pairs),
         "constraints": [
             {
                 "number": number,
@@ -103,7 +103,7 @@ def evaluation_document(table: str, found: Evaluation, compiled: CompiledConstra
     }
 
 
-def _distances(found: tuple[Beside, ...]) -> dict[str, Any]:
+def _summarise_distances(found: tuple[MarginalDistance, ...]) -> dict[str, Any]:
     worst = sorted(found, key=lambda one: -one.distance)[:WORST]
     mean = sum(one.distance for one in found) / max(len(found), 1)
     return {
@@ -117,7 +117,7 @@ def _show(options: Options, document: dict[str, Any]) -> None:
     screen.note(
         "Exact figures of the true rows, for the owner's eyes alone: they are in no release and under no guarantee."
     )
-    screen.facts(
+    screen.write_facts(
         [
             ("rows", f"{document['rows']:,}, and {document['true_rows']:,} true ones"),
             (
@@ -128,16 +128,16 @@ def _show(options: Options, document: dict[str, Any]) -> None:
         ]
     )
     worst = [*document["single"]["worst"], *document["pairs"]["worst"]]
-    screen.table(
+    screen.write_table(
         [("worst", LEFT), ("off by", RIGHT)],
-        [(clean(", ".join(one["columns"])), f"{one['distance']:.4f}") for one in worst],
+        [(clean_text(", ".join(one["columns"])), f"{one['distance']:.4f}") for one in worst],
     )
     if document["constraints"]:
-        screen.table(
+        screen.write_table(
             [("constraint", LEFT), ("hard", LEFT), ("broken, %", RIGHT), ("by true rows, %", RIGHT)],
             [
                 (
-                    clean(one["constraint"]),
+                    clean_text(one["constraint"]),
                     "yes" if one["hard"] else "no",
                     f"{100 * one['rate']:.4g}",
                     f"{100 * one['true_rate']:.4g}",
@@ -146,11 +146,11 @@ def _show(options: Options, document: dict[str, Any]) -> None:
             ],
         )
     if document["classifiers"]:
-        screen.table(
+        screen.write_table(
             [("target", LEFT), ("classifier", LEFT), ("right, from output", RIGHT), ("from truth", RIGHT)],
             [
                 (
-                    clean(one["target"]),
+                    clean_text(one["target"]),
                     one["classifier"],
                     f"{one['trained_on_output']:.4f}",
                     f"{one['trained_on_truth']:.4f}",

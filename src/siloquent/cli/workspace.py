@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from siloquent.cli.commands import Options, command
+from siloquent.charts.chart import remove_unprintable
+from siloquent.charts.text import clean_text, draw_share_bar
+from siloquent.cli.commands import Options, register_command
 from siloquent.cli.screen import LEFT, RIGHT
-from siloquent.documents.money import account_document, exact, four_digits, short
-from siloquent.documents.tables import table_document, table_line
-from siloquent.pictures.picture import printable
-from siloquent.pictures.plain import clean, share
+from siloquent.documents.ledger import build_account_document, format_amount, format_exact_amount, format_significant
+from siloquent.documents.tables import build_table_document, build_table_line
 
 if TYPE_CHECKING:
     from siloquent.ledger import Account
@@ -25,9 +25,9 @@ Table = Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    command(app, "init", init, panel="Owner")
-    command(app, "tables", tables, panel="Ask")
-    command(app, "show", show, panel="Ask")
+    register_command(app, "init", init, panel="Owner")
+    register_command(app, "tables", list_tables, panel="Ask")
+    register_command(app, "show", show, panel="Ask")
 
 
 def init(
@@ -40,11 +40,11 @@ def init(
 
     made = create_workspace(folder, ledger=ledger)
     if options.as_json:
-        options.screen.document(
+        options.screen.write_document(
             {"schema": "siloquent/workspace/1", "folder": str(made.folder), "ledger": made.ledger, "tables": []}
         )
         return
-    options.screen.line(f"{folder} is a workspace.")
+    options.screen.write_line(f"{folder} is a workspace.")
     declaration = shlex.quote(f"{folder}/schemas/NAME.toml")
     options.screen.note(
         f"Next: declare a table in {folder}/schemas/NAME.toml, by hand or from public rows with\n"
@@ -53,67 +53,69 @@ def init(
     )
 
 
-def tables(options: Options) -> None:
+def list_tables(options: Options) -> None:
     """List the declared tables and what is left of their budgets."""
-    with options.session() as session:
-        listed = [table_line(session, name) for name in session.tables()]
+    with options.open_session() as session:
+        listed = [build_table_line(session, name) for name in session.list_tables()]
     if options.as_json:
-        options.screen.document({"schema": "siloquent/table-list/1", "tables": listed})
+        options.screen.write_document({"schema": "siloquent/table-list/1", "tables": listed})
         return
-    options.screen.table(
+    options.screen.write_table(
         [("table", LEFT), ("source", LEFT), ("attributes", RIGHT), ("unit", LEFT), ("left", LEFT)],
         [
             (
-                clean(one["name"]),
-                clean(one["source"]),
+                clean_text(one["name"]),
+                clean_text(one["source"]),
                 str(one["attributes"]),
-                clean(one["unit"]),
-                f"{one['symbol']} {four_digits(Fraction(one['left']), 'down')}" if one["left"] else "?",
+                clean_text(one["unit"]),
+                f"{one['symbol']} {format_significant(Fraction(one['left']), 'down')}" if one["left"] else "?",
             )
             for one in listed
         ],
     )
     for one in listed:
         if one["problem"]:
-            options.screen.warn(f"{clean(one['name'])}: {printable(one['problem'])}")
+            options.screen.warn(f"{clean_text(one['name'])}: {remove_unprintable(one['problem'])}")
     if not listed:
         options.screen.note("No table is declared. Next: write schemas/NAME.toml, or siloquent draft FILE --public")
 
 
 def show(options: Options, table: Table) -> None:
     """Show what is declared about a table: attributes, unit, constraints, budget. No row is read."""
-    with options.session() as session:
+    with options.open_session() as session:
         schema = session.schema(table)
-        account, left = session.account(table), session.left(table).amount
-    document = table_document(schema, {**account_document(account), "left": exact(account, left)})
+        account, left = session.get_account(table), session.get_remaining(table).amount
+    document = build_table_document(
+        schema, {**build_account_document(account), "left": format_exact_amount(account, left)}
+    )
     if options.as_json:
-        options.screen.document(document)
+        options.screen.write_document(document)
         return
     screen = options.screen
-    screen.table(
+    screen.write_table(
         [("attribute", LEFT), ("type", LEFT), ("values", LEFT), ("outside", LEFT), ("NULL", LEFT)],
         [
-            tuple(clean(entry[key]) for key in ("name", "type", "values", "outside", "null"))
+            tuple(clean_text(entry[key]) for key in ("name", "type", "values", "outside", "null"))
             for entry in document["attributes"]
         ],
     )
-    screen.facts(
+    screen.write_facts(
         [
-            ("source", clean(schema.source or "a frame in Python")),
-            ("hidden", f"{clean(schema.unit.words)}, {_changes(schema)}"),
-            *[("always" if rule["hard"] else "mostly", clean(rule["text"])) for rule in document["constraints"]],
-            ("budget", _budget(account, left, ascii_only=screen.ascii_only)),
+            ("source", clean_text(schema.source or "a frame in Python")),
+            ("hidden", f"{clean_text(schema.unit.description)}, {_describe_changes(schema)}"),
+            *[("always" if rule["hard"] else "mostly", clean_text(rule["text"])) for rule in document["constraints"]],
+            ("budget", _format_budget(account, left, ascii_only=screen.ascii_only)),
         ]
     )
-    screen.note(f"\nNext: {options.shell('explain', f'SELECT COUNT(*) FROM {table} ERROR 100')}")
+    screen.note(f"\nNext: {options.format_command('explain', f'SELECT COUNT(*) FROM {table} ERROR 100')}")
 
 
-def _changes(schema: TableSchema) -> str:
+def _describe_changes(schema: TableSchema) -> str:
     return "replaced" if schema.replace_one else "added or removed"
 
 
-def _budget(account: Account, left: int, *, ascii_only: bool) -> str:
+def _format_budget(account: Account, left: int, *, ascii_only: bool) -> str:
     """How much of an account is spent; what is left may be less than the rest, where a parent has less."""
-    spent = share(Fraction(account.spent.amount), Fraction(account.limit.amount), ascii_only=ascii_only)
-    whole = short(account, account.limit.amount, "down")
-    return f"{spent} of {whole} spent by {clean(account.name)}; left {short(account, left, 'down')}"
+    spent = draw_share_bar(Fraction(account.spent.amount), Fraction(account.limit.amount), ascii_only=ascii_only)
+    whole = format_amount(account, account.limit.amount, "down")
+    return f"{spent} of {whole} spent by {clean_text(account.name)}; left {format_amount(account, left, 'down')}"

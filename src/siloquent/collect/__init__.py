@@ -8,78 +8,111 @@
 A user's reports to all services together are epsilon-DP for all of their rows; ``check`` proves it for a document.
 """
 
-from siloquent.collect.estimate import Oddity, oddities
+from typing import TYPE_CHECKING
+
+from siloquent.collect.estimate import ClientAnomaly, find_client_anomalies
 from siloquent.collect.measure import (
     AnotherDesign,
     Client,
     Device,
     FileMemory,
-    Held,
     ReportStore,
     Rows,
-    attached,
-    held,
-    one_row_each,
+    UserMemory,
+    build_single_row_users,
+    encode_batch,
+    join_dimensions,
+    lock_memories,
     perturb_all,
-    to_bytes,
 )
-from siloquent.collect.plan import Finding, Prediction, check, predict
+from siloquent.collect.plan import DesignFinding, Prediction, check, predict
 from siloquent.collect.spec import (
     REASONS,
     Aggregate,
+    AggregateEstimate,
     AggregateQuery,
-    Answer,
+    AttributeRole,
     Box,
+    CollectAnswer,
     Collection,
     CollectionSpec,
-    Column,
     Counters,
     Dimension,
-    Estimate,
-    Role,
     Service,
+    ServiceColumn,
     parse_query,
     parse_spec,
     read_collection,
 )
 from siloquent.collect.task import design, estimate, perturb
+from siloquent.deprecation import keep_old_methods, keep_old_names
 
 __all__ = [
     "REASONS",
     "Aggregate",
+    "AggregateEstimate",
     "AggregateQuery",
     "AnotherDesign",
-    "Answer",
+    "AttributeRole",
     "Box",
     "Client",
+    "ClientAnomaly",
+    "CollectAnswer",
     "Collection",
     "CollectionSpec",
-    "Column",
     "Counters",
+    "DesignFinding",
     "Device",
     "Dimension",
-    "Estimate",
     "FileMemory",
-    "Finding",
-    "Held",
-    "Oddity",
     "Prediction",
     "ReportStore",
-    "Role",
     "Rows",
     "Service",
-    "attached",
+    "ServiceColumn",
+    "UserMemory",
+    "build_single_row_users",
     "check",
     "design",
+    "encode_batch",
     "estimate",
-    "held",
-    "oddities",
-    "one_row_each",
+    "find_client_anomalies",
+    "join_dimensions",
+    "lock_memories",
     "parse_query",
     "parse_spec",
     "perturb",
     "perturb_all",
     "predict",
     "read_collection",
-    "to_bytes",
 ]
+
+if not TYPE_CHECKING:  # the names of 0.1
+    __getattr__ = keep_old_names(
+        __name__,
+        {
+            "Answer": "CollectAnswer",
+            "Column": "ServiceColumn",
+            "Estimate": "AggregateEstimate",
+            "Finding": "DesignFinding",
+            "Held": "UserMemory",
+            "Oddity": "ClientAnomaly",
+            "Role": "AttributeRole",
+            "attached": "join_dimensions",
+            "held": "lock_memories",
+            "oddities": "find_client_anomalies",
+            "one_row_each": "build_single_row_users",
+            "to_bytes": "encode_batch",
+        },
+    )
+    keep_old_methods(
+        Collection,
+        {
+            "attributes": "list_sensitive_attributes",
+            "public": "list_public_attributes",
+            "channel_of": "find_channel",
+            "length": "get_report_length",
+        },
+    )
+    keep_old_methods(CollectionSpec, {"dimension": "find_dimension", "service": "get_service"})
+    keep_old_methods(ReportStore, {"sizes": "count_reports"})

@@ -9,10 +9,10 @@ from typing import Any
 
 from siloquent.collect import estimate as estimates
 from siloquent.collect import plan
-from siloquent.collect.measure import Client, Device, ReportStore, attached
-from siloquent.collect.spec import AggregateQuery, Answer, Collection, CollectionSpec, parse_query
+from siloquent.collect.measure import Client, Device, ReportStore, join_dimensions
+from siloquent.collect.spec import AggregateQuery, CollectAnswer, Collection, CollectionSpec, parse_query
 from siloquent.errors import RequestError, SchemaError
-from siloquent.maths.blas import one_thread
+from siloquent.maths.blas import limit_to_one_thread
 
 
 def design(spec: CollectionSpec) -> Collection:
@@ -25,7 +25,7 @@ def design(spec: CollectionSpec) -> Collection:
     """
     made = plan.design(spec)
     try:
-        _client(made.to_json())  # as devices check it, who refuse what they cannot prove
+        _load_client(made.to_json())  # as devices check it, who refuse what they cannot prove
     except ValueError as wrong:
         raise SchemaError(f"Devices would refuse this design: {wrong}.") from None
     return made
@@ -49,21 +49,21 @@ def perturb(
     Privacy:
         Local: with the user's reports to all services, pure epsilon-DP for all of their rows, in this epoch.
     """
-    name = collection.spec.service(service).name
+    name = collection.spec.get_service(service).name
     try:
-        client, document = _client(collection.to_json())
-        return client.report(name, attached(document, name, rows, tables or {}), device)
+        client, document = _load_client(collection.to_json())
+        return client.report(name, join_dimensions(document, name, rows, tables or {}), device)
     except ValueError as wrong:
         raise RequestError(f"{str(wrong).capitalize()}.") from None
 
 
 @lru_cache(maxsize=8)
-def _client(text: str) -> tuple[Client, Mapping[str, Any]]:
+def _load_client(text: str) -> tuple[Client, Mapping[str, Any]]:
     document = json.loads(text)
     return Client(document), document
 
 
-def estimate(store: ReportStore, question: str | AggregateQuery) -> Answer:
+def estimate(store: ReportStore, question: str | AggregateQuery) -> CollectAnswer:
     """Answer ``question`` from the reports in ``store``.
 
     Raises:
@@ -74,7 +74,7 @@ def estimate(store: ReportStore, question: str | AggregateQuery) -> Answer:
     """
     collection = store.collection
     query = parse_query(question, collection.spec) if isinstance(question, str) else question
-    channels = estimates.channels_of(collection, query)
+    channels = estimates.find_channels(collection, query)
     counted = store.tally(channels)
-    with one_thread():  # many small products, where threads cost more than they save
+    with limit_to_one_thread():  # many small products, where threads cost more than they save
         return estimates.answer(collection, query, counted)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from siloquent.collect import plan, task
 from siloquent.collect.measure import ReportStore
-from siloquent.collect.spec import AggregateQuery, Answer, Collection, CollectionSpec, Counters
+from siloquent.collect.spec import AggregateQuery, CollectAnswer, Collection, CollectionSpec, Counters
 
 if TYPE_CHECKING:
-    from siloquent.session import Session
+    from siloquent.session import WorkspaceSession
 
 FOLDER = "collections"
 
@@ -22,13 +22,13 @@ FOLDER = "collections"
 class CollectVerbs:
     """design, check, ingest, estimate and counters, for the reports in one workspace."""
 
-    session: Session
+    session: WorkspaceSession
 
     def design(self, spec: CollectionSpec) -> Collection:
         """The public document for ``spec``; see ``siloquent.collect.design``."""
         return task.design(spec)
 
-    def check(self, collection: Collection) -> list[plan.Finding]:
+    def check(self, collection: Collection) -> list[plan.DesignFinding]:
         """Prove from the document that no user's reports exceed epsilon."""
         return plan.check(collection)
 
@@ -41,7 +41,7 @@ class CollectVerbs:
         with self.store(collection) as store:
             return store.ingest(reports)
 
-    def estimate(self, collection: Collection, question: str | AggregateQuery) -> Answer:
+    def estimate(self, collection: Collection, question: str | AggregateQuery) -> CollectAnswer:
         """Answer in SQL from the reports that have come; see ``siloquent.collect.estimate``.
 
         Privacy:

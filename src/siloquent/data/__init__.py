@@ -3,21 +3,31 @@
 ``open_table`` gives the ``PrivateTable`` of a declared table; ``check`` tells its owner what is wrong with the rows.
 """
 
-from siloquent.data.check import CheckReport, Finding, check
-from siloquent.data.engines.base import Engine, Limits
-from siloquent.data.opening import open_table
+from typing import TYPE_CHECKING
+
+from siloquent.data.check import CheckReport, TableFinding, check
+from siloquent.data.engines.base import Engine, ReadLimits
 from siloquent.data.sources import open_source
-from siloquent.data.table import CellSums, PermitBook, PrivateTable
+from siloquent.data.table import CellSums, PermitChecker, PrivateTable
+from siloquent.data.table_factory import open_table
+from siloquent.deprecation import keep_old_methods, keep_old_names
 
 __all__ = [
     "CellSums",
     "CheckReport",
     "Engine",
-    "Finding",
-    "Limits",
-    "PermitBook",
+    "PermitChecker",
     "PrivateTable",
+    "ReadLimits",
+    "TableFinding",
     "check",
     "open_source",
     "open_table",
 ]
+
+if not TYPE_CHECKING:  # the names of 0.1
+    __getattr__ = keep_old_names(
+        __name__,
+        {"Finding": "TableFinding", "Limits": "ReadLimits", "PermitBook": "PermitChecker"},
+    )
+    keep_old_methods(CheckReport, {"document": "to_json"})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from siloquent.data.places import Column
+from siloquent.data.index_sql import SourceColumn
 from siloquent.schema import Attribute
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from siloquent.data.engines.base import Kernel
 
-MOST_LABELS = 2**16
+MAX_LABELS = 2**16
 """Attributes with more cells are decoded by the values that a batch holds."""
 _TYPES = {"integer": "int64", "real": "float64", "category": "string", "boolean": "bool", "date": "date32"}
 
@@ -30,22 +30,22 @@ class Decoder:
     Texts and ids have no places, so they stay as they are.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[SourceColumn, ...]
     encoded: bool
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa
 
-        arrays = [self._array(column, batch) for column in self.columns]
+        arrays = [self._decode_column(column, batch) for column in self.columns]
         return pa.RecordBatch.from_arrays(arrays, names=[column.attribute.name for column in self.columns])
 
-    def _array(self, column: Column, batch: pa.RecordBatch) -> pa.Array:
+    def _decode_column(self, column: SourceColumn, batch: pa.RecordBatch) -> pa.Array:
         import pyarrow as pa
 
         if not column.attribute.is_countable:
             return batch.column(column.read_name)
-        places = batch.column(column.place_name)
-        return places.cast(pa.int64()) if self.encoded else values_of(column.attribute, places.to_numpy())
+        places = batch.column(column.index_name)
+        return places.cast(pa.int64()) if self.encoded else decode_values(column.attribute, places.to_numpy())
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,31 +59,31 @@ class DecodedKernel:
         return self.kernel(self.decoder(batch))
 
 
-def values_of(attribute: Attribute, places: NDArray[Any]) -> pa.Array:
+def decode_values(attribute: Attribute, places: NDArray[Any]) -> pa.Array:
     """The declared values that ``places`` stand for, an Arrow array of shape (rows,); NULL for OUTSIDE and NULL's cell.
 
-    >>> values_of(Attribute("smoker", "boolean", null="cell"), np.array([1, 2, -1, 0])).to_pylist()
+    >>> decode_values(Attribute("smoker", "boolean", null="cell"), np.array([1, 2, -1, 0])).to_pylist()
     [True, None, None, False]
     """
-    if attribute.size <= MOST_LABELS:
-        return _labels(attribute).take(_indices(places, attribute.size))
+    if attribute.size <= MAX_LABELS:
+        return _list_labels(attribute).take(_build_indices(places, attribute.size))
     distinct, back = np.unique(places, return_inverse=True)
-    return _array(attribute, distinct.tolist()).take(_indices(back, len(distinct)))
+    return _build_array(attribute, distinct.tolist()).take(_build_indices(back, len(distinct)))
 
 
 @lru_cache(maxsize=512)
-def _labels(attribute: Attribute) -> pa.Array:
-    return _array(attribute, [*range(attribute.size), -1])
+def _list_labels(attribute: Attribute) -> pa.Array:
+    return _build_array(attribute, [*range(attribute.size), -1])
 
 
-def _array(attribute: Attribute, places: Sequence[int]) -> pa.Array:
+def _build_array(attribute: Attribute, places: Sequence[int]) -> pa.Array:
     import pyarrow as pa
 
     kind = pa.timestamp("us") if attribute.kind == "datetime" else pa.type_for_alias(_TYPES[attribute.kind])
     return pa.array([attribute.label(place) if place >= 0 else None for place in places], kind)
 
 
-def _indices(places: NDArray[Any], last: int) -> pa.Array:
+def _build_indices(places: NDArray[Any], last: int) -> pa.Array:
     """``places`` with OUTSIDE as ``last``, where the label NULL stands."""
     import pyarrow as pa
 

@@ -16,39 +16,39 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BLOCK_BYTES = 2**20
-MOST_KEPT = 1_000
+MAX_KEPT = 1_000
 _State = tuple[int, int, int, int, int]
 _kept: dict[tuple[str, _State], bytes] = {}
 _lock = Lock()
 
 
-def digest_of_files(*paths: str) -> bytes:
+def hash_files(*paths: str) -> bytes:
     """SHA-256 of the contents of files in turn; one that is not there counts as such."""
     whole = hashlib.sha256()
     for path in paths:
-        whole.update(_digest_of_file(path))
+        whole.update(_hash_file(path))
     return whole.digest()
 
 
-def _digest_of_file(path: str) -> bytes:
+def _hash_file(path: str) -> bytes:
     try:
-        state = _state(path)
+        state = _read_state(path)
     except FileNotFoundError:
         return b"none"
     with _lock:
         known = _kept.get((path, state))
     if known is None:
         known = _read(path)
-        if _state(path) != state:
+        if _read_state(path) != state:
             raise OSError("the file changed while it was read")
         with _lock:
-            if len(_kept) >= MOST_KEPT:
+            if len(_kept) >= MAX_KEPT:
                 _kept.clear()
             _kept[path, state] = known
     return known
 
 
-def _state(path: str) -> _State:
+def _read_state(path: str) -> _State:
     found = os.stat(path, follow_symlinks=False)
     # The time of the last change of any kind, too: the time of writing can be set back.
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
@@ -62,7 +62,7 @@ def _read(path: str) -> bytes:
     return found.digest()
 
 
-def digest_of_frame(frame: pa.Table, columns: Sequence[str]) -> Callable[[], bytes]:
+def prepare_frame_digest(frame: pa.Table, columns: Sequence[str]) -> Callable[[], bytes]:
     """How the ``columns`` of ``frame`` are hashed, once, when it is asked for: their names, types and buffers."""
 
     @cache
@@ -80,7 +80,7 @@ def digest_of_frame(frame: pa.Table, columns: Sequence[str]) -> Callable[[], byt
     return digest
 
 
-def digest_of_name(kind: str, where: str) -> Callable[[], bytes]:
+def prepare_name_digest(kind: str, where: str) -> Callable[[], bytes]:
     """The digest of a source that cannot tell whether it changed: of its address, so that ``version`` alone counts."""
     return lambda: hashlib.sha256(f"{kind}:{where}".encode()).digest()
 

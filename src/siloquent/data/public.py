@@ -7,16 +7,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from siloquent.data.bounding import bounded_rows
-from siloquent.data.layout import lay_out
+from siloquent.data.column_mapping import map_columns
+from siloquent.data.contribution_bounding import select_bounded_rows
 from siloquent.data.sources import open_source
 from siloquent.errors import SchemaError
-from siloquent.schema import Attribute, Budget, Domain, TableSchema
+from siloquent.schema import Attribute, Domain, TableBudget, TableSchema
 from siloquent.schema.public import PublicFile
 from siloquent.schema.public_table import PublicColumn, PublicTable
 from siloquent.schema.workspace import Workspace
 
-MOST_KEYS = 100_000
+MAX_KEYS = 100_000
 
 
 def read_public(declared: PublicFile, key: Attribute, workspace: Workspace) -> PublicTable:
@@ -26,23 +26,23 @@ def read_public(declared: PublicFile, key: Attribute, workspace: Workspace) -> P
         SchemaError: the key has no cells or too many, is derived, or occurs twice; or the file does not fit.
         DataError: the file cannot be read.
     """
-    if not key.is_countable or key.function or key.size > MOST_KEYS:
+    if not key.is_countable or key.function or key.size > MAX_KEYS:
         raise SchemaError(
-            f"{key.name!r} cannot lead to a public table: a key is an attribute of at most {MOST_KEYS:,} cells.",
+            f"{key.name!r} cannot lead to a public table: a key is an attribute of at most {MAX_KEYS:,} cells.",
             fix=f'declare "{key.name}" as a category with its values, or as an integer with bounds',
         )
     # A public row whose key is empty, not listed or out of bounds meets no private row, whatever becomes of such there.
     strict = replace(key, name=declared.key, outside="drop", other="drop", null="drop", null_value=None)
     domain = Domain((strict, *declared.attributes))
-    schema = TableSchema(declared.name, domain, Budget("pure", epsilon=Fraction(1)), source=declared.source)
+    schema = TableSchema(declared.name, domain, TableBudget("pure", epsilon=Fraction(1)), source=declared.source)
     engine = open_source(schema, workspace)
     try:
-        columns = lay_out(schema, engine.schema())
+        columns = map_columns(schema, engine.list_columns())
         for column in columns:
             if column.lookup:
                 engine.look_up(column.lookup, column.attribute.values)
-        query = bounded_rows(columns, schema.unit, salt="", wanted=columns)
-        found = [[np.asarray(part) for part in batch.columns] for batch in engine.batches(query)]
+        query = select_bounded_rows(columns, schema.unit, salt="", wanted=columns)
+        found = [[np.asarray(part) for part in batch.columns] for batch in engine.read_batches(query)]
     finally:
         engine.close()
     empty = [[np.zeros(0, dtype=np.int64)] * len(columns)]
@@ -60,13 +60,13 @@ def read_public(declared: PublicFile, key: Attribute, workspace: Workspace) -> P
         key.name,
         tuple(known.tolist()),
         tuple(
-            PublicColumn(attribute, tuple(_by_key(keys[met], places[met], key.size)))
+            PublicColumn(attribute, tuple(_arrange_by_key(keys[met], places[met], key.size)))
             for attribute, places in zip(declared.attributes, others, strict=True)
         ),
     )
 
 
-def _by_key(keys: np.ndarray, places: np.ndarray, size: int) -> list[int]:
+def _arrange_by_key(keys: np.ndarray, places: np.ndarray, size: int) -> list[int]:
     by_key = np.full(size, -1, dtype=np.int64)
     by_key[keys] = places
     found: list[int] = by_key.tolist()

@@ -12,12 +12,20 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypeVar
 import numpy as np
 from sqlglot import exp
 
-from siloquent.data.bounding import bounded_rows
+from siloquent.data.column_mapping import map_columns
+from siloquent.data.contribution_bounding import select_bounded_rows
 from siloquent.data.decode import DecodedKernel, Decoder
 from siloquent.data.engines.base import OWNER_LOG, Engine
-from siloquent.data.layout import lay_out
-from siloquent.data.places import Column, name
-from siloquent.data.scans import COUNT, KEPT, Scan, count_kernel, group_query, spread, whole_sums
+from siloquent.data.grouped_counts import (
+    COUNT,
+    KEPT,
+    GroupedCount,
+    build_count_kernel,
+    build_group_query,
+    combine_sums,
+    scatter_groups,
+)
+from siloquent.data.index_sql import SourceColumn, quote_name
 from siloquent.errors import DataError, NotAllowed, RequestError, SiloquentError
 from siloquent.privacy import Composed, Disjoint, Event
 from siloquent.schema import Block, TableSchema
@@ -30,10 +38,10 @@ if TYPE_CHECKING:
     from siloquent.ledger.base import Permit
 
 R = TypeVar("R")
-MOST_QUERIES = 256
+MAX_QUERIES = 256
 
 
-class PermitBook(Protocol):
+class PermitChecker(Protocol):
     """What the data room asks of a ledger."""
 
     def require_open(self, permit: Permit, *, account: str | None = None) -> None:
@@ -69,9 +77,9 @@ class PrivateTable:
 
     __slots__ = ("_columns", "_engine", "_in_memory", "_lock", "_permits", "_queries", "_salt", "_schema")
 
-    def __init__(self, schema: TableSchema, engine: Engine, permits: PermitBook, *, salt: str) -> None:
+    def __init__(self, schema: TableSchema, engine: Engine, permits: PermitChecker, *, salt: str) -> None:
         self._schema, self._engine, self._permits, self._salt = schema, engine, permits, salt
-        self._columns = lay_out(schema, engine.schema())
+        self._columns = map_columns(schema, engine.list_columns())
         self._in_memory: bool | None = None
         self._lock = threading.Lock()
         self._queries: dict[tuple[object, ...], exp.Query] = {}
@@ -97,15 +105,15 @@ class PrivateTable:
         """Whether the source is still what was opened: ask before a charge, since afterwards it is an error."""
         return self._engine.is_current()
 
-    def source_digest(self) -> bytes:
+    def compute_source_digest(self) -> bytes:
         """A hash of the source, for the session, which keys it: alone it would tell whether a guessed file is this one.
 
         Raises:
             DataError: The source cannot be read, or is not what was opened any more.
         """
-        return self._engine.digest()
+        return self._engine.compute_digest()
 
-    def counts(self, blocks: Sequence[Block], permit: Permit) -> list[NDArray[np.int64]]:
+    def count_by_cell(self, blocks: Sequence[Block], permit: Permit) -> list[NDArray[np.int64]]:
         """How many rows fall into each cell: an array of shape (block.size,) a block, row-major, zeros included.
 
         Raises:
@@ -116,28 +124,28 @@ class PrivateTable:
             Exact, hence for measure rooms alone. With all blocks side by side, one unit that is added or removed moves
             the counts by at most max_rows in L1 for each block, and replacing one by twice that.
         """
-        scans = [self._scan(block) for block in blocks]
+        scans = [self._build_scan(block) for block in blocks]
         return [measured[COUNT] for measured in self._measure(scans, None, permit)]
 
-    def sums(self, blocks: Sequence[Block], attribute: str, permit: Permit) -> list[CellSums]:
+    def sum_by_cell(self, blocks: Sequence[Block], attribute: str, permit: Permit) -> list[CellSums]:
         """Sums of the places of ``attribute`` in each cell, over the rows that have a number there.
 
         Rows that are OUTSIDE or NULL in ``attribute`` add nothing, neither to sums nor to counts, also where NULL has a
         cell of its own.
 
         Raises:
-            NotAllowed, DataError: as ``counts``.
-            RequestError: as ``counts``, or ``attribute`` is not a number.
+            NotAllowed, DataError: as ``count_by_cell``.
+            RequestError: as ``count_by_cell``, or ``attribute`` is not a number.
         Privacy:
             Exact, hence for measure rooms alone. One row moves a sum of values by at most max(abs(lo), abs(hi)) / grid
             grid steps.
         """
-        summed = self._column(attribute)
+        summed = self._find_column(attribute)
         if not summed.attribute.is_numeric:
             raise RequestError(f"Attribute {summed.attribute.name!r} is no number, so it has no sum.")
-        scans = [self._scan(block) for block in blocks]
+        scans = [self._build_scan(block) for block in blocks]
         measured = self._measure(scans, summed, permit)
-        return [CellSums(index_sums=whole_sums(counted, summed), counts=counted[COUNT]) for counted in measured]
+        return [CellSums(index_sums=combine_sums(counted, summed), counts=counted[COUNT]) for counted in measured]
 
     def fold(
         self,
@@ -156,14 +164,14 @@ class PrivateTable:
             merge: Associative and commutative.
             encoded: Places (int64) instead of values; "countable": of all columns but texts and ids, which have none.
         Raises:
-            NotAllowed, DataError: as ``counts``. UnknownName, RequestError: as ``rows``.
+            NotAllowed, DataError: as ``count_by_cell``. UnknownName, RequestError: as ``read_rows``.
         """
-        chosen = self._chosen(columns, encoded=encoded is True)
+        chosen = self._choose_columns(columns, encoded=encoded is True)
         self._require(permit)
         decoded = DecodedKernel(kernel, Decoder(tuple(chosen), bool(encoded)))
-        return self._charged(lambda: self._engine.map_merge(decoded, merge, self._rows(chosen)))
+        return self._call_charged(lambda: self._engine.map_merge(decoded, merge, self._select_rows(chosen)))
 
-    def rows(self, columns: Sequence[str], permit: Permit, *, encoded: bool = False) -> Iterator[pa.RecordBatch]:
+    def read_rows(self, columns: Sequence[str], permit: Permit, *, encoded: bool = False) -> Iterator[pa.RecordBatch]:
         """The rows that count, a batch at a time, in no order that means anything.
 
         Values are what is declared, never more: numbers on their grid and within their bounds, listed categories, NULL
@@ -172,15 +180,15 @@ class PrivateTable:
         Args:
             encoded: Places (int64, OUTSIDE is -1) instead of values; texts and ids have none.
         Raises:
-            NotAllowed, DataError: as ``counts``.
+            NotAllowed, DataError: as ``count_by_cell``.
             UnknownName: a column was never declared.
             RequestError: places of a text or id are asked for.
         """
-        chosen = self._chosen(columns, encoded=encoded)
+        chosen = self._choose_columns(columns, encoded=encoded)
         self._require(permit)
-        return self._batches(chosen, encoded)
+        return self._read_batches(chosen, encoded)
 
-    def for_its_owner(self) -> tuple[Engine, tuple[Column, ...], str]:
+    def open_for_owner(self) -> tuple[Engine, tuple[SourceColumn, ...], str]:
         """The engine, the columns and the salt, for ``check`` alone: what it tells is the owner's."""
         self._look_up()
         return self._engine, self._columns, self._salt
@@ -194,32 +202,34 @@ class PrivateTable:
             raise NotAllowed("This permit paid for nothing, so it opens nothing.", fix="reserve what is to be released")
         self._permits.require_open(permit, account=self._schema.account)
 
-    def _column(self, attribute: str) -> Column:
+    def _find_column(self, attribute: str) -> SourceColumn:
         declared = self._schema.domain[attribute]
         return next(column for column in self._columns if column.attribute is declared)
 
-    def _scan(self, block: Block) -> Scan:
-        columns = tuple(self._column(attribute) for attribute in block.attributes)
+    def _build_scan(self, block: Block) -> GroupedCount:
+        columns = tuple(self._find_column(attribute) for attribute in block.attributes)
         for column, classes in zip(columns, block.classes, strict=True):
             if not column.attribute.is_countable:
                 raise RequestError(f"Attribute {column.attribute.name!r} has no cells: it is {column.attribute.kind}.")
             if classes.shape != (column.attribute.size + 1,):
                 raise RequestError(f"A class map of {column.attribute.name!r} has {column.attribute.size + 1} entries.")
-        return Scan(block, columns)
+        return GroupedCount(block, columns)
 
-    def _chosen(self, columns: Sequence[str], *, encoded: bool) -> list[Column]:
-        chosen = [self._column(attribute) for attribute in columns]
+    def _choose_columns(self, columns: Sequence[str], *, encoded: bool) -> list[SourceColumn]:
+        chosen = [self._find_column(attribute) for attribute in columns]
         for column in chosen:
             if encoded and not column.attribute.is_countable:
                 raise RequestError(f"Attribute {column.attribute.name!r} has no places: it is {column.attribute.kind}.")
         return chosen
 
-    def _measure(self, scans: list[Scan], summed: Column | None, permit: Permit) -> list[NDArray[np.int64]]:
+    def _measure(
+        self, scans: list[GroupedCount], summed: SourceColumn | None, permit: Permit
+    ) -> list[NDArray[np.int64]]:
         """For each scan counts, and both halves of sums where asked, shape (1 or 3, cells)."""
         self._require(permit)
-        return self._charged(lambda: self._measured(scans, summed))
+        return self._call_charged(lambda: self._run_scans(scans, summed))
 
-    def _measured(self, scans: list[Scan], summed: Column | None) -> list[NDArray[np.int64]]:
+    def _run_scans(self, scans: list[GroupedCount], summed: SourceColumn | None) -> list[NDArray[np.int64]]:
         # A source that is read anew each time is read once for all blocks, not once for each.
         in_memory = self._keep()
         in_sql = [in_memory and scan.is_narrow for scan in scans]
@@ -227,28 +237,28 @@ class PrivateTable:
         counted = iter(self._count(list(compress(scans, map(not_, in_sql))), summed))
         return [next(grouped if grouping else counted) for grouping in in_sql]
 
-    def _group(self, scans: list[Scan], summed: Column | None) -> list[NDArray[np.int64]]:
+    def _group(self, scans: list[GroupedCount], summed: SourceColumn | None) -> list[NDArray[np.int64]]:
         if not scans:
             return []
-        found = self._engine.aggregate(self._query(scans, summed))
-        return [spread(scan, number, found, summed=summed is not None) for number, scan in enumerate(scans)]
+        found = self._engine.aggregate(self._build_query(scans, summed))
+        return [scatter_groups(scan, number, found, summed=summed is not None) for number, scan in enumerate(scans)]
 
-    def _query(self, scans: list[Scan], summed: Column | None) -> exp.Query:
+    def _build_query(self, scans: list[GroupedCount], summed: SourceColumn | None) -> exp.Query:
         """The grouped query of these columns; building it takes longer than running it on a small table."""
         key = (summed and summed.position, *(tuple(column.position for column in scan.columns) for scan in scans))
         if key not in self._queries:
-            if len(self._queries) >= MOST_QUERIES:
+            if len(self._queries) >= MAX_QUERIES:
                 self._queries.clear()
-            self._queries[key] = group_query(scans, summed)
+            self._queries[key] = build_group_query(scans, summed)
         return self._queries[key]
 
-    def _count(self, scans: list[Scan], summed: Column | None) -> list[NDArray[np.int64]]:
+    def _count(self, scans: list[GroupedCount], summed: SourceColumn | None) -> list[NDArray[np.int64]]:
         if not scans:
             return []
-        needed = {column.place_name for scan in scans for column in scan.columns}
-        needed |= {summed.place_name} if summed else set()
-        query = exp.select(*(name(place) for place in sorted(needed)))
-        counted = self._engine.map_merge(count_kernel(scans, summed), np.add, query.from_(exp.to_table(KEPT)))
+        needed = {column.index_name for scan in scans for column in scan.columns}
+        needed |= {summed.index_name} if summed else set()
+        query = exp.select(*(quote_name(place) for place in sorted(needed)))
+        counted = self._engine.map_merge(build_count_kernel(scans, summed), np.add, query.from_(exp.to_table(KEPT)))
         ends = np.cumsum([scan.block.size for scan in scans])[:-1]
         return np.split(counted, ends, axis=1)
 
@@ -258,7 +268,7 @@ class PrivateTable:
             if self._in_memory is None:
                 countable = [column for column in self._columns if column.attribute.is_countable]
                 self._look_up()
-                self._in_memory = self._engine.keep(KEPT, self._bounded(countable))
+                self._in_memory = self._engine.keep(KEPT, self._select_bounded(countable))
             return self._in_memory
 
     def _look_up(self) -> None:
@@ -266,23 +276,23 @@ class PrivateTable:
             if column.lookup:
                 self._engine.look_up(column.lookup, column.attribute.values)
 
-    def _bounded(self, wanted: Sequence[Column]) -> exp.Select:
-        return bounded_rows(self._columns, self._schema.unit, salt=self._salt, wanted=wanted)
+    def _select_bounded(self, wanted: Sequence[SourceColumn]) -> exp.Select:
+        return select_bounded_rows(self._columns, self._schema.unit, salt=self._salt, wanted=wanted)
 
-    def _rows(self, chosen: list[Column]) -> exp.Query:
+    def _select_rows(self, chosen: list[SourceColumn]) -> exp.Query:
         """The rows that count with ``chosen``, from the kept places where they hold all that is asked."""
         self._keep()
         if any(not column.attribute.is_countable for column in chosen):
-            return self._bounded(chosen)
-        return exp.select(*(name(column.place_name) for column in chosen)).from_(exp.to_table(KEPT))
+            return self._select_bounded(chosen)
+        return exp.select(*(quote_name(column.index_name) for column in chosen)).from_(exp.to_table(KEPT))
 
-    def _batches(self, chosen: list[Column], encoded: bool) -> Iterator[pa.RecordBatch]:
+    def _read_batches(self, chosen: list[SourceColumn], encoded: bool) -> Iterator[pa.RecordBatch]:
         decode = Decoder(tuple(chosen), encoded)
-        batches = self._charged(lambda: self._engine.batches(self._rows(chosen)))
-        while (batch := self._charged(lambda: next(batches, None))) is not None:
+        batches = self._call_charged(lambda: self._engine.read_batches(self._select_rows(chosen)))
+        while (batch := self._call_charged(lambda: next(batches, None))) is not None:
             yield decode(batch)
 
-    def _charged(self, call: Callable[[], R]) -> R:
+    def _call_charged(self, call: Callable[[], R]) -> R:
         """``call``, whose failures say that the charge stands, and nothing else."""
         try:
             return call()

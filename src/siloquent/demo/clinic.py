@@ -76,7 +76,7 @@ def visits_toml(size_hint: int) -> str:
     """The declaration of ``visits``: a table file as an owner would write it."""
     return _VISITS.format(
         **{name.lower(): _list(getattr(visits, name)) for name in _LISTED},
-        longest=visits.LONGEST_STAY,
+        longest=visits.MAX_STAY_SECONDS,
         dearest=visits.DEAREST,
         age=f"lo = 0, hi = {visits.OLDEST}",
         dearer="t1.diagnosis = t2.diagnosis and t1.stay_days > t2.stay_days and t1.cost_eur < t2.cost_eur",

@@ -86,11 +86,11 @@ def _has_no_accident(tables: list[pa.Table]) -> bool:
     """Whether just what is meant holds in every silo, up to three columns on the left."""
     import pyarrow as pa
 
-    from siloquent.maths.dependencies import closures, discover
+    from siloquent.maths.dependencies import compute_closures, discover
 
     meant = {(1 << COLUMNS.index(a), COLUMNS.index(b)) for a, b in (*EVERYWHERE, *AT_HOME)}
-    closed = closures(meant, len(COLUMNS))
-    inside = [closures(discover(_codes(table), max_lhs=3), len(COLUMNS)) for table in tables]
+    closed = compute_closures(meant, len(COLUMNS))
+    inside = [compute_closures(discover(_codes(table), max_lhs=3), len(COLUMNS)) for table in tables]
     small = [mask for mask in range(1, 2 ** len(COLUMNS)) if mask.bit_count() <= 3]
     if any(np.bitwise_and.reduce([known[mask] for known in inside]) != closed[mask] for mask in small):
         return False

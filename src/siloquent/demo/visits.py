@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-ROWS, PATIENTS, MOST_ROWS = 20_000, 6_000, 12
+ROWS, PATIENTS, MAX_ROWS = 20_000, 6_000, 12
 SEXES = ("female", "male", "other")
 POSTCODES = tuple(f"{1000 + i}" for i in range(48))
 DISTRICTS = tuple(f"district {i:02d}" for i in range(1, 13))
@@ -20,7 +20,7 @@ CHAPTERS = ("endocrine", "nervous", "circulatory", "respiratory", "digestive", "
 DIAGNOSES = tuple(f"{letter}{number}" for letter in "EGIJKM" for number in range(10, 18))
 WARDS = ("A", "B", "C", "D", "E", "F", "G", "icu")
 OUTCOMES = ("home", "transfer", "deceased")
-OLDEST, LONGEST_STAY, DEAREST = 104, 60, 40_000
+OLDEST, MAX_STAY_SECONDS, DEAREST = 104, 60, 40_000
 ICU, CIRCULATORY, DECEASED = WARDS.index("icu"), CHAPTERS.index("circulatory"), OUTCOMES.index("deceased")
 
 # One row a chapter: how likely each ward is. G takes children of any chapter, the ICU takes a few of everybody.
@@ -88,10 +88,10 @@ def check_visits(visits: pa.Table) -> None:
     assert not np.any((column["outcome"] == "deceased") & (column["readmitted"] == 1)), "deceased and readmitted"
     assert not np.any((column["ward"] == "icu") & (column["stay_days"] == 0)), "icu without a stay"
     assert not _dearer_but_shorter(column["diagnosis"], column["stay_days"], column["cost_eur"]), "dearer but shorter"
-    for name, highest in (("age", OLDEST), ("stay_days", LONGEST_STAY), ("cost_eur", DEAREST), ("readmitted", 1)):
+    for name, highest in (("age", OLDEST), ("stay_days", MAX_STAY_SECONDS), ("cost_eur", DEAREST), ("readmitted", 1)):
         assert 0 <= column[name].min() <= column[name].max() <= highest, f"bounds of {name}"
     visits_each = np.unique(column["patient"], return_counts=True)[1]
-    assert visits_each.max() <= MOST_ROWS, "visits of one patient"
+    assert visits_each.max() <= MAX_ROWS, "visits of one patient"
 
 
 def _dearer_but_shorter(diagnosis: NDArray[np.str_], stay: NDArray[np.int64], cost: NDArray[np.int64]) -> bool:
@@ -114,7 +114,7 @@ def _labels(names: tuple[str, ...], places: NDArray[np.int64]) -> pa.Array:
 
 def _who(rng: np.random.Generator, rows: int, patients: int) -> NDArray[np.int64]:
     """The patient of each visit, shape (rows,): one visit each, the others dealt into 1 to 11 more places a patient."""
-    places = np.repeat(np.arange(patients), rng.integers(1, MOST_ROWS, patients))
+    places = np.repeat(np.arange(patients), rng.integers(1, MAX_ROWS, patients))
     more = rng.choice(places, rows - patients, replace=False)
     everybody: NDArray[np.int64] = rng.permutation(np.concatenate([np.arange(patients), more]))
     return everybody
@@ -152,7 +152,7 @@ def _wards(rng: np.random.Generator, chapter: NDArray[np.int64], age: NDArray[np
 def _stays(rng: np.random.Generator, ward: NDArray[np.int64]) -> NDArray[np.int64]:
     """Days, shape (rows,): 0 to 60, at least one in the ICU."""
     mean = np.array([5.0, 4.0, 6.0, 4.0, 3.0, 5.0, 2.5, 9.0])[ward]
-    days = np.minimum(rng.geometric(1.0 / (1.0 + mean)) - 1, LONGEST_STAY)
+    days = np.minimum(rng.geometric(1.0 / (1.0 + mean)) - 1, MAX_STAY_SECONDS)
     return np.where(ward == ICU, np.maximum(days, 1), days).astype(np.int64)
 
 

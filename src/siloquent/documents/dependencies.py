@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from siloquent.pictures.graph import Graph
+    from siloquent.charts.graph import Graph
     from siloquent.profile import FDReport
 
-MOST_NODES = 60
-MOST_EDGES = 300
+MAX_NODES = 60
+MAX_EDGES = 300
 
 
-def report_document(report: FDReport, folder: Path | None) -> dict[str, Any]:
+def build_report_document(report: FDReport, folder: Path | None) -> dict[str, Any]:
     """A report as a document of kind ``siloquent/fd-report/1``."""
-    plain = report.to_plain()
+    plain = report.to_dict()
     return {
         "schema": "siloquent/fd-report/1",
         "id": report.id,
@@ -36,22 +36,22 @@ def report_document(report: FDReport, folder: Path | None) -> dict[str, Any]:
                 "canaries",
             )
         },
-        "guarantee": report.sentence(),
+        "guarantee": report.describe_guarantee(),
         "signatures": plain["signatures"],
     }
 
 
-def report_graph(report: FDReport) -> Graph | None:
+def build_report_graph(report: FDReport) -> Graph | None:
     """The dependencies as arrows between columns, dashed where they hold in each silo and not over all rows.
 
     A left side of several columns is a node of its own. None where there is nothing to draw, or too much.
     """
-    from siloquent.pictures.graph import Edge, Graph, Node
-    from siloquent.pictures.picture import Words
+    from siloquent.charts.chart import Labels
+    from siloquent.charts.graph import Edge, Graph, Node
 
     found = [(one, False) for one in report.ufd] + [(one, True) for one in report.only_inside]
     names = list(dict.fromkeys(name for one, _ in found for name in (", ".join(one.lhs) or "{}", one.rhs)))
-    if not found or len(names) > MOST_NODES or len(found) > MOST_EDGES:
+    if not found or len(names) > MAX_NODES or len(found) > MAX_EDGES:
         return None
     places = {name: number for number, name in enumerate(names)}
     edges = [
@@ -59,4 +59,4 @@ def report_graph(report: FDReport) -> Graph | None:
         for one, inside in found
     ]
     about = f"{len(report.ufd)} hold over all rows, {len(report.only_inside)} in each silo alone (dashed)."
-    return Graph(Words("What determines what", about), [Node(name) for name in names], edges)
+    return Graph(Labels("What determines what", about), [Node(name) for name in names], edges)

@@ -11,21 +11,21 @@ if TYPE_CHECKING:
 LATE_SECONDS = 30
 
 
-def since(seconds: float) -> str:
+def format_waiting_time(seconds: float) -> str:
     """For how long somebody is awaited; who is awaited for 30 seconds is called late.
 
-    >>> since(12), since(31.4)
+    >>> format_waiting_time(12), format_waiting_time(31.4)
     ('since 12 s', 'since 31 s, late')
     """
     return f"since {seconds:.0f} s" + (", late" if seconds >= LATE_SECONDS else "")
 
 
-def sentence(told: dict[str, Any]) -> str:
+def describe_waiting(told: dict[str, Any]) -> str:
     """Who is waited for since when, in one sentence.
 
-    >>> sentence({"state": "open", "roles": [{"role": "w1", "state": "running", "step": "a2", "waiting_for": ["river"],
-    ...     "since_s": 12, "seen_s": 0}, {"role": "river", "state": "running", "step": "", "waiting_for": [],
-    ...     "since_s": 0, "seen_s": 3}]})
+    >>> describe_waiting({"state": "open", "roles": [
+    ...     {"role": "w1", "state": "running", "step": "a2", "waiting_for": ["river"], "since_s": 12, "seen_s": 0},
+    ...     {"role": "river", "state": "running", "step": "", "waiting_for": [], "since_s": 0, "seen_s": 3}]})
     'step a2: w1 waits for river since 12 s (last seen 3 s ago)'
     """
     if told["state"] == "aborted":
@@ -41,10 +41,10 @@ def sentence(told: dict[str, Any]) -> str:
     line, name = max(ends, key=lambda end: end[0]["since_s"])
     seen = next((other["seen_s"] for other in told["roles"] if other["role"] == name), -1)
     last = f"last seen {seen} s ago" if seen >= 0 else "never seen"
-    return f"step {line['step']}: {line['role']} waits for {name} {since(line['since_s'])} ({last})"
+    return f"step {line['step']}: {line['role']} waits for {name} {format_waiting_time(line['since_s'])} ({last})"
 
 
-def status_document(told: dict[str, Any], roster: Roster) -> dict[str, Any]:
+def build_status_document(told: dict[str, Any], roster: Roster) -> dict[str, Any]:
     """The document of kind ``siloquent/federation-status/1``."""
     owners = {role.name: role.owner for role in roster.roles}
     return {
@@ -54,7 +54,7 @@ def status_document(told: dict[str, Any], roster: Roster) -> dict[str, Any]:
         "code": told["code"],
         "by": told["by"],
         "step": told.get("step", ""),
-        "sentence": sentence(told),
+        "sentence": describe_waiting(told),
         "deadline_s": told["deadline_s"],
         "messages": told["messages"],
         "bytes": told["bytes"],
@@ -62,10 +62,10 @@ def status_document(told: dict[str, Any], roster: Roster) -> dict[str, Any]:
     }
 
 
-def session_document(role: Bundle, known: Any) -> dict[str, Any]:
+def build_session_document(role: Bundle, known: Any) -> dict[str, Any]:
     """A session as its owner should see it before a yes: part of ``siloquent/party-sessions/1``."""
     asked = known.invitation.get("invitation", {})
-    workers = [role.roster.role(name) for name in known.members if _is_worker(role, name)]
+    workers = [role.roster.get_role(name) for name in known.members if _is_worker(role, name)]
     return {
         "session": known.id,
         "state": known.state,

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from siloquent.search import Augmentation, Catalogue, Found, Offer
+    from siloquent.search import Augmentation, Catalogue, Offer, SearchResult
 
 
-def serves(offer: Offer) -> list[str]:
+def list_uses(offer: Offer) -> list[str]:
     """What an offer can be used for."""
     return (["join"] if offer.keys else []) + (["union"] if offer.measured.second is not None else [])
 
 
-def catalogue_document(
+def build_catalogue_document(
     catalogue: Catalogue, folder: Path, fitting: Sequence[tuple[str, str, str, float]]
 ) -> dict[str, Any]:
     """A catalogue as a document of kind ``siloquent/catalogue/1``; ``fitting``: (offer, its key, own key, share)."""
@@ -29,18 +29,18 @@ def catalogue_document(
                 "owner": offer.owner,
                 "features": [feature.name for feature in offer.features],
                 "keys": [key.name for key in offer.keys],
-                "serves": serves(offer),
+                "serves": list_uses(offer),
             }
             for offer in catalogue.offers
         ],
         "fitting": [
             {"offer": offer, "key": theirs, "own": own, "contained": share} for offer, theirs, own, share in fitting
         ],
-        "notes": catalogue.notes(),
+        "notes": catalogue.list_notes(),
     }
 
 
-def found_document(found: Found, plan: Path | None) -> dict[str, Any]:
+def build_result_document(found: SearchResult, plan: Path | None) -> dict[str, Any]:
     """What was found as a document of kind ``siloquent/found/1``."""
     model = found.model
     return {
@@ -50,8 +50,8 @@ def found_document(found: Found, plan: Path | None) -> dict[str, Any]:
         "candidates": found.candidates,
         "base_r2": found.base_r2,
         "r2": found.r2,
-        "chosen": [_plain(one) for one in found.chosen],
-        "ranked": [_plain(one) for one in found.ranked],
+        "chosen": [_build_augmentation_entry(one) for one in found.chosen],
+        "ranked": [_build_augmentation_entry(one) for one in found.ranked],
         "model": {
             "target": model.target,
             "kind": model.kind,
@@ -68,5 +68,5 @@ def found_document(found: Found, plan: Path | None) -> dict[str, Any]:
     }
 
 
-def _plain(one: Augmentation) -> dict[str, Any]:
+def _build_augmentation_entry(one: Augmentation) -> dict[str, Any]:
     return {name: getattr(one, name) for name in one.__dataclass_fields__}

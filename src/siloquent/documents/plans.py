@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
-    from siloquent.door import Session
+    from siloquent.api import Session
     from siloquent.privacy import Cost, Event
     from siloquent.schema import TableSchema
     from siloquent.search import OfferPlan
@@ -39,26 +39,28 @@ class Priced(Protocol):
 
 def price_words(planned: Priced) -> str:
     """The price, and its meaning in epsilon where the account counts in rho."""
-    from siloquent.documents.money import four_digits
-    from siloquent.privacy import accountant, digits, epsilon_of_zcdp
+    from siloquent.documents.ledger import format_significant
+    from siloquent.privacy import convert_zcdp_to_epsilon, format_digits, get_accountant
 
     budget = planned.schema.budget
-    book = accountant(budget.accountant)
-    words = f"{book.symbol} {four_digits(planned.price, 'up')}"
+    book = get_accountant(budget.accountant)
+    words = f"{book.symbol} {format_significant(planned.price, 'up')}"
     if budget.accountant == "zcdp":
-        delta, own = budget.delta - budget.delta_events, book.price(planned.event).delta
-        at = f" at delta {digits(delta + own)}" if own else ""
-        words += f" (epsilon {digits(epsilon_of_zcdp(float(planned.price), float(delta)))}{at} on its own)"
+        delta, own = budget.delta - budget.delta_events, book.compute_price(planned.event).delta
+        at = f" at delta {format_digits(delta + own)}" if own else ""
+        words += (
+            f" (epsilon {format_digits(convert_zcdp_to_epsilon(float(planned.price), float(delta)))}{at} on its own)"
+        )
     return words
 
 
 def sketch_plan_document(planned: SketchPlan, left: Cost) -> dict[str, Any]:
     """A plan as a document of kind ``siloquent/sketch-plan/1``."""
-    from siloquent.privacy import accountant, digits
+    from siloquent.privacy import format_digits, get_accountant
 
-    book = accountant(planned.schema.budget.accountant)
+    book = get_accountant(planned.schema.budget.accountant)
     classes, rows, width = planned.hash_plan.shape
-    errors = {str(d): planned.typical_error(d) for d in SKETCH_DENSITIES}
+    errors = {str(d): planned.estimate_typical_error(d) for d in SKETCH_DENSITIES}
     return {
         "schema": "siloquent/sketch-plan/1",
         "table": planned.schema.name,
@@ -72,8 +74,8 @@ def sketch_plan_document(planned: SketchPlan, left: Cost) -> dict[str, Any]:
         "noise_deviation": planned.noise_deviation,
         "typical_relative_error": {key: value for key, value in errors.items() if value is not None},
         "symbol": book.symbol,
-        "price": digits(planned.price, 6),
-        "left_before": digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
+        "price": format_digits(planned.price, 6),
+        "left_before": format_digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
         "bytes": 8 * planned.counters,
         "seconds": planned.seconds,
         "data_touched": False,
@@ -83,9 +85,9 @@ def sketch_plan_document(planned: SketchPlan, left: Cost) -> dict[str, Any]:
 
 def synth_plan_document(planned: Plan, left: Cost) -> dict[str, Any]:
     """A plan as a document of kind ``siloquent/synth-plan/1``."""
-    from siloquent.privacy import accountant, digits
+    from siloquent.privacy import format_digits, get_accountant
 
-    book = accountant(planned.schema.budget.accountant)
+    book = get_accountant(planned.schema.budget.accountant)
     return {
         "schema": "siloquent/synth-plan/1",
         "table": planned.schema.name,
@@ -96,15 +98,15 @@ def synth_plan_document(planned: Plan, left: Cost) -> dict[str, Any]:
             {"number": one.number, "constraint": one.text, "hard": one.hard, "kind": one.kind, "kept": one.kept}
             for one in planned.compiled.constraints
         ],
-        "steps": [{"step": name, "price": price, "deviation": sd} for name, price, sd in planned.noises()],
+        "steps": [{"step": name, "price": price, "deviation": sd} for name, price, sd in planned.list_noises()],
         "model": planned.outline,
         "rounds": planned.rounds,
         "cells": planned.cells,
         "expected_distance": planned.expected_distance,
         "symbol": book.symbol,
-        "price": digits(planned.price, 6),
+        "price": format_digits(planned.price, 6),
         "price_words": price_words(planned),
-        "left_before": digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
+        "left_before": format_digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
         "data_touched": False,
         "notes": list(planned.notes),
     }
@@ -113,14 +115,14 @@ def synth_plan_document(planned: Plan, left: Cost) -> dict[str, Any]:
 def mean_error(planned: OfferPlan, cells: int) -> float | None:
     """The error that noise gives the mean of a key with an even share of the rows, in half ranges."""
     size = planned.schema.size_hint
-    return None if size is None else planned.mean_error(max(size / cells, 1))
+    return None if size is None else planned.compute_mean_error(max(size / cells, 1))
 
 
 def offer_plan_document(planned: OfferPlan, left: Cost) -> dict[str, Any]:
     """A plan as a document of kind ``siloquent/offer-plan/1``."""
-    from siloquent.privacy import accountant, digits
+    from siloquent.privacy import format_digits, get_accountant
 
-    book = accountant(planned.schema.budget.accountant)
+    book = get_accountant(planned.schema.budget.accountant)
     return {
         "schema": "siloquent/offer-plan/1",
         "table": planned.schema.name,
@@ -132,8 +134,8 @@ def offer_plan_document(planned: OfferPlan, left: Cost) -> dict[str, Any]:
         "noise": planned.noise,
         "parameters": [None if value is None else str(value) for value in planned.parameters],
         "symbol": book.symbol,
-        "price": digits(planned.price, 6),
-        "left_before": digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
+        "price": format_digits(planned.price, 6),
+        "left_before": format_digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
         "data_touched": False,
         "notes": list(planned.notes),
     }
@@ -141,9 +143,9 @@ def offer_plan_document(planned: OfferPlan, left: Cost) -> dict[str, Any]:
 
 def share_plan_document(planned: SharePlan, left: Cost) -> dict[str, Any]:
     """A plan as a document of kind ``siloquent/share-plan/1``."""
-    from siloquent.privacy import accountant, digits
+    from siloquent.privacy import format_digits, get_accountant
 
-    book, relative = accountant(planned.schema.budget.accountant), planned.relative_noise()
+    book, relative = get_accountant(planned.schema.budget.accountant), planned.compute_relative_noise()
     return {
         "schema": "siloquent/share-plan/1",
         "table": planned.schema.name,
@@ -156,8 +158,8 @@ def share_plan_document(planned: SharePlan, left: Cost) -> dict[str, Any]:
         "noise_deviation": planned.deviation,
         "relative_noise": relative,
         "symbol": book.symbol,
-        "price": digits(planned.price, 6),
-        "left_before": digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
+        "price": format_digits(planned.price, 6),
+        "left_before": format_digits(Fraction(left.amount, book.scale), 6, up=False) if left.amount else "0",
         "data_touched": False,
         "notes": list(planned.notes),
     }
@@ -170,26 +172,26 @@ def plan_of_job(session: Session, task: str, spec: Mapping[str, Any]) -> dict[st
         SiloquentError: as the task's own ``explain``; RequestError: it costs nothing.
     """
     plain = dict(spec)
-    left = session.left(str(spec["table"]))
+    left = session.get_remaining(str(spec["table"]))
     if task == "sketch":
-        from siloquent.sketch import spec_from_plain as sketch_spec
+        from siloquent.sketch import parse_spec as sketch_spec
 
         return sketch_plan_document(session.sketch.explain(sketch_spec(plain)), left)
     if task == "synth":
-        from siloquent.synth import spec_from_plain as synth_spec
+        from siloquent.synth import parse_spec as synth_spec
 
         return synth_plan_document(session.synth.explain(synth_spec(plain)), left)
     if task == "share":
-        from siloquent.share import spec_from_plain as share_spec
+        from siloquent.share import parse_spec as share_spec
 
         return share_plan_document(session.share.explain(share_spec(plain)), left)
     if task == "search":
-        from siloquent.search import spec_from_plain as offer_spec
+        from siloquent.search import parse_spec as offer_spec
 
         return offer_plan_document(session.search.explain(offer_spec(plain)), left)
-    from siloquent.search import request_from_plain
+    from siloquent.search import parse_request
 
-    asked = request_from_plain(plain)
+    asked = parse_request(plain)
     if asked.scoring != "platform":
         raise RequestError("Local scoring costs nothing, so there is no price.", fix='scoring = "platform"')
-    return offer_plan_document(session.search.explain(asked.as_offer()), left)
+    return offer_plan_document(session.search.explain(asked.build_offer_spec()), left)

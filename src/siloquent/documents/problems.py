@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from siloquent.errors import MOST_NAMES, SiloquentError
+from siloquent.errors import MAX_NAMES, SiloquentError
 
 TYPES = "https://siloquent.invalid/problems/"
 OWNER_LOG = "owner.log"
@@ -80,7 +80,7 @@ class Problem:
         }
 
 
-def problem_of(error: BaseException) -> Problem:
+def build_problem(error: BaseException) -> Problem:
     """The problem that ``error`` is; our own bugs get a report's id and no detail."""
     notes = tuple(getattr(error, "__notes__", ()))
     if isinstance(error, SiloquentError):
@@ -116,7 +116,7 @@ def _about(error: SiloquentError) -> dict[str, Any]:
     """The attributes that a program may want; of known names no more than the message lists."""
     found: dict[str, Any] = {name: getattr(error, name, None) for name in error.FIELDS}
     if "known" in found:
-        found["known"] = list(found["known"])[:MOST_NAMES]
+        found["known"] = list(found["known"])[:MAX_NAMES]
     alpha = found.get("best_alpha")
     if alpha is not None:  # a numpy number, or infinity, is not JSON
         found["best_alpha"] = float(alpha) if math.isfinite(alpha) else None
@@ -146,7 +146,7 @@ class OwnerLog(logging.FileHandler):
         """Nothing: a full disk must not hide the report, and logging would show the record on the terminal."""
 
 
-def keep_details(folder: Path | None, problem: Problem, error: BaseException) -> None:
+def log_details(folder: Path | None, problem: Problem, error: BaseException) -> None:
     """Write what happened to the owner's log; without a workspace, or on a full disk, nowhere."""
     if folder is None:
         return

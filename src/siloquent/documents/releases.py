@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from siloquent.releases import Manifest, ReleaseVerdict
 
 
-def release_document(manifest: Manifest) -> dict[str, Any]:
+def build_release_document(manifest: Manifest) -> dict[str, Any]:
     """A manifest as a document of kind ``siloquent/release/1``."""
     return {
         "schema": "siloquent/release/1",
@@ -28,7 +28,7 @@ def release_document(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def release_verdict_document(verdict: ReleaseVerdict) -> dict[str, Any]:
+def build_release_verdict_document(verdict: ReleaseVerdict) -> dict[str, Any]:
     """What verification of a release found, as a document of kind ``siloquent/release-verdict/1``."""
     return {
         "schema": "siloquent/release-verdict/1",

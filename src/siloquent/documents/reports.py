@@ -7,7 +7,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from siloquent.collect import Answer, Collection, Counters, ReportStore
+    from siloquent.collect import CollectAnswer, Collection, Counters, ReportStore
 
 
 def counters_document(made: Collection, counters: Counters, store: ReportStore) -> dict[str, Any]:
@@ -18,13 +18,13 @@ def counters_document(made: Collection, counters: Counters, store: ReportStore) 
         "epoch": made.spec.epoch,
         "counters": asdict(counters),
         "reports": [
-            {"services": list(channel.services), "reports": count, "layers": store.layer_sizes(at)}
-            for at, (channel, count) in enumerate(zip(made.channels, store.sizes(), strict=True))
+            {"services": list(channel.services), "reports": count, "layers": store.count_layer_reports(at)}
+            for at, (channel, count) in enumerate(zip(made.channels, store.count_reports(), strict=True))
         ],
     }
 
 
-def answer_document(made: Collection, answer: Answer) -> dict[str, Any]:
+def answer_document(made: Collection, answer: CollectAnswer) -> dict[str, Any]:
     """An answer as a document of kind ``siloquent/collect-answer/1``."""
     return {
         "schema": "siloquent/collect-answer/1",

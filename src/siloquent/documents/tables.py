@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from siloquent.documents.money import account_document, exact
-from siloquent.documents.problems import problem_of
+from siloquent.charts.text import format_label
+from siloquent.documents.ledger import build_account_document, format_exact_amount
+from siloquent.documents.problems import build_problem
 from siloquent.errors import SiloquentError
-from siloquent.pictures.plain import label
 
 if TYPE_CHECKING:
-    from siloquent.door import Session
+    from siloquent.api import Session
     from siloquent.schema import Attribute, TableSchema
 
-MOST_VALUES = 8
+MAX_VALUES = 8
 
 
-def table_line(session: Session, name: str) -> dict[str, Any]:
+def build_table_line(session: Session, name: str) -> dict[str, Any]:
     """One line of the list; a table whose file or account is wrong is listed with what is wrong."""
     row: dict[str, Any] = {"name": name, "source": "", "attributes": 0, "unit": ""}
     row |= {"account": None, "symbol": None, "left": None, "problem": ""}
     try:
         schema = session.schema(name)
-        row |= {"source": schema.source, "attributes": len(schema.domain.names), "unit": schema.unit.words}
-        account = account_document(session.account(name))
+        row |= {"source": schema.source, "attributes": len(schema.domain.names), "unit": schema.unit.description}
+        account = build_account_document(session.get_account(name))
         row |= {"account": account["name"], "symbol": account["symbol"]}
-        row["left"] = exact(session.account(name), session.left(name).amount)
+        row["left"] = format_exact_amount(session.get_account(name), session.get_remaining(name).amount)
     except SiloquentError as wrong:
         row["problem"] = str(wrong)
     return row
 
 
-def table_document(schema: TableSchema, account: dict[str, Any]) -> dict[str, Any]:
+def build_table_document(schema: TableSchema, account: dict[str, Any]) -> dict[str, Any]:
     """What is declared about a table, as a document of kind ``siloquent/table/1``."""
     return {
         "schema": "siloquent/table/1",
@@ -41,45 +41,45 @@ def table_document(schema: TableSchema, account: dict[str, Any]) -> dict[str, An
         "size_hint": schema.size_hint,
         "unit": schema.unit.code,
         "adjacency": schema.adjacency,
-        "attributes": [_attribute(attribute) for attribute in schema.domain],
-        "constraints": [_constraint(constraint) for constraint in schema.constraints],
+        "attributes": [_build_attribute_entry(attribute) for attribute in schema.domain],
+        "constraints": [_build_constraint_entry(constraint) for constraint in schema.constraints],
         "account": account,
         "digest": f"sha256:{schema.digest}",
     }
 
 
-def _attribute(attribute: Attribute) -> dict[str, Any]:
+def _build_attribute_entry(attribute: Attribute) -> dict[str, Any]:
     countable = attribute.kind not in ("id", "text")
     return {
         "name": attribute.name,
         "type": attribute.kind,
-        "values": _values(attribute),
+        "values": _describe_values(attribute),
         "cells": attribute.size if countable else None,
         "outside": attribute.other if attribute.kind == "category" else attribute.outside if countable else "",
-        "null": _null(attribute) if countable else "",
+        "null": _describe_null(attribute) if countable else "",
     }
 
 
-def _values(attribute: Attribute) -> str:
+def _describe_values(attribute: Attribute) -> str:
     """The declared values in words."""
     if attribute.kind == "category":
-        some = ", ".join(map(label, attribute.values[:MOST_VALUES]))
-        more = len(attribute.values) - MOST_VALUES
+        some = ", ".join(map(format_label, attribute.values[:MAX_VALUES]))
+        more = len(attribute.values) - MAX_VALUES
         return f"{some}, and {more} more" if more > 0 else some
     if attribute.kind == "boolean":
         return "false, true"
     if attribute.lo is None:
         return "units and keys only" if attribute.kind == "id" else f"at most {attribute.max_bytes} bytes"
-    ends = [label(bound.date() if attribute.kind == "date" else bound) for bound in (attribute.lo, attribute.hi)]  # type: ignore[union-attr]
+    ends = [format_label(bound.date() if attribute.kind == "date" else bound) for bound in (attribute.lo, attribute.hi)]  # type: ignore[union-attr]
     bins = f", {len(attribute.edges) - 1} bins" if attribute.edges else ""
     return f"{ends[0]} to {ends[1]}{bins}"
 
 
-def _null(attribute: Attribute) -> str:
-    return f"is {label(attribute.null_value)}" if attribute.null == "value" else attribute.null
+def _describe_null(attribute: Attribute) -> str:
+    return f"is {format_label(attribute.null_value)}" if attribute.null == "value" else attribute.null
 
 
-def _constraint(constraint: Any) -> dict[str, Any]:
+def _build_constraint_entry(constraint: Any) -> dict[str, Any]:
     """One constraint in words; foreign keys always hold."""
     from siloquent.schema import DenialConstraint, ForeignKey, FunctionalDependency
 
@@ -95,13 +95,13 @@ def _constraint(constraint: Any) -> dict[str, Any]:
     return {"kind": "key", "hard": hard, "text": f"{', '.join(constraint.columns)} is unique"}
 
 
-def check_report(session: Session, name: str, *, alone: bool) -> dict[str, Any]:
+def build_check_report(session: Session, name: str, *, alone: bool) -> dict[str, Any]:
     """The owner's check of one table, for a document of kind ``siloquent/check/1``.
 
     Where all are checked, not ``alone``, one that cannot be opened does not hide the others.
     """
     try:
-        return session.check(name).document()
+        return session.check(name).to_json()
     except SiloquentError as wrong:
         if alone:
             raise
@@ -110,7 +110,7 @@ def check_report(session: Session, name: str, *, alone: bool) -> dict[str, Any]:
             "subject": "declaration",
             "count": 1,
             "sentence": wrong.detail,
-            "fix": problem_of(wrong).fix,
+            "fix": build_problem(wrong).fix,
             "problem": True,
         }
         return {"table": name, "rows": None, "counted": None, "clean": False, "findings": [finding]}

@@ -3,12 +3,14 @@
 Source: "APEx" (thesis chapter 3), with the corrections of docs/decisions.
 """
 
-from siloquent.explore.asked import Asked, history
+from typing import TYPE_CHECKING
+
+from siloquent.deprecation import keep_old_names
 from siloquent.explore.examples import reading
-from siloquent.explore.offers import offering
+from siloquent.explore.history_entries import HistoryEntry, list_history
+from siloquent.explore.plan.composite_explanation import CompositeExplanation
 from siloquent.explore.plan.explain import Explanation
-from siloquent.explore.plan.wholes import CompositeExplanation
-from siloquent.explore.release import release_of
+from siloquent.explore.release import write_answer_release
 from siloquent.explore.spec import (
     Answer,
     Query,
@@ -21,27 +23,40 @@ from siloquent.explore.spec import (
     sum_of,
     variance_of,
 )
-from siloquent.explore.task import answer, changed_since, explain
+from siloquent.explore.suggestions import suggest_affordable
+from siloquent.explore.task import answer, explain, find_changed_entry
 
 __all__ = [
     "Answer",
-    "Asked",
     "CompositeExplanation",
     "Explanation",
+    "HistoryEntry",
     "Query",
     "answer",
     "average_of",
-    "changed_since",
     "count",
     "deviation_of",
     "explain",
-    "history",
+    "find_changed_entry",
+    "list_history",
     "median_of",
-    "offering",
     "parse",
     "quantile_of",
     "reading",
-    "release_of",
+    "suggest_affordable",
     "sum_of",
     "variance_of",
+    "write_answer_release",
 ]
+
+if not TYPE_CHECKING:  # the names of 0.1
+    __getattr__ = keep_old_names(
+        __name__,
+        {
+            "Asked": "HistoryEntry",
+            "changed_since": "find_changed_entry",
+            "history": "list_history",
+            "offering": "suggest_affordable",
+            "release_of": "write_answer_release",
+        },
+    )

@@ -11,15 +11,15 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from siloquent.errors import AccuracyUnreachable, RequestError, SiloquentError, SyntaxProblem
-from siloquent.explore.plan.steps import chart
+from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse
+from siloquent.explore.spec.name_resolution import resolve_names
 from siloquent.explore.spec.render import render_name
-from siloquent.explore.spec.spelled import as_declared
-from siloquent.session import limit_of_budget
+from siloquent.session import compute_budget_limit
 
 if TYPE_CHECKING:
     from siloquent.schema import Attribute, TableSchema
-    from siloquent.session import Session
+    from siloquent.session import WorkspaceSession
 
 MAX_TEXT = 4_096
 MAX_TABLES = 8
@@ -30,7 +30,7 @@ _ERROR = re.compile(r"ERROR [\d.]+(, [\d.]+)*")
 
 
 @contextmanager
-def reading(session: Session, text: str, *, may_see: Callable[[str], bool] = lambda _: True) -> Iterator[None]:
+def reading(session: WorkspaceSession, text: str, *, may_see: Callable[[str], bool] = lambda _: True) -> Iterator[None]:
     """Let a refusal to read ``text`` offer a question that this session can ask; it costs nothing to find one.
 
     Args:
@@ -46,8 +46,8 @@ def reading(session: Session, text: str, *, may_see: Callable[[str], bool] = lam
         raise
 
 
-def _working(session: Session, text: str, refused: RequestError, may_see: Callable[[str], bool]) -> str:
-    names = [name for name in session.tables() if may_see(name)]
+def _working(session: WorkspaceSession, text: str, refused: RequestError, may_see: Callable[[str], bool]) -> str:
+    names = [name for name in session.list_tables() if may_see(name)]
     mentioned = [name for name in names if _is_in(name, text[:MAX_TEXT])]
     schemas = [session.schema(name) for name in (mentioned or names)[:MAX_TABLES]]
     if len(text) <= MAX_TEXT and (quoted := _with_quotes(text, schemas)):
@@ -74,7 +74,7 @@ def _askable(question: str, schemas: Sequence[TableSchema]) -> str:
             schema = next((one for one in schemas if one.name == query.table), None)
             if schema is None:
                 return ""
-            chart(as_declared(query, schema), schema, left=limit_of_budget(schema.budget))
+            plan_query(resolve_names(query, schema), schema, left=compute_budget_limit(schema.budget))
         except AccuracyUnreachable as dear:
             offered = _ERROR.search(dear.fix)
             question = "" if offered is None else _ERROR.sub(offered[0], question)

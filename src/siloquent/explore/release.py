@@ -5,34 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 
 from siloquent.explore.spec import Answer
-from siloquent.releases import Manifest, ReleaseFile, Rendered, guarantee_to_plain, write_release
+from siloquent.releases import ExpectedFiles, Manifest, ReleaseFile, guarantee_to_dict, write_release
 from siloquent.version import VERSION
 
 FILE = "answer.parquet"
 
 
-def release_of(answer: Answer, releases: Path) -> Path:
+def write_answer_release(answer: Answer, releases: Path) -> Path:
     """Write ``answer`` under ``releases`` and return its folder; free, since it only writes what was released already.
 
     Raises:
         ReleaseError: another release of that id is there, or the disk refuses.
     """
-    return write_release(releases, _manifest(answer), answer.table, grid=_grid(answer), name=FILE)
+    return write_release(releases, _build_manifest(answer), answer.table, grid=_build_grid(answer), name=FILE)
 
 
-def rendered(answer: Answer, *, told: int = 0) -> Rendered:
-    """What ``release_of`` would write of ``answer``; ``told`` more notes may stand in the release."""
+def render_release(answer: Answer, *, told: int = 0) -> ExpectedFiles:
+    """What ``write_answer_release`` would write of ``answer``; ``told`` more notes may stand in the release."""
     table = answer.table
-    file = ReleaseFile(FILE, "", table.num_rows, tuple(table.column_names), _grid(answer))
-    return Rendered(_manifest(answer), (file,), {FILE: table}, told)
+    file = ReleaseFile(FILE, "", table.num_rows, tuple(table.column_names), _build_grid(answer))
+    return ExpectedFiles(_build_manifest(answer), (file,), {FILE: table}, told)
 
 
-def _grid(answer: Answer) -> dict[str, str]:
+def _build_grid(answer: Answer) -> dict[str, str]:
     numbers = [name for name in answer.columns if name in ("low", "high")] + list(answer.columns[-3:-2])
     return {name: str(answer.grid) for name in numbers if answer.kind == "wcq"}
 
 
-def _manifest(answer: Answer) -> Manifest:
+def _build_manifest(answer: Answer) -> Manifest:
     return Manifest(
         id=answer.id,
         task=answer.task,
@@ -40,7 +40,7 @@ def _manifest(answer: Answer) -> Manifest:
         table=answer.table_name,
         schema=f"sha256:{answer.schema_digest}",
         request={"query": answer.request},
-        guarantee=guarantee_to_plain(answer.guarantee),
+        guarantee=guarantee_to_dict(answer.guarantee),
         accuracy={
             "alpha": str(answer.accuracy.alpha),
             "beta": str(answer.accuracy.beta),

@@ -5,37 +5,52 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from siloquent.charging import Charge, request_digest, require_planned
+from siloquent.charge import Charge, compute_request_digest, require_planned
 from siloquent.errors import BudgetExceeded, DataError, MissingExtra, RequestError, SchemaError, UnknownName
-from siloquent.explore.estimate import Progress, assemble, completed, nothing_new, reads_rows, rehearse
+from siloquent.explore.estimate import (
+    QueryProgress,
+    assemble,
+    build_empty_measurement,
+    complete_measurement,
+    reads_rows,
+    rehearse,
+)
 from siloquent.explore.measure import measure
-from siloquent.explore.plan.cheaper import as_paid, sharper, wish_of, with_reuse
+from siloquent.explore.plan.composite_explanation import CompositeExplanation, explain_course
+from siloquent.explore.plan.earlier_answers import EarlierAnswers, load_earlier_answers
 from siloquent.explore.plan.explain import Explanation, explain_plan
 from siloquent.explore.plan.limits import lifted
-from siloquent.explore.plan.lookups import meaning_of
-from siloquent.explore.plan.planner import least_error
-from siloquent.explore.plan.quantiles import steps_in_words
-from siloquent.explore.plan.recall import Recall, recall
-from siloquent.explore.plan.steps import Course, Step, after, chart, errors_text, least_widening, sizes_in_words
-from siloquent.explore.plan.wholes import CompositeExplanation, explain_course
+from siloquent.explore.plan.planner import find_least_error
+from siloquent.explore.plan.public_joins import build_canonical_request
+from siloquent.explore.plan.quantiles import describe_steps
+from siloquent.explore.plan.reuse_plan import apply_reuse, find_most_exact_with_reuse, resolve_wish, restore_paid_step
+from siloquent.explore.plan.steps import (
+    PlanStep,
+    QueryPlan,
+    describe_sizes,
+    find_least_widening,
+    format_errors,
+    plan_query,
+    plan_second_step,
+)
 from siloquent.explore.spec import Answer, Query, render
-from siloquent.explore.spec.measured import OTHER_ROWS, payload_of
-from siloquent.explore.spec.spelled import as_declared
-from siloquent.ledger import Account, Permit, Stored
-from siloquent.privacy import FREE, Cost, digits
-from siloquent.session import limit_of_budget
+from siloquent.explore.spec.name_resolution import resolve_names
+from siloquent.explore.spec.stored_measurement import OTHER_ROWS, encode_payload
+from siloquent.ledger import Account, Permit, SettledAnswer
+from siloquent.privacy import FREE, Cost, format_digits
+from siloquent.session import compute_budget_limit
 
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
     from siloquent.schema import TableSchema
-    from siloquent.session import Session
+    from siloquent.session import WorkspaceSession
 
 
 RESERVED = "what was reserved"
 _KEPT = "the second step was refused, and what the first one gave is kept"
 
 
-def answer(session: Session, query: Query, *, key: str | None = None, max_cost: str | None = None) -> Answer:
+def answer(session: WorkspaceSession, query: Query, *, key: str | None = None, max_cost: str | None = None) -> Answer:
     """Answer ``query`` within the accuracy it asks for, at the least privacy cost.
 
     Args:
@@ -54,50 +69,52 @@ def answer(session: Session, query: Query, *, key: str | None = None, max_cost: 
         before a row is read. Refusals depend on the question, the declaration and earlier charges alone.
     """
     schema = session.schema(query.table)
-    query = as_declared(query, schema)
-    account = session.account(query.table)
-    limit = limit_of_budget(schema.budget)
-    asked = charge_of(session, query, account, key=key, max_cost=max_cost)
-    held = asked.held(session)
+    query = resolve_names(query, schema)
+    account = session.get_account(query.table)
+    limit = compute_budget_limit(schema.budget)
+    asked = build_charge(session, query, account, key=key, max_cost=max_cost)
+    held = asked.find_existing(session)
     with lifted(held is not None, paid=FREE if held is None else held.event):
         return _answered(session, query, asked, held, limit)
 
 
-def _answered(session: Session, query: Query, asked: Charge, permit: Permit | Stored | None, limit: Cost) -> Answer:
+def _answered(
+    session: WorkspaceSession, query: Query, asked: Charge, permit: Permit | SettledAnswer | None, limit: Cost
+) -> Answer:
     """The answer under ``permit``, what the key held before; under a new one without it."""
     schema, account = session.schema(query.table), asked.account
-    course = chart(query, schema, left=limit)
-    earlier = _earlier(session, query, account)
+    course = plan_query(query, schema, left=limit)
+    earlier = _load_earlier(session, query, account)
     if asked.max_cost is not None:  # drawing from many answers takes longer than all else, so not for nothing
-        asked.require_affordable(session, replace(course, first=with_reuse(course.first, earlier)).event)
+        asked.require_affordable(session, replace(course, first=apply_reuse(course.first, earlier)).event)
     try:
-        progress = Progress(course)
-        held = _reserved(session, progress, course.first, asked, earlier, permit)
+        progress = QueryProgress(course)
+        held = _reserve_step(session, progress, course.first, asked, earlier, permit)
     except BudgetExceeded as refused:
         raise BudgetExceeded(
             refused.account,
             asked=refused.asked,
             left=refused.left,
-            fix=_what_fits(session, course, earlier) or refused.fix,
+            fix=_describe_affordable(session, course, earlier) or refused.fix,
         ) from None
-    progress = progress.with_step(*_settled(session, progress, *held, asked, earlier.changed))
+    progress = progress.add_step(*_settle_step(session, progress, *held, asked, earlier.changed))
     if course.second is not None:
-        progress = _second(session, progress, asked.next(progress.event), limit)
+        progress = _take_second_step(session, progress, asked.build_next_step(progress.event), limit)
     return assemble(progress)
 
 
-def _earlier(session: Session, query: Query, account: Account) -> Recall:
+def _load_earlier(session: WorkspaceSession, query: Query, account: Account) -> EarlierAnswers:
     """The earlier answers that may be drawn from: everybody's, or the account's own where analysts do not share."""
     schema = session.schema(query.table)
-    if wish_of(query, schema) == "none":
-        return Recall()
-    found = recall(session.ledger, schema.account)
+    if resolve_wish(query, schema) == "none":
+        return EarlierAnswers()
+    found = load_earlier_answers(session.ledger, schema.account)
     if schema.budget.sharing != "pool":
-        found = found.of(account.name)  # first, so that nobody hears of others' entries, changed or not
-    return _about_these_rows(session, schema, found)
+        found = found.select_account(account.name)  # first, so that nobody hears of others' entries, changed or not
+    return _select_current_rows(session, schema, found)
 
 
-def _about_these_rows(session: Session, schema: TableSchema, found: Recall) -> Recall:
+def _select_current_rows(session: WorkspaceSession, schema: TableSchema, found: EarlierAnswers) -> EarlierAnswers:
     """``found`` without answers about other rows than the source has now; all of it where there is no source any more.
 
     A source that is gone has not changed: its answers stay what is known of it.
@@ -105,13 +122,13 @@ def _about_these_rows(session: Session, schema: TableSchema, found: Recall) -> R
     if not found.has_marks:
         return found
     try:
-        mark = session.source_mark(session.table_of(schema))
+        mark = session.compute_source_mark(session.open_planned_table(schema))
     except (SchemaError, DataError, MissingExtra):
         return found
-    return found.about(mark.fits, schema.version)
+    return found.select_matching(mark.fits, schema.version)
 
 
-def changed_since(session: Session, table: str) -> int:
+def find_changed_entry(session: WorkspaceSession, table: str) -> int:
     """The newest entry of ``table`` and its version that is about other rows than the source holds; 0 without any.
 
     Privacy:
@@ -119,34 +136,34 @@ def changed_since(session: Session, table: str) -> int:
     """
     schema = session.schema(table)
     try:
-        found = recall(session.ledger, schema.account)
+        found = load_earlier_answers(session.ledger, schema.account)
     except UnknownName:  # nobody has asked anything yet
         return 0
-    return _about_these_rows(session, schema, found).changed
+    return _select_current_rows(session, schema, found).changed
 
 
-def _second(session: Session, progress: Progress, asked: Charge, limit: Cost) -> Progress:
+def _take_second_step(session: WorkspaceSession, progress: QueryProgress, asked: Charge, limit: Cost) -> QueryProgress:
     """One step further. Where its reservation is refused the first one is kept: it was paid for.
 
     A failure after the reservation is not a refusal: it is raised, and says what was spent.
     """
     try:
-        held = asked.held(session)
+        held = asked.find_existing(session)
         with lifted(held is not None, paid=FREE if held is None else held.event):
-            step = after(progress.course, progress.values, progress.chosen, left=limit)
+            step = plan_second_step(progress.course, progress.values, progress.chosen, left=limit)
         if step is None:
-            return progress.stopped_by("no group was large enough or reported: nothing more was asked, or paid")
-        earlier = _earlier(session, progress.course.query, asked.account)
-        drawn = step if asked.max_cost is None else with_reuse(step, earlier)
-        if too_dear := asked.too_dear(session, drawn.event):
-            return progress.stopped_by(f"{_KEPT}: {too_dear.detail}")
-        taken = _reserved(session, progress, step, asked, earlier, asked.held(session))
+            return progress.mark_stopped("no group was large enough or reported: nothing more was asked, or paid")
+        earlier = _load_earlier(session, progress.course.query, asked.account)
+        drawn = step if asked.max_cost is None else apply_reuse(step, earlier)
+        if too_dear := asked.find_cost_refusal(session, drawn.event):
+            return progress.mark_stopped(f"{_KEPT}: {too_dear.detail}")
+        taken = _reserve_step(session, progress, step, asked, earlier, asked.find_existing(session))
     except (BudgetExceeded, RequestError) as refused:
-        return progress.stopped_by(f"{_KEPT}: {refused.detail}")
-    return progress.with_step(*_settled(session, progress, *taken, asked, earlier.changed))
+        return progress.mark_stopped(f"{_KEPT}: {refused.detail}")
+    return progress.add_step(*_settle_step(session, progress, *taken, asked, earlier.changed))
 
 
-def explain(session: Session, query: Query, *, key: str | None = None) -> Explanation | CompositeExplanation:
+def explain(session: WorkspaceSession, query: Query, *, key: str | None = None) -> Explanation | CompositeExplanation:
     """What ``query`` would cost and how it would be answered: the plan of ``answer``, without touching data.
 
     Args:
@@ -155,91 +172,98 @@ def explain(session: Session, query: Query, *, key: str | None = None) -> Explan
         As ``answer``, but for a budget that is too small, which is explained.
     """
     schema = session.schema(query.table)
-    query = as_declared(query, schema)
-    account = session.account(query.table)
-    held = charge_of(session, query, account, key=key).held(session)
+    query = resolve_names(query, schema)
+    account = session.get_account(query.table)
+    held = build_charge(session, query, account, key=key).find_existing(session)
     with lifted(held is not None, paid=FREE if held is None else held.event):
-        course = chart(query, schema, left=limit_of_budget(schema.budget))
-    sizes = sizes_in_words(course)
-    earlier = _earlier(session, query, account)
-    course = replace(course, first=with_reuse(course.first, earlier))
-    left = session.left(query.table)
-    rows = (earlier.passed_over(schema.version), OTHER_ROWS if earlier.changed else "")
-    notes = tuple(filter(None, (*sizes, *steps_in_words(course.first.plans), *rows)))
+        course = plan_query(query, schema, left=compute_budget_limit(schema.budget))
+    sizes = describe_sizes(course)
+    earlier = _load_earlier(session, query, account)
+    course = replace(course, first=apply_reuse(course.first, earlier))
+    left = session.get_remaining(query.table)
+    rows = (earlier.describe_passed_over(schema.version), OTHER_ROWS if earlier.changed else "")
+    notes = tuple(filter(None, (*sizes, *describe_steps(course.first.plans), *rows)))
     if query.is_composite:
         return replace(explain_course(course, account=account.name, left=left), notes=notes)
     return replace(explain_plan(course.first.plans[0], account=account.name, left=left), notes=notes)
 
 
-def charge_of(
-    session: Session, query: Query, account: Account, *, key: str | None = None, max_cost: str | None = None
+def build_charge(
+    session: WorkspaceSession, query: Query, account: Account, *, key: str | None = None, max_cost: str | None = None
 ) -> Charge:
     """``query`` as the ledger knows it."""
     schema = session.schema(query.table)
-    digest = request_digest(session, account, schema, *meaning_of(query, schema))
+    digest = compute_request_digest(session, account, schema, *build_canonical_request(query, schema))
     return Charge(key, account, digest, max_cost, what="question", dearer="ask for a wider error")
 
 
-def _reserved(
-    session: Session,
-    progress: Progress,
-    step: Step,
+def _reserve_step(
+    session: WorkspaceSession,
+    progress: QueryProgress,
+    step: PlanStep,
     asked: Charge,
-    earlier: Recall,
-    permit: Permit | Stored | None,
-) -> tuple[Step, Permit | Stored]:
+    earlier: EarlierAnswers,
+    permit: Permit | SettledAnswer | None,
+) -> tuple[PlanStep, Permit | SettledAnswer]:
     """``step`` as it is paid for, and its permit; or ``permit``, what the ledger holds under the same key."""
     if permit is None:
-        step = with_reuse(step, earlier)
+        step = apply_reuse(step, earlier)
         rehearse(progress, step)
         for plan in step.plans:
             if reads_rows(plan):
-                session.table_of(plan.schema)  # what is wrong with a source is found before it costs anything
+                session.open_planned_table(plan.schema)  # what is wrong with a source is found before it costs anything
         permit = asked.reserve(session, step.event)
     elif isinstance(permit, Permit):
-        step = as_paid(step, earlier, permit)
+        step = restore_paid_step(step, earlier, permit)
     return step, permit
 
 
-def _settled(
-    session: Session, progress: Progress, step: Step, permit: Permit | Stored, asked: Charge, changed: int
-) -> tuple[Step, Stored, bool]:
+def _settle_step(
+    session: WorkspaceSession,
+    progress: QueryProgress,
+    step: PlanStep,
+    permit: Permit | SettledAnswer,
+    asked: Charge,
+    changed: int,
+) -> tuple[PlanStep, SettledAnswer, bool]:
     """``step`` with what the ledger keeps of it, measured now or before, and whether it was before."""
-    if isinstance(permit, Stored):
+    if isinstance(permit, SettledAnswer):
         return step, permit, True
     text = render(progress.course.query)
-    return step, *asked.first(session, lambda: _measured(session, step, permit, text, changed))
+    return step, *asked.measure_once(session, lambda: _measure_step(session, step, permit, text, changed))
 
 
-def _measured(session: Session, step: Step, permit: Permit, text: str, changed: int) -> Stored:
+def _measure_step(session: WorkspaceSession, step: PlanStep, permit: Permit, text: str, changed: int) -> SettledAnswer:
     require_planned(permit, step.event)
     found, mark = [], None
     for plan in step.plans:
-        table = session.table_of(plan.schema, spent=RESERVED) if reads_rows(plan) else None
-        mark = mark if table is None else _mark_of(session, table)
-        found.append(completed(plan, nothing_new(plan) if table is None else measure(plan, table, permit)))
+        table = session.open_planned_table(plan.schema, spent=RESERVED) if reads_rows(plan) else None
+        mark = mark if table is None else _draw_mark(session, table)
+        found.append(
+            complete_measurement(plan, build_empty_measurement(plan) if table is None else measure(plan, table, permit))
+        )
     paid = found[0].event if len(found) == 1 else step.event
-    kept = payload_of(found, request=text, changed=changed)
+    kept = encode_payload(found, request=text, changed=changed)
     return session.ledger.settle(permit, paid, kept, source_mark=mark)
 
 
-def _mark_of(session: Session, table: PrivateTable) -> str:
+def _draw_mark(session: WorkspaceSession, table: PrivateTable) -> str:
     """The mark of the rows that are measured: after a crash they may be others than those of the reservation."""
     try:
-        return session.source_mark(table).fresh()
+        return session.compute_source_mark(table).draw_mark()
     except DataError:
         raise DataError(charged=True) from None
 
 
-def _what_fits(session: Session, course: Course, earlier: Recall) -> str:
+def _describe_affordable(session: WorkspaceSession, course: QueryPlan, earlier: EarlierAnswers) -> str:
     """The fix of a refusal: the smallest error bound that what is left, and what is known, pay for, if there is one."""
-    left = session.left(course.query.table)
+    left = session.get_remaining(course.query.table)
     if course.query.is_composite:
-        wider = least_widening(course.query, course.schema, left=left)
-        return "" if wider is None else f"ask with ERROR {errors_text(wider)}"
+        wider = find_least_widening(course.query, course.schema, left=left)
+        return "" if wider is None else f"ask with ERROR {format_errors(wider)}"
     (plan,) = course.first.plans
-    error = least_error(plan, left=left)
-    wish = wish_of(plan.query, plan.schema)
+    error = find_least_error(plan, left=left)
+    wish = resolve_wish(plan.query, plan.schema)
     if error is not None and wish != "none":
-        error = sharper(replace(plan, alpha=error), earlier, left, wish=wish, least=plan.alpha).alpha
-    return "" if error is None else f"ask with ERROR {digits(error)}"
+        error = find_most_exact_with_reuse(replace(plan, alpha=error), earlier, left, wish=wish, least=plan.alpha).alpha
+    return "" if error is None else f"ask with ERROR {format_digits(error)}"

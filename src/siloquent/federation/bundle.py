@@ -21,16 +21,16 @@ from siloquent.foreign import load_toml
 if TYPE_CHECKING:
     from cryptography import x509
 
-    from siloquent.federation.certificates import Named
+    from siloquent.federation.certificates import CertificateName
 
 BUNDLE, CA, TLS, TLS_KEY, ROSTER = "bundle.toml", "ca.pem", "tls.pem", "tls.key", "roster.json"
 IDENTITY_KEY, SEAL_KEY = "identity.key", "seal.key"
 STATE = "state"
 SECRET = (TLS_KEY, IDENTITY_KEY, SEAL_KEY)
-MOST_BYTES = 2**20
-MOST_NAMED = 8
+MAX_BYTES = 2**20
+MAX_NAMED = 8
 """Of the bundles that are near, a refusal names so many."""
-MOST_REFUSALS = 3
+MAX_REFUSALS = 3
 """A relay that dies during a first exchange looks like one that refuses a certificate, but not three times in a row."""
 
 
@@ -51,13 +51,13 @@ class Bundle:
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
 
-    def certificate(self) -> Named:
+    def read_certificate(self) -> CertificateName:
         """What this role's TLS certificate says."""
-        from siloquent.federation.certificates import named
+        from siloquent.federation.certificates import read_certificate_name
 
-        return named(read_certificate(self.folder / TLS))
+        return read_certificate_name(read_certificate(self.folder / TLS))
 
-    def client_context(self) -> ssl.SSLContext:
+    def build_client_context(self) -> ssl.SSLContext:
         """TLS 1.3 to the relay: this federation's CA alone, never the system's."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -65,11 +65,11 @@ class Bundle:
         context.load_cert_chain(self.folder / TLS, self.folder / TLS_KEY)
         return context
 
-    def warnings(self) -> list[str]:
+    def list_warnings(self) -> list[str]:
         """What an operator should hear at every start: a certificate that will soon expire."""
         from siloquent.federation.certificates import WARN_DAYS
 
-        days = self.certificate().days_left
+        days = self.read_certificate().days_left
         if days > WARN_DAYS:
             return []
         told = "has expired" if days <= 0 else f"expires in {days:.0f} days"
@@ -81,19 +81,19 @@ class Bundle:
         Raises:
             ProtocolError: ``certificate_expired``.
         """
-        if self.certificate().days_left <= 0:
+        if self.read_certificate().days_left <= 0:
             raise ProtocolError("certificate_expired", role=self.name, fix=self._renew())
 
-    def turned_away(self, failed: ProtocolError, times: int) -> ProtocolError | None:
+    def explain_refusal(self, failed: ProtocolError, times: int) -> ProtocolError | None:
         """What ends this role when its relay has answered ``failed`` so many times in a row; None: waiting may help.
 
         A relay's own certificate may have expired, or its process may be gone: others mend that.
         """
         if failed.code not in ("certificate_expired", "certificate_refused"):
             return None
-        if self.certificate().days_left <= 0:
+        if self.read_certificate().days_left <= 0:
             return ProtocolError("certificate_expired", role=self.name, fix=self._renew())
-        if failed.code == "certificate_expired" or times < MOST_REFUSALS:
+        if failed.code == "certificate_expired" or times < MAX_REFUSALS:
             return None
         check = f"siloquent federation check --bundle {shlex.quote(str(self.folder))}"
         fix = f"{check}; ask the operator whether {self.name} was revoked"
@@ -113,9 +113,9 @@ def read_bundle(folder: Path) -> Bundle:
     """
     require_extra()
     if not (folder / BUNDLE).is_file():
-        raise no_bundle(folder)
+        raise build_missing_bundle(folder)
     refuse_loose_modes(folder)
-    name, kind = _who(folder)
+    name, kind = _read_identity(folder)
     for needed in (CA, TLS, ROSTER):
         if not (folder / needed).is_file():
             fix = _accept(folder)
@@ -126,7 +126,7 @@ def read_bundle(folder: Path) -> Bundle:
     return bundle
 
 
-def no_bundle(folder: Path) -> WorkspaceError:
+def build_missing_bundle(folder: Path) -> WorkspaceError:
     """What to say where a bundle was expected: the bundles that are near, or how to make one."""
     places = (folder.parent, folder, Path("bundles"))
     near = sorted({str(found.parent) for place in places for found in place.glob(f"*/{BUNDLE}")})
@@ -135,7 +135,7 @@ def no_bundle(folder: Path) -> WorkspaceError:
         fix = f"siloquent federation request NAME --role KIND --owner OWNER --bundle {quoted}"
         return WorkspaceError(f"{folder} holds no {BUNDLE}.", fix=fix)
     meant = next(iter(get_close_matches(str(folder), near, n=1)), near[0])
-    told = f"{folder} holds no {BUNDLE}. There are bundles in {', '.join(near[:MOST_NAMED])}."
+    told = f"{folder} holds no {BUNDLE}. There are bundles in {', '.join(near[:MAX_NAMED])}."
     return WorkspaceError(told, fix=f"the same command with --bundle {shlex.quote(meant)}")
 
 
@@ -206,12 +206,12 @@ def read_small(path: Path) -> bytes:
     """
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
     except OSError as failed:
         told = f"{path} cannot be read: {failed.strerror}."
         raise WorkspaceError(told, fix="name a file that is there, and that you may read") from None
-    if len(content) > MOST_BYTES:
-        raise SchemaError(f"{path} is larger than {MOST_BYTES} bytes.")
+    if len(content) > MAX_BYTES:
+        raise SchemaError(f"{path} is larger than {MAX_BYTES} bytes.")
     return content
 
 
@@ -229,7 +229,7 @@ def refuse_loose_modes(folder: Path) -> None:
         raise NotAllowed(f"Other users of this machine could read {', '.join(map(str, loose))}.", fix=fix)
 
 
-def _who(folder: Path) -> tuple[str, RoleKind]:
+def _read_identity(folder: Path) -> tuple[str, RoleKind]:
     try:
         values = load_toml(read_small(folder / BUNDLE))
         name, kind, form = str(values["name"]), values["kind"], values["format"]
@@ -242,11 +242,11 @@ def _who(folder: Path) -> tuple[str, RoleKind]:
 
 def _check_belongs(bundle: Bundle) -> None:
     """Keys, certificate and roster entry are of one role; else peers would refuse it one by one."""
-    from siloquent.federation.certificates import is_issued_by, named, read_key
+    from siloquent.federation.certificates import is_issued_by, read_certificate_name, read_key
 
     folder = bundle.folder
-    found, role = read_certificate(folder / TLS), bundle.roster.role(bundle.name)
-    certificate = named(found)
+    found, role = read_certificate(folder / TLS), bundle.roster.get_role(bundle.name)
+    certificate = read_certificate_name(found)
     fits = {
         f"{TLS} is another role's": (certificate.kind, certificate.name) == (bundle.kind, bundle.name),
         f"{TLS} is of another CA": is_issued_by(found, read_certificate(folder / CA)),

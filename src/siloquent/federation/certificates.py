@@ -20,7 +20,7 @@ SKEW = timedelta(minutes=5)  # a certificate is good at once on machines whose c
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class CertificateName:
     """What a certificate says: who, of which kind, until when."""
 
     kind: str
@@ -34,14 +34,14 @@ class Named:
         return (self.until - datetime.now(UTC)) / timedelta(days=1)
 
 
-def fresh_key() -> EllipticCurvePrivateKey:
+def generate_key() -> EllipticCurvePrivateKey:
     """A new P-256 key."""
     from cryptography.hazmat.primitives.asymmetric import ec
 
     return ec.generate_private_key(ec.SECP256R1())
 
 
-def key_pem(key: EllipticCurvePrivateKey) -> bytes:
+def encode_key_pem(key: EllipticCurvePrivateKey) -> bytes:
     """A private key as the file that TLS reads."""
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -66,7 +66,7 @@ def read_key(pem: bytes) -> EllipticCurvePrivateKey:
     return key
 
 
-def cert_pem(certificate: x509.Certificate) -> bytes:
+def encode_cert_pem(certificate: x509.Certificate) -> bytes:
     """A certificate as the file that TLS reads."""
     from cryptography.hazmat.primitives.serialization import Encoding
 
@@ -77,10 +77,10 @@ def make_ca(name: str, key: EllipticCurvePrivateKey, *, now: datetime | None = N
     """The certificate of a federation's CA, signed by itself, for two years; it can sign leaves and nothing else."""
     from cryptography import x509
 
-    issuer = _subject(f"siloquent federation {name}")
-    builder = _builder(issuer, issuer, key.public_key(), CA_DAYS, now or datetime.now(UTC))
+    issuer = _build_subject(f"siloquent federation {name}")
+    builder = _create_builder(issuer, issuer, key.public_key(), CA_DAYS, now or datetime.now(UTC))
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    return _signed(builder.add_extension(_usage(signs=True), critical=True), key)
+    return _sign_certificate(builder.add_extension(_build_usage(signs=True), critical=True), key)
 
 
 def make_leaf(
@@ -100,18 +100,18 @@ def make_leaf(
 
     names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(f"silo:{kind}:{name}")]
     if kind == "relay":
-        names += [_host_name(host)]
+        names += [_build_host_name(host)]
         if host in ("127.0.0.1", "localhost", "::1"):
             names += [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
     use = ExtendedKeyUsageOID.SERVER_AUTH if kind == "relay" else ExtendedKeyUsageOID.CLIENT_AUTH
-    builder = _builder(_subject(name), ca.subject, public_key, days, now or datetime.now(UTC))
+    builder = _create_builder(_build_subject(name), ca.subject, public_key, days, now or datetime.now(UTC))
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    builder = builder.add_extension(_usage(signs=False), critical=True)
+    builder = builder.add_extension(_build_usage(signs=False), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=True)
-    return _signed(builder.add_extension(x509.SubjectAlternativeName(names), critical=False), ca_key)
+    return _sign_certificate(builder.add_extension(x509.SubjectAlternativeName(names), critical=False), ca_key)
 
 
-def named(certificate: x509.Certificate) -> Named:
+def read_certificate_name(certificate: x509.Certificate) -> CertificateName:
     """Who a certificate is for.
 
     Raises:
@@ -124,10 +124,10 @@ def named(certificate: x509.Certificate) -> Named:
     except x509.ExtensionNotFound:
         raise SchemaError("The certificate has no name of a role.") from None
     for uri in names.get_values_for_type(x509.UniformResourceIdentifier):
-        who = name_in(uri)
+        who = parse_uri_name(uri)
         if who is not None:
             serial = format(certificate.serial_number, "x")
-            return Named(who[0], who[1], serial, certificate.not_valid_after_utc)
+            return CertificateName(who[0], who[1], serial, certificate.not_valid_after_utc)
     raise SchemaError("The certificate has no name of a role.")
 
 
@@ -142,10 +142,10 @@ def is_issued_by(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
     return True
 
 
-def name_in(uri: str) -> tuple[str, str] | None:
+def parse_uri_name(uri: str) -> tuple[str, str] | None:
     """Kind and name in ``silo:KIND:NAME``; None if it is nothing of the kind.
 
-    >>> name_in("silo:party:north")
+    >>> parse_uri_name("silo:party:north")
     ('party', 'north')
     """
     scheme, _, rest = uri.partition(":")
@@ -154,14 +154,14 @@ def name_in(uri: str) -> tuple[str, str] | None:
     return (kind, name) if is_ours else None
 
 
-def _subject(name: str) -> x509.Name:
+def _build_subject(name: str) -> x509.Name:
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _builder(
+def _create_builder(
     subject: x509.Name, issuer: x509.Name, key: EllipticCurvePublicKey, days: float, now: datetime
 ) -> x509.CertificateBuilder:
     from cryptography import x509
@@ -172,7 +172,7 @@ def _builder(
     return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
 
 
-def _signed(builder: x509.CertificateBuilder, key: EllipticCurvePrivateKey) -> x509.Certificate:
+def _sign_certificate(builder: x509.CertificateBuilder, key: EllipticCurvePrivateKey) -> x509.Certificate:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
 
@@ -180,7 +180,7 @@ def _signed(builder: x509.CertificateBuilder, key: EllipticCurvePrivateKey) -> x
     return builder.add_extension(issued_by, critical=False).sign(key, hashes.SHA256())
 
 
-def _usage(*, signs: bool) -> x509.KeyUsage:
+def _build_usage(*, signs: bool) -> x509.KeyUsage:
     from cryptography import x509
 
     return x509.KeyUsage(
@@ -196,7 +196,7 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
     )
 
 
-def _host_name(host: str) -> x509.GeneralName:
+def _build_host_name(host: str) -> x509.GeneralName:
     from cryptography import x509
 
     try:

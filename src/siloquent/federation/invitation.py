@@ -10,7 +10,7 @@ from typing import Any, Literal
 from siloquent.errors import ProtocolError, RequestError
 
 PROTOCOL = re.compile(r"[a-z][a-z0-9-]{0,31}(/[0-9]{1,3})?")
-MOST_TEXT = 8_000
+MAX_TEXT = 8_000
 HOUR, DAY = 3_600, 86_400
 SHOWN = ("protocol", "task", "service", "tables", "columns", "statement", "price", "min_parties")
 """What a policy or a person judges, besides the body's ``max_sets``."""
@@ -48,7 +48,7 @@ class Invitation:
     def __post_init__(self) -> None:
         texts = (self.protocol, self.task, self.service, self.statement, self.price, *self.tables, *self.columns)
         good = (
-            all(isinstance(text, str) and len(text) <= MOST_TEXT for text in texts)
+            all(isinstance(text, str) and len(text) <= MAX_TEXT for text in texts)
             and PROTOCOL.fullmatch(self.protocol)
             and PROTOCOL.fullmatch(self.task)
             and (not self.service or PROTOCOL.fullmatch(self.service))

@@ -20,8 +20,8 @@ from typing import Any
 
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel.base import RoleState
-from siloquent.federation.durable import Durable
-from siloquent.federation.message import Envelope, Header, genesis, link
+from siloquent.federation.durable_store import DurableStore
+from siloquent.federation.message import Envelope, Header, compute_link, compute_pair_genesis
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS place (one INTEGER PRIMARY KEY CHECK (one = 1), cursor INTEGER NOT NULL);
@@ -50,7 +50,7 @@ FINAL = ("refused", "ended", "aborted", "expired")
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SessionRecord:
     """One session as this role knows it; ``decided`` is what a person said of it ("approved", "refused" or nothing).
 
     ``code``, ``by_role``, ``step``: why, by whom and where it was ended, if it was.
@@ -74,7 +74,7 @@ class Session:
         return self.state in FINAL
 
 
-class Journal(Durable):
+class RoleJournal(DurableStore):
     """One role's journal. Every method is one durable transaction; any thread may call it."""
 
     def __init__(self, path: Path | str) -> None:
@@ -87,7 +87,7 @@ class Journal(Durable):
 
         Later days count, too: a clock that is set back opens no day anew.
         """
-        with self._transaction() as db:
+        with self._open_transaction() as db:
             same = (session, rule)
             if db.execute("SELECT 1 FROM admitted WHERE session = ? AND rule = ?", same).fetchone():
                 return True
@@ -99,9 +99,9 @@ class Journal(Durable):
 
     # The inbox.
 
-    def cursor(self) -> int:
+    def get_cursor(self) -> int:
         """The relay's number of the last envelope that was dealt with."""
-        row = self._one("SELECT cursor FROM place")
+        row = self._fetch_one("SELECT cursor FROM place")
         assert row is not None
         return int(row["cursor"])
 
@@ -111,13 +111,13 @@ class Journal(Durable):
 
     def take(self, seq: int, header: Header, envelope: Envelope) -> None:
         """Keep an envelope that passed every check, and the place in the inbox, at once."""
-        with self._transaction() as db:
+        with self._open_transaction() as db:
             self._insert(db, header, envelope, done=1)
             db.execute("UPDATE place SET cursor = MAX(cursor, ?)", (seq,))
 
-    def arrived(self, session: str, me: str) -> list[tuple[str, str, int]]:
+    def list_arrived(self, session: str, me: str) -> list[tuple[str, str, int]]:
         """Sender, step and attempt of all messages whose every part is here."""
-        rows = self._all(
+        rows = self._fetch_all(
             "SELECT sender, step, attempt FROM message WHERE session = ? AND receiver = ?"
             " GROUP BY sender, step, attempt HAVING COUNT(*) = MAX(parts)",
             session,
@@ -125,9 +125,9 @@ class Journal(Durable):
         )
         return [(row["sender"], row["step"], row["attempt"]) for row in rows]
 
-    def envelopes(self, session: str, sender: str, receiver: str, step: str, attempt: int) -> list[Envelope]:
+    def list_envelopes(self, session: str, sender: str, receiver: str, step: str, attempt: int) -> list[Envelope]:
         """All parts of one message, in order."""
-        rows = self._all(
+        rows = self._fetch_all(
             "SELECT header, signature, sealed FROM message WHERE session = ? AND sender = ? AND receiver = ?"
             " AND step = ? AND attempt = ? ORDER BY part",
             session,
@@ -138,37 +138,41 @@ class Journal(Durable):
         )
         return [Envelope(row["header"], row["signature"], row["sealed"] or b"") for row in rows]
 
-    def header_of(self, key: tuple[str, str, str, str, int, int]) -> bytes | None:
+    def find_header(self, key: tuple[str, str, str, str, int, int]) -> bytes | None:
         """The header that is kept under a message's key."""
-        row = self._one(
+        row = self._fetch_one(
             "SELECT header FROM message WHERE session = ? AND sender = ? AND receiver = ? AND step = ?"
             " AND attempt = ? AND part = ?",
             *key,
         )
         return None if row is None else bytes(row["header"])
 
-    def end_of_chain(self, session: str, sender: str, receiver: str) -> tuple[int, str]:
+    def find_chain_end(self, session: str, sender: str, receiver: str) -> tuple[int, str]:
         """The ``seq`` and ``prev`` that the next header from one role to another has."""
-        row = self._one(
+        row = self._fetch_one(
             "SELECT seq, header FROM message WHERE session = ? AND sender = ? AND receiver = ?"
             " ORDER BY seq DESC LIMIT 1",
             session,
             sender,
             receiver,
         )
-        return (0, genesis(session, sender, receiver)) if row is None else (row["seq"] + 1, link(row["header"]))
+        return (
+            (0, compute_pair_genesis(session, sender, receiver))
+            if row is None
+            else (row["seq"] + 1, compute_link(row["header"]))
+        )
 
     # The outbox.
 
     def queue(self, envelopes: list[tuple[Header, Envelope]]) -> None:
         """Keep all parts of a message before the first of them leaves."""
-        with self._transaction() as db:
+        with self._open_transaction() as db:
             for header, envelope in envelopes:
                 self._insert(db, header, envelope, done=0)
 
-    def unsent(self, session: str) -> list[tuple[int, Header, Envelope]]:
+    def list_unsent(self, session: str) -> list[tuple[int, Header, Envelope]]:
         """What waits to leave, oldest first."""
-        rows = self._all(
+        rows = self._fetch_all(
             "SELECT n, header, signature, sealed FROM message WHERE session = ? AND done = 0 ORDER BY n", session
         )
         return [
@@ -176,14 +180,14 @@ class Journal(Durable):
             for row in rows
         ]
 
-    def delivered(self, n: int) -> None:
+    def mark_delivered(self, n: int) -> None:
         """The relay holds this one: its payload may go, its header stays. If a power cut undoes it, it goes again."""
-        with self._not_waiting_for_the_disk():
+        with self._defer_sync():
             self._write("UPDATE message SET done = 1, sealed = NULL WHERE n = ?", n)
 
     # Sessions.
 
-    def add_session(self, session: Session) -> None:
+    def add_session(self, session: SessionRecord) -> None:
         """Begin a session; the same again changes nothing."""
         self._write(
             "INSERT OR IGNORE INTO session (id, members, moderator, deadline, invitation, state, since)"
@@ -197,14 +201,14 @@ class Journal(Durable):
             session.since,
         )
 
-    def session(self, session: str) -> Session | None:
+    def find_session(self, session: str) -> SessionRecord | None:
         """One session by its id."""
-        row = self._one("SELECT * FROM session WHERE id = ?", session)
-        return None if row is None else _session(row)
+        row = self._fetch_one("SELECT * FROM session WHERE id = ?", session)
+        return None if row is None else _parse_session(row)
 
-    def sessions(self) -> list[Session]:
+    def list_sessions(self) -> list[SessionRecord]:
         """All sessions, the newest last."""
-        return [_session(row) for row in self._all("SELECT * FROM session ORDER BY rowid")]
+        return [_parse_session(row) for row in self._fetch_all("SELECT * FROM session ORDER BY rowid")]
 
     def set_state(self, session: str, state: RoleState, *, code: str = "", role: str = "", step: str = "") -> None:
         """Move a session on; what is over stays as it is."""
@@ -222,7 +226,7 @@ class Journal(Durable):
 
     def decide(self, session: str, decision: str) -> bool:
         """Keep what a person decided; False if it was decided before."""
-        with self._transaction() as db:
+        with self._open_transaction() as db:
             done = db.execute(
                 "UPDATE session SET decided = ? WHERE id = ? AND decided = '' AND state = 'invited'",
                 (decision, session),
@@ -233,14 +237,14 @@ class Journal(Durable):
         """Keep the end of a session: everybody's transcript heads."""
         self._write("UPDATE session SET result = ? WHERE id = ?", result, session)
 
-    def result(self, session: str) -> bytes | None:
+    def find_result(self, session: str) -> bytes | None:
         """What ``keep_result`` kept."""
-        row = self._one("SELECT result FROM session WHERE id = ?", session)
+        row = self._fetch_one("SELECT result FROM session WHERE id = ?", session)
         return None if row is None or row["result"] is None else bytes(row["result"])
 
     def forget_secrets(self, session: str) -> None:
         """At the end: seeds, noisy vectors and payloads go, headers stay for ``federation verify``."""
-        with self._transaction() as db:
+        with self._open_transaction() as db:
             db.execute(_OVERWRITE, (session,))
             db.execute("DELETE FROM kept WHERE session = ?", (session,))
             db.execute("UPDATE message SET sealed = NULL WHERE session = ?", (session,))
@@ -249,9 +253,9 @@ class Journal(Durable):
 
     # What was decided once, and what a part keeps.
 
-    def gathered(self, session: str, step: str, attempt: int) -> tuple[str, ...] | None:
+    def find_gathered(self, session: str, step: str, attempt: int) -> tuple[str, ...] | None:
         """Who was in at this ``gather``; None if that is open."""
-        row = self._one(
+        row = self._fetch_one(
             "SELECT names FROM gathered WHERE session = ? AND step = ? AND attempt = ?", session, step, attempt
         )
         return None if row is None else tuple(json.loads(row["names"]))
@@ -262,7 +266,7 @@ class Journal(Durable):
 
     def get(self, session: str, key: str) -> bytes | None:
         """What a part keeps under ``key``."""
-        row = self._one("SELECT value FROM kept WHERE session = ? AND key = ?", session, key)
+        row = self._fetch_one("SELECT value FROM kept WHERE session = ? AND key = ?", session, key)
         return None if row is None else bytes(row["value"])
 
     def put(self, session: str, key: str, value: bytes) -> None:
@@ -271,19 +275,19 @@ class Journal(Durable):
 
     def put_all(self, session: str, values: Mapping[str, bytes]) -> None:
         """Keep several values for a part, all at once."""
-        with self._transaction() as db:
+        with self._open_transaction() as db:
             for key, value in values.items():
                 db.execute("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", (session, key, value))
 
     def erase(self, session: str, key: str) -> None:
         """Forget a part's ``key``."""
-        with self._transaction() as db:
+        with self._open_transaction() as db:
             db.execute(f"{_OVERWRITE} AND key = ?", (session, key))
             db.execute("DELETE FROM kept WHERE session = ? AND key = ?", (session, key))
 
-    def headers(self, session: str) -> list[tuple[bytes, bytes]]:
+    def list_headers(self, session: str) -> list[tuple[bytes, bytes]]:
         """All headers with their signatures, in this role's order."""
-        rows = self._all("SELECT header, signature FROM message WHERE session = ? ORDER BY n", session)
+        rows = self._fetch_all("SELECT header, signature FROM message WHERE session = ? ORDER BY n", session)
         return [(bytes(row["header"]), bytes(row["signature"])) for row in rows]
 
     def _insert(self, db: sqlite3.Connection, header: Header, envelope: Envelope, *, done: int) -> None:
@@ -297,21 +301,21 @@ class Journal(Durable):
             raise ProtocolError("role_running_twice", role=header.sender, step=header.step) from None
 
     def _write(self, statement: str, *values: object) -> None:
-        with self._transaction() as db:
+        with self._open_transaction() as db:
             db.execute(statement, values)
 
-    def _one(self, statement: str, *values: object) -> sqlite3.Row | None:
+    def _fetch_one(self, statement: str, *values: object) -> sqlite3.Row | None:
         with self._lock:
             row: sqlite3.Row | None = self._db.execute(statement, values).fetchone()
         return row
 
-    def _all(self, statement: str, *values: object) -> list[sqlite3.Row]:
+    def _fetch_all(self, statement: str, *values: object) -> list[sqlite3.Row]:
         with self._lock:
             return self._db.execute(statement, values).fetchall()
 
 
 @contextmanager
-def only_one(folder: Path) -> Iterator[None]:
+def hold_folder_lock(folder: Path) -> Iterator[None]:
     """Hold the lock of a role's state folder.
 
     Raises:
@@ -328,8 +332,8 @@ def only_one(folder: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _session(row: sqlite3.Row) -> Session:
-    return Session(
+def _parse_session(row: sqlite3.Row) -> SessionRecord:
+    return SessionRecord(
         row["id"],
         tuple(json.loads(row["members"])),
         row["moderator"],

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from siloquent.federation.sums import SumSpec
 
 
-def full_draw(values: NDArray[np.int64], spec: SumSpec) -> NDArray[np.int64]:
+def add_full_noise(values: NDArray[np.int64], spec: SumSpec) -> NDArray[np.int64]:
     """``values`` plus one full draw of the spec's law for every coordinate; shape (n,).
 
     Privacy:

@@ -10,16 +10,16 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from siloquent.errors import ProtocolError
-from siloquent.federation.channel.base import MOST_ATTEMPT, NAME, STEP
-from siloquent.federation.payload import KINDS, canonical, parse
+from siloquent.federation.channel.base import MAX_ATTEMPT, NAME, STEP
+from siloquent.federation.payload import KINDS, encode_canonical, parse
 from siloquent.federation.seal import SEAL_BYTES, SIGNATURE_BYTES
 
 VERSION = 2
 PART_BYTES = 8 * 2**20
-MOST_PARTS = 4096
-MOST_HEADER = 4096
-MOST_SEALED = PART_BYTES + SEAL_BYTES
-MOST_ENVELOPE = 2 + MOST_HEADER + SIGNATURE_BYTES + MOST_SEALED
+MAX_PARTS = 4096
+MAX_HEADER = 4096
+MAX_SEALED = PART_BYTES + SEAL_BYTES
+MAX_ENVELOPE = 2 + MAX_HEADER + SIGNATURE_BYTES + MAX_SEALED
 _HEX = re.compile(r"[0-9a-f]{64}")
 _DIGESTS = ("session", "prev", "roster", "sha256")  # 43 characters each on the wire; a header costs what it is long
 _KEYS = {
@@ -63,24 +63,24 @@ class Header:
 
     def __post_init__(self) -> None:
         good = (
-            all(isinstance(value, str) and _HEX.fullmatch(value) for value in self._digests())
+            all(isinstance(value, str) and _HEX.fullmatch(value) for value in self._list_digests())
             and _is_name(self.sender)
             and _is_name(self.receiver)
             and isinstance(self.step, str)
             and STEP.fullmatch(self.step) is not None
-            and _within(self.attempt, 0, MOST_ATTEMPT)
-            and _within(self.parts, 1, MOST_PARTS)
-            and _within(self.part, 0, self.parts - 1)
-            and _within(self.seq, 0, 10**9)
+            and _is_within(self.attempt, 0, MAX_ATTEMPT)
+            and _is_within(self.parts, 1, MAX_PARTS)
+            and _is_within(self.part, 0, self.parts - 1)
+            and _is_within(self.seq, 0, 10**9)
             and self.kind in KINDS.values()
-            and _within(self.size, SEAL_BYTES, MOST_SEALED)
+            and _is_within(self.size, SEAL_BYTES, MAX_SEALED)
         )
         if not good:
             raise ProtocolError("bad_encoding")
 
     def encode(self) -> bytes:
         """The header in its one form."""
-        return canonical({"v": VERSION, **self._plain()})
+        return encode_canonical({"v": VERSION, **self._to_dict()})
 
     @classmethod
     def decode(cls, text: bytes) -> Header:
@@ -89,7 +89,7 @@ class Header:
         Raises:
             ProtocolError: ``bad_encoding``; ``version_mismatch``: of another version; ``too_large``.
         """
-        if len(text) > MOST_HEADER:
+        if len(text) > MAX_HEADER:
             raise ProtocolError("too_large")
         value = parse(text)
         if not isinstance(value, dict) or "v" not in value:
@@ -99,19 +99,19 @@ class Header:
         if set(value) != set(_KEYS.values()):
             raise ProtocolError("bad_encoding")
         read = {field.name: value[_KEYS[field.name]] for field in fields(cls)}
-        return cls(**{**read, **{name: _hex_of(read[name]) for name in _DIGESTS}})
+        return cls(**{**read, **{name: _decode_digest(read[name]) for name in _DIGESTS}})
 
-    def context(self) -> bytes:
+    def build_context(self) -> bytes:
         """All of the header but the digest of the sealed bytes: what the nonce is bound to."""
-        plain = self._plain()
+        plain = self._to_dict()
         del plain["sha256"]
-        return canonical({"v": VERSION, **plain})
+        return encode_canonical({"v": VERSION, **plain})
 
-    def _plain(self) -> dict[str, Any]:
+    def _to_dict(self) -> dict[str, Any]:
         values = {key: getattr(self, field) for field, key in _KEYS.items()}
-        return {**values, **{name: _short(values[name]) for name in _DIGESTS}}
+        return {**values, **{name: _encode_digest(values[name]) for name in _DIGESTS}}
 
-    def with_digest(self, sha256: str) -> Header:
+    def replace_digest(self, sha256: str) -> Header:
         """This header once the payload is sealed."""
         return replace(self, sha256=sha256)
 
@@ -120,7 +120,7 @@ class Header:
         """What names a message: session, sender, receiver, step, attempt, part."""
         return (self.session, self.sender, self.receiver, self.step, self.attempt, self.part)
 
-    def _digests(self) -> tuple[str, str, str, str]:
+    def _list_digests(self) -> tuple[str, str, str, str]:
         return (self.session, self.prev, self.roster, self.sha256)
 
 
@@ -143,11 +143,11 @@ class Envelope:
         Raises:
             ProtocolError: ``bad_encoding`` or ``too_large``.
         """
-        if len(wire) > MOST_ENVELOPE:
+        if len(wire) > MAX_ENVELOPE:
             raise ProtocolError("too_large")
         length = int.from_bytes(wire[:2], "big")
         start = 2 + length + SIGNATURE_BYTES
-        if length > MOST_HEADER or len(wire) < start + SEAL_BYTES:
+        if length > MAX_HEADER or len(wire) < start + SEAL_BYTES:
             raise ProtocolError("bad_encoding")
         return cls(wire[2 : 2 + length], wire[2 + length : start], wire[start:])
 
@@ -157,39 +157,39 @@ class Envelope:
         return hashlib.sha256(self.encode()).hexdigest()
 
 
-def genesis(session: str, sender: str, receiver: str) -> str:
+def compute_pair_genesis(session: str, sender: str, receiver: str) -> str:
     """What stands before the first header from one role to another in a session."""
     return hashlib.sha256(f"siloquent/chain/1|{session}|{sender}|{receiver}".encode()).hexdigest()
 
 
-def link(header: bytes) -> str:
+def compute_link(header: bytes) -> str:
     """What the next header of the same pair names as its ``prev``."""
     return hashlib.sha256(header).hexdigest()
 
 
-def parts_of(payload: bytes) -> list[bytes]:
+def split_parts(payload: bytes) -> list[bytes]:
     """``payload`` in pieces of at most 8 MiB, at least one.
 
     Raises:
         ProtocolError: ``too_large``: more than 4,096 pieces.
     """
     pieces = [payload[start : start + PART_BYTES] for start in range(0, len(payload), PART_BYTES)] or [b""]
-    if len(pieces) > MOST_PARTS:
+    if len(pieces) > MAX_PARTS:
         raise ProtocolError("too_large")
     return pieces
 
 
-def _short(digest: str) -> str:
+def _encode_digest(digest: str) -> str:
     """32 bytes in hex as base64 for addresses, without padding.
 
-    >>> _short("ff" * 32)
+    >>> _encode_digest("ff" * 32)
     '__________________________________________8'
     """
     return base64.urlsafe_b64encode(bytes.fromhex(digest)).rstrip(b"=").decode()
 
 
-def _hex_of(told: object) -> str:
-    """The hex of what ``_short`` wrote.
+def _decode_digest(told: object) -> str:
+    """The hex of what ``_encode_digest`` wrote.
 
     Raises:
         ProtocolError: ``bad_encoding``: nothing, or another spelling.
@@ -198,12 +198,12 @@ def _hex_of(told: object) -> str:
     if isinstance(told, str):
         with suppress(ValueError):  # binascii's own error is one
             digest = base64.urlsafe_b64decode(told + "=").hex()
-    if _short(digest) != told:
+    if _encode_digest(digest) != told:
         raise ProtocolError("bad_encoding")
     return digest
 
 
-def _within(value: object, least: int, most: int) -> bool:
+def _is_within(value: object, least: int, most: int) -> bool:
     return type(value) is int and least <= value <= most
 
 

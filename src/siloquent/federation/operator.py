@@ -1,7 +1,7 @@
 """What the operator of a federation does: make its CA, sign requests, renew, revoke; and what each owner answers.
 
 ``init`` makes all bundles in one place, for trials: who runs it has seen every private key. Else each owner runs
-``request`` at home, the operator ``sign``, and each owner ``accept`` after comparing the roster's eight words.
+``create_request`` at home, the operator ``sign``, and each owner ``accept`` after comparing the roster's eight words.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from siloquent.federation.bundle import (
     TLS,
     TLS_KEY,
     Bundle,
+    build_missing_bundle,
     make_folder,
-    no_bundle,
     read_bundle,
     read_keys,
     read_small,
@@ -31,9 +31,9 @@ from siloquent.federation.bundle import (
 )
 from siloquent.federation.channel.base import RoleKind
 from siloquent.federation.extra import require_extra
-from siloquent.federation.payload import canonical, parse
-from siloquent.federation.roster import KINDS, Role, Roster, read_roster, sign_roster
-from siloquent.federation.seal import Keys, signed_by
+from siloquent.federation.payload import encode_canonical, parse
+from siloquent.federation.roster import KINDS, Roster, RosterEntry, read_roster, sign_roster
+from siloquent.federation.seal import Keys, is_signed_by
 from siloquent.foreign import load_toml
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ DESCRIBED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class FederationDescription:
     """The operator's file: the federation's name, its relay's address, and its roles."""
 
     name: str
@@ -69,19 +69,19 @@ class Authority:
 
     def issue(self, name: str, kind: RoleKind, public_key: Any) -> bytes:
         """A certificate for a role, remembered by its serial number so that it can be revoked."""
-        from siloquent.federation.certificates import cert_pem, make_leaf, named
+        from siloquent.federation.certificates import encode_cert_pem, make_leaf, read_certificate_name
 
         leaf = make_leaf(self.certificate, self.key, public_key, kind=kind, name=name, host=self.roster.host)
-        self.issued.setdefault(name, []).append(named(leaf).serial)
-        return cert_pem(leaf)
+        self.issued.setdefault(name, []).append(read_certificate_name(leaf).serial)
+        return encode_cert_pem(leaf)
 
     def save(self) -> None:
         """Write roster and issued certificates down; the roster last, since it is what others read."""
-        write_private(self.folder / ISSUED, canonical(self.issued))
+        write_private(self.folder / ISSUED, encode_canonical(self.issued))
         write_private(self.folder / ROSTER, sign_roster(self.roster, self.key))
 
 
-def read_description(path: Path) -> Described:
+def read_description(path: Path) -> FederationDescription:
     """The operator's TOML file.
 
     Raises:
@@ -90,7 +90,7 @@ def read_description(path: Path) -> Described:
     try:
         values = load_toml(read_small(path))
         roles = tuple((str(role["name"]), role["kind"], str(role["owner"])) for role in values.pop("role"))
-        described = Described(str(values.pop("name")), str(values.pop("relay")), roles)
+        described = FederationDescription(str(values.pop("name")), str(values.pop("relay")), roles)
     except (ValueError, KeyError, TypeError, AttributeError) as wrong:
         why = f"{wrong.args[0]} is missing" if isinstance(wrong, KeyError) else str(wrong)
         detail = f"{path} needs name, relay and role = [{{ name, kind, owner }}, ..]: {why}."
@@ -107,23 +107,23 @@ def read_description(path: Path) -> Described:
     return described
 
 
-def init(described: Described, folder: Path) -> Roster:
+def init(described: FederationDescription, folder: Path) -> Roster:
     """A whole federation at once: a CA and one bundle a role, in folders named after them.
 
     Raises:
         WorkspaceError: a folder is there already.
     """
-    from siloquent.federation.certificates import fresh_key, key_pem
+    from siloquent.federation.certificates import encode_key_pem, generate_key
 
-    authority = found(described, folder / CA_FOLDER)
+    authority = create_authority(described, folder / CA_FOLDER)
     roles, with_relay = [], described.roles
     if "relay" not in [kind for _, kind, _ in described.roles]:
         with_relay = (*described.roles, ("relay", "relay", "operator"))
     for name, kind, owner in with_relay:
-        keys, tls = Keys.fresh(), fresh_key()
-        make_folder(folder / name, name, kind, keys, key_pem(tls))
+        keys, tls = Keys.generate(), generate_key()
+        make_folder(folder / name, name, kind, keys, encode_key_pem(tls))
         write_private(folder / name / TLS, authority.issue(name, kind, tls.public_key()))
-        roles.append(Role(name, kind, owner, keys.sign_key, keys.seal_key))
+        roles.append(RosterEntry(name, kind, owner, keys.sign_key, keys.seal_key))
     authority = replace(authority, roster=replace(authority.roster, roles=tuple(roles)))
     authority.save()
     for name, _, _ in with_relay:
@@ -131,7 +131,7 @@ def init(described: Described, folder: Path) -> Roster:
     return authority.roster
 
 
-def found(described: Described, folder: Path) -> Authority:
+def create_authority(described: FederationDescription, folder: Path) -> Authority:
     """A new CA with a roster that holds nobody yet.
 
     Raises:
@@ -140,24 +140,24 @@ def found(described: Described, folder: Path) -> Authority:
     require_extra()
     from cryptography.hazmat.primitives import hashes
 
-    from siloquent.federation.certificates import cert_pem, fresh_key, key_pem, make_ca
+    from siloquent.federation.certificates import encode_cert_pem, encode_key_pem, generate_key, make_ca
 
     if folder.exists() and any(folder.iterdir()):
         raise WorkspaceError(f"{folder} is not empty.", fix="name another folder")
-    key = fresh_key()
+    key = generate_key()
     certificate = make_ca(described.name, key)
     roster = Roster(described.name, described.relay, 1, certificate.fingerprint(hashes.SHA256()).hex(), ())
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
-    write_private(folder / CA, cert_pem(certificate))
-    write_private(folder / CA_KEY, key_pem(key))
+    write_private(folder / CA, encode_cert_pem(certificate))
+    write_private(folder / CA_KEY, encode_key_pem(key))
     authority = Authority(folder, certificate, key, roster, {})
     authority.save()
     return authority
 
 
 def open_authority(folder: Path) -> Authority:
-    """The operator's folder, as ``found`` or ``init`` left it.
+    """The operator's folder, as ``create_authority`` or ``init`` left it.
 
     Raises:
         WorkspaceError: no CA is there.
@@ -176,19 +176,19 @@ def open_authority(folder: Path) -> Authority:
     return Authority(folder, load_certificate(pem), read_key(read_small(folder / CA_KEY)), roster, issued)
 
 
-def request(name: str, kind: RoleKind, owner: str, folder: Path) -> bytes:
+def create_request(name: str, kind: RoleKind, owner: str, folder: Path) -> bytes:
     """Keys made at home, and the request that the operator signs; no private key leaves the folder.
 
     Raises:
         WorkspaceError: the folder is there and not empty.
     """
     require_extra()
-    from siloquent.federation.certificates import fresh_key, key_pem
+    from siloquent.federation.certificates import encode_key_pem, generate_key
 
-    keys = Keys.fresh()
-    role = Role(name, kind, owner, keys.sign_key, keys.seal_key)
-    make_folder(folder, name, kind, keys, key_pem(fresh_key()))
-    return _request(role, keys, folder)
+    keys = Keys.generate()
+    role = RosterEntry(name, kind, owner, keys.sign_key, keys.seal_key)
+    make_folder(folder, name, kind, keys, encode_key_pem(generate_key()))
+    return _build_request(role, keys, folder)
 
 
 def renew(bundle: Path) -> bytes:
@@ -197,12 +197,12 @@ def renew(bundle: Path) -> bytes:
     The fresh key waits beside the old one until ``accept`` finds its certificate.
     """
     require_extra()
-    from siloquent.federation.certificates import fresh_key, key_pem
+    from siloquent.federation.certificates import encode_key_pem, generate_key
 
     whole = read_bundle(bundle)
-    write_private(bundle / f"next-{TLS_KEY}", key_pem(fresh_key()))
-    role = whole.roster.role(whole.name)
-    return _request(role, whole.keys, bundle, tls_key=f"next-{TLS_KEY}")
+    write_private(bundle / f"next-{TLS_KEY}", encode_key_pem(generate_key()))
+    role = whole.roster.get_role(whole.name)
+    return _build_request(role, whole.keys, bundle, tls_key=f"next-{TLS_KEY}")
 
 
 def sign(authority: Authority, requests: Iterable[bytes]) -> tuple[Authority, dict[str, bytes]]:
@@ -219,13 +219,13 @@ def sign(authority: Authority, requests: Iterable[bytes]) -> tuple[Authority, di
             detail = f"Role {role.name} is in the roster with other keys, kind or owner."
             raise NotAllowed(detail, fix=f"siloquent federation revoke {role.name}")
         if old is None:
-            authority = replace(authority, roster=authority.roster.with_role(role))
+            authority = replace(authority, roster=authority.roster.add_role(role))
     certificates = {role.name: authority.issue(role.name, role.kind, public_key) for role, public_key in read}
     authority.save()
     ca = read_small(authority.folder / CA).decode()
     roster = read_small(authority.folder / ROSTER).decode()
     answers = {
-        name: canonical({"format": 1, "name": name, "ca": ca, "tls": pem.decode(), "roster": roster})
+        name: encode_canonical({"format": 1, "name": name, "ca": ca, "tls": pem.decode(), "roster": roster})
         for name, pem in certificates.items()
     }
     return authority, answers
@@ -233,13 +233,13 @@ def sign(authority: Authority, requests: Iterable[bytes]) -> tuple[Authority, di
 
 def revoke(authority: Authority, name: str) -> Authority:
     """The roster without ``name``, whose certificates no relay takes any more once it has the new roster."""
-    roster = authority.roster.without(name, tuple(authority.issued.get(name, ())))
+    roster = authority.roster.remove_role(name, tuple(authority.issued.get(name, ())))
     revoked = replace(authority, roster=roster)
     revoked.save()
     return revoked
 
 
-def offered(text: bytes, folder: Path) -> Roster:
+def read_offer(text: bytes, folder: Path) -> Roster:
     """The roster in an answer or a roster file, checked but not taken: its words are to be compared first.
 
     Raises:
@@ -247,7 +247,7 @@ def offered(text: bytes, folder: Path) -> Roster:
         SchemaError: it is neither.
     """
     require_extra()
-    _, _, ca, roster_text = _parts_of_offer(text, folder)
+    _, _, ca, roster_text = _split_offer(text, folder)
     if (folder / CA).is_file() and read_small(folder / CA) != ca:
         raise NotAllowed("This is the roster of another CA.", fix="make a new bundle for another federation")
     roster = read_roster(roster_text, ca)
@@ -263,11 +263,11 @@ def accept(text: bytes, folder: Path) -> Bundle:
     """Take the roster (and the certificate, if ``text`` is an answer) into the bundle.
 
     Raises:
-        NotAllowed, SchemaError: as ``offered``.
+        NotAllowed, SchemaError: as ``read_offer``.
         ProtocolError: ``certificate_refused``: the certificate is not for this bundle's keys.
     """
-    offered(text, folder)
-    name, tls, ca, roster_text = _parts_of_offer(text, folder)
+    read_offer(text, folder)
+    name, tls, ca, roster_text = _split_offer(text, folder)
     if tls:
         _take_certificate(folder, name, tls)
     write_private(folder / CA, ca)
@@ -280,7 +280,7 @@ def _give(authority: Authority, folder: Path) -> None:
         shutil.copyfile(authority.folder / file, folder / file)
 
 
-def _request(role: Role, keys: Keys, folder: Path, tls_key: str = TLS_KEY) -> bytes:
+def _build_request(role: RosterEntry, keys: Keys, folder: Path, tls_key: str = TLS_KEY) -> bytes:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     from siloquent.federation.certificates import read_key
@@ -288,11 +288,11 @@ def _request(role: Role, keys: Keys, folder: Path, tls_key: str = TLS_KEY) -> by
     public = read_key(read_small(folder / tls_key)).public_key()
     tls = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo).hex()
     body = {"format": 1, "role": role.to_json(), "tls": tls}
-    signature = keys.sign(REQUEST, canonical(body)).hex()
-    return canonical({"request": body, "signature": signature})
+    signature = keys.sign(REQUEST, encode_canonical(body)).hex()
+    return encode_canonical({"request": body, "signature": signature})
 
 
-def _read_request(text: bytes) -> tuple[Role, Any]:
+def _read_request(text: bytes) -> tuple[RosterEntry, Any]:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -301,17 +301,17 @@ def _read_request(text: bytes) -> tuple[Role, Any]:
     try:
         document = parse(text.strip())
         body, signature = document["request"], bytes.fromhex(document["signature"])
-        role = Role.from_json(body["role"])
+        role = RosterEntry.from_json(body["role"])
         public_key = load_public_key(bytes.fromhex(body["tls"]))
     except (ProtocolError, KeyError, TypeError, ValueError, UnsupportedAlgorithm):
         raise SchemaError("The file is no request.", fix="siloquent federation request NAME --role KIND") from None
     good = isinstance(public_key, ec.EllipticCurvePublicKey) and isinstance(public_key.curve, ec.SECP256R1)
-    if not good or not signed_by(role.sign_key, REQUEST, canonical(body), signature):
+    if not good or not is_signed_by(role.sign_key, REQUEST, encode_canonical(body), signature):
         raise SchemaError(f"The request of {role.name} is not signed by the keys that it names.")
     return role, public_key
 
 
-def _parts_of_offer(text: bytes, folder: Path) -> tuple[str, bytes, bytes, bytes]:
+def _split_offer(text: bytes, folder: Path) -> tuple[str, bytes, bytes, bytes]:
     """Name, certificate, CA and roster; a bare roster comes without the first two and needs a CA that is known."""
     try:
         document = parse(text.strip())
@@ -327,11 +327,11 @@ def _parts_of_offer(text: bytes, folder: Path) -> tuple[str, bytes, bytes, bytes
 
 
 def _take_certificate(folder: Path, name: str, tls: bytes) -> None:
-    from siloquent.federation.certificates import named, read_key
+    from siloquent.federation.certificates import read_certificate_name, read_key
     from siloquent.foreign.certificates import load_certificate
 
     if not (folder / BUNDLE).is_file():
-        raise no_bundle(folder)
+        raise build_missing_bundle(folder)
     refuse_loose_modes(folder)
     read_keys(folder)
     certificate = load_certificate(tls)
@@ -342,5 +342,5 @@ def _take_certificate(folder: Path, name: str, tls: bytes) -> None:
             if key == waiting:
                 waiting.replace(folder / TLS_KEY)
             return
-    told = f"the answer is for {named(certificate).name}, with other keys than those in {folder}"
+    told = f"the answer is for {read_certificate_name(certificate).name}, with other keys than those in {folder}"
     raise ProtocolError("certificate_refused", role=name, where=told, fix="name the bundle that made the request")

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 Kind = Literal["json", "points", "words", "bytes"]
 HEAD_BYTES = 6
 POINT_BYTES = 32
-MOST_COUNT = 2**32 - 1
-MOST_DEPTH = 32
+MAX_COUNT = 2**32 - 1
+MAX_DEPTH = 32
 KINDS: dict[bytes, Kind] = {b"js": "json", b"pt": "points", b"i8": "words", b"by": "bytes"}
 _SIZES: dict[Kind, int] = {"points": POINT_BYTES, "words": 8, "json": 1, "bytes": 1}
 _TAGS = {kind: tag for tag, kind in KINDS.items()}
 
 
-def kind_of(payload: bytes) -> Kind:
+def parse_kind(payload: bytes) -> Kind:
     """The kind that a payload says it is.
 
     Raises:
@@ -47,7 +47,7 @@ def pack_json(value: Any) -> bytes:
     Raises:
         ValueError: it holds NaN or infinity.
     """
-    return _pack("json", canonical(value))
+    return _pack("json", encode_canonical(value))
 
 
 def pack_points(points: bytes) -> bytes:
@@ -71,7 +71,7 @@ def unpack_json(payload: bytes) -> Any:
     Raises:
         ProtocolError: ``bad_encoding``: another kind, not JSON, not canonical, or nested too deeply.
     """
-    text = _content(payload, "json")
+    text = _read_content(payload, "json")
     return parse(text)
 
 
@@ -81,7 +81,7 @@ def unpack_points(payload: bytes, count: int | None = None) -> bytes:
     Raises:
         ProtocolError: ``bad_encoding``; ``batch_size`` if there are not ``count``.
     """
-    return _counted(payload, "points", count)
+    return _read_counted(payload, "points", count)
 
 
 def unpack_words(payload: bytes, count: int | None = None) -> NDArray[np.uint64]:
@@ -92,7 +92,7 @@ def unpack_words(payload: bytes, count: int | None = None) -> NDArray[np.uint64]
     """
     import numpy as np
 
-    return np.frombuffer(_counted(payload, "words", count), dtype="<u8").astype(np.uint64, copy=False)
+    return np.frombuffer(_read_counted(payload, "words", count), dtype="<u8").astype(np.uint64, copy=False)
 
 
 def unpack_bytes(payload: bytes, count: int | None = None) -> bytes:
@@ -101,13 +101,13 @@ def unpack_bytes(payload: bytes, count: int | None = None) -> bytes:
     Raises:
         ProtocolError: ``bad_encoding``; ``batch_size`` if there are not ``count``.
     """
-    return _counted(payload, "bytes", count)
+    return _read_counted(payload, "bytes", count)
 
 
-def canonical(value: Any) -> bytes:
+def encode_canonical(value: Any) -> bytes:
     """``value`` in the one form that is hashed and signed.
 
-    >>> canonical({"b": 1, "a": ["x"]})
+    >>> encode_canonical({"b": 1, "a": ["x"]})
     b'{"a":["x"],"b":1}'
     """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
@@ -122,7 +122,7 @@ def parse(text: bytes) -> Any:
     try:
         value = load_json(text)
         # Another spelling of the same value would have another digest: there is one form, and no other is read.
-        if not _is_shallow(value, MOST_DEPTH) or canonical(value) != text:
+        if not _is_shallow(value, MAX_DEPTH) or encode_canonical(value) != text:
             raise ProtocolError("bad_encoding")
     except (ValueError, RecursionError):
         raise ProtocolError("bad_encoding") from None
@@ -132,18 +132,18 @@ def parse(text: bytes) -> Any:
 def _pack(kind: Kind, content: bytes) -> bytes:
     count, rest = divmod(len(content), _SIZES[kind])
     assert rest == 0, f"{len(content)} bytes are not whole {kind}"
-    assert count <= MOST_COUNT
+    assert count <= MAX_COUNT
     return _TAGS[kind] + count.to_bytes(4, "big") + content
 
 
-def _content(payload: bytes, kind: Kind) -> bytes:
-    if kind_of(payload) != kind:
+def _read_content(payload: bytes, kind: Kind) -> bytes:
+    if parse_kind(payload) != kind:
         raise ProtocolError("bad_encoding")
     return payload[HEAD_BYTES:]
 
 
-def _counted(payload: bytes, kind: Kind, count: int | None) -> bytes:
-    content = _content(payload, kind)
+def _read_counted(payload: bytes, kind: Kind, count: int | None) -> bytes:
+    content = _read_content(payload, kind)
     if count is not None and len(content) != count * _SIZES[kind]:
         raise ProtocolError("batch_size")
     return content

@@ -16,13 +16,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from siloquent.errors import CAUSES, NotAllowed, ProtocolError, SiloquentError, UnknownName
-from siloquent.federation.channel.base import step_of
+from siloquent.federation.channel.base import parse_step
 from siloquent.federation.clock import Clock, SystemClock
 from siloquent.federation.invitation import Invitation
-from siloquent.federation.journal import Journal, Session
-from siloquent.federation.message import Envelope, Header, parts_of
+from siloquent.federation.journal import RoleJournal, SessionRecord
+from siloquent.federation.message import Envelope, Header, split_parts
 from siloquent.federation.payload import pack_json, unpack_json
-from siloquent.federation.seal import MESSAGE, SEAL_BYTES, Keys, signed_by
+from siloquent.federation.seal import MESSAGE, SEAL_BYTES, Keys, is_signed_by
 
 if TYPE_CHECKING:
     from siloquent.federation.roster import Roster
@@ -52,7 +52,7 @@ class Peer:
         name: str,
         keys: Keys,
         roster: Roster,
-        journal: Journal,
+        journal: RoleJournal,
         transport: Transport,
         *,
         clock: Clock | None = None,
@@ -71,7 +71,7 @@ class Peer:
 
     # Whether the relay takes this role at all.
 
-    def turned_away(self, failed: Exception, times: int) -> bool:
+    def is_refused_for_good(self, failed: Exception, times: int) -> bool:
         """Whether waiting is in vain after ``failed`` came ``times`` times in a row."""
         if self._refusal is None and isinstance(failed, ProtocolError):
             self._refusal = self._judge(failed, times)
@@ -101,7 +101,7 @@ class Peer:
         Raises:
             ProtocolError: ``relay_unreachable``, ``certificate_refused`` and what else the relay itself says.
         """
-        found = self.transport.next(self.journal.cursor(), wait)
+        found = self.transport.fetch_next(self.journal.get_cursor(), wait)
         if found is None or self._unacked >= ACK_EVERY:
             self.acknowledge()
         if found is None:
@@ -115,7 +115,7 @@ class Peer:
     def acknowledge(self) -> None:
         """Tell the relay that it may forget what the journal holds."""
         if self._unacked:
-            self.transport.ack(self.journal.cursor())
+            self.transport.acknowledge(self.journal.get_cursor())
             self._unacked = 0
 
     def wait(self, seconds: float) -> None:
@@ -136,23 +136,23 @@ class Peer:
                 raise
             self.clock.sleep(min(seconds, PAUSES_S[0]))
 
-    def arrived(self, session: str) -> set[tuple[str, str, int]]:
+    def list_arrived(self, session: str) -> set[tuple[str, str, int]]:
         """Sender, step and attempt of every message that is complete here."""
         with self.news:
             if session not in self._arrived:
-                self._arrived[session] = set(self.journal.arrived(session, self.name))
+                self._arrived[session] = set(self.journal.list_arrived(session, self.name))
             return self._arrived[session]
 
-    def payload(self, session: str, sender: str, step: str, attempt: int) -> bytes:
+    def read_payload(self, session: str, sender: str, step: str, attempt: int) -> bytes:
         """What arrived, opened.
 
         Raises:
             ProtocolError: ``bad_seal``; ``state_lost``: its bytes are gone.
         """
-        envelopes = self.journal.envelopes(session, sender, self.name, step, attempt)
+        envelopes = self.journal.list_envelopes(session, sender, self.name, step, attempt)
         if not envelopes or any(not envelope.sealed for envelope in envelopes):
             raise ProtocolError("state_lost", role=self.name, step=step)
-        key = self.roster.role(sender).seal_key
+        key = self.roster.get_role(sender).seal_key
         return b"".join(self.keys.open(key, envelope.sealed) for envelope in envelopes)
 
     # Sending.
@@ -164,17 +164,17 @@ class Peer:
             ProtocolError: ``message_conflict``: it was sent before with other bytes; what the relay says.
         """
         with self._sending:
-            known = self.journal.envelopes(session, self.name, to, step, attempt)
+            known = self.journal.list_envelopes(session, self.name, to, step, attempt)
             if known:
                 self._require_same(to, known, payload)
             else:
-                self.journal.queue(self._sealed(session, to, step, payload, attempt, kind))
+                self.journal.queue(self._seal_parts(session, to, step, payload, attempt, kind))
             self.flush(session)
 
     def flush(self, session: str) -> None:
         """Bring everything that was written down and not delivered to the relay, oldest first."""
         with self._sending:
-            for n, header, envelope in self.journal.unsent(session):
+            for n, header, envelope in self.journal.list_unsent(session):
                 key = (session, header.receiver, header.step, header.attempt, header.part)
                 wire = envelope.encode()
                 try:
@@ -184,7 +184,7 @@ class Peer:
                         # Our own key with other bytes: somebody else speaks with our keys, or we forgot what we said.
                         raise ProtocolError("role_running_twice", role=self.name, step=header.step) from None
                     raise
-                self.journal.delivered(n)
+                self.journal.mark_delivered(n)
 
     def persist(self, session: str, call: Callable[[], T]) -> T:
         """What ``call`` gives; while the relay is away or full it is tried again, up to the session's deadline."""
@@ -194,9 +194,9 @@ class Peer:
             try:
                 return call()
             except ProtocolError as failed:
-                if self.turned_away(failed, 1):
+                if self.is_refused_for_good(failed, 1):
                     self.require_taken()
-                known = self.journal.session(session)
+                known = self.journal.find_session(session)
                 if failed.code not in AGAIN or known is None or self.clock.now() >= known.deadline:
                     raise
                 log.info("%s: %s, again", session[:8], failed.code)
@@ -214,13 +214,13 @@ class Peer:
             role: Whose fault it is said to be; this role's own if left out.
             step: Where in the protocol.
         """
-        known = self.journal.session(session)
+        known = self.journal.find_session(session)
         if known is None or known.is_over or self.is_turned_away:
             return
         self.journal.set_state(session, "aborted", code=code, role=role or self.name, step=step)
         log.warning("%s: aborted, %s", session[:8], ", ".join(filter(None, (code, f"step {step}" * bool(step)))))
         self._tell_abort(known, code, step)
-        self._over(session)
+        self._end_session(session)
 
     def refuse_if_over(self, session: str) -> None:
         """Raise what ended this session, if something did.
@@ -228,7 +228,7 @@ class Peer:
         Raises:
             ProtocolError: ``aborted_by`` with the first role and its code; ``session_closed``.
         """
-        known = self.journal.session(session)
+        known = self.journal.find_session(session)
         if known is None:
             raise ProtocolError("unknown_session", role=self.name)
         if known.state == "aborted":
@@ -236,43 +236,43 @@ class Peer:
         if known.is_over:
             raise ProtocolError("session_closed")
 
-    def closed_by_relay(self, session: str, failed: ProtocolError) -> None:
+    def record_relay_close(self, session: str, failed: ProtocolError) -> None:
         """Write down what the relay says about a session that it closed."""
         code = failed.where if failed.where in CAUSES else failed.code
         self.journal.set_state(session, "aborted", code=code, role=failed.role, step=failed.step)
-        self._over(session)
+        self._end_session(session)
 
-    def _over(self, session: str) -> None:
+    def _end_session(self, session: str) -> None:
         self.journal.forget_secrets(session)
         with self.news:
             self.news.notify_all()
 
-    def _tell_abort(self, known: Session, code: str, step: str) -> None:
+    def _tell_abort(self, known: SessionRecord, code: str, step: str) -> None:
         """Best effort: whoever is not reached finds the session closed at the relay, or hears nothing more."""
         others = [name for name in known.members if name != self.name]
         payload = pack_json({"code": code, "step": step})
         with self._sending, suppress(SiloquentError):
             for to in others:
-                for header, envelope in self._sealed(known.id, to, ABORT, payload, 0, "json"):
+                for header, envelope in self._seal_parts(known.id, to, ABORT, payload, 0, "json"):
                     key = (known.id, to, header.step, 0, 0)
                     self.journal.queue([(header, envelope)])
                     self.transport.put(key, envelope.encode())
         with suppress(SiloquentError):
             self.transport.close_session(known.id, code, "", step)
 
-    def _sealed(
+    def _seal_parts(
         self, session: str, to: str, step: str, payload: bytes, attempt: int, kind: str
     ) -> list[tuple[Header, Envelope]]:
-        pieces, key = parts_of(payload), self.roster.role(to).seal_key
-        seq, prev = self.journal.end_of_chain(session, self.name, to)
+        pieces, key = split_parts(payload), self.roster.get_role(to).seal_key
+        seq, prev = self.journal.find_chain_end(session, self.name, to)
         made = []
         for part, piece in enumerate(pieces):
             blank = Header(
                 session, self.name, to, step, attempt, part, len(pieces), seq + part, prev, self.roster.digest, kind,
                 len(piece) + SEAL_BYTES, "0" * 64,
             )  # fmt: skip
-            sealed = self.keys.seal(key, blank.context(), piece)
-            header = blank.with_digest(hashlib.sha256(sealed).hexdigest())
+            sealed = self.keys.seal(key, blank.build_context(), piece)
+            header = blank.replace_digest(hashlib.sha256(sealed).hexdigest())
             text = header.encode()
             made.append((header, Envelope(text, self.keys.sign(MESSAGE, text), sealed)))
             prev = hashlib.sha256(text).hexdigest()
@@ -280,11 +280,11 @@ class Peer:
 
     def _require_same(self, to: str, known: list[Envelope], payload: bytes) -> None:
         """The payload of a message that was sent before must be the same: sealed again, it has the same digest."""
-        pieces, key = parts_of(payload), self.roster.role(to).seal_key
+        pieces, key = split_parts(payload), self.roster.get_role(to).seal_key
         headers = [Header.decode(envelope.header) for envelope in known]
         same = len(pieces) == len(headers) and all(
             header.size == len(piece) + SEAL_BYTES
-            and hashlib.sha256(self.keys.seal(key, header.context(), piece)).hexdigest() == header.sha256
+            and hashlib.sha256(self.keys.seal(key, header.build_context(), piece)).hexdigest() == header.sha256
             for header, piece in zip(headers, pieces, strict=True)
         )
         if not same:
@@ -320,31 +320,31 @@ class Peer:
             raise ProtocolError("bad_encoding", role=header.sender, step=header.step)
         if header.roster != self.roster.digest:
             raise ProtocolError("roster_mismatch", role=header.sender)
-        role = self.roster.role(header.sender)
-        if not signed_by(role.sign_key, MESSAGE, envelope.header, envelope.signature):
+        role = self.roster.get_role(header.sender)
+        if not is_signed_by(role.sign_key, MESSAGE, envelope.header, envelope.signature):
             raise ProtocolError("bad_signature", role=header.sender, step=header.step)
 
     def _is_stale(self, header: Header, envelope: Envelope) -> bool:
         """Whether this is a repeat, or belongs to a session that is over or was never ours."""
-        known = self.journal.session(header.session)
+        known = self.journal.find_session(header.session)
         if known is None:
-            return header.step != INVITE or self.roster.role(header.sender).kind != "moderator"
+            return header.step != INVITE or self.roster.get_role(header.sender).kind != "moderator"
         if known.is_over:
             return True
         if header.sender not in known.members:
             raise ProtocolError("planner_mismatch", role=header.sender, step=header.step)
-        before = self.journal.header_of(header.key)
+        before = self.journal.find_header(header.key)
         if before is not None and before != envelope.header:
             raise ProtocolError("message_conflict", role=header.sender, step=header.step)
         return before is not None
 
     def _check_content(self, header: Header, envelope: Envelope) -> bytes:
-        if (header.seq, header.prev) != self.journal.end_of_chain(header.session, header.sender, self.name):
+        if (header.seq, header.prev) != self.journal.find_chain_end(header.session, header.sender, self.name):
             raise ProtocolError("bad_chain", role=header.sender, step=header.step)
         if hashlib.sha256(envelope.sealed).hexdigest() != header.sha256:
             raise ProtocolError("bad_seal", role=header.sender, step=header.step)
-        plain = self.keys.open(self.roster.role(header.sender).seal_key, envelope.sealed)
-        if header.step == INVITE and self.journal.session(header.session) is None:
+        plain = self.keys.open(self.roster.get_role(header.sender).seal_key, envelope.sealed)
+        if header.step == INVITE and self.journal.find_session(header.session) is None:
             self._begin(header, plain)
         return plain
 
@@ -361,7 +361,9 @@ class Peer:
         known = {role.name for role in self.roster.roles}
         if not {self.name, header.sender} <= set(members) <= known:
             raise ProtocolError("roster_mismatch", role=header.sender)
-        begun = Session(header.session, tuple(members), header.sender, deadline, told, "invited", self.clock.now())
+        begun = SessionRecord(
+            header.session, tuple(members), header.sender, deadline, told, "invited", self.clock.now()
+        )
         try:
             Invitation.from_json(told.get("invitation"))
         except ProtocolError:
@@ -375,17 +377,17 @@ class Peer:
         code = str(told.get("code"))
         code = code if code in CAUSES else "protocol_failed"
         self.journal.skip(seq)
-        step = step_of(told.get("step"))
+        step = parse_step(told.get("step"))
         self.journal.set_state(header.session, "aborted", code=code, role=header.sender, step=step)
-        self._over(header.session)
+        self._end_session(header.session)
 
     def _note(self, header: Header) -> None:
         if header.part == header.parts - 1:  # parts come in order: the chain sees to it
-            self.arrived(header.session).add((header.sender, header.step, header.attempt))
+            self.list_arrived(header.session).add((header.sender, header.step, header.attempt))
 
 
 @contextmanager
-def polling(peer: Peer, wait: float = 25.0) -> Iterator[threading.Event]:
+def run_polling(peer: Peer, wait: float = 25.0) -> Iterator[threading.Event]:
     """A thread that takes envelopes in until the block ends; gives the event that ends it early."""
     stop = threading.Event()
 
@@ -400,7 +402,7 @@ def polling(peer: Peer, wait: float = 25.0) -> Iterator[threading.Event]:
                     return
                 code = failed.code if isinstance(failed, SiloquentError) else type(failed).__name__
                 times = times + 1 if code == told else 1
-                if peer.turned_away(failed, times):
+                if peer.is_refused_for_good(failed, times):
                     return
                 fix = f"; {failed.fix}" if isinstance(failed, SiloquentError) and failed.fix and times == 1 else ""
                 log.warning("the inbox could not be read: %s%s", code, fix)

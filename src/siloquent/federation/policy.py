@@ -13,7 +13,7 @@ from typing import Any, Literal
 from siloquent.errors import SchemaError
 from siloquent.federation.bundle import read_small
 from siloquent.federation.invitation import Invitation
-from siloquent.federation.payload import canonical
+from siloquent.federation.payload import encode_canonical
 from siloquent.foreign import load_toml
 from siloquent.foreign.numbers import is_plain_number
 
@@ -49,7 +49,7 @@ class Rule:
     def digest(self) -> str:
         """The key that this rule's sessions are counted under: it covers what the rule allows, not how many."""
         allowed = [self.task, self.tables, self.columns, self.protocols, self.moderators, self.max_sets]
-        return sha256(canonical([*allowed, str(self.max_price)])).hexdigest()
+        return sha256(encode_canonical([*allowed, str(self.max_price)])).hexdigest()
 
     def covers(self, invitation: Invitation, moderator: str) -> bool:
         """Whether the session asks for nothing that this rule does not name."""
@@ -62,12 +62,12 @@ class Rule:
             and invitation.protocol in self.protocols
             and moderator in self.moderators
             and within
-            and (self.max_price is None or price_of(invitation) <= self.max_price)
+            and (self.max_price is None or compute_session_price(invitation) <= self.max_price)
         )
 
-    def verdict(self, invitation: Invitation) -> Verdict:
+    def decide(self, invitation: Invitation) -> Verdict:
         """What this rule says of a session that it covers."""
-        return "ask" if self.max_price is None and price_of(invitation) > 0 else self.approve
+        return "ask" if self.max_price is None and compute_session_price(invitation) > 0 else self.approve
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +92,13 @@ class Policy:
         found = [rule for rule in self.rules if rule.covers(invitation, moderator)]
         if not found:
             return "refuse"
-        return "auto" if any(rule.verdict(invitation) == "auto" and admit(rule) for rule in found) else "ask"
+        return "auto" if any(rule.decide(invitation) == "auto" and admit(rule) for rule in found) else "ask"
 
 
-def price_of(invitation: Invitation) -> float | Fraction:
+def compute_session_price(invitation: Invitation) -> float | Fraction:
     """What a session costs each party's account, as its invitation says; the party's own task holds it to that.
 
-    >>> price_of(Invitation(protocol="sum/1", task="sketch", price="rho 1/2"))
+    >>> compute_session_price(Invitation(protocol="sum/1", task="sketch", price="rho 1/2"))
     Fraction(1, 2)
     """
     if not invitation.price:
@@ -125,10 +125,10 @@ def read_policy(folder: Path) -> Policy:
     unknown = set(values) - {"allow"}
     if unknown:
         raise SchemaError(f"{path} has keys that are not known: {', '.join(sorted(unknown))}.", fix="use [[allow]]")
-    return Policy(tuple(_rule(path, number, entry) for number, entry in enumerate(values.get("allow", []), 1)))
+    return Policy(tuple(_parse_rule(path, number, entry) for number, entry in enumerate(values.get("allow", []), 1)))
 
 
-def _rule(path: Path, number: int, entry: Mapping[str, Any]) -> Rule:
+def _parse_rule(path: Path, number: int, entry: Mapping[str, Any]) -> Rule:
     where = f"{path}, rule {number}"
     unknown = set(entry) - _KEYS
     if unknown:
@@ -145,14 +145,14 @@ def _rule(path: Path, number: int, entry: Mapping[str, Any]) -> Rule:
     if entry["approve"] not in ("auto", "ask") or not (most is None or type(most) is int):
         raise SchemaError(f'{where}: approve is "auto" or "ask", max_sets a whole number.')
     tables, columns, protocols, moderators = map(tuple, lists)
-    price = _price(where, entry.get("max_price"))
+    price = _parse_price(where, entry.get("max_price"))
     sessions = entry.get("max_sessions", DEFAULT_SESSIONS)
     if type(sessions) is not int or sessions < 1:
         raise SchemaError(f"{where}: max_sessions is how many sessions a day are approved.", fix="max_sessions = 1")
     return Rule(str(entry["task"]), tables, columns, protocols, moderators, most, entry["approve"], price, sessions)
 
 
-def _price(where: str, text: Any) -> Fraction | None:
+def _parse_price(where: str, text: Any) -> Fraction | None:
     if text is None:
         return None
     try:

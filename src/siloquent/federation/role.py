@@ -19,22 +19,22 @@ from siloquent.errors import NotAllowed, ProtocolError
 from siloquent.federation.channel.base import Channel, Member, RoleState
 from siloquent.federation.channel.relay import RelayChannel
 from siloquent.federation.invitation import Invitation
-from siloquent.federation.journal import Session
-from siloquent.federation.payload import canonical, pack_json, unpack_json
+from siloquent.federation.journal import SessionRecord
+from siloquent.federation.payload import encode_canonical, pack_json, unpack_json
 from siloquent.federation.peer import INVITE, Peer
 from siloquent.federation.policy import Policy
+from siloquent.federation.protocols import Part, ProtocolRegistry
 from siloquent.federation.transcript import split_head
-from siloquent.federation.walks import Part, Walks
 
 JOIN, START, HEAD, END = "join", "start", "head", "end"
 BEAT_S = 1.0
-MOST_SESSIONS = 4
+MAX_SESSIONS = 4
 HEADS = "head"  # the label of what is signed at the end
 log = logging.getLogger("siloquent.federation")
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class SessionResult:
     """A session that ended well: what the moderator's part returned, and every role's signed transcript head."""
 
     session: str
@@ -43,20 +43,20 @@ class Held:
     members: tuple[str, ...]
 
 
-class Role:
+class RoleRunner:
     """A party or worker: takes invitations, asks its policy, and plays its part; several sessions side by side."""
 
     def __init__(
         self,
         peer: Peer,
-        walks: Walks,
+        walks: ProtocolRegistry,
         *,
         open_desk: Callable[[], AbstractContextManager[Any]] = nullcontext,
         policy: Policy | None = None,
-        most_sessions: int = MOST_SESSIONS,
+        most_sessions: int = MAX_SESSIONS,
     ) -> None:
         self.peer, self._walks, self._open_desk, self._policy = peer, walks, open_desk, policy
-        self._kind = peer.roster.role(peer.name).kind
+        self._kind = peer.roster.get_role(peer.name).kind
         self._most = most_sessions
         self._threads: dict[str, threading.Thread] = {}
         self._channels: dict[str, RelayChannel] = {}
@@ -73,26 +73,26 @@ class Role:
             self.start_new()
             if time.monotonic() - beaten >= BEAT_S:
                 beaten = time.monotonic()
-                self.beat()
+                self.send_heartbeats()
             with self.peer.news:
                 self.peer.news.wait(every_s)
 
     def start_new(self) -> None:
         """Begin a thread for every open session that has none."""
         self._threads = {session: thread for session, thread in self._threads.items() if thread.is_alive()}
-        for known in self.peer.journal.sessions():
+        for known in self.peer.journal.list_sessions():
             if known.is_over or known.id in self._threads or len(self._threads) >= self._most:
                 continue
             thread = threading.Thread(target=self.play, args=(known.id,), name=known.id[:8], daemon=True)
             self._threads[known.id] = thread
             thread.start()
 
-    def beat(self) -> None:
+    def send_heartbeats(self) -> None:
         """Tell the relay where every session stands."""
         for session in list(self._threads):
             channel = self._channels.get(session)
             if channel is not None:
-                beat(self.peer, channel)
+                send_heartbeat(self.peer, channel)
 
     def play(self, session: str) -> None:
         """One session from invitation to end; whatever goes wrong ends it with a code, never in silence."""
@@ -104,7 +104,7 @@ class Role:
             if self.peer.is_turned_away:  # the role ends; the session goes on with its next process
                 return
             log.warning("%s: %s", session[:8], failed)
-            for why in reasons(failed):
+            for why in list_reasons(failed):
                 log.warning("%s: %s", session[:8], why)
             self._abort(session, failed.code if failed.code != "aborted_by" else "protocol_failed", failed.step)
         except Exception as failed:  # allowed: a part that breaks must not leave the others waiting; the log has it
@@ -115,20 +115,22 @@ class Role:
 
     def _abort(self, session: str, code: str, step: str = "") -> None:
         channel = self._channels.get(session)
-        self.peer.abort(session, code, step=step or (channel.status().step if channel else ""))
+        self.peer.abort(session, code, step=step or (channel.get_status().step if channel else ""))
 
     def _play(self, session: str, channel: RelayChannel) -> None:
-        known = self.peer.journal.session(session)
+        known = self.peer.journal.find_session(session)
         assert known is not None
         invitation = Invitation.from_json(known.invitation["invitation"])
-        part = self._walks.part(self._kind, invitation)
+        part = self._walks.get_part(self._kind, invitation)
         if not self._is_approved(known, invitation):
             channel.send(known.moderator, JOIN, pack_json({"joined": False, "reason": "policy"}))
             self.peer.journal.set_state(session, "refused")
             return
         self._move(session, "joined")
-        channel.send(known.moderator, JOIN, pack_json({"joined": True, "digest": digest_of(invitation)}))
-        names = _started(channel, invitation, unpack_json(channel.receive(START, known.moderator)))
+        channel.send(
+            known.moderator, JOIN, pack_json({"joined": True, "digest": compute_invitation_digest(invitation)})
+        )
+        names = _parse_start(channel, invitation, unpack_json(channel.receive(START, known.moderator)))
         if self.peer.name not in names:
             self.peer.journal.set_state(session, "ended")
             return
@@ -138,11 +140,11 @@ class Role:
         with self._open_desk() as desk:
             part(inside, invitation, desk)
         heads = _exchange(inside, known.moderator)
-        self.peer.journal.keep_result(session, canonical(heads))
+        self.peer.journal.keep_result(session, encode_canonical(heads))
         self.peer.journal.set_state(session, "ended")
         self.peer.journal.forget_secrets(session)
 
-    def _is_approved(self, known: Session, invitation: Invitation) -> bool:
+    def _is_approved(self, known: SessionRecord, invitation: Invitation) -> bool:
         """Workers hold no data and join; a party asks its policy, and where that says so, a person."""
         if self._kind != "party" or known.state in ("approved", "joined", "running"):
             return True
@@ -153,16 +155,16 @@ class Role:
             lambda rule: self.peer.journal.admit(known.id, rule.digest, day=day, most=rule.max_sessions),
         )
         if verdict == "ask":
-            verdict = "auto" if self._decision(known.id) == "approved" else "refuse"
+            verdict = "auto" if self._read_decision(known.id) == "approved" else "refuse"
         if verdict == "auto":
             self._move(known.id, "approved")
         return verdict == "auto"
 
-    def _decision(self, session: str) -> str:
+    def _read_decision(self, session: str) -> str:
         """What a person says by ``siloquent party approve`` or ``refuse``, which write into the same journal."""
         while True:
             self.peer.refuse_if_over(session)
-            known = self.peer.journal.session(session)
+            known = self.peer.journal.find_session(session)
             assert known is not None
             if known.decided:
                 return known.decided
@@ -174,7 +176,7 @@ class Role:
         self.peer.journal.set_state(session, state)
 
 
-def reasons(failed: BaseException) -> list[str]:
+def list_reasons(failed: BaseException) -> list[str]:
     """What this role knows of a failure and tells nobody else: the notes of the error and of those that led to it."""
     found: list[str] = []
     cause: BaseException | None = failed
@@ -184,7 +186,7 @@ def reasons(failed: BaseException) -> list[str]:
     return found
 
 
-def hold(
+def moderate_session(
     peer: Peer,
     invitation: Invitation,
     members: tuple[str, ...],
@@ -193,7 +195,7 @@ def hold(
     desk: Any = None,
     session: str | None = None,
     started: Callable[[RelayChannel], None] = lambda channel: None,
-) -> Held:
+) -> SessionResult:
     """The moderator's life of one session: invite, wait for joins, start, play ``part``, gather heads, end.
 
     Args:
@@ -203,16 +205,16 @@ def hold(
         ProtocolError: what ended the session; ``policy_refused`` if too few parties came.
         NotAllowed: this role is no moderator.
     """
-    if peer.roster.role(peer.name).kind != "moderator":
+    if peer.roster.get_role(peer.name).kind != "moderator":
         raise NotAllowed(f"Role {peer.name} is no moderator.", fix="use the moderator's bundle")
     session = session or begin(peer, invitation, members)
-    known = peer.journal.session(session)
+    known = peer.journal.find_session(session)
     if known is None:
         raise ProtocolError("unknown_session", role=peer.name)
     try:
         channel = RelayChannel(peer, session)
         started(channel)
-        return _hold(peer, known, channel, invitation, part, desk, started)
+        return _moderate_started(peer, known, channel, invitation, part, desk, started)
     except ProtocolError as failed:
         peer.abort(session, failed.code if failed.code != "aborted_by" else "protocol_failed", step=failed.step)
         raise
@@ -225,30 +227,30 @@ def begin(peer: Peer, invitation: Invitation, members: tuple[str, ...]) -> str:
     """Open a new session and write it down; nobody is invited yet."""
     session = os.urandom(32).hex()  # allowed: an id, no noise
     names = tuple(name for name in (role.name for role in peer.roster.roles) if name in {*members, peer.name})
-    peer.roster.members(names)
+    peer.roster.build_members(names)
     deadline = int(peer.clock.now()) + invitation.session_deadline_s
     told = {"invitation": invitation.to_json(), "members": list(names), "deadline": deadline}
     now = peer.clock.now()
-    peer.journal.add_session(Session(session, names, peer.name, deadline, told, "invited", now))
+    peer.journal.add_session(SessionRecord(session, names, peer.name, deadline, told, "invited", now))
     return session
 
 
-def _hold(
+def _moderate_started(
     peer: Peer,
-    known: Session,
+    known: SessionRecord,
     channel: RelayChannel,
     invitation: Invitation,
     part: Part,
     desk: Any,
     started: Callable[[RelayChannel], None],
-) -> Held:
+) -> SessionResult:
     others = [name for name in known.members if name != peer.name]
     peer.persist(known.id, lambda: peer.transport.open_session(known.id, list(known.members), known.deadline))
     for name in others:
         channel.send(name, INVITE, pack_json(known.invitation))
     least = len(channel.members.workers) + invitation.min_parties
-    joins = channel.gather(JOIN, others, enough=least, timeout=_step_timeout(invitation))
-    names = _who_joined(channel, invitation, joins)
+    joins = channel.gather(JOIN, others, enough=least, timeout=_compute_step_timeout(invitation))
+    names = _select_joined(channel, invitation, joins)
     for name in others:
         channel.send(name, START, pack_json({"members": names}))
     peer.journal.set_state(known.id, "running")
@@ -259,19 +261,19 @@ def _hold(
     for name in names:
         if name != peer.name:
             inside.send(name, END, pack_json(heads))
-    peer.journal.keep_result(known.id, canonical(heads))
+    peer.journal.keep_result(known.id, encode_canonical(heads))
     peer.persist(known.id, lambda: peer.transport.close_session(known.id, "ended", heads[peer.name]["head"]))
     peer.journal.set_state(known.id, "ended")
     peer.journal.forget_secrets(known.id)
-    return Held(known.id, result, heads, tuple(names))
+    return SessionResult(known.id, result, heads, tuple(names))
 
 
-def _who_joined(channel: Channel, invitation: Invitation, joins: Mapping[str, bytes]) -> list[str]:
+def _select_joined(channel: Channel, invitation: Invitation, joins: Mapping[str, bytes]) -> list[str]:
     """Members in order: the moderator, all workers, and the parties that said yes to this very invitation."""
     answers = {name: unpack_json(payload) for name, payload in joins.items()}
     yes = {name for name, told in answers.items() if told.get("joined") is True}
     for name in yes:
-        if answers[name].get("digest") != digest_of(invitation):
+        if answers[name].get("digest") != compute_invitation_digest(invitation):
             raise ProtocolError("planner_mismatch", role=name, step=JOIN)
     for worker in channel.members.workers:
         if worker not in yes:
@@ -286,7 +288,7 @@ def _who_joined(channel: Channel, invitation: Invitation, joins: Mapping[str, by
     return [member.name for member in channel.members if member.name in inside]
 
 
-def _started(channel: Channel, invitation: Invitation, told: Any) -> tuple[str, ...]:
+def _parse_start(channel: Channel, invitation: Invitation, told: Any) -> tuple[str, ...]:
     """Who is in, as the moderator told it: what a role agreed to, less parties, and no fewer than it was shown.
 
     Raises:
@@ -303,42 +305,42 @@ def _started(channel: Channel, invitation: Invitation, told: Any) -> tuple[str, 
     return tuple(names)
 
 
-def digest_of(invitation: Invitation) -> str:
+def compute_invitation_digest(invitation: Invitation) -> str:
     """What a member repeats when it joins: the SHA-256 of all that it was shown."""
     import hashlib
 
-    return hashlib.sha256(canonical(invitation.to_json())).hexdigest()
+    return hashlib.sha256(encode_canonical(invitation.to_json())).hexdigest()
 
 
-def beat(peer: Peer, channel: RelayChannel) -> None:
+def send_heartbeat(peer: Peer, channel: RelayChannel) -> None:
     """Tell the relay where this role stands; learn from it that the session was closed."""
-    status = channel.status()
+    status = channel.get_status()
     if status.state in ("ended", "aborted", "refused", "expired"):
         return
     told = (status.state, status.step, list(status.waiting_for), status.since_s)
     try:
-        peer.transport.beat(channel.session.hex(), *told)
+        peer.transport.send_heartbeat(channel.session.hex(), *told)
     except ProtocolError as failed:
         if failed.code in ("aborted_by", "session_closed"):
-            peer.closed_by_relay(channel.session.hex(), failed)
+            peer.record_relay_close(channel.session.hex(), failed)
         log.debug("a beat did not arrive: %s", failed.code)
 
 
-def _step_timeout(invitation: Invitation) -> float | None:
+def _compute_step_timeout(invitation: Invitation) -> float | None:
     """How long a step may take: a missing role is waited for up to the session's deadline, unless told otherwise."""
     may_go_on = invitation.on_missing == "abort" or invitation.min_parties > 1
     return float(invitation.step_deadline_s) if may_go_on else None
 
 
-def _own_head(channel: RelayChannel) -> dict[str, str]:
-    head = channel.head()
+def _build_own_head(channel: RelayChannel) -> dict[str, str]:
+    head = channel.read_head()
     split_head(head)
     return {"head": head, "signature": channel.sign(HEADS, head.encode()).hex()}
 
 
 def _exchange(channel: RelayChannel, moderator: str) -> dict[str, dict[str, str]]:
     """A member's end: hand the own head in, get everybody's."""
-    channel.send(moderator, HEAD, pack_json(_own_head(channel)))
+    channel.send(moderator, HEAD, pack_json(_build_own_head(channel)))
     heads: dict[str, dict[str, str]] = unpack_json(channel.receive(END, moderator))
     for name, told in heads.items():
         _check_head(channel, name, told)
@@ -347,7 +349,7 @@ def _exchange(channel: RelayChannel, moderator: str) -> dict[str, dict[str, str]
 
 def _gather_heads(channel: RelayChannel, others: list[str]) -> dict[str, dict[str, str]]:
     heads = {name: unpack_json(payload) for name, payload in channel.gather(HEAD, others).items()}
-    heads[channel.me] = _own_head(channel)
+    heads[channel.me] = _build_own_head(channel)
     for name, told in heads.items():
         _check_head(channel, name, told)
     return heads
@@ -362,6 +364,6 @@ def _check_head(channel: RelayChannel, name: str, told: Any) -> None:
         raise ProtocolError("bad_signature", role=name, step=HEAD)
 
 
-def owners_of(members: tuple[Member, ...]) -> list[str]:
+def list_owners(members: tuple[Member, ...]) -> list[str]:
     """The owners of a session's workers: shown before a party says yes."""
     return sorted({member.owner for member in members if member.kind == "worker"})

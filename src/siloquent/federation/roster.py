@@ -10,21 +10,21 @@ from typing import Any
 
 from siloquent.errors import NotAllowed, ProtocolError, SchemaError, UnknownName
 from siloquent.federation.channel.base import NAME, Member, Members, RoleKind
-from siloquent.federation.payload import canonical, parse
-from siloquent.federation.words import fingerprint
+from siloquent.federation.fingerprint import compute_fingerprint
+from siloquent.federation.payload import encode_canonical, parse
 
 FORMAT = 1
 KINDS: tuple[RoleKind, ...] = ("party", "worker", "moderator", "relay")
 KEY = re.compile(r"[0-9a-f]{64}")
-MOST_ROLES = 256
-MOST_TEXT = 200
+MAX_ROLES = 256
+MAX_TEXT = 200
 _ADDRESS = re.compile(r"https://(?P<host>[A-Za-z0-9.-]{1,253}|\[[0-9a-f:]+\]):(?P<port>[0-9]{1,5})")
 
 
-def _near_name(text: str) -> str:
+def _find_near_name(text: str) -> str:
     """A role's name that is close to ``text``.
 
-    >>> _near_name("North Clinic"), _near_name("2")
+    >>> _find_near_name("North Clinic"), _find_near_name("2")
     ('north-clinic', 'role-2')
     """
     slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
@@ -32,7 +32,7 @@ def _near_name(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class RosterEntry:
     """One entry: name, kind, owner, and its two public keys in hex (Ed25519 to sign, X25519 to seal)."""
 
     name: str
@@ -44,11 +44,11 @@ class Role:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
             told = f"{self.name!r} is no name of a role: a-z, 0-9 and -, a letter first, at most 32."
-            raise SchemaError(told, fix=f"call it {_near_name(str(self.name))}")
+            raise SchemaError(told, fix=f"call it {_find_near_name(str(self.name))}")
         if self.kind not in KINDS:
             raise SchemaError(f"Role {self.name!r} is a {self.kind!r}, not one of {', '.join(KINDS)}.")
-        if not isinstance(self.owner, str) or not 0 < len(self.owner) <= MOST_TEXT or not self.owner.isprintable():
-            told = f"Role {self.name!r} names no owner of 1 to {MOST_TEXT} printable characters."
+        if not isinstance(self.owner, str) or not 0 < len(self.owner) <= MAX_TEXT or not self.owner.isprintable():
+            told = f"Role {self.name!r} names no owner of 1 to {MAX_TEXT} printable characters."
             raise SchemaError(told, fix="--owner 'North Clinic'")
         if not all(isinstance(key, str) and KEY.fullmatch(key) for key in (self.sign_key, self.seal_key)):
             raise SchemaError(f"Role {self.name!r} lacks a key of 32 bytes in hex.")
@@ -58,7 +58,7 @@ class Role:
         return {"name": self.name, "kind": self.kind, "owner": self.owner, "sign": self.sign_key, "seal": self.seal_key}
 
     @classmethod
-    def from_json(cls, entry: Any) -> Role:
+    def from_json(cls, entry: Any) -> RosterEntry:
         """The role that an entry describes.
 
         Raises:
@@ -80,7 +80,7 @@ class Roster:
     relay: str
     version: int
     ca: str
-    roles: tuple[Role, ...]
+    roles: tuple[RosterEntry, ...]
     revoked: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -88,8 +88,8 @@ class Roster:
             raise SchemaError(f"{self.name!r} is no name of a federation: a-z, 0-9 and -, a letter first.")
         if not isinstance(self.relay, str) or not _ADDRESS.fullmatch(self.relay):
             raise SchemaError(f"relay = {self.relay!r} is no address such as 'https://relay.example.org:8443'.")
-        if not isinstance(self.version, int) or self.version < 1 or len(self.roles) > MOST_ROLES:
-            raise SchemaError(f"A roster has a version from 1 and at most {MOST_ROLES} roles.")
+        if not isinstance(self.version, int) or self.version < 1 or len(self.roles) > MAX_ROLES:
+            raise SchemaError(f"A roster has a version from 1 and at most {MAX_ROLES} roles.")
         names = [role.name for role in self.roles]
         if len(set(names)) != len(names):
             raise SchemaError("Two roles have one name.", fix="name every role differently")
@@ -99,12 +99,12 @@ class Roster:
     @property
     def digest(self) -> str:
         """SHA-256 over the signed part, in hex: what headers carry."""
-        return hashlib.sha256(self.body()).hexdigest()
+        return hashlib.sha256(self.encode_body()).hexdigest()
 
     @property
     def words(self) -> str:
         """The eight words that owners compare before they accept."""
-        return fingerprint(self.body())
+        return compute_fingerprint(self.encode_body())
 
     @property
     def host(self) -> str:
@@ -118,7 +118,7 @@ class Roster:
         """The relay's port."""
         return int(self.relay.rpartition(":")[2])
 
-    def role(self, name: str) -> Role:
+    def get_role(self, name: str) -> RosterEntry:
         """The role of this name.
 
         Raises:
@@ -129,38 +129,38 @@ class Roster:
                 return role
         raise UnknownName("role", name, [role.name for role in self.roles])
 
-    def of_kind(self, kind: RoleKind) -> tuple[Role, ...]:
+    def list_by_kind(self, kind: RoleKind) -> tuple[RosterEntry, ...]:
         """All roles of one kind, in order."""
         return tuple(role for role in self.roles if role.kind == kind)
 
-    def members(self, names: tuple[str, ...]) -> Members:
+    def build_members(self, names: tuple[str, ...]) -> Members:
         """The members of a session, in the roster's order.
 
         Raises:
             UnknownName: one of ``names`` is not in the roster.
         """
         for name in names:
-            self.role(name)
+            self.get_role(name)
         chosen = [Member(role.name, role.kind, role.owner) for role in self.roles if role.name in names]
         return Members(tuple(chosen))
 
-    def with_role(self, role: Role) -> Roster:
+    def add_role(self, role: RosterEntry) -> Roster:
         """This roster with ``role`` added, or in the place of the one of its name; one version later."""
         known = [role if old.name == role.name else old for old in self.roles]
         if role not in known:
             known.append(role)
         return replace(self, roles=tuple(known), version=self.version + 1)
 
-    def without(self, name: str, serials: tuple[str, ...]) -> Roster:
+    def remove_role(self, name: str, serials: tuple[str, ...]) -> Roster:
         """This roster without a role, whose certificates are revoked; one version later."""
-        self.role(name)
+        self.get_role(name)
         left = tuple(role for role in self.roles if role.name != name)
         revoked = tuple(sorted({*self.revoked, *serials}))
         return replace(self, roles=left, revoked=revoked, version=self.version + 1)
 
-    def body(self) -> bytes:
+    def encode_body(self) -> bytes:
         """What the CA signs, in canonical form."""
-        return canonical(
+        return encode_canonical(
             {
                 "format": FORMAT,
                 "name": self.name,
@@ -172,9 +172,9 @@ class Roster:
             }
         )
 
-    def warnings(self) -> list[str]:
+    def list_warnings(self) -> list[str]:
         """What is weak in who owns what: all workers in one hand, or a party beside all workers but one."""
-        workers, parties = self.of_kind("worker"), self.of_kind("party")
+        workers, parties = self.list_by_kind("worker"), self.list_by_kind("party")
         owners = [role.owner for role in workers]
         told = []
         if workers and len(set(owners)) == 1:
@@ -191,8 +191,8 @@ def sign_roster(roster: Roster, ca_key: Any) -> bytes:
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    signature: bytes = ca_key.sign(b"siloquent/roster/1" + roster.body(), ec.ECDSA(hashes.SHA256()))
-    return canonical({"roster": parse(roster.body()), "signature": signature.hex()})
+    signature: bytes = ca_key.sign(b"siloquent/roster/1" + roster.encode_body(), ec.ECDSA(hashes.SHA256()))
+    return encode_canonical({"roster": parse(roster.encode_body()), "signature": signature.hex()})
 
 
 def read_roster(text: bytes, ca_pem: bytes) -> Roster:
@@ -214,7 +214,7 @@ def read_roster(text: bytes, ca_pem: bytes) -> Roster:
     if not isinstance(key, ec.EllipticCurvePublicKey):
         raise SchemaError("The CA's key is not a P-256 key.")
     try:
-        key.verify(signature, b"siloquent/roster/1" + roster.body(), ec.ECDSA(hashes.SHA256()))
+        key.verify(signature, b"siloquent/roster/1" + roster.encode_body(), ec.ECDSA(hashes.SHA256()))
     except InvalidSignature:
         raise NotAllowed("The roster is not signed by this federation's CA.", fix="get it from the operator") from None
     if roster.ca != ca.fingerprint(hashes.SHA256()).hex():
@@ -228,7 +228,7 @@ def _read(text: bytes) -> tuple[Roster, bytes]:
         body, signature = document["roster"], bytes.fromhex(document["signature"])
         if body["format"] != FORMAT or set(body) != {"format", "name", "relay", "version", "ca", "roles", "revoked"}:
             raise SchemaError("The roster is of another format.", fix="pip install --upgrade siloquent")
-        roles = tuple(Role.from_json(entry) for entry in body["roles"])
+        roles = tuple(RosterEntry.from_json(entry) for entry in body["roles"])
         revoked = tuple(str(serial) for serial in body["revoked"])
         return Roster(body["name"], body["relay"], body["version"], body["ca"], roles, revoked), signature
     except (ProtocolError, KeyError, TypeError, ValueError):

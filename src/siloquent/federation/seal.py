@@ -36,7 +36,7 @@ class Keys:
         object.__setattr__(self, "_signer", SigningKey(self.sign_seed))
 
     @classmethod
-    def fresh(cls) -> Keys:
+    def generate(cls) -> Keys:
         """New keys from the system's random source."""
         return cls(os.urandom(KEY_BYTES), os.urandom(KEY_BYTES))  # allowed: keys, no noise
 
@@ -63,9 +63,9 @@ class Keys:
         The nonce is a keyed hash of context and content: other content has another nonce, and a message that is sent
         again after a restart has the same bytes. ``context`` must be unambiguous (a header).
         """
-        mac = hashlib.blake2b(key=self._nonce_key(), digest_size=64)
+        mac = hashlib.blake2b(key=self._derive_nonce_key(), digest_size=64)
         mac.update(len(context).to_bytes(4, "big") + context + plain)
-        return bytes(self._box(to).encrypt(plain, mac.digest()[:NONCE_BYTES]))
+        return bytes(self._build_box(to).encrypt(plain, mac.digest()[:NONCE_BYTES]))
 
     def open(self, sender: str, sealed: bytes) -> bytes:
         """What the holder of the public key ``sender`` sealed for this role.
@@ -76,14 +76,14 @@ class Keys:
         from nacl.exceptions import CryptoError
 
         try:
-            return bytes(self._box(sender).decrypt(sealed))
+            return bytes(self._build_box(sender).decrypt(sealed))
         except (CryptoError, ValueError):
             raise ProtocolError("bad_seal") from None
 
-    def _nonce_key(self) -> bytes:
+    def _derive_nonce_key(self) -> bytes:
         return hashlib.blake2b(b"siloquent/nonce/1", key=self.seal_seed, digest_size=32).digest()
 
-    def _box(self, peer: str) -> Box:
+    def _build_box(self, peer: str) -> Box:
         from nacl.public import Box, PrivateKey, PublicKey
 
         if peer not in self._boxes:
@@ -91,7 +91,7 @@ class Keys:
         return self._boxes[peer]
 
 
-def signed_by(sign_key: str, label: bytes, content: bytes, signature: bytes) -> bool:
+def is_signed_by(sign_key: str, label: bytes, content: bytes, signature: bytes) -> bool:
     """Whether the holder of the public key ``sign_key`` signed ``content`` under ``label``."""
     from nacl.exceptions import BadSignatureError
     from nacl.signing import VerifyKey
@@ -105,6 +105,6 @@ def signed_by(sign_key: str, label: bytes, content: bytes, signature: bytes) -> 
     return True
 
 
-def same(one: bytes, other: bytes) -> bool:
+def is_same_digest(one: bytes, other: bytes) -> bool:
     """Whether two digests are equal, in time that does not hang on where they differ."""
     return hmac.compare_digest(one, other)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from siloquent.errors import ProtocolError, RequestError
 from siloquent.federation.channel.base import Channel
 from siloquent.federation.payload import (
-    canonical,
+    encode_canonical,
     pack_bytes,
     pack_json,
     pack_words,
@@ -27,22 +27,22 @@ from siloquent.federation.payload import (
     unpack_json,
     unpack_words,
 )
-from siloquent.privacy import told_fraction
+from siloquent.privacy import parse_fraction
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from siloquent.federation.invitation import Invitation
-    from siloquent.federation.walks import Part
+    from siloquent.federation.protocols import Part
 
     WorkerNoise = Callable[[NDArray[np.int64], "SumSpec"], NDArray[np.int64]]
 
 Noise = Literal["none", "laplace", "gaussian", "workers"]
 PROTOCOL, SERVICE = "sum/1", "sum"
 SEED_BYTES = 32
-MOST_LENGTH = 2**27
-MOST_TOTAL = 2**62
+MAX_LENGTH = 2**27
+MAX_TOTAL = 2**62
 TAILS = 100  # scales of noise that are kept free below 2^62: e^-100 is never met
 Y = "sum/y"  # the party's noisy vector, in its state until the end
 A0, A1, A2, A3, A4, A5, A6 = "a0", "a1", "a2", "a3", "a4", "a5", "a6"
@@ -78,8 +78,8 @@ class SumSpec:
     law: Literal["laplace", "gaussian"] = "laplace"
 
     def __post_init__(self) -> None:
-        if not 1 <= self.length <= MOST_LENGTH:
-            raise RequestError(f"A sum has 1 to {MOST_LENGTH} coordinates, not {self.length}.")
+        if not 1 <= self.length <= MAX_LENGTH:
+            raise RequestError(f"A sum has 1 to {MAX_LENGTH} coordinates, not {self.length}.")
         if not 1 <= self.min_parties <= self.parties or self.bound < 0 or self.colluding < 0:
             raise RequestError("A sum needs 1 <= min_parties <= parties, and bounds that are not negative.")
         if self.noise in ("laplace", "gaussian") and self.colluding < 1:
@@ -91,7 +91,7 @@ class SumSpec:
             raise RequestError("Of two parties each knows its own share of the noise.", fix='noise = "workers"')
         if self.noise != "none" and self.scale <= 0:
             raise RequestError("The noise needs a scale above 0.")
-        if self.parties * self.bound + TAILS * self._deviation >= MOST_TOTAL:
+        if self.parties * self.bound + TAILS * self._deviation >= MAX_TOTAL:
             raise RequestError("The sum could leave 62 bits.", fix="a smaller bound or a coarser grid")
 
     @property
@@ -102,7 +102,7 @@ class SumSpec:
     @property
     def digest(self) -> str:
         """SHA-256 of the spec: every role compares it."""
-        return hashlib.sha256(canonical(self.to_json())).hexdigest()
+        return hashlib.sha256(encode_canonical(self.to_json())).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
         """The spec as an invitation's body carries it."""
@@ -126,7 +126,7 @@ class SumSpec:
             ProtocolError: ``bad_encoding``: it is none.
         """
         try:
-            return cls(**{**told, "scale": told_fraction(told["scale"])})
+            return cls(**{**told, "scale": parse_fraction(told["scale"])})
         except (KeyError, TypeError, ValueError, ArithmeticError, RequestError):
             raise ProtocolError("bad_encoding") from None
 
@@ -140,14 +140,14 @@ class SumSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class SumResult:
     """What everybody learns: the total, shape (n,), and whose vectors are in it."""
 
     total: NDArray[np.int64]
     parties: tuple[str, ...]
 
 
-def give(channel: Channel, spec: SumSpec, noisy: Callable[[], NDArray[np.int64]]) -> Sum:
+def contribute_vector(channel: Channel, spec: SumSpec, noisy: Callable[[], NDArray[np.int64]]) -> SumResult:
     """A party's part: share its vector out, wait for the sum.
 
     Args:
@@ -162,23 +162,25 @@ def give(channel: Channel, spec: SumSpec, noisy: Callable[[], NDArray[np.int64]]
         Whoever lacks one worker's shares learns the sum over ``Sum.parties`` and no more (ChaCha20 is a PRG); what the
         sum itself reveals is priced by the caller's event. See docs/explanation/federation-security.
     """
-    workers = _workers(channel)
+    workers = _list_workers(channel)
     # Those that did not join are left out: the noise is shared for min_parties, the bound is for all.
     if not spec.min_parties <= len(channel.members.parties) <= spec.parties:
         raise ProtocolError("planner_mismatch", role=channel.members.moderator, step=A1)
     for worker, payload in channel.gather(A0, workers).items():
         _require_spec(unpack_json(payload), spec, worker, A0)
     channel.send(channel.members.moderator, A1, pack_json({"spec": spec.digest}))
-    if not all(channel.sent(worker, A2) for worker in workers):
-        for worker, share in _shares_of(channel, spec, workers, noisy).items():
+    if not all(channel.is_sent(worker, A2) for worker in workers):
+        for worker, share in _build_shares(channel, spec, workers, noisy).items():
             channel.send(worker, A2, share)
     told = unpack_json(channel.receive(A6, channel.members.moderator))
     total = unpack_words(channel.receive(f"{A6}/1", channel.members.moderator), spec.length)
     channel.state.erase(Y)
-    return Sum(_centred(total), _included(channel, spec, told))
+    return SumResult(_centre(total), _parse_included(channel, spec, told))
 
 
-def add(channel: Channel, spec: SumSpec, noise: WorkerNoise | None = None, *, timeout: float | None = None) -> None:
+def add_shares(
+    channel: Channel, spec: SumSpec, noise: WorkerNoise | None = None, *, timeout: float | None = None
+) -> None:
     """A worker's part: add up the shares of all parties that are complete everywhere, for one set of parties only.
 
     Args:
@@ -192,24 +194,24 @@ def add(channel: Channel, spec: SumSpec, noise: WorkerNoise | None = None, *, ti
 
     if spec.noise == "workers" and noise is None:
         raise RequestError("This sum's noise is the workers' to draw, and this worker was started without a source.")
-    moderator, workers = channel.members.moderator, _workers(channel)
+    moderator, workers = channel.members.moderator, _list_workers(channel)
     for party in channel.members.parties:  # each party hears from this worker itself what it will do with its share
         channel.send(party, A0, pack_json({"spec": spec.digest}))
     kept = channel.gather(A2, channel.members.parties, enough=spec.min_parties, timeout=timeout)
     channel.send(moderator, A3, pack_json({"parties": list(kept), "spec": spec.digest}))
-    included = _included(channel, spec, unpack_json(channel.receive(A4, moderator)))
+    included = _parse_included(channel, spec, unpack_json(channel.receive(A4, moderator)))
     if not set(included) <= set(kept):
         raise ProtocolError("planner_mismatch", role=moderator, step=A4)
-    if channel.sent(moderator, A5):
+    if channel.is_sent(moderator, A5):
         return
     is_last = channel.me == workers[-1]
     total = np.zeros(spec.length, dtype=np.uint64)
     for party in included:
-        total += _words_of(kept[party], spec.length, is_last)
-    channel.send(moderator, A5, _partial(channel, spec, total, noise))
+        total += _expand_share(kept[party], spec.length, is_last)
+    channel.send(moderator, A5, _build_partial(channel, spec, total, noise))
 
 
-def collect(channel: Channel, spec: SumSpec, *, timeout: float | None = None) -> Sum:
+def gather_sum(channel: Channel, spec: SumSpec, *, timeout: float | None = None) -> SumResult:
     """The moderator's part: settle who is in, add the workers' sums, tell everybody.
 
     Args:
@@ -219,14 +221,14 @@ def collect(channel: Channel, spec: SumSpec, *, timeout: float | None = None) ->
     """
     import numpy as np
 
-    parties, workers = channel.members.parties, _workers(channel)
+    parties, workers = channel.members.parties, _list_workers(channel)
     for party, payload in channel.gather(A1, parties, enough=spec.min_parties, timeout=timeout).items():
         _require_spec(unpack_json(payload), spec, party, A1)
     complete = set(parties)
     for worker, payload in channel.gather(A3, workers).items():
         told = unpack_json(payload)
         _require_spec(told, spec, worker, A3)
-        complete &= set(_names(told))
+        complete &= set(_parse_names(told))
     included = [party for party in parties if party in complete]
     if len(included) < spec.min_parties:
         absent = next(party for party in parties if party not in complete)
@@ -239,21 +241,21 @@ def collect(channel: Channel, spec: SumSpec, *, timeout: float | None = None) ->
     for party in parties:
         channel.send(party, A6, pack_json({"parties": included}))
         channel.send(party, f"{A6}/1", pack_words(total))
-    return Sum(_centred(total), tuple(included))
+    return SumResult(_centre(total), tuple(included))
 
 
-def worker_part(noise: WorkerNoise | None = None) -> Part:
+def build_worker_part(noise: WorkerNoise | None = None) -> Part:
     """The service ``"sum"`` for ``Walks``: workers that add up, and draw noise if they were given a source of it."""
 
     def part(channel: Channel, invitation: Invitation, desk: Any) -> None:
         spec = SumSpec.from_json(invitation.body["sum"])
         timeout = float(invitation.step_deadline_s) if spec.min_parties < spec.parties else None
-        add(channel, spec, noise, timeout=timeout)
+        add_shares(channel, spec, noise, timeout=timeout)
 
     return part
 
 
-def _shares_of(
+def _build_shares(
     channel: Channel, spec: SumSpec, workers: tuple[str, ...], noisy: Callable[[], NDArray[np.int64]]
 ) -> dict[str, bytes]:
     """Seeds for all workers but the last, the remainder for that one. Drawn once, kept before the first byte leaves."""
@@ -261,7 +263,7 @@ def _shares_of(
 
     kept = channel.state.get(Y)
     if kept is None:
-        if any(channel.sent(worker, A2) for worker in workers):
+        if any(channel.is_sent(worker, A2) for worker in workers):
             raise ProtocolError("state_lost", role=channel.me, step=A2)
         values = noisy()
         if values.shape != (spec.length,) or values.dtype != np.int64:
@@ -279,7 +281,7 @@ def _shares_of(
     return {**shares, workers[-1]: pack_words(rest)}
 
 
-def _partial(
+def _build_partial(
     channel: Channel,
     spec: SumSpec,
     total: NDArray[np.uint64],
@@ -299,7 +301,7 @@ def _partial(
     return kept
 
 
-def _words_of(share: bytes, length: int, is_last: bool) -> NDArray[np.uint64]:
+def _expand_share(share: bytes, length: int, is_last: bool) -> NDArray[np.uint64]:
     return unpack_words(share, length) if is_last else _stretch(unpack_bytes(share, SEED_BYTES), length)
 
 
@@ -312,22 +314,22 @@ def _stretch(seed: bytes, length: int) -> NDArray[np.uint64]:
     return np.frombuffer(stream, dtype="<u8")
 
 
-def _centred(total: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _centre(total: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Words modulo 2^64 as numbers around 0."""
     import numpy as np
 
     return total.astype(np.uint64, copy=False).view(np.int64)
 
 
-def _workers(channel: Channel) -> tuple[str, ...]:
+def _list_workers(channel: Channel) -> tuple[str, ...]:
     workers = channel.members.workers
     if len(workers) < 2:
         raise RequestError("A sum needs two workers or more.", fix="add workers of other owners to the federation")
     return workers
 
 
-def _included(channel: Channel, spec: SumSpec, told: Any) -> tuple[str, ...]:
-    names = _names(told)
+def _parse_included(channel: Channel, spec: SumSpec, told: Any) -> tuple[str, ...]:
+    names = _parse_names(told)
     # A name told twice would count that party twice: times a million, its share of the noise alone would hide it.
     is_set = len(set(names)) == len(names)
     if not is_set or not set(names) <= set(channel.members.parties) or len(names) < spec.min_parties:
@@ -335,7 +337,7 @@ def _included(channel: Channel, spec: SumSpec, told: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _names(told: Any) -> list[str]:
+def _parse_names(told: Any) -> list[str]:
     names = told.get("parties") if isinstance(told, dict) else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ProtocolError("bad_encoding")

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from siloquent.errors import ProtocolError
-from siloquent.federation.message import Header, genesis, link
+from siloquent.federation.message import Header, compute_link, compute_pair_genesis
 from siloquent.federation.roster import Roster
-from siloquent.federation.seal import MESSAGE, signed_by
+from siloquent.federation.seal import MESSAGE, is_signed_by
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TranscriptFinding:
     """What recomputing found: how many headers, the head, and the first thing that is wrong, if any."""
 
     headers: int
@@ -21,7 +21,7 @@ class Finding:
     fault: str = ""
 
 
-def head_of(session: str, headers: Sequence[bytes]) -> str:
+def compute_head(session: str, headers: Sequence[bytes]) -> str:
     """The hash over ``headers``, each bound to all before it."""
     head = hashlib.sha256(f"siloquent/transcript/1|{session}".encode()).digest()
     for header in headers:
@@ -29,27 +29,29 @@ def head_of(session: str, headers: Sequence[bytes]) -> str:
     return head.hex()
 
 
-def check_transcript(session: str, kept: Sequence[tuple[bytes, bytes]], roster: Roster, count: int) -> Finding:
+def check_transcript(
+    session: str, kept: Sequence[tuple[bytes, bytes]], roster: Roster, count: int
+) -> TranscriptFinding:
     """Recompute a role's transcript over its first ``count`` headers: signatures, chains per pair, and the head."""
     chains: dict[tuple[str, str], tuple[int, str]] = {}
     fault = ""
     for number, (text, signature) in enumerate(kept):
         try:
             header = Header.decode(text)
-            key = roster.role(header.sender).sign_key
+            key = roster.get_role(header.sender).sign_key
         except Exception as unreadable:  # allowed: whatever is wrong with a kept header is the finding
             fault = fault or f"header {number} cannot be read ({type(unreadable).__name__})"
             continue
         pair = (header.sender, header.receiver)
-        expected = chains.get(pair, (0, genesis(session, *pair)))
+        expected = chains.get(pair, (0, compute_pair_genesis(session, *pair)))
         if header.session != session or (header.seq, header.prev) != expected:
             fault = fault or f"header {number} does not follow the one before from {pair[0]} to {pair[1]}"
-        if not signed_by(key, MESSAGE, text, signature):
+        if not is_signed_by(key, MESSAGE, text, signature):
             fault = fault or f"header {number} is not signed by {header.sender}"
-        chains[pair] = (header.seq + 1, link(text))
+        chains[pair] = (header.seq + 1, compute_link(text))
     if count > len(kept):
         fault = fault or f"{count} headers were counted and {len(kept)} are kept"
-    return Finding(len(kept), head_of(session, [text for text, _ in kept[:count]]), fault)
+    return TranscriptFinding(len(kept), compute_head(session, [text for text, _ in kept[:count]]), fault)
 
 
 def split_head(told: str) -> tuple[int, str]:

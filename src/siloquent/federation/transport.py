@@ -12,15 +12,15 @@ from urllib.parse import quote
 
 from siloquent.errors import CAUSES, NotAllowed, ProtocolError
 from siloquent.federation.bundle import Bundle
-from siloquent.federation.channel.base import step_of
-from siloquent.federation.relay.store import MessagePath, RelayStore, Stored
+from siloquent.federation.channel.base import parse_step
+from siloquent.federation.relay.store import MessagePath, RelayStore, StoredEnvelope
 
 if TYPE_CHECKING:
     import httpx
 
 SEQ = "Siloquent-Seq"
 CONNECT_S, ANSWER_S = 10.0, 60.0
-LONGEST_WAIT_S = 25.0
+MAX_WAIT_SECONDS = 25.0
 
 
 class Transport(Protocol):
@@ -32,13 +32,13 @@ class Transport(Protocol):
     def put(self, key: MessagePath, wire: bytes) -> bool:
         """Leave an envelope; False if this very one is there."""
 
-    def next(self, after: int, wait: float) -> Stored | None:
+    def fetch_next(self, after: int, wait: float) -> StoredEnvelope | None:
         """The oldest envelope behind ``after``, waiting up to ``wait`` seconds."""
 
-    def ack(self, upto: int) -> None:
+    def acknowledge(self, upto: int) -> None:
         """Everything up to ``upto`` is durable here."""
 
-    def beat(self, session: str, state: str, step: str, waiting_for: list[str], since_s: float) -> None:
+    def send_heartbeat(self, session: str, state: str, step: str, waiting_for: list[str], since_s: float) -> None:
         """Say where this role stands."""
 
     def look(self, session: str) -> dict[str, Any]:
@@ -65,22 +65,22 @@ class StoreTransport:
             self._news.notify_all()
         return is_new
 
-    def next(self, after: int, wait: float) -> Stored | None:
+    def fetch_next(self, after: int, wait: float) -> StoredEnvelope | None:
         """The oldest envelope behind ``after``."""
-        found = self._store.next(self._role, after)
+        found = self._store.find_next(self._role, after)
         if found is None and wait > 0:
             with self._news:
                 self._news.wait(min(wait, 0.05))
-            found = self._store.next(self._role, after)
+            found = self._store.find_next(self._role, after)
         return found
 
-    def ack(self, upto: int) -> None:
+    def acknowledge(self, upto: int) -> None:
         """Let bodies go."""
-        self._store.ack(self._role, upto)
+        self._store.acknowledge(self._role, upto)
 
-    def beat(self, session: str, state: str, step: str, waiting_for: list[str], since_s: float) -> None:
+    def send_heartbeat(self, session: str, state: str, step: str, waiting_for: list[str], since_s: float) -> None:
         """Say where this role stands."""
-        self._store.beat(self._role, session, state, step, waiting_for, since_s)
+        self._store.record_heartbeat(self._role, session, state, step, waiting_for, since_s)
 
     def look(self, session: str) -> dict[str, Any]:
         """Where everybody stands."""
@@ -101,7 +101,7 @@ class HttpTransport:
         self.date = ""  # the relay's clock as its last answer told it: for ``federation check`` alone
         self._client = httpx.Client(
             base_url=self._where,
-            verify=bundle.client_context(),
+            verify=bundle.build_client_context(),
             trust_env=False,
             follow_redirects=False,
             timeout=httpx.Timeout(ANSWER_S, connect=CONNECT_S),
@@ -121,8 +121,8 @@ class HttpTransport:
             if refused.code != "bad_encoding":
                 raise
             # The usual reason is a clock that is off, here or there.
-            clocks = f"this machine's clock says {_utc(time.time())}, the relay's {_utc_of(self.date)}"
-            where = f"{clocks}; the deadline is {_utc(deadline)}"
+            clocks = f"this machine's clock says {_format_utc(time.time())}, the relay's {_parse_utc(self.date)}"
+            where = f"{clocks}; the deadline is {_format_utc(deadline)}"
             raise ProtocolError(
                 refused.code, where=where, fix="set the clock that is off, then start it again"
             ) from None
@@ -133,17 +133,17 @@ class HttpTransport:
         path = f"/v1/sessions/{session}/messages/{to}/{quote(step)}/{attempt}/{part}"
         return self._ask("PUT", path, content=wire).status_code == 201
 
-    def next(self, after: int, wait: float) -> Stored | None:
+    def fetch_next(self, after: int, wait: float) -> StoredEnvelope | None:
         """The oldest envelope behind ``after``."""
-        waits = min(wait, LONGEST_WAIT_S)
+        waits = min(wait, MAX_WAIT_SECONDS)
         answer = self._ask("GET", "/v1/inbox", params={"after": after, "wait": waits})
-        return None if answer.status_code == 204 else Stored(int(answer.headers[SEQ]), answer.content)
+        return None if answer.status_code == 204 else StoredEnvelope(int(answer.headers[SEQ]), answer.content)
 
-    def ack(self, upto: int) -> None:
+    def acknowledge(self, upto: int) -> None:
         """Let bodies go."""
         self._ask("POST", "/v1/inbox/ack", json={"upto": upto})
 
-    def beat(self, session: str, state: str, step: str, waiting_for: list[str], since_s: float) -> None:
+    def send_heartbeat(self, session: str, state: str, step: str, waiting_for: list[str], since_s: float) -> None:
         """Say where this role stands."""
         told = {"state": state, "step": step, "waiting_for": waiting_for, "since_s": since_s}
         self._ask("POST", f"/v1/sessions/{session}/beat", json=told)
@@ -168,26 +168,26 @@ class HttpTransport:
             # the likely reason: later it is a relay that went away.
             if isinstance(broken, httpx.RemoteProtocolError) and not self._has_answered:
                 raise ProtocolError("certificate_refused", where=self._where) from None
-            raise connection_problem(broken, self._where) from None
+            raise explain_connection(broken, self._where) from None
         self._has_answered, self.date = True, answer.headers.get("date", "")
         if answer.is_success:
             return answer
-        raise _refusal(answer, self._where)
+        raise _build_refusal(answer, self._where)
 
 
-def _utc(seconds: float) -> str:
+def _format_utc(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
-def _utc_of(date: str) -> str:
+def _parse_utc(date: str) -> str:
     """The moment of a Date header; of its text nothing is repeated."""
     try:
-        return _utc(parsedate_to_datetime(date).timestamp())
+        return _format_utc(parsedate_to_datetime(date).timestamp())
     except (ValueError, OverflowError, OSError):
         return "nothing that can be read"
 
 
-def connection_problem(broken: BaseException, where: str) -> ProtocolError:
+def explain_connection(broken: BaseException, where: str) -> ProtocolError:
     """Why no answer came: a certificate that either side refused, or nobody there.
 
     With TLS 1.3 the client's handshake ends before the server has judged the client's certificate: its refusal is an
@@ -205,7 +205,7 @@ def connection_problem(broken: BaseException, where: str) -> ProtocolError:
     return ProtocolError("relay_unreachable", where=where)
 
 
-def _refusal(answer: httpx.Response, where: str) -> ProtocolError | NotAllowed:
+def _build_refusal(answer: httpx.Response, where: str) -> ProtocolError | NotAllowed:
     """The relay's problem as our error; of its words only codes and names that we know are taken."""
     told: dict[str, Any] = {}
     with suppress(ValueError):
@@ -214,7 +214,7 @@ def _refusal(answer: httpx.Response, where: str) -> ProtocolError | NotAllowed:
     if code in CAUSES:
         role, reason = str(told.get("role", ""))[:32], str(told.get("where", ""))
         is_plain = role.replace("-", "").isalnum()
-        known, step = reason if reason in CAUSES else "", step_of(told.get("step"))
+        known, step = reason if reason in CAUSES else "", parse_step(told.get("step"))
         return ProtocolError(code, role=role if is_plain else "", step=step, where=known)
     if answer.status_code == 403:
         return NotAllowed("The relay does not allow this role to do that.", fix="siloquent federation check")

@@ -8,7 +8,7 @@ import re
 import zipfile
 from typing import IO, TYPE_CHECKING, Any
 
-from siloquent.foreign.documents import TooMuch
+from siloquent.foreign.documents import DocumentTooLarge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ def unpack_arrays(data: bytes, names: Sequence[str], *, most: int = MAX_BYTES) -
         if len(infos) > MAX_MEMBERS or len(known) != len(infos):
             raise ValueError("two members of one name")
         if sum(info.file_size for info in infos) > most + _MAX_HEADER * len(infos):
-            raise TooMuch("more than such a file holds")
+            raise DocumentTooLarge("more than such a file holds")
         if sum(info.compress_size for info in infos) > len(data):
             raise ValueError("members that overlap")
         for info in infos:
@@ -49,7 +49,7 @@ def unpack_arrays(data: bytes, names: Sequence[str], *, most: int = MAX_BYTES) -
                 raise ValueError("a member that such a file does not have")
             if info.compress_type not in plain or info.flag_bits & 1:
                 raise ValueError("a member that is packed otherwise")
-        return {info.filename.removesuffix(".npy"): _array(archive, info) for info in infos}
+        return {info.filename.removesuffix(".npy"): _read_array(archive, info) for info in infos}
 
 
 def _require_few_members(data: bytes) -> None:
@@ -58,15 +58,15 @@ def _require_few_members(data: bytes) -> None:
     if at < 0 or len(data) < at + _END:
         raise ValueError("not a zip file")
     if int.from_bytes(data[at + 10 : at + 12], "little") > MAX_MEMBERS:
-        raise TooMuch("more members than such a file has")
+        raise DocumentTooLarge("more members than such a file has")
     # A 64-bit end record would overrule the numbers that are looked at here.
     if data[max(0, at - 20) : at][:4] == b"PK\x06\x07":
         raise ValueError("a zip file of more than 4 GiB")
     if int.from_bytes(data[at + 12 : at + 16], "little") > MAX_MEMBERS * (_DIRECTORY_ENTRY + _MAX_HEADER):
-        raise TooMuch("a directory that is larger than such a file has")
+        raise DocumentTooLarge("a directory that is larger than such a file has")
 
 
-def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
+def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
     """One array: its header must say exactly as many numbers as its member has bytes for."""
     import numpy as np
 
@@ -80,10 +80,10 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
             raise ValueError("an array of another type")
         if member.tell() + size != info.file_size:
             raise ValueError("an array of another size than its header says")
-        return _filled(member, np.empty(shape, dtype=dtype))
+        return _fill_array(member, np.empty(shape, dtype=dtype))
 
 
-def _filled(member: IO[bytes], array: NDArray[Any]) -> NDArray[Any]:
+def _fill_array(member: IO[bytes], array: NDArray[Any]) -> NDArray[Any]:
     """``array`` with a member's bytes in it, piece by piece: no second copy of the whole stands beside it."""
     into = array.reshape(-1).view("u1").data
     at = 0

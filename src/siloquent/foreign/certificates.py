@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from siloquent.foreign.documents import TooMuch
+from siloquent.foreign.documents import DocumentTooLarge
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -22,7 +22,7 @@ def load_certificate(pem: bytes) -> x509.Certificate:
     from cryptography import x509
 
     if len(pem) > MAX_CERTIFICATE:
-        raise TooMuch(f"a certificate of more than {MAX_CERTIFICATE} bytes")
+        raise DocumentTooLarge(f"a certificate of more than {MAX_CERTIFICATE} bytes")
     return x509.load_pem_x509_certificate(pem)
 
 
@@ -35,5 +35,5 @@ def load_public_key(der: bytes) -> Any:
     from cryptography.hazmat.primitives.serialization import load_der_public_key
 
     if len(der) > MAX_KEY:
-        raise TooMuch(f"a key of more than {MAX_KEY} bytes")
+        raise DocumentTooLarge(f"a key of more than {MAX_KEY} bytes")
     return load_der_public_key(der)

@@ -33,7 +33,7 @@ _log = logging.getLogger("siloquent.connections")
 
 
 @dataclass(slots=True)
-class _Limits:
+class _ConnectionLimits:
     who: Callable[[Any], str]
     max_each: int
     max_all: int
@@ -42,7 +42,7 @@ class _Limits:
     tls: ssl.SSLContext | None
     arriving: Callable[[Any], str] | None
     open: Counter[str] = field(default_factory=Counter)
-    silent: dict[str, dict[_Limited, None]] = field(default_factory=dict)
+    silent: dict[str, dict[_LimitedProtocol, None]] = field(default_factory=dict)
     """By peer, the connections on which it is to speak next, the one that has been silent for longest first."""
 
     def arrives(self, transport: Any) -> str:
@@ -64,11 +64,11 @@ class _Limits:
             most = max(self.silent, key=lambda peer: (peer.startswith(_STRANGER), len(self.silent[peer])))
             next(iter(self.silent[most])).leave()
 
-    def listen(self, to: _Limited, peer: str) -> None:
+    def listen(self, to: _LimitedProtocol, peer: str) -> None:
         """It is the peer's turn to speak on this connection."""
         self.silent.setdefault(peer, {})[to] = None
 
-    def heard(self, from_: _Limited, peer: str) -> None:
+    def heard(self, from_: _LimitedProtocol, peer: str) -> None:
         """It is not, for now."""
         of_peer = self.silent.get(peer, {})
         of_peer.pop(from_, None)
@@ -76,7 +76,7 @@ class _Limits:
             self.silent.pop(peer, None)
 
 
-def limited_protocol(
+def build_limited_protocol(
     who: Callable[[Any], str],
     *,
     max_each: int,
@@ -103,8 +103,8 @@ def limited_protocol(
         arriving: Whose a connection is until the handshake has ended, where ``who`` reads the peer's certificate. Such
             connections have no limit each, and are the first to give up their places.
     """
-    limits = _Limits(who, max_each, max_all, state, hears, tls, arriving)
-    return type("LimitedProtocol", (_Limited,), {"limits": limits})
+    limits = _ConnectionLimits(who, max_each, max_all, state, hears, tls, arriving)
+    return type("LimitedProtocol", (_LimitedProtocol,), {"limits": limits})
 
 
 def prepare_process(connections: int) -> int:
@@ -153,8 +153,8 @@ class Seldom(logging.Filter):
         return True
 
 
-class _Limited(H11Protocol):
-    limits: _Limits
+class _LimitedProtocol(H11Protocol):
+    limits: _ConnectionLimits
     _peer: str | None = None  # None: refused before it began, or told to leave
     _has_begun = False
     _timer: asyncio.TimerHandle | None = None
@@ -270,14 +270,14 @@ class _Limited(H11Protocol):
     def _expect(self) -> None:
         if self._peer is not None:
             self.limits.listen(self, self._peer)
-        self._timer = self.loop.call_later(REQUEST_SECONDS, self._too_slow)
+        self._timer = self.loop.call_later(REQUEST_SECONDS, self._close_if_slow)
 
     def _cancel(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _too_slow(self) -> None:
+    def _close_if_slow(self) -> None:
         self._timer = None
         if self.flow.read_paused:  # it is the application that does not read on
             self._expect()

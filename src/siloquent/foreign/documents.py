@@ -31,7 +31,7 @@ _TOML_DIGITS = re.compile(rf"[0-9a-fA-F_]{{{MAX_DIGITS}}}")
 TomlError = tomllib.TOMLDecodeError
 
 
-class TooMuch(ValueError):
+class DocumentTooLarge(ValueError):
     """A document that would take more memory or time than its reader may spend."""
 
 
@@ -44,7 +44,7 @@ def read_bounded(path: Path, most: int) -> bytes:
     with path.open("rb") as file:
         data = file.read(most + 1)
     if len(data) > most:
-        raise TooMuch(f"it is larger than {most} bytes")
+        raise DocumentTooLarge(f"it is larger than {most} bytes")
     return data
 
 
@@ -65,7 +65,7 @@ def read_lines(opened: TextIO, most: int) -> Iterator[str]:
     """
     while line := opened.readline(most + 1):
         if len(line) > most:
-            raise TooMuch(f"a line has more than {most} characters")
+            raise DocumentTooLarge(f"a line has more than {most} characters")
         yield line
 
 
@@ -82,21 +82,21 @@ def load_json(text: str | bytes, *, most: int = MAX_JSON_BYTES, memory: int = MA
     {'a': [1, 2.5, None]}
     """
     if len(text) > most:
-        raise TooMuch(f"it has more than {most} bytes")
+        raise DocumentTooLarge(f"it has more than {most} bytes")
     whole = text.decode("utf-8") if isinstance(text, bytes | bytearray) else text
     bare = _STRING.sub('""', whole)
     taken = len(whole) * (2 if whole.isascii() else 5) + 28 * bare.count('"') + 72 * bare.count("[")
     taken += 200 * bare.count("{") + 104 * bare.count(":") + 40 * bare.count(",")
     if taken > memory:
-        raise TooMuch("it would take too much memory")
+        raise DocumentTooLarge("it would take too much memory")
     _require_shallow(_NO_BRACKETS.sub("", bare))
     if _DIGITS.search(bare):
-        raise TooMuch(f"a number is out of range: it has more than {MAX_DIGITS} digits")
+        raise DocumentTooLarge(f"a number is out of range: it has more than {MAX_DIGITS} digits")
     del bare
     try:
         return json.loads(whole)
     except RecursionError:  # unreachable by depth; a caller deep in a stack still gets one kind of refusal
-        raise TooMuch("it is nested too deeply") from None
+        raise DocumentTooLarge("it is nested too deeply") from None
 
 
 def _require_shallow(brackets: str) -> None:
@@ -104,7 +104,7 @@ def _require_shallow(brackets: str) -> None:
     for bracket in brackets:
         depth += 1 if bracket in "[{" else -1
         if depth > MAX_DEPTH:
-            raise TooMuch("it is nested too deeply")
+            raise DocumentTooLarge("it is nested too deeply")
 
 
 def load_toml(
@@ -119,18 +119,18 @@ def load_toml(
     {'a': 1}
     """
     if len(text) > most:
-        raise TooMuch(f"it has more than {most} bytes")
+        raise DocumentTooLarge(f"it has more than {most} bytes")
     whole = text.decode("utf-8") if isinstance(text, bytes | bytearray) else text
     if _DOTTED.search(whole):
-        raise TooMuch("it is nested too deeply")
+        raise DocumentTooLarge("it is nested too deeply")
     if whole.count("\n") + whole.count(",") > MAX_TOML_VALUES * max(1, most // MAX_TOML_BYTES):
-        raise TooMuch("it has too many lines or values")
+        raise DocumentTooLarge("it has too many lines or values")
     bare = re.sub(r"'[^'\n]*+'", "''", _STRING.sub('""', whole))
     _refuse_runs(bare)
     try:
         return tomllib.loads(whole, parse_float=parse_float)
     except RecursionError:
-        raise TooMuch("it is nested too deeply") from None
+        raise DocumentTooLarge("it is nested too deeply") from None
 
 
 def _refuse_runs(bare: str) -> None:
@@ -140,6 +140,6 @@ def _refuse_runs(bare: str) -> None:
         depth = max(0, depth + (1 if bracket in "[{" else -1))
         deepest = max(deepest, depth)
     if deepest > MAX_DEPTH:
-        raise TooMuch("it is nested too deeply")
+        raise DocumentTooLarge("it is nested too deeply")
     if _TOML_DIGITS.search(bare):
-        raise TooMuch(f"a number is out of range: it has more than {MAX_DIGITS} digits")
+        raise DocumentTooLarge(f"a number is out of range: it has more than {MAX_DIGITS} digits")

@@ -15,25 +15,25 @@ def is_plain_number(text: str) -> bool:
     return text.isascii() and "_" not in text
 
 
-def plain_float(text: str) -> float:
+def parse_plain_float(text: str) -> float:
     """``text`` as a double.
 
     Raises:
         ValueError: it is no number, or has other characters than numbers are written with.
     """
-    return float(_checked(text))
+    return float(_require_plain(text))
 
 
-def plain_whole(text: str) -> int:
+def parse_plain_int(text: str) -> int:
     """``text`` as a whole number.
 
     Raises:
-        ValueError: as ``plain_float``.
+        ValueError: as ``parse_plain_float``.
     """
-    return int(_checked(text))
+    return int(_require_plain(text))
 
 
-def _checked(text: str) -> str:
+def _require_plain(text: str) -> str:
     if not is_plain_number(text):
         raise ValueError("digits are 0 to 9, with nothing between them")
     return text

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     import duckdb
 
 MAGIC = b"PAR1"
-MOST_HEADER = 2**16
-MOST_WIDE = 2**24
-_MOST_INDEXES = 16
+MAX_HEADER = 2**16
+MAX_WIDTH = 2**24
+_MAX_INDEXES = 16
 _DATA, _INDEX, DICTIONARY, _DATA_V2 = range(4)
 
 
-class Suspicious(ValueError):
+class UnsafeFile(ValueError):
     """The file would need more memory or time than it may; the text goes to the owner's log only."""
 
 
@@ -77,7 +77,7 @@ class Chunk:
         """The place of its first page. An offset inside the magic bytes means that there is no dictionary."""
         return self.data_at if self.dictionary_at is None or self.dictionary_at < len(MAGIC) else self.dictionary_at
 
-    def lies_within(self, size: int) -> bool:
+    def is_within(self, size: int) -> bool:
         """Whether all of it can be in a file of ``size`` bytes: DuckDB fetches it with others, also if nobody asks."""
         if not self.rows:
             return True
@@ -116,36 +116,36 @@ def walk_pages(opened: BinaryIO, chunk: Chunk) -> Iterator[Page]:
     seen = indexes = 0
     while seen < chunk.rows:
         if at >= end:
-            raise Suspicious("pages hold more or fewer values than the footer says")
-        page = _page(opened, at)
+            raise UnsafeFile("pages hold more or fewer values than the footer says")
+        page = _read_page(opened, at)
         if page.at + page.packed > end or page.packed < 0 or page.values < 0:
-            raise Suspicious("a page goes on beyond its column chunk")
+            raise UnsafeFile("a page goes on beyond its column chunk")
         at = page.at + page.packed
         indexes += page.kind == _INDEX
-        if indexes > _MOST_INDEXES:
-            raise Suspicious("more index pages than a column chunk has")
+        if indexes > _MAX_INDEXES:
+            raise UnsafeFile("more index pages than a column chunk has")
         if page.kind != _INDEX:
             seen += page.values if page.kind != DICTIONARY else 0
             yield page
 
 
-def _page(opened: BinaryIO, at: int) -> Page:
+def _read_page(opened: BinaryIO, at: int) -> Page:
     opened.seek(at)
-    reader = CompactReader(opened.read(MOST_HEADER))
-    header = reader.struct()
-    kind = _whole(header, 1)
+    reader = CompactReader(opened.read(MAX_HEADER))
+    header = reader.read_struct()
+    kind = _get_int(header, 1)
     detail = header.get({_DATA: 5, _INDEX: 6, DICTIONARY: 7, _DATA_V2: 8}.get(kind, 0))
     if not isinstance(detail, dict):
-        raise Suspicious("a page of no known kind")
-    values = 0 if kind == _INDEX else _whole(detail, 1)
-    encoding = _whole(detail, 4 if kind == _DATA_V2 else 2) if kind != _INDEX else 0
-    return Page(kind, values, encoding, _whole(header, 3), _whole(header, 2), at + reader.at)
+        raise UnsafeFile("a page of no known kind")
+    values = 0 if kind == _INDEX else _get_int(detail, 1)
+    encoding = _get_int(detail, 4 if kind == _DATA_V2 else 2) if kind != _INDEX else 0
+    return Page(kind, values, encoding, _get_int(header, 3), _get_int(header, 2), at + reader.at)
 
 
-def _whole(fields: Struct, number: int) -> int:
+def _get_int(fields: Struct, number: int) -> int:
     value = fields.get(number)
     if not isinstance(value, int):
-        raise Suspicious("a page header lacks a number")
+        raise UnsafeFile("a page header lacks a number")
     return value
 
 
@@ -164,7 +164,7 @@ def read_lengths(opened: BinaryIO, page: Page, chunk: Chunk) -> Iterator[int]:
         at += 4 + length
 
 
-def filled_bytes(path: str, chunk: Chunk) -> int:
+def compute_max_bytes(path: str, chunk: Chunk) -> int:
     """The most bytes that the values of a column chunk can take, each written out."""
     filled, width = 0, 8
     with open(path, "rb") as opened:
@@ -173,6 +173,6 @@ def filled_bytes(path: str, chunk: Chunk) -> int:
                 filled += max(page.unpacked, page.values * width)
             elif chunk.kind == "BYTE_ARRAY":
                 width = max(8, page.unpacked)
-                if width * chunk.rows > MOST_WIDE:  # as if each row held all of it: too much, so it is looked at
+                if width * chunk.rows > MAX_WIDTH:  # as if each row held all of it: too much, so it is looked at
                     width = max(read_lengths(opened, page, chunk), default=0)
     return filled

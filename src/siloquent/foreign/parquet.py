@@ -7,13 +7,13 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from siloquent.foreign.documents import TooMuch
+from siloquent.foreign.documents import DocumentTooLarge
 from siloquent.foreign.pages import (
     DICTIONARY,
     MAGIC,
     Chunk,
-    Suspicious,
-    filled_bytes,
+    UnsafeFile,
+    compute_max_bytes,
     read_chunks,
     read_leaves,
     walk_pages,
@@ -54,7 +54,7 @@ def check_foreign(
     connection.execute("SET lock_configuration = true")
     leaves = read_leaves(connection, name)
     if len(leaves) > MAX_COLUMNS:
-        raise TooMuch(f"more than {MAX_COLUMNS:,} columns")
+        raise DocumentTooLarge(f"more than {MAX_COLUMNS:,} columns")
     names = list(dict.fromkeys(leaf.column for leaf in leaves))
     if len(names) != len(leaves) or any(leaf.is_repeated for leaf in leaves):
         raise ValueError("a file with lists or structures; expected one value a row and column")
@@ -63,8 +63,8 @@ def check_foreign(
     read = [chunk for chunk in chunks if columns is None or leaves[chunk.leaf].column in columns]
     try:
         _require_pages(name, read, room)
-    except (Suspicious, Malformed) as wrong:
-        raise TooMuch(str(wrong)) from None
+    except (UnsafeFile, Malformed) as wrong:
+        raise DocumentTooLarge(str(wrong)) from None
     return names
 
 
@@ -78,12 +78,12 @@ def _require_footer(path: Path) -> None:
         if first != MAGIC or last[4:] != MAGIC or length + 12 > size:
             raise ValueError("it is not a Parquet file")
         if length > max(MAX_FOOTER, size // 64):
-            raise TooMuch("a footer that is larger than such a file has")
+            raise DocumentTooLarge("a footer that is larger than such a file has")
         file.seek(size - 8 - length)
         try:
-            CompactReader(file.read(length), most_listed=MAX_LISTED).struct()
+            CompactReader(file.read(length), most_listed=MAX_LISTED).read_struct()
         except Malformed as wrong:
-            raise TooMuch(f"a footer that cannot be: {wrong}") from None
+            raise DocumentTooLarge(f"a footer that cannot be: {wrong}") from None
 
 
 def _require_sums(
@@ -94,13 +94,13 @@ def _require_sums(
     rows, count = said[0]
     groups = {chunk.group: chunk.rows for chunk in chunks}
     if [(chunk.group, chunk.leaf) for chunk in chunks] != list(product(range(count), range(leaves))):
-        raise TooMuch("a row group has more or fewer columns than the file")
+        raise DocumentTooLarge("a row group has more or fewer columns than the file")
     if min(groups.values(), default=0) < 0 or sum(groups.values()) != rows:
-        raise TooMuch("row groups that do not add up to the rows")
-    if not all(chunk.lies_within(size) and chunk.packed >= 0 and chunk.unpacked >= 0 for chunk in chunks):
-        raise TooMuch("a column chunk lies where it cannot")
+        raise DocumentTooLarge("row groups that do not add up to the rows")
+    if not all(chunk.is_within(size) and chunk.packed >= 0 and chunk.unpacked >= 0 for chunk in chunks):
+        raise DocumentTooLarge("a column chunk lies where it cannot")
     if sum(chunk.packed for chunk in chunks) > size:
-        raise TooMuch("column chunks that overlap")
+        raise DocumentTooLarge("column chunks that overlap")
 
 
 def _require_pages(name: str, chunks: Sequence[Chunk], room: int) -> None:
@@ -113,16 +113,16 @@ def _require_pages(name: str, chunks: Sequence[Chunk], room: int) -> None:
                 pages += 1
                 unpacked += page.unpacked
                 if not 0 <= page.unpacked <= MAX_PAGE or unpacked > chunk.unpacked:
-                    raise TooMuch("a page is too large, or larger than the footer says")
+                    raise DocumentTooLarge("a page is too large, or larger than the footer says")
                 dictionaries += page.unpacked if page.kind == DICTIONARY else 0
                 # Each text may repeat the beginning of the one before, so that only the product bounds them.
                 total += page.unpacked * page.values if page.encoding == _DELTA_BYTE_ARRAY else 0
                 values += page.values if page.kind != DICTIONARY else 0
                 # The reader's own price of a page: one that is all headers would keep it busy without end.
                 if pages > MAX_PAGES + room // 2**16 or dictionaries > MAX_DICTIONARIES + room // 4:
-                    raise TooMuch("more pages than such a file has")
+                    raise DocumentTooLarge("more pages than such a file has")
             if values != chunk.rows or chunk.values != chunk.rows:
-                raise TooMuch("pages hold more or fewer values than the footer says")
-            total += max(filled_bytes(name, chunk), 8 * chunk.rows)
+                raise DocumentTooLarge("pages hold more or fewer values than the footer says")
+            total += max(compute_max_bytes(name, chunk), 8 * chunk.rows)
             if total > room:
-                raise TooMuch("a file whose values would fill far more than it weighs")
+                raise DocumentTooLarge("a file whose values would fill far more than it weighs")

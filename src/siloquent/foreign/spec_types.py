@@ -17,7 +17,7 @@ from siloquent.errors import SiloquentError
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "None"}
 
 
-class _Other(Exception):
+class _WrongType(Exception):
     """The value is of another type."""
 
 
@@ -32,21 +32,21 @@ def check_types(spec: Any, error: type[SiloquentError], **also: type) -> None:
         SiloquentError: ``error``, with the field, what it takes and what it was given.
     """
     kind: type = type(spec)
-    for name, hint in _hints(kind).items():
+    for name, hint in _load_hints(kind).items():
         value = getattr(spec, name)
         try:
-            fitting = _fitted(value, hint, also.get(name))
-        except _Other:
+            fitting = _coerce(value, hint, also.get(name))
+        except _WrongType:
             raise error(
-                f"{name} of {kind.__name__} is {_words(hint)}, not {type(value).__name__}.",
-                fix=f"give {name} as {_words(hint)}",
+                f"{name} of {kind.__name__} is {_describe_hint(hint)}, not {type(value).__name__}.",
+                fix=f"give {name} as {_describe_hint(hint)}",
             ) from None
         if fitting is not value:
             object.__setattr__(spec, name, fitting)
 
 
 @lru_cache(200)
-def _hints(kind: type) -> dict[str, Any]:
+def _load_hints(kind: type) -> dict[str, Any]:
     """The annotations of a dataclass; what is imported for type checkers alone may be anything."""
     unknown: dict[str, Any] = {}
     while True:
@@ -56,72 +56,72 @@ def _hints(kind: type) -> dict[str, Any]:
             unknown[str(missing.name)] = Any
 
 
-def _fitted(value: Any, hint: Any, also: type | None = None) -> Any:
+def _coerce(value: Any, hint: Any, also: type | None = None) -> Any:
     """``value`` as ``hint`` wants it."""
     origin, inside = get_origin(hint), get_args(hint)
     if hint is Any or (also is not None and isinstance(value, also)):
         return value
     if origin is Literal:
-        return _of(value, tuple({type(one) for one in inside}))
+        return _require_type(value, tuple({type(one) for one in inside}))
     if origin in (Union, types.UnionType):
-        return _either(value, inside, also)
+        return _coerce_union(value, inside, also)
     if origin is tuple:
-        return _items(value, inside[0], also)
+        return _coerce_items(value, inside[0], also)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        for key, one in _of(value, (Mapping,)).items():
-            _of(key, (str, int))
-            _fitted(one, inside[1])
+        for key, one in _require_type(value, (Mapping,)).items():
+            _require_type(key, (str, int))
+            _coerce(one, inside[1])
         return value
-    return _plain(value, hint)
+    return _coerce_scalar(value, hint)
 
 
-def _either(value: Any, hints: tuple[Any, ...], also: type | None) -> Any:
+def _coerce_union(value: Any, hints: tuple[Any, ...], also: type | None) -> Any:
     if Fraction in hints and Decimal in hints:  # amounts: a float is refused where they are read, in better words
-        return _of(value, (str, int, float, Fraction, Decimal, *(one for one in hints if one is type(None))))
+        return _require_type(value, (str, int, float, Fraction, Decimal, *(one for one in hints if one is type(None))))
     for hint in hints:
         try:
-            return _fitted(value, hint, also)
-        except _Other:
+            return _coerce(value, hint, also)
+        except _WrongType:
             continue
-    raise _Other
+    raise _WrongType
 
 
-def _items(value: Any, hint: Any, also: type | None) -> tuple[Any, ...]:
+def _coerce_items(value: Any, hint: Any, also: type | None) -> tuple[Any, ...]:
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
-        raise _Other
-    found = tuple(_fitted(one, hint, also) for one in value)
+        raise _WrongType
+    found = tuple(_coerce(one, hint, also) for one in value)
     return value if type(value) is tuple and all(a is b for a, b in zip(value, found, strict=True)) else found
 
 
-def _plain(value: Any, kind: Any) -> Any:
+def _coerce_scalar(value: Any, kind: Any) -> Any:
     if not isinstance(kind, type):  # an array, a protocol: its reader checks it
         return value
     if kind is int:
-        return value if type(value) is int else operator.index(_of(value, (Integral,)))
+        return value if type(value) is int else operator.index(_require_type(value, (Integral,)))
     if kind is float:
-        return value if type(value) in (int, float) else float(_of(value, (Real, Decimal)))
+        return value if type(value) in (int, float) else float(_require_type(value, (Real, Decimal)))
     if kind is Path:
-        return Path(_of(value, (str, Path)))
-    return _of(value, (kind,))
+        return Path(_require_type(value, (str, Path)))
+    return _require_type(value, (kind,))
 
 
-def _of(value: Any, kinds: tuple[type, ...]) -> Any:
+def _require_type(value: Any, kinds: tuple[type, ...]) -> Any:
     """``value`` if it is of these types; booleans are no numbers."""
     if isinstance(value, bool) and bool not in kinds and object not in kinds:
-        raise _Other
+        raise _WrongType
     if not isinstance(value, kinds):
-        raise _Other
+        raise _WrongType
     return value
 
 
-def _words(hint: Any) -> str:
+def _describe_hint(hint: Any) -> str:
     origin, inside = get_origin(hint), get_args(hint)
     if origin is Literal:
         return " or ".join(repr(one) for one in inside)
     if origin in (Union, types.UnionType):
         if Fraction in inside and Decimal in inside:
             return "a number as text"
-        return " or ".join(dict.fromkeys(_words(one) for one in inside))
+        return " or ".join(dict.fromkeys(_describe_hint(one) for one in inside))
     if origin is tuple:
-        return f"a tuple, each of {_words(inside[0])}"
+        return f"a tuple, each of {_describe_hint(inside[0])}"
     return _WORDS.get(hint, getattr(hint, "__name__", str(hint)))

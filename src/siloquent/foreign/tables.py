@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from siloquent.foreign.documents import TooMuch
+from siloquent.foreign.documents import DocumentTooLarge
 from siloquent.foreign.parquet import check_foreign
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ def read_table(path: Path, *, columns: Sequence[str] | None = None, most: int = 
         OSError: it is not there. ValueError: it is not such a file. TooMuch: it would fill far more than it weighs.
     """
     if path.stat().st_size > most:
-        raise TooMuch(f"a file of more than {most} bytes")
+        raise DocumentTooLarge(f"a file of more than {most} bytes")
     return read_parquet(path, columns) if path.suffix in (".parquet", ".pq") else _read_csv(path)
 
 
-def parquet_names(path: Path) -> list[str]:
+def read_parquet_names(path: Path) -> list[str]:
     """The columns' names of a Parquet file.
 
     Raises:
@@ -49,8 +49,8 @@ def parquet_names(path: Path) -> list[str]:
     import duckdb
 
     try:
-        with duckdb.connect(":memory:", config=_settings(path)) as connection:
-            return check_foreign(connection, path, _room(path))
+        with duckdb.connect(":memory:", config=_build_settings(path)) as connection:
+            return check_foreign(connection, path, _compute_memory_limit(path))
     except duckdb.Error:
         raise ValueError("it is not a Parquet file that can be read") from None
 
@@ -65,8 +65,8 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     import pyarrow as pa
 
     try:
-        with duckdb.connect(":memory:", config=_settings(path)) as connection:
-            names = check_foreign(connection, path, _room(path), columns)
+        with duckdb.connect(":memory:", config=_build_settings(path)) as connection:
+            names = check_foreign(connection, path, _compute_memory_limit(path), columns)
             wanted = [name for name in names if columns is None or name in columns]
             if not wanted:
                 return pa.table({})
@@ -78,18 +78,18 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
             for batch in reader:
                 batches.append(batch)
                 held += batch.nbytes
-                if held > 4 * _room(path):
-                    raise TooMuch("a file whose rows take far more memory than it weighs")
+                if held > 4 * _compute_memory_limit(path):
+                    raise DocumentTooLarge("a file whose rows take far more memory than it weighs")
             return pa.Table.from_batches(batches, reader.schema)
     except (duckdb.Error, pa.ArrowException):
         raise ValueError("it is not a Parquet file that can be read") from None
     except OSError as failed:  # what the engine calls too little memory while rows are on their way
         if failed.errno is None:
-            raise TooMuch("a file whose rows take more memory than it may") from None
+            raise DocumentTooLarge("a file whose rows take more memory than it may") from None
         raise
 
 
-def csv_names(path: Path) -> list[str]:
+def read_csv_names(path: Path) -> list[str]:
     """The columns' names of a CSV file.
 
     Raises:
@@ -120,7 +120,7 @@ def read_texts(path: Path, *, left_out: list[int] | None = None) -> pa.Table:
     import pyarrow.csv
 
     options = pyarrow.csv.ConvertOptions(
-        column_types={name: pa.string() for name in csv_names(path)}, strings_can_be_null=True, null_values=[""]
+        column_types={name: pa.string() for name in read_csv_names(path)}, strings_can_be_null=True, null_values=[""]
     )
     return _read_csv(path, options, left_out)
 
@@ -150,15 +150,15 @@ def _check_header(path: Path) -> None:
     with path.open("rb") as file:
         line = file.readline(MAX_HEADER + 1)
     if len(line) > MAX_HEADER or line.count(b",") >= MAX_COLUMNS:
-        raise TooMuch(f"a first line of more than {MAX_COLUMNS:,} columns")
+        raise DocumentTooLarge(f"a first line of more than {MAX_COLUMNS:,} columns")
 
 
-def _room(path: Path) -> int:
+def _compute_memory_limit(path: Path) -> int:
     return max(MAX_FREE, path.stat().st_size * MAX_GROWTH)
 
 
-def _settings(path: Path) -> dict[str, str]:
-    room = 2**27 + _room(path) // 2
+def _build_settings(path: Path) -> dict[str, str]:
+    room = 2**27 + _compute_memory_limit(path) // 2
     return {
         "threads": "1",
         "memory_limit": f"{room}B",

@@ -3,11 +3,15 @@
 Reserve the worst case, measure, settle: nothing leaves the process before it is settled.
 """
 
-from siloquent.ledger.base import Account, Entry, Head, Ledger, Permit, Receipt, Stored
+from typing import TYPE_CHECKING
+
+from siloquent.deprecation import keep_old_methods, keep_old_names
+from siloquent.ledger.base import Account, Entry, Head, Ledger, Permit, Receipt, SettledAnswer
+from siloquent.ledger.base_ledger import BaseLedger
 from siloquent.ledger.checkpoint import Checkpoint
+from siloquent.ledger.factory import adopt_ledger, open_ledger
 from siloquent.ledger.memory import MemoryLedger
-from siloquent.ledger.opening import adopt_ledger, open_ledger
-from siloquent.ledger.verify import Verdict
+from siloquent.ledger.verify import LedgerVerdict
 
 __all__ = [
     "Account",
@@ -15,11 +19,31 @@ __all__ = [
     "Entry",
     "Head",
     "Ledger",
+    "LedgerVerdict",
     "MemoryLedger",
     "Permit",
     "Receipt",
-    "Stored",
-    "Verdict",
+    "SettledAnswer",
     "adopt_ledger",
     "open_ledger",
 ]
+
+if not TYPE_CHECKING:  # the names of 0.1
+    __getattr__ = keep_old_names(
+        __name__,
+        {"Stored": "SettledAnswer", "Verdict": "LedgerVerdict"},
+    )
+    keep_old_methods(Account, {"left_exact": "compute_remaining"})
+    keep_old_methods(
+        BaseLedger,
+        {
+            "account": "get_account",
+            "accounts": "list_accounts",
+            "held": "find_charge",
+            "permit": "get_permit",
+            "stored": "iter_answers",
+            "entries": "iter_entries",
+            "head": "read_head",
+            "checkpoint": "create_checkpoint",
+        },
+    )

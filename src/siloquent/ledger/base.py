@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
-from siloquent.privacy.accountants import AccountantName, Cost, accountant
+from siloquent.privacy.accountants import AccountantName, Cost, get_accountant
 from siloquent.privacy.events import Event
 
 if TYPE_CHECKING:
     from siloquent.ledger.checkpoint import Checkpoint
-    from siloquent.ledger.verify import Verdict
+    from siloquent.ledger.verify import LedgerVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class Account:
         """What this account alone could still pay; its parents may have less."""
         return Cost(self.limit.amount - self.spent.amount, self.limit.delta - self.spent.delta)
 
-    def left_exact(self) -> Fraction:
+    def compute_remaining(self) -> Fraction:
         """``left`` in epsilon or rho, exactly."""
-        return Fraction(self.left.amount, accountant(self.accountant).scale)
+        return Fraction(self.left.amount, get_accountant(self.accountant).scale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class SettledAnswer:
     """A settled measurement, the same at every replay.
 
     ``spent_before`` and ``spent_after`` are the named account's, taken at the reservation: the total before it, and
@@ -157,7 +157,7 @@ class Ledger(Protocol):
         """
         ...
 
-    def account(self, name: str) -> Account:
+    def get_account(self, name: str) -> Account:
         """The account of that name.
 
         Raises:
@@ -165,13 +165,13 @@ class Ledger(Protocol):
         """
         ...
 
-    def accounts(self) -> list[Account]:
+    def list_accounts(self) -> list[Account]:
         """All accounts by name: a parent stands before its shares."""
         ...
 
     def reserve(
         self, account: str, event: Event, *, key: str | None, digest: str, source_mark: str = ""
-    ) -> Permit | Stored:
+    ) -> Permit | SettledAnswer:
         """Charge the worst case of ``event`` to ``account`` and its parents, durably, before data is touched.
 
         Args:
@@ -190,7 +190,7 @@ class Ledger(Protocol):
         """
         ...
 
-    def held(self, account: str, *, key: str, digest: str) -> Permit | Stored | None:
+    def find_charge(self, account: str, *, key: str, digest: str) -> Permit | SettledAnswer | None:
         """What ``reserve`` would find under ``key``: an open permit, a stored answer, or None. Charges nothing.
 
         Raises:
@@ -205,7 +205,7 @@ class Ledger(Protocol):
         """
         ...
 
-    def settle(self, permit: Permit, event: Event, payload: bytes, *, source_mark: str | None = None) -> Stored:
+    def settle(self, permit: Permit, event: Event, payload: bytes, *, source_mark: str | None = None) -> SettledAnswer:
         """Keep the measurement; only after this may it leave the process. The first payload stored wins.
 
         Args:
@@ -217,7 +217,7 @@ class Ledger(Protocol):
         """
         ...
 
-    def permit(self, permit_id: str) -> Permit:
+    def get_permit(self, permit_id: str) -> Permit:
         """The open permit of that id.
 
         Raises:
@@ -235,15 +235,15 @@ class Ledger(Protocol):
         """
         ...
 
-    def stored(self, account: str, *, after_seq: int = 0) -> Iterator[Stored]:
+    def iter_answers(self, account: str, *, after_seq: int = 0) -> Iterator[SettledAnswer]:
         """The settled answers of the whole tree to which ``account`` belongs, in the order of their receipts."""
         ...
 
-    def entries(self, after: int = 0, account: str | None = None) -> Iterator[Entry]:
+    def iter_entries(self, after: int = 0, account: str | None = None) -> Iterator[Entry]:
         """The chain after ``after``; with ``account``, only entries of it and of its shares."""
         ...
 
-    def head(self) -> Head:
+    def read_head(self) -> Head:
         """The newest entry's seq and hash."""
         ...
 
@@ -261,11 +261,11 @@ class Ledger(Protocol):
         """
         ...
 
-    def verify(self, checkpoint: Checkpoint | None = None) -> Verdict:
+    def verify(self, checkpoint: Checkpoint | None = None) -> LedgerVerdict:
         """Recompute the chain, totals, permits, answers and limits, and say the first thing that is wrong."""
         ...
 
-    def checkpoint(self) -> Checkpoint:
+    def create_checkpoint(self) -> Checkpoint:
         """Append a checkpoint entry, and return what to keep elsewhere: a cut tail shows only against it."""
         ...
 

@@ -19,7 +19,7 @@ ENTRY_PREFIX = b"\x00"
 _JSON = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def genesis(ledger_id: str) -> str:
+def compute_genesis_hash(ledger_id: str) -> str:
     """What stands before the first entry: the hash of the ledger's random id."""
     return hashlib.sha256(ledger_id.encode()).hexdigest()
 
@@ -92,7 +92,7 @@ class AccountsHash:
         self._lines[table][name] = f"{fixed}, {amount}, {delta}]"
         self._stale.add(table)
 
-    def text(self) -> str:
+    def format_hex(self) -> str:
         """The hash in hexadecimal."""
         for table in self._stale:
             lines = self._lines[table]
@@ -105,10 +105,10 @@ class AccountsHash:
         return whole.hexdigest()
 
 
-def canonical(body: Mapping[str, Any]) -> str:
+def format_canonical_json(body: Mapping[str, Any]) -> str:
     """``body`` as JSON in the one form that is hashed: sorted keys, no blanks, whole numbers and strings only.
 
-    >>> canonical({"kind": "deny", "amount": 3})
+    >>> format_canonical_json({"kind": "deny", "amount": 3})
     '{"amount":3,"kind":"deny"}'
     """
     _require_plain(body)
@@ -127,12 +127,12 @@ def _require_plain(value: object) -> None:
         raise LedgerError(f"An entry holds whole numbers and strings only, not {type(value).__name__}.")
 
 
-def entry_of(seq: int, body: str, prev: str, digest: str) -> Entry:
+def build_entry(seq: int, body: str, prev: str, digest: str) -> Entry:
     """The entry that a row of the chain holds."""
     facts = json.loads(body)
     return Entry(seq, facts["at"], facts["kind"], facts, prev, digest)
 
 
-def now() -> str:
+def format_current_time() -> str:
     """The time for the record, in UTC and whole seconds; no rule of the ledger looks at it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

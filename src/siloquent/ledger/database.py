@@ -14,14 +14,14 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from siloquent.errors import LedgerError
-from siloquent.ledger.books import Books
-from siloquent.ledger.forks import Moments, survives_forks
+from siloquent.ledger.base_ledger import BaseLedger, CrashPoints
+from siloquent.ledger.forks import TransactionGate, register_forks
 from siloquent.ledger.head import HeadFile
-from siloquent.ledger.keeper import CrashPoints, Keeper
-from siloquent.ledger.sql import FORMAT, LEDGER, SqlBooks
+from siloquent.ledger.sql import FORMAT, LEDGER, SqlStorage
+from siloquent.ledger.storage import LedgerStorage
 
 
-class DatabaseLedger(Keeper):
+class DatabaseLedger(BaseLedger):
     """What SQLite and PostgreSQL ledgers share; a subclass makes the engine, and says how transactions begin."""
 
     head_required = False
@@ -38,23 +38,23 @@ class DatabaseLedger(Keeper):
         self._engine, self._crash_points = engine, crash_points
         self._head = None if head is None else HeadFile(head, required=self.head_required)
         self._threads, self._connections = threading.local(), weakref.WeakSet[Connection]()
-        self.moments = Moments()
-        survives_forks(self)
-        with self.moments.one(), self._plain_words():
+        self.moments = TransactionGate()
+        register_forks(self)
+        with self.moments.enter_transaction(), self._translate_errors():
             if make is not None:
                 make()
-            with self._connected().begin():
-                self._id = self._recognised()
+            with self._get_connection().begin():
+                self._id = self._read_ledger_id()
         with self._read() as books:
             if self._head is not None:
                 self._head.check(books)
-                self._head.note(books.head())
+                self._head.note(books.get_head())
 
     @property
     def id(self) -> str:
         return self._id
 
-    def _turn(self) -> AbstractContextManager[None]:
+    def _wait_for_turn(self) -> AbstractContextManager[None]:
         """Wait for one's turn to write, where the database itself would only poll."""
         return nullcontext()
 
@@ -74,8 +74,8 @@ class DatabaseLedger(Keeper):
     def _may_stand(self, failed: DBAPIError) -> bool:
         """Whether a commit that ended in ``failed`` may be durable all the same."""
 
-    def _recognised(self) -> str:
-        row = self._connected().execute(sa.select(LEDGER)).first()
+    def _read_ledger_id(self) -> str:
+        row = self._get_connection().execute(sa.select(LEDGER)).first()
         if row is None or row.format != FORMAT:
             raise LedgerError(
                 f"The ledger has format {row.format if row else 'none'}; this version reads {FORMAT}.",
@@ -83,7 +83,7 @@ class DatabaseLedger(Keeper):
             )
         return str(row.id)
 
-    def _connected(self) -> Connection:
+    def _get_connection(self) -> Connection:
         """This thread's connection, a new one where it has none."""
         connection: Connection | None = getattr(self._threads, "connection", None)
         if connection is None or connection.closed or connection.invalidated:
@@ -92,7 +92,7 @@ class DatabaseLedger(Keeper):
             self._connections.add(connection)
         return connection
 
-    def _let_go(self) -> None:
+    def _drop_connection(self) -> None:
         """Drop this thread's connection: after a failure only that is sure to end what it had begun."""
         connection: Connection | None = getattr(self._threads, "connection", None)
         self._threads.connection = None
@@ -101,45 +101,45 @@ class DatabaseLedger(Keeper):
             connection.close()
 
     @contextmanager
-    def _plain_words(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except DBAPIError as failed:
-            self._let_go()
+            self._drop_connection()
             what, fix = self._explain(failed)
             raise LedgerError(f"{what} Nothing was charged.", fix=fix) from None
         except SQLAlchemyError:
-            self._let_go()
+            self._drop_connection()
             raise LedgerError("The ledger's database does not answer.", fix="siloquent doctor") from None
 
     @contextmanager
-    def _write(self, point: str) -> Iterator[Books]:
-        with self.moments.one():
-            with self._plain_words(), self._turn():
-                connection = self._connected()
+    def _write(self, point: str) -> Iterator[LedgerStorage]:
+        with self.moments.enter_transaction():
+            with self._translate_errors(), self._wait_for_turn():
+                connection = self._get_connection()
                 with connection.begin() as transaction:
                     self._begin_write(connection)
-                    books = SqlBooks(connection, self._id)
+                    books = SqlStorage(connection, self._id)
                     if self._head is not None:
                         self._head.check(books)
                     yield books
-                    newest = books.head()
-                    self._at(f"before-{point}-commit")
-                    with self._doubt():
+                    newest = books.get_head()
+                    self._pass_point(f"before-{point}-commit")
+                    with self._report_doubt():
                         transaction.commit()
-            self._at(f"after-{point}-commit")
+            self._pass_point(f"after-{point}-commit")
             if self._head is not None:
                 self._head.note(newest)
 
     @contextmanager
-    def _doubt(self) -> Iterator[None]:
+    def _report_doubt(self) -> Iterator[None]:
         """Where a failure leaves open whether the charge stands, say so: only the key can settle it."""
         try:
             yield
         except DBAPIError as failed:
             if not self._may_stand(failed):
                 raise
-            self._let_go()
+            self._drop_connection()
             what, fix = self._explain(failed)
             raise LedgerError(
                 f"{what} It failed while it kept the charge.",
@@ -147,24 +147,24 @@ class DatabaseLedger(Keeper):
                 spent="at most what was asked; a repeat with the same key costs no more",
             ) from None
 
-    def _at(self, point: str) -> None:
+    def _pass_point(self, point: str) -> None:
         if self._crash_points is not None:
             self._crash_points(point)
 
     @contextmanager
-    def _read(self) -> Iterator[Books]:
-        with self.moments.one(), self._plain_words():
-            connection = self._connected()
+    def _read(self) -> Iterator[LedgerStorage]:
+        with self.moments.enter_transaction(), self._translate_errors():
+            connection = self._get_connection()
             with connection.begin():
-                yield SqlBooks(connection, self._id)
+                yield SqlStorage(connection, self._id)
 
     @contextmanager
-    def _snapshot(self) -> Iterator[Books]:
-        with self.moments.one(), self._plain_words():
-            connection = self._connected()
+    def _open_snapshot(self) -> Iterator[LedgerStorage]:
+        with self.moments.enter_transaction(), self._translate_errors():
+            connection = self._get_connection()
             with connection.begin():
                 self._begin_snapshot(connection)
-                yield SqlBooks(connection, self._id)
+                yield SqlStorage(connection, self._id)
 
     def close_connections(self) -> None:
         for connection in list(self._connections):
@@ -172,6 +172,6 @@ class DatabaseLedger(Keeper):
         self._connections.clear()
 
     def close(self) -> None:
-        with self.moments.none():
+        with self.moments.exclude_transactions():
             self.close_connections()
             self._engine.dispose()

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
 
-class Moments:
+class TransactionGate:
     """The transactions of one ledger in this process: a fork waits for them, and none begins meanwhile."""
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Moments:
         self._closed_by: int | None = None
 
     @contextmanager
-    def one(self) -> Iterator[None]:
+    def enter_transaction(self) -> Iterator[None]:
         """A moment that no fork may cut in two."""
         me = threading.get_ident()
         with self._changed:
@@ -41,7 +41,7 @@ class Moments:
                 self._changed.notify_all()
 
     @contextmanager
-    def none(self) -> Iterator[None]:
+    def exclude_transactions(self) -> Iterator[None]:
         """A moment at which nobody is inside, but perhaps this thread itself, and nobody comes in."""
         me = threading.get_ident()
         with self._changed:
@@ -58,7 +58,7 @@ class Moments:
 class Forkable(Protocol):
     """What is told about forks."""
 
-    moments: Moments
+    moments: TransactionGate
 
     def close_connections(self) -> None:
         """Close every connection of the process; the next use opens a new one."""
@@ -70,21 +70,21 @@ _forking = threading.RLock()
 _quiet = ExitStack()
 
 
-def survives_forks(ledger: Forkable) -> None:
+def register_forks(ledger: Forkable) -> None:
     """Tell ``ledger`` about every fork from now on, for as long as it lives."""
     _known.add(ledger)
 
 
-def _before() -> None:
+def _prepare_fork() -> None:
     _forking.acquire()  # two threads may fork at once
     for ledger in list(_known):
-        _quiet.enter_context(ledger.moments.none())
+        _quiet.enter_context(ledger.moments.exclude_transactions())
         ledger.close_connections()
 
 
-def _after() -> None:
+def _finish_fork() -> None:
     _quiet.close()
     _forking.release()
 
 
-os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_after)
+os.register_at_fork(before=_prepare_fork, after_in_parent=_finish_fork, after_in_child=_finish_fork)

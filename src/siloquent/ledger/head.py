@@ -13,7 +13,7 @@ from pathlib import Path
 
 from siloquent.errors import LedgerError, LedgerRolledBack
 from siloquent.ledger.base import Head
-from siloquent.ledger.books import Books
+from siloquent.ledger.storage import LedgerStorage
 
 _LINE = re.compile(r"([0-9]{1,18}) ([0-9a-f]{64})\n")
 LOCK_SECONDS = 30.0
@@ -21,7 +21,7 @@ _PAUSE_SECONDS = 0.0005  # far below one commit; the kernel's own queue knows no
 
 
 @contextmanager
-def alone(lock: Path, *, seconds: float = LOCK_SECONDS) -> Iterator[None]:
+def hold_exclusive_lock(lock: Path, *, seconds: float = LOCK_SECONDS) -> Iterator[None]:
     """Hold the lock file ``lock`` alone on this machine; the kernel lets go of it when the process dies.
 
     Raises:
@@ -30,7 +30,7 @@ def alone(lock: Path, *, seconds: float = LOCK_SECONDS) -> Iterator[None]:
     handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         deadline = time.monotonic() + seconds
-        while not _took(handle):
+        while not _try_lock(handle):
             if time.monotonic() > deadline:
                 raise TimeoutError(errno.ETIMEDOUT, "another process has held its lock for too long")
             time.sleep(_PAUSE_SECONDS)
@@ -39,7 +39,7 @@ def alone(lock: Path, *, seconds: float = LOCK_SECONDS) -> Iterator[None]:
         os.close(handle)
 
 
-def _took(handle: int) -> bool:
+def _try_lock(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -68,7 +68,7 @@ class HeadFile:
             LedgerError: it is not a head file, or nobody may lock it.
         """
         try:
-            with alone(self._lock):
+            with hold_exclusive_lock(self._lock):
                 return self._read()
         except OSError as failed:
             raise LedgerError(
@@ -89,23 +89,23 @@ class HeadFile:
             )
         return Head(int(found[1]), found[2])
 
-    def check(self, books: Books) -> None:
+    def check(self, books: LedgerStorage) -> None:
         """Refuse books that are older than the note, or of another history.
 
         Raises:
             LedgerRolledBack: the note's entry is not in the books, or there is no note and there must be one.
         """
         noted = self.read()
-        if noted is None and self.required and books.head().seq:
+        if noted is None and self.required and books.get_head().seq:
             raise LedgerRolledBack(
-                f"The ledger has {books.head().seq:,} entries and {self.path.name} is missing: "
+                f"The ledger has {books.get_head().seq:,} entries and {self.path.name} is missing: "
                 "this may be an older copy, and what was spent since would be forgotten.",
                 fix=f"put {self.path.name} back beside it; if this is surely the newest copy: siloquent ledger adopt",
             )
         if noted is None or noted.seq == 0:
             return
-        newest = books.newest()
-        entry = newest if newest is not None and newest.seq == noted.seq else books.entry(noted.seq)
+        newest = books.find_newest_entry()
+        entry = newest if newest is not None and newest.seq == noted.seq else books.find_entry(noted.seq)
         if entry is None or entry.hash != noted.hash:
             raise LedgerRolledBack(
                 f"The ledger has no entry {noted.seq} with the hash that {self.path.name} notes: "
@@ -120,7 +120,7 @@ class HeadFile:
             LedgerError: the folder cannot be written.
         """
         try:
-            with alone(self._lock):
+            with hold_exclusive_lock(self._lock):
                 noted = self._read()
                 if noted is None:
                     self._make(head)
@@ -137,7 +137,7 @@ class HeadFile:
         building = self.path.with_name(f"{self.path.name}.new")
         handle = os.open(building, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            os.write(handle, _line(head))
+            os.write(handle, _format_line(head))
             os.fsync(handle)
         finally:
             os.close(handle)
@@ -148,11 +148,11 @@ class HeadFile:
         # all readers hold the lock. Not synced: after a power cut an older note may be back, and the database is ahead.
         handle = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
         try:
-            os.pwrite(handle, _line(head), 0)
+            os.pwrite(handle, _format_line(head), 0)
         finally:
             os.close(handle)
 
 
-def _line(head: Head) -> bytes:
+def _format_line(head: Head) -> bytes:
     """All lines have one length, so that a later one covers an earlier one."""
     return f"{head.seq:018d} {head.hash}\n".encode("ascii")

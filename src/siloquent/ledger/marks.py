@@ -22,7 +22,7 @@ _FORM = "1"
 _IN_MEMORY = secrets.token_bytes(KEY_BYTES)  # allowed: a key
 
 
-def key_in(file: Path) -> bytes:
+def load_mark_key(file: Path) -> bytes:
     """The secret in ``file``, which is made, for its owner alone, if it is not there.
 
     Raises:
@@ -44,7 +44,7 @@ def key_in(file: Path) -> bytes:
     return key
 
 
-def key_in_memory(ledger: str) -> bytes:
+def get_memory_key(ledger: str) -> bytes:
     """The secret of a ledger that lives in this process alone."""
     return hmac.digest(_IN_MEMORY, ledger.encode(), "sha256")
 
@@ -76,9 +76,9 @@ class SourceMark:
 
     def __init__(self, key: bytes, account: str, digest: bytes) -> None:
         self._key, self._account, self._digest = key, account, digest
-        self.fits = lru_cache(10_000)(self._fits)  # asked of each earlier answer at each question
+        self.fits = lru_cache(10_000)(self._is_match)  # asked of each earlier answer at each question
 
-    def fresh(self) -> str:
+    def draw_mark(self) -> str:
         """A new mark of the source, for an entry."""
         return self._mark(secrets.token_hex(8))  # allowed: a nonce
 
@@ -86,7 +86,7 @@ class SourceMark:
         text = f"{_FORM}|{self._account}|{nonce}|".encode() + self._digest
         return f"{_FORM}:{nonce}:{hmac.digest(self._key, text, hashlib.sha256).hex()[:32]}"
 
-    def _fits(self, mark: str) -> bool:
+    def _is_match(self, mark: str) -> bool:
         """Whether ``mark`` was made of this very source; entries from before there were marks ("") always fit."""
         parts = mark.split(":")
         return not mark or (len(parts) == 3 and hmac.compare_digest(self._mark(parts[1]), mark))

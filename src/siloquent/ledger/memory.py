@@ -11,19 +11,27 @@ from itertools import islice
 from typing import TypeVar
 
 from siloquent.ledger.base import Account, Head
-from siloquent.ledger.books import ANSWER_PAGE, PAGE, AnswerRow, Books, EntryRow, PermitRow, lineage
-from siloquent.ledger.chain import AccountsHash, genesis
-from siloquent.ledger.keeper import CrashPoints, Keeper
+from siloquent.ledger.base_ledger import BaseLedger, CrashPoints
+from siloquent.ledger.chain import AccountsHash, compute_genesis_hash
+from siloquent.ledger.storage import (
+    ANSWER_PAGE,
+    PAGE,
+    AnswerRow,
+    EntryRow,
+    LedgerStorage,
+    PermitRow,
+    split_account_path,
+)
 
 _R = TypeVar("_R", EntryRow, PermitRow, AnswerRow)
 
 
-class MemoryLedger(Keeper):
+class MemoryLedger(BaseLedger):
     """Safe among threads; gone with the process."""
 
     def __init__(self, *, crash_points: CrashPoints | None = None) -> None:
         self._id = secrets.token_hex(16)  # allowed: a name
-        self._books = _MemoryBooks(self._id)
+        self._books = _MemoryStorage(self._id)
         self._lock = threading.RLock()
         self._crash_points = crash_points
 
@@ -32,37 +40,37 @@ class MemoryLedger(Keeper):
         return self._id
 
     @contextmanager
-    def _write(self, point: str) -> Iterator[Books]:
+    def _write(self, point: str) -> Iterator[LedgerStorage]:
         with self._lock:
             try:
                 yield self._books
-                self._at(f"before-{point}-commit")
+                self._pass_point(f"before-{point}-commit")
             except BaseException:  # allowed: whatever stopped it, nothing is kept
                 self._books.forget()
                 raise
             self._books.keep()
-            self._at(f"after-{point}-commit")
+            self._pass_point(f"after-{point}-commit")
 
-    def _at(self, point: str) -> None:
+    def _pass_point(self, point: str) -> None:
         if self._crash_points is not None:
             self._crash_points(point)
 
     @contextmanager
-    def _read(self) -> Iterator[Books]:
+    def _read(self) -> Iterator[LedgerStorage]:
         with self._lock:
             yield self._books
 
-    _snapshot = _read
+    _open_snapshot = _read
 
     def close(self) -> None:
         """Nothing to let go of."""
 
 
-class _MemoryBooks:
+class _MemoryStorage:
     """Lists and dictionaries; writes are staged, so that a transaction is kept altogether or not at all."""
 
     def __init__(self, ledger: str) -> None:
-        self._ledger, self._genesis = ledger, genesis(ledger)
+        self._ledger, self._genesis = ledger, compute_genesis_hash(ledger)
         self._hash = AccountsHash(ledger, ())
         self._accounts: dict[str, Account] = {}
         self._entries: list[EntryRow] = []
@@ -81,36 +89,36 @@ class _MemoryBooks:
         self._staged.clear()
         self._hash = AccountsHash(self._ledger, self._accounts.values())
 
-    def head(self) -> Head:
+    def get_head(self) -> Head:
         newest = self._entries[-1] if self._entries else None
         return Head(newest.seq, newest.hash) if newest else Head(0, self._genesis)
 
-    def accounts(self) -> list[Account]:
+    def list_accounts(self) -> list[Account]:
         return [self._accounts[name] for name in sorted(self._accounts)]
 
-    def line(self, name: str) -> list[Account]:
-        return [self._accounts[above] for above in lineage(name)] if name in self._accounts else []
+    def load_account_path(self, name: str) -> list[Account]:
+        return [self._accounts[above] for above in split_account_path(name)] if name in self._accounts else []
 
-    def permit(self, *, key: str | None = None, seq: int | None = None) -> PermitRow | None:
+    def find_permit(self, *, key: str | None = None, seq: int | None = None) -> PermitRow | None:
         if key is not None:
             return self._by_key.get(key)
-        found = _after(self._permits, (seq or 0) - 1, 1)
+        found = _slice_after(self._permits, (seq or 0) - 1, 1)
         return found[0] if found and found[0].seq == seq else None
 
-    def answer(self, permit: int) -> AnswerRow | None:
+    def find_answer(self, permit: int) -> AnswerRow | None:
         return self._by_permit.get(permit)
 
-    def entry(self, seq: int) -> EntryRow | None:
+    def find_entry(self, seq: int) -> EntryRow | None:
         return self._entries[seq - 1] if 0 < seq <= len(self._entries) else None
 
-    def newest(self) -> EntryRow | None:
+    def find_newest_entry(self) -> EntryRow | None:
         return self._entries[-1] if self._entries else None
 
-    def entry_and_next(self, seq: int) -> list[EntryRow]:
+    def load_entry_pair(self, seq: int) -> list[EntryRow]:
         return self._entries[seq - 1 : seq + 1]
 
-    def accounts_hash(self) -> str:
-        return self._hash.text()
+    def compute_accounts_hash(self) -> str:
+        return self._hash.format_hex()
 
     def add_account(self, account: Account) -> None:
         self.put_account(account)
@@ -130,23 +138,23 @@ class _MemoryBooks:
     def add_entry(self, entry: EntryRow) -> None:
         self._staged.append(lambda: self._entries.append(entry))
 
-    def entries(self, after: int, tree: str | None = None) -> list[EntryRow]:
+    def list_entries(self, after: int, tree: str | None = None) -> list[EntryRow]:
         if tree is None:
-            return _after(self._entries, after, PAGE)
+            return _slice_after(self._entries, after, PAGE)
         rows = (row for row in self._entries[after:] if f"{row.account}/".startswith(f"{tree}/"))
         return list(islice(rows, PAGE))
 
-    def permits(self, after: int) -> list[PermitRow]:
-        return _after(self._permits, after, PAGE)
+    def list_permits(self, after: int) -> list[PermitRow]:
+        return _slice_after(self._permits, after, PAGE)
 
-    def answers(self, after: int, table: str | None = None) -> list[AnswerRow]:
+    def list_answers(self, after: int, table: str | None = None) -> list[AnswerRow]:
         if table is None:
-            return _after(self._answers, after, ANSWER_PAGE)
-        rows = (row for row in _after(self._answers, after, len(self._answers)) if row.table == table)
+            return _slice_after(self._answers, after, ANSWER_PAGE)
+        rows = (row for row in _slice_after(self._answers, after, len(self._answers)) if row.table == table)
         return list(islice(rows, ANSWER_PAGE))
 
 
-def _after(rows: Sequence[_R], seq: int, most: int) -> list[_R]:
+def _slice_after(rows: Sequence[_R], seq: int, most: int) -> list[_R]:
     """Up to ``most`` rows whose seq is above ``seq``; ``rows`` are in the order of their seq."""
     start = bisect_right(rows, seq, key=lambda row: row.seq)
     return list(rows[start : start + most])

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from siloquent.errors import ChainBroken, NotAllowed
-from siloquent.ledger.books import AnswerRow, Books, EntryRow, PermitRow, all_entries
-from siloquent.ledger.recall import FIX, entry_at, facts_in, id_of_permit
+from siloquent.ledger.records import FIX, format_permit_id, load_entry, read_entry_body
+from siloquent.ledger.storage import AnswerRow, EntryRow, LedgerStorage, PermitRow, iter_all_entries
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class _Stretch:
     settled: set[int] = field(default_factory=set)
 
     @classmethod
-    def at(cls, entry: EntryRow) -> _Stretch:
+    def from_entry(cls, entry: EntryRow) -> _Stretch:
         """The stretch that holds nothing yet and goes on with ``entry``."""
         return cls(entry.seq, entry.prev, entry.seq - 1, entry.prev)
 
@@ -37,7 +37,7 @@ class _Stretch:
         """
         if entry.seq != self.last + 1 or entry.prev != self.hash:
             raise ChainBroken(f"Entry {self.last + 1} was changed or is missing.", seq=self.last + 1, fix=FIX)
-        facts = facts_in(entry)
+        facts = read_entry_body(entry)
         kind, permit = facts.get("kind"), facts.get("permit")
         if kind == "reserve":
             self.opened.add(entry.seq)
@@ -69,42 +69,42 @@ class OpenPermits:
         self._lock = Lock()
         self._seen: _Stretch | None = None
 
-    def answer_of(self, books: Books, row: PermitRow) -> AnswerRow | None:
+    def find_answer(self, books: LedgerStorage, row: PermitRow) -> AnswerRow | None:
         """The answer of a permit, None while it is open.
 
         Raises:
             ChainBroken: An entry settles the permit, and the answer is gone; or the entries after it do not follow.
         """
-        answer = books.answer(row.seq)
+        answer = books.find_answer(row.seq)
         if answer is not None:
             return answer
-        newest = books.newest()
+        newest = books.find_newest_entry()
         if newest is not None and newest.seq == row.seq:  # as in most questions: nothing came after
             return None
         with self._lock:
             if self._is_open(books, row.seq):
                 return None
-        answer = books.answer(row.seq)  # it may have been settled since the first look
+        answer = books.find_answer(row.seq)  # it may have been settled since the first look
         if answer is None:
             raise ChainBroken(f"The answer to the permit of entry {row.seq} is missing.", seq=row.seq, fix=FIX)
         return answer
 
-    def require_unsettled(self, books: Books, row: PermitRow) -> None:
+    def require_unsettled(self, books: LedgerStorage, row: PermitRow) -> None:
         """Refuse a permit whose one measurement was made."""
-        if self.answer_of(books, row) is not None:
+        if self.find_answer(books, row) is not None:
             raise NotAllowed(
-                f"Permit {id_of_permit(row.seq)} is settled: one permit, one measurement.",
+                f"Permit {format_permit_id(row.seq)} is settled: one permit, one measurement.",
                 fix="the same key gives the stored answer",
             )
 
-    def _is_open(self, books: Books, permit: int) -> bool:
-        start = entry_at(books, permit)
-        if self._seen is None or not self._goes_on(books, self._seen):
-            self._seen = _Stretch.at(start)
-            self._goes_on(books, self._seen)
+    def _is_open(self, books: LedgerStorage, permit: int) -> bool:
+        start = load_entry(books, permit)
+        if self._seen is None or not self._catch_up(books, self._seen):
+            self._seen = _Stretch.from_entry(start)
+            self._catch_up(books, self._seen)
         elif permit < self._seen.first:
-            earlier = _Stretch.at(start)
-            for entry in all_entries(books, permit - 1):
+            earlier = _Stretch.from_entry(start)
+            for entry in iter_all_entries(books, permit - 1):
                 if entry.seq >= self._seen.first:
                     break
                 earlier.take(entry)
@@ -113,9 +113,9 @@ class OpenPermits:
         return permit in self._seen.opened
 
     @staticmethod
-    def _goes_on(books: Books, seen: _Stretch) -> bool:
+    def _catch_up(books: LedgerStorage, seen: _Stretch) -> bool:
         """Take the entries after ``seen``; False where its last one is not there: the ledger is another copy now."""
-        entries = all_entries(books, max(seen.last, seen.first) - 1)
+        entries = iter_all_entries(books, max(seen.last, seen.first) - 1)
         if seen.last >= seen.first:
             last = next(entries, None)
             if last is None or (last.seq, last.hash) != (seen.last, seen.hash):

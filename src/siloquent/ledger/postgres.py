@@ -12,8 +12,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from siloquent.errors import LedgerError, MissingExtra
+from siloquent.ledger.base_ledger import CrashPoints
 from siloquent.ledger.database import DatabaseLedger
-from siloquent.ledger.keeper import CrashPoints
 from siloquent.ledger.sql import FORMAT, KEPT_FOR_EVER, LEDGER, metadata
 
 _MAKING = 0x51_10_9E_17  # the advisory lock under which tables are made
@@ -50,27 +50,27 @@ class PostgresLedger(DatabaseLedger):
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 
     def _rebuild(self) -> bool:
-        connection = self._connected()
+        connection = self._get_connection()
         enabled = sa.text("SELECT tgname FROM pg_trigger WHERE tgenabled = 'O' AND NOT tgisinternal")
         if set(connection.execute(enabled).scalars()) >= _TRIGGERS:
             return False  # to make them anew takes the tables' owner, whom a server need not be
-        _guard(connection)
+        _create_guards(connection)
         for table in metadata.tables:
             connection.exec_driver_sql(f'ALTER TABLE "{table}" ENABLE TRIGGER USER')
         return True
 
     def _explain(self, failed: DBAPIError) -> tuple[str, str]:
-        what, fix = _FAILURES.get(_class(failed), ("cannot be used", "siloquent doctor"))
-        if self._is_made_new and _class(failed) == "3D":
+        what, fix = _FAILURES.get(_get_error_class(failed), ("cannot be used", "siloquent doctor"))
+        if self._is_made_new and _get_error_class(failed) == "3D":
             fix = "createdb, then the same again"
         return f"The ledger's database {what}.", fix
 
     def _may_stand(self, failed: DBAPIError) -> bool:
         # A connection that broke while the server committed does not tell how that ended.
-        return _class(failed) in ("", "08", "57")
+        return _get_error_class(failed) in ("", "08", "57")
 
 
-def _class(failed: DBAPIError) -> str:
+def _get_error_class(failed: DBAPIError) -> str:
     """The class of the server's error code; empty if the connection itself failed."""
     state = str(getattr(failed.orig, "sqlstate", "") or "")[:2]
     if state:
@@ -103,13 +103,13 @@ def _make(engine: sa.Engine) -> None:
         if sa.inspect(connection).has_table(LEDGER.name):
             return
         metadata.create_all(connection)
-        _guard(connection)
+        _create_guards(connection)
         name = secrets.token_hex(16)  # allowed: a name
         connection.execute(sa.insert(LEDGER), {"one": 1, "id": name, "format": FORMAT})
     engine.dispose()
 
 
-def _guard(connection: Connection) -> None:
+def _create_guards(connection: Connection) -> None:
     """Triggers under which rows are only added, at the chain's end, and accounts change in their numbers alone."""
     for statement in _GUARDS:
         connection.exec_driver_sql(statement)

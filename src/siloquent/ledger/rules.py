@@ -13,7 +13,7 @@ from typing import TypeVar, get_args
 
 from siloquent.errors import BudgetExceeded, LedgerError, NotAllowed, RequestError
 from siloquent.ledger.base import Account
-from siloquent.privacy.accountants import ATTO, AccountantName, Cost, accountant
+from siloquent.privacy.accountants import ATTO, AccountantName, Cost, get_accountant
 from siloquent.privacy.events import (
     ADD_REMOVE,
     ROW_ADD_REMOVE,
@@ -24,14 +24,14 @@ from siloquent.privacy.events import (
     NoiseReduction,
     StabilityThreshold,
     event_to_json,
-    needs,
+    list_required_settings,
 )
-from siloquent.privacy.guarantee import digits
+from siloquent.privacy.guarantee import format_digits
 
 LARGEST_LIMIT = 10**6
 """In epsilon or rho: far beyond any promise, and small enough that totals fit a database's 64-bit integers."""
 
-LONGEST_NAME, LONGEST_KEY, LONGEST_EVENT = 200, 200, 1 << 20
+MAX_NAME_LENGTH, MAX_KEY_LENGTH, MAX_EVENT_LENGTH = 200, 200, 1 << 20
 _LARGEST_TEXT = 10**30
 _UNIT = re.compile(r"row|user:.+:[1-9][0-9]*")
 _Setting = TypeVar("_Setting")
@@ -47,7 +47,7 @@ def check_text(what: str, text: str, longest: int) -> str:
 
 def check_limit(name: AccountantName, limit: Cost) -> Cost:
     """``limit`` if an account may have it."""
-    unit = accountant(name)
+    unit = get_accountant(name)
     if not isinstance(limit, Cost):
         raise RequestError(
             f"A limit is a Cost in whole units, not {type(limit).__name__}.", fix='limit_of("zcdp", "1")'
@@ -57,7 +57,7 @@ def check_limit(name: AccountantName, limit: Cost) -> Cost:
     return limit
 
 
-def new_account(
+def build_account(
     name: str,
     parent: Account | None,
     *,
@@ -68,14 +68,14 @@ def new_account(
     disclosures: bool,
 ) -> Account:
     """The account that these settings describe, nothing spent; a share takes over its parent's settings."""
-    check_text("name of an account", name, LONGEST_NAME)
+    check_text("name of an account", name, MAX_NAME_LENGTH)
     stem, _, label = name.rpartition("/")
     if (parent is None) != (not stem) or (parent is not None and stem != parent.name) or not label.strip():
         raise RequestError(f"{name!r} must be PARENT/LABEL for a share of PARENT, and without a slash for a table.")
     if parent is not None:
-        accountant = _inherited(name, "accountant", accountant, parent.accountant)
-        unit = _inherited(name, "unit", unit, parent.unit)
-        adjacency = _inherited(name, "adjacency", adjacency, parent.adjacency)
+        accountant = _inherit_setting(name, "accountant", accountant, parent.accountant)
+        unit = _inherit_setting(name, "unit", unit, parent.unit)
+        adjacency = _inherit_setting(name, "adjacency", adjacency, parent.adjacency)
         if disclosures and not parent.disclosures:
             raise RequestError(f"{name!r} cannot allow disclosures: {parent.name!r} does not.")
     if accountant is None or accountant not in get_args(AccountantName):
@@ -89,7 +89,7 @@ def new_account(
     return Account(name, parent_name, accountant, unit, adjacency, limit, Cost(0), disclosures)
 
 
-def _inherited(name: str, word: str, given: _Setting | None, own: _Setting) -> _Setting:
+def _inherit_setting(name: str, word: str, given: _Setting | None, own: _Setting) -> _Setting:
     if given is not None and given != own:
         raise RequestError(f"The {word} of {name!r} is its parent's, {own!r}, not {given!r}.")
     return own
@@ -104,15 +104,15 @@ def require_same(existing: Account, wanted: Account) -> Account:
                 fix=f"put {word} back in the table file; people who are new to the table get a new epoch",
             )
     if existing.limit != wanted.limit:
-        has, asked = (in_words(a.accountant, a.limit, delta=True) for a in (existing, wanted))
+        has, asked = (format_cost(a.accountant, a.limit, delta=True) for a in (existing, wanted))
         raise LedgerError(
             f"Account {wanted.name!r} exists with a limit of {has}, not {asked}.",
-            fix=f"siloquent budget set {table_of(wanted.name)}",
+            fix=f"siloquent budget set {parse_table_name(wanted.name)}",
         )
     return existing
 
 
-def next_epoch(old: Account, new: str) -> Account:
+def build_next_epoch(old: Account, new: str) -> Account:
     """The account of the epoch ``new`` after ``old``."""
     was, will = _EPOCH.fullmatch(old.name), _EPOCH.fullmatch(new)
     if not was or not will or was["table"] != will["table"] or int(will["epoch"]) <= int(was["epoch"]):
@@ -122,16 +122,16 @@ def next_epoch(old: Account, new: str) -> Account:
     return replace(old, name=new, spent=Cost(0), successor=None)
 
 
-def new_limit(account: Account, limit: Cost) -> Account:
+def change_limit(account: Account, limit: Cost) -> Account:
     """``account`` with another limit; what is spent stays covered."""
     check_limit(account.accountant, limit)
     if limit.amount < account.spent.amount or limit.delta < account.spent.delta:
-        spent = in_words(account.accountant, account.spent, delta=True)
+        spent = format_cost(account.accountant, account.spent, delta=True)
         raise RequestError(f"The limit of {account.name!r} cannot go below the {spent} already spent.")
     return replace(account, limit=limit)
 
 
-def text_of(event: Event) -> str:
+def serialize_event(event: Event) -> str:
     """``event`` as its canonical JSON.
 
     Raises:
@@ -144,8 +144,8 @@ def text_of(event: Event) -> str:
         text = event_to_json(event)
     except ValueError as broken:  # numbers of more than 4,300 digits
         raise RequestError("The event's numbers are too long to be kept.") from broken
-    if len(text) > LONGEST_EVENT:
-        raise RequestError(f"An event may take {LONGEST_EVENT} characters, not {len(text)}.")
+    if len(text) > MAX_EVENT_LENGTH:
+        raise RequestError(f"An event may take {MAX_EVENT_LENGTH} characters, not {len(text)}.")
     return text
 
 
@@ -162,7 +162,7 @@ def require_current(event: Event) -> None:
         raise NotAllowed(f"No mechanism makes {event.tag} any more.", fix="reserve the event of a mechanism")
 
 
-def admit(line: Sequence[Account], event: Event) -> Cost:
+def price_event(line: Sequence[Account], event: Event) -> Cost:
     """What ``event`` costs the account ``line[0]`` and its parents, if its price is right there.
 
     Raises:
@@ -179,7 +179,7 @@ def admit(line: Sequence[Account], event: Event) -> Cost:
                 fix="the owner opens the account with disclosures allowed",
             )
         return Cost(0)
-    wanted = needs(event)
+    wanted = list_required_settings(event)
     rows_only = ROW_ADD_REMOVE in wanted
     if (wanted and account.adjacency != ADD_REMOVE) or (rows_only and account.unit != "row"):
         raise NotAllowed(
@@ -187,39 +187,39 @@ def admit(line: Sequence[Account], event: Event) -> Cost:
             f"account {account.name!r} is about {account.unit}, {account.adjacency}.",
             fix="ask in a form whose price holds here",
         )
-    return accountant(account.accountant).cost(event)
+    return get_accountant(account.accountant).compute_cost(event)
 
 
-def lacking(line: Sequence[Account], cost: Cost) -> Account | None:
+def find_short_account(line: Sequence[Account], cost: Cost) -> Account | None:
     """The first account of the line that cannot pay ``cost``."""
-    return next((a for a in line if not _covers(a.left, cost)), None)
+    return next((a for a in line if not _is_covered(a.left, cost)), None)
 
 
-def _covers(left: Cost, cost: Cost) -> bool:
+def _is_covered(left: Cost, cost: Cost) -> bool:
     return cost.amount <= left.amount and cost.delta <= left.delta
 
 
-def refusal(account: Account, cost: Cost) -> BudgetExceeded:
+def build_refusal(account: Account, cost: Cost) -> BudgetExceeded:
     """What the asker is told: what was asked, what is left, and what to do now."""
     delta = cost.delta > account.left.delta
     return BudgetExceeded(
         account.name,
-        asked=in_words(account.accountant, cost, delta=delta),
-        left=in_words(account.accountant, account.left, delta=delta),
-        fix=_affordable(account, delta=delta),
+        asked=format_cost(account.accountant, cost, delta=delta),
+        left=format_cost(account.accountant, account.left, delta=delta),
+        fix=_format_affordable(account, delta=delta),
     )
 
 
-def _affordable(account: Account, *, delta: bool) -> str:
+def _format_affordable(account: Account, *, delta: bool) -> str:
     """The largest price that ``account`` can still pay, as an option to type; where there is none, whom to ask."""
-    book, see = accountant(account.accountant), f"see `siloquent ledger show {table_of(account.name)}`"
+    book, see = get_accountant(account.accountant), f"see `siloquent ledger show {parse_table_name(account.name)}`"
     if delta or account.left.amount <= 0:
         return f"ask the table's owner for budget, or {see}"
-    left = digits(Fraction(account.left.amount, book.scale), up=False)
+    left = format_digits(Fraction(account.left.amount, book.scale), up=False)
     return f"--{book.symbol} {left} at most; {see}"
 
 
-def final_cost(line: Sequence[Account], reserved: Event, cost: Cost, settled: Event) -> Cost:
+def compute_final_cost(line: Sequence[Account], reserved: Event, cost: Cost, settled: Event) -> Cost:
     """What stays charged after ``settled`` was published under a permit for ``reserved``.
 
     Less than ``cost`` only for an ex-post private event in pure accounts without a delta limit, which is where
@@ -230,43 +230,43 @@ def final_cost(line: Sequence[Account], reserved: Event, cost: Cost, settled: Ev
     Source:
         "Accuracy First" (NIPS 2017), theorem 3.3.
     """
-    paid = admit([replace(a, successor=None) for a in line], settled)
+    paid = price_event([replace(a, successor=None) for a in line], settled)
     if paid == cost:
         return cost
-    if not _covers(cost, paid) or not _stopped_early(reserved, settled):
+    if not _is_covered(cost, paid) or not _is_stopped_early(reserved, settled):
         raise LedgerError(
             f"A permit for {reserved.tag} was settled with an event of another price.",
             fix="report this; the question can be asked again with the same key",
             spent="the reserved cost stays charged",
         )
-    floor = accountant(line[0].accountant).floor(reserved)
-    lowers = _covers(paid, floor) and all(a.limit.delta == 0 for a in line)
+    floor = get_accountant(line[0].accountant).compute_floor(reserved)
+    lowers = _is_covered(paid, floor) and all(a.limit.delta == 0 for a in line)
     return paid if lowers else cost
 
 
-def _stopped_early(reserved: Event, settled: Event) -> bool:
+def _is_stopped_early(reserved: Event, settled: Event) -> bool:
     if not (isinstance(reserved, NoiseReduction) and isinstance(settled, NoiseReduction)):
         return False
     return replace(settled, stop=None) == replace(reserved, stop=None)
 
 
-def table_of(account: str) -> str:
+def parse_table_name(account: str) -> str:
     """``visits`` of ``visits@1/ana``: the name a person types."""
     return account.partition("/")[0].partition("@")[0]
 
 
-def in_words(name: AccountantName, cost: Cost, *, delta: bool = False) -> str:
+def format_cost(name: AccountantName, cost: Cost, *, delta: bool = False) -> str:
     """``cost`` in epsilon or rho, exactly, with its delta if asked.
 
-    >>> in_words("pure", Cost(300000000, 10**12), delta=True)
+    >>> format_cost("pure", Cost(300000000, 10**12), delta=True)
     'epsilon 0.3 and delta 0.000001'
     """
-    unit = accountant(name)
-    amount = f"{unit.symbol} {_decimal(cost.amount, unit.scale)}"
-    return f"{amount} and delta {_decimal(cost.delta, ATTO)}" if delta else amount
+    unit = get_accountant(name)
+    amount = f"{unit.symbol} {_format_decimal(cost.amount, unit.scale)}"
+    return f"{amount} and delta {_format_decimal(cost.delta, ATTO)}" if delta else amount
 
 
-def _decimal(amount: int, scale: int) -> str:
+def _format_decimal(amount: int, scale: int) -> str:
     """``amount / scale`` in decimals, exactly; ``scale`` is a power of ten."""
     if amount > _LARGEST_TEXT:
         return f"more than {_LARGEST_TEXT // scale}"
@@ -279,6 +279,6 @@ def _decimal(amount: int, scale: int) -> str:
     return f"{whole}.{digits}" if digits else str(whole)
 
 
-def capped(cost: Cost) -> Cost:
+def cap_cost(cost: Cost) -> Cost:
     """``cost`` as a refusal records it: a hostile question cannot write numbers of any length into the chain."""
     return Cost(min(cost.amount, _LARGEST_TEXT), min(cost.delta, _LARGEST_TEXT))

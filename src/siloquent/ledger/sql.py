@@ -15,8 +15,8 @@ from sqlalchemy.exc import DBAPIError
 
 from siloquent.errors import ChainBroken
 from siloquent.ledger.base import Account, Head
-from siloquent.ledger.books import ANSWER_PAGE, PAGE, AnswerRow, EntryRow, PermitRow, lineage
-from siloquent.ledger.chain import AccountsHash, genesis
+from siloquent.ledger.chain import AccountsHash, compute_genesis_hash
+from siloquent.ledger.storage import ANSWER_PAGE, PAGE, AnswerRow, EntryRow, PermitRow, split_account_path
 from siloquent.privacy.accountants import Cost
 
 FORMAT = 1
@@ -127,7 +127,7 @@ class _AccountRow(NamedTuple):
     successor: str | None
 
 
-class SqlBooks:
+class SqlStorage:
     """The books within the transaction that ``connection`` is in."""
 
     def __init__(self, connection: Connection, ledger: str) -> None:
@@ -138,115 +138,122 @@ class SqlBooks:
         self._accounts: dict[str, Any] = {}  # rows of all accounts, once they were hashed
         self._hash: AccountsHash | None = None
 
-    def _rows(self, statement: sa.Executable, **values: object) -> list[Any]:
+    def _fetch_rows(self, statement: sa.Executable, **values: object) -> list[Any]:
         """All rows of ``statement``, as the driver gives them.
 
         Not through SQLAlchemy where the driver takes values by their order, as SQLite's does: it takes several times as
         long as SQLite for one of these short statements.
         """
-        known = _prepared(statement, self._connection.dialect, tuple(values))
+        known = _prepare_statement(statement, self._connection.dialect, tuple(values))
         if known is None:
             result = self._connection.execute(statement, values)
             return list(result.fetchall()) if result.returns_rows else []
         text, ordered = known
         return run_in_driver(self._connection, text, ordered(values))
 
-    def _row(self, statement: sa.Executable, **values: object) -> Any:
+    def _fetch_row(self, statement: sa.Executable, **values: object) -> Any:
         """The one row of ``statement``, None without any."""
-        return next(iter(self._rows(statement, **values)), None)
+        return next(iter(self._fetch_rows(statement, **values)), None)
 
-    def head(self) -> Head:
+    def get_head(self) -> Head:
         if self._head is None:
-            newest = self.newest()
-            self._head = Head(newest.seq, newest.hash) if newest else Head(0, genesis(self._ledger))
+            newest = self.find_newest_entry()
+            self._head = Head(newest.seq, newest.hash) if newest else Head(0, compute_genesis_hash(self._ledger))
         return self._head
 
-    def newest(self) -> EntryRow | None:
+    def find_newest_entry(self) -> EntryRow | None:
         if self._newest is None:
-            row = self._row(_NEWEST)
+            row = self._fetch_row(_NEWEST)
             self._newest = EntryRow(*row) if row else None
         return self._newest
 
-    def accounts_hash(self) -> str:
+    def compute_accounts_hash(self) -> str:
         if self._hash is None:
-            rows = [_AccountRow._make(row) for row in self._rows(_ACCOUNTS)]
+            rows = [_AccountRow._make(row) for row in self._fetch_rows(_ACCOUNTS)]
             self._hash = AccountsHash(self._ledger, ())
             for row in rows:
-                self._hash.put_facts(*_facts(row))
+                self._hash.put_facts(*_list_account_facts(row))
             self._accounts = {row.name: row for row in rows}
-        return self._hash.text()
+        return self._hash.format_hex()
 
-    def accounts(self) -> list[Account]:
+    def list_accounts(self) -> list[Account]:
         # Databases sort text in their own ways; names are to stand in the same order everywhere.
         return sorted(
-            (_account(_AccountRow._make(row)) for row in self._rows(_ACCOUNTS)), key=lambda account: account.name
+            (_parse_account(_AccountRow._make(row)) for row in self._fetch_rows(_ACCOUNTS)),
+            key=lambda account: account.name,
         )
 
-    def line(self, name: str) -> list[Account]:
+    def load_account_path(self, name: str) -> list[Account]:
         found = self._accounts
         if self._hash is None:
-            rows = (self._row(_ACCOUNT_OF, name=above) for above in lineage(name))
+            rows = (self._fetch_row(_ACCOUNT_OF, name=above) for above in split_account_path(name))
             found = {row[0]: _AccountRow._make(row) for row in rows if row is not None}
-        return [_account(found[above]) for above in lineage(name)] if name in found else []
+        return [_parse_account(found[above]) for above in split_account_path(name)] if name in found else []
 
-    def permit(self, *, key: str | None = None, seq: int | None = None) -> PermitRow | None:
-        row = self._row(_PERMIT_OF_KEY, key=key) if key is not None else self._row(_PERMIT_OF_SEQ, seq=seq)
+    def find_permit(self, *, key: str | None = None, seq: int | None = None) -> PermitRow | None:
+        row = self._fetch_row(_PERMIT_OF_KEY, key=key) if key is not None else self._fetch_row(_PERMIT_OF_SEQ, seq=seq)
         return PermitRow(*row) if row else None
 
-    def answer(self, permit: int) -> AnswerRow | None:
-        row = self._row(_ANSWER_OF, permit=permit)
-        return _answer(row) if row else None
+    def find_answer(self, permit: int) -> AnswerRow | None:
+        row = self._fetch_row(_ANSWER_OF, permit=permit)
+        return _parse_answer(row) if row else None
 
-    def entry(self, seq: int) -> EntryRow | None:
-        row = self._row(_ENTRY_OF, seq=seq)
+    def find_entry(self, seq: int) -> EntryRow | None:
+        row = self._fetch_row(_ENTRY_OF, seq=seq)
         return EntryRow(*row) if row else None
 
-    def entry_and_next(self, seq: int) -> list[EntryRow]:
+    def load_entry_pair(self, seq: int) -> list[EntryRow]:
         if self._newest is not None and self._newest.seq == seq:
             return [self._newest]
-        return _entries(self._rows(_TWO, seq=seq, next=min(seq + 1, _LARGEST)))
+        return _parse_entries(self._fetch_rows(_TWO, seq=seq, next=min(seq + 1, _LARGEST)))
 
     def add_account(self, account: Account) -> None:
-        self._rows(_ADD_ACCOUNT, **_settled(account), **_changing(account))
+        self._fetch_rows(_ADD_ACCOUNT, **_build_fixed_columns(account), **_build_changing_columns(account))
         self._note(account)
 
     def put_account(self, account: Account) -> None:
-        self._rows(_PUT, which=account.name, **_changing(account))
+        self._fetch_rows(_PUT, which=account.name, **_build_changing_columns(account))
         self._note(account)
 
     def _note(self, account: Account) -> None:
         if self._hash is not None:
             self._hash.put(account)
-            self._accounts[account.name] = _AccountRow(**_settled(account), **_changing(account))
+            self._accounts[account.name] = _AccountRow(
+                **_build_fixed_columns(account), **_build_changing_columns(account)
+            )
 
     def add_permit(self, permit: PermitRow) -> None:
-        self._rows(_ADD_PERMIT, **permit._asdict())
+        self._fetch_rows(_ADD_PERMIT, **permit._asdict())
 
     def add_answer(self, answer: AnswerRow) -> None:
-        self._rows(_ADD_ANSWER, **answer._asdict())
+        self._fetch_rows(_ADD_ANSWER, **answer._asdict())
 
     def add_entry(self, entry: EntryRow) -> None:
-        self._rows(_ADD_ENTRY, **entry._asdict())
+        self._fetch_rows(_ADD_ENTRY, **entry._asdict())
         self._head, self._newest = Head(entry.seq, entry.hash), entry
 
-    def entries(self, after: int, tree: str | None = None) -> list[EntryRow]:
+    def list_entries(self, after: int, tree: str | None = None) -> list[EntryRow]:
         if tree is None:
-            return _entries(self._rows(_ENTRIES, after=after))
+            return _parse_entries(self._fetch_rows(_ENTRIES, after=after))
         # _ and % in a name would match too much: what LIKE finds is looked at once more.
         found: list[EntryRow] = []
         while True:
-            page = _entries(self._rows(_TREE, after=after, tree=tree, shares=f"{tree}/"))
+            page = _parse_entries(self._fetch_rows(_TREE, after=after, tree=tree, shares=f"{tree}/"))
             found += [row for row in page if f"{row.account}/".startswith(f"{tree}/")]
             if found or len(page) < PAGE:
                 return found
             after = page[-1].seq
 
-    def permits(self, after: int) -> list[PermitRow]:
-        return list(map(_PERMIT_ROW, self._rows(_PERMITS, after=after)))
+    def list_permits(self, after: int) -> list[PermitRow]:
+        return list(map(_PERMIT_ROW, self._fetch_rows(_PERMITS, after=after)))
 
-    def answers(self, after: int, table: str | None = None) -> list[AnswerRow]:
-        rows = self._rows(_ANSWERS, after=after) if table is None else self._rows(_ANSWERS_OF, after=after, table=table)
-        return [_answer(row) for row in rows]
+    def list_answers(self, after: int, table: str | None = None) -> list[AnswerRow]:
+        rows = (
+            self._fetch_rows(_ANSWERS, after=after)
+            if table is None
+            else self._fetch_rows(_ANSWERS_OF, after=after, table=table)
+        )
+        return [_parse_answer(row) for row in rows]
 
 
 def run_in_driver(connection: Connection, text: str, given: Sequence[object] = ()) -> list[Any]:
@@ -263,7 +270,7 @@ def run_in_driver(connection: Connection, text: str, given: Sequence[object] = (
 
 
 @lru_cache(1_000)
-def _prepared(
+def _prepare_statement(
     statement: sa.Executable, dialect: sa.Dialect, names: tuple[str, ...]
 ) -> tuple[str, Callable[[Mapping[str, object]], list[object]]] | None:
     """The text of ``statement`` and what puts its values in order; None where the driver takes them by name."""
@@ -279,11 +286,11 @@ _ENTRY_ROW: Callable[[Any], EntryRow] = partial(tuple.__new__, EntryRow)
 _PERMIT_ROW: Callable[[Any], PermitRow] = partial(tuple.__new__, PermitRow)
 
 
-def _entries(rows: list[Any]) -> list[EntryRow]:
+def _parse_entries(rows: list[Any]) -> list[EntryRow]:
     return list(map(_ENTRY_ROW, rows))
 
 
-def _account(row: Any) -> Account:
+def _parse_account(row: Any) -> Account:
     texts = (row.name, row.accountant, row.unit, row.adjacency, row.parent or "", row.successor or "")
     if not all(type(text) is str for text in texts) or row.disclosures not in (0, 1):
         raise ChainBroken("An account holds values that no ledger writes.", seq=0, fix="siloquent ledger verify")
@@ -300,18 +307,18 @@ def _account(row: Any) -> Account:
     )
 
 
-def _answer(row: Any) -> AnswerRow:
+def _parse_answer(row: Any) -> AnswerRow:
     # As it stands: what is not bytes is found by whoever compares it with its entry.
     return AnswerRow(*row)
 
 
-def _facts(row: Any) -> tuple[Any, ...]:
+def _list_account_facts(row: Any) -> tuple[Any, ...]:
     """As ``AccountsHash.put_facts`` takes them."""
     texts = (row.name, row.parent, row.accountant, row.unit, row.adjacency, row.successor)
     return (*texts, row.disclosures, row.limit_amount, row.limit_delta, row.spent_amount, row.spent_delta)
 
 
-def _settled(account: Account) -> dict[str, Any]:
+def _build_fixed_columns(account: Account) -> dict[str, Any]:
     return {
         "name": account.name,
         "parent": account.parent,
@@ -322,7 +329,7 @@ def _settled(account: Account) -> dict[str, Any]:
     }
 
 
-def _changing(account: Account) -> dict[str, Any]:
+def _build_changing_columns(account: Account) -> dict[str, Any]:
     return {
         "limit_amount": account.limit.amount,
         "limit_delta": account.limit.delta,

@@ -16,9 +16,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from siloquent.errors import LedgerError
+from siloquent.ledger.base_ledger import CrashPoints
 from siloquent.ledger.database import DatabaseLedger
-from siloquent.ledger.head import alone
-from siloquent.ledger.keeper import CrashPoints
+from siloquent.ledger.head import hold_exclusive_lock
 from siloquent.ledger.sql import run_in_driver
 from siloquent.ledger.tables import fill, is_current, rebuild
 
@@ -53,15 +53,15 @@ class SQLiteLedger(DatabaseLedger):
                 f"There is no ledger {path.name} in {path.parent}: it holds what was spent, and a new one would not.",
                 fix="put the newest copy back as docs/how-to/restore-a-backup.md says, then: siloquent ledger verify",
             )
-        engine = _engine(path, busy_seconds)
+        engine = _create_engine(path, busy_seconds)
         make = partial(_make, path) if create and not path.exists() else None
         super().__init__(engine, head=head, make=make, crash_points=crash_points)
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _wait_for_turn(self) -> Iterator[None]:
         # SQLite polls a busy file with growing pauses; a lock of the kernel wakes the next writer at once.
         try:
-            with alone(self._path.with_name(f"{self._path.name}.lock"), seconds=self._busy_seconds):
+            with hold_exclusive_lock(self._path.with_name(f"{self._path.name}.lock"), seconds=self._busy_seconds):
                 yield
         except TimeoutError:
             _, what, fix = _FAILURES[0]
@@ -79,7 +79,7 @@ class SQLiteLedger(DatabaseLedger):
         connection.exec_driver_sql("BEGIN")
 
     def _rebuild(self) -> bool:
-        connection = self._connected()
+        connection = self._get_connection()
         if is_current(connection):
             return False
         rebuild(connection)
@@ -108,7 +108,7 @@ _FAILURES = (
 )
 
 
-def _engine(path: Path, busy_seconds: float) -> Engine:
+def _create_engine(path: Path, busy_seconds: float) -> Engine:
     url = sa.URL.create("sqlite", database=str(path))
     engine = sa.create_engine(url, poolclass=NullPool, connect_args={"timeout": busy_seconds})
 
@@ -146,7 +146,7 @@ def _make(path: Path) -> None:
 
 
 def _fill(building: Path) -> None:
-    maker = _engine(building, BUSY_SECONDS)
+    maker = _create_engine(building, BUSY_SECONDS)
     try:
         with maker.connect() as connection:
             connection.exec_driver_sql("BEGIN IMMEDIATE")

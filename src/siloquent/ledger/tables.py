@@ -28,7 +28,7 @@ def fill(connection: Connection) -> None:
     metadata.create_all(connection)
     name = secrets.token_hex(16)  # allowed: a name
     connection.execute(sa.insert(LEDGER), {"one": 1, "id": name, "format": FORMAT})
-    _guard(connection)
+    _create_guards(connection)
 
 
 def is_current(connection: Connection) -> bool:
@@ -37,7 +37,7 @@ def is_current(connection: Connection) -> bool:
     strict = {name for name, is_strict in listed if is_strict}
     found = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").all()
     # By their texts: a trigger of the right name may have been made to guard nothing.
-    return strict >= set(metadata.tables) and {row[0]: row[1] for row in found} == _guards()
+    return strict >= set(metadata.tables) and {row[0]: row[1] for row in found} == _build_guards()
 
 
 def rebuild(connection: Connection) -> None:
@@ -60,15 +60,15 @@ def rebuild(connection: Connection) -> None:
         )
     for table in reversed(metadata.sorted_tables):
         connection.exec_driver_sql(f'DROP TABLE "{_OLD.format(table.name)}"')
-    _guard(connection)
+    _create_guards(connection)
 
 
-def _guard(connection: Connection) -> None:
-    for statement in _guards().values():
+def _create_guards(connection: Connection) -> None:
+    for statement in _build_guards().values():
         connection.exec_driver_sql(statement)
 
 
-def _guards() -> dict[str, str]:
+def _build_guards() -> dict[str, str]:
     """Triggers by name: no row of an entry, permit or answer changes, and of an account only its numbers do."""
     guards = {}
     for table in KEPT_FOR_EVER:

@@ -14,9 +14,18 @@ from typing import Any, Generic, Protocol, TypeVar
 from siloquent.errors import SiloquentError
 from siloquent.ledger import rules
 from siloquent.ledger.base import Account
-from siloquent.ledger.books import AnswerRow, Books, EntryRow, PermitRow, all_answers, all_entries, all_permits, lineage
-from siloquent.ledger.chain import AccountsHash, genesis, seal_after
+from siloquent.ledger.chain import AccountsHash, compute_genesis_hash, seal_after
 from siloquent.ledger.checkpoint import Checkpoint
+from siloquent.ledger.storage import (
+    AnswerRow,
+    EntryRow,
+    LedgerStorage,
+    PermitRow,
+    iter_all_answers,
+    iter_all_entries,
+    iter_all_permits,
+    split_account_path,
+)
 from siloquent.privacy.accountants import Cost
 from siloquent.privacy.events import event_from_json
 
@@ -25,7 +34,7 @@ _DECODE = json.JSONDecoder().raw_decode  # half the time of json.loads
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LedgerVerdict:
     """Whether all is as the chain says; if not, what is wrong and at which entry (None: beside the chain)."""
 
     ok: bool
@@ -56,18 +65,18 @@ class _Tally:
         if not (0 <= self.amount <= limit.amount and 0 <= self.delta <= limit.delta):
             raise _Wrong(f"account {self.account.name!r} goes beyond its limit")
 
-    def now(self) -> Account:
+    def to_account(self) -> Account:
         return replace(self.account, spent=Cost(self.amount, self.delta))
 
 
-def verify(ledger: str, books: Books, checkpoint: Checkpoint | None) -> Verdict:
+def verify(ledger: str, books: LedgerStorage, checkpoint: Checkpoint | None) -> LedgerVerdict:
     """The verdict on the ledger of id ``ledger``; with ``checkpoint``, also on whether it has lost entries since."""
     replay = _Replay(ledger, books, checkpoint)
     try:
         replay.run()
     except _Wrong as wrong:
-        return Verdict(False, replay.seq, wrong.seq, f"{wrong.problem[:1].upper()}{wrong.problem[1:]}.")
-    return Verdict(True, replay.seq)
+        return LedgerVerdict(False, replay.seq, wrong.seq, f"{wrong.problem[:1].upper()}{wrong.problem[1:]}.")
+    return LedgerVerdict(True, replay.seq)
 
 
 _Open = tuple[str, str, str, int, int]
@@ -83,7 +92,7 @@ class _Row(Protocol):
 _R = TypeVar("_R", bound=_Row)
 
 
-class _Beside(Generic[_R]):
+class _SideRows(Generic[_R]):
     """Rows that stand beside the chain, read in step with it: each belongs to one entry."""
 
     def __init__(self, what: str, rows: Iterator[_R]) -> None:
@@ -105,32 +114,32 @@ class _Beside(Generic[_R]):
 
 
 class _Replay:
-    def __init__(self, ledger: str, books: Books, checkpoint: Checkpoint | None) -> None:
+    def __init__(self, ledger: str, books: LedgerStorage, checkpoint: Checkpoint | None) -> None:
         self.ledger, self.books, self.checkpoint = ledger, books, checkpoint
-        self.seq, self.hash = 0, genesis(ledger)
+        self.seq, self.hash = 0, compute_genesis_hash(ledger)
         self.digest = bytes.fromhex(self.hash)
         self.accounts, self.moved, self.paid = AccountsHash(ledger, ()), set[str](), list[_Tally]()
         self.tallies: dict[str, _Tally] = {}
         self.lines: dict[str, list[_Tally]] = {}
         self.open: dict[int, _Open] = {}
         self.prices: dict[tuple[str, str], Cost] = {}
-        self.permits: _Beside[PermitRow] = _Beside("permit", all_permits(books))
-        self.answers: _Beside[AnswerRow] = _Beside("answer", all_answers(books))
+        self.permits: _SideRows[PermitRow] = _SideRows("permit", iter_all_permits(books))
+        self.answers: _SideRows[AnswerRow] = _SideRows("answer", iter_all_answers(books))
         self.kinds: dict[str, Callable[[dict[str, Any]], None]] = {
             "open-account": self._open_account,
             "set-limit": self._set_limit,
-            "epoch": self._epoch,
+            "epoch": self._open_epoch,
             "reserve": self._reserve,
             "settle": self._settle,
             "deny": lambda facts: None,
-            "checkpoint": self._checkpoint,
+            "checkpoint": self._compare_totals,
         }
 
     def run(self) -> None:
         if self.checkpoint is not None and self.checkpoint.ledger != self.ledger:
             raise _Wrong("the checkpoint is of another ledger")
         self._compare_checkpoint()
-        for entry in all_entries(self.books):
+        for entry in iter_all_entries(self.books):
             try:
                 self._step(entry)
             except _Wrong as wrong:
@@ -170,22 +179,22 @@ class _Replay:
             return
         if kept.hash != self.hash:
             raise _Wrong(f"entry {self.seq} is not the one that the checkpoint kept", self.seq)
-        if kept.spent != self._spent():
+        if kept.spent != self._list_spent():
             raise _Wrong(f"the totals at entry {self.seq} are not those that the checkpoint kept", self.seq)
 
-    def _spent(self) -> dict[str, Cost]:
+    def _list_spent(self) -> dict[str, Cost]:
         return {name: Cost(tally.amount, tally.delta) for name, tally in self.tallies.items()}
 
     def _compare_accounts(self, kept: str) -> None:
         """The entry's hash of all accounts is that of the accounts as the entries up to it leave them."""
         if self.moved:
             for name in self.moved:
-                self.accounts.put(self.tallies[name].now())
+                self.accounts.put(self.tallies[name].to_account())
             self.moved.clear()
         for tally in self.paid:
             self.accounts.spend(tally.account.name, tally.amount, tally.delta)
         self.paid.clear()
-        if kept != self.accounts.text():
+        if kept != self.accounts.format_hex():
             raise _Wrong("an entry knows accounts that the chain does not give")
 
     def _compare_tables(self) -> None:
@@ -193,11 +202,11 @@ class _Replay:
         self.permits.end()
         self.answers.end()
         try:
-            stored = {account.name: account for account in self.books.accounts()}
+            stored = {account.name: account for account in self.books.list_accounts()}
         except (ValueError, TypeError, AttributeError, SiloquentError) as broken:
             raise _Wrong("accounts hold values that no ledger writes") from broken
         for name, tally in self.tallies.items():
-            if stored.pop(name, None) != tally.now():
+            if stored.pop(name, None) != tally.to_account():
                 raise _Wrong(f"account {name!r} has limits, totals or settings that the chain does not give it")
         if stored:
             raise _Wrong(f"account {min(stored)!r} was never opened")
@@ -220,19 +229,19 @@ class _Replay:
                 disclosures=bool(facts["disclosures"]),
             )
         )
-        self.lines[name] = [self.tallies[above] for above in lineage(name)]
+        self.lines[name] = [self.tallies[above] for above in split_account_path(name)]
         self.moved.add(name)
 
     def _set_limit(self, facts: dict[str, Any]) -> None:
         tally = self.tallies[facts["account"]]
-        tally.account = rules.new_limit(tally.now(), Cost(*facts["limit"]))
+        tally.account = rules.change_limit(tally.to_account(), Cost(*facts["limit"]))
         self.moved.add(facts["account"])
 
-    def _epoch(self, facts: dict[str, Any]) -> None:
+    def _open_epoch(self, facts: dict[str, Any]) -> None:
         old = self.tallies[facts["old"]]
-        expected = rules.next_epoch(old.now(), facts["account"])
+        expected = rules.build_next_epoch(old.to_account(), facts["account"])
         self._open_account(facts)
-        if self.tallies[facts["account"]].now() != expected:
+        if self.tallies[facts["account"]].to_account() != expected:
             raise _Wrong("an epoch changes an account's settings")
         old.account = replace(old.account, successor=facts["account"])
         self.moved.add(facts["old"])
@@ -242,7 +251,7 @@ class _Replay:
         name, event, key = facts["account"], facts["event"], facts["key"]
         line = self.lines[name]
         amount, delta = facts["cost"]
-        least = self.prices.get((name, event)) or self._price(line, name, event)
+        least = self.prices.get((name, event)) or self._price_event(line, name, event)
         if amount < least.amount or delta < least.delta:
             raise _Wrong("an event was charged less than its price")
         own, table = line[0], line[-1]
@@ -255,10 +264,10 @@ class _Replay:
         if self.permits.take(self.seq) != (self.seq, name, key, facts["digest"]):
             raise _Wrong(f"the permit of entry {self.seq} was changed")
 
-    def _price(self, line: list[_Tally], name: str, event: str) -> Cost:
+    def _price_event(self, line: list[_Tally], name: str, event: str) -> Cost:
         if len(self.prices) >= _PRICES_KEPT:
             self.prices.clear()
-        price = self.prices[name, event] = rules.admit([tally.account for tally in line], event_from_json(event))
+        price = self.prices[name, event] = rules.price_event([tally.account for tally in line], event_from_json(event))
         return price
 
     def _settle(self, facts: dict[str, Any]) -> None:
@@ -277,12 +286,12 @@ class _Replay:
     def _lower(self, line: list[_Tally], reserved: str, cost: Cost, facts: dict[str, Any]) -> None:
         """A settlement with another event, which may have given something back."""
         paid, events = Cost(*facts["cost"]), (event_from_json(reserved), event_from_json(facts["event"]))
-        if paid != rules.final_cost([tally.account for tally in line], events[0], cost, events[1]):
+        if paid != rules.compute_final_cost([tally.account for tally in line], events[0], cost, events[1]):
             raise _Wrong("a settlement gives back what it may not")
         self.paid += line
         for tally in line:
             tally.add(paid.amount - cost.amount, paid.delta - cost.delta)
 
-    def _checkpoint(self, facts: dict[str, Any]) -> None:
-        if {name: Cost(*pair) for name, pair in facts["spent"].items()} != self._spent():
+    def _compare_totals(self, facts: dict[str, Any]) -> None:
+        if {name: Cost(*pair) for name, pair in facts["spent"].items()} != self._list_spent():
             raise _Wrong("a checkpoint holds totals that the chain does not give")

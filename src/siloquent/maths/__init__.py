@@ -12,7 +12,7 @@
     calibration   laplace_factor(R, beta, ..) and gaussian_factor(R, beta, ..) -> Factor(value = kappa, method)
     tails, sums   laplace_tail, geometric_tail, gaussian_tail, normal_tail, sidak · union_tails(R, beta, ..)
 
-What a scale costs (D1, D2^2, Dinf from ``sensitivities``; rationals throughout; signed: not monotone):
+What a scale costs (D1, D2^2, Dinf from ``compute_sensitivity``; rationals throughout; signed: not monotone):
 
     Laplace on W      epsilon = D1 / scale          GeometricTop       epsilon = k Dinf / scale (twice if signed)
     strategy, l1      epsilon = D1(A) / scale       PermuteAndFlip     epsilon = 2 Du / scale
@@ -20,10 +20,11 @@ What a scale costs (D1, D2^2, Dinf from ``sensitivities``; rationals throughout;
     strategy, l2      rho = D2^2(A) / (2 scale^2)   ExponentialRounds  k ranges g = Dinf / scale (twice ..)
 """
 
-from siloquent.maths.calibration import Factor, gaussian_factor, laplace_factor
-from siloquent.maths.promises import (
+from siloquent.maths.calibration import Factor, compute_gaussian_factor, compute_laplace_factor
+from siloquent.maths.error_tails import (
+    ErrorTail,
     ExponentialRounds,
-    ExponentialSelect,
+    ExponentialSelectTail,
     GaussianAbove,
     GaussianTop,
     GaussianValues,
@@ -31,40 +32,40 @@ from siloquent.maths.promises import (
     LaplaceAbove,
     LaplaceTop,
     LaplaceValues,
-    Law,
-    PermuteAndFlip,
-    largest_scale,
-    smallest_breaking,
-    smallest_error,
+    PermuteAndFlipTail,
+    compute_breaking_error,
+    find_largest_scale,
+    find_smallest_error,
 )
-from siloquent.maths.sensitivity import Sensitivity, sensitivities
+from siloquent.maths.laplace_sums import build_union_tails
+from siloquent.maths.sensitivity import Sensitivity, compute_sensitivity
 from siloquent.maths.strategies import (
-    Calibrated,
+    CalibratedStrategy,
     Strategy,
     WholeStrategy,
-    gaussian_strategy,
-    laplace_strategy,
-    product_strategy,
+    choose_gaussian_strategy,
+    choose_laplace_strategy,
+    choose_product_strategy,
     quantise,
     reconstruct,
 )
-from siloquent.maths.sums import union_tails
 from siloquent.maths.tails import gaussian_tail, geometric_tail, laplace_tail, normal_quantile, normal_tail, sidak
 from siloquent.maths.workloads import (
-    chain,
-    histogram,
+    build_histogram,
+    build_prefix,
+    build_product,
+    find_chain,
     is_disjoint,
     is_monotone,
     is_nested,
     merge_columns,
-    prefix,
-    product,
 )
 
 __all__ = [
-    "Calibrated",
+    "CalibratedStrategy",
+    "ErrorTail",
     "ExponentialRounds",
-    "ExponentialSelect",
+    "ExponentialSelectTail",
     "Factor",
     "GaussianAbove",
     "GaussianTop",
@@ -73,35 +74,34 @@ __all__ = [
     "LaplaceAbove",
     "LaplaceTop",
     "LaplaceValues",
-    "Law",
-    "PermuteAndFlip",
+    "PermuteAndFlipTail",
     "Sensitivity",
     "Strategy",
     "WholeStrategy",
-    "chain",
-    "gaussian_factor",
-    "gaussian_strategy",
+    "build_histogram",
+    "build_prefix",
+    "build_product",
+    "build_union_tails",
+    "choose_gaussian_strategy",
+    "choose_laplace_strategy",
+    "choose_product_strategy",
+    "compute_breaking_error",
+    "compute_gaussian_factor",
+    "compute_laplace_factor",
+    "compute_sensitivity",
+    "find_chain",
+    "find_largest_scale",
+    "find_smallest_error",
     "gaussian_tail",
     "geometric_tail",
-    "histogram",
     "is_disjoint",
     "is_monotone",
     "is_nested",
-    "laplace_factor",
-    "laplace_strategy",
     "laplace_tail",
-    "largest_scale",
     "merge_columns",
     "normal_quantile",
     "normal_tail",
-    "prefix",
-    "product",
-    "product_strategy",
     "quantise",
     "reconstruct",
-    "sensitivities",
     "sidak",
-    "smallest_breaking",
-    "smallest_error",
-    "union_tails",
 ]

@@ -7,17 +7,17 @@ from functools import lru_cache
 from typing import Any
 
 
-def one_thread() -> AbstractContextManager[Any]:
+def limit_to_one_thread() -> AbstractContextManager[Any]:
     """A context in which BLAS computes on the calling thread alone.
 
     Tuning a strategy is thousands of products of matrices with 100 to 1,000 columns: on two idle cores one thread is
     1.1 to 10 times as fast as two, and on a busy machine the gap grows.
     """
-    return _controller().limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
+    return _get_controller().limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=1)
-def _controller() -> Any:
+def _get_controller() -> Any:
     # Finding the loaded libraries costs milliseconds: once. Both copies, numpy's and scipy's, must be there by then.
     import scipy.linalg  # noqa: F401
     from threadpoolctl import ThreadpoolController

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.sums import UnionTails, tilts, union_tails
+from siloquent.maths.laplace_sums import UnionTails, build_union_tails, choose_tilts
 from siloquent.maths.tails import normal_quantile
 
 Reals = NDArray[np.float64]
@@ -34,7 +34,7 @@ class Factor:
     method: str
 
 
-def laplace_factor(reconstruction: Reals, beta: float, *, two_sided: bool, seed: int | None = None) -> Factor:
+def compute_laplace_factor(reconstruction: Reals, beta: float, *, two_sided: bool, seed: int | None = None) -> Factor:
     """kappa for independent Laplace(1) noise.
 
     Args:
@@ -46,32 +46,36 @@ def laplace_factor(reconstruction: Reals, beta: float, *, two_sided: bool, seed:
     rows = reconstruction[np.any(reconstruction != 0, axis=1)]
     if not len(rows):
         return Factor(0.0, "union")
-    tails = union_tails(rows, beta, two_sided=two_sided)
+    tails = build_union_tails(rows, beta, two_sided=two_sided)
     if seed is None or len(rows) == 1 or beta <= 2 * DOUBT:
         return Factor(tails.quantile, "union")
-    drawn = _certified(rows, tails, beta - DOUBT, np.random.default_rng(seed))
-    return Factor(drawn, f"certified {_samples(rows)}") if drawn < tails.quantile else Factor(tails.quantile, "union")
+    drawn = _certify_level(rows, tails, beta - DOUBT, np.random.default_rng(seed))
+    return (
+        Factor(drawn, f"certified {_choose_samples(rows)}")
+        if drawn < tails.quantile
+        else Factor(tails.quantile, "union")
+    )
 
 
-def gaussian_factor(reconstruction: Reals, beta: float, *, two_sided: bool) -> Factor:
+def compute_gaussian_factor(reconstruction: Reals, beta: float, *, two_sided: bool) -> Factor:
     """kappa for independent normal noise of deviation 1: Sidak's inequality two-sided, the union bound one-sided.
 
     Source:
         "Rectangular Confidence Regions for the Means of Multivariate Normal Distributions" (JASA 1967).
     """
-    return normal_factor(np.sqrt((reconstruction * reconstruction).sum(axis=1)), beta, two_sided=two_sided)
+    return compute_normal_factor(np.sqrt((reconstruction * reconstruction).sum(axis=1)), beta, two_sided=two_sided)
 
 
-def normal_factor(deviations: Reals, beta: float, *, two_sided: bool) -> Factor:
-    """As ``gaussian_factor``, from the deviations of the answers' noise alone, shape (answers,)."""
+def compute_normal_factor(deviations: Reals, beta: float, *, two_sided: bool) -> Factor:
+    """As ``compute_gaussian_factor``, from the deviations of the answers' noise alone, shape (answers,)."""
     deviations = deviations[deviations > 0]
     method = "sidak" if two_sided else "union"
     if not len(deviations):
         return Factor(0.0, method)
-    return Factor(_normal_largest(deviations, beta, two_sided=two_sided), method)
+    return Factor(_solve_normal_level(deviations, beta, two_sided=two_sided), method)
 
 
-def _normal_largest(deviations: Reals, beta: float, *, two_sided: bool) -> float:
+def _solve_normal_level(deviations: Reals, beta: float, *, two_sided: bool) -> float:
     from scipy.optimize import brentq
     from scipy.special import ndtr
 
@@ -88,7 +92,7 @@ def _normal_largest(deviations: Reals, beta: float, *, two_sided: bool) -> float
     return float(brentq(excess, low, high, rtol=1e-12)) * (1 + 1e-9)
 
 
-def _certified(rows: Reals, tails: UnionTails, beta: float, random: np.random.Generator) -> float:
+def _certify_level(rows: Reals, tails: UnionTails, beta: float, random: np.random.Generator) -> float:
     """A level whose failure rate is certified to be at most ``beta``, or infinity.
 
     P[some row beyond x] is the sum of all tails at x times the mean of 1/(rows beyond x), over noise drawn given that a
@@ -99,43 +103,45 @@ def _certified(rows: Reals, tails: UnionTails, beta: float, random: np.random.Ge
         (Electronic Journal of Statistics, 2019). The bound: "Empirical Bernstein Bounds and Sample Variance
         Penalization" (COLT 2009), theorem 4, for means of values in [0, 1].
     """
-    samples = _samples(rows)
+    samples = _choose_samples(rows)
     level = tails.quantile
     for _ in range(2):  # the mean changes slowly with the level: two short looks find where to ask for a certificate
-        pilot = _shares(rows, tails, level, random, _PILOT)
-        expected = float(pilot.mean()) + _spread(pilot, samples) + 1.5 * float(pilot.std()) / math.sqrt(_PILOT)
+        pilot = _draw_shares(rows, tails, level, random, _PILOT)
+        expected = (
+            float(pilot.mean()) + _bound_mean_error(pilot, samples) + 1.5 * float(pilot.std()) / math.sqrt(_PILOT)
+        )
         level = tails.solve(beta / expected)
     for attempt in range(_TRIES):
-        shares = _shares(rows, tails, level, random, samples)
-        above = float(shares.mean()) + _spread(shares, samples)
+        shares = _draw_shares(rows, tails, level, random, samples)
+        above = float(shares.mean()) + _bound_mean_error(shares, samples)
         if float(tails(level).sum()) * above <= beta:
             return level
         level = tails.solve(beta / above * (1 - _SLACK * (attempt + 1)))
     return math.inf
 
 
-def _samples(rows: Reals) -> int:
+def _choose_samples(rows: Reals) -> int:
     """How many samples a certificate gets: fewer where each costs more."""
     return int(np.clip(_NUMBERS / max(rows.shape), _PILOT, _SAMPLES))
 
 
-def _spread(shares: Reals, samples: int) -> float:
+def _bound_mean_error(shares: Reals, samples: int) -> float:
     """What the mean of ``samples`` such values may lie below the truth, with doubt ``DOUBT`` over all tries."""
     doubts = math.log(2 * _TRIES / DOUBT)
     return math.sqrt(2 * float(shares.var(ddof=1)) * doubts / samples) + 7 * doubts / (3 * (samples - 1))
 
 
-def _shares(rows: Reals, tails: UnionTails, level: float, random: np.random.Generator, samples: int) -> Reals:
+def _draw_shares(rows: Reals, tails: UnionTails, level: float, random: np.random.Generator, samples: int) -> Reals:
     """1/(rows beyond the level) for noise drawn given that one is beyond it, shape (samples,)."""
     weights = tails(level)
-    tilt = tilts(rows, level, steepest=0.95)
+    tilt = choose_tilts(rows, level, steepest=0.95)
     slopes = rows * tilt[:, None]
     picked = random.choice(len(rows), size=samples, p=weights / weights.sum())
     noise = np.empty((samples, rows.shape[1]))
     found = 0
     while len(picked):
         batch = picked[: max(16, _BATCH // rows.shape[1])]
-        drawn, taken = _noise_beyond(slopes[batch], tilt[batch] * level, random)
+        drawn, taken = _draw_noise_beyond(slopes[batch], tilt[batch] * level, random)
         noise[found : found + len(drawn)] = drawn
         found += len(drawn)
         picked = np.concatenate([batch[~taken], picked[len(batch) :]])
@@ -146,7 +152,7 @@ def _shares(rows: Reals, tails: UnionTails, level: float, random: np.random.Gene
     return shares
 
 
-def _noise_beyond(slopes: Reals, levels: Reals, random: np.random.Generator) -> tuple[Reals, NDArray[np.bool_]]:
+def _draw_noise_beyond(slopes: Reals, levels: Reals, random: np.random.Generator) -> tuple[Reals, NDArray[np.bool_]]:
     """One try a row to draw Laplace(1) noise given that the row's sum is beyond the level: the noise, and who got some.
 
     The noise is drawn from the law tilted along the row and accepted with probability exp(-tilt (sum - level)) where

@@ -16,35 +16,35 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.maths.frequency_oracles import Oracle
 from siloquent.maths.hierarchy import Tree
-from siloquent.maths.oracles import Oracle
-from siloquent.maths.row_layers import Products, RowReports, Supports, users_in
+from siloquent.maths.row_layers import NodeProducts, RowReports, Supports, count_users
 
 Floats = NDArray[np.float64]
 Levels = tuple[int, ...]
-Sums = Floats | Products
+Sums = Floats | NodeProducts
 DESIGN_ROUNDS = 500
-LEAST_SHARE = 0.01
+MIN_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TreeBlock:
     """The trees that one report is about; ``padded``: one more node, the last, says that there is nothing."""
 
     trees: tuple[Tree, ...]
     padded: bool
 
-    def cells(self, levels: Levels) -> tuple[int, ...]:
+    def count_cells(self, levels: Levels) -> tuple[int, ...]:
         """How many nodes each tree has at these levels."""
-        return tuple(tree.nodes(level) for tree, level in zip(self.trees, levels, strict=True))
+        return tuple(tree.count_nodes(level) for tree, level in zip(self.trees, levels, strict=True))
 
-    def nodes(self, levels: Levels) -> int:
+    def count_nodes(self, levels: Levels) -> int:
         """How many nodes a report chooses from."""
-        return math.prod(self.cells(levels)) + self.padded
+        return math.prod(self.count_cells(levels)) + self.padded
 
-    def noise(self, levels: Levels, component: Levels, oracle: Oracle) -> float:
+    def compute_noise(self, levels: Levels, component: Levels, oracle: Oracle) -> float:
         """The mean square of one report's estimates along ``component``, the holder's own share included."""
-        cells = math.prod(self.cells(levels))
+        cells = math.prod(self.count_cells(levels))
         if any(component) or oracle.kind == "hash":
             return oracle.spread + 1 / cells
         # The estimates of a set report add up to 1 exactly: only the node for nothing leaves doubt about their sum.
@@ -62,7 +62,7 @@ class Layer:
             combinations of nodes.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[TreeBlock, ...]
     levels: tuple[Levels, ...]
     oracles: tuple[Oracle, ...]
     supports: Supports
@@ -70,7 +70,7 @@ class Layer:
     @property
     def reports(self) -> int:
         """How many reports (or users, over several services) there are."""
-        return users_in(self.supports)
+        return count_users(self.supports)
 
     @property
     def counted(self) -> NDArray[np.int64]:
@@ -78,7 +78,7 @@ class Layer:
         assert not isinstance(self.supports, RowReports)
         return self.supports
 
-    def estimates(self) -> Floats:
+    def compute_estimates(self) -> Floats:
         """The sum over users of the product of Phi, one axis a block, without nodes for nothing. Unbiased."""
         found = self.counted.astype(np.float64)
         for axis, (block, oracle) in enumerate(zip(self.blocks, self.oracles, strict=True)):
@@ -88,7 +88,7 @@ class Layer:
             found = np.moveaxis(moved, -1, axis)
         return found
 
-    def margins(self) -> list[Floats]:
+    def compute_margins(self) -> list[Floats]:
         """Each block's own estimated shares of nodes, of one report on average: shape (nodes without nothing,)."""
         shares = []
         for axis, (block, oracle) in enumerate(zip(self.blocks, self.oracles, strict=True)):
@@ -99,12 +99,14 @@ class Layer:
         return shares
 
 
-def components_of(trees: Sequence[Tree]) -> list[Levels]:
+def list_components(trees: Sequence[Tree]) -> list[Levels]:
     """Every component of a table over ``trees``."""
     return list(product(*(range(tree.height + 1) for tree in trees)))
 
 
-def precision(blocks: Sequence[Block], levels: Sequence[Levels], oracles: Sequence[Oracle], component: Levels) -> float:
+def compute_precision(
+    blocks: Sequence[TreeBlock], levels: Sequence[Levels], oracles: Sequence[Oracle], component: Levels
+) -> float:
     """How much one report at ``levels`` says about ``component``, per bin of the table; 0 for what it cannot know."""
     flat = [level for part in levels for level in part]
     if any(k > level for k, level in zip(component, flat, strict=True)):
@@ -113,15 +115,15 @@ def precision(blocks: Sequence[Block], levels: Sequence[Levels], oracles: Sequen
     for block, own, oracle in zip(blocks, levels, oracles, strict=True):
         part = component[at : at + len(own)]
         at += len(own)
-        square *= block.noise(own, part, oracle)
+        square *= block.compute_noise(own, part, oracle)
         bins *= math.prod(tree.bins for tree in block.trees)
-        nodes *= math.prod(block.cells(own))
+        nodes *= math.prod(block.count_cells(own))
     if not any(component):
         square -= 1 / nodes
     return math.inf if square <= 0 else bins / nodes / square
 
 
-class Combined:
+class CombinedLayers:
     """The layers of one table, ready for questions.
 
     ``weights`` of an answer: one array a tree, the answer being the sum over bins of their product.
@@ -133,23 +135,26 @@ class Combined:
         self.blocks = layers[0].blocks
         self.trees = tuple(tree for block in self.blocks for tree in block.trees)
         self.pinned = not any(block.padded for block in self.blocks)
-        self.components = components_of(self.trees)
-        self._shares = self._weights()
-        self._estimates = [None if isinstance(one.supports, RowReports) else one.estimates() for one in self.layers]
+        self.components = list_components(self.trees)
+        self._shares = self._compute_weights()
+        self._estimates = [
+            None if isinstance(one.supports, RowReports) else one.compute_estimates() for one in self.layers
+        ]
 
     @property
     def reports(self) -> int:
         """How many reports the estimates are made of."""
         return sum(layer.reports for layer in self.layers)
 
-    def _weights(self) -> list[dict[Levels, float]]:
+    def _compute_weights(self) -> list[dict[Levels, float]]:
         """For each layer, how much it counts in each component; over layers these add up to 1, or to 0: unknown."""
         found: list[dict[Levels, float]] = [{} for _ in self.layers]
         for component in self.components:
             if self.pinned and not any(component):
                 continue
             known = [
-                layer.reports * precision(self.blocks, layer.levels, layer.oracles, component) for layer in self.layers
+                layer.reports * compute_precision(self.blocks, layer.levels, layer.oracles, component)
+                for layer in self.layers
             ]
             total = sum(known)
             for share, own in zip(known, found, strict=True):
@@ -157,57 +162,61 @@ class Combined:
                     own[component] = share / total
         return found
 
-    def unknown(self) -> list[Levels]:
+    def list_unknown(self) -> list[Levels]:
         """Components that no layer knows: answers take them as spread evenly."""
         known = {component for own in self._shares for component in own}
         return [one for one in self.components if one not in known and (any(one) or not self.pinned)]
 
-    def question(self, weights: Sequence[Floats]) -> Question:
+    def build_question(self, weights: Sequence[Floats]) -> LayerQuestion:
         """What to add up in each layer for the answer that ``weights`` describe."""
-        details = [tree.details(part) for tree, part in zip(self.trees, weights, strict=True)]
-        sums = [self._layer_sums(layer, own, details) for layer, own in zip(self.layers, self._shares, strict=True)]
+        details = [tree.split_details(part) for tree, part in zip(self.trees, weights, strict=True)]
+        sums = [
+            self._build_layer_sums(layer, own, details) for layer, own in zip(self.layers, self._shares, strict=True)
+        ]
         constant = math.prod(float(part[0][0]) for part in details) * self.users if self.pinned else 0.0
-        return Question(sums, constant)
+        return LayerQuestion(sums, constant)
 
-    def _layer_sums(self, layer: Layer, own: dict[Levels, float], details: Sequence[tuple[Floats, ...]]) -> Sums:
+    def _build_layer_sums(self, layer: Layer, own: dict[Levels, float], details: Sequence[tuple[Floats, ...]]) -> Sums:
         flat = [level for part in layer.levels for level in part]
-        cells = [tree.nodes(level) for tree, level in zip(self.trees, flat, strict=True)]
+        cells = [tree.count_nodes(level) for tree, level in zip(self.trees, flat, strict=True)]
         spread = [
             [np.repeat(part, cell // part.size) for part in parts[: level + 1]]
             for parts, level, cell in zip(details, flat, cells, strict=True)
         ]
         if isinstance(layer.supports, RowReports):
-            return _products(layer, own, spread)
+            return _build_products(layer, own, spread)
         total = np.zeros(cells)
         for component, weight in own.items():
             term = np.array(weight)
             for axis, level in enumerate(component):
                 term = np.multiply.outer(term, spread[axis][level])
             total += term
-        return total.reshape([math.prod(block.cells(lv)) for block, lv in zip(self.blocks, layer.levels, strict=True)])
+        return total.reshape(
+            [math.prod(block.count_cells(lv)) for block, lv in zip(self.blocks, layer.levels, strict=True)]
+        )
 
-    def value(self, question: Question) -> float:
+    def estimate_value(self, question: LayerQuestion) -> float:
         """The estimate, scaled to all users."""
         total = question.constant
         for at, (layer, weights, estimates) in enumerate(zip(self.layers, question.sums, self._estimates, strict=True)):
-            if isinstance(weights, Products):
-                found = float(self._of_users(at, question).sum())
+            if isinstance(weights, NodeProducts):
+                found = float(self._compute_user_values(at, question).sum())
             else:
                 assert estimates is not None
                 found = float(np.vdot(weights, estimates))
             total += self.users / layer.reports * found
         return total
 
-    def _of_users(self, at: int, question: Question) -> Floats:
+    def _compute_user_values(self, at: int, question: LayerQuestion) -> Floats:
         """What each user of layer ``at`` adds to the answer."""
         if at not in question.of_users:
             layer, weights = self.layers[at], question.sums[at]
-            assert isinstance(weights, Products)
+            assert isinstance(weights, NodeProducts)
             assert isinstance(layer.supports, RowReports)
-            question.of_users[at] = weights.of_users(layer.supports, layer.oracles)
+            question.of_users[at] = weights.compute_user_values(layer.supports, layer.oracles)
         return question.of_users[at]
 
-    def covariance(self, one: Question, other: Question, *, sampled: bool = False) -> float:
+    def estimate_covariance(self, one: LayerQuestion, other: LayerQuestion, *, sampled: bool = False) -> float:
         """The covariance of two answers (the variance of one, asked twice), estimated from the same reports.
 
         Args:
@@ -216,9 +225,9 @@ class Combined:
         """
         total = 0.0
         for at, (layer, g, h, y) in enumerate(zip(self.layers, one.sums, other.sums, self._estimates, strict=True)):
-            if isinstance(g, Products) or isinstance(h, Products):
+            if isinstance(g, NodeProducts) or isinstance(h, NodeProducts):
                 # Users' own spread counts in full here: a little too much, where their noise is far larger.
-                mine, theirs = self._of_users(at, one), self._of_users(at, other)
+                mine, theirs = self._compute_user_values(at, one), self._compute_user_values(at, other)
                 spread = float(np.vdot(mine - mine.mean(), theirs - theirs.mean())) / max(len(mine) - 1, 1)
                 total += self.users**2 / layer.reports * spread
                 continue
@@ -226,14 +235,14 @@ class Combined:
             shares = y / layer.reports
             held = float(np.vdot(shares, g * h))
             between = held - float(np.vdot(shares, g)) * float(np.vdot(shares, h))
-            noise = _second_moment(layer, g, h, shares) - held
+            noise = _compute_second_moment(layer, g, h, shares) - held
             left_out = 1.0 if sampled else 1 - layer.reports / self.users
             total += self.users**2 / layer.reports * (noise + left_out * between)
         return total
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
+class LayerQuestion:
     """An answer as sums over nodes: one array a layer, and what needs no report.
 
     ``of_users``: what each user adds, of the layers for which that was computed.
@@ -243,13 +252,13 @@ class Question:
     constant: float
     of_users: dict[int, Floats] = field(default_factory=dict)
 
-    def plus(self, other: Question, factor: float = 1.0) -> Question:
+    def add_scaled(self, other: LayerQuestion, factor: float = 1.0) -> LayerQuestion:
         """This answer plus ``factor`` times the other."""
         sums: list[Sums] = [mine + factor * theirs for mine, theirs in zip(self.sums, other.sums, strict=True)]  # type: ignore[operator]
-        return Question(sums, self.constant + factor * other.constant)
+        return LayerQuestion(sums, self.constant + factor * other.constant)
 
 
-def _products(layer: Layer, own: dict[Levels, float], spread: Sequence[Sequence[Floats]]) -> Products:
+def _build_products(layer: Layer, own: dict[Levels, float], spread: Sequence[Sequence[Floats]]) -> NodeProducts:
     """The weights ``own`` of components as one product of services a component."""
     factors, places, at = [], [], 0
     for levels in layer.levels:
@@ -270,15 +279,15 @@ def _products(layer: Layer, own: dict[Levels, float], spread: Sequence[Sequence[
             place.append(known[component[at : at + len(levels)]])
             at += len(levels)
         coefficients[tuple(place)] = weight
-    return Products(((coefficients, tuple(factors)),))
+    return NodeProducts(((coefficients, tuple(factors)),))
 
 
-def _second_moment(layer: Layer, g: Floats, h: Floats, shares: Floats) -> float:
+def _compute_second_moment(layer: Layer, g: Floats, h: Floats, shares: Floats) -> float:
     """E[(sum of g Phi)(sum of h Phi)] over one user's reports; Phi multiplies over blocks."""
-    margins = layer.margins()
+    margins = layer.compute_margins()
     applied = h
     for axis, (oracle, own) in enumerate(zip(layer.oracles, margins, strict=True)):
-        applied = np.moveaxis(oracle.second_moments(own, np.moveaxis(applied, axis, 0)), 0, axis)
+        applied = np.moveaxis(oracle.apply_second_moments(own, np.moveaxis(applied, axis, 0)), 0, axis)
     found = float(np.vdot(g, applied))
     if len(margins) > 1:
         independent = margins[0]
@@ -288,7 +297,7 @@ def _second_moment(layer: Layer, g: Floats, h: Floats, shares: Floats) -> float:
     return found
 
 
-def best_shares(precisions: Floats, targets: Floats) -> Floats:
+def optimise_shares(precisions: Floats, targets: Floats) -> Floats:
     """The layer probabilities that minimise the sum of targets_k / (precisions @ shares)_k: shape (layers,).
 
     Args:
@@ -306,7 +315,7 @@ def best_shares(precisions: Floats, targets: Floats) -> Floats:
         shares /= shares.sum()
     # A layer with few users costs each question an estimate and says next to nothing; but one that alone knows a
     # component stays.
-    dropped = shares < LEAST_SHARE
+    dropped = shares < MIN_SHARE
     for layer in np.argsort(shares):
         if dropped[layer] and not (known[:, ~dropped] > 0).any(axis=1).all():
             dropped[layer] = False

@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.hierarchy import Tree, canonical_nodes
+from siloquent.maths.hierarchy import Tree, find_canonical_nodes
 
 Floats = NDArray[np.float64]
 Node = tuple[int, int]
@@ -20,20 +20,20 @@ Weights = tuple[Floats, ...]
 """How often each node of each level counts: one array a level, shape (nodes,)."""
 
 
-def weights_of(tree: Tree, nodes: Signed) -> Weights:
+def build_weights(tree: Tree, nodes: Signed) -> Weights:
     """Signed nodes as arrays, level by level."""
-    found = tuple(np.zeros(tree.nodes(level)) for level in range(tree.height + 1))
+    found = tuple(np.zeros(tree.count_nodes(level)) for level in range(tree.height + 1))
     for (level, node), sign in nodes.items():
         found[level][node] += sign
     return found
 
 
-def canonical(tree: Tree, low: int, high: int) -> Weights:
+def decompose_canonical(tree: Tree, low: int, high: int) -> Weights:
     """The fewest nodes that make up the bins low..high, added up."""
-    return weights_of(tree, dict.fromkeys(canonical_nodes(tree, low, high), 1))
+    return build_weights(tree, dict.fromkeys(find_canonical_nodes(tree, low, high), 1))
 
 
-def cheapest(tree: Tree, low: int, high: int, *, k: int) -> list[Signed]:
+def find_cheapest(tree: Tree, low: int, high: int, *, k: int) -> list[Signed]:
     """The ``k`` cheapest signed decompositions of the bins low..high, cheapest first.
 
     Source:
@@ -41,35 +41,35 @@ def cheapest(tree: Tree, low: int, high: int, *, k: int) -> list[Signed]:
         section 6: what lies inside a node is either made of what lies inside its children, or the node less what lies
         outside of the interval in its children.
     """
-    return _inside(tree, (0, 0), (low, high), k)
+    return _solve_inside(tree, (0, 0), (low, high), k)
 
 
 @lru_cache(maxsize=4096)
-def _inside_cached(
+def _solve_inside_cached(
     tree: Tree, node: Node, interval: tuple[int, int], k: int
 ) -> tuple[frozenset[tuple[Node, int]], ...]:
     return tuple(frozenset(one.items()) for one in _solve(tree, node, interval, k, inside=True))
 
 
 @lru_cache(maxsize=4096)
-def _outside_cached(
+def _solve_outside_cached(
     tree: Tree, node: Node, interval: tuple[int, int], k: int
 ) -> tuple[frozenset[tuple[Node, int]], ...]:
     return tuple(frozenset(one.items()) for one in _solve(tree, node, interval, k, inside=False))
 
 
-def _inside(tree: Tree, node: Node, interval: tuple[int, int], k: int) -> list[Signed]:
-    return [dict(one) for one in _inside_cached(tree, node, interval, k)]
+def _solve_inside(tree: Tree, node: Node, interval: tuple[int, int], k: int) -> list[Signed]:
+    return [dict(one) for one in _solve_inside_cached(tree, node, interval, k)]
 
 
-def _outside(tree: Tree, node: Node, interval: tuple[int, int], k: int) -> list[Signed]:
-    return [dict(one) for one in _outside_cached(tree, node, interval, k)]
+def _solve_outside(tree: Tree, node: Node, interval: tuple[int, int], k: int) -> list[Signed]:
+    return [dict(one) for one in _solve_outside_cached(tree, node, interval, k)]
 
 
 def _solve(tree: Tree, node: Node, interval: tuple[int, int], k: int, *, inside: bool) -> list[Signed]:
     """The cheapest ways to make the part of ``node`` in the interval, or out of it."""
     level, number = node
-    width = tree.bins // tree.nodes(level)
+    width = tree.bins // tree.count_nodes(level)
     first, last = number * width, (number + 1) * width - 1
     low, high = max(interval[0], first), min(interval[1], last)
     if low > high:
@@ -77,14 +77,14 @@ def _solve(tree: Tree, node: Node, interval: tuple[int, int], k: int, *, inside:
     if (low, high) == (first, last):
         return [{node: 1}] if inside else [{}]
     children = [(level + 1, number * tree.fanouts[level] + child) for child in range(tree.fanouts[level])]
-    own, other = (_inside, _outside) if inside else (_outside, _inside)
-    added = _sums([own(tree, child, interval, k) for child in children], k)
-    left_out = _sums([other(tree, child, interval, k) for child in children], k)
+    own, other = (_solve_inside, _solve_outside) if inside else (_solve_outside, _solve_inside)
+    added = _find_unions([own(tree, child, interval, k) for child in children], k)
+    left_out = _find_unions([other(tree, child, interval, k) for child in children], k)
     options = [*added, *({node: 1, **{one: -sign for one, sign in part.items()}} for part in left_out)]
     return nsmallest(k, options, key=len)
 
 
-def _sums(parts: Sequence[Sequence[Signed]], k: int) -> list[Signed]:
+def _find_unions(parts: Sequence[Sequence[Signed]], k: int) -> list[Signed]:
     """The ``k`` cheapest unions of one choice a child."""
     found: list[Signed] = [{}]
     for part in parts:
@@ -92,19 +92,19 @@ def _sums(parts: Sequence[Sequence[Signed]], k: int) -> list[Signed]:
     return found
 
 
-def averaged(tree: Tree, decompositions: Iterable[Signed]) -> Weights:
+def average_decompositions(tree: Tree, decompositions: Iterable[Signed]) -> Weights:
     """Several decompositions of one range as one: each weighs by the inverse of its size."""
     listed = list(decompositions)
     shares = np.array([1 / max(len(one), 1) for one in listed])
     shares /= shares.sum()
-    parts = [weights_of(tree, one) for one in listed]
+    parts = [build_weights(tree, one) for one in listed]
     return tuple(
         np.sum([share * part[level] for share, part in zip(shares, parts, strict=True)], axis=0)
         for level in range(tree.height + 1)
     )
 
 
-def mirrored(low: int, high: int, *, least: int) -> tuple[int, int]:
+def mirror_range(low: int, high: int, *, least: int) -> tuple[int, int]:
     """Where the range low..high of EHIO's mirrored half lies, when t is written as 2 least - t - 1.
 
     The paper prints the ends the other way round; the mapping turns the order around, so low becomes the upper end.
@@ -112,17 +112,17 @@ def mirrored(low: int, high: int, *, least: int) -> tuple[int, int]:
     return 2 * least - high - 1, 2 * least - low - 1
 
 
-def points(tree: Tree, low: int, high: int) -> Weights:
+def decompose_points(tree: Tree, low: int, high: int) -> Weights:
     """The bins low..high one by one: marginal release knows nothing coarser."""
-    return weights_of(tree, {(tree.height, bin_): 1 for bin_ in range(low, high + 1)})
+    return build_weights(tree, {(tree.height, bin_): 1 for bin_ in range(low, high + 1)})
 
 
-def everything(tree: Tree) -> Weights:
+def build_root_weights(tree: Tree) -> Weights:
     """No condition: the root."""
-    return weights_of(tree, {(0, 0): 1})
+    return build_weights(tree, {(0, 0): 1})
 
 
-def crossed(parts: Sequence[Weights], levels: Sequence[int]) -> Floats | None:
+def cross_weights(parts: Sequence[Weights], levels: Sequence[int]) -> Floats | None:
     """The weights of the joint nodes of one layer, flat, first tree slowest; None if no node counts."""
     found = np.ones(1)
     for part, level in zip(parts, levels, strict=True):
@@ -132,6 +132,6 @@ def crossed(parts: Sequence[Weights], levels: Sequence[int]) -> Floats | None:
     return found
 
 
-def layers_of(trees: Sequence[Tree]) -> Iterator[tuple[int, ...]]:
+def iter_layers(trees: Sequence[Tree]) -> Iterator[tuple[int, ...]]:
     """Every choice of one level a tree: the paper's layers, the root of all included."""
     yield from product(*(range(tree.height + 1) for tree in trees))

@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
 
-MOST_COLUMNS = 62
-MOST_LATTICE = 16
+MAX_COLUMNS = 62
+MAX_LATTICE = 16
 _PAIRS = 200  # violating pairs looked at for one left side: more say little that is new
 _NEIGHBOURS = (1, 2)
-_MOST_PRODUCT = 2**62
+_MAX_PRODUCT = 2**62
 
 FD = tuple[int, int]
 Codes = NDArray[np.integer]
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class DiscoveryProgress:
     """How far a discovery is: left sides of ``size`` columns are being checked, ``open`` candidates are unchecked."""
 
     size: int
@@ -36,7 +36,7 @@ def discover(
     *,
     max_lhs: int | None = None,
     empty_lhs: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[DiscoveryProgress], None] | None = None,
 ) -> list[FD]:
     """All minimal functional dependencies, exactly.
 
@@ -55,40 +55,40 @@ def discover(
         feed new agree sets back. Ours checks smallest left sides first and keeps masks in Python's whole numbers.
     """
     columns = codes.shape[1]
-    if columns > MOST_COLUMNS:
-        raise RequestError(f"At most {MOST_COLUMNS} columns can be searched at once, not {columns}.")
+    if columns > MAX_COLUMNS:
+        raise RequestError(f"At most {MAX_COLUMNS} columns can be searched at once, not {columns}.")
     table = _compact(codes)
     cover = _Cover(columns, max_lhs=columns if max_lhs is None else max_lhs, empty_lhs=empty_lhs)
-    cover.learn(_sampled(table), lambda: progress and progress(Progress(1, cover.open)))
+    cover.learn(_sample_agree_sets(table), lambda: progress and progress(DiscoveryProgress(1, cover.open)))
     checked: set[FD] = set()
-    while wanted := [fd for fd in cover.smallest_first() if fd not in checked]:
+    while wanted := [fd for fd in cover.list_smallest_first() if fd not in checked]:
         size, left = wanted[0][0].bit_count(), len(wanted)
         if progress is not None:
-            progress(Progress(size, left))
+            progress(DiscoveryProgress(size, left))
         now = [fd for fd in wanted if fd[0].bit_count() == size]
         found: set[int] = set()
-        for lhs, rights in _grouped(now).items():
-            broken = _violations(table, lhs, rights)
+        for lhs, rights in _group_by_right(now).items():
+            broken = _find_violations(table, lhs, rights)
             found |= broken
             if not broken:
                 checked |= {(lhs, right) for right in rights}
             left -= len(rights)
             if progress is not None:
-                progress(Progress(size, left))
-        cover.learn(found, lambda size=size: progress and progress(Progress(size, cover.open)))  # type: ignore[misc]
-    return sorted(cover.smallest_first(), key=lambda fd: (fd[1], fd[0].bit_count(), fd[0]))
+                progress(DiscoveryProgress(size, left))
+        cover.learn(found, lambda size=size: progress and progress(DiscoveryProgress(size, cover.open)))  # type: ignore[misc]
+    return sorted(cover.list_smallest_first(), key=lambda fd: (fd[1], fd[0].bit_count(), fd[0]))
 
 
-def columns_of(mask: int) -> tuple[int, ...]:
+def list_columns(mask: int) -> tuple[int, ...]:
     """The columns in a mask, in order.
 
-    >>> columns_of(0b1101)
+    >>> list_columns(0b1101)
     (0, 2, 3)
     """
     return tuple(j for j in range(mask.bit_length()) if mask >> j & 1)
 
 
-def group_ids(codes: Codes, mask: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def number_groups(codes: Codes, mask: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Which value of the columns in ``mask`` each row has, and the first row of each value.
 
     Returns:
@@ -96,9 +96,9 @@ def group_ids(codes: Codes, mask: int) -> tuple[NDArray[np.int64], NDArray[np.in
     """
     key = np.zeros(len(codes), dtype=np.int64)
     span = 1
-    for column in columns_of(mask):
+    for column in list_columns(mask):
         more = int(codes[:, column].max(initial=0)) + 1
-        if span * more >= _MOST_PRODUCT:
+        if span * more >= _MAX_PRODUCT:
             _, key = np.unique(key, return_inverse=True)
             span = int(key.max(initial=0)) + 1
         key = key * more + codes[:, column]
@@ -107,21 +107,21 @@ def group_ids(codes: Codes, mask: int) -> tuple[NDArray[np.int64], NDArray[np.in
     return inverse.astype(np.int64), first.astype(np.int64)
 
 
-def closures(dependencies: Iterable[FD], columns: int) -> NDArray[np.int64]:
+def compute_closures(dependencies: Iterable[FD], columns: int) -> NDArray[np.int64]:
     """The closure of every set of columns under Armstrong's rules, shape (2^columns,).
 
-    >>> closures([(0b001, 1), (0b010, 2)], 3)[0b001]
+    >>> compute_closures([(0b001, 1), (0b010, 2)], 3)[0b001]
     np.int64(7)
     """
-    if columns > MOST_LATTICE:
-        raise RequestError(f"All sets of {columns} columns are too many: at most {MOST_LATTICE} columns.")
+    if columns > MAX_LATTICE:
+        raise RequestError(f"All sets of {columns} columns are too many: at most {MAX_LATTICE} columns.")
     closed = np.arange(2**columns, dtype=np.int64)
     for lhs, right in dependencies:
         closed[(closed & lhs) == lhs] |= 1 << right
-    return tightened(closed)
+    return tighten_closures(closed)
 
 
-def tightened(closed: NDArray[np.int64]) -> NDArray[np.int64]:
+def tighten_closures(closed: NDArray[np.int64]) -> NDArray[np.int64]:
     """``closed`` (2^columns,) with every set's closure as large as the closures of all its subsets make it."""
     closed = closed.copy()
     columns = len(closed).bit_length() - 1
@@ -164,7 +164,7 @@ class _Cover:
             tell()
             self.seen.add(agreed)
             outside = ~agreed & ((1 << self.columns) - 1)
-            for right in columns_of(outside):
+            for right in list_columns(outside):
                 self._refute(right, agreed, outside & ~(1 << right))
 
     def _refute(self, right: int, agreed: int, outside: int) -> None:
@@ -176,12 +176,12 @@ class _Cover:
         for left in sorted(refuted, key=int.bit_count):
             if left.bit_count() >= self.max_lhs:
                 continue
-            for column in columns_of(outside):
+            for column in list_columns(outside):
                 larger = left | 1 << column
                 if not any(kept & ~larger == 0 for kept in lefts):
                     lefts.add(larger)
 
-    def smallest_first(self) -> list[FD]:
+    def list_smallest_first(self) -> list[FD]:
         found = [(left, right) for right, lefts in enumerate(self.lefts) for left in lefts]
         return sorted(found, key=lambda fd: (fd[0].bit_count(), fd))
 
@@ -194,7 +194,7 @@ def _compact(codes: Codes) -> NDArray[np.int64]:
     return table
 
 
-def _sampled(table: NDArray[np.int64]) -> set[int]:
+def _sample_agree_sets(table: NDArray[np.int64]) -> set[int]:
     """Agree sets of rows that agree on some column: neighbours in an order by that column, otherwise mixed."""
     mixed = np.random.default_rng(len(table)).permutation(len(table))
     found: set[int] = set()
@@ -203,11 +203,11 @@ def _sampled(table: NDArray[np.int64]) -> set[int]:
         for distance in _NEIGHBOURS:
             left, right = order[:-distance], order[distance:]
             same = table[left, j] == table[right, j]
-            found |= _agree_sets(table, left[same], right[same])
+            found |= _compute_agree_sets(table, left[same], right[same])
     return found
 
 
-def _agree_sets(table: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]) -> set[int]:
+def _compute_agree_sets(table: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]) -> set[int]:
     masks = np.zeros(len(left), dtype=np.int64)
     for j in range(table.shape[1]):
         masks |= (table[left, j] == table[right, j]).astype(np.int64) << j
@@ -215,21 +215,21 @@ def _agree_sets(table: NDArray[np.int64], left: NDArray[np.int64], right: NDArra
     return {int(mask) for mask in np.unique(masks)} - {every}
 
 
-def _grouped(dependencies: Iterable[FD]) -> dict[int, list[int]]:
+def _group_by_right(dependencies: Iterable[FD]) -> dict[int, list[int]]:
     by_left: dict[int, list[int]] = {}
     for left, right in dependencies:
         by_left.setdefault(left, []).append(right)
     return by_left
 
 
-def _violations(table: NDArray[np.int64], lhs: int, rights: Sequence[int]) -> set[int]:
+def _find_violations(table: NDArray[np.int64], lhs: int, rights: Sequence[int]) -> set[int]:
     """Agree sets of rows that agree on ``lhs`` and differ on one of ``rights``; none if all dependencies hold."""
-    group, first = group_ids(table, lhs)
+    group, first = number_groups(table, lhs)
     partner = first[group]
     found: set[int] = set()
     for right in rights:
         wrong = np.flatnonzero(table[:, right] != table[partner, right])
         if len(wrong):
             chosen = wrong[:: max(1, len(wrong) // _PAIRS)][:_PAIRS]
-            found |= _agree_sets(table, chosen, partner[chosen])
+            found |= _compute_agree_sets(table, chosen, partner[chosen])
     return found

@@ -26,7 +26,7 @@ _BISECTIONS = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Topping:
+class SupplementFamily:
     """Deviations of answers from known measurements and from a new one whose strength is yet to be chosen.
 
     The new measurement has the rows ``strength * asked``; all strengths from 0 to ``most`` share one decomposition.
@@ -36,7 +36,7 @@ class Topping:
     shares: Reals
     squares: Reals
 
-    def deviations(self, strength: float) -> Reals:
+    def compute_deviations(self, strength: float) -> Reals:
         """The deviation of each answer; infinite where the measurements do not determine it."""
         weight = (1 - self.shares) + (strength / self.most) ** 2 * self.shares
         blind = weight < 1e-10
@@ -45,7 +45,7 @@ class Topping:
         return np.where(unknown, np.inf, np.sqrt(total))
 
 
-def topping(known: Reals, asked: Reals, wanted: Reals, *, most: float) -> Topping | None:
+def build_supplement_family(known: Reals, asked: Reals, wanted: Reals, *, most: float) -> SupplementFamily | None:
     """The family of ``known`` and up to ``most`` times ``asked``; None if even all of it does not determine ``wanted``.
 
     Args:
@@ -60,14 +60,14 @@ def topping(known: Reals, asked: Reals, wanted: Reals, *, most: float) -> Toppin
     kept = values > _RANK * max(float(values[-1]), 1e-300)
     basis = vectors[:, kept]
     inside = wanted @ basis
-    if not _same(inside @ basis.T, wanted):
+    if not _is_same(inside @ basis.T, wanted):
         return None
     root = basis / np.sqrt(values[kept])
     shares, turn = eigh(root.T @ extra @ root)
-    return Topping(most, np.clip(shares, 0.0, 1.0), (wanted @ root @ turn) ** 2)
+    return SupplementFamily(most, np.clip(shares, 0.0, 1.0), (wanted @ root @ turn) ** 2)
 
 
-def weights(rows: Reals, wanted: Reals) -> Reals | None:
+def solve_weights(rows: Reals, wanted: Reals) -> Reals | None:
     """The shortest G with ``G rows = wanted``, shape (answers, measurements), or None if there is none.
 
     A hair of ridge makes the system regular, refinement takes its effect away; checked to 1e-9 of the largest weight.
@@ -85,14 +85,14 @@ def weights(rows: Reals, wanted: Reals) -> Reals | None:
         missing = wanted - found @ rows
     # What is left of true zeros would only slow tails down.
     found[np.abs(found) < 1e-14 * np.abs(found).max(initial=0.0)] = 0.0
-    return found if _same(found @ rows, wanted) else None
+    return found if _is_same(found @ rows, wanted) else None
 
 
-def _same(found: Reals, wanted: Reals) -> bool:
+def _is_same(found: Reals, wanted: Reals) -> bool:
     return float(np.abs(found - wanted).max(initial=0.0)) <= EXACT * float(np.abs(wanted).max(initial=1.0))
 
 
-def gaussian_miss(deviations: Reals, room: Reals, *, two_sided: bool) -> float:
+def bound_gaussian_miss(deviations: Reals, room: Reals, *, two_sided: bool) -> float:
     """An upper bound on P[some answer's noise is beyond its ``room``], noises jointly normal with these deviations.
 
     Source:
@@ -110,18 +110,18 @@ def gaussian_miss(deviations: Reals, room: Reals, *, two_sided: bool) -> float:
     return min(1.0, float(miss.sum()))
 
 
-def least_strength(family: Topping, keeps: Keeps) -> float | None:
+def find_least_strength(family: SupplementFamily, keeps: Keeps) -> float | None:
     """The least strength, from 0 to the family's most, at which ``keeps(deviations)``; None if not even the most does.
 
     Args:
         keeps: Whether deviations are small enough; smaller ones must not be refused.
     """
-    if keeps(family.deviations(0.0)):
+    if keeps(family.compute_deviations(0.0)):
         return 0.0
-    if not keeps(family.deviations(family.most)):
+    if not keeps(family.compute_deviations(family.most)):
         return None
     low, high = 0.0, family.most
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        low, high = (low, middle) if keeps(family.deviations(middle)) else (middle, high)
+        low, high = (low, middle) if keeps(family.compute_deviations(middle)) else (middle, high)
     return high

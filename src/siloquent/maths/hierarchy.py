@@ -38,34 +38,34 @@ class Tree:
         """How many bins the finest level has."""
         return math.prod(self.fanouts)
 
-    def nodes(self, level: int) -> int:
+    def count_nodes(self, level: int) -> int:
         """How many nodes ``level`` has."""
         return math.prod(self.fanouts[:level])
 
-    def bin_of(self) -> NDArray[np.int64]:
+    def map_to_bins(self) -> NDArray[np.int64]:
         """The bin of each place, shape (values,): contiguous, of much the same width but for places alone."""
         return np.searchsorted(self.starts, np.arange(self.values), side="right") - 1
 
     @property
     def starts(self) -> tuple[int, ...]:
         """The first place of each bin that holds any."""
-        return starts_of(self.values, self.bins, self.alone)
+        return compute_bin_starts(self.values, self.bins, self.alone)
 
-    def gathered(self, weights: Floats) -> Floats:
+    def gather_weights(self, weights: Floats) -> Floats:
         """Weights of places as weights of bins, shape (bins,): the mean within each bin, 0 in empty ones."""
-        places = self.bin_of()
+        places = self.map_to_bins()
         sums = np.bincount(places, weights=weights, minlength=self.bins)
         return sums / np.maximum(np.bincount(places, minlength=self.bins), 1)
 
-    def smoothed(self, weights: Floats) -> Floats:
-        """As ``gathered``, for values that rise or fall evenly through a bin and its neighbours, not in steps.
+    def smooth_weights(self, weights: Floats) -> Floats:
+        """As ``gather_weights``, for values that rise or fall evenly through a bin and its neighbours, not in steps.
 
         Where weights differ within a bin, their slope there meets the slope of what lies in the bins beside it.
         """
-        found = self.gathered(weights)
+        found = self.gather_weights(weights)
         if self.bins >= self.values or self.bins < 3:
             return found
-        places = self.bin_of()
+        places = self.map_to_bins()
         widths = np.bincount(places, minlength=self.bins)
         middle = np.bincount(places, weights=np.arange(self.values)) / widths
         turn = np.bincount(places, weights=weights * (np.arange(self.values) - middle[places]))
@@ -81,28 +81,28 @@ class Tree:
         np.add.at(found, below, -slope / widths[below])
         return found
 
-    def averaged(self, weights: Floats, level: int) -> Floats:
+    def average_weights(self, weights: Floats, level: int) -> Floats:
         """The mean of ``weights`` (bins,) over each node of ``level``, shape (nodes,)."""
-        found: Floats = weights.reshape(self.nodes(level), -1).mean(axis=1)
+        found: Floats = weights.reshape(self.count_nodes(level), -1).mean(axis=1)
         return found
 
-    def details(self, weights: Floats) -> tuple[Floats, ...]:
+    def split_details(self, weights: Floats) -> tuple[Floats, ...]:
         """``weights`` as a sum of parts, one a level: part i is constant on nodes of level i and given per node.
 
         Part 0 is the mean; part i is what the nodes of level i add to those of level i - 1.
         """
-        means = [self.averaged(weights, level) for level in range(self.height + 1)]
+        means = [self.average_weights(weights, level) for level in range(self.height + 1)]
         finer = [means[i] - np.repeat(means[i - 1], self.fanouts[i - 1]) for i in range(1, self.height + 1)]
         return (means[0], *finer)
 
-    def energies(self, weights: Floats) -> Floats:
-        """The squared length of each part of ``details``, over bins: shape (height + 1,)."""
-        parts = self.details(weights)
+    def compute_energies(self, weights: Floats) -> Floats:
+        """The squared length of each part of ``split_details``, over bins: shape (height + 1,)."""
+        parts = self.split_details(weights)
         return np.array([np.square(part).sum() * (self.bins // part.size) for part in parts])
 
 
 @lru_cache(maxsize=256)
-def starts_of(values: int, bins: int, alone: tuple[int, ...] = ()) -> tuple[int, ...]:
+def compute_bin_starts(values: int, bins: int, alone: tuple[int, ...] = ()) -> tuple[int, ...]:
     """The first place of each bin: every place if there are as many bins, else evenly, but for places ``alone``.
 
     Without these, p is in bin floor(p bins / values). With them, the runs of places between share the other bins by
@@ -112,14 +112,14 @@ def starts_of(values: int, bins: int, alone: tuple[int, ...] = ()) -> tuple[int,
         return tuple(range(values))
     ends = (-1, *alone, values)
     runs = [(low + 1, high) for low, high in pairwise(ends) if low + 1 < high]
-    shared = _shared([high - low for low, high in runs], bins - len(alone))
+    shared = _share_bins([high - low for low, high in runs], bins - len(alone))
     found = list(alone)
     for (low, high), count in zip(runs, shared, strict=True):
         found += [low + -(-at * (high - low) // count) for at in range(count)]
     return tuple(sorted(found))
 
 
-def _shared(lengths: list[int], bins: int) -> list[int]:
+def _share_bins(lengths: list[int], bins: int) -> list[int]:
     """``bins`` for runs of places, each the one whose bins are widest, from one a run on."""
     assert bins >= len(lengths), "fewer bins than runs of places"
     found = [1] * len(lengths)
@@ -129,7 +129,7 @@ def _shared(lengths: list[int], bins: int) -> list[int]:
     return found
 
 
-def tree(values: int, *, resolution: int | None = None, fanout: int = 5, alone: tuple[int, ...] = ()) -> Tree:
+def build_tree(values: int, *, resolution: int | None = None, fanout: int = 5, alone: tuple[int, ...] = ()) -> Tree:
     """The tree over ``values`` ordered places with at least ``resolution`` bins (default: one a place).
 
     As many levels as ``fanout`` suggests, and the fewest bins that equal fan-outs allow: 125 places are 5 x 5 x 5, 100
@@ -139,12 +139,12 @@ def tree(values: int, *, resolution: int | None = None, fanout: int = 5, alone: 
     if bins == 1:
         return Tree(values, ())
     height = max(1, round(math.log(bins, fanout)))
-    fanouts = _fanouts(bins, height, fanout)
+    fanouts = _choose_fanouts(bins, height, fanout)
     return Tree(values, fanouts, alone if math.prod(fanouts) < values else ())
 
 
 @lru_cache(maxsize=256)
-def _fanouts(bins: int, height: int, fanout: int) -> tuple[int, ...]:
+def _choose_fanouts(bins: int, height: int, fanout: int) -> tuple[int, ...]:
     """The ``height`` fan-outs whose product is the least one from ``bins`` on, then the most alike."""
     if height == 1:
         return (bins,)
@@ -156,17 +156,17 @@ def _fanouts(bins: int, height: int, fanout: int) -> tuple[int, ...]:
     return tuple(best)
 
 
-def flat(values: int) -> Tree:
+def build_flat_tree(values: int) -> Tree:
     """The tree of a category: a root and its values."""
     return Tree(values, (values,) if values > 1 else ())
 
 
-def canonical_nodes(tree: Tree, low: int, high: int) -> list[tuple[int, int]]:
+def find_canonical_nodes(tree: Tree, low: int, high: int) -> list[tuple[int, int]]:
     """The fewest nodes (level, number) whose bins are exactly low..high."""
     found: list[tuple[int, int]] = []
 
     def visit(level: int, node: int) -> None:
-        width = tree.bins // tree.nodes(level)
+        width = tree.bins // tree.count_nodes(level)
         first, last = node * width, (node + 1) * width - 1
         if last < low or high < first:
             return

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.joint import Release
+from siloquent.maths.joint_sensitivity import JointRelease
 from siloquent.maths.record_pairs import RecordPairs
 
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ class Moments:
         return Moments(a.count * b.count, np.concatenate([b.count * a.sums, a.count * b.sums]), second)
 
 
-def in_ball(scaled: Floats, radius: float, quanta: int = QUANTA) -> Integers:
+def round_into_ball(scaled: Floats, radius: float, quanta: int = QUANTA) -> Integers:
     """Records as whole numbers of length at most ``quanta``, shape (records, d): longer ones are drawn in to the ball.
 
     Args:
@@ -56,13 +56,13 @@ def in_ball(scaled: Floats, radius: float, quanta: int = QUANTA) -> Integers:
     return np.asarray(np.trunc(scaled * factor[:, None]), dtype=np.int64)
 
 
-def moments_of(whole: Integers) -> tuple[int, Integers, Integers]:
+def compute_moments(whole: Integers) -> tuple[int, Integers, Integers]:
     """Count, sums (d,) and second moments (d, d) of whole records, exactly."""
     second = whole.astype(np.float64).T @ whole.astype(np.float64)
     return len(whole), np.asarray(whole.sum(axis=0), dtype=np.int64), second.astype(np.int64)
 
 
-def moments_release(
+def build_joint_release(
     numbers: int,
     radius: float,
     *,
@@ -71,8 +71,8 @@ def moments_release(
     quanta: int = QUANTA,
     chosen: int = 0,
     pairs: RecordPairs | None = None,
-) -> Release:
-    """How far one unit moves count, sums and second moments of records that ``in_ball`` made.
+) -> JointRelease:
+    """How far one unit moves count, sums and second moments of records that ``round_into_ball`` made.
 
     Args:
         numbers: At most so many of a record's numbers are not 0; the columns of ``chosen`` of them hang on
@@ -80,10 +80,10 @@ def moments_release(
         radius: Each number of a record lies in -1..1; longer records are drawn in to it.
         pairs: All records that there can be, where they are few.
     """
-    # A number becomes trunc(quanta / radius) at most, by the same division as in ``in_ball``.
+    # A number becomes trunc(quanta / radius) at most, by the same division as in ``round_into_ball``.
     corner = math.trunc(quanta / radius)
     longest = min(quanta**2, numbers * corner**2)
-    return Release(
+    return JointRelease(
         longest=longest if pairs is None else pairs.longest,
         replaced=replaced,
         records=records,
@@ -95,7 +95,7 @@ def moments_release(
     )
 
 
-def linear_model(moments: Moments, *, deviation: float, intercept: bool = True) -> tuple[Floats, float]:
+def fit_linear_model(moments: Moments, *, deviation: float, intercept: bool = True) -> tuple[Floats, float]:
     """Weights and intercept that predict the last number from the others, shape (d - 1,), all in whole steps.
 
     Args:
@@ -119,6 +119,6 @@ def linear_model(moments: Moments, *, deviation: float, intercept: bool = True) 
     return np.asarray(weights), float(mean[-1] - mean[:-1] @ weights)
 
 
-def scaled_places(places: Integers, steps: tuple[int, ...]) -> NDArray[np.float64]:
+def scale_to_unit(places: Integers, steps: tuple[int, ...]) -> NDArray[np.float64]:
     """Places over their declared ranges as -1..1, shape (records, d)."""
     return np.asarray(2 * places / np.maximum(np.array(steps) - 1, 1) - 1)

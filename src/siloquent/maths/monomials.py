@@ -68,22 +68,22 @@ class Monomials:
         """The number of rows."""
         return self[{}]
 
-    def moment(self, powers: Mapping[str, int] | str) -> float:
+    def compute_moment(self, powers: Mapping[str, int] | str) -> float:
         """The mean of one monomial over the rows."""
         return self[powers] / self.count
 
 
-def zero(names: Sequence[str], order: int) -> Monomials:
+def build_zero(names: Sequence[str], order: int) -> Monomials:
     """No rows."""
     return Monomials(tuple(names), order, {})
 
 
-def one(order: int) -> Monomials:
+def build_one(order: int) -> Monomials:
     """One row without numbers: a join with it changes nothing."""
     return Monomials((), order, {(): 1})
 
 
-def exponents(numbers: int, order: int) -> list[Exponents]:
+def list_exponents(numbers: int, order: int) -> list[Exponents]:
     """All monomials of so many numbers up to ``order``, by degree: C(numbers + order, order) of them."""
     return [
         tuple(chosen.count(i) for i in range(numbers))
@@ -92,9 +92,9 @@ def exponents(numbers: int, order: int) -> list[Exponents]:
     ]
 
 
-def sums_of(names: Sequence[str], rows: Floats, order: int) -> Monomials:
+def compute_sums(names: Sequence[str], rows: Floats, order: int) -> Monomials:
     """The element of a table, from its rows (rows, names)."""
-    sums = {p: float(np.prod(rows ** np.array(p), axis=1).sum()) for p in exponents(len(names), order)}
+    sums = {p: float(np.prod(rows ** np.array(p), axis=1).sum()) for p in list_exponents(len(names), order)}
     return Monomials(tuple(names), order, sums)
 
 
@@ -110,7 +110,7 @@ def join(left: Mapping[object, Monomials], right: Mapping[object, Monomials]) ->
     return Monomials(met[0].names, met[0].order, dict(sums))
 
 
-def decorrelated(joined: Monomials, keys: int, *, left: int) -> dict[Exponents, float]:
+def decorrelate(joined: Monomials, keys: int, *, left: int) -> dict[Exponents, float]:
     """Second moments of a many-to-many join as if every pair of rows with one key were one row, drawn without bias.
 
     Args:

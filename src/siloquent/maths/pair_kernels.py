@@ -24,13 +24,13 @@ Floats = NDArray[np.float64]
 SIGN, FIRST, AXES, BASE, RULE, TARGET = 0, 1, 2, 3, 4, 5
 STORED, STORED_MAP, ASKED, ASKED_MAP, ORDERED, SIZE, STRIDE = 0, 1, 2, 3, 4, 5, 6
 NONE, MANY = -1, -2
-MOST_AXES = 40
+MAX_AXES = 40
 
 _LINE, _TABLE = int64[::1], int64[:, ::1]
 _PLAN = (_TABLE, _TABLE, _LINE, _LINE)  # terms, axes, maps, cells
 
 
-def compiled(signature: Any) -> Callable[[F], F]:
+def compile_kernel(signature: Any) -> Callable[[F], F]:
     """Compile now, for one signature; from the disk cache where one can be written."""
 
     def make(function: F) -> F:
@@ -43,11 +43,11 @@ def compiled(signature: Any) -> Callable[[F], F]:
     return make
 
 
-@compiled(numba.void(*_PLAN, _LINE, int64))
+@compile_kernel(numba.void(*_PLAN, _LINE, int64))
 def add(terms: Integers, axes: Integers, maps: Integers, cells: Integers, row: Integers, count: int) -> None:  # noqa: C901
     """Store ``row`` (its cells) ``count`` times; -1 takes it out."""
-    at = np.zeros(MOST_AXES, dtype=np.int64)
-    begin = np.zeros(MOST_AXES, dtype=np.int64)
+    at = np.zeros(MAX_AXES, dtype=np.int64)
+    begin = np.zeros(MAX_AXES, dtype=np.int64)
     for term in range(len(terms)):
         first, m = terms[term, FIRST], terms[term, AXES]
         fits = True
@@ -78,7 +78,7 @@ def add(terms: Integers, axes: Integers, maps: Integers, cells: Integers, row: I
                 break
 
 
-@compiled(int64(*_PLAN, _LINE, int64, int64, int64, _LINE))
+@compile_kernel(int64(*_PLAN, _LINE, int64, int64, int64, _LINE))
 def _collect(  # noqa: C901
     terms: Integers,
     axes: Integers,
@@ -94,8 +94,8 @@ def _collect(  # noqa: C901
 
     0 if the row is no partner at all, else 1.
     """
-    at = np.zeros(MOST_AXES, dtype=np.int64)
-    begin = np.zeros(MOST_AXES, dtype=np.int64)
+    at = np.zeros(MAX_AXES, dtype=np.int64)
+    begin = np.zeros(MAX_AXES, dtype=np.int64)
     first, m = terms[term, FIRST], terms[term, AXES]
     for k in range(width):
         found[k] = 0
@@ -129,7 +129,7 @@ def _collect(  # noqa: C901
     return 1
 
 
-@compiled(numba.void(*_PLAN, _LINE, int64, int64, _TABLE))
+@compile_kernel(numba.void(*_PLAN, _LINE, int64, int64, _TABLE))
 def count_candidates(  # noqa: C901
     terms: Integers,
     axes: Integers,
@@ -175,14 +175,16 @@ def count_candidates(  # noqa: C901
                     found[rule, value] += sign * line[bound]
 
 
-@compiled(numba.void(*_PLAN, _TABLE, int64))
+@compile_kernel(numba.void(*_PLAN, _TABLE, int64))
 def add_all(terms: Integers, axes: Integers, maps: Integers, cells: Integers, rows: Integers, count: int) -> None:
     """Store every row of ``rows`` (rows, columns)."""
     for place in range(len(rows)):
         add(terms, axes, maps, cells, rows[place], count)
 
 
-@compiled(numba.void(*_PLAN, _TABLE, _TABLE, int64, float64[::1], float64[:, ::1], float64[::1], _LINE, _LINE, int64))
+@compile_kernel(
+    numba.void(*_PLAN, _TABLE, _TABLE, int64, float64[::1], float64[:, ::1], float64[::1], _LINE, _LINE, int64)
+)
 def draw_column(  # noqa: C901
     terms: Integers,
     axes: Integers,
@@ -251,7 +253,7 @@ def draw_column(  # noqa: C901
         add(terms, axes, maps, cells, row, 1)
 
 
-@compiled(int64(*_PLAN, _TABLE, _TABLE, int64, int64, int64, float64, float64, _TABLE))
+@compile_kernel(int64(*_PLAN, _TABLE, _TABLE, int64, int64, int64, float64, float64, _TABLE))
 def swap_towards(
     terms: Integers,
     axes: Integers,

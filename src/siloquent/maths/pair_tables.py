@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 NOBODY = -1
-MOST_CELLS = 10**7
+MAX_CELLS = 10**7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +95,7 @@ class PairTables:
 
         add_all(*self._plan, np.ascontiguousarray(rows, dtype=np.int64), count)
 
-    def broken_by(self, row: Integers) -> Integers:
+    def count_broken(self, row: Integers) -> Integers:
         """With how many stored rows ``row`` breaks each rule, by the value of the target: shape (rules, values)."""
         from siloquent.maths.pair_kernels import count_candidates
 

@@ -22,12 +22,12 @@ _OUTCOMES: dict[Operator, set[str]] = {
     ">": {">"},
     ">=": {">", "="},
 }
-MOST_DENSE = 10**7
+MAX_DENSE = 10**7
 """Cells of a table of cumulative counts; larger products are sorted instead."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PairTest:
+class PairComparison:
     """``t1.left op t2.right``: what each row holds on either side, int64, shape (rows,)."""
 
     op: Operator
@@ -35,16 +35,16 @@ class PairTest:
     right: Integers
 
     @property
-    def reversed(self) -> PairTest:
+    def reversed(self) -> PairComparison:
         """The same test with t1 and t2 exchanged."""
-        return PairTest(FLIPPED[self.op], self.right, self.left)
+        return PairComparison(FLIPPED[self.op], self.right, self.left)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairRule:
     """Rows t1 in ``first`` and t2 in ``second`` (bool, shape (rows,)) that pass every test break the rule."""
 
-    tests: tuple[PairTest, ...]
+    tests: tuple[PairComparison, ...]
     first: Flags
     second: Flags
 
@@ -65,15 +65,15 @@ class PairRule:
         either = self.first & self.second
         return PairRule((*self.tests, *(test.reversed for test in self.tests)), either, either)
 
-    def alone(self) -> Flags:
+    def find_self_violations(self) -> Flags:
         """Which rows break the rule with themselves, shape (rows,)."""
         found = self.first & self.second
         for test in self.tests:
-            found = found & holds(test.left, test.op, test.right)
+            found = found & apply_operator(test.left, test.op, test.right)
         return found
 
 
-def holds(left: Integers, op: Operator, right: Integers) -> Flags:
+def apply_operator(left: Integers, op: Operator, right: Integers) -> Flags:
     """``left op right``, elementwise."""
     functions = {
         "=": np.equal,
@@ -86,37 +86,44 @@ def holds(left: Integers, op: Operator, right: Integers) -> Flags:
     return np.asarray(functions[op](left, right), dtype=bool)
 
 
-def violating_pairs(rule: PairRule) -> int:
+def count_violating_pairs(rule: PairRule) -> int:
     """How many unordered pairs of two different rows break ``rule``, in whichever direction.
 
-    >>> low = np.array([1, 2, 3]); falls = PairRule((PairTest("<", low, low), PairTest(">", low[::-1], low[::-1])),
-    ...     np.ones(3, bool), np.ones(3, bool))
-    >>> violating_pairs(falls)
+    >>> low, every = np.array([1, 2, 3]), np.ones(3, bool)
+    >>> falls = PairRule((PairComparison("<", low, low), PairComparison(">", low[::-1], low[::-1])), every, every)
+    >>> count_violating_pairs(falls)
     3
     """
-    alone = int(rule.alone().sum())
-    ordered = int(partners(rule).sum()) - alone
+    alone = int(rule.find_self_violations().sum())
+    ordered = int(count_matches_per_row(rule).sum()) - alone
     if rule.is_symmetric:
         return ordered // 2
-    return ordered - (int(partners(rule.both).sum()) - alone) // 2
+    return ordered - (int(count_matches_per_row(rule.both).sum()) - alone) // 2
 
 
-def earlier_pairs(rule: PairRule) -> int:
+def count_earlier_pairs(rule: PairRule) -> int:
     """How many pairs break ``rule`` with the earlier row as t1: the count of the thesis, which depends on row order."""
     order = np.arange(len(rule.first), dtype=np.int64)
-    return int(partners(PairRule((*rule.tests, PairTest("<", order, order)), rule.first, rule.second)).sum())
+    return int(
+        count_matches_per_row(PairRule((*rule.tests, PairComparison("<", order, order)), rule.first, rule.second)).sum()
+    )
 
 
-def involvement(rule: PairRule) -> Integers:
+def count_violations_per_row(rule: PairRule) -> Integers:
     """With how many other rows each row breaks ``rule``, in whichever direction, shape (rows,)."""
-    return partners(rule) + partners(rule.reversed) - partners(rule.both) - rule.alone()
+    return (
+        count_matches_per_row(rule)
+        + count_matches_per_row(rule.reversed)
+        - count_matches_per_row(rule.both)
+        - rule.find_self_violations()
+    )
 
 
-def partners(rule: PairRule) -> Integers:
+def count_matches_per_row(rule: PairRule) -> Integers:
     """For each row as t1, how many rows as t2 (itself, too) pass every test, shape (rows,)."""
     found = np.zeros(len(rule.first), dtype=np.int64)
     first, second = np.flatnonzero(rule.first), np.flatnonzero(rule.second)
-    merged = _tightest(rule.tests)
+    merged = _tighten_tests(rule.tests)
     if not len(first) or not len(second) or merged is None:
         return found
     alike = len(first) == len(second) and np.array_equal(first, second)
@@ -131,26 +138,26 @@ def partners(rule: PairRule) -> Integers:
         equal: list[_Test] = [("=", left, right) for i, (_, left, right) in enumerate(unequal) if chosen >> i & 1]
         sign = -1 if bin(chosen).count("1") % 2 else 1
         rest = [test for test in tests if test[0] != "!="]
-        found[first] += sign * _boxes([*rest, *equal], len(first), len(second))
+        found[first] += sign * _count_boxes([*rest, *equal], len(first), len(second))
     return found
 
 
 _Test = tuple[Operator, Integers, Integers]
 
 
-def _tightest(tests: Sequence[PairTest]) -> list[_Test] | None:
+def _tighten_tests(tests: Sequence[PairComparison]) -> list[_Test] | None:
     """One test for the same two arrays, where there are several (<= and >= are =); None where no pair can pass."""
-    kept: dict[tuple[int, int], list[PairTest]] = {}
+    kept: dict[tuple[int, int], list[PairComparison]] = {}
     for test in tests:
         kept.setdefault((id(test.left), id(test.right)), []).append(test)
-    merged = [(conjunction([test.op for test in same]), same[0]) for same in kept.values()]
+    merged = [(combine_operators([test.op for test in same]), same[0]) for same in kept.values()]
     return None if any(op is None for op, _ in merged) else [(op, one.left, one.right) for op, one in merged if op]
 
 
-def conjunction(operators: Iterable[Operator]) -> Operator | None:
+def combine_operators(operators: Iterable[Operator]) -> Operator | None:
     """The one operator that says what all of them say of the same two sides; None if they contradict one another.
 
-    >>> conjunction(["<=", "!="]), conjunction(["<", ">"])
+    >>> combine_operators(["<=", "!="]), combine_operators(["<", ">"])
     ('<', None)
     """
     allowed = {"<", "=", ">"}
@@ -159,24 +166,24 @@ def conjunction(operators: Iterable[Operator]) -> Operator | None:
     return next((op for op, outcomes in _OUTCOMES.items() if outcomes == allowed), None)
 
 
-def _boxes(tests: Sequence[_Test], firsts: int, seconds: int) -> Integers:
+def _count_boxes(tests: Sequence[_Test], firsts: int, seconds: int) -> Integers:
     """For each first row, how many second rows pass every test (=, <, <=, >, >=), shape (firsts,)."""
     key_s = np.zeros(seconds, dtype=np.int64)
     key_t = key_s if firsts == seconds else np.zeros(firsts, dtype=np.int64)
     ordered = []
     for op, left, right in tests:
         if op == "=":
-            key_t, key_s = _same_key(key_t, key_s, left, right)
+            key_t, key_s = _refine_keys(key_t, key_s, left, right)
         else:
-            ordered.append(_as_bound(op, left, right))
+            ordered.append(_convert_to_bound(op, left, right))
     ordered.sort(key=lambda one: one[2])
-    return _at_least(key_t, key_s, ordered)
+    return _count_at_least(key_t, key_s, ordered)
 
 
-def ranked(values: Integers) -> tuple[Integers, Integers]:
+def rank_values(values: Integers) -> tuple[Integers, Integers]:
     """The distinct values in order, and which of them each one is: ``np.unique``, without sorting where they lie dense.
 
-    >>> [part.tolist() for part in ranked(np.array([7, 5, 7]))]
+    >>> [part.tolist() for part in rank_values(np.array([7, 5, 7]))]
     [[5, 7], [1, 0, 1]]
     """
     if not len(values):
@@ -190,19 +197,19 @@ def ranked(values: Integers) -> tuple[Integers, Integers]:
     return np.flatnonzero(present) + low, (np.cumsum(present) - 1)[values - low]
 
 
-def _same_key(key_t: Integers, key_s: Integers, left: Integers, right: Integers) -> tuple[Integers, Integers]:
+def _refine_keys(key_t: Integers, key_s: Integers, left: Integers, right: Integers) -> tuple[Integers, Integers]:
     """Keys refined by one more equality, again 0, 1, ..; keys that no second row has share one that none has."""
-    known, ranks = ranked(right)
+    known, ranks = rank_values(right)
     if left is right and key_t is key_s:
-        _, joint_key = ranked(key_s * len(known) + ranks)
+        _, joint_key = rank_values(key_s * len(known) + ranks)
         return joint_key, joint_key
-    at = _places(known, left)
+    at = _find_indices(known, left)
     met = (at >= 0) & (key_t >= 0)
-    joint, new_s = ranked(key_s * len(known) + ranks)
-    return np.where(met, _places(joint, key_t * len(known) + at), -1), new_s
+    joint, new_s = rank_values(key_s * len(known) + ranks)
+    return np.where(met, _find_indices(joint, key_t * len(known) + at), -1), new_s
 
 
-def _places(known: Integers, wanted: Integers) -> Integers:
+def _find_indices(known: Integers, wanted: Integers) -> Integers:
     """Where each wanted value stands in ``known`` (sorted, distinct), -1 where it does not."""
     low, high = int(known[0]), int(known[-1])
     if high - low <= 2 * (len(known) + len(wanted)) + 2**16:
@@ -213,34 +220,36 @@ def _places(known: Integers, wanted: Integers) -> Integers:
     return np.where(known[at] == wanted, at, -1)
 
 
-def _as_bound(op: str, left: Integers, right: Integers) -> tuple[Integers, Integers, int]:
+def _convert_to_bound(op: str, left: Integers, right: Integers) -> tuple[Integers, Integers, int]:
     """The test as "rank of s >= bound of t": bounds 0..K, ranks 0..K-1, K."""
     same = left is right
     if op in (">", ">="):
         left, right = -left, -right
-    known, ranks = ranked(right)
+    known, ranks = rank_values(right)
     strict = op in ("<", ">")
     bounds = ranks + strict if same else np.searchsorted(known, left, side="right" if strict else "left")
     return bounds.astype(np.int64), ranks, len(known)
 
 
-def _at_least(key_t: Integers, key_s: Integers, ordered: Sequence[tuple[Integers, Integers, int]]) -> Integers:
+def _count_at_least(key_t: Integers, key_s: Integers, ordered: Sequence[tuple[Integers, Integers, int]]) -> Integers:
     """How many s of the same key have every rank at least the bound, shape of ``key_t``; key -1 meets nothing."""
     keys = int(key_s.max(initial=-1)) + 1
     if not keys or not len(key_t):
         return np.zeros(len(key_t), dtype=np.int64)
     cells = keys * math.prod(size + 1 for _, _, size in ordered)
     levels = math.prod(max(size.bit_length(), 1) for _, _, size in ordered[1:])
-    if cells <= MOST_DENSE and cells * (len(ordered) + 1) <= 16 * levels * (len(key_t) + len(key_s)) + 10**5:
-        return _dense(key_t, key_s, ordered, keys)
+    if cells <= MAX_DENSE and cells * (len(ordered) + 1) <= 16 * levels * (len(key_t) + len(key_s)) + 10**5:
+        return _count_dense(key_t, key_s, ordered, keys)
     if not ordered:
-        return _dense(key_t, key_s, ordered, keys)
+        return _count_dense(key_t, key_s, ordered, keys)
     if len(ordered) == 1:
-        return _sorted(key_t, key_s, ordered[0])
-    return _by_levels(key_t, key_s, ordered)
+        return _count_sorted(key_t, key_s, ordered[0])
+    return _count_by_levels(key_t, key_s, ordered)
 
 
-def _dense(key_t: Integers, key_s: Integers, ordered: Sequence[tuple[Integers, Integers, int]], keys: int) -> Integers:
+def _count_dense(
+    key_t: Integers, key_s: Integers, ordered: Sequence[tuple[Integers, Integers, int]], keys: int
+) -> Integers:
     """A table of counts, summed from above along each ordered axis, then read."""
     shape = (keys, *(size + 1 for _, _, size in ordered))
     table = np.bincount(
@@ -254,14 +263,14 @@ def _dense(key_t: Integers, key_s: Integers, ordered: Sequence[tuple[Integers, I
     return np.where(key_t >= 0, found, 0)
 
 
-def _sorted(key_t: Integers, key_s: Integers, only: tuple[Integers, Integers, int]) -> Integers:
+def _count_sorted(key_t: Integers, key_s: Integers, only: tuple[Integers, Integers, int]) -> Integers:
     bounds, ranks, size = only
     line = np.sort(key_s * (size + 1) + ranks)
     ends = np.searchsorted(line, (key_t + 1) * (size + 1))
     return np.where(key_t >= 0, ends - np.searchsorted(line, key_t * (size + 1) + bounds), 0)
 
 
-def _by_levels(key_t: Integers, key_s: Integers, ordered: Sequence[tuple[Integers, Integers, int]]) -> Integers:
+def _count_by_levels(key_t: Integers, key_s: Integers, ordered: Sequence[tuple[Integers, Integers, int]]) -> Integers:
     """One ordered axis less: a number is above another at exactly one binary digit, before which they are equal."""
     (bounds, ranks, size), rest = ordered[-1], ordered[:-1]
     found = np.zeros(len(key_t), dtype=np.int64)
@@ -271,6 +280,6 @@ def _by_levels(key_t: Integers, key_s: Integers, ordered: Sequence[tuple[Integer
         s = np.flatnonzero((above >> level) & 1 == 1)
         if not len(t) or not len(s):
             continue
-        new_t, new_s = _same_key(key_t[t], key_s[s], bounds[t] >> (level + 1), above[s] >> (level + 1))
-        found[t] += _at_least(new_t, new_s, [(bound[t], rank[s], k) for bound, rank, k in rest])
+        new_t, new_s = _refine_keys(key_t[t], key_s[s], bounds[t] >> (level + 1), above[s] >> (level + 1))
+        found[t] += _count_at_least(new_t, new_s, [(bound[t], rank[s], k) for bound, rank, k in rest])
     return found

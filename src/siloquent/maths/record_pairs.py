@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
-MOST_RECORDS, MOST_NUMBERS = 1_000, 2**26
+MAX_RECORDS, MAX_NUMBERS = 1_000, 2**26
 """Pairs of so many records, and so many numbers of all pairs, are compared in a tenth of a second."""
 _ENTRIES = 2**22
 _NEAR = 1e-9
@@ -29,9 +29,9 @@ class RecordPairs:
         self.upper = np.triu_indices(self.records.shape[1])
 
     @staticmethod
-    def fit(records: int, columns: int) -> bool:
+    def can_enumerate(records: int, columns: int) -> bool:
         """Whether so many records are few enough to try all pairs."""
-        return records <= MOST_RECORDS and (records * columns) ** 2 <= MOST_NUMBERS
+        return records <= MAX_RECORDS and (records * columns) ** 2 <= MAX_NUMBERS
 
     @property
     def longest(self) -> int:
@@ -41,30 +41,34 @@ class RecordPairs:
     @property
     def lengths(self) -> tuple[int, int]:
         """The L1 length of the longest record, and that of its products of two (each pair of columns once)."""
-        return int(self._sums().max(initial=0)), int(self._products().max(initial=0))
+        return int(self._list_sums().max(initial=0)), int(self._list_products().max(initial=0))
 
-    def added(self, weights: Sequence[Fraction]) -> Fraction:
+    def bound_added(self, weights: Sequence[Fraction]) -> Fraction:
         """The greatest L1 change by one record: ``weights`` of sums and of products of two."""
-        return _greatest((self._sums(), self._products()), weights)
+        return _find_greatest((self._list_sums(), self._list_products()), weights)
 
-    def replaced(self, weights: Sequence[Fraction]) -> Fraction:
+    def bound_replaced(self, weights: Sequence[Fraction]) -> Fraction:
         """The greatest L1 change by a record that takes another's place."""
-        return _greatest(self._moves, weights)
+        return _find_greatest(self._moves, weights)
 
     @cached_property
     def _moves(self) -> tuple[Integers, Integers]:
         """For each L1 change of the sums by a pair, the greatest change of the products beside it."""
         sums, products = [], []
-        for one in self._chunks():
+        for one in self._split_chunks():
             moved = np.abs(one[:, None] - self.records[None]).sum(axis=2).ravel()
-            both = np.abs(self._triangles(one)[:, None] - self._triangles(self.records)[None]).sum(axis=2).ravel()
+            both = (
+                np.abs(self._list_triangles(one)[:, None] - self._list_triangles(self.records)[None])
+                .sum(axis=2)
+                .ravel()
+            )
             order = np.lexsort((both, moved))
             last = np.flatnonzero(np.diff(moved[order], append=-1))
             sums.append(moved[order][last])
             products.append(both[order][last])
         return np.concatenate(sums), np.concatenate(products)
 
-    def replaced_squared(self, weights: Sequence[Fraction]) -> Fraction:
+    def bound_replaced_squared(self, weights: Sequence[Fraction]) -> Fraction:
         """The greatest squared L2 change of orders 1, 2, ..; a product counts as often as its numbers have orders."""
         cross = self.records @ self.records.T
         lengths = np.diag(cross)
@@ -79,21 +83,21 @@ class RecordPairs:
             for a, b, c in found
         )
 
-    def _sums(self) -> Integers:
+    def _list_sums(self) -> Integers:
         return np.asarray(np.abs(self.records).sum(axis=1))
 
-    def _products(self) -> Integers:
-        return np.asarray(np.abs(self._triangles(self.records)).sum(axis=1))
+    def _list_products(self) -> Integers:
+        return np.asarray(np.abs(self._list_triangles(self.records)).sum(axis=1))
 
-    def _triangles(self, records: Integers) -> Integers:
+    def _list_triangles(self, records: Integers) -> Integers:
         return records[:, self.upper[0]] * records[:, self.upper[1]]
 
-    def _chunks(self) -> list[Integers]:
+    def _split_chunks(self) -> list[Integers]:
         size = max(1, _ENTRIES // max(len(self.records) * len(self.upper[0]), 1))
         return [self.records[at : at + size] for at in range(0, len(self.records), size)]
 
 
-def _greatest(parts: Sequence[Integers], weights: Sequence[Fraction]) -> Fraction:
+def _find_greatest(parts: Sequence[Integers], weights: Sequence[Fraction]) -> Fraction:
     """The greatest weighted sum of whole numbers, exactly."""
     flat = np.stack([part.ravel() for part in parts], axis=1)
     near = flat.astype(float) @ np.array([float(w) for w in weights])

@@ -12,13 +12,13 @@ from fractions import Fraction
 
 import numpy as np
 
-MOST_VALUES = 2**14
+MAX_VALUES = 2**14
 _NEAR = 1e-9
 """Doubles are right to far more than this, so the greatest exact value is among those that come as near."""
 
 
 @dataclass(frozen=True, slots=True)
-class Power:
+class NumberPower:
     """The sum of the number (``power`` 1) or of its square (2), in units of ``quantum`` steps.
 
     ``weight``: of a change in units, or of its square: one over the noise's scale, or over its variance.
@@ -29,15 +29,17 @@ class Power:
     weight: Fraction
 
 
-def furthest_replacement(lowest: int, highest: int, powers: Sequence[Power], *, squared: bool) -> Fraction:
+def find_furthest_replacement(lowest: int, highest: int, powers: Sequence[NumberPower], *, squared: bool) -> Fraction:
     """The greatest weighted sum of changes (of squared changes) between two values in ``lowest`` .. ``highest``.
 
     Exact up to 2^14 values; beyond, the sum of what each power can change by.
     """
-    if highest - lowest >= MOST_VALUES:
+    if highest - lowest >= MAX_VALUES:
         largest = max(abs(lowest), abs(highest))
         ends = {1: highest - lowest, 2: largest**2}
-        return sum((one.weight * _norm(-(-ends[one.power] // one.quantum), squared) for one in powers), Fraction(0))
+        return sum(
+            (one.weight * _apply_norm(-(-ends[one.power] // one.quantum), squared) for one in powers), Fraction(0)
+        )
     # Of two values the one further from 0 may be moved out to an end: every difference grows.
     values = np.arange(lowest, highest + 1, dtype=np.int64)
     changes = np.concatenate(
@@ -49,10 +51,10 @@ def furthest_replacement(lowest: int, highest: int, powers: Sequence[Power], *, 
     near = (changes.astype(np.float64) ** (2 if squared else 1)) @ np.array([float(one.weight) for one in powers])
     kept = {tuple(row) for row in changes[near >= near.max() - _NEAR * near.max()].tolist()}
     return max(
-        sum((one.weight * _norm(change, squared) for one, change in zip(powers, row, strict=True)), Fraction(0))
+        sum((one.weight * _apply_norm(change, squared) for one, change in zip(powers, row, strict=True)), Fraction(0))
         for row in kept
     )
 
 
-def _norm(change: int, squared: bool) -> int:
+def _apply_norm(change: int, squared: bool) -> int:
     return change**2 if squared else change

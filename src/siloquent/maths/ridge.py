@@ -13,25 +13,25 @@ Floats = NDArray[np.float64]
 _LEAST = 1e-9
 
 
-def covariance_of(moments: Moments) -> Floats:
+def estimate_covariance_matrix(moments: Moments) -> Floats:
     """The nearest covariance matrix to noisy moments: symmetric and positive semi-definite."""
     count = max(moments.count, 1.0)
     mean = moments.sums / count
-    return positive(moments.second / count - np.outer(mean, mean))
+    return clip_eigenvalues(moments.second / count - np.outer(mean, mean))
 
 
-def positive(matrix: Floats) -> Floats:
+def clip_eigenvalues(matrix: Floats) -> Floats:
     """``matrix`` with its negative eigenvalues cut at 0."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
 
 
-def ridge_of(features: int, deviation: float, count: float) -> float:
+def choose_ridge(features: int, deviation: float, count: float) -> float:
     """The ridge for noise of ``deviation`` on a diagonal sum of products: its root mean square on an eigenvalue."""
     return deviation * math.sqrt(features / 2) / max(count, 1.0) + _LEAST
 
 
-def slopes_of(covariance: Floats, ridge: float) -> Floats:
+def solve_slopes(covariance: Floats, ridge: float) -> Floats:
     """The slopes that predict the last number from the others, (p - 1,)."""
     own = covariance[:-1, :-1] + ridge * np.eye(len(covariance) - 1)
     return np.asarray(np.linalg.solve(own, covariance[:-1, -1]))

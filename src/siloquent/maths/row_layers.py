@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.oracles import Oracle
+from siloquent.maths.frequency_oracles import Oracle
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -39,12 +39,12 @@ Supports = Integers | RowReports
 """What reports to some layers were counted into: supports of each combination of nodes, or the reports themselves."""
 
 
-def users_in(counts: Supports) -> int:
+def count_users(counts: Supports) -> int:
     """How many users reported."""
     return counts.users if isinstance(counts, RowReports) else int(counts.flat[-1])
 
 
-def added(one: Supports, other: Supports) -> Supports:
+def merge_supports(one: Supports, other: Supports) -> Supports:
     """Of two groups of users together; which kind it is depends on the layers alone, so both are of one."""
     if isinstance(one, RowReports):
         assert isinstance(other, RowReports)
@@ -54,7 +54,7 @@ def added(one: Supports, other: Supports) -> Supports:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Products:
+class NodeProducts:
     """Weights over the nodes of several services: for each part the sum over i, j, .. of c_ij.. f_i (x) g_j (x) ..
 
     ``parts``: coefficients, one axis a service, and each service's factors, shape (factors, nodes).
@@ -62,24 +62,24 @@ class Products:
 
     parts: tuple[tuple[Floats, tuple[Floats, ...]], ...]
 
-    def __add__(self, other: Products) -> Products:
-        return Products((*self.parts, *other.parts))
+    def __add__(self, other: NodeProducts) -> NodeProducts:
+        return NodeProducts((*self.parts, *other.parts))
 
-    def __rmul__(self, factor: float) -> Products:
-        return Products(tuple((factor * coefficients, factors) for coefficients, factors in self.parts))
+    def __rmul__(self, factor: float) -> NodeProducts:
+        return NodeProducts(tuple((factor * coefficients, factors) for coefficients, factors in self.parts))
 
-    def of_users(self, reports: RowReports, oracles: Sequence[Oracle]) -> Floats:
+    def compute_user_values(self, reports: RowReports, oracles: Sequence[Oracle]) -> Floats:
         """What each user adds: unbiased for their own weight, shape (users,)."""
         found = np.zeros(reports.users)
         for low in range(0, reports.users, _AT_ONCE):
             some = [own[low : low + _AT_ONCE] for own in reports.columns]
             for coefficients, factors in self.parts:
-                phis = [_phi(*one) for one in zip(some, factors, oracles, strict=True)]
-                found[low : low + _AT_ONCE] += _contracted(coefficients, phis)
+                phis = [_compute_phi(*one) for one in zip(some, factors, oracles, strict=True)]
+                found[low : low + _AT_ONCE] += _contract(coefficients, phis)
         return found
 
 
-def _contracted(coefficients: Floats, phis: Sequence[Floats]) -> Floats:
+def _contract(coefficients: Floats, phis: Sequence[Floats]) -> Floats:
     """The sum over i, j, .. of c_ij.. phi_i phi_j .. for each user, the phis of shape (users, factors)."""
     left = phis[0] @ coefficients.reshape(len(coefficients), -1)
     for own in phis[1:]:
@@ -87,7 +87,7 @@ def _contracted(coefficients: Floats, phis: Sequence[Floats]) -> Floats:
     return left[:, 0]
 
 
-def _phi(columns: Integers, factors: Floats, oracle: Oracle) -> Floats:
+def _compute_phi(columns: Integers, factors: Floats, oracle: Oracle) -> Floats:
     """What each report says of each of ``factors``, weights over nodes: shape (reports, factors)."""
     from siloquent.maths.support_kernels import weigh_factors
 

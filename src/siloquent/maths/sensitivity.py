@@ -29,7 +29,9 @@ class Sensitivity:
     linf: int
 
 
-def sensitivities(blocks: Sequence[NDArray[np.signedinteger[Any]]], *, replace_one: bool, rows: int) -> Sensitivity:
+def compute_sensitivity(
+    blocks: Sequence[NDArray[np.signedinteger[Any]]], *, replace_one: bool, rows: int
+) -> Sensitivity:
     """The sensitivity of the answers [W_1 | W_2 | ..] x when one unit is added, removed or replaced.
 
     Args:
@@ -45,7 +47,9 @@ def sensitivities(blocks: Sequence[NDArray[np.signedinteger[Any]]], *, replace_o
     """
     if rows < 1:
         raise RequestError(f"A unit has at least one row, not {rows}.", fix="set unit.max_rows to 1 or more")
-    parts = [_block(_exact(block, distinct=replace_one), replace_one=replace_one) for block in blocks]
+    parts = [
+        _compute_block(_list_exact_columns(block, distinct=replace_one), replace_one=replace_one) for block in blocks
+    ]
     return Sensitivity(
         l1=rows * sum(part.l1 for part in parts),
         l2_squared=rows**2 * sum(part.l2_squared for part in parts),
@@ -53,7 +57,7 @@ def sensitivities(blocks: Sequence[NDArray[np.signedinteger[Any]]], *, replace_o
     )
 
 
-def _exact(block: NDArray[np.signedinteger[Any]], *, distinct: bool) -> NDArray[Any]:
+def _list_exact_columns(block: NDArray[np.signedinteger[Any]], *, distinct: bool) -> NDArray[Any]:
     """The columns and the zero column as rows, each once if ``distinct``; no sum of their squares overflows."""
     if not np.issubdtype(block.dtype, np.integer):
         raise RequestError("A sensitivity is computed on whole matrices only.", fix="scale the workload to integers")
@@ -66,32 +70,32 @@ def _exact(block: NDArray[np.signedinteger[Any]], *, distinct: bool) -> NDArray[
     return columns if 4 * largest**2 * max(1, block.shape[0]) < _SAFE else columns.astype(object)
 
 
-def _block(columns: NDArray[Any], *, replace_one: bool) -> Sensitivity:
-    l1, l2_squared, linf = _norms(columns)
+def _compute_block(columns: NDArray[Any], *, replace_one: bool) -> Sensitivity:
+    l1, l2_squared, linf = _compute_norms(columns)
     if not replace_one:
         return Sensitivity(int(l1.max()), int(l2_squared.max()), int(linf.max()))
     if len(columns) <= PAIRWISE_COLUMNS:
-        return _pairs(_wide(columns))
+        return _compare_pairs(_widen(columns))
     if bool((columns >= 0).all()):
-        return Sensitivity(_two_largest(l1), _two_largest(l2_squared), int(linf.max()))
+        return Sensitivity(_sum_two_largest(l1), _sum_two_largest(l2_squared), int(linf.max()))
     return Sensitivity(2 * int(l1.max()), 4 * int(l2_squared.max()), 2 * int(linf.max()))
 
 
-def _norms(columns: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _compute_norms(columns: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """L1, squared L2 and L-infinity of each row, some rows at a time."""
     found = []
     for first in range(0, len(columns), _AT_ONCE):
-        sizes = np.abs(_wide(columns[first : first + _AT_ONCE]))
+        sizes = np.abs(_widen(columns[first : first + _AT_ONCE]))
         found.append((sizes.sum(axis=1), (sizes * sizes).sum(axis=1), sizes.max(axis=1, initial=0)))
     l1, l2_squared, linf = (np.concatenate(norms) for norms in zip(*found, strict=True))
     return l1, l2_squared, linf
 
 
-def _wide(columns: NDArray[Any]) -> NDArray[Any]:
+def _widen(columns: NDArray[Any]) -> NDArray[Any]:
     return columns if columns.dtype == object else columns.astype(np.int64, copy=False)
 
 
-def _pairs(columns: NDArray[np.int64]) -> Sensitivity:
+def _compare_pairs(columns: NDArray[np.int64]) -> Sensitivity:
     """The largest difference of two columns, pair by pair (L-infinity: answer by answer)."""
     linf = int((columns.max(axis=0, initial=0) - columns.min(axis=0, initial=0)).max(initial=0))
     if linf <= 1:  # every difference is -1, 0 or 1: seen from each answer's least value, columns are zeros and ones
@@ -106,5 +110,5 @@ def _pairs(columns: NDArray[np.int64]) -> Sensitivity:
     return Sensitivity(l1, l2_squared, linf)
 
 
-def _two_largest(norms: NDArray[np.int64]) -> int:
+def _sum_two_largest(norms: NDArray[np.int64]) -> int:
     return int(sum(int(norm) for norm in np.sort(norms)[-2:]))

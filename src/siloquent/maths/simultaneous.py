@@ -21,7 +21,7 @@ _ALL, _ONE, _END, _RUN, _RUNS = (math.log(share) for share in (1 / 8, 1 / 8, 1 /
 _RATES = np.linspace(0.02, 0.98, 49)
 
 
-def log_share_of_number(number: int) -> float:
+def compute_number_log_share(number: int) -> float:
     """ln of the share of the ``number``-th of things without end, from 1; all shares add up to 1.
 
     1/log2(n + 1) - 1/log2(n + 2): they add up like the links of a chain, and fall hardly faster than 1/n.
@@ -30,7 +30,7 @@ def log_share_of_number(number: int) -> float:
     return math.log(math.log1p(1 / (number + 1)) / math.log(2) / (low * high))
 
 
-def log_share_of_set(chosen: Booleans) -> float:
+def compute_set_log_share(chosen: Booleans) -> float:
     """ln of the share of a set of ordered places that is not empty; those of all such sets add up to 1 at most.
 
     Ranges are asked most and have most: all places, one, those up to one or from one on, any run, several runs.
@@ -41,32 +41,32 @@ def log_share_of_set(chosen: Booleans) -> float:
     steps = np.flatnonzero(np.diff(chosen.astype(np.int8), prepend=0, append=0))
     runs, low, high = len(steps) // 2, int(steps[0]), int(steps[-1])
     if runs > 1:
-        return _RUNS - (runs - 1) * math.log(2) - _log_choose(size + 1, 2 * runs)
+        return _RUNS - (runs - 1) * math.log(2) - _compute_log_choose(size + 1, 2 * runs)
     if high - low == size:
         return _ALL
-    found = _RUN - _log_choose(size + 1, 2)
+    found = _RUN - _compute_log_choose(size + 1, 2)
     if low == 0 or high == size:
         found = max(found, _END - math.log(2 * (size - 1)))
     return max(found, _ONE - math.log(size)) if high - low == 1 else found
 
 
-def log_share_of_product(chosen: Booleans) -> float:
+def compute_product_log_share(chosen: Booleans) -> float:
     """The same for cells of a grid, shape (places, places, ..): the product of one set a side; -inf if it is none."""
     axes = range(chosen.ndim)
     sides = [np.asarray(chosen.any(axis=tuple(other for other in axes if other != axis))) for axis in axes]
     if not chosen.any() or math.prod(int(side.sum()) for side in sides) != int(chosen.sum()):
         return -math.inf
-    return float(sum(log_share_of_set(side) for side in sides))
+    return float(sum(compute_set_log_share(side) for side in sides))
 
 
-def normal_radius(deviations: Reals, log_shares: Reals) -> Reals:
+def compute_normal_radius(deviations: Reals, log_shares: Reals) -> Reals:
     """The error that a normal estimate passes, to either side, with probability exp(log_share)."""
     from scipy.special import ndtri_exp
 
     return np.asarray(deviations * -ndtri_exp(np.minimum(log_shares, 0.0) - math.log(2)) * _HAIR)
 
 
-def chi_square_radius(deviations: Reals, noises: int, log_share: float) -> Reals:
+def compute_chi_square_radius(deviations: Reals, noises: int, log_share: float) -> Reals:
     """The error that any estimate from one measurement's ``noises`` normal noises ever passes with that probability.
 
     Source:
@@ -77,7 +77,7 @@ def chi_square_radius(deviations: Reals, noises: int, log_share: float) -> Reals
     return np.asarray(deviations * math.sqrt(float(chdtri(noises, math.exp(log_share)))) * _HAIR)
 
 
-def laplace_radius(scales: Reals, log_shares: Reals) -> Reals:
+def compute_laplace_radius(scales: Reals, log_shares: Reals) -> Reals:
     """The error that sums of Laplace noises pass, to either side, with probability exp(log_share) at most.
 
     Args:
@@ -94,5 +94,5 @@ def laplace_radius(scales: Reals, log_shares: Reals) -> Reals:
     return np.asarray(best * largest * _HAIR)
 
 
-def _log_choose(n: int, k: int) -> float:
+def _compute_log_choose(n: int, k: int) -> float:
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

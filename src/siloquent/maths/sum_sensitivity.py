@@ -19,7 +19,7 @@ _COLUMNS_ONE_BY_ONE = 256
 _EXACT_IN_A_DOUBLE = 2**53
 
 
-def replaced_sums(
+def compute_replaced_sensitivity(
     blocks: Sequence[NDArray[np.signedinteger[Any]]], *, lowest: int, highest: int, rows: int
 ) -> Sensitivity:
     """The sensitivity of [W_1 | W_2 | ..] applied to sums, where one unit of up to ``rows`` rows is replaced.
@@ -34,9 +34,9 @@ def replaced_sums(
     sides = [_Columns(block) for block in blocks if block.size]
     values = sorted({lowest, highest, 0})
     pairs = list(combinations_with_replacement(values, 2))  # v and w may be swapped together with a and b
-    l1 = max(sum(side.l1(v, w) for side in sides) for v, w in pairs)
-    l2_squared = max(sum(side.l2_squared(v, w) for side in sides) for v, w in pairs)
-    linf = max((side.linf(values) for side in sides), default=0)
+    l1 = max(sum(side.compute_l1(v, w) for side in sides) for v, w in pairs)
+    l2_squared = max(sum(side.compute_l2_squared(v, w) for side in sides) for v, w in pairs)
+    linf = max((side.compute_linf(values) for side in sides), default=0)
     return Sensitivity(rows * l1, rows**2 * l2_squared, rows * linf)
 
 
@@ -56,23 +56,25 @@ class _Columns:
             real = self.columns.astype(np.float64)
             self.products = np.rint(real @ real.T).astype(np.int64)  # each product is below 2^53, so exact
 
-    def l1(self, v: int, w: int) -> int:
+    def compute_l1(self, v: int, w: int) -> int:
         """The largest |v a - w b| over two columns."""
         if self.products is not None and self.is_boolean:
             own, other, both = self.lengths[:, None], self.lengths[None, :], self.products
-            return _largest([(abs(v), own - both), (abs(w), other - both), (abs(v - w), both)])
+            return _find_largest([(abs(v), own - both), (abs(w), other - both), (abs(v - w), both)])
         if len(self.columns) > _COLUMNS_ONE_BY_ONE or self.columns.dtype == object:
             return (abs(v) + abs(w)) * int(self.lengths.max())
         columns = self.columns.astype(object) if max(abs(v), abs(w)) > 2**20 else self.columns
         return max(int(np.abs(v * one - w * columns).sum(axis=1).max()) for one in columns)
 
-    def l2_squared(self, v: int, w: int) -> int:
+    def compute_l2_squared(self, v: int, w: int) -> int:
         """The largest |v a - w b|^2 over two columns."""
         if self.products is None:
             return (abs(v) + abs(w)) ** 2 * int(self.squares.max())
-        return _largest([(v * v, self.squares[:, None]), (w * w, self.squares[None, :]), (-2 * v * w, self.products)])
+        return _find_largest(
+            [(v * v, self.squares[:, None]), (w * w, self.squares[None, :]), (-2 * v * w, self.products)]
+        )
 
-    def linf(self, values: Sequence[int]) -> int:
+    def compute_linf(self, values: Sequence[int]) -> int:
         """The widest range of one answer."""
         high, low = self.columns.max(axis=0).tolist(), self.columns.min(axis=0).tolist()
         ranges = [[v * x for v in values for x in ends] for ends in zip(low, high, strict=True)]
@@ -84,7 +86,7 @@ def _is_large(columns: NDArray[Any]) -> bool:
     return most**2 * max(1, columns.shape[1]) >= 2**60 or most >= 2**30
 
 
-def _largest(terms: list[tuple[int, NDArray[Any]]]) -> int:
+def _find_largest(terms: list[tuple[int, NDArray[Any]]]) -> int:
     """The largest entry of a sum of whole multiples, without overflow."""
     size = sum(abs(factor) * int(np.abs(term).max()) for factor, term in terms)
     kind: Any = np.int64 if size < 2**62 else object

@@ -15,7 +15,7 @@ PRIME = 2**31 - 1
 WORD_BITS = 43
 
 
-def compiled(function: F) -> F:
+def compile_kernel(function: F) -> F:
     """Compile for the types of the first call, from the disk cache where there is one."""
     try:
         made: F = numba.njit(cache=True, nogil=True)(function)
@@ -24,7 +24,7 @@ def compiled(function: F) -> F:
     return made
 
 
-@compiled
+@compile_kernel
 def count_sets(columns: Integers, found: Integers) -> None:
     """Add up the bits of sets; ``found`` has one more entry for the number of reports. Bits beyond it count nowhere."""
     nodes = found.size - 1
@@ -34,15 +34,15 @@ def count_sets(columns: Integers, found: Integers) -> None:
             while word != 0:
                 # Sets are small: from set bit to set bit, by its place.
                 low = word & -word
-                at = node + _place(low)
+                at = node + _find_bit(low)
                 if at < nodes:
                     found[at] += 1
                 word ^= low
     found[found.size - 1] += columns.shape[0]
 
 
-@compiled
-def _place(low: int) -> int:
+@compile_kernel
+def _find_bit(low: int) -> int:
     """The place of the only bit that is set."""
     place = 0
     for shift in (32, 16, 8, 4, 2, 1):
@@ -52,7 +52,7 @@ def _place(low: int) -> int:
     return place
 
 
-@compiled
+@compile_kernel
 def count_hashes(columns: Integers, size: int, found: Integers) -> None:
     """Evaluate each report's hash at each node."""
     nodes = found.size - 1
@@ -67,8 +67,8 @@ def count_hashes(columns: Integers, size: int, found: Integers) -> None:
     found[nodes] += columns.shape[0]
 
 
-@compiled
-def listed(is_set: bool, size: int, nodes: int, columns: Integers) -> tuple[Integers, Integers]:
+@compile_kernel
+def list_supported(is_set: bool, size: int, nodes: int, columns: Integers) -> tuple[Integers, Integers]:
     """The nodes that each report supports, one list behind the other, and where each ends; shape (reports + 1,)."""
     ends = np.zeros(columns.shape[0] + 1, dtype=np.int64)
     for pass_ in range(2):
@@ -92,7 +92,7 @@ def listed(is_set: bool, size: int, nodes: int, columns: Integers) -> tuple[Inte
     return held, ends
 
 
-@compiled
+@compile_kernel
 def count_pairs(
     first: Integers, first_ends: Integers, second: Integers, second_ends: Integers, found: Integers
 ) -> None:
@@ -108,7 +108,7 @@ def count_pairs(
         found[rows, columns] += 1
 
 
-@compiled
+@compile_kernel
 def weigh_factors(is_set: bool, size: int, columns: Integers, factors: NDArray[np.float64]) -> NDArray[np.float64]:
     """The summed rows of ``factors``, one a node, of the nodes that each report supports: shape (reports, factors)."""
     found = np.zeros((columns.shape[0], factors.shape[1]))
@@ -128,7 +128,7 @@ def weigh_factors(is_set: bool, size: int, columns: Integers, factors: NDArray[n
     return found
 
 
-@compiled
+@compile_kernel
 def weigh(columns: Integers, size: int, nodes: Integers, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """The summed weights of the nodes that each hashed report supports, shape (reports,)."""
     found = np.zeros(columns.shape[0])

@@ -8,14 +8,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.oracles import Kind
+from siloquent.maths.frequency_oracles import Kind
 
 Integers = NDArray[np.int64]
 WORD_BITS = 43
 """Bits of a set in one 64-bit column, so that three columns hold 128 and none is negative in any engine."""
 
 
-def supports(kind: Kind, nodes: int, size: int, columns: Integers) -> Integers:
+def count_supports(kind: Kind, nodes: int, size: int, columns: Integers) -> Integers:
     """How many reports support each node; the last entry is the number of reports. Shape (nodes + 1,).
 
     Args:
@@ -31,42 +31,44 @@ def supports(kind: Kind, nodes: int, size: int, columns: Integers) -> Integers:
     return found
 
 
-def joint_supports(
+def count_joint_supports(
     kinds: tuple[Kind, ...], nodes: tuple[int, ...], sizes: tuple[int, ...], columns: list[Integers]
 ) -> Integers:
     """How many users' reports support every combination of nodes, one axis a service; last entries: all reports.
 
     Args:
-        columns: One array a service, as for ``supports``, whose rows belong to the same users in the same order.
+        columns: One array a service, as for ``count_supports``, whose rows belong to the same users in the same order.
     """
     from siloquent.maths import support_kernels as kernels
 
     if len(kinds) == 2:
         found = np.zeros((nodes[0] + 1, nodes[1] + 1), dtype=np.int64)
         lists = [
-            kernels.listed(kind == "subset", size, k, own)
+            kernels.list_supported(kind == "subset", size, k, own)
             for kind, size, k, own in zip(kinds, sizes, nodes, columns, strict=True)
         ]
         kernels.count_pairs(*lists[0], *lists[1], found)
         return found
-    return _many(kinds, nodes, sizes, columns)
+    return _count_many(kinds, nodes, sizes, columns)
 
 
-def _many(kinds: tuple[Kind, ...], nodes: tuple[int, ...], sizes: tuple[int, ...], columns: list[Integers]) -> Integers:
+def _count_many(
+    kinds: tuple[Kind, ...], nodes: tuple[int, ...], sizes: tuple[int, ...], columns: list[Integers]
+) -> Integers:
     """Three services or more: one service after the other, the reports that support a node at a time."""
-    first = supported(kinds[0], nodes[0], sizes[0], columns[0])
+    first = find_supported(kinds[0], nodes[0], sizes[0], columns[0])
     rest = []
     for node in range(nodes[0] + 1):
         kept = first[:, node]
         part = [own[kept] for own in columns[1:]]
         if len(part) == 1:
-            rest.append(supports(kinds[1], nodes[1], sizes[1], part[0]))
+            rest.append(count_supports(kinds[1], nodes[1], sizes[1], part[0]))
         else:
-            rest.append(joint_supports(kinds[1:], nodes[1:], sizes[1:], part))
+            rest.append(count_joint_supports(kinds[1:], nodes[1:], sizes[1:], part))
     return np.stack(rest)
 
 
-def supported(kind: Kind, nodes: int, size: int, columns: Integers) -> NDArray[np.bool_]:
+def find_supported(kind: Kind, nodes: int, size: int, columns: Integers) -> NDArray[np.bool_]:
     """Which nodes each report supports, shape (reports, nodes + 1), the last column all true."""
     at = np.arange(nodes)
     if kind == "subset":

@@ -27,7 +27,7 @@ def laplace_tail(m: int, *, scale: float) -> float:
     return math.exp(-m / scale) / (1.0 + math.exp(-1.0 / scale))
 
 
-def laplace_variance(scale: Fraction) -> Fraction:
+def compute_laplace_variance(scale: Fraction) -> Fraction:
     """About the variance of discrete Laplace noise of ``scale``; above 0, however small the noise is."""
     ratio = -1 / float(scale)
     return Fraction(2 * max(math.exp(ratio), sys.float_info.min) / math.expm1(ratio) ** 2)
@@ -65,10 +65,10 @@ def gaussian_tail(m: int, *, scale: float) -> float:
     last = math.ceil(min(scale * math.sqrt(2 * _CUT), _CUT * scale * scale / m)) + 1
     steps = np.arange(last + 1, dtype=np.float64)
     tail = float(np.exp(-steps * (2 * m + steps) / (2 * scale * scale)).sum())
-    return math.exp(-m * m / (2 * scale * scale)) * tail / _gaussian_total(scale)
+    return math.exp(-m * m / (2 * scale * scale)) * tail / _sum_gaussian(scale)
 
 
-def _gaussian_total(scale: float) -> float:
+def _sum_gaussian(scale: float) -> float:
     """The sum over all whole x of exp(-x^2 / (2 scale^2))."""
     if scale >= 2.0:  # Poisson summation: the next term is 2 exp(-2 pi^2 scale^2) < 1e-33 of it
         return scale * math.sqrt(2 * math.pi)

@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 Workload = NDArray[np.int64]
 
 
-def histogram(cells: int) -> Workload:
+def build_histogram(cells: int) -> Workload:
     """One predicate a cell, shape (cells, cells)."""
     return np.eye(cells, dtype=np.int64)
 
 
-def prefix(cells: int) -> Workload:
+def build_prefix(cells: int) -> Workload:
     """Predicate i counts the cells 0..i, shape (cells, cells)."""
     return np.tril(np.ones((cells, cells), dtype=np.int64))
 
 
-def product(*factors: Workload) -> Workload:
+def build_product(*factors: Workload) -> Workload:
     """Every conjunction of one predicate of each factor, the last factor running fastest.
 
-    >>> product(prefix(2), histogram(2)).tolist()
+    >>> build_product(build_prefix(2), build_histogram(2)).tolist()
     [[1, 0, 0, 0], [0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1]]
     """
     return reduce(np.kron, factors)
@@ -64,7 +64,7 @@ def is_monotone(workload: Workload) -> bool:
     return bool(np.all(workload >= 0))
 
 
-def chain(workload: Workload) -> NDArray[np.int64] | None:
+def find_chain(workload: Workload) -> NDArray[np.int64] | None:
     """The order of predicates in which their answers can only grow, or None if there is none.
 
     Equal predicates keep their declared order.
@@ -78,7 +78,7 @@ def chain(workload: Workload) -> NDArray[np.int64] | None:
 
 def is_nested(workload: Workload) -> bool:
     """The predicates form a chain, as prefixes do."""
-    return chain(workload) is not None
+    return find_chain(workload) is not None
 
 
 def _narrow(workload: Workload) -> NDArray[np.signedinteger]:

@@ -3,6 +3,9 @@
 Noise is drawn in ``siloquent.privacy.noise`` alone.
 """
 
+from typing import TYPE_CHECKING
+
+from siloquent.deprecation import keep_old_methods, keep_old_names
 from siloquent.privacy.accountants import (
     ATTO,
     NANO,
@@ -13,11 +16,11 @@ from siloquent.privacy.accountants import (
     Price,
     PureAccountant,
     ZCDPAccountant,
-    accountant,
-    exact,
-    limit_of,
+    build_limit,
+    get_accountant,
+    parse_exact,
 )
-from siloquent.privacy.conversions import epsilon_of_gaussian, epsilon_of_zcdp, rho_of_epsilon
+from siloquent.privacy.conversions import compute_gaussian_epsilon, convert_epsilon_to_rho, convert_zcdp_to_epsilon
 from siloquent.privacy.events import (
     FREE,
     Composed,
@@ -36,10 +39,10 @@ from siloquent.privacy.events import (
     SummedGaussian,
     event_from_json,
     event_to_json,
-    needs,
-    told_fraction,
+    list_required_settings,
+    parse_fraction,
 )
-from siloquent.privacy.guarantee import Guarantee, digits
+from siloquent.privacy.guarantee import Guarantee, format_digits
 
 __all__ = [
     "ATTO",
@@ -67,15 +70,34 @@ __all__ = [
     "StabilityThreshold",
     "SummedGaussian",
     "ZCDPAccountant",
-    "accountant",
-    "digits",
-    "epsilon_of_gaussian",
-    "epsilon_of_zcdp",
+    "build_limit",
+    "compute_gaussian_epsilon",
+    "convert_epsilon_to_rho",
+    "convert_zcdp_to_epsilon",
     "event_from_json",
     "event_to_json",
-    "exact",
-    "limit_of",
-    "needs",
-    "rho_of_epsilon",
-    "told_fraction",
+    "format_digits",
+    "get_accountant",
+    "list_required_settings",
+    "parse_exact",
+    "parse_fraction",
 ]
+
+if not TYPE_CHECKING:  # the names of 0.1
+    __getattr__ = keep_old_names(
+        __name__,
+        {
+            "accountant": "get_accountant",
+            "digits": "format_digits",
+            "epsilon_of_gaussian": "compute_gaussian_epsilon",
+            "epsilon_of_zcdp": "convert_zcdp_to_epsilon",
+            "exact": "parse_exact",
+            "limit_of": "build_limit",
+            "needs": "list_required_settings",
+            "rho_of_epsilon": "convert_epsilon_to_rho",
+            "told_fraction": "parse_fraction",
+        },
+    )
+    keep_old_methods(
+        Guarantee, {"epsilon_at": "compute_epsilon", "total_epsilon": "compute_total_epsilon", "sentence": "describe"}
+    )

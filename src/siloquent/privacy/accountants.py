@@ -81,7 +81,7 @@ class Accountant(Protocol):
         """How many whole units make 1: 10^9 or 10^12."""
         ...
 
-    def price(self, event: Event) -> Price:
+    def compute_price(self, event: Event) -> Price:
         """The exact price of ``event``.
 
         Raises:
@@ -89,12 +89,12 @@ class Accountant(Protocol):
         """
         ...
 
-    def cost(self, event: Event) -> Cost:
+    def compute_cost(self, event: Event) -> Cost:
         """The price in whole units, rounded up."""
         ...
 
-    def floor(self, event: Event) -> Cost:
-        """The least that ``event`` may be settled at: below ``cost`` only for ex-post events that allow it here."""
+    def compute_floor(self, event: Event) -> Cost:
+        """The least that ``event`` may be settled at: below ``compute_cost`` only for ex-post events that allow it."""
         ...
 
 
@@ -106,114 +106,114 @@ def _refuse(event: Event, accountant: str) -> NotAllowed:
 
 
 @singledispatch
-def pure_price(event: object) -> Price:
+def compute_pure_price(event: object) -> Price:
     """The price of ``event`` in epsilon; an event without a rule is refused, never free."""
     raise _refuse(event, "pure")  # type: ignore[arg-type]
 
 
-@pure_price.register
+@compute_pure_price.register
 def _(event: DiscreteLaplace) -> Price:
     return Price(Fraction(event.l1) / event.scale)
 
 
-@pure_price.register
+@compute_pure_price.register
 def _(event: GeometricTopK) -> Price:
     return Price(Fraction(event.k * event.linf * (1 if event.monotone else 2)) / event.scale)
 
 
-@pure_price.register
+@compute_pure_price.register
 def _(event: PermuteAndFlip) -> Price:
     return Price(event.epsilon)
 
 
-@pure_price.register
+@compute_pure_price.register
 def _(event: ExponentialSelect) -> Price:
     return Price(event.rounds * event.range)
 
 
-@pure_price.register
+@compute_pure_price.register
 def _(event: NoiseReduction) -> Price:
     scale = event.scales[-1 if event.stop is None else event.stop]
     return Price(Fraction(event.l1) / scale)
 
 
-@pure_price.register
+@compute_pure_price.register
 def _(event: SampledGaussian) -> Price:
     return Price(event.epsilon, event.delta)
 
 
-@pure_price.register
+@compute_pure_price.register
 def _(event: StabilityThreshold) -> Price:
     return Price(Fraction(0), event.delta)
 
 
-@pure_price.register
+@compute_pure_price.register
 def _(event: Composed) -> Price:
-    return _total([pure_price(part) for part in event.parts])
+    return _sum_prices([compute_pure_price(part) for part in event.parts])
 
 
-@pure_price.register
+@compute_pure_price.register
 def _(event: Disjoint) -> Price:
-    return _dearest([pure_price(part) for part in event.parts])
+    return _find_max_price([compute_pure_price(part) for part in event.parts])
 
 
 @singledispatch
-def zcdp_price(event: object) -> Price:
+def compute_zcdp_price(event: object) -> Price:
     """The price of ``event`` in rho; what is pure eps-DP costs eps^2/2; an event without a rule is refused."""
     try:
-        price = pure_price(event)
+        price = compute_pure_price(event)
     except NotAllowed:
         raise _refuse(event, "zcdp") from None  # type: ignore[arg-type]
     return Price(price.amount**2 / 2, price.delta)
 
 
-@zcdp_price.register
+@compute_zcdp_price.register
 def _(event: DiscreteGaussian) -> Price:
     return Price(Fraction(event.l2_squared) / (2 * event.variance))
 
 
-@zcdp_price.register
+@compute_zcdp_price.register
 def _(event: ExponentialSelect) -> Price:
     return Price(event.rounds * event.range**2 / 8)
 
 
-@zcdp_price.register
+@compute_zcdp_price.register
 def _(event: NoiseReduction) -> Price:
     # Only the worst case: a zCDP account has no ex-post settlement rule, so the stop earns nothing back.
     return Price((Fraction(event.l1) / event.scales[-1]) ** 2 / 2)
 
 
-@zcdp_price.register
+@compute_zcdp_price.register
 def _(event: SummedGaussian) -> Price:
-    return Price(_summed_gaussian_epsilon(event) ** 2 / 2)
+    return Price(_bound_summed_gaussian(event) ** 2 / 2)
 
 
-@zcdp_price.register
+@compute_zcdp_price.register
 def _(event: Composed) -> Price:
-    return _total([zcdp_price(part) for part in event.parts])
+    return _sum_prices([compute_zcdp_price(part) for part in event.parts])
 
 
-@zcdp_price.register
+@compute_zcdp_price.register
 def _(event: Disjoint) -> Price:
-    return _dearest([zcdp_price(part) for part in event.parts])
+    return _find_max_price([compute_zcdp_price(part) for part in event.parts])
 
 
-def _total(prices: list[Price]) -> Price:
+def _sum_prices(prices: list[Price]) -> Price:
     return Price(sum((p.amount for p in prices), Fraction(0)), sum((p.delta for p in prices), Fraction(0)))
 
 
-def _dearest(prices: list[Price]) -> Price:
+def _find_max_price(prices: list[Price]) -> Price:
     zero = Fraction(0)
     return Price(max((p.amount for p in prices), default=zero), max((p.delta for p in prices), default=zero))
 
 
-def _sqrt_up(value: Fraction) -> Fraction:
+def _round_sqrt_up(value: Fraction) -> Fraction:
     """The least multiple of 2^-80 that is not below the root of ``value``."""
     scaled = value * 2**160
     return Fraction(math.isqrt(math.ceil(scaled) - 1) + 1 if scaled > 0 else 0, 2**80)
 
 
-def _summed_gaussian_epsilon(event: SummedGaussian) -> Fraction:
+def _bound_summed_gaussian(event: SummedGaussian) -> Fraction:
     """An upper bound of the concentrated epsilon of a sum of discrete Gaussian shares.
 
     Source: "The Distributed Discrete Gaussian Mechanism" (ICML 2021), theorem on sums. tau = 10 sum_k exp(-2 pi^2 share
@@ -222,7 +222,10 @@ def _summed_gaussian_epsilon(event: SummedGaussian) -> Fraction:
     # Beyond 2^-4096 nothing is left of it in a price; the whole power would not fit in memory for large shares.
     tau = Fraction(10 * (event.honest - 1), 2 ** min(14 * int(event.share), 4_096))
     first = Fraction(event.l2_squared) / (event.honest * event.share)
-    return min(_sqrt_up(first + tau * event.length / 2), _sqrt_up(first) + tau * _sqrt_up(Fraction(event.length)))
+    return min(
+        _round_sqrt_up(first + tau * event.length / 2),
+        _round_sqrt_up(first) + tau * _round_sqrt_up(Fraction(event.length)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,17 +236,17 @@ class PureAccountant:
     symbol: str = "epsilon"
     scale: int = NANO
 
-    def price(self, event: Event) -> Price:
-        return pure_price(event)
+    def compute_price(self, event: Event) -> Price:
+        return compute_pure_price(event)
 
-    def cost(self, event: Event) -> Cost:
-        return _rounded_up(self.price(event), self.scale)
+    def compute_cost(self, event: Event) -> Cost:
+        return _round_up_cost(self.compute_price(event), self.scale)
 
-    def floor(self, event: Event) -> Cost:
+    def compute_floor(self, event: Event) -> Cost:
         """Ex-post events may settle at any published stop: "Accuracy First" (NIPS 2017), theorem 3.3."""
         if isinstance(event, NoiseReduction):
-            return _rounded_up(Price(Fraction(event.l1) / event.scales[0]), self.scale)
-        return self.cost(event)
+            return _round_up_cost(Price(Fraction(event.l1) / event.scales[0]), self.scale)
+        return self.compute_cost(event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,24 +257,24 @@ class ZCDPAccountant:
     symbol: str = "rho"
     scale: int = PICO
 
-    def price(self, event: Event) -> Price:
-        return zcdp_price(event)
+    def compute_price(self, event: Event) -> Price:
+        return compute_zcdp_price(event)
 
-    def cost(self, event: Event) -> Cost:
-        return _rounded_up(self.price(event), self.scale)
+    def compute_cost(self, event: Event) -> Cost:
+        return _round_up_cost(self.compute_price(event), self.scale)
 
-    def floor(self, event: Event) -> Cost:
-        return self.cost(event)
+    def compute_floor(self, event: Event) -> Cost:
+        return self.compute_cost(event)
 
 
-def _rounded_up(price: Price, scale: int) -> Cost:
+def _round_up_cost(price: Price, scale: int) -> Cost:
     return Cost(math.ceil(price.amount * scale), math.ceil(price.delta * ATTO))
 
 
 _ACCOUNTANTS: dict[str, Accountant] = {"pure": PureAccountant(), "zcdp": ZCDPAccountant()}
 
 
-def accountant(name: str) -> Accountant:
+def get_accountant(name: str) -> Accountant:
     """The accountant of that name.
 
     Raises:
@@ -282,7 +285,7 @@ def accountant(name: str) -> Accountant:
     return _ACCOUNTANTS[name]
 
 
-def exact(text: str | int | Fraction | Decimal) -> Fraction:
+def parse_exact(text: str | int | Fraction | Decimal) -> Fraction:
     """``text`` as an exact, finite fraction: "0.1" is one tenth. Floats are refused, since 0.1 is not one.
 
     Raises:
@@ -303,11 +306,11 @@ def exact(text: str | int | Fraction | Decimal) -> Fraction:
         raise RequestError(f"{str(text)[:40]!r} is not a number.") from broken
 
 
-def limit_of(name: str, amount: str | int | Fraction | Decimal, delta: str | int | Fraction | Decimal = 0) -> Cost:
+def build_limit(name: str, amount: str | int | Fraction | Decimal, delta: str | int | Fraction | Decimal = 0) -> Cost:
     """A limit of ``amount`` epsilon or rho and ``delta`` in the whole units of accountant ``name``, rounded down.
 
-    >>> limit_of("pure", "0.3")
+    >>> build_limit("pure", "0.3")
     Cost(amount=300000000, delta=0)
     """
-    scale = accountant(name).scale
-    return Cost(math.floor(exact(amount) * scale), math.floor(exact(delta) * ATTO))
+    scale = get_accountant(name).scale
+    return Cost(math.floor(parse_exact(amount) * scale), math.floor(parse_exact(delta) * ATTO))

@@ -13,7 +13,7 @@ def _check(name: str, value: float, *, low: float, high: float = math.inf) -> No
         raise RequestError(f"{name} must be a finite number in ({low}, {high}), not {value!r}.")
 
 
-def _best_order(rho: float, epsilon: float) -> float:
+def _find_best_order(rho: float, epsilon: float) -> float:
     """The order a > 1 of the least delta: the root of (2a-1) rho - epsilon + ln(1 - 1/a), by bisection."""
     low, high = 1 + 1e-12, 10 + (epsilon + 5) / rho
     for _ in range(120):
@@ -25,17 +25,17 @@ def _best_order(rho: float, epsilon: float) -> float:
     return high
 
 
-def log_delta_of_zcdp(rho: float, epsilon: float) -> float:
+def compute_log_delta(rho: float, epsilon: float) -> float:
     """ln of the least delta that prop. 12 gives for rho-zCDP at ``epsilon``; every order is sound, we take the best.
 
     Source: "The Discrete Gaussian for Differential Privacy" (NeurIPS 2020), proposition 12 and corollary 13.
     """
-    a = _best_order(rho, epsilon)
+    a = _find_best_order(rho, epsilon)
     return (a - 1) * (a * rho - epsilon) - math.log(a - 1) + a * math.log1p(-1 / a)
 
 
 @lru_cache(maxsize=1_024)
-def epsilon_of_zcdp(rho: float, delta: float) -> float:
+def convert_zcdp_to_epsilon(rho: float, delta: float) -> float:
     """The epsilon for which rho-zCDP implies (epsilon, delta)-DP: the upper end of a bisection.
 
     Args:
@@ -44,7 +44,7 @@ def epsilon_of_zcdp(rho: float, delta: float) -> float:
     Privacy:
         A true upper bound up to float error of about 1e-12.
 
-    >>> round(epsilon_of_zcdp(0.1, 1e-6), 6)
+    >>> round(convert_zcdp_to_epsilon(0.1, 1e-6), 6)
     2.141939
     """
     _check("delta", delta, low=0, high=1)
@@ -54,7 +54,7 @@ def epsilon_of_zcdp(rho: float, delta: float) -> float:
     low, high, target = 0.0, rho + 2 * math.sqrt(rho * math.log(1 / delta)) + 1, math.log(delta)
     for _ in range(100):
         middle = (low + high) / 2
-        if log_delta_of_zcdp(rho, middle) > target:
+        if compute_log_delta(rho, middle) > target:
             low = middle
         else:
             high = middle
@@ -62,10 +62,10 @@ def epsilon_of_zcdp(rho: float, delta: float) -> float:
 
 
 @lru_cache(maxsize=1_024)
-def rho_of_epsilon(epsilon: float, delta: float) -> float:
+def convert_epsilon_to_rho(epsilon: float, delta: float) -> float:
     """The largest rho whose zCDP implies (``epsilon``, ``delta``)-DP: the lower end of a bisection.
 
-    >>> round(rho_of_epsilon(1.0, 1e-6), 6)
+    >>> round(convert_epsilon_to_rho(1.0, 1e-6), 6)
     0.024356
     """
     _check("epsilon", epsilon, low=0)
@@ -73,14 +73,14 @@ def rho_of_epsilon(epsilon: float, delta: float) -> float:
     low, high, target = 0.0, epsilon + 1.0, math.log(delta)
     for _ in range(100):
         middle = (low + high) / 2
-        if log_delta_of_zcdp(middle, epsilon) > target:
+        if compute_log_delta(middle, epsilon) > target:
             high = middle
         else:
             low = middle
     return low
 
 
-def delta_of_gaussian(rho: float, epsilon: float) -> float:
+def compute_gaussian_delta(rho: float, epsilon: float) -> float:
     """The exact delta of one continuous Gaussian release of loss ``rho``: a lower check, never a ledger formula.
 
     Source: "Improving the Gaussian Mechanism" (ICML 2018), theorem 8, with mu = sqrt(2 rho).
@@ -93,14 +93,14 @@ def delta_of_gaussian(rho: float, epsilon: float) -> float:
     return math.exp(first) * -math.expm1(second - first) if second < first else 0.0
 
 
-def epsilon_of_gaussian(rho: float, delta: float) -> float:
+def compute_gaussian_epsilon(rho: float, delta: float) -> float:
     """The exact epsilon of one continuous Gaussian release of loss ``rho`` at ``delta``."""
     _check("rho", rho, low=0)
     _check("delta", delta, low=0, high=1)
-    low, high = 0.0, epsilon_of_zcdp(rho, delta) + 1
+    low, high = 0.0, convert_zcdp_to_epsilon(rho, delta) + 1
     for _ in range(200):
         middle = (low + high) / 2
-        if delta_of_gaussian(rho, middle) > delta:
+        if compute_gaussian_delta(rho, middle) > delta:
             low = middle
         else:
             high = middle

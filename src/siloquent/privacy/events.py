@@ -3,7 +3,7 @@
 An event says which mechanism ran and with which exact parameters; accountants turn it into money. The meaning of a tag
 and version never changes: a mechanism that changes gets a new event. Fractions are exact and written "num/den".
 Sensitivities in an event already hold the account's unit and adjacency; where a price is right only under one adjacency
-or unit, ``needs`` says so and the ledger refuses the event elsewhere.
+or unit, ``list_required_settings`` says so and the ledger refuses the event elsewhere.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ ROW_ADD_REMOVE = "row, add-remove"
 ADD_REMOVE = "add-remove"
 
 
-def _positive(name: str, value: Fraction | int) -> None:
+def _require_positive(name: str, value: Fraction | int) -> None:
     if isinstance(value, float) or not value > 0:
         raise RequestError(f"{name} must be an exact number above 0, not {value!r}.")
 
 
-def _at_least(name: str, value: int, least: int) -> None:
+def _require_at_least(name: str, value: int, least: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise RequestError(f"{name} must be a whole number of at least {least}, not {value!r}.")
 
@@ -43,8 +43,8 @@ class DiscreteLaplace:
     l1: int
 
     def __post_init__(self) -> None:
-        _positive("scale", self.scale)
-        _at_least("l1", self.l1, 0)
+        _require_positive("scale", self.scale)
+        _require_at_least("l1", self.l1, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class DiscreteGaussian:
     l2_squared: int
 
     def __post_init__(self) -> None:
-        _positive("variance", self.variance)
-        _at_least("l2_squared", self.l2_squared, 0)
+        _require_positive("variance", self.variance)
+        _require_at_least("l2_squared", self.l2_squared, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ class GeometricTopK:
     monotone: bool
 
     def __post_init__(self) -> None:
-        _at_least("k", self.k, 1)
-        _positive("scale", self.scale)
-        _at_least("linf", self.linf, 0)
+        _require_at_least("k", self.k, 1)
+        _require_positive("scale", self.scale)
+        _require_at_least("linf", self.linf, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class PermuteAndFlip:
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        _positive("epsilon", self.epsilon)
+        _require_positive("epsilon", self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ class ExponentialSelect:
     range: Fraction
 
     def __post_init__(self) -> None:
-        _at_least("rounds", self.rounds, 1)
-        _positive("range", self.range)
+        _require_at_least("rounds", self.rounds, 1)
+        _require_positive("range", self.range)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,8 @@ class NoiseReduction:
     def __post_init__(self) -> None:
         if not self.scales or any(a <= b for a, b in zip(self.scales, self.scales[1:], strict=False)):
             raise RequestError("The scales of a noise reduction must be there and decrease.")
-        _positive("the last scale", self.scales[-1])
-        _at_least("l1", self.l1, 0)
+        _require_positive("the last scale", self.scales[-1])
+        _require_at_least("l1", self.l1, 0)
         if self.stop is not None and not 0 <= self.stop < len(self.scales):
             raise RequestError(f"stop must be one of 0..{len(self.scales) - 1}, not {self.stop}.")
 
@@ -139,9 +139,9 @@ class SummedGaussian:
     def __post_init__(self) -> None:
         if self.share.denominator != 1 or self.share < 9:
             raise RequestError(f"The variance of one share must be whole and at least 9, not {self.share}.")
-        _at_least("honest", self.honest, 1)
-        _at_least("l2_squared", self.l2_squared, 0)
-        _at_least("length", self.length, 1)
+        _require_at_least("honest", self.honest, 1)
+        _require_at_least("l2_squared", self.l2_squared, 0)
+        _require_at_least("length", self.length, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +157,8 @@ class SampledGaussian:
 
     def __post_init__(self) -> None:
         for name in ("rate", "multiplier", "epsilon", "delta"):
-            _positive(name, getattr(self, name))
-        _at_least("steps", self.steps, 1)
+            _require_positive(name, getattr(self, name))
+        _require_at_least("steps", self.steps, 1)
         if self.rate > 1 or self.delta >= 1:
             raise RequestError("rate must be at most 1 and delta below 1.")
 
@@ -171,7 +171,7 @@ class StabilityThreshold:
     delta: Fraction
 
     def __post_init__(self) -> None:
-        _positive("delta", self.delta)
+        _require_positive("delta", self.delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class LocalReport:
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        _positive("epsilon", self.epsilon)
+        _require_positive("epsilon", self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,19 +235,19 @@ FREE = Composed(())
 _BY_TAG: dict[str, type[Any]] = {kind.tag: kind for kind in get_args(Event)}
 
 
-def needs(event: Event) -> frozenset[str]:
+def list_required_settings(event: Event) -> frozenset[str]:
     """The settings (``ADD_REMOVE``, ``ROW_ADD_REMOVE``) under which alone the price of ``event`` is right."""
     if isinstance(event, GeometricTopK) and event.monotone:
         return frozenset({ADD_REMOVE})
     if isinstance(event, Disjoint):
-        return frozenset({ROW_ADD_REMOVE}) | _needs_of(event.parts)
+        return frozenset({ROW_ADD_REMOVE}) | _collect_settings(event.parts)
     if isinstance(event, Composed):
-        return _needs_of(event.parts)
+        return _collect_settings(event.parts)
     return frozenset()
 
 
-def _needs_of(parts: tuple[Event, ...]) -> frozenset[str]:
-    return frozenset(setting for part in parts for setting in needs(part))
+def _collect_settings(parts: tuple[Event, ...]) -> frozenset[str]:
+    return frozenset(setting for part in parts for setting in list_required_settings(part))
 
 
 def _to_plain(value: object) -> object:
@@ -269,12 +269,12 @@ def event_to_json(event: Event) -> str:
     return json.dumps(_to_plain(event), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def told_fraction(told: object) -> Fraction:
+def parse_fraction(told: object) -> Fraction:
     """The number that a document from elsewhere says, as ``str(Fraction)`` or JSON write it.
 
     ``1e999999999`` is no such text: nine letters that would fill all memory.
 
-    >>> told_fraction("3/2"), told_fraction(2)
+    >>> parse_fraction("3/2"), parse_fraction(2)
     (Fraction(3, 2), Fraction(2, 1))
 
     Raises:
@@ -289,7 +289,7 @@ def told_fraction(told: object) -> Fraction:
 
 _FRACTIONS = frozenset({"scale", "variance", "epsilon", "delta", "range", "share", "rate", "multiplier"})
 _CONVERT: Mapping[str, Callable[[Any], object]] = {
-    "scales": lambda texts: tuple(told_fraction(text) for text in texts),
+    "scales": lambda texts: tuple(parse_fraction(text) for text in texts),
     "parts": lambda parts: tuple(_from_plain(part) for part in parts),
 }
 
@@ -301,7 +301,7 @@ def _from_plain(plain: Mapping[str, Any]) -> Event:
             f"This version does not know the event {plain.get('event')!r}.", fix="pip install --upgrade siloquent"
         )
     values = {
-        name: told_fraction(value) if name in _FRACTIONS else _CONVERT[name](value) if name in _CONVERT else value
+        name: parse_fraction(value) if name in _FRACTIONS else _CONVERT[name](value) if name in _CONVERT else value
         for name, value in plain.items()
         if name != "event"
     }

@@ -7,13 +7,13 @@ from fractions import Fraction
 from typing import Literal
 
 from siloquent.errors import RequestError
-from siloquent.privacy.conversions import epsilon_of_zcdp
+from siloquent.privacy.conversions import convert_zcdp_to_epsilon
 
 Definition = Literal["pure", "zcdp", "approximate", "local", "input-privacy"]
 DEFAULT_DELTA = Fraction(1, 10**6)
 
 
-def digits(value: float | Fraction, places: int = 4, *, up: bool = True) -> str:
+def format_digits(value: float | Fraction, places: int = 4, *, up: bool = True) -> str:
     """``value`` with ``places`` significant digits, as plain decimal text.
 
     Rounded up, so that a cost is never understated; not ``up``: down, so that what is left is never overstated.
@@ -54,15 +54,15 @@ class Guarantee:
 
     @property
     def told_delta(self) -> Fraction:
-        """The delta at which ``epsilon_at()`` holds: in zCDP, the conversion's plus the events'."""
+        """The delta at which ``compute_epsilon()`` holds: in zCDP, the conversion's plus the events'."""
         return self.report_delta + self.delta if self.definition == "zcdp" else self.delta
 
     @property
     def total_delta(self) -> Fraction:
-        """The delta at which ``total_epsilon()`` holds."""
+        """The delta at which ``compute_total_epsilon()`` holds."""
         return self.report_delta + self.spent_delta if self.definition == "zcdp" else self.spent_delta
 
-    def epsilon_at(self, delta: Fraction | None = None) -> float:
+    def compute_epsilon(self, delta: Fraction | None = None) -> float:
         """The epsilon of this release alone at ``delta`` (default: ``told_delta``).
 
         Raises:
@@ -70,27 +70,30 @@ class Guarantee:
         """
         if self.definition != "zcdp":
             return float(self.epsilon)
-        return epsilon_of_zcdp(float(self.rho), float(self.report_delta if delta is None else delta - self.delta))
+        return convert_zcdp_to_epsilon(
+            float(self.rho), float(self.report_delta if delta is None else delta - self.delta)
+        )
 
-    def total_epsilon(self) -> float:
+    def compute_total_epsilon(self) -> float:
         """The epsilon of everything that the account has released so far, this release included."""
         if self.definition != "zcdp":
             return float(self.spent_after)
-        return epsilon_of_zcdp(float(self.spent_after), float(self.report_delta))
+        return convert_zcdp_to_epsilon(float(self.spent_after), float(self.report_delta))
 
-    def sentence(self) -> str:
+    def describe(self) -> str:
         """The guarantee in words that a non-specialist can check against the ledger."""
         if self.definition == "input-privacy":
             return f"Not differential privacy: the silos keep their rows; the protocol reveals {self.reveals}."
         change = "added or removed" if self.adjacency == "add-remove" else "replaced"
         if self.definition == "zcdp":
-            own = f" and delta {digits(self.delta)}" if self.delta else ""
-            this = f"rho {digits(self.rho)}{own}, which is epsilon {digits(self.epsilon_at())} at delta "
-            this += digits(self.told_delta)
-            total = f"epsilon {digits(self.total_epsilon())} at delta {digits(self.total_delta)}"
+            own = f" and delta {format_digits(self.delta)}" if self.delta else ""
+            epsilon = format_digits(self.compute_epsilon())
+            this = f"rho {format_digits(self.rho)}{own}, which is epsilon {epsilon} at delta "
+            this += format_digits(self.told_delta)
+            total = f"epsilon {format_digits(self.compute_total_epsilon())} at delta {format_digits(self.total_delta)}"
         else:
             this, total = (
-                f"epsilon {digits(epsilon)}" + (f" and delta {digits(delta)}" if delta else "")
+                f"epsilon {format_digits(epsilon)}" + (f" and delta {format_digits(delta)}" if delta else "")
                 for epsilon, delta in ((self.epsilon, self.delta), (self.spent_after, self.spent_delta))
             )
         if self.spent_after == self.spent_before:

@@ -15,9 +15,9 @@ def require_samplers(*, compiled: bool = False) -> None:
         InstallationError: They cannot be loaded.
     """
     try:
-        from siloquent.privacy.noise import vetted
+        from siloquent.privacy.noise import opendp_noise
 
-        vetted.load()
+        opendp_noise.load()
         if compiled:
             from siloquent.privacy.noise import kernels  # noqa: F401
     except (ImportError, OSError) as broken:

@@ -8,18 +8,20 @@ from fractions import Fraction
 from siloquent.errors import AccuracyUnreachable
 
 ORDERS = (*range(2, 65), 80, 128, 256)
-LEAST_MULTIPLIER, MOST_MULTIPLIER = 0.3, 500.0
+MIN_MULTIPLIER, MAX_MULTIPLIER = 0.3, 500.0
 _NANO = 10**9
 
 
-def renyi(order: int, *, rate: float, multiplier: float) -> float:
+def compute_renyi_divergence(order: int, *, rate: float, multiplier: float) -> float:
     """The Rényi divergence of one step, of whole ``order`` >= 2: a sample of ``rate``, noise ``multiplier`` per clip.
 
     Holds for discrete Gaussian noise on whole numbers, too: the moments of the privacy loss of a whole shift are those
     of the continuous law, and the reverse divergence is the smaller one (docs/explanation/synth-chain.md).
 
-    >>> round(renyi(8, rate=0.01, multiplier=1.1) * 1e4, 4), round(renyi(16, rate=0.068, multiplier=4.0) * 1e3, 5)
-    (5.8407, 2.53596)
+    >>> round(compute_renyi_divergence(8, rate=0.01, multiplier=1.1) * 1e4, 4)
+    5.8407
+    >>> round(compute_renyi_divergence(16, rate=0.068, multiplier=4.0) * 1e3, 5)
+    2.53596
 
     Source:
         "Rényi Differential Privacy of the Sampled Gaussian Mechanism" (2019), section 3.3; add-remove neighbours.
@@ -39,10 +41,10 @@ def renyi(order: int, *, rate: float, multiplier: float) -> float:
     return (top + math.log(sum(math.exp(term - top) for term in terms))) / (order - 1)
 
 
-def epsilon_of_steps(*, rate: float, multiplier: float, steps: int, delta: float) -> Fraction:
+def compute_steps_epsilon(*, rate: float, multiplier: float, steps: int, delta: float) -> Fraction:
     """An epsilon that ``steps`` steps keep at ``delta``, rounded up to whole billionths."""
     found = min(
-        steps * renyi(a, rate=rate, multiplier=multiplier)
+        steps * compute_renyi_divergence(a, rate=rate, multiplier=multiplier)
         + math.log1p(-1 / a)
         - (math.log(delta) + math.log(a)) / (a - 1)
         for a in ORDERS
@@ -51,20 +53,20 @@ def epsilon_of_steps(*, rate: float, multiplier: float, steps: int, delta: float
     return Fraction(math.ceil(max(found, 0.0) * (1 + 1e-9) * _NANO) + 1, _NANO)
 
 
-def multiplier_for(epsilon: Fraction, *, rate: float, steps: int, delta: float) -> Fraction:
+def find_multiplier(epsilon: Fraction, *, rate: float, steps: int, delta: float) -> Fraction:
     """The least noise, in thousandths of a clip, with which ``steps`` steps keep ``epsilon`` at ``delta``.
 
     Raises:
         AccuracyUnreachable: 500 is not enough.
     """
-    low, high = LEAST_MULTIPLIER, MOST_MULTIPLIER
-    if epsilon_of_steps(rate=rate, multiplier=high, steps=steps, delta=delta) > epsilon:
+    low, high = MIN_MULTIPLIER, MAX_MULTIPLIER
+    if compute_steps_epsilon(rate=rate, multiplier=high, steps=steps, delta=delta) > epsilon:
         raise AccuracyUnreachable(
             f"{steps:,} steps on samples of {rate:.3g} do not fit into epsilon {float(epsilon):.4g} at any noise.",
             fix="fewer steps, a larger budget, or engine = 'tree'",
         )
     while high - low > 1e-4:
         middle = (low + high) / 2
-        fits = epsilon_of_steps(rate=rate, multiplier=middle, steps=steps, delta=delta) <= epsilon
+        fits = compute_steps_epsilon(rate=rate, multiplier=middle, steps=steps, delta=delta) <= epsilon
         low, high = (low, middle) if fits else (middle, high)
     return Fraction(math.ceil(high * 1_000), 1_000)

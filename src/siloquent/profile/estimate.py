@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ProtocolError
-from siloquent.federation.crypto.points import as_rows
+from siloquent.federation.crypto.points import view_rows
 from siloquent.profile.plan.canaries import YES, SharingPlan
 
 Counts = NDArray[np.int64]
 
 
-def histograms(words: NDArray[np.uint64], queries: int, first: int, sizes: Sequence[int]) -> list[Counts]:
+def compute_histograms(words: NDArray[np.uint64], queries: int, first: int, sizes: Sequence[int]) -> list[Counts]:
     """n_first .. n_m of each query.
 
     Raises:
@@ -33,10 +33,10 @@ def histograms(words: NDArray[np.uint64], queries: int, first: int, sizes: Seque
     return list(table)
 
 
-def excess(counts: Counts, first: int) -> int:
+def compute_excess(counts: Counts, first: int) -> int:
     """E: a value of k parties counts k - 1.
 
-    >>> excess(np.array([4, 1]), 2)
+    >>> compute_excess(np.array([4, 1]), 2)
     6
     """
     return int(counts @ (np.arange(first, first + len(counts)) - 1))
@@ -49,11 +49,11 @@ def check_canaries(plans: Mapping[int, SharingPlan], found: Mapping[int, Counts]
         ProtocolError: ``canary_failed``.
     """
     for query, plan in plans.items():
-        if not np.array_equal(found[query][2 - first :], plan.histogram(parties)):
+        if not np.array_equal(found[query][2 - first :], plan.compute_histogram(parties)):
             raise ProtocolError("canary_failed")
 
 
-def real_verdicts(bits: bytes, canaries: Sequence[int], places: Sequence[int]) -> list[bool]:
+def select_real_verdicts(bits: bytes, canaries: Sequence[int], places: Sequence[int]) -> list[bool]:
     """The verdicts on a round's real candidates.
 
     Args:
@@ -74,6 +74,6 @@ def real_verdicts(bits: bytes, canaries: Sequence[int], places: Sequence[int]) -
     return said[:real]
 
 
-def distinct_tags(tags: bytes) -> int:
+def count_distinct_tags(tags: bytes) -> int:
     """c(X) of the thesis: how many different tags there are."""
-    return len(np.unique(as_rows(tags)))
+    return len(np.unique(view_rows(tags)))

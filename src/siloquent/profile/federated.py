@@ -12,35 +12,35 @@ from siloquent.errors import ProtocolError, RequestError, UnknownName
 from siloquent.federation.channel import Channel
 from siloquent.federation.crypto.worker import ChainWorker
 from siloquent.federation.invitation import Invitation
-from siloquent.federation.walks import Walks
-from siloquent.profile.spec import FDReport, statement
+from siloquent.federation.protocols import ProtocolRegistry
+from siloquent.profile.spec import FDReport, describe_leakage
 from siloquent.profile.spec.request import PROTOCOLS
 from siloquent.profile.task.discover import discover
-from siloquent.profile.task.member import rows_of
 from siloquent.profile.task.respond import respond
-from siloquent.profile.task.terms import Say, Terms, digest_of, silent, terms_from_plain
+from siloquent.profile.task.terms import ProgressCallback, Terms, compute_digest, ignore_progress, parse_terms
+from siloquent.profile.task.workspace_party import build_row_opener
 
 if TYPE_CHECKING:
     from siloquent.federation.bundle import Bundle
-    from siloquent.session import Session
+    from siloquent.session import WorkspaceSession
 
 TASK, SERVICE = "profile", "chain/1"
 
 
-def add_parts(walks: Walks) -> None:
+def add_protocols(walks: ProtocolRegistry) -> None:
     """Let a role's process take part in profiles: parties answer, workers run the chain's steps."""
     walks.add("worker", SERVICE, _work)
     for protocol in PROTOCOLS:
         walks.add("party", f"{protocol}/1", _answer)
 
 
-def invitation_of(terms: Terms, *, parties: int, workers: int) -> Invitation:
+def build_invitation(terms: Terms, *, parties: int, workers: int) -> Invitation:
     """What members are shown before they say yes: columns, protocol, what each role could learn.
 
     All parties invited must come: a session over fewer is another one, which the moderator starts anew.
     """
     spec = terms.spec
-    shown = statement(spec.protocol, parties=parties, workers=workers, size_class=spec.size_class)
+    shown = describe_leakage(spec.protocol, parties=parties, workers=workers, size_class=spec.size_class)
     return Invitation(
         protocol=f"{spec.protocol}/1",
         task=TASK,
@@ -48,13 +48,15 @@ def invitation_of(terms: Terms, *, parties: int, workers: int) -> Invitation:
         tables=(spec.table,),
         columns=spec.columns,
         statement="Not differential privacy. " + "; ".join(f"{role}: {text}" for role, text in shown),
-        body={"terms": terms.to_plain(), "max_sets": terms.most_sets},
+        body={"terms": terms.to_dict(), "max_sets": terms.most_sets},
         min_parties=parties,
         session_deadline_s=max(1, int(spec.deadline)),
     )
 
 
-def moderator_part(terms: Terms, *, say: Say = silent) -> Callable[[Channel, Invitation, Any], FDReport]:
+def build_moderator_part(
+    terms: Terms, *, say: ProgressCallback = ignore_progress
+) -> Callable[[Channel, Invitation, Any], FDReport]:
     """The moderator's part, for ``siloquent.federation.role.hold``."""
     return partial(_moderate, terms, say)
 
@@ -65,7 +67,7 @@ def run_session(
     *,
     without: Iterable[str] = (),
     session: str | None = None,
-    say: Say = silent,
+    say: ProgressCallback = ignore_progress,
     watch: Callable[[Channel], None] = lambda channel: None,
 ) -> FDReport:
     """Hold a session as the moderator of a federation: invite, ask, and end with everybody's signed transcript.
@@ -78,7 +80,7 @@ def run_session(
         UnknownName: a name is not in the roster. RequestError: fewer than two parties or workers are left.
         ProtocolError: as ``discover``; ``NotAllowed``: the bundle is no moderator's.
     """
-    from siloquent.federation.running import moderate
+    from siloquent.federation.role_process import moderate
 
     left_out = set(without)
     known = [role.name for role in bundle.roster.roles]
@@ -90,15 +92,15 @@ def run_session(
     names = {kind: [role.name for role in roles if role.kind == kind] for kind in ("party", "worker")}
     if min(map(len, names.values())) < 2:
         raise RequestError("A session has two parties and two workers at least.", fix="leave fewer roles out")
-    invitation = invitation_of(terms, parties=len(names["party"]), workers=len(names["worker"]))
+    invitation = build_invitation(terms, parties=len(names["party"]), workers=len(names["worker"]))
     members = (*names["party"], *names["worker"])
-    held = moderate(bundle, invitation, members, moderator_part(terms, say=say), session=session, watch=watch)
+    held = moderate(bundle, invitation, members, build_moderator_part(terms, say=say), session=session, watch=watch)
     report = held.result
     assert isinstance(report, FDReport)
-    return replace(report, transcript=f"sha256:{digest_of(held.heads)}")
+    return replace(report, transcript=f"sha256:{compute_digest(held.heads)}")
 
 
-def _moderate(terms: Terms, say: Say, channel: Channel, invitation: Invitation, desk: Any) -> FDReport:
+def _moderate(terms: Terms, say: ProgressCallback, channel: Channel, invitation: Invitation, desk: Any) -> FDReport:
     return discover(channel, terms, say=say)
 
 
@@ -106,19 +108,19 @@ def _work(channel: Channel, invitation: Invitation, desk: Any) -> None:
     ChainWorker(channel).run()
 
 
-def _answer(channel: Channel, invitation: Invitation, desk: Session) -> FDReport:
+def _answer(channel: Channel, invitation: Invitation, desk: WorkspaceSession) -> FDReport:
     """A party's part: its policy or owner has agreed to the invitation, so the terms must be the invitation's.
 
     The invitation's own words must be those that its terms make: they are what was judged.
     """
     members = channel.members
-    terms = terms_from_plain(invitation.body.get("terms"))
-    meant = invitation_of(terms, parties=len(members.parties), workers=len(members.workers))
+    terms = parse_terms(invitation.body.get("terms"))
+    meant = build_invitation(terms, parties=len(members.parties), workers=len(members.workers))
     invitation.require_same(meant, members.moderator)
 
     def is_as_invited(terms: Terms, told: str) -> bool:
-        if terms.to_plain() != invitation.body.get("terms"):
+        if terms.to_dict() != invitation.body.get("terms"):
             raise ProtocolError("planner_mismatch", role=channel.members.moderator, step="terms")
         return True
 
-    return respond(channel, rows_of(desk, channel, is_as_invited))
+    return respond(channel, build_row_opener(desk, channel, is_as_invited))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from siloquent.errors import ReleaseError
 from siloquent.foreign import load_json
-from siloquent.maths.dependencies import closures
-from siloquent.profile.spec import Dependency, FDReport, report_from_plain
+from siloquent.maths.dependencies import compute_closures
+from siloquent.profile.spec import Dependency, FDReport, parse_report
 from siloquent.releases import Manifest, ReleaseFile, ReleaseVerdict, read_manifest, write_table
-from siloquent.releases.folder import sha256_of
+from siloquent.releases.folder import compute_sha256
 from siloquent.releases.manifest import MANIFEST
 from siloquent.version import VERSION
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FILE, LIST = "report.json", "dependencies.parquet"
-MOST_BYTES = 2**26
+MAX_BYTES = 2**26
 TASK = "profile"
 
 
@@ -40,13 +40,13 @@ def save_report(report: FDReport, folder: Path, *, table: str) -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         building = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
         (building / FILE).write_text(report.to_json(), encoding="utf-8")
-        listed = _table(report)
+        listed = _build_table(report)
         write_table(building / LIST, listed, "parquet")
         entries = (
-            ReleaseFile(LIST, sha256_of(building / LIST), listed.num_rows, tuple(listed.column_names), {}),
-            ReleaseFile(FILE, sha256_of(building / FILE), listed.num_rows, ("ufd", "cfd"), {}),
+            ReleaseFile(LIST, compute_sha256(building / LIST), listed.num_rows, tuple(listed.column_names), {}),
+            ReleaseFile(FILE, compute_sha256(building / FILE), listed.num_rows, ("ufd", "cfd"), {}),
         )
-        (building / MANIFEST).write_text(_manifest(report, table, entries).to_json(), encoding="utf-8")
+        (building / MANIFEST).write_text(_build_manifest(report, table, entries).to_json(), encoding="utf-8")
         os.replace(building, folder)
     except OSError as failed:
         if building is not None:
@@ -65,7 +65,7 @@ def load_report(folder: Path) -> FDReport:
     """
     path = folder / FILE if folder.is_dir() else folder
     try:
-        if path.is_symlink() or path.stat().st_size > MOST_BYTES:
+        if path.is_symlink() or path.stat().st_size > MAX_BYTES:
             raise ReleaseError(f"{path} is no report of dependencies.")
         text = path.read_text(encoding="utf-8")
         plain = load_json(text)
@@ -74,14 +74,14 @@ def load_report(folder: Path) -> FDReport:
     if folder.is_dir():
         manifest = read_manifest(folder)
         entry = next((file for file in manifest.files if file.name == FILE), None)
-        if manifest.task != TASK or entry is None or entry.sha256 != sha256_of(path):
+        if manifest.task != TASK or entry is None or entry.sha256 != compute_sha256(path):
             raise ReleaseError(f"{FILE} was changed after its release.", fix="siloquent profile verify REPORT")
-    return report_from_plain(plain)
+    return parse_report(plain)
 
 
 def check_report(report: FDReport) -> tuple[str, ...]:
     """What is wrong with a report by itself: contradictions, missing confirmations, failed canaries; in words."""
-    wanted = f"sha256:{report.digest()}"
+    wanted = f"sha256:{report.compute_digest()}"
     problems = [
         f"{party} has not confirmed this report."
         for party, _ in report.parties
@@ -96,9 +96,9 @@ def check_report(report: FDReport) -> tuple[str, ...]:
     if problems:
         return tuple(problems)
     if len(names) <= 16:
-        inside = closures([_mask(one, names) for one in report.cfd], len(names))
+        inside = compute_closures([_build_masks(one, names) for one in report.cfd], len(names))
         for one in report.ufd:
-            lhs, right = _mask(one, names)
+            lhs, right = _build_masks(one, names)
             if not inside[lhs] >> right & 1:
                 problems.append(f"{one} holds over all rows, but not in every party: that cannot be.")
     for kind, found in (("all rows", report.ufd), ("every party", report.cfd)):
@@ -108,7 +108,7 @@ def check_report(report: FDReport) -> tuple[str, ...]:
     return tuple(problems)
 
 
-def _mask(one: Dependency, names: list[str]) -> tuple[int, int]:
+def _build_masks(one: Dependency, names: list[str]) -> tuple[int, int]:
     return sum(1 << names.index(name) for name in one.lhs), names.index(one.rhs)
 
 
@@ -116,7 +116,7 @@ def _is_covered(one: Dependency, found: tuple[Dependency, ...]) -> bool:
     return any(other.rhs == one.rhs and set(other.lhs) < set(one.lhs) for other in found)
 
 
-def verdict_of(folder: Path) -> ReleaseVerdict:
+def verify_report_release(folder: Path) -> ReleaseVerdict:
     """What is wrong with a report's release, for ``verify``: no ledger holds it, the parties have confirmed it."""
     try:
         report = load_report(folder)
@@ -126,7 +126,7 @@ def verdict_of(folder: Path) -> ReleaseVerdict:
     return ReleaseVerdict(report.id, check_report(report), (note,))
 
 
-def _table(report: FDReport) -> pa.Table:
+def _build_table(report: FDReport) -> pa.Table:
     """The dependencies as a table; what holds over all rows first."""
     import pyarrow as pa
 
@@ -140,7 +140,7 @@ def _table(report: FDReport) -> pa.Table:
     )
 
 
-def _manifest(report: FDReport, table: str, entries: tuple[ReleaseFile, ...]) -> Manifest:
+def _build_manifest(report: FDReport, table: str, entries: tuple[ReleaseFile, ...]) -> Manifest:
     names = [column.name for column in report.columns]
     return Manifest(
         id=report.id,
@@ -149,7 +149,7 @@ def _manifest(report: FDReport, table: str, entries: tuple[ReleaseFile, ...]) ->
         table=table,
         schema="",
         request={"query": f"profile {table}", "columns": names, "protocol": report.protocol},
-        guarantee={"definition": "input-privacy", "sentence": report.sentence()},
+        guarantee={"definition": "input-privacy", "sentence": report.describe_guarantee()},
         accuracy={"label": "exact", "complete_to_lhs": report.complete_to_lhs},
         receipt={"session": report.session},
         files=entries,

@@ -8,24 +8,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from siloquent.errors import NotAllowed
-from siloquent.profile.measure import LocalResult, local, own_rows
+from siloquent.profile.measure import LocalResult, discover_locally, read_owner_rows
 from siloquent.profile.plan.costs import SessionPlan, explain
 from siloquent.profile.release import load_report, save_report
-from siloquent.profile.spec import FDReport, ProfileSpec, declared_columns
-from siloquent.profile.task import Approve, Terms, chosen, discover_together, entries, write_adopted
-from siloquent.profile.task.terms import Say, silent
+from siloquent.profile.spec import FDReport, ProfileSpec, build_columns
+from siloquent.profile.task import (
+    Approve,
+    Terms,
+    build_constraint_entries,
+    choose_dependencies,
+    discover_in_process,
+    write_adopted,
+)
+from siloquent.profile.task.terms import ProgressCallback, ignore_progress
 
 if TYPE_CHECKING:
     from siloquent.federation.channel import Channel
-    from siloquent.maths.dependencies import Progress
-    from siloquent.session import Session
+    from siloquent.maths.dependencies import DiscoveryProgress
+    from siloquent.session import WorkspaceSession
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileVerbs:
     """local, explain, discover, together, adopt, save and load, for one workspace."""
 
-    session: Session
+    session: WorkspaceSession
 
     def local(
         self,
@@ -34,7 +41,7 @@ class ProfileVerbs:
         columns: Sequence[str] = (),
         max_lhs: int | None = None,
         nulls: str = "value",
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[DiscoveryProgress], None] | None = None,
     ) -> LocalResult:
         """The dependencies of one of this workspace's tables, exact, for its owner's eyes.
 
@@ -48,12 +55,14 @@ class ProfileVerbs:
         names = list(columns) or [a.name for a in self.session.schema(table).domain.attributes if not a.function]
         for name in names:
             self.session.schema(table).domain[name]
-        return local(own_rows(self.session.table(table), names), max_lhs=max_lhs, nulls=nulls, progress=progress)
+        return discover_locally(
+            read_owner_rows(self.session.table(table), names), max_lhs=max_lhs, nulls=nulls, progress=progress
+        )
 
     def explain(self, spec: ProfileSpec, *, parties: int = 3, workers: int = 3) -> SessionPlan:
         """What a session would take and show, from declarations alone. Contacts nobody."""
         schema = self.session.schema(spec.table)
-        columns = declared_columns(schema, spec.columns)
+        columns = build_columns(schema, spec.columns)
         return explain(spec, columns=columns, parties=parties, workers=workers, rows=schema.size_hint or 1_000)
 
     def discover(
@@ -63,7 +72,7 @@ class ProfileVerbs:
         *,
         without: Sequence[str] = (),
         resume: str | None = None,
-        say: Say = silent,
+        say: ProgressCallback = ignore_progress,
         watch: Callable[[Channel], None] = lambda channel: None,
     ) -> FDReport:
         """A session over a federation, as the moderator whose bundle this is; see ``federated.run_session``.
@@ -76,25 +85,25 @@ class ProfileVerbs:
         from siloquent.federation.bundle import read_bundle
         from siloquent.profile.federated import run_session
 
-        terms = Terms(spec, declared_columns(self.session.schema(spec.table), spec.columns))
+        terms = Terms(spec, build_columns(self.session.schema(spec.table), spec.columns))
         return run_session(read_bundle(Path(bundle)), terms, without=without, session=resume, say=say, watch=watch)
 
     def together(
         self,
         spec: ProfileSpec,
-        others: Mapping[str, Session],
+        others: Mapping[str, WorkspaceSession],
         approve: Approve,
         *,
         name: str = "here",
         workers: int = 3,
-        say: Say = silent,
+        say: ProgressCallback = ignore_progress,
     ) -> FDReport:
-        """Every role on this machine: this workspace and ``others`` as parties; see ``discover_together``.
+        """Every role on this machine: this workspace and ``others`` as parties; see ``discover_in_process``.
 
         Privacy:
             As ``siloquent.profile.discover``; recorded in each workspace's ledger.
         """
-        return discover_together(spec, {name: self.session, **others}, approve, workers=workers, say=say)
+        return discover_in_process(spec, {name: self.session, **others}, approve, workers=workers, say=say)
 
     def adopt(self, report: FDReport, table: str, pick: Sequence[str]) -> bool:
         """Write dependencies that were found over all rows into the declaration of ``table``; whether it changed.
@@ -105,10 +114,13 @@ class ProfileVerbs:
         """
         if self.session.analyst is not None:
             raise NotAllowed("Declarations are the owner's.", fix="leave --analyst out")
-        for dependency in chosen(report, pick):
+        for dependency in choose_dependencies(report, pick):
             for column in (*dependency.lhs, dependency.rhs):
                 self.session.schema(table).domain[column]
-        return write_adopted(self.session.workspace.schema_file(table), entries(report, chosen(report, pick)))
+        return write_adopted(
+            self.session.workspace.get_schema_file(table),
+            build_constraint_entries(report, choose_dependencies(report, pick)),
+        )
 
     def save(self, report: FDReport, *, table: str, folder: Path | None = None) -> Path:
         """Write the report as a release folder (default: in the workspace); the same report is written once."""

@@ -1,32 +1,45 @@
 """Releases: answers as files, with a manifest that says what was promised and a receipt that the ledger confirms."""
 
+from typing import TYPE_CHECKING
+
+from siloquent.deprecation import keep_old_names
 from siloquent.releases.folder import (
     FORMATS,
+    ExpectedFiles,
     ReleaseVerdict,
-    Rendered,
+    get_release_folder,
     list_folders,
     list_releases,
     read_release,
-    release_folder,
     verify_release,
     write_release,
     write_table,
 )
-from siloquent.releases.manifest import Manifest, ReleaseFile, guarantee_to_plain, read_manifest
+from siloquent.releases.manifest import Manifest, ReleaseFile, guarantee_to_dict, read_manifest
 
 __all__ = [
     "FORMATS",
+    "ExpectedFiles",
     "Manifest",
     "ReleaseFile",
     "ReleaseVerdict",
-    "Rendered",
-    "guarantee_to_plain",
+    "get_release_folder",
+    "guarantee_to_dict",
     "list_folders",
     "list_releases",
     "read_manifest",
     "read_release",
-    "release_folder",
     "verify_release",
     "write_release",
     "write_table",
 ]
+
+if not TYPE_CHECKING:  # the names of 0.1
+    __getattr__ = keep_old_names(
+        __name__,
+        {
+            "Rendered": "ExpectedFiles",
+            "guarantee_to_plain": "guarantee_to_dict",
+            "release_folder": "get_release_folder",
+        },
+    )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError
-from siloquent.foreign import TooMuch, load_json
+from siloquent.foreign import DocumentTooLarge, load_json
 from siloquent.foreign.arrays import MAX_BYTES, unpack_arrays
 
 WORDS = "words"
@@ -52,7 +52,7 @@ def unpack(
         return arrays, words
     except ReleaseError:
         raise
-    except TooMuch:
+    except DocumentTooLarge:
         raise ReleaseError("The file holds more than a release of its kind.") from None
     except Exception:  # allowed: whatever a hostile file does to the readers, it is no release
         raise ReleaseError(

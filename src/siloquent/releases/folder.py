@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from siloquent.errors import ReleaseError, UnknownName
-from siloquent.foreign import TooMuch, load_json, read_bounded
+from siloquent.foreign import DocumentTooLarge, load_json, read_bounded
 from siloquent.ledger import Ledger
 from siloquent.releases.manifest import MANIFEST, Manifest, ReleaseFile, read_manifest
 
@@ -55,7 +55,7 @@ class ReleaseVerdict:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rendered:
+class ExpectedFiles:
     """A release as its task writes it again from what the ledger keeps.
 
     ``files`` without hashes, which hang on the writing library's version. ``contents``: what each file holds, a table
@@ -90,8 +90,10 @@ def write_release(
     try:
         releases.mkdir(parents=True, exist_ok=True)
         building = Path(tempfile.mkdtemp(prefix=".building-", dir=releases))
-        write_table(building / name, table, _format_of(name))
-        entry = ReleaseFile(name, sha256_of(building / name), table.num_rows, tuple(table.column_names), dict(grid))
+        write_table(building / name, table, _parse_format(name))
+        entry = ReleaseFile(
+            name, compute_sha256(building / name), table.num_rows, tuple(table.column_names), dict(grid)
+        )
         (building / MANIFEST).write_text(replace(manifest, files=(entry,)).to_json(), encoding="utf-8")
         os.replace(building, target)
     except OSError as failed:
@@ -105,7 +107,7 @@ def write_release(
     return target
 
 
-def _format_of(name: str) -> Format:
+def _parse_format(name: str) -> Format:
     ending = name.rpartition(".")[2]
     if ending not in FORMATS:
         raise ReleaseError(f"Releases are written as {', '.join(FORMATS)}, not {ending!r}.", fix="--format csv")
@@ -121,7 +123,7 @@ def write_table(path: Path, table: pa.Table, form: str) -> None:
     if form == "csv":
         import pyarrow.csv
 
-        pyarrow.csv.write_csv(quoted_for_spreadsheets(table), path)
+        pyarrow.csv.write_csv(quote_for_spreadsheets(table), path)
     elif form == "parquet":
         import pyarrow.parquet
 
@@ -132,10 +134,10 @@ def write_table(path: Path, table: pa.Table, form: str) -> None:
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
     else:
-        _format_of(f".{form}")
+        _parse_format(f".{form}")
 
 
-def quoted_for_spreadsheets(table: pa.Table) -> pa.Table:
+def quote_for_spreadsheets(table: pa.Table) -> pa.Table:
     """``table`` with an apostrophe before text that a spreadsheet would run as a formula (= + - @, tab, return)."""
     import pyarrow as pa
 
@@ -149,7 +151,7 @@ def quoted_for_spreadsheets(table: pa.Table) -> pa.Table:
     return pa.table(columns, names=table.column_names)
 
 
-def sha256_of(path: Path) -> str:
+def compute_sha256(path: Path) -> str:
     """The SHA-256 of a file's bytes, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -167,15 +169,15 @@ def list_folders(releases: Path) -> list[str]:
             found = [entry.name for entry in entries if entry.name[0] != "." and entry.is_dir()]
     except FileNotFoundError:
         return []
-    return sorted(found, key=_order)
+    return sorted(found, key=_build_sort_key)
 
 
-def _order(release: str) -> tuple[bool, int, str]:
+def _build_sort_key(release: str) -> tuple[bool, int, str]:
     number = release[2:] if release.startswith("r-") else ""
     return (True, int(number), "") if number.isdecimal() and len(number) < 19 else (False, 0, release)
 
 
-def release_folder(releases: Path, release: str) -> Path:
+def get_release_folder(releases: Path, release: str) -> Path:
     """The folder of ``release``.
 
     Raises:
@@ -197,7 +199,7 @@ def read_release(folder: Path) -> pa.Table:
     from siloquent.foreign.tables import read_parquet
 
     manifest = read_manifest(folder)
-    problems = _file_problems(folder, manifest)
+    problems = _find_file_problems(folder, manifest)
     if problems or not manifest.files:
         raise ReleaseError(" ".join(problems) or "The release holds no file.", fix=f"siloquent verify {manifest.id}")
     try:
@@ -210,7 +212,7 @@ def read_release(folder: Path) -> pa.Table:
 
 
 def verify_release(
-    folder: Path, ledger: Ledger | None = None, *, schema: str | None = None, rendered: Rendered | None = None
+    folder: Path, ledger: Ledger | None = None, *, schema: str | None = None, rendered: ExpectedFiles | None = None
 ) -> ReleaseVerdict:
     """Check a release's files against its manifest, its receipt against ``ledger``, and all of it with ``rendered``.
 
@@ -223,11 +225,11 @@ def verify_release(
         ReleaseError: there is no manifest to check.
     """
     manifest = read_manifest(folder)
-    problems = _name_problems(folder, manifest) + _file_problems(folder, manifest)
+    problems = _find_name_problems(folder, manifest) + _find_file_problems(folder, manifest)
     if ledger is not None:
-        problems += _receipt_problems(manifest.receipt, ledger)
+        problems += _find_receipt_problems(manifest.receipt, ledger)
     if rendered is not None and not problems:
-        problems += _content_problems(folder, manifest, rendered)
+        problems += _find_content_problems(folder, manifest, rendered)
     notes = []
     if schema is not None and manifest.schema != f"sha256:{schema}":
         notes.append("The table's declaration has changed since: this release is about the earlier one.")
@@ -236,7 +238,7 @@ def verify_release(
     return ReleaseVerdict(manifest.id, tuple(problems), tuple(notes), rendered is not None)
 
 
-def _name_problems(folder: Path, manifest: Manifest) -> list[str]:
+def _find_name_problems(folder: Path, manifest: Manifest) -> list[str]:
     """A release may be kept under any name, but not under that of another release."""
     name = folder.resolve().name
     if name == manifest.id or not _ID.fullmatch(name):
@@ -244,7 +246,7 @@ def _name_problems(folder: Path, manifest: Manifest) -> list[str]:
     return [f"The folder is named {name!r}, and the release in it {manifest.id!r}."]
 
 
-def _content_problems(folder: Path, manifest: Manifest, rendered: Rendered) -> list[str]:
+def _find_content_problems(folder: Path, manifest: Manifest, rendered: ExpectedFiles) -> list[str]:
     """Every leaf of the manifest and every file that is not what the ledger's measurement gives."""
     bare = tuple(replace(file, sha256="") for file in manifest.files)
     here = replace(manifest, files=bare)
@@ -252,7 +254,7 @@ def _content_problems(folder: Path, manifest: Manifest, rendered: Rendered) -> l
         here = replace(here, known=here.known[: -rendered.told])
     # The version of the package that wrote a release is no promise, and a later one gives the same numbers.
     should = replace(rendered.manifest, files=rendered.files, package=manifest.package)
-    mine, theirs = (dict(_leaves(load_json(one.to_json()))) for one in (here, should))
+    mine, theirs = (dict(_walk_leaves(load_json(one.to_json()))) for one in (here, should))
     wrong = [place for place in sorted(mine.keys() | theirs.keys()) if mine.get(place) != theirs.get(place)]
     problems = [f"{place} in {MANIFEST} is not what the ledger keeps." for place in wrong]
     if wrong:
@@ -260,27 +262,27 @@ def _content_problems(folder: Path, manifest: Manifest, rendered: Rendered) -> l
     return [
         f"{name} does not hold what the ledger keeps."
         for name, content in rendered.contents.items()
-        if not _holds(folder / name, content)
+        if not _has_content(folder / name, content)
     ]
 
 
-def _leaves(plain: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+def _walk_leaves(plain: Any, place: str = "") -> Iterator[tuple[str, Any]]:
     """Every value of a document with its place, ``guarantee.rho``; empty lists and objects are values too."""
     inner = plain.items() if isinstance(plain, dict) else enumerate(plain) if isinstance(plain, list) else ()
     if not inner:
         yield place, plain
     for key, value in inner:
-        yield from _leaves(value, f"{place}.{key}" if place else str(key))
+        yield from _walk_leaves(value, f"{place}.{key}" if place else str(key))
 
 
-def _holds(path: Path, content: pa.Table | Callable[[bytes], bool]) -> bool:
+def _has_content(path: Path, content: pa.Table | Callable[[bytes], bool]) -> bool:
     import pyarrow as pa
     import pyarrow.parquet
 
     from siloquent.foreign.tables import read_parquet
 
     if not isinstance(content, pa.Table):
-        with suppress(TooMuch):
+        with suppress(DocumentTooLarge):
             return content(read_bounded(path, MAX_PART))
         return False
     with tempfile.TemporaryDirectory() as beside:
@@ -292,7 +294,7 @@ def _holds(path: Path, content: pa.Table | Callable[[bytes], bool]) -> bool:
             return False
 
 
-def _file_problems(folder: Path, manifest: Manifest) -> list[str]:
+def _find_file_problems(folder: Path, manifest: Manifest) -> list[str]:
     problems = []
     for entry in manifest.files:
         path = folder / entry.name
@@ -300,12 +302,12 @@ def _file_problems(folder: Path, manifest: Manifest) -> list[str]:
             problems.append(f"{entry.name!r} is not a plain file name.")
         elif not path.is_file():
             problems.append(f"{entry.name} is missing.")
-        elif sha256_of(path) != entry.sha256:
+        elif compute_sha256(path) != entry.sha256:
             problems.append(f"{entry.name} was changed after its release.")
     return problems
 
 
-def _receipt_problems(receipt: Mapping[str, Any], ledger: Ledger) -> list[str]:
+def _find_receipt_problems(receipt: Mapping[str, Any], ledger: Ledger) -> list[str]:
     """What is wrong with a receipt; of a sum of several releases this ledger confirms those that are its own."""
     every = receipt.get("all", [receipt])
     if not isinstance(every, list) or not all(isinstance(one, Mapping) for one in every):
@@ -315,14 +317,14 @@ def _receipt_problems(receipt: Mapping[str, Any], ledger: Ledger) -> list[str]:
     own = [one for one in every if one.get("ledger") == ledger.id]
     if not own:
         return ["It has a receipt of another ledger."]
-    return [problem for one in own for problem in _place_problems(one, ledger)]
+    return [problem for one in own for problem in _find_entry_problems(one, ledger)]
 
 
-def _place_problems(receipt: Mapping[str, Any], ledger: Ledger) -> list[str]:
+def _find_entry_problems(receipt: Mapping[str, Any], ledger: Ledger) -> list[str]:
     seq = receipt.get("seq")
     if not isinstance(seq, int) or seq < 1:
         return ["Its receipt has no place in the ledger."]
-    found = next(iter(ledger.entries(after=seq - 1)), None)
+    found = next(iter(ledger.iter_entries(after=seq - 1)), None)
     if found is None or found.seq != seq or found.hash != receipt.get("hash"):
         return [f"The ledger's entry {seq} is not the one in its receipt."]
     if found.kind != "settle":

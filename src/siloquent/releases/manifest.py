@@ -14,7 +14,7 @@ from siloquent.privacy import Guarantee
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-MOST_MANIFEST_BYTES = 4 * 2**20
+MAX_MANIFEST_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,12 @@ class Manifest:
         return json.dumps(asdict(self), sort_keys=True, indent=1, ensure_ascii=False, default=dict) + "\n"
 
 
-def guarantee_to_plain(guarantee: Guarantee) -> dict[str, str]:
+def guarantee_to_dict(guarantee: Guarantee) -> dict[str, str]:
     """A guarantee as text fields; amounts are exact fractions "num/den", the sentence is for people."""
     plain = {field.name: str(getattr(guarantee, field.name)) for field in fields(guarantee)}
     if not guarantee.spent_delta:  # a field that came later: releases without it stay as they were
         del plain["spent_delta"]
-    return {**plain, "sentence": guarantee.sentence()}
+    return {**plain, "sentence": guarantee.describe()}
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -65,7 +65,7 @@ def read_manifest(folder: Path) -> Manifest:
         ReleaseError: none there, too large, not JSON, an unknown format, or fields missing or strange.
     """
     path = folder / MANIFEST
-    if path.is_symlink() or not path.is_file() or path.stat().st_size > MOST_MANIFEST_BYTES:
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_MANIFEST_BYTES:
         raise ReleaseError(f"{folder} holds no readable {MANIFEST}.", fix="siloquent release list")
     try:
         plain = load_json(path.read_text(encoding="utf-8"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from siloquent.documents.money import told_amount
+from siloquent.documents.ledger import parse_amount
 from siloquent.explore import Answer
 
 if TYPE_CHECKING:
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldGuarantee:
+class ServedGuarantee:
     """A guarantee in the server's words; its numbers are in the ledger there."""
 
     words: str
 
-    def sentence(self) -> str:
+    def describe(self) -> str:
         """The guarantee."""
         return self.words
 
@@ -36,7 +36,7 @@ class RemoteAnswer(Answer):
         return dict(self.document)
 
 
-def answer_of(document: dict[str, Any], *, replayed: bool) -> RemoteAnswer:
+def parse_answer(document: dict[str, Any], *, replayed: bool) -> RemoteAnswer:
     """The answer that a document of kind ``siloquent/answer/1`` tells.
 
     Args:
@@ -44,15 +44,15 @@ def answer_of(document: dict[str, Any], *, replayed: bool) -> RemoteAnswer:
     """
     from typing import cast
 
-    from siloquent.explore.spec.answer import Kept, KeptItem, Paid, Placed
+    from siloquent.explore.spec.answer import AnswerAccuracy, AnswerCost, AnswerReceipt, ItemAccuracy
 
     kept, cost = document["accuracy"], document["cost"]
     symbol = "rho" if "rho" in cost else "epsilon"
     items = tuple(
-        KeptItem(one["column"], None if one["alpha"] is None else told_amount(one["alpha"]), one["unit"])
+        ItemAccuracy(one["column"], None if one["alpha"] is None else parse_amount(one["alpha"]), one["unit"])
         for one in kept.get("items", ())
     )
-    placed = [Placed(one["ledger"], one["seq"], one["hash"]) for one in document.get("earlier_receipts", ())]
+    placed = [AnswerReceipt(one["ledger"], one["seq"], one["hash"]) for one in document.get("earlier_receipts", ())]
     receipt = document["receipt"]
     document = {**document, "replayed": replayed}
     return RemoteAnswer(
@@ -64,17 +64,17 @@ def answer_of(document: dict[str, Any], *, replayed: bool) -> RemoteAnswer:
         columns=tuple(document["columns"]),
         rows=tuple(tuple(row) for row in document["rows"]),
         promise=document["promise"],
-        accuracy=Kept(
-            told_amount(kept["alpha"]),
-            told_amount(kept["beta"]),
+        accuracy=AnswerAccuracy(
+            parse_amount(kept["alpha"]),
+            parse_amount(kept["beta"]),
             kept["label"],
             kept["unit"],
             items,
             tuple(kept["sources"]),
         ),
-        cost=Paid(cost["account"], symbol, told_amount(cost[symbol]), told_amount(cost["left"])),
-        guarantee=cast("Guarantee", ToldGuarantee(document["guarantee"])),  # its sentence is all that is asked of it
-        receipt=Placed(receipt["ledger"], receipt["seq"], receipt["hash"]),
+        cost=AnswerCost(cost["account"], symbol, parse_amount(cost[symbol]), parse_amount(cost["left"])),
+        guarantee=cast("Guarantee", ServedGuarantee(document["guarantee"])),  # its sentence is all that is asked of it
+        receipt=AnswerReceipt(receipt["ledger"], receipt["seq"], receipt["hash"]),
         mechanism=document["mechanism"],
         replayed=replayed,
         notes=tuple(document["notes"]),
@@ -97,13 +97,13 @@ class RemoteExplanation:
     @property
     def price(self) -> Fraction:
         """What would be charged, in the account's epsilon or rho, rounded up."""
-        return told_amount(self.document["cost"][self.symbol])
+        return parse_amount(self.document["cost"][self.symbol])
 
     @property
     def epsilon(self) -> float | None:
         """The price's meaning in epsilon, where the account counts in rho."""
         told = self.document["cost"].get("epsilon")
-        return float(told_amount(told)) if self.symbol == "rho" and told is not None else None
+        return float(parse_amount(told)) if self.symbol == "rho" and told is not None else None
 
     @property
     def account(self) -> str:
@@ -113,13 +113,13 @@ class RemoteExplanation:
     @property
     def left_before(self) -> Fraction:
         """What is left now, rounded down."""
-        return told_amount(self.document["left_before"])
+        return parse_amount(self.document["left_before"])
 
     @property
     def left_after(self) -> Fraction | None:
         """What would be left; None if it does not fit."""
         told = self.document["left_after"]
-        return None if told is None else told_amount(told)
+        return None if told is None else parse_amount(told)
 
     @property
     def promise(self) -> str:

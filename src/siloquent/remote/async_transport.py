@@ -18,10 +18,17 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from siloquent.errors import MissingExtra
-from siloquent.remote.calls import Call
+from siloquent.remote.calls import ApiCall
 from siloquent.remote.exchange import Attempt, Link
-from siloquent.remote.replies import Lost, Reply, too_long, untrusted
-from siloquent.remote.transport import MAX_KEPT, PIECE_BYTES, STREAM_SECONDS, headers_of, reason_of, text_of
+from siloquent.remote.replies import Lost, Reply, build_too_long, build_untrusted
+from siloquent.remote.transport import (
+    MAX_KEPT,
+    PIECE_BYTES,
+    STREAM_SECONDS,
+    build_headers,
+    describe_failure,
+    encode_body,
+)
 
 if TYPE_CHECKING:
     import h11
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
 MAX_WAITING_BYTES = 2**20
 
 
-class AsyncTransport:
+class AsyncHttpTransport:
     """The connections of one asynchronous session, safe to use from several tasks and after a fork."""
 
     def __init__(self, link: Link) -> None:
@@ -46,14 +53,14 @@ class AsyncTransport:
         call, is_sent, used = asked.call, False, None
         try:
             async with asyncio.timeout(asked.seconds):
-                used = await self._connection(call)
+                used = await self._get_connection(call)
                 is_sent = True
                 found = await self._exchange(used, call)
         except ssl.SSLCertVerificationError as refused:
-            return untrusted(refused.verify_message or "unknown")
-        except (OSError, ValueError, _protocol_error()) as broken:  # TimeoutError is an OSError
+            return build_untrusted(refused.verify_message or "unknown")
+        except (OSError, ValueError, _get_protocol_error()) as broken:  # TimeoutError is an OSError
             _abort(used)
-            return Lost(reason_of(broken), is_sent=is_sent)
+            return Lost(describe_failure(broken), is_sent=is_sent)
         except BaseException:  # allowed: a cancelled request leaves no connection behind, and is raised again
             _abort(used)
             raise
@@ -63,26 +70,26 @@ class AsyncTransport:
             self._idle.append(used)
         return found
 
-    async def pieces(self, call: Call) -> AsyncIterator[bytes | Reply | Lost]:
+    async def iter_pieces(self, call: ApiCall) -> AsyncIterator[bytes | Reply | Lost]:
         """The pieces of a good answer as they come; at its end, or where there is none, what became of it."""
         used, is_sent = None, False
         try:
-            used = await self._connected()
+            used = await self._open_connection()
             used.read_seconds = max(used.read_seconds, STREAM_SECONDS)
             is_sent = True
             await self._send(used, call)
-            status, headers = await used.head()
+            status, headers = await used.receive_head()
             told = b""
-            while piece := await used.piece():
+            while piece := await used.receive_piece():
                 if status == 200:
                     yield piece
                 elif len(told) < PIECE_BYTES:
                     told += piece
             yield Reply(told, status, headers)
         except ssl.SSLCertVerificationError as refused:
-            yield untrusted(refused.verify_message or "unknown")
-        except (OSError, ValueError, _protocol_error()) as broken:
-            yield Lost(reason_of(broken), is_sent=is_sent)
+            yield build_untrusted(refused.verify_message or "unknown")
+        except (OSError, ValueError, _get_protocol_error()) as broken:
+            yield Lost(describe_failure(broken), is_sent=is_sent)
         finally:
             _abort(used)
 
@@ -93,16 +100,16 @@ class AsyncTransport:
             _abort(self._idle.pop())
         await asyncio.sleep(0)  # the loop closes them at its next turn
 
-    async def _connection(self, call: Call) -> _Connection:
+    async def _get_connection(self, call: ApiCall) -> _Connection:
         """A kept connection that the server has not closed, or a new one; see ``Transport``."""
         while self._idle and call.may_repeat:
             kept = self._idle.pop()
             if kept.is_usable:
                 return kept
             _abort(kept)
-        return await self._connected()
+        return await self._open_connection()
 
-    async def _connected(self) -> _Connection:
+    async def _open_connection(self) -> _Connection:
         assert self._parts.hostname is not None
         is_tls = self._parts.scheme == "https"
         if is_tls and self._tls is None:
@@ -115,10 +122,10 @@ class AsyncTransport:
             )
         return made
 
-    async def _exchange(self, used: _Connection, call: Call) -> Reply | Lost:
+    async def _exchange(self, used: _Connection, call: ApiCall) -> Reply | Lost:
         with suppress(ConnectionError):  # a server that refuses a long body says why before it hangs up: hear it
             await self._send(used, call)
-        status, headers = await used.head()
+        status, headers = await used.receive_head()
         into: IO[bytes] = io.BytesIO()
         is_file = call.sink is not None and status == 200
         if is_file and call.sink is not None:
@@ -126,20 +133,20 @@ class AsyncTransport:
             into.seek(0)
             into.truncate()  # an earlier attempt may have left a part
         size, most = 0, call.max_bytes
-        while piece := await used.piece():
+        while piece := await used.receive_piece():
             size += len(piece)
             if size > most:
-                return too_long(most)
+                return build_too_long(most)
             if is_file:
                 await asyncio.to_thread(into.write, piece)
             else:
                 into.write(piece)
         return Reply(b"" if is_file else into.getvalue(), status, headers)  # type: ignore[attr-defined]
 
-    async def _send(self, used: _Connection, call: Call) -> None:
+    async def _send(self, used: _Connection, call: ApiCall) -> None:
         import h11
 
-        headers, text = headers_of(call, self.link.token), text_of(call)
+        headers, text = build_headers(call, self.link.token), encode_body(call)
         headers["Host"] = self._parts.netloc
         if isinstance(call.data, Path):
             headers["Content-Length"] = str(call.data.stat().st_size)
@@ -197,28 +204,28 @@ class _Connection(asyncio.Protocol):
         if self._is_over:
             raise ConnectionResetError
 
-    async def head(self) -> tuple[int, dict[str, str]]:
+    async def receive_head(self) -> tuple[int, dict[str, str]]:
         """Status and headers of the answer."""
         import h11
 
-        while not isinstance(event := await self._event(), h11.Response):
+        while not isinstance(event := await self._receive_event(), h11.Response):
             if not isinstance(event, h11.InformationalResponse):
                 raise ConnectionResetError
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in event.headers}
         return event.status_code, headers
 
-    async def piece(self) -> bytes:
+    async def receive_piece(self) -> bytes:
         """Some bytes of the body; none at its end."""
         import h11
 
-        while not isinstance(event := await self._event(), h11.EndOfMessage):
+        while not isinstance(event := await self._receive_event(), h11.EndOfMessage):
             if not isinstance(event, h11.Data):
                 raise ConnectionResetError
             if event.data:
                 return bytes(event.data)
         return b""
 
-    async def _event(self) -> Any:
+    async def _receive_event(self) -> Any:
         import h11
 
         while (event := self._h11.next_event()) is h11.NEED_DATA:
@@ -265,7 +272,7 @@ class _Connection(asyncio.Protocol):
         self._may_write.set()
 
 
-def _protocol_error() -> type[Exception]:
+def _get_protocol_error() -> type[Exception]:
     import h11
 
     return h11.ProtocolError

@@ -14,7 +14,7 @@ MAX_FILE_BYTES = 2**32
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class ApiRoute:
     """One operation of the API.
 
     Attributes:
@@ -30,60 +30,60 @@ class Route:
     ends: bool = False
 
 
-ROUTES: Mapping[str, Route] = MappingProxyType(
+ROUTES: Mapping[str, ApiRoute] = MappingProxyType(
     {
-        "me": Route("GET", "/me"),
-        "list_tables": Route("GET", "/tables"),
-        "show_table": Route("GET", "/tables/{table}"),
-        "table_history": Route("GET", "/tables/{table}/history"),
-        "put_table": Route("PUT", "/tables/{table}"),
-        "check_table": Route("POST", "/tables/{table}/check"),
-        "upload": Route("POST", "/uploads", repeats=False),
-        "list_uploads": Route("GET", "/uploads"),
-        "delete_upload": Route("DELETE", "/uploads/{upload}", ends=True),
-        "explain": Route("POST", "/explanations"),
-        "answer": Route("POST", "/answers", spends=True),
-        "create_job": Route("POST", "/jobs", spends=True),
-        "price_job": Route("POST", "/jobs/prices"),
-        "list_jobs": Route("GET", "/jobs"),
-        "show_job": Route("GET", "/jobs/{job}"),
-        "job_events": Route("GET", "/jobs/{job}/events"),
-        "cancel_job": Route("DELETE", "/jobs/{job}"),
-        "list_releases": Route("GET", "/releases"),
-        "show_release": Route("GET", "/releases/{release}"),
-        "release_file": Route("GET", "/releases/{release}/files/{file}"),
-        "verify_release": Route("POST", "/releases/{release}/verify"),
-        "share_release": Route("POST", "/releases/{release}/share"),
-        "delete_release": Route("DELETE", "/releases/{release}"),
-        "ask_release": Route("POST", "/releases/{release}/questions"),
-        "show_dependencies": Route("GET", "/releases/{release}/dependencies"),
-        "adopt_dependencies": Route("POST", "/releases/{release}/adoption"),
-        "show_catalogue": Route("GET", "/catalogue"),
-        "list_sessions": Route("GET", "/sessions"),
-        "show_session": Route("GET", "/sessions/{session}"),
-        "decide_session": Route("POST", "/sessions/{session}/approval", repeats=False),
-        "list_collections": Route("GET", "/collections"),
-        "show_collection": Route("GET", "/collections/{collection}"),
-        "send_reports": Route("POST", "/collections/{collection}/reports"),
-        "estimate": Route("POST", "/collections/{collection}/estimates"),
-        "list_accounts": Route("GET", "/accounts"),
-        "list_entries": Route("GET", "/accounts/{account}/entries"),
-        "ledger_head": Route("GET", "/ledger/head"),
-        "verify_ledger": Route("POST", "/ledger/verify"),
-        "make_checkpoint": Route("POST", "/ledger/checkpoints"),
-        "list_spending": Route("GET", "/spending"),
-        "list_denials": Route("GET", "/denials"),
-        "list_acts": Route("GET", "/acts"),
-        "create_token": Route("POST", "/tokens", repeats=False),
-        "list_tokens": Route("GET", "/tokens"),
-        "revoke_token": Route("DELETE", "/tokens/{token}"),
+        "me": ApiRoute("GET", "/me"),
+        "list_tables": ApiRoute("GET", "/tables"),
+        "show_table": ApiRoute("GET", "/tables/{table}"),
+        "table_history": ApiRoute("GET", "/tables/{table}/history"),
+        "put_table": ApiRoute("PUT", "/tables/{table}"),
+        "check_table": ApiRoute("POST", "/tables/{table}/check"),
+        "upload": ApiRoute("POST", "/uploads", repeats=False),
+        "list_uploads": ApiRoute("GET", "/uploads"),
+        "delete_upload": ApiRoute("DELETE", "/uploads/{upload}", ends=True),
+        "explain": ApiRoute("POST", "/explanations"),
+        "answer": ApiRoute("POST", "/answers", spends=True),
+        "create_job": ApiRoute("POST", "/jobs", spends=True),
+        "price_job": ApiRoute("POST", "/jobs/prices"),
+        "list_jobs": ApiRoute("GET", "/jobs"),
+        "show_job": ApiRoute("GET", "/jobs/{job}"),
+        "job_events": ApiRoute("GET", "/jobs/{job}/events"),
+        "cancel_job": ApiRoute("DELETE", "/jobs/{job}"),
+        "list_releases": ApiRoute("GET", "/releases"),
+        "show_release": ApiRoute("GET", "/releases/{release}"),
+        "release_file": ApiRoute("GET", "/releases/{release}/files/{file}"),
+        "verify_release": ApiRoute("POST", "/releases/{release}/verify"),
+        "share_release": ApiRoute("POST", "/releases/{release}/share"),
+        "delete_release": ApiRoute("DELETE", "/releases/{release}"),
+        "ask_release": ApiRoute("POST", "/releases/{release}/questions"),
+        "show_dependencies": ApiRoute("GET", "/releases/{release}/dependencies"),
+        "adopt_dependencies": ApiRoute("POST", "/releases/{release}/adoption"),
+        "show_catalogue": ApiRoute("GET", "/catalogue"),
+        "list_sessions": ApiRoute("GET", "/sessions"),
+        "show_session": ApiRoute("GET", "/sessions/{session}"),
+        "decide_session": ApiRoute("POST", "/sessions/{session}/approval", repeats=False),
+        "list_collections": ApiRoute("GET", "/collections"),
+        "show_collection": ApiRoute("GET", "/collections/{collection}"),
+        "send_reports": ApiRoute("POST", "/collections/{collection}/reports"),
+        "estimate": ApiRoute("POST", "/collections/{collection}/estimates"),
+        "list_accounts": ApiRoute("GET", "/accounts"),
+        "list_entries": ApiRoute("GET", "/accounts/{account}/entries"),
+        "ledger_head": ApiRoute("GET", "/ledger/head"),
+        "verify_ledger": ApiRoute("POST", "/ledger/verify"),
+        "make_checkpoint": ApiRoute("POST", "/ledger/checkpoints"),
+        "list_spending": ApiRoute("GET", "/spending"),
+        "list_denials": ApiRoute("GET", "/denials"),
+        "list_acts": ApiRoute("GET", "/acts"),
+        "create_token": ApiRoute("POST", "/tokens", repeats=False),
+        "list_tokens": ApiRoute("GET", "/tokens"),
+        "revoke_token": ApiRoute("DELETE", "/tokens/{token}"),
     }
 )
 """Every operation of the API by its id, as in the OpenAPI document; a test compares the two."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiCall:
     """One request, as often as it takes to have it answered.
 
     Attributes:
@@ -126,7 +126,7 @@ class Call:
         return MAX_DOCUMENT_BYTES if self.sink is None else MAX_FILE_BYTES
 
 
-def call(
+def build_call(
     route: str,
     names: Mapping[str, str] | None = None,
     *,
@@ -137,7 +137,7 @@ def call(
     headers: Mapping[str, str] | None = None,
     sink: IO[bytes] | None = None,
     ends: bool | None = None,
-) -> Call:
+) -> ApiCall:
     """The request of operation ``route``.
 
     Args:
@@ -147,4 +147,6 @@ def call(
     quoted = {name: quote(text, safe="/" if name == "account" else "") for name, text in (names or {}).items()}
     told = {name: value for name, value in (query or {}).items() if value is not None}
     path = ROUTES[route].path.format(**quoted) + (f"?{urlencode(told)}" if told else "")
-    return Call(route, path, body, data, key, dict(headers or {}), sink, ROUTES[route].ends if ends is None else ends)
+    return ApiCall(
+        route, path, body, data, key, dict(headers or {}), sink, ROUTES[route].ends if ends is None else ends
+    )

@@ -6,90 +6,100 @@ import json
 from fractions import Fraction
 
 from siloquent.errors import SiloquentError
-from siloquent.remote.replies import error_of
-from siloquent.remote.told import Field, Told, amount, flag, many, maybe, plain, text, whole
+from siloquent.remote.api_document import (
+    ApiDocument,
+    DocumentField,
+    read_amount,
+    read_boolean,
+    read_integer,
+    read_many,
+    read_object,
+    read_optional,
+    read_text,
+)
+from siloquent.remote.replies import parse_error
 
 ENDED = ("done", "failed", "cancelled")
 
 
-class Person(Told):
+class Person(ApiDocument):
     """Who a token is for (``siloquent/person/1``)."""
 
-    name = Field(text)
-    role = Field(text)
-    tables = Field(many(text))
-    expires = Field(text)
+    name = DocumentField(read_text)
+    role = DocumentField(read_text)
+    tables = DocumentField(read_many(read_text))
+    expires = DocumentField(read_text)
 
 
-class TableLine(Told):
+class TableLine(ApiDocument):
     """A line of the list of tables; ``problem`` says what is wrong with its declaration."""
 
-    name = Field(text)
-    attributes = Field(whole)
-    unit = Field(text)
-    symbol = Field(maybe(text))
-    left = Field(maybe(amount))
-    problem = Field(text)
+    name = DocumentField(read_text)
+    attributes = DocumentField(read_integer)
+    unit = DocumentField(read_text)
+    symbol = DocumentField(read_optional(read_text))
+    left = DocumentField(read_optional(read_amount))
+    problem = DocumentField(read_text)
 
 
-class Table(Told):
+class Table(ApiDocument):
     """What is declared about a table (``siloquent/table/1``).
 
     ``tag``: to owners, a name of this declaration for ``declare(.., if_match=)``.
     """
 
     tag: str | None = None
-    name = Field(text)
-    unit = Field(text)
-    adjacency = Field(text)
-    attributes = Field(many(plain), shown=False)
-    constraints = Field(many(plain), shown=False)
-    account = Field(plain, shown=False)
-    digest = Field(text)
+    name = DocumentField(read_text)
+    unit = DocumentField(read_text)
+    adjacency = DocumentField(read_text)
+    attributes = DocumentField(read_many(read_object), shown=False)
+    constraints = DocumentField(read_many(read_object), shown=False)
+    account = DocumentField(read_object, shown=False)
+    digest = DocumentField(read_text)
 
 
-class History(Told):
+class History(ApiDocument):
     """The questions that were asked of a table (``siloquent/history/1``), oldest first."""
 
-    table = Field(text)
-    questions = Field(many(plain), shown=False)
+    table = DocumentField(read_text)
+    questions = DocumentField(read_many(read_object), shown=False)
 
 
-class Check(Told):
+class Check(ApiDocument):
     """What is wrong with a table's rows, for its owner only (``siloquent/check/1``)."""
 
-    clean = Field(flag)
-    tables = Field(many(plain))
+    clean = DocumentField(read_boolean)
+    tables = DocumentField(read_many(read_object))
 
 
-class Upload(Told):
+class Upload(ApiDocument):
     """A file that was uploaded; ``source`` is what a table file names."""
 
-    id = Field(text)
-    source = Field(text)
+    id = DocumentField(read_text)
+    source = DocumentField(read_text)
 
 
-class Job(Told):
+class Job(ApiDocument):
     """Work that takes longer than an answer (``siloquent/job/1``)."""
 
-    id = Field(text)
-    name = Field(text, shown=False)
-    task = Field(text)
-    spec = Field(plain, shown=False)
-    state = Field(text)
-    done = Field(whole)
-    steps = Field(whole)
-    result = Field(maybe(plain), shown=False)
-    account = Field(maybe(text), shown=False)
-    cost = Field(maybe(plain), shown=False)
-    cancelled_by = Field(maybe(text), shown=False)
-    created = Field(whole, shown=False)
-    changed = Field(whole, shown=False)
+    id = DocumentField(read_text)
+    name = DocumentField(read_text, shown=False)
+    task = DocumentField(read_text)
+    spec = DocumentField(read_object, shown=False)
+    state = DocumentField(read_text)
+    done = DocumentField(read_integer)
+    steps = DocumentField(read_integer)
+    result = DocumentField(read_optional(read_object), shown=False)
+    account = DocumentField(read_optional(read_text), shown=False)
+    cost = DocumentField(read_optional(read_object), shown=False)
+    cancelled_by = DocumentField(read_optional(read_text), shown=False)
+    created = DocumentField(read_integer, shown=False)
+    changed = DocumentField(read_integer, shown=False)
 
     @property
     def spent(self) -> Fraction | None:
         """What the ledger has charged for it so far, in the account's epsilon or rho; None: nothing."""
-        return None if self.cost is None else amount(self.cost.get("spent"))
+        return None if self.cost is None else read_amount(self.cost.get("spent"))
 
     @property
     def has_ended(self) -> bool:
@@ -105,172 +115,172 @@ class Job(Told):
     @property
     def error(self) -> SiloquentError | None:
         """Why it failed, as the error that the same verb raises without a server; None if it did not fail."""
-        return error_of(422, json.dumps(self.result or {}).encode()) if self.state == "failed" else None
+        return parse_error(422, json.dumps(self.result or {}).encode()) if self.state == "failed" else None
 
 
-class Plan(Told):
+class JobPlan(ApiDocument):
     """What a job would cost and how it would be done: a plan of its task, by its ``schema``."""
 
-    schema = Field(text)
-    table = Field(maybe(text))
+    schema = DocumentField(read_text)
+    table = DocumentField(read_optional(read_text))
 
 
-class ReleaseFile(Told):
+class ReleaseFileLine(ApiDocument):
     """A file of a release."""
 
-    name = Field(text)
-    sha256 = Field(text)
+    name = DocumentField(read_text)
+    sha256 = DocumentField(read_text)
 
 
-class Release(Told):
+class Release(ApiDocument):
     """A release's manifest (``siloquent/release/1``): what was promised, and what it cost."""
 
-    id = Field(text)
-    task = Field(text)
-    table = Field(text)
-    files = Field(many(ReleaseFile), shown=False)
-    shared = Field(maybe(flag))
-    deleted = Field(maybe(flag))
+    id = DocumentField(read_text)
+    task = DocumentField(read_text)
+    table = DocumentField(read_text)
+    files = DocumentField(read_many(ReleaseFileLine), shown=False)
+    shared = DocumentField(read_optional(read_boolean))
+    deleted = DocumentField(read_optional(read_boolean))
 
 
-class SketchAnswer(Told):
+class SketchAnswer(ApiDocument):
     """What a sketch answers (``siloquent/sketch-answer/1``): free, with its error."""
 
-    columns = Field(many(text))
-    rows = Field(many(tuple), shown=False)
-    guarantee = Field(text, shown=False)
+    columns = DocumentField(read_many(read_text))
+    rows = DocumentField(read_many(tuple), shown=False)
+    guarantee = DocumentField(read_text, shown=False)
 
 
-class Dependencies(Told):
+class Dependencies(ApiDocument):
     """The dependencies that a profile over silos found (``siloquent/fd-report/1``)."""
 
-    id = Field(text)
-    protocol = Field(text)
+    id = DocumentField(read_text)
+    protocol = DocumentField(read_text)
 
 
-class Catalogue(Told):
+class CatalogueListing(ApiDocument):
     """The offers in a catalogue (``siloquent/catalogue/1``)."""
 
-    offers = Field(many(plain))
-    notes = Field(many(text), shown=False)
+    offers = DocumentField(read_many(read_object))
+    notes = DocumentField(read_many(read_text), shown=False)
 
 
-class Federation(Told):
+class Federation(ApiDocument):
     """The federation that a workspace takes part in, with its sessions (``siloquent/federation/1``)."""
 
-    name = Field(text)
-    version = Field(whole)
-    role = Field(text)
-    sessions = Field(many(plain), shown=False)
+    name = DocumentField(read_text)
+    version = DocumentField(read_integer)
+    role = DocumentField(read_text)
+    sessions = DocumentField(read_many(read_object), shown=False)
 
 
-class FederationSession(Told):
+class FederationSession(ApiDocument):
     """One session of a federation (``siloquent/federation-session/1``)."""
 
-    session = Field(text)
-    state = Field(text)
-    task = Field(text)
-    decided = Field(maybe(text))
+    session = DocumentField(read_text)
+    state = DocumentField(read_text)
+    task = DocumentField(read_text)
+    decided = DocumentField(read_optional(read_text))
 
 
-class CollectAnswer(Told):
+class CollectionAnswer(ApiDocument):
     """Estimates from devices' reports (``siloquent/collect-answer/1``): free, with standard errors."""
 
-    collection = Field(text, shown=False)
-    sql = Field(text)
-    columns = Field(many(text))
-    rows = Field(many(tuple), shown=False)
-    users = Field(whole)
-    guarantee = Field(text, shown=False)
+    collection = DocumentField(read_text, shown=False)
+    sql = DocumentField(read_text)
+    columns = DocumentField(read_many(read_text))
+    rows = DocumentField(read_many(tuple), shown=False)
+    users = DocumentField(read_integer)
+    guarantee = DocumentField(read_text, shown=False)
 
 
-class Counts(Told):
+class ReportCounts(ApiDocument):
     """What became of reports, by reason."""
 
-    counters = Field(plain)
+    counters = DocumentField(read_object)
 
 
-class LedgerHead(Told):
+class LedgerHead(ApiDocument):
     """How far a ledger is (``siloquent/head/1``)."""
 
-    ledger = Field(text)
-    seq = Field(whole)
-    hash = Field(text)
+    ledger = DocumentField(read_text)
+    seq = DocumentField(read_integer)
+    hash = DocumentField(read_text)
 
 
-class Entry(Told):
+class EntryLine(ApiDocument):
     """An entry of the ledger (``siloquent/entry/1``); ``body`` is what ``hash`` covers."""
 
-    seq = Field(whole)
-    at = Field(text)
-    kind = Field(text)
-    account = Field(text)
-    hash = Field(text, shown=False)
-    prev = Field(text, shown=False)
-    body = Field(plain, shown=False)
+    seq = DocumentField(read_integer)
+    at = DocumentField(read_text)
+    kind = DocumentField(read_text)
+    account = DocumentField(read_text)
+    hash = DocumentField(read_text, shown=False)
+    prev = DocumentField(read_text, shown=False)
+    body = DocumentField(read_object, shown=False)
 
 
-class AccountLine(Told):
+class AccountLine(ApiDocument):
     """An account (``siloquent/account/1``): its limit, what is spent and what is left, exactly."""
 
-    name = Field(text)
-    symbol = Field(text)
-    limit = Field(amount)
-    spent = Field(amount)
-    left = Field(amount)
+    name = DocumentField(read_text)
+    symbol = DocumentField(read_text)
+    limit = DocumentField(read_amount)
+    spent = DocumentField(read_amount)
+    left = DocumentField(read_amount)
 
 
-class Spending(Told):
+class SpendingLine(ApiDocument):
     """What an analyst spent on a task."""
 
-    account = Field(text)
-    analyst = Field(text)
-    task = Field(text)
-    symbol = Field(text)
-    spent = Field(amount)
-    charges = Field(whole)
+    account = DocumentField(read_text)
+    analyst = DocumentField(read_text)
+    task = DocumentField(read_text)
+    symbol = DocumentField(read_text)
+    spent = DocumentField(read_amount)
+    charges = DocumentField(read_integer)
 
 
-class Denial(Told):
+class Denial(ApiDocument):
     """A refusal on record: of what a person may do or has left, or of a login."""
 
-    id = Field(whole)
-    at = Field(text)
-    name = Field(text)
-    role = Field(text)
-    route = Field(text)
-    code = Field(text)
-    times = Field(whole)
+    id = DocumentField(read_integer)
+    at = DocumentField(read_text)
+    name = DocumentField(read_text)
+    role = DocumentField(read_text)
+    route = DocumentField(read_text)
+    code = DocumentField(read_text)
+    times = DocumentField(read_integer)
 
 
-class Act(Told):
+class RecordedAct(ApiDocument):
     """Who did what that concerns others: tokens, tables, cancelled jobs, shared and deleted releases."""
 
-    id = Field(whole)
-    at = Field(text)
-    name = Field(text)
-    role = Field(text)
-    what = Field(text)
-    subject = Field(text)
+    id = DocumentField(read_integer)
+    at = DocumentField(read_text)
+    name = DocumentField(read_text)
+    role = DocumentField(read_text)
+    what = DocumentField(read_text)
+    subject = DocumentField(read_text)
 
 
-class TokenLine(Told):
+class TokenLine(ApiDocument):
     """A token without its secret."""
 
-    id = Field(text)
-    name = Field(text)
-    role = Field(text)
-    tables = Field(many(text))
-    expires = Field(whole)
-    revoked = Field(maybe(flag))
+    id = DocumentField(read_text)
+    name = DocumentField(read_text)
+    role = DocumentField(read_text)
+    tables = DocumentField(read_many(read_text))
+    expires = DocumentField(read_integer)
+    revoked = DocumentField(read_optional(read_boolean))
 
 
-class NewToken(Told):
+class NewToken(ApiDocument):
     """A token that was made just now; its text is in ``token`` and is not shown again."""
 
-    id = Field(text)
-    name = Field(text)
-    role = Field(text)
-    tables = Field(many(text))
-    expires = Field(whole)
-    token = Field(text, shown=False)
+    id = DocumentField(read_text)
+    name = DocumentField(read_text)
+    role = DocumentField(read_text)
+    tables = DocumentField(read_many(read_text))
+    expires = DocumentField(read_integer)
+    token = DocumentField(read_text, shown=False)

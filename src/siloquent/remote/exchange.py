@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from siloquent.errors import RequestError, SiloquentError, Unanswered
-from siloquent.remote.calls import Call
-from siloquent.remote.replies import STRANGER, UNKNOWN, Lost, Reply, error_of
+from siloquent.remote.calls import ApiCall
+from siloquent.remote.replies import STRANGER, UNKNOWN, Lost, Reply, parse_error
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 MAX_WAIT_SECONDS = 30.0
@@ -83,7 +83,7 @@ class Link:
 class Attempt:
     """Send ``call`` once, within ``seconds`` (None: as long as pieces keep coming)."""
 
-    call: Call
+    call: ApiCall
     seconds: float | None
 
 
@@ -113,7 +113,7 @@ Outcome = Reply | Lost | Done | None
 Steps = Generator[Effect, Outcome, T]
 
 
-def work(run: Callable[[], T]) -> Steps[T]:
+def run_work(run: Callable[[], T]) -> Steps[T]:
     """What ``run`` returns."""
     done = yield Work(run)
     assert isinstance(done, Done), "work ends with what came of it"
@@ -121,7 +121,7 @@ def work(run: Callable[[], T]) -> Steps[T]:
     return value
 
 
-def exchange(call: Call, link: Link) -> Steps[Reply]:
+def exchange(call: ApiCall, link: Link) -> Steps[Reply]:
     """Send ``call`` until it is answered, as often as that is safe.
 
     Raises:
@@ -136,50 +136,50 @@ def exchange(call: Call, link: Link) -> Steps[Reply]:
         try:
             outcome = yield Attempt(call, left)
         except BaseException as stopped:  # allowed: it is raised again, with the word that a charge may stand
-            _tell_doubt(stopped, call)
+            _add_doubt_note(stopped, call)
             raise
         assert isinstance(outcome, Reply | Lost), "an attempt ends with a reply, or without one"
-        wait, is_safe = _next(call, outcome, number)
+        wait, is_safe = _plan_next_attempt(call, outcome, number)
         in_doubt = in_doubt or _is_doubtful(call, outcome)
         if isinstance(outcome, Reply) and (_is_answer(call, outcome) or _is_gone(call, outcome, in_doubt)):
             return outcome
         is_late = until is not None and link.clock() + (wait or 0) >= until
         if wait is None or not is_safe or is_late or number == link.attempts:
-            raise _failure(link, call, outcome, in_doubt)
+            raise _build_failure(link, call, outcome, in_doubt)
         try:
             yield Pause(wait)
         except BaseException as stopped:  # allowed: as above
             if in_doubt:
-                _tell_doubt(stopped, call)
+                _add_doubt_note(stopped, call)
             raise
     raise AssertionError("the last attempt returns or raises")
 
 
-def _is_answer(call: Call, reply: Reply) -> bool:
+def _is_answer(call: ApiCall, reply: Reply) -> bool:
     """Whether the server did what it was asked and says so in its own way."""
-    return reply.is_good and (call.key is None or reply.object() is not None)
+    return reply.is_good and (call.key is None or reply.parse_object() is not None)
 
 
-def _is_gone(call: Call, reply: Reply, in_doubt: bool) -> bool:
+def _is_gone(call: ApiCall, reply: Reply, in_doubt: bool) -> bool:
     """Whether what was to be deleted is not there, and an earlier attempt may be why."""
     return call.ends and in_doubt and reply.status == 404 and reply.is_problem
 
 
-def _is_doubtful(call: Call, outcome: Reply | Lost) -> bool:
+def _is_doubtful(call: ApiCall, outcome: Reply | Lost) -> bool:
     """Whether this attempt may have done at the server what nothing here tells."""
     if isinstance(outcome, Lost):
         return outcome.is_sent
     if outcome.is_problem:  # too slow, or our bug: the refusal itself says that something may have been charged
-        return bool((outcome.object() or {}).get("spent", "nothing") != "nothing")
+        return bool((outcome.parse_object() or {}).get("spent", "nothing") != "nothing")
     return not _is_answer(call, outcome)
 
 
-def _next(call: Call, outcome: Reply | Lost, number: int) -> tuple[float | None, bool]:
+def _plan_next_attempt(call: ApiCall, outcome: Reply | Lost, number: int) -> tuple[float | None, bool]:
     """How long to wait before the next attempt (None: there is none), and whether another is safe."""
     pause = FIRST_PAUSE_SECONDS * 2**number * (0.5 + uuid.uuid4().int % 512 / 1024)  # clients do not come back at once
     if isinstance(outcome, Lost):
         return (None if outcome.error else pause), call.may_repeat or not outcome.is_sent
-    asked = _retry_after(outcome)
+    asked = _read_retry_after(outcome)
     if outcome.status in (429, 503) and asked is not None:
         # A siloquent server that says 429 has not begun: that is safe to repeat, whatever was asked.
         return (asked if asked <= MAX_WAIT_SECONDS else None), call.may_repeat or (
@@ -192,7 +192,7 @@ def _next(call: Call, outcome: Reply | Lost, number: int) -> tuple[float | None,
     return None, False
 
 
-def _retry_after(reply: Reply) -> float | None:
+def _read_retry_after(reply: Reply) -> float | None:
     """Seconds, or until a date."""
     told = reply.headers.get("retry-after", "").strip()
     if told.isascii() and told.isdigit():
@@ -203,18 +203,18 @@ def _retry_after(reply: Reply) -> float | None:
         return None
 
 
-def _failure(link: Link, call: Call, outcome: Reply | Lost, in_doubt: bool) -> SiloquentError:
+def _build_failure(link: Link, call: ApiCall, outcome: Reply | Lost, in_doubt: bool) -> SiloquentError:
     """Why ``call`` failed; where an attempt's outcome is not known, that a charge may stand."""
     may_be_charged = call.spends and in_doubt
     if isinstance(outcome, Reply) and outcome.is_problem:
-        refused = error_of(outcome.status, outcome.body, spent=UNKNOWN if may_be_charged else "nothing")
+        refused = parse_error(outcome.status, outcome.body, spent=UNKNOWN if may_be_charged else "nothing")
         if may_be_charged and refused.spent == "nothing":
             refused.spent = UNKNOWN
             refused.add_note(f"An earlier attempt was not answered: ask again with the key {call.key!r}.")
         return refused
     if isinstance(outcome, Lost) and outcome.error is not None and not may_be_charged:
         return outcome.error
-    reason = outcome.reason if isinstance(outcome, Lost) else _told_by(outcome)
+    reason = outcome.reason if isinstance(outcome, Lost) else _read_detail(outcome)
     is_stranger = isinstance(outcome, Reply) and outcome.status not in (502, 503, 504)
     detail = f"{STRANGER} It was: {reason}." if is_stranger else f"No server answers at {link.address}: {reason}."
     if call.key is not None:
@@ -224,13 +224,13 @@ def _failure(link: Link, call: Call, outcome: Reply | Lost, in_doubt: bool) -> S
     return Unanswered(detail, key=call.key, fix=fix, spent=UNKNOWN if may_be_charged else "nothing")
 
 
-def _told_by(reply: Reply) -> str:
+def _read_detail(reply: Reply) -> str:
     if 300 <= reply.status < 400:
         return f"a redirect ({reply.status}), which a token does not follow"
     return f"status {reply.status} from a proxy or another program"
 
 
-def _tell_doubt(stopped: BaseException, call: Call) -> None:
+def _add_doubt_note(stopped: BaseException, call: ApiCall) -> None:
     """On what ended a request from outside (Control-C, a cancelled task): a charge may stand."""
     if not call.spends:
         return

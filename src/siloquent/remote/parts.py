@@ -4,64 +4,64 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from siloquent.remote.faces import Awaiting, Blocking
-from siloquent.remote.verbs.money import LedgerVerbs
-from siloquent.remote.verbs.tasks import SearchVerbs, ShareVerbs, SketchVerbs, SynthVerbs
+from siloquent.remote.clients import AwaitingClient, BlockingClient
+from siloquent.remote.verbs.spending import RemoteLedgerVerbs
+from siloquent.remote.verbs.tasks import RemoteSearchVerbs, RemoteShareVerbs, RemoteSketchVerbs, RemoteSynthVerbs
 
 if TYPE_CHECKING:
-    from siloquent.remote.async_transport import AsyncTransport
-    from siloquent.remote.transport import Transport
+    from siloquent.remote.async_transport import AsyncHttpTransport
+    from siloquent.remote.transport import HttpTransport
 
 
-class BlockingPart(Blocking):
+class BlockingPart(BlockingClient):
     """A part of a blocking session."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: HttpTransport) -> None:
         self._transport = transport
 
 
-class AwaitingPart(Awaiting):
+class AwaitingPart(AwaitingClient):
     """A part of an asynchronous session."""
 
-    def __init__(self, transport: AsyncTransport) -> None:
+    def __init__(self, transport: AsyncHttpTransport) -> None:
         self._transport = transport
 
 
-class RemoteLedger(LedgerVerbs, BlockingPart):
+class RemoteLedger(RemoteLedgerVerbs, BlockingPart):
     """The ledger behind a server, to read."""
 
 
-class AsyncRemoteLedger(LedgerVerbs, AwaitingPart):
+class AsyncRemoteLedger(RemoteLedgerVerbs, AwaitingPart):
     """The ledger behind a server, to read; every verb is awaited."""
 
 
-class RemoteSketch(SketchVerbs, BlockingPart):
+class RemoteSketch(RemoteSketchVerbs, BlockingPart):
     """Sketches that a server builds."""
 
 
-class AsyncRemoteSketch(SketchVerbs, AwaitingPart):
+class AsyncRemoteSketch(RemoteSketchVerbs, AwaitingPart):
     """Sketches that a server builds; every verb is awaited."""
 
 
-class RemoteSynth(SynthVerbs, BlockingPart):
+class RemoteSynth(RemoteSynthVerbs, BlockingPart):
     """Synthetic tables that a server fits."""
 
 
-class AsyncRemoteSynth(SynthVerbs, AwaitingPart):
+class AsyncRemoteSynth(RemoteSynthVerbs, AwaitingPart):
     """Synthetic tables that a server fits; every verb is awaited."""
 
 
-class RemoteSearch(SearchVerbs, BlockingPart):
+class RemoteSearch(RemoteSearchVerbs, BlockingPart):
     """Offers that a server makes."""
 
 
-class AsyncRemoteSearch(SearchVerbs, AwaitingPart):
+class AsyncRemoteSearch(RemoteSearchVerbs, AwaitingPart):
     """Offers that a server makes; every verb is awaited."""
 
 
-class RemoteShare(ShareVerbs, BlockingPart):
+class RemoteShare(RemoteShareVerbs, BlockingPart):
     """Releases for other silos that a server makes."""
 
 
-class AsyncRemoteShare(ShareVerbs, AwaitingPart):
+class AsyncRemoteShare(RemoteShareVerbs, AwaitingPart):
     """Releases for other silos that a server makes; every verb is awaited."""

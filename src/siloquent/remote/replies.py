@@ -37,9 +37,9 @@ class Reply:
     @property
     def is_problem(self) -> bool:
         """Whether it is a refusal of a siloquent server's own, and not of a proxy before it."""
-        return self.headers.get("content-type", "").startswith(PROBLEM) and self.object() is not None
+        return self.headers.get("content-type", "").startswith(PROBLEM) and self.parse_object() is not None
 
-    def object(self) -> dict[str, Any] | None:
+    def parse_object(self) -> dict[str, Any] | None:
         """The body as a JSON object; None if it is not one."""
         try:
             found = load_json(self.body)
@@ -47,13 +47,13 @@ class Reply:
             return None
         return found if isinstance(found, dict) else None
 
-    def document(self) -> dict[str, Any]:
+    def require_document(self) -> dict[str, Any]:
         """The body as a JSON object.
 
         Raises:
             Unanswered: it is not one, so this is not a siloquent server.
         """
-        found = self.object()
+        found = self.parse_object()
         if found is None:
             raise Unanswered(STRANGER, fix="look at the address after --server")
         return found
@@ -74,7 +74,7 @@ class Lost:
     error: RequestError | None = None
 
 
-def untrusted(reason: str) -> Lost:
+def build_untrusted(reason: str) -> Lost:
     """A certificate that is not trusted: nothing was sent."""
     return Lost(
         "the certificate is not trusted",
@@ -86,14 +86,14 @@ def untrusted(reason: str) -> Lost:
     )
 
 
-def too_long(most: int) -> Lost:
+def build_too_long(most: int) -> Lost:
     """An answer that is longer than any that is asked for."""
     return Lost(f"the response is longer than {most // 2**20} MiB", is_sent=True, error=RequestError(
         f"The response is longer than {most // 2**20} MiB.", fix="ask for fewer rows at once"
     ))  # fmt: skip
 
 
-def error_of(status: int, data: bytes, *, spent: str = "nothing") -> SiloquentError:
+def parse_error(status: int, data: bytes, *, spent: str = "nothing") -> SiloquentError:
     """The error of a problem document: the class and attributes that the same refusal has without a server.
 
     Args:
@@ -101,14 +101,14 @@ def error_of(status: int, data: bytes, *, spent: str = "nothing") -> SiloquentEr
     Raises:
         Unanswered: it is not a document.
     """
-    document = Reply(data).object()
+    document = Reply(data).parse_object()
     if document is None:
         raise Unanswered(STRANGER, fix="look at the address after --server", spent=spent)
     code = str(document.get("code", ""))
     detail = str(document.get("detail", f"The server says {status}."))
-    kind = dict(_kinds()).get(code, NotAllowed if status in (401, 403) else RequestError)
+    kind = dict(_iter_error_kinds()).get(code, NotAllowed if status in (401, 403) else RequestError)
     error = kind.__new__(kind)  # its own arguments stayed at the server: the document tells its attributes
-    vars(error).update(_about(kind, document.get("about")))
+    vars(error).update(_parse_error_fields(kind, document.get("about")))
     SiloquentError.__init__(error, detail, fix=str(document.get("fix", "")), spent=str(document.get("spent", spent)))
     error.code = code or kind.code
     notes = document.get("notes")
@@ -128,7 +128,7 @@ _DEFAULTS: Mapping[str, tuple[tuple[type, ...], Any]] = {
 """The types of an error's attributes and what stands where a server does not tell one; the others are text."""
 
 
-def _about(kind: type[SiloquentError], told: object) -> dict[str, Any]:
+def _parse_error_fields(kind: type[SiloquentError], told: object) -> dict[str, Any]:
     """The attributes of an error of ``kind``, from what a document tells or by default."""
     found: dict[str, Any] = {}
     for name in kind.FIELDS:
@@ -141,7 +141,7 @@ def _about(kind: type[SiloquentError], told: object) -> dict[str, Any]:
     return found
 
 
-def _kinds() -> Iterator[tuple[str, type[SiloquentError]]]:
+def _iter_error_kinds() -> Iterator[tuple[str, type[SiloquentError]]]:
     for kind in vars(errors).values():
         if isinstance(kind, type) and issubclass(kind, SiloquentError):
             yield kind.code, kind

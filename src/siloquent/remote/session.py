@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Self
 
-from siloquent.remote.async_transport import AsyncTransport
+from siloquent.remote.async_transport import AsyncHttpTransport
+from siloquent.remote.clients import AwaitingClient, BlockingClient
 from siloquent.remote.documents import Job
+from siloquent.remote.event_reader import EventReader
 from siloquent.remote.exchange import Link, Timeouts
-from siloquent.remote.faces import Awaiting, Blocking
-from siloquent.remote.following import Following
 from siloquent.remote.parts import (
     AsyncRemoteLedger,
     AsyncRemoteSearch,
@@ -26,11 +26,11 @@ from siloquent.remote.parts import (
     RemoteSynth,
 )
 from siloquent.remote.tokens import find_token
-from siloquent.remote.transport import Transport
+from siloquent.remote.transport import HttpTransport
 from siloquent.remote.verbs import SessionVerbs
 
 
-class RemoteSession(SessionVerbs, Blocking):
+class RemoteSession(SessionVerbs, BlockingClient):
     """One person's view of a workspace behind a server: the token says who asks and which share pays.
 
     Verbs that a ``siloquent.Session`` has do the same here, with the same arguments and results; the others are
@@ -39,7 +39,7 @@ class RemoteSession(SessionVerbs, Blocking):
     """
 
     def __init__(self, link: Link) -> None:
-        self._transport = Transport(link)
+        self._transport = HttpTransport(link)
 
     def __enter__(self) -> Self:
         return self
@@ -76,27 +76,27 @@ class RemoteSession(SessionVerbs, Blocking):
         """Releases for other silos: ``release``, ``explain``, ``load``."""
         return RemoteShare(self._transport)
 
-    def events(self, number: str) -> Iterator[Job]:
+    def iter_events(self, number: str) -> Iterator[Job]:
         """The job whenever it changes, until it has ended; a broken connection is taken up where it ended.
 
         Raises:
             RequestError: there is no such job. Unanswered: no server answers.
         """
         self._require_open()
-        following = Following(number, self._link)
+        following = EventReader(number, self._link)
         while not following.has_ended:
-            for piece in self._transport.pieces(following.call()):
+            for piece in self._transport.iter_pieces(following.build_call()):
                 if isinstance(piece, bytes):
                     yield from following.hear(piece)
                 elif not following.has_ended:
-                    time.sleep(following.pause(piece))
+                    time.sleep(following.compute_pause(piece))
 
 
-class AsyncRemoteSession(SessionVerbs, Awaiting):
+class AsyncRemoteSession(SessionVerbs, AwaitingClient):
     """A ``RemoteSession`` whose verbs are awaited; it needs the extra ``client``."""
 
     def __init__(self, link: Link) -> None:
-        self._transport = AsyncTransport(link)
+        self._transport = AsyncHttpTransport(link)
 
     async def __aenter__(self) -> Self:
         return self
@@ -133,17 +133,17 @@ class AsyncRemoteSession(SessionVerbs, Awaiting):
         """Releases for other silos: ``release``, ``explain``, ``load``."""
         return AsyncRemoteShare(self._transport)
 
-    async def events(self, number: str) -> AsyncIterator[Job]:
+    async def iter_events(self, number: str) -> AsyncIterator[Job]:
         """As ``RemoteSession.events``."""
         self._require_open()
-        following = Following(number, self._link)
+        following = EventReader(number, self._link)
         while not following.has_ended:
-            async for piece in self._transport.pieces(following.call()):
+            async for piece in self._transport.iter_pieces(following.build_call()):
                 if isinstance(piece, bytes):
                     for job in following.hear(piece):
                         yield job
                 elif not following.has_ended:
-                    await asyncio.sleep(following.pause(piece))
+                    await asyncio.sleep(following.compute_pause(piece))
 
 
 def connect(
@@ -165,7 +165,7 @@ def connect(
         NotAllowed: there is no token, or others may read its file.
         RequestError: the address cannot be one, or a timeout is not positive.
     """
-    return RemoteSession(_link(address, token_file, timeout, attempts))
+    return RemoteSession(_build_link(address, token_file, timeout, attempts))
 
 
 def connect_async(
@@ -181,10 +181,10 @@ def connect_async(
         MissingExtra: h11 is not installed (``pip install 'siloquent[client]'``).
         NotAllowed, RequestError: as ``connect`` does.
     """
-    return AsyncRemoteSession(_link(address, token_file, timeout, attempts))
+    return AsyncRemoteSession(_build_link(address, token_file, timeout, attempts))
 
 
-def _link(address: str, token_file: Path | str | None, timeout: float | Timeouts | None, attempts: int) -> Link:
+def _build_link(address: str, token_file: Path | str | None, timeout: float | Timeouts | None, attempts: int) -> Link:
     if timeout is None:
         times = Timeouts()
     elif isinstance(timeout, Timeouts):

@@ -12,7 +12,7 @@ from typing import Any
 from siloquent.errors import RequestError
 
 
-def plain_of(spec: object) -> dict[str, Any]:
+def dump_spec(spec: object) -> dict[str, Any]:
     """The fields of a spec that say something; what stands at its default is left to the server.
 
     Raises:
@@ -27,27 +27,27 @@ def plain_of(spec: object) -> dict[str, Any]:
         value = getattr(spec, one.name)
         default = one.default_factory() if one.default_factory is not MISSING else one.default
         if one.init and value != default:
-            found[one.name] = _plain(one.name, value)
+            found[one.name] = _dump_value(one.name, value)
     return found
 
 
-def _plain(name: str, value: Any) -> Any:
-    from siloquent.maths.lsh import KINDS, Power, Product, kernel_to_plain
+def _dump_value(name: str, value: Any) -> Any:
+    from siloquent.maths.lsh import KINDS, Power, Product, dump_kernel
 
     kernels: tuple[Any, ...] = (*KINDS.values(), Power, Product)
     if isinstance(value, kernels):
         kernel: Any = value
-        return kernel_to_plain(kernel)
+        return dump_kernel(kernel)
     if isinstance(value, Path) or name == "references":
         raise RequestError(f"A server reads no file of this machine: {name}.", fix=f"leave {name} out")
     if isinstance(value, Mapping):
-        return {str(key): _plain(str(key), one) for key, one in value.items()}
+        return {str(key): _dump_value(str(key), one) for key, one in value.items()}
     if isinstance(value, tuple | list):
-        return [_plain("", one) for one in value]
+        return [_dump_value("", one) for one in value]
     if isinstance(value, Fraction | Decimal):
         return str(value)
     if is_dataclass(value):
         # Every field of what is nested, but for those that are None: a chain's settings have presets of their own.
         told = {one.name: getattr(value, one.name) for one in fields(value)}
-        return {key: _plain(key, one) for key, one in told.items() if one is not None}
+        return {key: _dump_value(key, one) for key, one in told.items() if one is not None}
     return value

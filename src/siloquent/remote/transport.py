@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from siloquent.remote.calls import Call
+from siloquent.remote.calls import ApiCall
 from siloquent.remote.exchange import Attempt, Link
-from siloquent.remote.replies import Lost, Reply, too_long, untrusted
+from siloquent.remote.replies import Lost, Reply, build_too_long, build_untrusted
 from siloquent.version import VERSION
 
 MAX_KEPT = 8
@@ -27,7 +27,7 @@ STREAM_SECONDS = 45.0
 """A server says something each 15 seconds: silence of three times that is the end of a stream, not less."""
 
 
-def headers_of(call: Call, token: str) -> dict[str, str]:
+def build_headers(call: ApiCall, token: str) -> dict[str, str]:
     """The headers of one attempt."""
     found = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Accept-Encoding": "identity"}
     found |= {"User-Agent": f"siloquent/{VERSION}", **call.headers}
@@ -40,14 +40,14 @@ def headers_of(call: Call, token: str) -> dict[str, str]:
     return found
 
 
-def text_of(call: Call) -> bytes | None:
+def encode_body(call: ApiCall) -> bytes | None:
     """The bytes that a call sends, but for a file's."""
     if call.body is not None:
         return json.dumps(call.body).encode()
     return call.data if isinstance(call.data, bytes) else None
 
 
-def reason_of(broken: BaseException) -> str:
+def describe_failure(broken: BaseException) -> str:
     """Why nothing came, in our own words."""
     if isinstance(broken, TimeoutError):
         return "it took too long"
@@ -56,7 +56,7 @@ def reason_of(broken: BaseException) -> str:
     return "the connection broke"
 
 
-class Transport:
+class HttpTransport:
     """The connections of one session: kept between requests, safe to use from several threads and after a fork."""
 
     def __init__(self, link: Link) -> None:
@@ -69,7 +69,7 @@ class Transport:
         """Send a call once."""
         call = asked.call
         until = None if asked.seconds is None else time.monotonic() + asked.seconds
-        opened = self._connection(call, until)
+        opened = self._get_connection(call, until)
         if isinstance(opened, Lost):
             return opened
         connection, sock = opened
@@ -77,19 +77,19 @@ class Transport:
         try:
             with closing(self._send(connection, call)) as response:
                 headers = {name.lower(): value for name, value in response.getheaders()}
-                body = _body(response, call)
+                body = _read_body(response, call)
         except (OSError, http.client.HTTPException, ValueError) as broken:
             connection.close()
-            return Lost(reason_of(broken), is_sent=True)
+            return Lost(describe_failure(broken), is_sent=True)
         if isinstance(body, Lost):
             connection.close()
             return body
         self._keep(connection)
         return Reply(body, response.status, headers)
 
-    def pieces(self, call: Call) -> Iterator[bytes | Reply | Lost]:
+    def iter_pieces(self, call: ApiCall) -> Iterator[bytes | Reply | Lost]:
         """The pieces of a good answer as they come; at its end, or where there is none, what became of it."""
-        opened = self._connection(call, None, fresh=True)
+        opened = self._get_connection(call, None, fresh=True)
         if isinstance(opened, Lost):
             yield opened
             return
@@ -102,7 +102,7 @@ class Transport:
                     yield piece
                 yield Reply(response.read(PIECE_BYTES), response.status, headers)
         except (OSError, http.client.HTTPException, ValueError) as broken:
-            yield Lost(reason_of(broken), is_sent=True)
+            yield Lost(describe_failure(broken), is_sent=True)
         finally:
             connection.close()
 
@@ -113,8 +113,8 @@ class Transport:
             with suppress(IndexError):
                 self._idle.pop()[1].close()
 
-    def _connection(
-        self, call: Call, until: float | None, *, fresh: bool = False
+    def _get_connection(
+        self, call: ApiCall, until: float | None, *, fresh: bool = False
     ) -> tuple[http.client.HTTPConnection, _Timed] | Lost:
         """A kept connection that the server has not closed, or a new one.
 
@@ -127,13 +127,13 @@ class Transport:
                     return kept, kept.sock
                 kept.close()  # the server closed it, or the parent process uses it
         try:
-            return self._connected(until)
+            return self._open_connection(until)
         except ssl.SSLCertVerificationError as refused:
-            return untrusted(refused.verify_message or "unknown")
+            return build_untrusted(refused.verify_message or "unknown")
         except (OSError, ValueError) as broken:
-            return Lost(reason_of(broken), is_sent=False)
+            return Lost(describe_failure(broken), is_sent=False)
 
-    def _connected(self, until: float | None) -> tuple[http.client.HTTPConnection, _Timed]:
+    def _open_connection(self, until: float | None) -> tuple[http.client.HTTPConnection, _Timed]:
         assert self._parts.hostname is not None
         times = self.link.timeouts
         wait = times.connect if until is None else max(0.001, min(times.connect, until - time.monotonic()))
@@ -149,9 +149,9 @@ class Transport:
         made.sock = sock
         return made, sock
 
-    def _send(self, connection: http.client.HTTPConnection, call: Call) -> http.client.HTTPResponse:
+    def _send(self, connection: http.client.HTTPConnection, call: ApiCall) -> http.client.HTTPResponse:
         path = f"{self._parts.path.rstrip('/')}/v1{call.path}"
-        headers, text = headers_of(call, self.link.token), text_of(call)
+        headers, text = build_headers(call, self.link.token), encode_body(call)
         try:
             if isinstance(call.data, Path):
                 with call.data.open("rb") as file:
@@ -170,7 +170,7 @@ class Transport:
             self._idle.append((os.getpid(), connection))
 
 
-def _body(response: http.client.HTTPResponse, call: Call) -> bytes | Lost:
+def _read_body(response: http.client.HTTPResponse, call: ApiCall) -> bytes | Lost:
     """The whole body, in memory or in the call's sink; one that was cut is lost."""
     into: IO[bytes] = io.BytesIO()
     if call.sink is not None and response.status == 200:
@@ -181,7 +181,7 @@ def _body(response: http.client.HTTPResponse, call: Call) -> bytes | Lost:
     while piece := response.read(PIECE_BYTES):
         size += len(piece)
         if size > most:
-            return too_long(most)
+            return build_too_long(most)
         into.write(piece)
     if response.length:  # the standard library takes a body that was cut for a whole one
         return Lost("the connection broke", is_sent=True)

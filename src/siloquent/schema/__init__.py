@@ -1,29 +1,32 @@
 """Declarations: attributes, domains, constraints, units, budgets. Nothing here has ever seen a row."""
 
+from typing import TYPE_CHECKING
+
+from siloquent.deprecation import keep_old_names
 from siloquent.schema.attribute import OTHER, OUTSIDE, Attribute
-from siloquent.schema.bins import TOP_ALONE, is_top_alone, rules_of_bins
+from siloquent.schema.bins import TOP_ALONE, is_top_alone, list_bin_rules
 from siloquent.schema.constraints import (
+    AttributeRef,
     Comparison,
     Constraint,
     DenialConstraint,
     ForeignKey,
     FunctionalDependency,
     Key,
-    Place,
     parse_comparisons,
 )
-from siloquent.schema.domain import MOST_CELLS, Block, Classes, ClassRuns, Domain
-from siloquent.schema.table import Adjacency, Budget, TableSchema, Unit
+from siloquent.schema.domain import MAX_CELLS, Block, Classes, ClassRuns, Domain
+from siloquent.schema.table import Adjacency, TableBudget, TableSchema, Unit
 
 __all__ = [
-    "MOST_CELLS",
+    "MAX_CELLS",
     "OTHER",
     "OUTSIDE",
     "TOP_ALONE",
     "Adjacency",
     "Attribute",
+    "AttributeRef",
     "Block",
-    "Budget",
     "ClassRuns",
     "Classes",
     "Comparison",
@@ -33,10 +36,16 @@ __all__ = [
     "ForeignKey",
     "FunctionalDependency",
     "Key",
-    "Place",
+    "TableBudget",
     "TableSchema",
     "Unit",
     "is_top_alone",
+    "list_bin_rules",
     "parse_comparisons",
-    "rules_of_bins",
 ]
+
+if not TYPE_CHECKING:  # the names of 0.1
+    __getattr__ = keep_old_names(
+        __name__,
+        {"Budget": "TableBudget", "Place": "AttributeRef", "rules_of_bins": "list_bin_rules"},
+    )

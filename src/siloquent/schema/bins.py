@@ -53,7 +53,7 @@ def is_top_alone(attribute: Binned) -> bool:
     return bool(attribute.edges) and attribute.edges[-1] != attribute.hi
 
 
-def rules_of_bins(attributes: Iterable[Binned]) -> tuple[str, ...]:
+def list_bin_rules(attributes: Iterable[Binned]) -> tuple[str, ...]:
     """What the identity of a request names beside its text if it reads the bins of ``attributes``.
 
     Empty for bins that every version read alike, so that their keys stay as they are.
@@ -61,7 +61,7 @@ def rules_of_bins(attributes: Iterable[Binned]) -> tuple[str, ...]:
     return (TOP_ALONE,) if any(is_top_alone(attribute) for attribute in attributes) else ()
 
 
-def bin_names(attribute: Binned, starts: Sequence[int]) -> list[str]:
+def format_bin_names(attribute: Binned, starts: Sequence[int]) -> list[str]:
     """The names of the bins that begin at ``starts``: ``[0, 5)``, and what the last one holds, up to ``hi``."""
     edges = attribute.edges
     names = [f"[{a}, {b})" for a, b in pairwise(edges)]

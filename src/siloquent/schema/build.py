@@ -21,9 +21,17 @@ from siloquent.schema.constraints import (
     parse_comparisons,
 )
 from siloquent.schema.domain import Domain
-from siloquent.schema.entries import BudgetEntry, ColumnEntry, ConstraintEntry, DerivedEntry, NullValueEntry
-from siloquent.schema.table import Budget, TableSchema, Unit
-from siloquent.schema.toml import MOST_ENTRIES, brief, digest_of, finite, read_toml, validated, validated_column
+from siloquent.schema.file_models import BudgetEntry, ColumnEntry, ConstraintEntry, DerivedEntry, NullValueEntry
+from siloquent.schema.table import TableBudget, TableSchema, Unit
+from siloquent.schema.toml import (
+    MAX_ENTRIES,
+    hash_declaration,
+    parse_finite,
+    quote_short,
+    read_toml,
+    validate_column,
+    validate_table_file,
+)
 
 _REFERENCE = re.compile(r"(\w+)\(([^()]+)\)")
 
@@ -41,22 +49,22 @@ def parse_schema(text: str) -> TableSchema:
         UnknownName: a constraint or unit names an attribute that is not declared.
     """
     raw = read_toml(text)
-    file = validated(raw)
-    if len(file.attribute) + len(file.derived) > MOST_ENTRIES:
-        raise SchemaError(f"A table has at most {MOST_ENTRIES:,} attributes.")
-    columns = tuple(_attribute(column) for column in file.attribute)
-    domain = Domain((*columns, *(_derived(column, Domain(columns)) for column in file.derived)))
+    file = validate_table_file(raw)
+    if len(file.attribute) + len(file.derived) > MAX_ENTRIES:
+        raise SchemaError(f"A table has at most {MAX_ENTRIES:,} attributes.")
+    columns = tuple(_build_attribute(column) for column in file.attribute)
+    domain = Domain((*columns, *(_build_derived(column, Domain(columns)) for column in file.derived)))
     return TableSchema(
         name=file.table.name,
         domain=domain,
-        budget=_budget(file.budget),
+        budget=_build_budget(file.budget),
         source=file.table.source,
         adjacency=file.table.adjacency,
         unit=Unit(file.table.unit.kind, file.table.unit.column, file.table.unit.max_rows),
         version=file.table.version,
         size_hint=file.table.size_hint,
-        constraints=tuple(_constraint(c) for c in file.constraint),
-        digest=digest_of(raw),
+        constraints=tuple(_build_constraint(c) for c in file.constraint),
+        digest=hash_declaration(raw),
     )
 
 
@@ -66,7 +74,7 @@ def parse_attribute(raw: Mapping[str, Any]) -> Attribute:
     Raises:
         SchemaError: as ``parse_schema``.
     """
-    return _attribute(validated_column(raw))
+    return _build_attribute(validate_column(raw))
 
 
 def parse_attributes(raw: object) -> tuple[Attribute, ...]:
@@ -75,37 +83,37 @@ def parse_attributes(raw: object) -> tuple[Attribute, ...]:
     Raises:
         SchemaError: as ``parse_schema``; or ``raw`` is no list of tables.
     """
-    if not isinstance(raw, list) or not all(isinstance(one, dict) for one in raw) or len(raw) > MOST_ENTRIES:
-        raise SchemaError(f"Attributes are a list of 1 to {MOST_ENTRIES:,} tables.", fix="attribute = [{ name = .. }]")
+    if not isinstance(raw, list) or not all(isinstance(one, dict) for one in raw) or len(raw) > MAX_ENTRIES:
+        raise SchemaError(f"Attributes are a list of 1 to {MAX_ENTRIES:,} tables.", fix="attribute = [{ name = .. }]")
     return tuple(parse_attribute(one) for one in raw)
 
 
-def _decimal(value: object, name: str) -> Decimal:
+def _parse_decimal(value: object, name: str) -> Decimal:
     try:
-        return finite(str(value))
+        return parse_finite(str(value))
     except InvalidOperation:
-        raise SchemaError(f"Attribute {name!r}: {brief(value)} is not a number.") from None
+        raise SchemaError(f"Attribute {name!r}: {quote_short(value)} is not a number.") from None
     except ValueError:
         raise SchemaError(
-            f"Attribute {name!r}: bounds, grids and bins are finite numbers of at most 1e40, not {brief(value)}."
+            f"Attribute {name!r}: bounds, grids and bins are finite numbers of at most 1e40, not {quote_short(value)}."
         ) from None
 
 
-def _bound(value: object, column: ColumnEntry) -> Bound:
+def _parse_bound(value: object, column: ColumnEntry) -> Bound:
     if value is None:
         return None
     if column.type in ("date", "datetime"):
         if isinstance(value, datetime):
-            return _zoneless(value, column.name)
+            return _drop_zone(value, column.name)
         if isinstance(value, date):
             return datetime(value.year, value.month, value.day)
         raise SchemaError(f"Attribute {column.name!r}: bounds of a {column.type} are dates, such as 2024-01-31.")
     if isinstance(value, (datetime, date)):
         raise SchemaError(f"Attribute {column.name!r}: bounds of a {column.type} are numbers, not dates.")
-    return _decimal(value, column.name)
+    return _parse_decimal(value, column.name)
 
 
-def _zoneless(moment: datetime, name: str) -> datetime:
+def _drop_zone(moment: datetime, name: str) -> datetime:
     """A moment with a zone as it is in UTC, as moments in rows are read."""
     try:
         return moment.replace(tzinfo=None) - (moment.utcoffset() or timedelta(0))
@@ -113,7 +121,7 @@ def _zoneless(moment: datetime, name: str) -> datetime:
         raise SchemaError(f"Attribute {name!r}: bounds lie within the years 1 to 9999, also in UTC.") from None
 
 
-def _grid(column: ColumnEntry) -> Decimal | None:
+def _parse_grid(column: ColumnEntry) -> Decimal | None:
     if column.grid is None:
         return {"integer": Decimal(1), "date": Decimal(86_400)}.get(column.type)
     if isinstance(column.grid, str):
@@ -127,10 +135,10 @@ def _grid(column: ColumnEntry) -> Decimal | None:
         return Decimal(seconds)
     if column.type in ("date", "datetime"):
         raise SchemaError(f"Attribute {column.name!r}: the grid of a {column.type} is a word.", fix='grid = "day"')
-    return _decimal(column.grid, column.name)
+    return _parse_decimal(column.grid, column.name)
 
 
-def _null(column: ColumnEntry) -> tuple[Literal["drop", "cell", "value"], Any]:
+def _parse_null(column: ColumnEntry) -> tuple[Literal["drop", "cell", "value"], Any]:
     if isinstance(column.null, NullValueEntry):
         return "value", column.null.value
     return column.null or "drop", None
@@ -162,10 +170,10 @@ def _check_keys_for_type(column: ColumnEntry) -> None:
         )
 
 
-def _attribute(column: ColumnEntry, *, function: str = "", argument: str = "") -> Attribute:
+def _build_attribute(column: ColumnEntry, *, function: str = "", argument: str = "") -> Attribute:
     _check_keys_for_type(column)
-    null, null_value = _null(column)
-    lo, hi, grid = _bound(column.lo, column), _bound(column.hi, column), _grid(column)
+    null, null_value = _parse_null(column)
+    lo, hi, grid = _parse_bound(column.lo, column), _parse_bound(column.hi, column), _parse_grid(column)
     return Attribute(
         name=column.name,
         kind=column.type,
@@ -177,24 +185,24 @@ def _attribute(column: ColumnEntry, *, function: str = "", argument: str = "") -
         other=column.other,
         null=null,
         null_value=null_value,
-        edges=_edges(column, lo, hi, grid),
+        edges=_parse_edges(column, lo, hi, grid),
         max_bytes=column.max_bytes or 0,
         function=function,
         argument=argument,
     )
 
 
-def _edges(column: ColumnEntry, lo: Bound, hi: Bound, grid: Decimal | None) -> tuple[Decimal, ...]:
+def _parse_edges(column: ColumnEntry, lo: Bound, hi: Bound, grid: Decimal | None) -> tuple[Decimal, ...]:
     if column.bins is None or not isinstance(lo, Decimal) or not isinstance(hi, Decimal):
         return ()
     if (column.bins.width is None) == (column.bins.edges is None):
         raise SchemaError(f"Attribute {column.name!r}: bins have either a width or edges.")
     if column.bins.edges is not None:
-        edges = tuple(_decimal(edge, column.name) for edge in column.bins.edges)
+        edges = tuple(_parse_decimal(edge, column.name) for edge in column.bins.edges)
         if len(edges) < 2:
             raise SchemaError(f"Attribute {column.name!r}: bins need at least two edges.")
         return edges
-    width = _decimal(column.bins.width, column.name)
+    width = _parse_decimal(column.bins.width, column.name)
     if grid is None or hi < lo:
         return ()  # the attribute itself says what is wrong with its bounds and grid
     cut = cut_by_width(lo, hi, grid, width) if width > 0 else None
@@ -203,7 +211,7 @@ def _edges(column: ColumnEntry, lo: Bound, hi: Bound, grid: Decimal | None) -> t
     return cut
 
 
-def _derived(column: DerivedEntry, domain: Domain) -> Attribute:
+def _build_derived(column: DerivedEntry, domain: Domain) -> Attribute:
     if len(column.from_) != 1:
         raise SchemaError(f"Derived attribute {column.name!r}: {column.function} is a function of one attribute.")
     source = domain[column.from_[0]]
@@ -214,30 +222,32 @@ def _derived(column: DerivedEntry, domain: Domain) -> Attribute:
         raise SchemaError(
             f"Derived attribute {column.name!r}: {column.function} gives an integer.", fix='type = "integer"'
         )
-    return _attribute(column, function=column.function, argument=source.name)
+    return _build_attribute(column, function=column.function, argument=source.name)
 
 
-def _exact(value: str | int, key: str) -> Fraction:
+def _parse_fraction(value: str | int, key: str) -> Fraction:
     try:
-        return Fraction(finite(str(value)))
+        return Fraction(parse_finite(str(value)))
     except (ValueError, InvalidOperation):
-        raise SchemaError(f"[budget] {key}: {brief(value)} is not a finite number.") from None
+        raise SchemaError(f"[budget] {key}: {quote_short(value)} is not a finite number.") from None
 
 
-def _budget(budget: BudgetEntry) -> Budget:
+def _build_budget(budget: BudgetEntry) -> TableBudget:
     if budget.sharing == "own" and not budget.analysts:
         raise SchemaError(
             '[budget] sharing = "own" needs analysts: without them, all pay from one account and none has own answers.',
             fix='analysts = { ana = "0.5", bo = "0.5" } under [budget], or leave sharing out',
         )
-    return Budget(
+    return TableBudget(
         accountant=budget.accountant,
-        epsilon=None if budget.epsilon is None else _exact(budget.epsilon, "epsilon"),
-        rho=None if budget.rho is None else _exact(budget.rho, "rho"),
-        delta=_exact(budget.delta, "delta"),
-        delta_events=_exact(budget.delta_events, "delta_events"),
+        epsilon=None if budget.epsilon is None else _parse_fraction(budget.epsilon, "epsilon"),
+        rho=None if budget.rho is None else _parse_fraction(budget.rho, "rho"),
+        delta=_parse_fraction(budget.delta, "delta"),
+        delta_events=_parse_fraction(budget.delta_events, "delta_events"),
         epoch=budget.epoch,
-        shares=tuple((name, _exact(share, f"analysts.{name}")) for name, share in sorted(budget.analysts.items())),
+        shares=tuple(
+            (name, _parse_fraction(share, f"analysts.{name}")) for name, share in sorted(budget.analysts.items())
+        ),
         sharing=budget.sharing,
         reuse=budget.reuse,
         disclosures=budget.disclosures,
@@ -248,13 +258,13 @@ _NEEDS = {"fd": ("lhs", "rhs"), "denial": ("not_",), "key": ("columns",), "forei
 _MAY = {"fd": ("when", "weight", "source"), "denial": ("weight", "source"), "key": (), "foreign_key": ()}
 
 
-def _constraint(raw: ConstraintEntry) -> Constraint:
+def _build_constraint(raw: ConstraintEntry) -> Constraint:
     given = {key for key in ConstraintEntry.model_fields if getattr(raw, key) not in (None, "")} - {"kind", "hard"}
     for key in sorted(set(_NEEDS[raw.kind]) - given):
         raise SchemaError(f"A constraint of kind {raw.kind!r} needs {key.rstrip('_')!r}.")
     for key in sorted(given - set(_NEEDS[raw.kind]) - set(_MAY[raw.kind])):
         raise SchemaError(f"A constraint of kind {raw.kind!r} does not have {key.rstrip('_')!r}.")
-    weight = None if raw.weight is None else Fraction(_decimal(raw.weight, "weight"))
+    weight = None if raw.weight is None else Fraction(_parse_decimal(raw.weight, "weight"))
     if raw.hard and weight is not None:
         raise SchemaError("A hard constraint has no weight: it always holds.", fix="hard = false")
     if raw.kind == "fd":

@@ -18,38 +18,38 @@ _TOKEN = re.compile(
     r'|(?P<name>"[^"]+"|[A-Za-z_]\w*)(?:\s*\.\s*(?P<column>"[^"]+"|[A-Za-z_]\w*))?)'
 )
 _BARE = re.compile(r"[A-Za-z_]\w*")
-MOST_COMPARISONS = 8
+MAX_COMPARISONS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AttributeRef:
     """An attribute of one of the (at most two) rows that a constraint speaks of: ``tuple_variable`` 1 or 2."""
 
     tuple_variable: int
     attribute: str
 
     def __str__(self) -> str:
-        return f"t{self.tuple_variable}.{_named(self.attribute)}"
+        return f"t{self.tuple_variable}.{_format_name(self.attribute)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """``left op right``; right is a place, a number or a text."""
 
-    left: Place
+    left: AttributeRef
     op: Operator
-    right: Place | Decimal | str | bool
+    right: AttributeRef | Decimal | str | bool
 
     @property
     def attributes(self) -> tuple[str, ...]:
         """The attributes that it reads."""
-        right = (self.right.attribute,) if isinstance(self.right, Place) else ()
+        right = (self.right.attribute,) if isinstance(self.right, AttributeRef) else ()
         return (self.left.attribute, *right)
 
     def __str__(self) -> str:
         """As table files write it, names quoted where they need it.
 
-        >>> print(Comparison(Place(1, "day of stay"), "!=", "it's"))
+        >>> print(Comparison(AttributeRef(1, "day of stay"), "!=", "it's"))
         t1."day of stay" != 'it''s'
         """
         right = self.right
@@ -96,7 +96,7 @@ class DenialConstraint:
     @property
     def is_binary(self) -> bool:
         """Whether it speaks of two rows."""
-        places = [p for c in self.comparisons for p in (c.left, c.right) if isinstance(p, Place)]
+        places = [p for c in self.comparisons for p in (c.left, c.right) if isinstance(p, AttributeRef)]
         return any(place.tuple_variable == 2 for place in places)
 
 
@@ -130,27 +130,27 @@ class ForeignKey:
 Constraint = FunctionalDependency | DenialConstraint | Key | ForeignKey
 
 
-def words(constraint: Constraint) -> str:
+def describe_constraint(constraint: Constraint) -> str:
     """A constraint in one line.
 
-    >>> words(Key(("patient", "day")))
+    >>> describe_constraint(Key(("patient", "day")))
     'key patient, day'
     """
     if isinstance(constraint, FunctionalDependency):
         when = f" when {' and '.join(str(c) for c in constraint.when)}" if constraint.when else ""
-        return f"{_listed(constraint.lhs)} -> {_named(constraint.rhs)}{when}"
+        return f"{_format_names(constraint.lhs)} -> {_format_name(constraint.rhs)}{when}"
     if isinstance(constraint, DenialConstraint):
         return f"not ({' and '.join(str(c) for c in constraint.comparisons)})"
     if isinstance(constraint, Key):
-        return f"key {_listed(constraint.columns)}"
-    return f"{_listed(constraint.columns)} in {constraint.table}({_listed(constraint.referenced)})"
+        return f"key {_format_names(constraint.columns)}"
+    return f"{_format_names(constraint.columns)} in {constraint.table}({_format_names(constraint.referenced)})"
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(_named, names))
+def _format_names(names: Sequence[str]) -> str:
+    return ", ".join(map(_format_name, names))
 
 
-def _named(name: str) -> str:
+def _format_name(name: str) -> str:
     return name if _BARE.fullmatch(name) else f'"{name}"'
 
 
@@ -165,39 +165,39 @@ def parse_comparisons(text: str, *, default_row: int | None = None) -> tuple[Com
     """
     if len(text) > 10_000:
         raise SchemaError("A constraint is at most 10,000 characters long.")
-    tokens = _tokens(text)
+    tokens = _split_tokens(text)
     comparisons = []
     while True:
-        side = _Reader(tokens, text, default_row)
-        comparisons.append(side.comparison())
+        side = _ComparisonReader(tokens, text, default_row)
+        comparisons.append(side.read_comparison())
         tokens = side.rest
         if not tokens:
             break
         if tokens[0][1] != "and":
-            raise _unreadable(text, tokens[0][2], "'and' between comparisons")
+            raise _build_error(text, tokens[0][2], "'and' between comparisons")
         tokens = tokens[1:]
-    if len(comparisons) > MOST_COMPARISONS:
-        raise SchemaError(f"A constraint has at most {MOST_COMPARISONS} comparisons, this one {len(comparisons)}.")
+    if len(comparisons) > MAX_COMPARISONS:
+        raise SchemaError(f"A constraint has at most {MAX_COMPARISONS} comparisons, this one {len(comparisons)}.")
     return tuple(comparisons)
 
 
-def _unreadable(text: str, at: int, expected: str) -> SchemaError:
+def _build_error(text: str, at: int, expected: str) -> SchemaError:
     return SchemaError(f"Constraint {text[:80]!r} cannot be read at character {at}: expected {expected}.")
 
 
-def _tokens(text: str) -> list[tuple[str, str | Place | Decimal, int]]:
-    tokens: list[tuple[str, str | Place | Decimal, int]] = []
+def _split_tokens(text: str) -> list[tuple[str, str | AttributeRef | Decimal, int]]:
+    tokens: list[tuple[str, str | AttributeRef | Decimal, int]] = []
     at = 0
     while at < len(text.rstrip()):
         found = _TOKEN.match(text, at)
         if not found:
-            raise _unreadable(text, at, "an attribute, a comparison or a constant")
-        tokens.append((*_meaning(found), found.start()))
+            raise _build_error(text, at, "an attribute, a comparison or a constant")
+        tokens.append((*_parse_token(found), found.start()))
         at = found.end()
     return tokens
 
 
-def _meaning(found: re.Match[str]) -> tuple[str, str | Place | Decimal]:
+def _parse_token(found: re.Match[str]) -> tuple[str, str | AttributeRef | Decimal]:
     if found["op"]:
         return "op", {"<>": "!=", "==": "="}.get(found["op"], found["op"])
     if found["number"]:
@@ -206,38 +206,38 @@ def _meaning(found: re.Match[str]) -> tuple[str, str | Place | Decimal]:
         return "constant", found["text"].replace("''", "'")
     name, column = found["name"], found["column"]
     if column and name.lower() in ("t1", "t2"):
-        return "place", Place(int(name[1]), column.strip('"'))
+        return "place", AttributeRef(int(name[1]), column.strip('"'))
     if not column and name.lower() == "and":
         return "word", "and"
     return "bare", name.strip('"')
 
 
-class _Reader:
+class _ComparisonReader:
     """Reads one comparison off a token list; exists to keep the position while both sides are read."""
 
-    def __init__(self, tokens: list[tuple[str, str | Place | Decimal, int]], text: str, row: int | None) -> None:
+    def __init__(self, tokens: list[tuple[str, str | AttributeRef | Decimal, int]], text: str, row: int | None) -> None:
         self.rest, self.text, self.row = tokens, text, row
 
-    def comparison(self) -> Comparison:
-        left = self._side()
+    def read_comparison(self) -> Comparison:
+        left = self._read_side()
         op = self._take("op", "one of = != < <= > >=")
-        right = self._side()
-        if not isinstance(left, Place):
-            if not isinstance(right, Place):
-                raise _unreadable(self.text, 0, "an attribute on one side of each comparison")
+        right = self._read_side()
+        if not isinstance(left, AttributeRef):
+            if not isinstance(right, AttributeRef):
+                raise _build_error(self.text, 0, "an attribute on one side of each comparison")
             return Comparison(right, _SWAPPED[str(op)], left)
         return Comparison(left, _SWAPPED[_SWAPPED[str(op)]], right)
 
-    def _take(self, kind: str, expected: str) -> str | Place | Decimal:
+    def _take(self, kind: str, expected: str) -> str | AttributeRef | Decimal:
         if not self.rest or self.rest[0][0] != kind:
-            raise _unreadable(self.text, self.rest[0][2] if self.rest else len(self.text), expected)
+            raise _build_error(self.text, self.rest[0][2] if self.rest else len(self.text), expected)
         value = self.rest[0][1]
         self.rest = self.rest[1:]
         return value
 
-    def _side(self) -> Place | Decimal | str | bool:
+    def _read_side(self) -> AttributeRef | Decimal | str | bool:
         if not self.rest or self.rest[0][0] not in ("constant", "place", "bare"):
-            raise _unreadable(self.text, self.rest[0][2] if self.rest else len(self.text), "an attribute or constant")
+            raise _build_error(self.text, self.rest[0][2] if self.rest else len(self.text), "an attribute or constant")
         kind, value, at = self.rest[0]
         self.rest = self.rest[1:]
         if kind != "bare":
@@ -245,8 +245,8 @@ class _Reader:
         if str(value).lower() in ("true", "false"):
             return str(value).lower() == "true"
         if self.row is None:
-            raise _unreadable(self.text, at, f"t1.{value} or t2.{value}")
-        return Place(self.row, str(value))
+            raise _build_error(self.text, at, f"t1.{value} or t2.{value}")
+        return AttributeRef(self.row, str(value))
 
 
 def check_names(constraints: tuple[Constraint, ...], look_up: Callable[[str], object]) -> None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from siloquent.errors import RequestError, SchemaError, UnknownName
-from siloquent.schema.attribute import LONGEST_NAME, Attribute
+from siloquent.schema.attribute import MAX_NAME_LENGTH, Attribute
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MOST_CELLS = 10**6
+MAX_CELLS = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class Domain:
         for attribute in self.attributes:
             if attribute.name.casefold() == name.casefold():
                 return attribute
-        raise UnknownName("attribute", name[:LONGEST_NAME], self.names, fix=self._fix(name))
+        raise UnknownName("attribute", name[:MAX_NAME_LENGTH], self.names, fix=self._suggest_fix(name))
 
-    def _fix(self, name: str) -> str:
+    def _suggest_fix(self, name: str) -> str:
         """What to do about a name that is no attribute's: it may be a declared value; else look at what is declared."""
         for attribute in self.attributes:
             if attribute.kind == "category" and name in attribute.values:
@@ -71,7 +71,7 @@ class Domain:
         """The number of cells of the whole product, countable attributes only."""
         return math.prod(a.size for a in self.attributes if a.is_countable)
 
-    def cells(self, names: Iterable[str]) -> int:
+    def count_cells(self, names: Iterable[str]) -> int:
         """The number of cells of the product of these attributes."""
         return self.project(names).size
 
@@ -133,9 +133,9 @@ class Block:
     def __post_init__(self) -> None:
         if len(self.attributes) != len(self.classes):
             raise RequestError("A block needs one class map for each attribute.")
-        if self.size > MOST_CELLS:
+        if self.size > MAX_CELLS:
             raise RequestError(
-                f"The question needs {self.size:,} cells of {', '.join(self.attributes)}; the most is {MOST_CELLS:,}.",
+                f"The question needs {self.size:,} cells of {', '.join(self.attributes)}; the most is {MAX_CELLS:,}.",
                 fix="ask about fewer attributes at once, or group by declared bins",
             )
 

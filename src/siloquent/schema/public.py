@@ -15,7 +15,7 @@ from siloquent.schema.attribute import Attribute
 from siloquent.schema.build import parse_attributes
 from siloquent.schema.constraints import ForeignKey
 from siloquent.schema.table import TableSchema
-from siloquent.schema.toml import brief, read_toml
+from siloquent.schema.toml import quote_short, read_toml
 
 _KEYS = {"format", "name", "key", "source", "attribute"}
 _EXAMPLE = 'format = 1, name = "wards", key = "ward", source = "csv:data/wards.csv", attribute = [{ .. }]'
@@ -43,9 +43,9 @@ def parse_public(text: str) -> PublicFile:
         raise UnknownName("key of a public table", unknown[0][:60], _KEYS)
     if type(raw.get("format")) is not int or raw["format"] != 1:
         raise SchemaError("A public table says format = 1; this version reads no other.", fix=_EXAMPLE)
-    name, key, source = (_word(raw, word) for word in ("name", "key", "source"))
+    name, key, source = (_require_text(raw, word) for word in ("name", "key", "source"))
     if source.partition(":")[0] not in ("csv", "csv-records", "parquet"):
-        raise SchemaError(f"A public table is a csv: or parquet: file, not {brief(source)}.", fix=_EXAMPLE)
+        raise SchemaError(f"A public table is a csv: or parquet: file, not {quote_short(source)}.", fix=_EXAMPLE)
     attributes = parse_attributes(raw.get("attribute"))
     for attribute in attributes:
         if not attribute.is_countable:
@@ -79,7 +79,7 @@ def check_fits(schema: TableSchema, key: ForeignKey, declared: PublicFile) -> No
             )
 
 
-def _word(raw: Mapping[str, Any], key: str) -> str:
+def _require_text(raw: Mapping[str, Any], key: str) -> str:
     value = raw.get(key)
     if not isinstance(value, str) or not value.strip():
         raise SchemaError(f"A public table says its {key} as text.", fix=_EXAMPLE)

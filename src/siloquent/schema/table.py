@@ -40,7 +40,7 @@ class Unit:
         return "row" if self.kind == "row" else f"user:{self.column}:{self.max_rows}"
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The unit in words for people."""
         if self.kind == "row":
             return "one row"
@@ -48,7 +48,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class TableBudget:
     """What may be spent on a table in one epoch. Exact fractions; ``shares``: of it that each analyst may spend.
 
     ``sharing``: whether an analyst's questions may draw from all earlier answers (pool) or from their own alone.
@@ -96,7 +96,7 @@ class TableSchema:
 
     name: str
     domain: Domain
-    budget: Budget
+    budget: TableBudget
     source: str = ""
     adjacency: Adjacency = "add-remove"
     unit: Unit = Unit()

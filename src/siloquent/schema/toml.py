@@ -13,34 +13,34 @@ from typing import Any
 from pydantic import ValidationError
 
 from siloquent.errors import SchemaError
-from siloquent.foreign import TomlError, TooMuch, load_toml
+from siloquent.foreign import DocumentTooLarge, TomlError, load_toml
 from siloquent.foreign.numbers import is_plain_number
-from siloquent.schema import entries
-from siloquent.schema.entries import ColumnEntry, TableFile
+from siloquent.schema import file_models
+from siloquent.schema.file_models import ColumnEntry, TableFile
 
-MOST_BYTES = 4 * 2**20
-MOST_LINES = 200_000
-MOST_ENTRIES = 2_000
-MOST_DEEP = 16
-MOST_DIGITS = 40
-MOST_SHOWN = 60
+MAX_BYTES = 4 * 2**20
+MAX_LINES = 200_000
+MAX_ENTRIES = 2_000
+MAX_NESTING = 16
+MAX_DIGITS = 40
+MAX_SHOWN = 60
 
 # A dotted key of n parts takes tomllib n^2 steps and gives tables n deep, so it must not get there. Every part is read
 # without a step back, and only from its beginning: no text makes this search slow.
 _PART = r"""(?:[\w-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')[ \t]*+[.][ \t]*+"""
-_DOTTED = re.compile(rf"""(?<![\w"'\\-])(?:{_PART}){{{MOST_DEEP}}}""")
+_DOTTED = re.compile(rf"""(?<![\w"'\\-])(?:{_PART}){{{MAX_NESTING}}}""")
 
 
-def json_schema() -> dict[str, Any]:
+def build_json_schema() -> dict[str, Any]:
     """The JSON Schema of table files, for editors that complete and check TOML."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "siloquent table file",
-        **TableFile.model_json_schema(by_alias=True, schema_generator=_decimal_as_number()),
+        **TableFile.model_json_schema(by_alias=True, schema_generator=_build_generator()),
     }
 
 
-def _decimal_as_number() -> Any:
+def _build_generator() -> Any:
     from pydantic.json_schema import GenerateJsonSchema
 
     class Generator(GenerateJsonSchema):
@@ -61,67 +61,67 @@ def read_toml(text: str) -> dict[str, Any]:
     """
     if not isinstance(text, str):
         raise SchemaError(f"A declaration is TOML text, not {type(text).__name__}.", fix=_FROM_A_FILE)
-    if len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
-        raise SchemaError(f"A file of declarations is at most {MOST_BYTES // 2**20} MiB.")
-    if text.count("\n") > MOST_LINES:
-        raise SchemaError(f"A file of declarations is at most {MOST_LINES:,} lines long.")
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        raise SchemaError(f"A file of declarations is at most {MAX_BYTES // 2**20} MiB.")
+    if text.count("\n") > MAX_LINES:
+        raise SchemaError(f"A file of declarations is at most {MAX_LINES:,} lines long.")
     if _DOTTED.search(text):
-        raise _too_deep()
+        raise _build_depth_error()
     try:
-        raw = load_toml(text, most=MOST_BYTES, parse_float=finite)
+        raw = load_toml(text, most=MAX_BYTES, parse_float=parse_finite)
         _check_values(raw)
     except TomlError as wrong:
         is_path = "\n" not in text and text.strip().endswith(".toml")
         raise SchemaError(f"This is not TOML: {wrong}.", fix=_FROM_A_FILE if is_path else "") from None
     except RecursionError:
-        raise _too_deep() from None
-    except TooMuch as wrong:
+        raise _build_depth_error() from None
+    except DocumentTooLarge as wrong:
         raise SchemaError(f"A file of declarations is refused: {wrong}.") from None
     except (ValueError, InvalidOperation):
         raise SchemaError("A number is out of range: bounds, grids and budgets are finite.") from None
     return raw
 
 
-def _too_deep() -> SchemaError:
-    return SchemaError(f"This file is nested too deeply: {MOST_DEEP} levels are far more than it needs.")
+def _build_depth_error() -> SchemaError:
+    return SchemaError(f"This file is nested too deeply: {MAX_NESTING} levels are far more than it needs.")
 
 
 def _check_values(raw: dict[str, Any]) -> None:
     """Refuse numbers that later steps would take for ever to write down, and what is nested beyond any need."""
     level: list[Any] = [raw]
-    for _ in range(MOST_DEEP):
+    for _ in range(MAX_NESTING):
         level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)]
-        if any(type(value) is int and abs(value) >= 10**MOST_DIGITS for value in level):
+        if any(type(value) is int and abs(value) >= 10**MAX_DIGITS for value in level):
             raise ValueError("a whole number is too large")
         level = [value for value in level if isinstance(value, (dict, list))]
     if level:
         raise RecursionError
 
 
-def finite(text: str) -> Decimal:
+def parse_finite(text: str) -> Decimal:
     """``text`` as an exact number of ordinary size; ValueError or InvalidOperation otherwise."""
     if not is_plain_number(text):
         raise ValueError("digits are 0 to 9, with nothing between them")
     value = Decimal(text)
     # The digits count too: exact arithmetic with a million of them takes minutes.
-    if not value.is_finite() or abs(value.adjusted()) > MOST_DIGITS or len(text) > 4 * MOST_DIGITS:
+    if not value.is_finite() or abs(value.adjusted()) > MAX_DIGITS or len(text) > 4 * MAX_DIGITS:
         raise ValueError("a number is too large, too small or too long")
     return value
 
 
-def brief(text: object) -> str:
+def quote_short(text: object) -> str:
     """What somebody wrote, quoted and cut to what fits into a sentence."""
     whole = str(text)
-    return repr(whole if len(whole) <= MOST_SHOWN else f"{whole[:MOST_SHOWN]}..")
+    return repr(whole if len(whole) <= MAX_SHOWN else f"{whole[:MAX_SHOWN]}..")
 
 
-def digest_of(raw: Mapping[str, Any]) -> str:
+def hash_declaration(raw: Mapping[str, Any]) -> str:
     """SHA-256 of the canonical JSON of a parsed file: comments, order of keys and white space do not count."""
     text = json.dumps(raw, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def validated(raw: Mapping[str, Any]) -> TableFile:
+def validate_table_file(raw: Mapping[str, Any]) -> TableFile:
     """``raw`` as a table file.
 
     Raises:
@@ -129,15 +129,15 @@ def validated(raw: Mapping[str, Any]) -> TableFile:
     """
     for key, kind in (("attribute", "attributes"), ("derived", "attributes"), ("constraint", "constraints")):
         listed = raw.get(key)
-        if isinstance(listed, list) and len(listed) > MOST_ENTRIES:  # each wrong one would be described
-            raise SchemaError(f"A table has at most {MOST_ENTRIES:,} {kind}.")
+        if isinstance(listed, list) and len(listed) > MAX_ENTRIES:  # each wrong one would be described
+            raise SchemaError(f"A table has at most {MAX_ENTRIES:,} {kind}.")
     try:
         return TableFile.model_validate(raw)
     except ValidationError as wrong:
-        raise SchemaError(" ".join(_problems(wrong, raw))) from None
+        raise SchemaError(" ".join(_describe_problems(wrong, raw))) from None
 
 
-def validated_column(raw: Mapping[str, Any]) -> ColumnEntry:
+def validate_column(raw: Mapping[str, Any]) -> ColumnEntry:
     """``raw`` as the entry of one attribute, outside a table file.
 
     Raises:
@@ -146,11 +146,13 @@ def validated_column(raw: Mapping[str, Any]) -> ColumnEntry:
     try:
         return ColumnEntry.model_validate(raw)
     except ValidationError as wrong:
-        raise SchemaError(" ".join(_problems(wrong, raw))) from None
+        raise SchemaError(" ".join(_describe_problems(wrong, raw))) from None
 
 
-def _keys() -> set[str]:
-    models = [kind for kind in vars(entries).values() if isinstance(kind, type) and issubclass(kind, entries.Strict)]
+def _list_keys() -> set[str]:
+    models = [
+        kind for kind in vars(file_models).values() if isinstance(kind, type) and issubclass(kind, file_models.Strict)
+    ]
     return {name.rstrip("_") for model in models for name in model.model_fields}
 
 
@@ -165,35 +167,35 @@ _WANTED = {
 """What stands behind a key that takes more than one type, in words."""
 
 
-def _problems(wrong: ValidationError, raw: Mapping[str, Any]) -> Iterator[str]:
+def _describe_problems(wrong: ValidationError, raw: Mapping[str, Any]) -> Iterator[str]:
     """One sentence a problem: place, what, did you mean. A key of several types is one problem, not one a type."""
     found: dict[tuple[Any, ...], Any] = {}
     for error in wrong.errors(include_url=False, include_context=False):
-        known = _inside(error["loc"], raw)
+        known = _trim_location(error["loc"], raw)
         found.setdefault(error["loc"] if error["type"] == "missing" else known, error)
     for path, error in list(found.items())[:5]:
         *place, last = path or ("file",)
-        where = _place(place, raw)
+        where = _format_location(place, raw)
         key = next((part for part in reversed(path) if part in _WANTED), None)
         if error["type"] == "extra_forbidden":
-            near = get_close_matches(str(last), _keys(), n=1)
+            near = get_close_matches(str(last), _list_keys(), n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            yield f"Unknown key {brief(last)}{where}.{hint}"
+            yield f"Unknown key {quote_short(last)}{where}.{hint}"
         elif error["type"] == "missing":
             yield f"Missing {str(last)!r}{where}: add `{last} = ..`."
         elif key is not None:
-            yield f"{brief(last)}{where} is {_WANTED[key]}, not {_shown(error['input'])}."
+            yield f"{quote_short(last)}{where} is {_WANTED[key]}, not {_format_value(error['input'])}."
         else:
-            yield f"{brief(last)}{where}: {error['msg']}, not {_shown(error['input'])}."
+            yield f"{quote_short(last)}{where}: {error['msg']}, not {_format_value(error['input'])}."
     if len(found) > 5:
         yield f"And {len(found) - 5} more."
 
 
-def _shown(value: object) -> str:
-    return str(value)[:MOST_SHOWN] if isinstance(value, Decimal) else brief(value)
+def _format_value(value: object) -> str:
+    return str(value)[:MAX_SHOWN] if isinstance(value, Decimal) else quote_short(value)
 
 
-def _inside(place: tuple[Any, ...], raw: Mapping[str, Any]) -> tuple[Any, ...]:
+def _trim_location(place: tuple[Any, ...], raw: Mapping[str, Any]) -> tuple[Any, ...]:
     """The part of ``place`` that is in the file; behind it stand the names of the types that were tried."""
     here: Any = raw
     for depth, part in enumerate(place):
@@ -204,7 +206,7 @@ def _inside(place: tuple[Any, ...], raw: Mapping[str, Any]) -> tuple[Any, ...]:
     return place
 
 
-def _place(parts: list[Any], raw: Mapping[str, Any]) -> str:
+def _format_location(parts: list[Any], raw: Mapping[str, Any]) -> str:
     names, here = [], raw
     for part in parts:
         try:
@@ -212,5 +214,5 @@ def _place(parts: list[Any], raw: Mapping[str, Any]) -> str:
         except (KeyError, IndexError, TypeError):
             break
         named = here.get("name") if isinstance(here, dict) else None
-        names.append(brief(named) if isinstance(part, int) and named else str(part)[:MOST_SHOWN])
+        names.append(quote_short(named) if isinstance(part, int) and named else str(part)[:MAX_SHOWN])
     return f" in [{' '.join(names)}]" if names else ""

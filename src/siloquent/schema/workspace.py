@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from siloquent.errors import SchemaError, UnknownName, WorkspaceError
-from siloquent.schema.toml import MOST_BYTES, MOST_SHOWN, read_toml
+from siloquent.schema.toml import MAX_BYTES, MAX_SHOWN, read_toml
 
 WORKSPACE_FILE = "siloquent.toml"
 LAST_BACKUP = ".last-backup"
@@ -18,8 +18,8 @@ _KEYS = {"format", "ledger", "postgres", "spark", "server"}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 # Where SQLAlchemy and libpq look for one: USER:PASSWORD@ of an address, ?password= behind it, password= in a list.
 _PASSWORD = re.compile(r"//[^:/]*:[^@]*@|password\s*=", re.IGNORECASE)
-LONGEST_FILE_BYTES = 200  # what file systems take is 255, and a lock file has a longer name
-MOST_TEXT = 2_000
+MAX_FILE_NAME_BYTES = 200  # what file systems take is 255, and a lock file has a longer name
+MAX_TEXT = 2_000
 _UNPRINTED = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -57,23 +57,23 @@ class Workspace:
         """The folder of releases."""
         return self.folder / "releases"
 
-    def schema_file(self, table: str) -> Path:
+    def get_schema_file(self, table: str) -> Path:
         """The file that declares ``table``.
 
         Raises:
             UnknownName: there is none; it names those that there are.
         """
-        known = self.table_names()
+        known = self.list_table_names()
         if table not in known:
             raise UnknownName("table", table, known, fix="siloquent tables")
         return self.schemas / f"{table}.toml"
 
-    def public_file(self, table: str) -> Path | None:
+    def find_public_file(self, table: str) -> Path | None:
         """The file that declares the public table ``table``, if there is one; no path on disk matters to its name."""
         path = self.folder / "public" / f"{table}.toml"
         return path if table.isidentifier() and path.is_file() else None
 
-    def table_names(self) -> list[str]:
+    def list_table_names(self) -> list[str]:
         """The declared tables, in alphabetical order."""
         return sorted(path.stem for path in self.schemas.glob("*.toml") if path.is_file())
 
@@ -102,34 +102,36 @@ def read_workspace(folder: Path) -> Workspace:
             f"{folder} is not a workspace: it has no {WORKSPACE_FILE}.",
             fix=f"siloquent init {shlex.quote(str(folder))}",
         )
-    raw = read_toml(_text(path))
+    raw = read_toml(_read_text(path))
     unknown = sorted(set(raw) - _KEYS)
     if unknown:
-        raise UnknownName(f"setting in {WORKSPACE_FILE}", unknown[0][:MOST_SHOWN], _KEYS)
+        raise UnknownName(f"setting in {WORKSPACE_FILE}", unknown[0][:MAX_SHOWN], _KEYS)
     if type(raw.get("format")) is not int or raw["format"] != 1:
         raise SchemaError(f"{WORKSPACE_FILE} must say format = 1; this version reads no other.")
-    ledger = _table(raw, "ledger", {"url"}).get("url", "ledger.sqlite")
+    ledger = _get_section(raw, "ledger", {"url"}).get("url", "ledger.sqlite")
     if not _is_plain(ledger) or _PASSWORD.search(ledger) or _is_no_file(ledger):
         raise SchemaError(
             "[ledger] url is a file name or a PostgreSQL URL without a password.",
             fix="put the password into PGPASSWORD or ~/.pgpass",
         )
-    master = _table(raw, "spark", {"master"}).get("master", "local[*]")
+    master = _get_section(raw, "spark", {"master"}).get("master", "local[*]")
     if not _is_plain(master):
         raise SchemaError("[spark] master is the address of a Spark cluster.", fix='master = "local[*]"')
     return Workspace(
         folder=folder,
         ledger=ledger,
-        postgres=tuple(_database(name, raw["postgres"][name]) for name in sorted(_table(raw, "postgres", None))),
+        postgres=tuple(
+            _parse_database(name, raw["postgres"][name]) for name in sorted(_get_section(raw, "postgres", None))
+        ),
         spark_master=master,
-        server=tuple(sorted(_table(raw, "server", None).items())),
+        server=tuple(sorted(_get_section(raw, "server", None).items())),
     )
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            return file.read(MOST_BYTES + 1).decode("utf-8")
+            return file.read(MAX_BYTES + 1).decode("utf-8")
     except UnicodeDecodeError:
         raise SchemaError(f"{WORKSPACE_FILE} is not UTF-8.") from None
     except OSError as failed:
@@ -140,24 +142,24 @@ def _text(path: Path) -> str:
 
 def _is_plain(text: object) -> bool:
     """Whether it is a text on one line, of a length that an address or a file's name may have."""
-    return isinstance(text, str) and 0 < len(text) <= MOST_TEXT and not _UNPRINTED.search(text)
+    return isinstance(text, str) and 0 < len(text) <= MAX_TEXT and not _UNPRINTED.search(text)
 
 
 def _is_no_file(ledger: str) -> bool:
-    return "://" not in ledger and len(ledger.encode()) > LONGEST_FILE_BYTES
+    return "://" not in ledger and len(ledger.encode()) > MAX_FILE_NAME_BYTES
 
 
-def _table(raw: dict[str, Any], key: str, allowed: set[str] | None) -> dict[str, Any]:
+def _get_section(raw: dict[str, Any], key: str, allowed: set[str] | None) -> dict[str, Any]:
     value = raw.get(key, {})
     if not isinstance(value, dict):
         raise SchemaError(f"[{key}] in {WORKSPACE_FILE} is a table.")
     unknown = sorted(set(value) - allowed) if allowed is not None else []
     if unknown:
-        raise UnknownName(f"setting in [{key}]", unknown[0][:MOST_SHOWN], allowed or ())
+        raise UnknownName(f"setting in [{key}]", unknown[0][:MAX_SHOWN], allowed or ())
     return value
 
 
-def _database(name: str, entry: object) -> tuple[str, str, str]:
+def _parse_database(name: str, entry: object) -> tuple[str, str, str]:
     key, value = next(iter(entry.items())) if isinstance(entry, dict) and len(entry) == 1 else ("", "")
     if not (
         # What is shown later, with the advice to export it, must not be a connection text that stands here by mistake.
@@ -165,7 +167,7 @@ def _database(name: str, entry: object) -> tuple[str, str, str]:
         or (key == "dsn_file" and _is_plain(value) and "://" not in value and not _PASSWORD.search(value))
     ):
         raise SchemaError(
-            f"[postgres.{name[:MOST_SHOWN]}] says where the connection text is kept, "
+            f"[postgres.{name[:MAX_SHOWN]}] says where the connection text is kept, "
             "so that no password stands in this file.",
             fix='dsn_env = "NAME_OF_A_VARIABLE", or dsn_file = "a file that only you can read"',
         )

@@ -8,20 +8,29 @@
 Whoever has offers may ask without end. Scoring is local (one's own exact rows, free) or on a platform (own release).
 """
 
-from siloquent.privacy.prices import Budget
+from typing import TYPE_CHECKING
+
+from siloquent.deprecation import keep_old_methods, keep_old_names
+from siloquent.privacy.budget import Budget
 from siloquent.search.catalogue import Catalogue, add_to_catalogue, load_offer, open_catalogue
 from siloquent.search.domains import Feature, JoinKey
-from siloquent.search.estimate.many import pooled_slopes
-from siloquent.search.found import Augmentation, AugmentPlan, Coefficient, FittedModel, Found, plan_from_json
-from siloquent.search.offers import Offer, offer_from_bytes
+from siloquent.search.estimate.many import compute_pooled_slopes
+from siloquent.search.offers import Offer, decode_offer
 from siloquent.search.plan import OfferPlan, plan
-from siloquent.search.plan.discovery import proposed, suggested
+from siloquent.search.plan.discovery import find_matching_keys, find_matching_offers
 from siloquent.search.release import save_offer
-from siloquent.search.spec import Accuracy, KeyOf, OfferSpec, RequestSpec, request_from_plain, spec_from_plain
+from siloquent.search.results import (
+    Augmentation,
+    AugmentPlan,
+    Coefficient,
+    FittedModel,
+    SearchResult,
+    parse_augment_plan,
+)
+from siloquent.search.spec import KeyOf, OfferAccuracy, OfferSpec, RequestSpec, parse_request, parse_spec
 from siloquent.search.task import augment, explain, find, offer
 
 __all__ = [
-    "Accuracy",
     "AugmentPlan",
     "Augmentation",
     "Budget",
@@ -29,27 +38,49 @@ __all__ = [
     "Coefficient",
     "Feature",
     "FittedModel",
-    "Found",
     "JoinKey",
     "KeyOf",
     "Offer",
+    "OfferAccuracy",
     "OfferPlan",
     "OfferSpec",
     "RequestSpec",
+    "SearchResult",
     "add_to_catalogue",
     "augment",
+    "compute_pooled_slopes",
+    "decode_offer",
     "explain",
     "find",
+    "find_matching_keys",
+    "find_matching_offers",
     "load_offer",
     "offer",
-    "offer_from_bytes",
     "open_catalogue",
+    "parse_augment_plan",
+    "parse_request",
+    "parse_spec",
     "plan",
-    "plan_from_json",
-    "pooled_slopes",
-    "proposed",
-    "request_from_plain",
     "save_offer",
-    "spec_from_plain",
-    "suggested",
 ]
+
+if not TYPE_CHECKING:  # the names of 0.1
+    __getattr__ = keep_old_names(
+        __name__,
+        {
+            "Accuracy": "OfferAccuracy",
+            "Found": "SearchResult",
+            "offer_from_bytes": "decode_offer",
+            "plan_from_json": "parse_augment_plan",
+            "pooled_slopes": "compute_pooled_slopes",
+            "proposed": "find_matching_keys",
+            "request_from_plain": "parse_request",
+            "spec_from_plain": "parse_spec",
+            "suggested": "find_matching_offers",
+        },
+    )
+    keep_old_methods(
+        Offer, {"by_key": "get_key_sums", "second": "compute_second_moments", "sentence": "describe_guarantee"}
+    )
+    keep_old_methods(OfferPlan, {"mean_error": "compute_mean_error"})
+    keep_old_methods(SearchResult, {"picture": "draw_picture"})

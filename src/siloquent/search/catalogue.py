@@ -11,12 +11,12 @@ from pathlib import Path
 
 from siloquent.errors import ReleaseError
 from siloquent.releases.manifest import MANIFEST, read_manifest
-from siloquent.releases.parts import read_checked
-from siloquent.search.offers import Offer, offer_from_bytes
+from siloquent.releases.provenance import read_checked
+from siloquent.search.offers import Offer, decode_offer
 
 FILE, COUNTS = "moments.npz", "counts.parquet"
-MOST_BYTES = 2**28
-MOST_ENTRIES, MOST_TOGETHER = 20_000, 2**31
+MAX_BYTES = 2**28
+MAX_ENTRIES, MAX_TOGETHER = 20_000, 2**31
 """Entries of a catalogue, and bytes of all its offers: anybody may write into one."""
 
 
@@ -26,7 +26,7 @@ class Catalogue:
 
     offers: tuple[Offer, ...]
 
-    def notes(self) -> list[str]:
+    def list_notes(self) -> list[str]:
         """What a reader should know about offers that belong together."""
         tables = Counter((offer.part.account, offer.part.ledger) for offer in self.offers if offer.part)
         owners = Counter(offer.owner for offer in self.offers if offer.owner)
@@ -48,8 +48,8 @@ def load_offer(folder: Path) -> Offer:
     Raises:
         ReleaseError: It is no release of an offer, or was changed after its release.
     """
-    manifest, data = read_checked(folder, FILE, task="search", kind="an offer", most=MOST_BYTES)
-    offer = offer_from_bytes(data)
+    manifest, data = read_checked(folder, FILE, task="search", kind="an offer", most=MAX_BYTES)
+    offer = decode_offer(data)
     if offer.part is None or offer.part.hash != manifest.receipt.get("hash"):
         raise ReleaseError(f"The receipt in {folder} is not that of its offer.", fix="ask its owner for it again")
     return offer
@@ -77,11 +77,11 @@ def _releases_in(folder: Path) -> list[Path]:
     with os.scandir(folder) as entries:
         for entry in entries:
             names.append(entry.name)
-            if len(names) > MOST_ENTRIES:
-                raise ReleaseError(f"{folder} has more than {MOST_ENTRIES:,} entries.", fix="make several catalogues")
+            if len(names) > MAX_ENTRIES:
+                raise ReleaseError(f"{folder} has more than {MAX_ENTRIES:,} entries.", fix="make several catalogues")
     found = [folder / name for name in sorted(names) if (folder / name / MANIFEST).is_file()]
     sizes = (path / file for path in found for file in (FILE, COUNTS))
-    if sum(file.stat().st_size for file in sizes if file.is_file()) > MOST_TOGETHER:
+    if sum(file.stat().st_size for file in sizes if file.is_file()) > MAX_TOGETHER:
         raise ReleaseError(f"The offers in {folder} are larger than 2 GiB together.", fix="make several catalogues")
     return found
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from siloquent.errors import ReleaseError
 
 Integers = NDArray[np.int64]
-MOST_CELLS = 10**6
+MAX_CELLS = 10**6
 
 
 @dataclass(frozen=True)
@@ -92,13 +92,13 @@ class KeyPart:
             return ("false", "true")
         if self.kind in ("integer", "real"):
             first, step = Fraction(self.lo), Fraction(self.grid)
-            return tuple(_text(first + i * step) for i in range(self.steps))
+            return tuple(_format_value(first + i * step) for i in range(self.steps))
         first_day = np.datetime64(self.lo)
         step_seconds = np.timedelta64(int(self.grid), "s")
         return tuple(str(first_day + i * step_seconds) for i in range(self.steps))
 
 
-def _text(value: Fraction) -> str:
+def _format_value(value: Fraction) -> str:
     return str(value.numerator) if value.denominator == 1 else repr(float(value))
 
 
@@ -125,7 +125,7 @@ class JoinKey:
         plain = [{**asdict(part), "name": ""} for part in self.parts]
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
-    def labels(self, cell: int) -> tuple[str | None, ...]:
+    def get_labels(self, cell: int) -> tuple[str | None, ...]:
         """The values of one cell; None for other values and NULL."""
         found: list[str | None] = []
         for part in reversed(self.parts):
@@ -133,7 +133,7 @@ class JoinKey:
             found.append(part.labels[place] if place < part.steps else None)
         return tuple(reversed(found))
 
-    def aligned(self, other: JoinKey) -> Integers:
+    def align_cells(self, other: JoinKey) -> Integers:
         """For each cell here the cell of ``other`` with the same values, -1 where there is none; shape (cells,).
 
         Raises:
@@ -143,20 +143,20 @@ class JoinKey:
             raise ReleaseError(f"The keys {self.name} and {other.name} have another number of attributes.")
         total = np.zeros(1, dtype=np.int64)
         for mine, theirs in zip(self.parts, other.parts, strict=True):
-            place = _aligned(mine, theirs)
+            place = _align_part(mine, theirs)
             total = np.where(
                 (total[:, None] < 0) | (place < 0), -1, total[:, None] * theirs.cells + np.maximum(place, 0)
             ).ravel()
         return total
 
-    def overlap(self, other: JoinKey) -> float:
+    def compute_overlap(self, other: JoinKey) -> float:
         """The share of the joinable cells here that ``other`` has, too."""
         if len(self.parts) != len(other.parts):
             return 0.0
-        found = int((self.aligned(other) >= 0).sum())
+        found = int((self.align_cells(other) >= 0).sum())
         return found / math.prod(part.steps for part in self.parts)
 
-    def parents(self) -> tuple[Integers, int]:
+    def compute_parents(self) -> tuple[Integers, int]:
         """The coarser key of each cell, and how many there are; all the same without ``parent``."""
         part = self.parts[0]
         if self.parent is None or len(self.parts) != 1:
@@ -166,7 +166,7 @@ class JoinKey:
         return np.array([names[name] for name in first], dtype=np.int64), len(names)
 
 
-def _aligned(mine: KeyPart, theirs: KeyPart) -> Integers:
+def _align_part(mine: KeyPart, theirs: KeyPart) -> Integers:
     """For each cell of ``mine`` the place of the same value in ``theirs``, -1 where there is none."""
     if mine.labels == theirs.labels:
         found = np.arange(mine.steps, dtype=np.int64)
@@ -176,30 +176,30 @@ def _aligned(mine: KeyPart, theirs: KeyPart) -> Integers:
     return np.concatenate([found, np.full(mine.more, -1, dtype=np.int64)])
 
 
-def features_to_plain(features: tuple[Feature, ...]) -> list[dict[str, Any]]:
+def dump_features(features: tuple[Feature, ...]) -> list[dict[str, Any]]:
     """As JSON takes it."""
     return [asdict(feature) for feature in features]
 
 
-def features_from_plain(plain: list[dict[str, Any]]) -> tuple[Feature, ...]:
-    """The inverse of ``features_to_plain``; every field is checked by its use."""
+def parse_features(plain: list[dict[str, Any]]) -> tuple[Feature, ...]:
+    """The inverse of ``dump_features``; every field is checked by its use."""
     found = tuple(Feature(**{**one, "values": tuple(one["values"])}) for one in plain)
     if any(feature.steps < 1 or Fraction(feature.hi) < Fraction(feature.lo) for feature in found):
         raise ValueError("a feature without values")
     return found
 
 
-def key_to_plain(key: JoinKey) -> dict[str, Any]:
+def dump_key(key: JoinKey) -> dict[str, Any]:
     """As JSON takes it."""
     return {"parts": [asdict(part) for part in key.parts], "parent": key.parent}
 
 
-def key_from_plain(plain: Mapping[str, Any]) -> JoinKey:
-    """The inverse of ``key_to_plain``."""
+def parse_key(plain: Mapping[str, Any]) -> JoinKey:
+    """The inverse of ``dump_key``."""
     parts = tuple(KeyPart(**{**one, "values": tuple(one["values"])}) for one in plain["parts"])
     if not parts or any(part.steps < 1 or part.more not in (0, 1, 2) for part in parts):
         raise ValueError("a key without values")
     made = JoinKey(parts, plain["parent"])
-    if made.cells > MOST_CELLS or any(part.values and len(part.values) != part.steps for part in parts):
+    if made.cells > MAX_CELLS or any(part.values and len(part.values) != part.steps for part in parts):
         raise ValueError("a key with too many values")
     return made

@@ -11,29 +11,29 @@ from numpy.typing import NDArray
 from siloquent.errors import ReleaseError
 from siloquent.privacy import Event, event_from_json, event_to_json
 from siloquent.releases.arrays import pack, unpack
-from siloquent.releases.parts import Part, positive
+from siloquent.releases.provenance import Provenance, parse_positive
 from siloquent.search.domains import (
     Feature,
     JoinKey,
-    features_from_plain,
-    features_to_plain,
-    key_from_plain,
-    key_to_plain,
+    dump_features,
+    dump_key,
+    parse_features,
+    parse_key,
 )
-from siloquent.search.plan.planner import Parameters, deviation
+from siloquent.search.plan.planner import Parameters, compute_deviation
 
 FORMAT = 1
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-_MOST_VALUE = 2**60
+_MAX_VALUE = 2**60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class MeasuredSums:
     """What a measurement released, in whole steps: for each key counts (cells,) and sums (cells, columns).
 
     ``second``: products (columns, columns), or one such matrix a cell, or None. An offer without keys has one cell.
-    ``higher``: products of three numbers, and of four, each once (``maths/higher.py``), as far as its order goes.
+    ``higher``: products of three numbers, and of four, each once (``maths/monomial_index.py``), up to its order.
     """
 
     counts: tuple[Integers, ...]
@@ -53,14 +53,14 @@ class Offer:
     table: str
     features: tuple[Feature, ...]
     keys: tuple[JoinKey, ...]
-    measured: Measured
+    measured: MeasuredSums
     steps: int
     noise: str
     parameters: Parameters
     is_halved: bool
     event: Event
     owner: str = ""
-    part: Part | None = None
+    part: Provenance | None = None
     request: str = "{}"
     schema_digest: str = ""
     notes: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Offer:
         if [array.shape for array in found.higher] != wanted or len(self.parameters) != 3 + len(wanted):
             raise ReleaseError("The offer's higher products do not have the shape of its features.")
         arrays = [*found.counts, *found.sums, *([] if found.second is None else [found.second]), *found.higher]
-        if any(array.dtype != np.int64 or np.abs(array).max(initial=0) > _MOST_VALUE for array in arrays):
+        if any(array.dtype != np.int64 or np.abs(array).max(initial=0) > _MAX_VALUE for array in arrays):
             raise ReleaseError("The offer's sums are whole numbers below 2^60.")
 
     @property
@@ -100,21 +100,21 @@ class Offer:
     def deviations(self) -> tuple[float, float, float]:
         """Of the noise on a count, a sum and a second moment on the diagonal, in units of -1..1."""
         law = "gaussian" if self.noise == "gaussian" else "laplace"
-        zero, first, second = (deviation(law, parameter) for parameter in self.parameters[:3])  # type: ignore[arg-type]
+        zero, first, second = (compute_deviation(law, parameter) for parameter in self.parameters[:3])  # type: ignore[arg-type]
         return zero, first / self.steps, second / self.steps**2
 
-    def by_key(self, key: int) -> tuple[Floats, Floats]:
+    def get_key_sums(self, key: int) -> tuple[Floats, Floats]:
         """Noisy counts (cells,) and sums (cells, columns) in units of -1..1."""
         return self.measured.counts[key].astype(np.float64), self.measured.sums[key] / self.steps
 
-    def second(self) -> Floats | None:
+    def compute_second_moments(self) -> Floats | None:
         """Noisy mean products' sums (columns, columns) in units of -1..1, over all keys."""
         found = self.measured.second
         if found is None:
             return None
         return np.asarray((found if found.ndim == 2 else found.sum(axis=0)) / self.steps**2)
 
-    def sentence(self) -> str:
+    def describe_guarantee(self) -> str:
         """The guarantee in words."""
         return "" if self.part is None else self.part.guarantee
 
@@ -124,15 +124,15 @@ class Offer:
         words = {
             "format": FORMAT,
             "table": self.table,
-            "features": features_to_plain(self.features),
-            "keys": [key_to_plain(key) for key in self.keys],
+            "features": dump_features(self.features),
+            "keys": [dump_key(key) for key in self.keys],
             "steps": self.steps,
             "noise": self.noise,
             "parameters": [None if value is None else str(value) for value in self.parameters],
             "is_halved": self.is_halved,
             "event": event_to_json(self.event),
             "owner": self.owner,
-            "part": None if part is None else part.to_plain(),
+            "part": None if part is None else part.to_dict(),
             "request": self.request,
             "schema_digest": self.schema_digest,
             "notes": list(self.notes),
@@ -146,7 +146,7 @@ class Offer:
         return pack(arrays, words)
 
 
-def offer_from_bytes(data: bytes) -> Offer:
+def decode_offer(data: bytes) -> Offer:
     """The offer that ``to_bytes`` wrote; nothing in ``data`` is run.
 
     Raises:
@@ -156,9 +156,9 @@ def offer_from_bytes(data: bytes) -> Offer:
         arrays, words = unpack(data, ("counts[0-9]{1,3}", "sums[0-9]{1,3}", "second", "order[0-9]"))
         if words["format"] != FORMAT:
             raise ReleaseError("The offer has a later format.", fix="pip install --upgrade siloquent")
-        keys = tuple(key_from_plain(plain) for plain in words["keys"])
+        keys = tuple(parse_key(plain) for plain in words["keys"])
         many = range(max(1, len(keys)))
-        measured = Measured(
+        measured = MeasuredSums(
             counts=tuple(arrays.pop(f"counts{i}") for i in many),
             sums=tuple(arrays.pop(f"sums{i}") for i in many),
             second=arrays.pop("second", None),
@@ -168,10 +168,10 @@ def offer_from_bytes(data: bytes) -> Offer:
             raise ValueError("more arrays than an offer has")
         if words["noise"] not in ("gaussian", "laplace"):
             raise ValueError("unknown noise")
-        parameters = [None if text is None else positive(text) for text in words["parameters"]]
+        parameters = [None if text is None else parse_positive(text) for text in words["parameters"]]
         return Offer(
             table=str(words["table"]),
-            features=features_from_plain(words["features"]),
+            features=parse_features(words["features"]),
             keys=keys,
             measured=measured,
             steps=words["steps"],
@@ -180,7 +180,7 @@ def offer_from_bytes(data: bytes) -> Offer:
             is_halved=bool(words["is_halved"]),
             event=event_from_json(words["event"]),
             owner=str(words["owner"]),
-            part=None if words["part"] is None else Part(**words["part"]),
+            part=None if words["part"] is None else Provenance(**words["part"]),
             request=str(words["request"]),
             schema_digest=str(words["schema_digest"]),
             notes=tuple(str(note) for note in words["notes"]),

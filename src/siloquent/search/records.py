@@ -15,13 +15,13 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-def longest_record(features: tuple[Feature, ...], steps: int, norm_cut: float | None) -> int:
+def compute_max_record_length(features: tuple[Feature, ...], steps: int, norm_cut: float | None) -> int:
     """The greatest squared length of a record in whole steps: each block has one number of at most ``steps``."""
     whole = sum(feature.blocks for feature in features) * steps**2
     return whole if norm_cut is None else min(whole, math.floor((norm_cut * steps) ** 2))
 
 
-def record_pairs(
+def build_record_pairs(
     features: tuple[Feature, ...], cells: Sequence[int], steps: int, norm_cut: float | None
 ) -> RecordPairs | None:
     """All records that there can be, None where they are many.
@@ -29,24 +29,24 @@ def record_pairs(
     Args:
         cells: How many places each feature has, NULL's own among them.
     """
-    if not RecordPairs.fit(math.prod(cells), sum(len(feature.columns) for feature in features)):
+    if not RecordPairs.can_enumerate(math.prod(cells), sum(len(feature.columns) for feature in features)):
         return None
     grid = np.indices(tuple(cells)).reshape(len(cells), -1)
     places = {feature.name: row.astype(np.int64) for feature, row in zip(features, grid, strict=True)}
-    return RecordPairs(whole_records(features, places, grid.shape[1], steps, norm_cut))
+    return RecordPairs(build_whole_records(features, places, grid.shape[1], steps, norm_cut))
 
 
-def whole_records(
+def build_whole_records(
     features: tuple[Feature, ...], places: dict[str, Integers], rows: int, steps: int, norm_cut: float | None
 ) -> Integers:
-    """The records in whole steps, shape (rows, columns), none longer than ``longest_record``.
+    """The records in whole steps, shape (rows, columns), none longer than ``compute_max_record_length``.
 
     NULL with a cell of its own is 0, the middle of the range; a row with a feature OUTSIDE counts nowhere.
     """
-    found = np.rint(unit_records(features, places, rows) * steps).astype(np.int64)
+    found = np.rint(build_unit_records(features, places, rows) * steps).astype(np.int64)
     if norm_cut is None:
         return found
-    longest = longest_record(features, steps, norm_cut)
+    longest = compute_max_record_length(features, steps, norm_cut)
     squared = (found**2).sum(axis=1)
     longer = squared > longest
     # Rounding towards zero makes no record longer; the last digits of a quotient might.
@@ -55,7 +55,7 @@ def whole_records(
     return found
 
 
-def unit_records(features: tuple[Feature, ...], places: dict[str, Integers], rows: int) -> Floats:
+def build_unit_records(features: tuple[Feature, ...], places: dict[str, Integers], rows: int) -> Floats:
     """The records with every column in -1..1, shape (rows, columns)."""
     columns: list[Floats] = []
     for feature in features:

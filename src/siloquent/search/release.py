@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from siloquent.errors import ReleaseError
-from siloquent.releases import Manifest, ReleaseFile, Rendered
-from siloquent.releases.writing import write_files
+from siloquent.releases import ExpectedFiles, Manifest, ReleaseFile
+from siloquent.releases.writer import write_files
 from siloquent.search.catalogue import COUNTS, FILE
-from siloquent.search.offers import Offer, offer_from_bytes
+from siloquent.search.offers import Offer, decode_offer
 from siloquent.version import VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_COUNTS = 100_000
+MAX_COUNTS = 100_000
 
 
-def release_id(offer: Offer) -> str:
+def format_release_id(offer: Offer) -> str:
     """The release's name in its workspace: its place in the ledger."""
     assert offer.part is not None
     return f"r-{offer.part.seq:06d}"
@@ -31,38 +31,42 @@ def save_offer(offer: Offer, folder: Path) -> Path:
     Raises:
         ReleaseError: Something else is there, or the disk refuses.
     """
-    contents = {FILE: offer.to_bytes(), COUNTS: _counts(offer)}
-    return write_files(folder, _manifest(offer), _entries(offer), contents)
+    contents = {FILE: offer.to_bytes(), COUNTS: _build_counts_table(offer)}
+    return write_files(folder, _build_manifest(offer), _list_files(offer), contents)
 
 
-def rendered(offer: Offer) -> Rendered:
+def render_release(offer: Offer) -> ExpectedFiles:
     """What ``save_offer`` would write of ``offer``."""
-    return Rendered(_manifest(offer), _entries(offer), {COUNTS: _counts(offer), FILE: partial(_is_of, offer)})
+    return ExpectedFiles(
+        _build_manifest(offer),
+        _list_files(offer),
+        {COUNTS: _build_counts_table(offer), FILE: partial(_has_same_content, offer)},
+    )
 
 
-def _is_of(offer: Offer, data: bytes) -> bool:
+def _has_same_content(offer: Offer, data: bytes) -> bool:
     """Whether ``data`` is ``offer``'s file, however it was packed."""
     try:
-        return offer_from_bytes(data).to_bytes() == offer.to_bytes()
+        return decode_offer(data).to_bytes() == offer.to_bytes()
     except ReleaseError:
         return False
 
 
-def _counts(offer: Offer) -> pa.Table:
+def _build_counts_table(offer: Offer) -> pa.Table:
     """The noisy counts by the first key, as people read them."""
     import pyarrow as pa
 
-    counts = offer.measured.counts[0][:MOST_COUNTS]
+    counts = offer.measured.counts[0][:MAX_COUNTS]
     if offer.keys:
-        labels = [offer.keys[0].labels(cell) for cell in range(len(counts))]
+        labels = [offer.keys[0].get_labels(cell) for cell in range(len(counts))]
         names = ["+".join("(other)" if value is None else value for value in parts) for parts in labels]
     else:
         names = ["all"]
     return pa.table({"key": names, "records": pa.array(counts.tolist(), pa.int64())})
 
 
-def _entries(offer: Offer) -> tuple[ReleaseFile, ...]:
-    rows = min(len(offer.measured.counts[0]), MOST_COUNTS)
+def _list_files(offer: Offer) -> tuple[ReleaseFile, ...]:
+    rows = min(len(offer.measured.counts[0]), MAX_COUNTS)
     steps = f"1/{offer.steps}"
     return (
         ReleaseFile(COUNTS, "", rows, ("key", "records"), {"records": "1"}),
@@ -70,13 +74,13 @@ def _entries(offer: Offer) -> tuple[ReleaseFile, ...]:
     )
 
 
-def _manifest(offer: Offer) -> Manifest:
+def _build_manifest(offer: Offer) -> Manifest:
     part = offer.part
     assert part is not None
     keys = ", ".join(key.name for key in offer.keys)
     query = f"offer {offer.table}" + (f" by {keys}" if keys else " for unions")
     return Manifest(
-        id=release_id(offer),
+        id=format_release_id(offer),
         task="search",
         package=f"siloquent {VERSION}",
         table=offer.table,

@@ -9,17 +9,17 @@ from typing import Any, Literal
 
 from siloquent.errors import RequestError
 from siloquent.foreign.spec_types import check_types
-from siloquent.privacy import exact
-from siloquent.privacy.prices import Budget, Exact
+from siloquent.privacy import parse_exact
+from siloquent.privacy.budget import Budget, Exact
 
 Mechanism = Literal["joint", "fpm", "fpm-opt"]
 SecondMoments = Literal["total", "per-key", "none"]
 Kind = Literal["join", "union"]
 Range = Literal["declared", "quantiles"]
 Model = Literal["linear", "logistic", "poisson"]
-MOST_FEATURES = 500
-MOST_KEYS = 8
-MOST_CELLS = 10**6
+MAX_FEATURES = 500
+MAX_KEYS = 8
+MAX_CELLS = 10**6
 FOR_JOINS = ("0.4", "0.6", "0")
 FOR_UNIONS = ("0.02", "0.18", "0.8")
 FOR_CURVES = {3: ("0.02", "0.1", "0.58", "0.3"), 4: ("0.02", "0.08", "0.3", "0.2", "0.4")}
@@ -27,7 +27,7 @@ FOR_REQUESTS = ("0.25", "0.6", "0.15")
 
 
 @dataclass(frozen=True, slots=True)
-class Accuracy:
+class OfferAccuracy:
     """How exact the mean of a key with ``rows_per_key`` rows should be: a standard error of ``mean_error`` ranges."""
 
     mean_error: float
@@ -90,7 +90,7 @@ class OfferSpec:
     features: tuple[str, ...]
     keys: tuple[KeyOf, ...] = ()
     budget: Budget | None = None
-    accuracy: Accuracy | None = None
+    accuracy: OfferAccuracy | None = None
     second_moments: SecondMoments = "none"
     shares: tuple[Exact, ...] | None = None
     mechanism: Mechanism = "joint"
@@ -102,10 +102,10 @@ class OfferSpec:
 
     def __post_init__(self) -> None:
         check_types(self, RequestError)
-        if not 1 <= len(self.features) <= MOST_FEATURES or len(set(self.features)) != len(self.features):
-            raise RequestError(f"An offer has 1 to {MOST_FEATURES} features, each named once.")
-        if len(self.keys) > MOST_KEYS or len({key.name for key in self.keys}) != len(self.keys):
-            raise RequestError(f"An offer has at most {MOST_KEYS} keys, each named once.")
+        if not 1 <= len(self.features) <= MAX_FEATURES or len(set(self.features)) != len(self.features):
+            raise RequestError(f"An offer has 1 to {MAX_FEATURES} features, each named once.")
+        if len(self.keys) > MAX_KEYS or len({key.name for key in self.keys}) != len(self.keys):
+            raise RequestError(f"An offer has at most {MAX_KEYS} keys, each named once.")
         if (self.budget is None) == (self.accuracy is None):
             raise RequestError("An offer has either a budget or an accuracy.", fix='budget=Budget(epsilon="1")')
         both = {name for key in self.keys for name in key.attributes} & set(self.features)
@@ -158,7 +158,7 @@ class OfferSpec:
         default: tuple[str, ...] = FOR_JOINS if self.second_moments == "none" else FOR_REQUESTS
         if not self.keys:
             default = FOR_CURVES.get(self.order, FOR_UNIONS)
-        return tuple(exact(share) for share in self.shares or default)
+        return tuple(parse_exact(share) for share in self.shares or default)
 
     def canonical(self) -> str:
         """The spec as canonical JSON: equal specs have equal texts."""
@@ -167,7 +167,7 @@ class OfferSpec:
             for name in ("table", "features", "second_moments", "mechanism", "norm_cut", "indicators", "range", "owner")
         }
         plain["keys"] = [{"attributes": key.attributes, "parent": key.parent} for key in self.keys]
-        plain["budget"] = self.budget and self.budget.plain()
+        plain["budget"] = self.budget and self.budget.to_dict()
         accuracy = self.accuracy
         plain["accuracy"] = accuracy and {"mean_error": accuracy.mean_error, "rows_per_key": accuracy.rows_per_key}
         plain["shares"] = [str(share) for share in self.parts]
@@ -242,7 +242,7 @@ class RequestSpec:
         if self.model not in ("linear", "logistic", "poisson"):
             raise RequestError(f"model is linear, logistic or poisson, not {self.model!r}.")
 
-    def as_offer(self) -> OfferSpec:
+    def build_offer_spec(self) -> OfferSpec:
         """The release that platform scoring makes of the request's own table: features, then the target."""
         return OfferSpec(
             table=self.table,
@@ -255,37 +255,37 @@ class RequestSpec:
         )
 
 
-def spec_from_plain(plain: dict[str, Any]) -> OfferSpec:
+def parse_spec(plain: dict[str, Any]) -> OfferSpec:
     """The offer that a TOML file or JSON document declares.
 
     Raises:
         RequestError: A key that no offer has, or a value that it cannot have.
     """
-    values = _known(plain, OfferSpec, "An offer")
+    values = _select_known(plain, OfferSpec, "An offer")
     try:
-        values["keys"] = tuple(_key(key) for key in values.get("keys", ()))
+        values["keys"] = tuple(_parse_key_spec(key) for key in values.get("keys", ()))
         if "accuracy" in values and values["accuracy"] is not None:
-            values["accuracy"] = Accuracy(**values["accuracy"])
-        return OfferSpec(**_budgeted(values))
+            values["accuracy"] = OfferAccuracy(**values["accuracy"])
+        return OfferSpec(**_parse_amounts(values))
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
         raise RequestError(f"The offer cannot be read: {wrong}.", fix="siloquent search offer --help") from None
 
 
-def request_from_plain(plain: dict[str, Any]) -> RequestSpec:
+def parse_request(plain: dict[str, Any]) -> RequestSpec:
     """The request that a TOML file or JSON document declares.
 
     Raises:
         RequestError: A key that no request has, or a value that it cannot have.
     """
-    values = _known(plain, RequestSpec, "A request")
+    values = _select_known(plain, RequestSpec, "A request")
     try:
-        values["keys"] = tuple(_key(key) for key in values.get("keys", ()))
-        return RequestSpec(**_budgeted(values))
+        values["keys"] = tuple(_parse_key_spec(key) for key in values.get("keys", ()))
+        return RequestSpec(**_parse_amounts(values))
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
         raise RequestError(f"The request cannot be read: {wrong}.", fix="siloquent search find --help") from None
 
 
-def _known(plain: dict[str, Any], kind: type[OfferSpec | RequestSpec], what: str) -> dict[str, Any]:
+def _select_known(plain: dict[str, Any], kind: type[OfferSpec | RequestSpec], what: str) -> dict[str, Any]:
     known = sorted(kind.__dataclass_fields__)
     unknown = sorted(set(plain) - set(known))
     if unknown:
@@ -293,13 +293,13 @@ def _known(plain: dict[str, Any], kind: type[OfferSpec | RequestSpec], what: str
     return {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
 
 
-def _budgeted(values: dict[str, Any]) -> dict[str, Any]:
+def _parse_amounts(values: dict[str, Any]) -> dict[str, Any]:
     if values.get("budget") is not None:
         values["budget"] = Budget(**values["budget"])
     return values
 
 
-def _key(plain: Any) -> KeyOf:
+def _parse_key_spec(plain: Any) -> KeyOf:
     if isinstance(plain, str):
         return KeyOf(plain)
     if isinstance(plain, list):

@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siloquent.charging import Charge, part_of, request_digest, require_planned
+from siloquent.charge import Charge, build_provenance, compute_request_digest, require_planned
 from siloquent.errors import BudgetExceeded, NotAllowed, RequestError
-from siloquent.ledger import Permit, Stored
+from siloquent.ledger import Permit, SettledAnswer
 from siloquent.search.catalogue import Catalogue
-from siloquent.search.estimate.both import find_both
-from siloquent.search.estimate.finding import Asked, find_joins, find_unions, require_candidates
+from siloquent.search.estimate.joins_and_unions import find_both
+from siloquent.search.estimate.search import ResolvedRequest, find_joins, find_unions, require_candidates
 from siloquent.search.estimate.training import LocalRows, ReleasedSums
-from siloquent.search.found import AugmentPlan, Found
-from siloquent.search.measure import measure, own_rows, own_table
-from siloquent.search.offers import Offer, offer_from_bytes
-from siloquent.search.plan import OfferPlan, feature_of, join_key, plan
+from siloquent.search.measure import measure, read_local_rows, read_local_table
+from siloquent.search.offers import Offer, decode_offer
+from siloquent.search.plan import OfferPlan, build_feature, build_join_key, plan
+from siloquent.search.results import AugmentPlan, SearchResult
 from siloquent.search.spec import OfferSpec, RequestSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from siloquent.schema import TableSchema
-    from siloquent.session import Session
+    from siloquent.session import WorkspaceSession
 
 
-def offer(session: Session, spec: OfferSpec, *, key: str | None = None, max_cost: str | None = None) -> Offer:
+def offer(session: WorkspaceSession, spec: OfferSpec, *, key: str | None = None, max_cost: str | None = None) -> Offer:
     """Release the sums that ``spec`` describes, once: whoever has the offer may search with it without end.
 
     Args:
@@ -41,40 +41,40 @@ def offer(session: Session, spec: OfferSpec, *, key: str | None = None, max_cost
         The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
         before a row is read. All that is found with the offer is post-processing and free.
     """
-    schema, account = session.schema(spec.table), session.account(spec.table)
+    schema, account = session.schema(spec.table), session.get_account(spec.table)
     chosen = plan(spec, schema)
-    digest = request_digest(session, account, schema, "search offer", spec.canonical())
+    digest = compute_request_digest(session, account, schema, "search offer", spec.canonical())
     charge = Charge(key, account, digest, max_cost, what="offer")
-    permit = charge.held(session)
+    permit = charge.find_existing(session)
     if permit is None:
         charge.require_affordable(session, chosen.event)
-        session.table_of(schema)  # what is wrong with a source is found before it costs anything
+        session.open_planned_table(schema)  # what is wrong with a source is found before it costs anything
         permit = charge.reserve(session, chosen.event)
     if isinstance(permit, Permit):
         open_permit = permit
-        permit, _ = charge.first(session, lambda: _measured(session, chosen, open_permit))
+        permit, _ = charge.measure_once(session, lambda: _measure_release(session, chosen, open_permit))
     return assemble(schema, permit)
 
 
-def explain(session: Session, spec: OfferSpec) -> OfferPlan:
+def explain(session: WorkspaceSession, spec: OfferSpec) -> OfferPlan:
     """What ``spec`` would cost and how noisy it would be: the plan of ``offer``, without touching data.
 
     Raises:
         As ``offer``, but for a budget that is too small.
     """
     schema = session.schema(spec.table)
-    session.account(spec.table)
+    session.get_account(spec.table)
     return plan(spec, schema)
 
 
-def assemble(schema: TableSchema, stored: Stored) -> Offer:
+def assemble(schema: TableSchema, stored: SettledAnswer) -> Offer:
     """The offer that the ledger keeps, with its guarantee and receipt: the same at every replay."""
-    return replace(offer_from_bytes(stored.payload), part=part_of(schema, stored))
+    return replace(decode_offer(stored.payload), part=build_provenance(schema, stored))
 
 
-def _measured(session: Session, chosen: OfferPlan, permit: Permit) -> Stored:
+def _measure_release(session: WorkspaceSession, chosen: OfferPlan, permit: Permit) -> SettledAnswer:
     require_planned(permit, chosen.event)
-    measured, features = measure(chosen, session.table_of(chosen.schema, spent="what was reserved"), permit)
+    measured, features = measure(chosen, session.open_planned_table(chosen.schema, spent="what was reserved"), permit)
     made = Offer(
         table=chosen.schema.name,
         features=features,
@@ -94,8 +94,13 @@ def _measured(session: Session, chosen: OfferPlan, permit: Permit) -> Stored:
 
 
 def find(
-    session: Session, spec: RequestSpec, catalogue: Catalogue, *, key: str | None = None, max_cost: str | None = None
-) -> Found:
+    session: WorkspaceSession,
+    spec: RequestSpec,
+    catalogue: Catalogue,
+    *,
+    key: str | None = None,
+    max_cost: str | None = None,
+) -> SearchResult:
     """The offers that improve the model of ``spec`` most, together, with intervals and the model.
 
     Args:
@@ -108,30 +113,32 @@ def find(
         Platform scoring releases the table's moments: one offer, at its price. Local scoring releases nothing and
         costs nothing: what it says is exact and for the owner; whatever is published of it is a release of its own.
     """
-    asked = _asked(session, spec)
+    asked = _resolve_request(session, spec)
     if spec.scoring == "platform":
         require_candidates(asked, catalogue.offers)
         try:
-            own = offer(session, spec.as_offer(), key=key, max_cost=max_cost)
+            own = offer(session, spec.build_offer_spec(), key=key, max_cost=max_cost)
         except BudgetExceeded as short:
             short.fix = 'a smaller budget; or scoring = "local", which costs the table\'s owner nothing'
             raise
-        return _found(replace(asked, features=own.features), catalogue, _released(own), own)
+        return _search_catalogue(replace(asked, features=own.features), catalogue, _build_released_sums(own), own)
     if session.analyst is not None:
         raise NotAllowed(
             "Local scoring reads rows as they are, so it is the owner's alone.",
             fix='leave --analyst out, as the owner, or scoring = "platform" with a budget',
         )
     require_candidates(asked, catalogue.offers)
-    rows = own_rows(session.table(spec.table), asked.features, asked.keys)
+    rows = read_local_rows(session.table(spec.table), asked.features, asked.keys)
     if len(rows.numbers) < len(asked.columns) + 2:
         raise RequestError(f"The table {spec.table!r} has too few rows with every key to learn from.")
-    return _found(asked, catalogue, LocalRows(rows.numbers, rows.cells, tuple(key.cells for key in asked.keys)), None)
+    return _search_catalogue(
+        asked, catalogue, LocalRows(rows.numbers, rows.cells, tuple(key.cells for key in asked.keys)), None
+    )
 
 
-def _asked(session: Session, spec: RequestSpec) -> Asked:
+def _resolve_request(session: WorkspaceSession, spec: RequestSpec) -> ResolvedRequest:
     schema = session.schema(spec.table)
-    features = tuple(feature_of(schema.domain[name]) for name in (*spec.features, spec.target))
+    features = tuple(build_feature(schema.domain[name]) for name in (*spec.features, spec.target))
     if features[-1].kind == "category":
         raise RequestError(
             f"The target {spec.target!r} is a category; a model predicts a number or a boolean.",
@@ -141,18 +148,20 @@ def _asked(session: Session, spec: RequestSpec) -> Asked:
         raise RequestError(f"A Poisson model needs a target from 0 on; {spec.target!r} may be negative.", fix="linear")
     if spec.model == "logistic" and features[-1].steps != 2:
         raise RequestError(f"A logistic model needs a target of two values; {spec.target!r} has more.", fix="linear")
-    return Asked(spec, features, tuple(join_key(key, schema) for key in spec.keys))
+    return ResolvedRequest(spec, features, tuple(build_join_key(key, schema) for key in spec.keys))
 
 
-def _released(own: Offer) -> ReleasedSums:
+def _build_released_sums(own: Offer) -> ReleasedSums:
     keys = range(max(1, len(own.keys)))
-    counts, sums = zip(*[own.by_key(i) for i in keys], strict=True)
-    second = own.second()
+    counts, sums = zip(*[own.get_key_sums(i) for i in keys], strict=True)
+    second = own.compute_second_moments()
     assert second is not None
     return ReleasedSums(counts, sums, second, own.deviations, own.is_halved)
 
 
-def _found(asked: Asked, catalogue: Catalogue, training: LocalRows | ReleasedSums, own: Offer | None) -> Found:
+def _search_catalogue(
+    asked: ResolvedRequest, catalogue: Catalogue, training: LocalRows | ReleasedSums, own: Offer | None
+) -> SearchResult:
     # A public seed: it splits rows and draws from laws of noise that are known, and hides nothing.
     rng = np.random.default_rng(20_230_704)
     if set(asked.spec.kinds) == {"join", "union"}:
@@ -161,13 +170,13 @@ def _found(asked: Asked, catalogue: Catalogue, training: LocalRows | ReleasedSum
         found = find_joins(asked, catalogue.offers, training, rng)
     else:
         found = find_unions(asked, catalogue.offers, training, own, rng)
-    notes = (*found.notes, *catalogue.notes())
+    notes = (*found.notes, *catalogue.list_notes())
     if own is None or own.part is None:
         return replace(found, notes=notes)
-    return replace(found, notes=notes, guarantee=own.sentence(), receipt=own.id)
+    return replace(found, notes=notes, guarantee=own.describe_guarantee(), receipt=own.id)
 
 
-def augment(session: Session, chosen: AugmentPlan, table: str | None = None) -> pa.Table:
+def augment(session: WorkspaceSession, chosen: AugmentPlan, table: str | None = None) -> pa.Table:
     """One's own rows with the released features and their standard errors, one column each.
 
     Raises:
@@ -183,7 +192,7 @@ def augment(session: Session, chosen: AugmentPlan, table: str | None = None) -> 
     name = table or chosen.table
     schema = session.schema(name)
     _require_same_keys(schema, chosen)
-    rows, cells = own_table(session.table(name), tuple(step.key for step in chosen.steps))
+    rows, cells = read_local_table(session.table(name), tuple(step.key for step in chosen.steps))
     for step, cell in zip(chosen.steps, cells, strict=True):
         has, at = cell >= 0, np.maximum(cell, 0)
         values = np.where(has, step.values[at], step.other)
@@ -199,7 +208,7 @@ def _require_same_keys(schema: TableSchema, chosen: AugmentPlan) -> None:
     from siloquent.search.spec import KeyOf
 
     for step in chosen.steps:
-        now = join_key(KeyOf(*(part.name for part in step.key.parts)), schema)
+        now = build_join_key(KeyOf(*(part.name for part in step.key.parts)), schema)
         if now.digest != replace(step.key, parent=None).digest or now.name != step.key.name:
             raise RequestError(
                 f"The key {step.key.name} of {schema.name!r} is declared otherwise than when the plan was made.",

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 
 from siloquent.search import task
 from siloquent.search.catalogue import Catalogue, add_to_catalogue, load_offer, open_catalogue
-from siloquent.search.found import AugmentPlan, Found
 from siloquent.search.offers import Offer
 from siloquent.search.plan import OfferPlan
-from siloquent.search.release import release_id, save_offer
+from siloquent.search.release import format_release_id, save_offer
+from siloquent.search.results import AugmentPlan, SearchResult
 from siloquent.search.spec import OfferSpec, RequestSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from siloquent.session import Session
+    from siloquent.session import WorkspaceSession
 
 
 @dataclass(frozen=True, slots=True)
 class SearchVerbs:
     """offer, explain, find, augment, save, load and publish, for one session's tables and account."""
 
-    session: Session
+    session: WorkspaceSession
 
     def offer(self, spec: OfferSpec, *, key: str | None = None, max_cost: str | None = None) -> Offer:
         """Release a table's sums once; see ``siloquent.search.offer``.
@@ -45,7 +45,7 @@ class SearchVerbs:
         *,
         key: str | None = None,
         max_cost: str | None = None,
-    ) -> Found:
+    ) -> SearchResult:
         """The offers that improve a model most; see ``siloquent.search.find``.
 
         Privacy:
@@ -64,7 +64,7 @@ class SearchVerbs:
 
     def save(self, offer: Offer, folder: Path | None = None) -> Path:
         """Write the offer as a release folder (default: in the workspace); the same offer is written once."""
-        return save_offer(offer, folder or self.session.workspace.releases / release_id(offer))
+        return save_offer(offer, folder or self.session.workspace.releases / format_release_id(offer))
 
     def load(self, folder: Path | str) -> Offer:
         """The offer in a release's folder."""

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 from siloquent.server.store import Store
-from siloquent.server.tokens import Person
+from siloquent.server.tokens import Principal
 
 MACHINE = ("", "machine", "")
 """Whoever types at the command line of the server's machine."""
 
 
-def record(db: sqlite3.Connection, by: Person | None, what: str, subject: str) -> None:
+def record(db: sqlite3.Connection, by: Principal | None, what: str, subject: str) -> None:
     """Write an act within a transaction; ``by`` None: at the machine's command line."""
     who = MACHINE if by is None else (by.name, by.role, by.token)
     db.execute(
@@ -27,20 +27,20 @@ def record(db: sqlite3.Connection, by: Person | None, what: str, subject: str) -
     )
 
 
-def recorded(by: Person | None, what: str) -> Callable[[sqlite3.Connection, str], None]:
+def recorded(by: Principal | None, what: str) -> Callable[[sqlite3.Connection, str], None]:
     """An act that is written with what ``Tokens`` does."""
     return lambda db, subject: record(db, by, what, subject)
 
 
-def write_act(store: Store, by: Person, what: str, subject: str) -> None:
+def write_act(store: Store, by: Principal, what: str, subject: str) -> None:
     """Write an act durably."""
-    with store.writing() as db:
+    with store.open_transaction() as db:
         record(db, by, what, subject)
 
 
 def newest_acts(store: Store, most: int, *, before: int | None = None) -> list[dict[str, Any]]:
     """Up to ``most`` acts, newest first, older than the row ``before`` if it is named."""
-    return store.all(
+    return store.fetch_all(
         "SELECT id, at, name, role, token, what, subject FROM act WHERE id < ? ORDER BY id DESC LIMIT ?",
         *(2**62 if before is None else before, most),
     )

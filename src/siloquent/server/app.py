@@ -14,20 +14,20 @@ from siloquent.errors import InstallationError
 from siloquent.privacy.samplers import require_samplers
 from siloquent.server import problems
 from siloquent.server.described import describe
-from siloquent.server.desk import Desk
-from siloquent.server.guard import House
+from siloquent.server.guard import AppState
 from siloquent.server.jobs import Jobs
 from siloquent.server.keeper import Keeper
-from siloquent.server.limits import BodyLimit, Open, Rates, Room, Slots
+from siloquent.server.limits import BodyLimit, ConcurrencyLimit, Open, RequestRates, Slots
+from siloquent.server.observability import Metrics, MetricsMiddleware
 from siloquent.server.planners import Planners
-from siloquent.server.routes import answers, collections, jobs, money, releases, silos, tables, tokens, watchers
+from siloquent.server.routes import answers, collections, health, jobs, ledger, releases, silos, tables, tokens
 from siloquent.server.runner import Runner
+from siloquent.server.session_pool import SessionPool
 from siloquent.server.settings import Settings
 from siloquent.server.spending import Spending
 from siloquent.server.store import Store
 from siloquent.server.tokens import Tokens
-from siloquent.server.watch import Watch, Watched
-from siloquent.server.web import access, asking, books, declared, gathered, wizard
+from siloquent.server.web import collection_pages, ledger_pages, login_pages, question_pages, table_pages, wizard
 from siloquent.server.web import silos as silo_pages
 from siloquent.server.web.pages import Pages
 from siloquent.version import VERSION
@@ -52,7 +52,7 @@ def make_app(folder: Path, settings: Settings) -> Any:
     Raises:
         SchemaError, LedgerError: as opening the workspace does; a server that cannot answer does not start.
     """
-    from siloquent.door import open_session
+    from siloquent.api import open_session
 
     open_session(folder).close()  # what is wrong with it is said now, not to the first person who asks
     store = Store(folder / "server.sqlite")
@@ -63,20 +63,20 @@ def make_app(folder: Path, settings: Settings) -> Any:
         max_bytes=settings.job_bytes,
         max_seconds=settings.job_seconds,
     )
-    watch = Watch(store, log=settings.access_log)
-    house = House(
+    watch = Metrics(store, log=settings.access_log)
+    house = AppState(
         settings=settings,
         store=store,
         tokens=Tokens(store),
-        rows=Desk(folder, workers=settings.workers, name="rows"),
-        heavy=Desk(folder, workers=settings.workers, name="heavy"),
-        desk=Desk(folder, workers=settings.workers),
+        rows=SessionPool(folder, workers=settings.workers, name="rows"),
+        heavy=SessionPool(folder, workers=settings.workers, name="heavy"),
+        desk=SessionPool(folder, workers=settings.workers),
         planners=Planners(
             folder, count=settings.planners, seconds=settings.plan_seconds, max_bytes=settings.plan_bytes
         ),
-        rates=Rates(rate=settings.rate_per_second, burst=settings.burst),
+        rates=RequestRates(rate=settings.rate_per_second, burst=settings.burst),
         open=Open(each=settings.connections_each, all_=settings.connections),
-        room=Room(each=settings.running, all_=settings.queue),
+        room=ConcurrencyLimit(each=settings.running, all_=settings.queue),
         slots=Slots(),
         jobs=Jobs(store, runner, max_open=2 * settings.jobs, max_text=settings.text_bytes),
         watch=watch,
@@ -108,18 +108,18 @@ def make_app(folder: Path, settings: Settings) -> Any:
         responses={"4XX": problems.DESCRIBED, "5XX": problems.DESCRIBED},
     )
     app.state.house, app.state.folder = house, folder
-    problems.install(app)
-    for part in (tables, answers, jobs, releases, collections, silos, money, tokens):
+    problems.install_handlers(app)
+    for part in (tables, answers, jobs, releases, collections, silos, ledger, tokens):
         app.include_router(part.router, prefix="/v1", tags=[part.__name__.rpartition(".")[2]])
-    app.include_router(watchers.alive)
-    app.include_router(watchers.router)
+    app.include_router(health.alive)
+    app.include_router(health.router)
     app.openapi = describe(app)  # type: ignore[method-assign]
     app.state.pages = Pages(app)
-    for part in (access, asking, declared, wizard, gathered, silo_pages, books):
+    for part in (login_pages, question_pages, table_pages, wizard, collection_pages, silo_pages, ledger_pages):
         app.include_router(part.router)
     headers = {**HEADERS, **({"Strict-Transport-Security": "max-age=31536000"} if settings.is_secure else {})}
     app.add_middleware(BodyLimit, settings=settings, rates=house.rates, headers=headers)
-    app.add_middleware(Watched, watch=house.watch, open_=house.open)
+    app.add_middleware(MetricsMiddleware, watch=house.watch, open_=house.open)
     return app
 
 

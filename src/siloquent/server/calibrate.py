@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from siloquent.schema import Attribute, TableSchema
 
-MOST_ROWS = 10_000_000
+MAX_ROWS = 10_000_000
 INVENTED = 4_096
 STEP_MS = 50
 MARGIN = 4
@@ -27,7 +27,7 @@ MARGIN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class SlotTiming:
     """One table: rows that were invented, answers that were timed, and how long 99 of 100 of them took."""
 
     table: str
@@ -41,13 +41,13 @@ class Timed:
         return STEP_MS * max(1, math.ceil(MARGIN * self.p99_ms / STEP_MS))
 
 
-def calibrate(schemas: list[TableSchema], rng: np.random.Generator, *, answers: int) -> Iterator[Timed]:
+def calibrate(schemas: list[TableSchema], rng: np.random.Generator, *, answers: int) -> Iterator[SlotTiming]:
     """Time small counts over invented rows of each declaration; no row of anybody is read.
 
     Raises:
         SchemaError: a declaration does not say how many rows there are, roughly.
     """
-    from siloquent.door import open_session
+    from siloquent.api import open_session
     from siloquent.session import create_workspace
 
     for schema in schemas:
@@ -56,28 +56,28 @@ def calibrate(schemas: list[TableSchema], rng: np.random.Generator, *, answers: 
                 f"How many rows {schema.name!r} has, roughly, is not declared.",
                 fix=f"size_hint = 100000 in [table] of schemas/{schema.name}.toml",
             )
-        rows = min(schema.size_hint, MOST_ROWS)
+        rows = min(schema.size_hint, MAX_ROWS)
         with tempfile.TemporaryDirectory(prefix="siloquent-") as folder:
             create_workspace(Path(folder) / "w")
             with open_session(Path(folder) / "w") as session:
-                session.add_frame(_boundless(schema), invented(schema, rows, rng))
+                session.add_frame(_remove_limits(schema), invent_rows(schema, rows, rng))
                 taken = []
                 for number in range(answers + 3):
                     started = time.perf_counter()
-                    session.save(session.ask(_question(schema), key=str(number)))
+                    session.save(session.ask(_build_question(schema), key=str(number)))
                     taken.append(1000 * (time.perf_counter() - started))
-        yield Timed(schema.name, rows, answers, sorted(taken[3:])[math.ceil(0.99 * answers) - 1])
+        yield SlotTiming(schema.name, rows, answers, sorted(taken[3:])[math.ceil(0.99 * answers) - 1])
 
 
-def invented(schema: TableSchema, rows: int, rng: np.random.Generator) -> pa.Table:
+def invent_rows(schema: TableSchema, rows: int, rng: np.random.Generator) -> pa.Table:
     """Rows drawn evenly from what is declared: a few thousand different ones, repeated."""
     import pyarrow as pa
 
-    some = {one.name: _column(one, rng) for one in schema.domain if not one.function}
+    some = {one.name: _invent_column(one, rng) for one in schema.domain if not one.function}
     return pa.table(some).take(pa.array(rng.integers(0, INVENTED, rows)))
 
 
-def _column(attribute: Attribute, rng: np.random.Generator) -> pa.Array:
+def _invent_column(attribute: Attribute, rng: np.random.Generator) -> pa.Array:
     import pyarrow as pa
 
     places = rng.integers(0, attribute.steps if attribute.is_countable else INVENTED, INVENTED)
@@ -87,7 +87,7 @@ def _column(attribute: Attribute, rng: np.random.Generator) -> pa.Array:
     return pa.array([float(one) if isinstance(one, Fraction) else one for one in values])
 
 
-def _boundless(schema: TableSchema) -> TableSchema:
+def _remove_limits(schema: TableSchema) -> TableSchema:
     """The declaration with money for any number of questions, and without what needs other tables."""
     much = Fraction(1_000)
     budget = replace(schema.budget, shares=())
@@ -95,7 +95,7 @@ def _boundless(schema: TableSchema) -> TableSchema:
     return replace(schema, budget=budget, constraints=(), public=(), source="")
 
 
-def _question(schema: TableSchema) -> str:
+def _build_question(schema: TableSchema) -> str:
     keys = [one.name for one in schema.domain if one.is_countable and 1 < one.size <= 1_000]
     group = f"{keys[0]}, COUNT(*) FROM {schema.name} GROUP BY {keys[0]}" if keys else f"COUNT(*) FROM {schema.name}"
     return f"SELECT {group} ERROR 100 REUSE NONE"

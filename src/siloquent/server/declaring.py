@@ -18,7 +18,7 @@ from starlette.requests import Request
 
 from siloquent.errors import SchemaError
 from siloquent.server.acts import write_act
-from siloquent.server.guard import house_of
+from siloquent.server.guard import get_app_state
 from siloquent.server.problems import Refused
 
 _TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
@@ -95,10 +95,10 @@ async def declared(request: Request, table: str, toml: str, precondition: Precon
     """
     from siloquent.schema.build import parse_schema
 
-    schema, house, folder = parse_schema(toml), house_of(request), Path(request.app.state.folder)
+    schema, house, folder = parse_schema(toml), get_app_state(request), Path(request.app.state.folder)
 
     def work(session: Any) -> bool:
-        known = [one for one in session.ledger.accounts() if one.name == schema.account]
+        known = [one for one in session.ledger.list_accounts() if one.name == schema.account]
         ours = (schema.budget.accountant, schema.unit.code, schema.adjacency)
         return all((one.accountant, one.unit, one.adjacency) == ours for one in known)
 

@@ -47,7 +47,7 @@ class Denials:
         if not pending:
             return
         try:
-            with self._store.writing() as db:
+            with self._store.open_transaction() as db:
                 for key, (times, first, last) in pending.items():
                     same = (*key, first - SAME_SECONDS)
                     if not db.execute(_AGAIN, (times, last, *same)).rowcount:
@@ -63,11 +63,11 @@ class Denials:
     def newest(self, most: int, *, before: int | None = None) -> list[dict[str, Any]]:
         """Up to ``most`` refusals, newest first, older than the row ``before`` if it is named."""
         self.flush()
-        return self._store.all(_NEWEST, 2**62 if before is None else before, most)
+        return self._store.fetch_all(_NEWEST, 2**62 if before is None else before, most)
 
     def count(self) -> int:
         """How many rows are kept."""
-        row = self._store.one("SELECT count(*) AS n FROM denial")
+        row = self._store.fetch_one("SELECT count(*) AS n FROM denial")
         return int(row["n"]) if row else 0
 
 

@@ -13,16 +13,16 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from siloquent.server.desk import Desk
 from siloquent.server.keeper import Keeper
-from siloquent.server.limits import Open, Rates, Room, Slots
-from siloquent.server.problems import Refused, not_found
+from siloquent.server.limits import ConcurrencyLimit, Open, RequestRates, Slots
+from siloquent.server.observability import Metrics
+from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.roles import ROUTES
+from siloquent.server.session_pool import SessionPool
 from siloquent.server.settings import Settings
 from siloquent.server.spending import Spending
 from siloquent.server.store import Store
-from siloquent.server.tokens import Person, Tokens
-from siloquent.server.watch import Watch
+from siloquent.server.tokens import Principal, Tokens
 
 if TYPE_CHECKING:
     from siloquent.server.jobs import Jobs
@@ -34,7 +34,7 @@ _PRINTABLE = frozenset(string.printable[:95])
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class AppState:
     """What every route is handed: ``app.state.house``.
 
     Attributes:
@@ -48,16 +48,16 @@ class House:
     settings: Settings
     store: Store
     tokens: Tokens
-    rows: Desk
-    heavy: Desk
-    desk: Desk
+    rows: SessionPool
+    heavy: SessionPool
+    desk: SessionPool
     planners: Planners
-    rates: Rates
+    rates: RequestRates
     open: Open
-    room: Room
+    room: ConcurrencyLimit
     slots: Slots
     jobs: Jobs
-    watch: Watch
+    watch: Metrics
     keeper: Keeper
     spending: Spending
 
@@ -75,29 +75,29 @@ class House:
         self.store.close()
 
 
-def house_of(request: Request) -> House:
+def get_app_state(request: Request) -> AppState:
     """The parts of the server."""
-    house: House = request.app.state.house
+    house: AppState = request.app.state.house
     return house
 
 
-def person_of(request: Request) -> Person | None:
+def find_person(request: Request) -> Principal | None:
     """Who sent the request: by token, or by a page's cookie with its proof against forged forms."""
-    house, head = house_of(request), request.headers.get("authorization", "")
+    house, head = get_app_state(request), request.headers.get("authorization", "")
     if head:
         kind, _, text = head.partition(" ")
-        return house.tokens.person(text.strip()) if kind.lower() == "bearer" else None
+        return house.tokens.find_by_text(text.strip()) if kind.lower() == "bearer" else None
     cookie = request.cookies.get(COOKIE)
-    return house.tokens.browser(cookie) if cookie else None
+    return house.tokens.find_by_cookie(cookie) if cookie else None
 
 
-def guard(request: Request) -> Person:
+def guard(request: Request) -> Principal:
     """The person behind a request to the API, if the route is theirs.
 
     Raises:
         Refused: 401 nobody, 403 not this role or a forged form, 429 too often.
     """
-    person = person_of(request)
+    person = find_person(request)
     route = request.scope["route"].name
     roles = " or ".join(sorted(ROUTES.get(route, frozenset())))
     if person is None:
@@ -106,7 +106,7 @@ def guard(request: Request) -> Person:
             fix=f"Authorization: Bearer TOKEN, where the workspace's owner makes a token of the role {roles}",
             headers={"WWW-Authenticate": "Bearer"},
         )  # fmt: skip
-    rates = house_of(request).rates
+    rates = get_app_state(request).rates
     request.state.rate_limit = {"RateLimit-Policy": rates.policy}
     request.state.rate_limit["RateLimit"] = rates.take(person.token)
     count_open(request, person)
@@ -121,18 +121,18 @@ def guard(request: Request) -> Person:
     return person
 
 
-def count_open(request: Request, person: Person) -> None:
+def count_open(request: Request, person: Principal) -> None:
     """Count a request among those of its token that are open, until it has ended.
 
     Raises:
         Refused: 429, there are too many.
     """
     if getattr(request.state, "counted", None) is None:
-        house_of(request).open.enter(person.token)
+        get_app_state(request).open.enter(person.token)
         request.state.counted = person.token  # where ``Watched`` finds it
 
 
-class Guarded(APIRoute):
+class GuardedRoute(APIRoute):
     """A route that knows who asks before it reads what is asked: strangers cannot make the server parse anything."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -166,16 +166,16 @@ def _check_query(request: Request, known: set[str]) -> None:
         raise Refused(422, "request_unreadable", detail, fix="GET /openapi.json, which says what an address takes")
 
 
-async def admitted(request: Request) -> Person:
+async def get_admitted(request: Request) -> Principal:
     """The person whom the guard let in."""
-    person: Person = request.state.person
+    person: Principal = request.state.person
     return person
 
 
-Who = Annotated[Person, Depends(admitted)]
+CurrentUser = Annotated[Principal, Depends(get_admitted)]
 
 
-def require_proof(person: Person, given: str) -> None:
+def require_proof(person: Principal, given: str) -> None:
     """Refuse what a page of another origin made a browser send.
 
     Raises:
@@ -185,28 +185,28 @@ def require_proof(person: Person, given: str) -> None:
         raise Refused(403, "forged", "The form is not from this server's page.", fix="load the page again")
 
 
-def require_table(person: Person, table: str) -> None:
+def require_table(person: Principal, table: str) -> None:
     """Refuse a table that the token is not for, as if it were not there.
 
     Raises:
         Refused: 404.
     """
     if not person.may_see(table):
-        raise not_found()
+        raise build_not_found()
 
 
-def require_declared(session: Any, person: Person, table: str) -> None:
+def require_declared(session: Any, person: Principal, table: str) -> None:
     """Refuse a table that is not for this token; one for some tables is not told the names of others.
 
     Raises:
         Refused: 404.
     """
     require_table(person, table)
-    if not person.sees_all and table not in session.tables():
-        raise not_found()
+    if not person.sees_all and table not in session.list_tables():
+        raise build_not_found()
 
 
-def key_of(request: Request) -> str:
+def read_key(request: Request) -> str:
     """The idempotency key of a request that spends.
 
     Raises:

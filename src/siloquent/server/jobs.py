@@ -10,27 +10,27 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from siloquent.server.acts import record
-from siloquent.server.problems import Refused, not_found
+from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import key_reused
 from siloquent.server.runner import Runner
 from siloquent.server.store import Store
-from siloquent.server.tokens import Person
+from siloquent.server.tokens import Principal
 
 if TYPE_CHECKING:
-    from siloquent.door import Session
+    from siloquent.api import Session
 
 ENDED = ("done", "failed", "cancelled")
 MAX_LISTED = 200
 
 
-def check_job(person: Person, task: str, spec: Mapping[str, Any]) -> None:
+def check_job(person: Principal, task: str, spec: Mapping[str, Any]) -> None:
     """Refuse what cannot be a job of ``person``: said before it is queued or priced, not by a job that failed.
 
     Raises:
         SiloquentError: the spec cannot be read.
         Refused: the task is unknown, or the spec names no table of the person's, or a file.
     """
-    from siloquent.server.work import FILES, TASKS, read_spec
+    from siloquent.server.job_worker import FILES, TASKS, read_spec
 
     if task not in TASKS:
         known = ", ".join(sorted(TASKS))
@@ -56,7 +56,7 @@ class Jobs:
         self.runner = runner
 
     def add(
-        self, person: Person, *, task: str, spec: Mapping[str, Any], key: str, max_cost: str | None
+        self, person: Principal, *, task: str, spec: Mapping[str, Any], key: str, max_cost: str | None
     ) -> tuple[str, bool]:
         """Queue a job; the same key and body give the same job, queued again if it failed or was cancelled.
 
@@ -73,7 +73,7 @@ class Jobs:
         if len(text) > self._max_text:
             detail = f"A job's spec has at most {self._max_text} bytes."
             raise Refused(413, "text_too_long", detail, fix="ask for less at once")
-        with self._store.writing() as db:
+        with self._store.open_transaction() as db:
             known_job = db.execute("SELECT * FROM job WHERE name = ? AND key = ?", (person.name, key)).fetchone()
             if known_job is not None:
                 if (known_job["task"], known_job["spec"], known_job["max_cost"]) != (task, text, max_cost):
@@ -96,9 +96,9 @@ class Jobs:
         self.runner.wake()
         return number, False
 
-    def cancel(self, number: str, *, by: Person) -> None:
+    def cancel(self, number: str, *, by: Principal) -> None:
         """End a job that is not done; what it was charged stays."""
-        with self._store.writing() as db:
+        with self._store.open_transaction() as db:
             ended = db.execute(
                 "UPDATE job SET state = 'cancelled', cancelled_by = ?, changed = ? "
                 "WHERE id = ? AND state IN ('queued', 'running')",
@@ -108,10 +108,10 @@ class Jobs:
                 record(db, by, "cancel_job", number)
         self.runner.wake()
 
-    def forget(self, number: str, *, by: Person) -> bool:
+    def forget(self, number: str, *, by: Principal) -> bool:
         """Forget a job that has ended; its charge and release stay. False if it has not ended."""
         ended = "DELETE FROM job WHERE id = ? AND state IN ('done', 'failed', 'cancelled')"
-        with self._store.writing() as db:
+        with self._store.open_transaction() as db:
             is_forgotten = bool(db.execute(ended, (number,)).rowcount)
             if is_forgotten:
                 record(db, by, "forget_job", number)
@@ -119,11 +119,11 @@ class Jobs:
 
     def row(self, number: str) -> Mapping[str, Any] | None:
         """A job's row; None if there is none."""
-        return self._store.one("SELECT * FROM job WHERE id = ?", number)
+        return self._store.fetch_one("SELECT * FROM job WHERE id = ?", number)
 
-    def listed(
+    def list_jobs(
         self,
-        person: Person,
+        person: Principal,
         *,
         limit: int = MAX_LISTED,
         after: str | None = None,
@@ -135,9 +135,9 @@ class Jobs:
         Args:
             state: Only jobs in this state; ``table``: only jobs about it.
         """
-        before = self._store.one("SELECT created, id FROM job WHERE id = ?", after) if after else None
+        before = self._store.fetch_one("SELECT created, id FROM job WHERE id = ?", after) if after else None
         if after and before is None:
-            raise not_found()
+            raise build_not_found()
         values: dict[str, Any] = {
             "name": None if person.role == "owner" else person.name,
             "state": state,
@@ -146,7 +146,7 @@ class Jobs:
         }
         found: list[Mapping[str, Any]] = []
         while len(found) < limit:
-            rows = self._store.named(_LISTED, values)
+            rows = self._store.fetch_named(_LISTED, values)
             abouts = [table_of(row) for row in rows]
             found += [
                 row for row, about in zip(rows, abouts, strict=True) if person.may_see(about) and table in (None, about)
@@ -182,16 +182,16 @@ def ledger_key_of(name: str, key: str) -> str:
 
 def cost_of_job(session: Session, row: Mapping[str, Any]) -> dict[str, str] | None:
     """Build the part of a job's document that says what the ledger has charged so far; None if nothing."""
-    from siloquent.charging import spent_under
-    from siloquent.documents.money import cost_document
+    from siloquent.charge import spent_under
+    from siloquent.documents.ledger import cost_document
 
     if not row["account"]:
         return None
     cost = spent_under(session.ledger, row["account"], ledger_key_of(row["name"], row["key"]))
-    return None if cost is None else cost_document(session.ledger.account(row["account"]), cost)
+    return None if cost is None else cost_document(session.ledger.get_account(row["account"]), cost)
 
 
-def job_document(row: Mapping[str, Any], cost: Mapping[str, str] | None = None) -> dict[str, Any]:
+def build_job_document(row: Mapping[str, Any], cost: Mapping[str, str] | None = None) -> dict[str, Any]:
     """A job as a document of kind ``siloquent/job/1``; ``cost`` is the ledger's, where the queue does not hold it."""
     result = None if row["result"] is None else json.loads(row["result"])
     return {

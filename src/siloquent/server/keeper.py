@@ -79,12 +79,12 @@ def sweep(folder: Path, store: Store, settings: Settings) -> None:
         if days:
             store.write(f"DELETE FROM {table} WHERE {age} < ?", now - days * DAY)
     if settings.keep_uploads_days:
-        for row in store.all("SELECT id FROM upload WHERE created < ?", now - settings.keep_uploads_days * DAY):
+        for row in store.fetch_all("SELECT id FROM upload WHERE created < ?", now - settings.keep_uploads_days * DAY):
             if not is_named(folder, row["id"]):
                 remove_upload(folder, store, row["id"])
     if settings.keep_releases_days:
         old = now - settings.keep_releases_days * DAY
-        for row in store.all("SELECT id FROM release WHERE created < ? AND shared = 0 AND deleted = 0", old):
+        for row in store.fetch_all("SELECT id FROM release WHERE created < ? AND shared = 0 AND deleted = 0", old):
             remove_files(folder, store, row["id"])
     _remove_half_made(folder / "releases", now)
 

@@ -11,13 +11,13 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from siloquent.server.problems import Refused, document
+from siloquent.server.problems import Refused, build_response
 from siloquent.server.settings import Settings
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-MOST_HEADER_BYTES = 16 * 2**10
+MAX_HEADER_BYTES = 16 * 2**10
 UPLOADS = ("/v1/uploads", "/declare/upload")
 REPORTS = "/reports"
 LOGINS = ("/login", "/logout")
@@ -26,19 +26,19 @@ MAX_PARSED_BYTES = 2 * 2**20
 """A body that is parsed while everybody waits; those of owners, and reports, which are not, may have ``body_bytes``."""
 UNIT_BYTES = 64 * 2**10
 """Each so many bytes of a body that is parsed count as one request more."""
-MOST_REMEMBERED = 10_000
+MAX_REMEMBERED = 10_000
 _LARGEST = 10**15 - 1
 """The largest number of a structured field (RFC 9651)."""
 
 
-class TooMuch(Exception):
+class BodyTooLarge(Exception):
     """A body that outgrew its limit while it arrived."""
 
 
 class BodyLimit:
     """ASGI middleware: bodies above a limit end the request, whatever their length header said."""
 
-    def __init__(self, app: Any, *, settings: Settings, rates: Rates, headers: dict[str, str]) -> None:
+    def __init__(self, app: Any, *, settings: Settings, rates: RequestRates, headers: dict[str, str]) -> None:
         self._app, self._settings, self._rates, self._headers = app, settings, rates, headers
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -48,15 +48,15 @@ class BodyLimit:
             return
         most = _most_bytes(scope, self._settings)
         fields = {name.lower(): value for name, value in scope["headers"]}
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADER_BYTES:
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
             refusal = Refused(431, "headers_too_large", "The headers are longer than 16 KiB.")
-            await document(refusal.problem)(scope, receive, self._sending(send))
+            await build_response(refusal.problem)(scope, receive, self._add_headers(send))
             return
         encodings = [value for name, value in scope["headers"] if name.lower() == b"content-encoding"]
         if any(one.strip().lower() not in (b"", b"identity") for one in b",".join(encodings).split(b",")):
             # What is packed would be counted as it comes and grow as it is read.
             refusal = Refused(415, "unsupported_media_type", "A body is read as it is: Content-Encoding is identity.")
-            await document(refusal.problem, {"Connection": "close"})(scope, receive, self._sending(send))
+            await build_response(refusal.problem, {"Connection": "close"})(scope, receive, self._add_headers(send))
             return
         length = fields.get(b"content-length", b"0")
         seen, started = 0, False
@@ -67,7 +67,7 @@ class BodyLimit:
             before, seen = seen, seen + len(message.get("body", b""))
             self._owe(scope, seen // UNIT_BYTES - before // UNIT_BYTES)
             if seen > most:
-                raise TooMuch  # whoever reads may turn this into an answer of its own, which is not sent
+                raise BodyTooLarge  # whoever reads may turn this into an answer of its own, which is not sent
             return message
 
         async def watched(message: Message) -> None:
@@ -75,16 +75,16 @@ class BodyLimit:
             if seen <= most:
                 started = True
                 # Some proxies use the connection again while the body that they held back is still expected on it.
-                await self._sending(send, scope.get("state"), ends=b"expect" in fields)(message)
+                await self._add_headers(send, scope.get("state"), ends=b"expect" in fields)(message)
 
         if length.isdigit() and int(length[:19]) > most:
             seen = most + 1
         else:
-            with suppress(TooMuch):
+            with suppress(BodyTooLarge):
                 await self._app(scope, counted, watched)
         if seen > most and not started:
             refusal = Refused(413, "body_too_large", f"A body of at most {most} bytes is read here.")
-            await document(refusal.problem, {"Connection": "close"})(scope, receive, self._sending(send))
+            await build_response(refusal.problem, {"Connection": "close"})(scope, receive, self._add_headers(send))
 
     def _owe(self, scope: Mapping[str, Any], requests: int) -> None:
         """Count a long body that is parsed as ``requests`` more of its sender's."""
@@ -92,7 +92,7 @@ class BodyLimit:
         if requests and person is not None and not scope["path"].endswith((*UPLOADS, REPORTS)):
             self._rates.owe(person.token, requests)
 
-    def _sending(self, send: Send, state: Mapping[str, Any] | None = None, *, ends: bool = False) -> Send:
+    def _add_headers(self, send: Send, state: Mapping[str, Any] | None = None, *, ends: bool = False) -> Send:
         """``send`` with the headers that every response has, and with how much the token may still send."""
 
         async def dressed(message: Message) -> None:
@@ -121,7 +121,7 @@ def _most_bytes(scope: Mapping[str, Any], settings: Settings) -> int:
     return settings.body_bytes if is_wide else min(MAX_PARSED_BYTES, settings.body_bytes)
 
 
-class Rates:
+class RequestRates:
     """A bucket of requests for each token: ``burst`` at once, ``rate`` a second."""
 
     def __init__(self, *, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -142,7 +142,7 @@ class Rates:
         now = self._clock()
         level = self._level(who, now)
         self._buckets[who] = (level - 1 if level >= 1 else min(level, 0.0), now)
-        while len(self._buckets) > MOST_REMEMBERED:
+        while len(self._buckets) > MAX_REMEMBERED:
             self._buckets.popitem(last=False)
         if level < 1:
             wait = max(1, math.ceil((1 - level) / self._rate))
@@ -205,7 +205,7 @@ class Open:
             del self._open[who]
 
 
-class Room:
+class ConcurrencyLimit:
     """How many answers may run: some for each token, some for all."""
 
     def __init__(self, *, each: int, all_: int) -> None:
@@ -213,7 +213,7 @@ class Room:
         self._running: dict[str, int] = {}
 
     @asynccontextmanager
-    async def place(self, who: str) -> AsyncIterator[None]:
+    async def hold_place(self, who: str) -> AsyncIterator[None]:
         """Hold a place for as long as the block runs.
 
         Raises:
@@ -250,7 +250,7 @@ class Slots:
         self.overruns = 0
 
     @asynccontextmanager
-    async def one(self) -> AsyncIterator[Slot]:
+    async def hold_slot(self) -> AsyncIterator[Slot]:
         """Leave the block, well or by an error, at a multiple of the slot's length since it was entered.
 
         What is refused before the plan says how long a slot is has touched no row, and leaves at once.

@@ -19,14 +19,14 @@ from typing import Any
 
 from siloquent.server.planning import Order, serve
 from siloquent.server.problems import no_planner, too_dear_to_plan
-from siloquent.server.tokens import Person
+from siloquent.server.tokens import Principal
 from siloquent.server.turns import Turns
 
 START_SECONDS = 120
 TICK_SECONDS = 0.25
 WAITS, MIN_WAIT_SECONDS = 6, 30.0
 """The longest wait for a plan: this many times its limit of processor time, and at least this many seconds."""
-_PRELOADED = ["siloquent.server.planning", "siloquent.door", "siloquent.explore.task"]
+_PRELOADED = ["siloquent.server.planning", "siloquent.api", "siloquent.explore.task"]
 
 
 class Planners:
@@ -44,7 +44,7 @@ class Planners:
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="siloquent-plans")
         self.ended = 0
 
-    async def price_question(self, person: Person, sql: str, *, key: str | None = None) -> dict[str, Any]:
+    async def price_question(self, person: Principal, sql: str, *, key: str | None = None) -> dict[str, Any]:
         """The explanation of ``sql``; ``key``: of the ledger, under which it may have been charged before.
 
         Raises:
@@ -52,7 +52,7 @@ class Planners:
         """
         return await self._turns.run(person.name, lambda: self._threads.submit(self._ask, Order(person, sql, key)))
 
-    async def price_job(self, person: Person, task: str, spec: dict[str, Any]) -> dict[str, Any]:
+    async def price_job(self, person: Principal, task: str, spec: dict[str, Any]) -> dict[str, Any]:
         """The plan of a job, with its price.
 
         Raises:

@@ -14,15 +14,15 @@ from multiprocessing.process import parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from siloquent.documents.problems import keep_details, problem_of
+from siloquent.documents.problems import build_problem, log_details
 from siloquent.errors import PortableError
-from siloquent.server.desk import Sessions
 from siloquent.server.guard import require_declared
 from siloquent.server.problems import Refused, too_dear_to_plan
-from siloquent.server.tokens import Person
+from siloquent.server.session_pool import Sessions
+from siloquent.server.tokens import Principal
 
 if TYPE_CHECKING:
-    from siloquent.door import Session
+    from siloquent.api import Session
 
 MAX_TRUTHS = 10**8
 """Conditions times cells of one question: a twentieth of what an owner may plan at the command line."""
@@ -35,7 +35,7 @@ class Order:
     ``key``: of the ledger, under which the question may have been charged before.
     """
 
-    person: Person
+    person: Principal
     sql: str = ""
     key: str | None = None
     task: str = ""
@@ -67,20 +67,20 @@ def _priced(sessions: Sessions, order: Order, folder: Path) -> dict[str, Any] | 
     except MemoryError:
         return too_dear_to_plan()
     except Exception as failed:  # allowed: our own bug ends no planner, and keeps its details
-        problem = problem_of(failed)
-        keep_details(folder, problem, failed)
+        problem = build_problem(failed)
+        log_details(folder, problem, failed)
         told = Refused(problem.http_status, problem.code, problem.detail, fix=problem.fix)
         told.problem = problem
         return told
 
 
 def _question(session: Session, order: Order) -> dict[str, Any]:
-    from siloquent.explore import explain, offering, parse, reading
+    from siloquent.explore import explain, parse, reading, suggest_affordable
 
     with reading(session, order.sql, may_see=order.person.may_see):
         query = parse(order.sql)
     require_declared(session, order.person, query.table)
-    with offering(session, query):
+    with suggest_affordable(session, query):
         found: dict[str, Any] = explain(session, query, key=order.key).to_json()
     return found
 

@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from siloquent.documents.problems import Problem, keep_details, problem_of
+from siloquent.documents.problems import Problem, build_problem, log_details
 from siloquent.errors import PortableError, SiloquentError
 from siloquent.server.fixes import over_http
 
@@ -53,7 +53,7 @@ class Refused(PortableError):
         super().__init__(detail)
 
 
-def not_found() -> Refused:
+def build_not_found() -> Refused:
     """The answer for what is unknown and for what is somebody else's: they look the same."""
     return Refused(404, "not_found", "There is no such thing, or it is not yours.", fix="GET /v1/me")
 
@@ -79,27 +79,29 @@ def no_planner() -> Refused:
     )
 
 
-def document(problem: Problem, headers: dict[str, str] | None = None) -> Response:
+def build_response(problem: Problem, headers: dict[str, str] | None = None) -> Response:
     """``problem`` as a response."""
     return JSONResponse(problem.to_json(), problem.http_status, headers=headers, media_type=MEDIA)
 
 
-def install(app: FastAPI) -> None:
+def install_handlers(app: FastAPI) -> None:
     """Let no framework's own error page through."""
 
     @app.exception_handler(Refused)
     async def refused(request: Request, error: Refused) -> Response:
-        return _for(request, error.problem, error.headers)
+        return _respond(request, error.problem, error.headers)
 
     @app.exception_handler(SiloquentError)
     async def known(request: Request, error: SiloquentError) -> Response:
-        return _for(request, problem_of(error), {})
+        return _respond(request, build_problem(error), {})
 
     @app.exception_handler(RequestValidationError)
     async def unreadable(request: Request, error: RequestValidationError) -> Response:
-        return _for(
+        return _respond(
             request,
-            Problem("request_unreadable", "Unreadable", _first(error), 2, _readable(request), http_status=422),
+            Problem(
+                "request_unreadable", "Unreadable", _describe_first_fault(error), 2, _readable(request), http_status=422
+            ),
             {},
         )
 
@@ -108,19 +110,19 @@ def install(app: FastAPI) -> None:
         phrase = HTTPStatus(error.status_code).phrase
         code = phrase.lower().replace(" ", "_").replace("-", "_")
         problem = Problem(code, phrase, f"{phrase}.", 2, "GET /v1/me", http_status=error.status_code)
-        return _for(request, problem, dict(error.headers or {}))
+        return _respond(request, problem, dict(error.headers or {}))
 
     @app.exception_handler(sqlite3.OperationalError)
     async def store_busy(request: Request, error: sqlite3.OperationalError) -> Response:
         detail = "The server's own file is locked, or its disk is full. What was charged stays, under its key."
         problem = Problem("store_busy", "Busy", detail, 2, "send it again with the same key", PERHAPS, 503)
-        return _for(request, problem, {"Retry-After": "10"})
+        return _respond(request, problem, {"Retry-After": "10"})
 
     @app.exception_handler(Exception)
     async def unforeseen(request: Request, error: Exception) -> Response:
-        problem = problem_of(error)
-        keep_details(request.app.state.folder, problem, error)
-        return _for(request, problem, {})
+        problem = build_problem(error)
+        log_details(request.app.state.folder, problem, error)
+        return _respond(request, problem, {})
 
 
 def _remember(request: Request, problem: Problem) -> None:
@@ -146,7 +148,7 @@ def claimed_token(request: Request) -> str:
 def _known_token(request: Request) -> str:
     """The id that a request claims, if there is such a token: of made-up ones a stranger has as many as he likes."""
     claimed = claimed_token(request)
-    known = claimed and request.app.state.house.store.one("SELECT 1 FROM token WHERE id = ?", claimed)
+    known = claimed and request.app.state.house.store.fetch_one("SELECT 1 FROM token WHERE id = ?", claimed)
     return claimed if known else ""
 
 
@@ -157,7 +159,7 @@ def _readable(request: Request) -> str:
     return "Content-Type: application/json" if is_form else "GET /openapi.json"
 
 
-def _first(error: RequestValidationError) -> str:
+def _describe_first_fault(error: RequestValidationError) -> str:
     """Where the first fault is and what is expected there; what was sent is not repeated."""
     (first, *_) = jsonable_encoder([{"loc": e["loc"], "msg": e["msg"]} for e in error.errors()]) or [
         {"loc": (), "msg": ""}
@@ -166,12 +168,12 @@ def _first(error: RequestValidationError) -> str:
     return f"{'.'.join(place[:8])}: {str(first['msg'])[:200]}."
 
 
-def _for(request: Request, problem: Problem, headers: dict[str, str]) -> Response:
+def _respond(request: Request, problem: Problem, headers: dict[str, str]) -> Response:
     """A page for a browser's form, a document for everybody else."""
     problem = replace(problem, fix=over_http(problem.fix))
     _remember(request, problem)
     pages = getattr(request.app.state, "pages", None)
     if pages is not None and pages.wants_page(request):
-        page: Response = pages.problem(request, problem, headers)
+        page: Response = pages.render_problem(request, problem, headers)
         return page
-    return document(problem, headers)
+    return build_response(problem, headers)

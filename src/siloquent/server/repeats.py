@@ -18,7 +18,7 @@ from starlette.requests import Request
 from siloquent.server.guard import check_key
 from siloquent.server.problems import Refused
 from siloquent.server.store import Store
-from siloquent.server.tokens import Person
+from siloquent.server.tokens import Principal
 
 REPLAYED = {"Idempotency-Replayed": "true"}
 
@@ -40,7 +40,7 @@ class Repeat:
         return hashlib.sha256(self.route.encode("utf-8", "surrogatepass") + b"\0" + body).digest()
 
 
-def repeat_of(request: Request, person: Person) -> Repeat | None:
+def repeat_of(request: Request, person: Principal) -> Repeat | None:
     """The key of a request that need not have one.
 
     Raises:
@@ -57,7 +57,7 @@ def repeat_of(request: Request, person: Person) -> Repeat | None:
 
 def is_known(store: Store, repeat: Repeat) -> bool:
     """Whether something was made under the key."""
-    return store.one("SELECT 1 FROM made WHERE name = ? AND key = ?", repeat.name, repeat.key) is not None
+    return store.fetch_one("SELECT 1 FROM made WHERE name = ? AND key = ?", repeat.name, repeat.key) is not None
 
 
 def kept(store: Store, repeat: Repeat, body: bytes) -> dict[str, Any] | None:
@@ -66,7 +66,7 @@ def kept(store: Store, repeat: Repeat, body: bytes) -> dict[str, Any] | None:
     Raises:
         Refused: 409, the key belongs to another request.
     """
-    row = store.one("SELECT body, document FROM made WHERE name = ? AND key = ?", repeat.name, repeat.key)
+    row = store.fetch_one("SELECT body, document FROM made WHERE name = ? AND key = ?", repeat.name, repeat.key)
     if row is None:
         return None
     if bytes(row["body"]) != repeat.bound(body):

@@ -10,10 +10,10 @@ from siloquent.server.tokens import Role
 EVERYBODY: frozenset[Role] = frozenset(("owner", "analyst", "auditor"))
 ANALYST: frozenset[Role] = frozenset(("analyst",))
 OWNER: frozenset[Role] = frozenset(("owner",))
-ASKERS: frozenset[Role] = ANALYST | OWNER
+ANALYSTS_AND_OWNERS: frozenset[Role] = ANALYST | OWNER
 OPERATOR: frozenset[Role] = frozenset(("operator",))
 COLLECTOR: frozenset[Role] = frozenset(("collector",))
-BOOKS: frozenset[Role] = frozenset(("owner", "auditor"))
+LEDGER_READERS: frozenset[Role] = frozenset(("owner", "auditor"))
 
 ROUTES: Mapping[str, frozenset[Role]] = MappingProxyType(
     {
@@ -30,35 +30,35 @@ ROUTES: Mapping[str, frozenset[Role]] = MappingProxyType(
         "answer": ANALYST,
         "create_job": ANALYST,
         "price_job": ANALYST,
-        "list_jobs": ASKERS,
-        "show_job": ASKERS,
-        "job_events": ASKERS,
-        "cancel_job": ASKERS,
+        "list_jobs": ANALYSTS_AND_OWNERS,
+        "show_job": ANALYSTS_AND_OWNERS,
+        "job_events": ANALYSTS_AND_OWNERS,
+        "cancel_job": ANALYSTS_AND_OWNERS,
         "list_releases": EVERYBODY,
         "show_release": EVERYBODY,
-        "release_file": ASKERS,
-        "verify_release": BOOKS,
+        "release_file": ANALYSTS_AND_OWNERS,
+        "verify_release": LEDGER_READERS,
         "share_release": OWNER,
         "delete_release": OWNER,
-        "ask_release": ASKERS,
-        "show_dependencies": ASKERS,
+        "ask_release": ANALYSTS_AND_OWNERS,
+        "show_dependencies": ANALYSTS_AND_OWNERS,
         "adopt_dependencies": OWNER,
-        "show_catalogue": ASKERS,
-        "list_sessions": BOOKS,
-        "show_session": BOOKS,
+        "show_catalogue": ANALYSTS_AND_OWNERS,
+        "list_sessions": LEDGER_READERS,
+        "show_session": LEDGER_READERS,
         "decide_session": OWNER,
-        "list_collections": ASKERS | COLLECTOR,
-        "show_collection": ASKERS | COLLECTOR,
+        "list_collections": ANALYSTS_AND_OWNERS | COLLECTOR,
+        "show_collection": ANALYSTS_AND_OWNERS | COLLECTOR,
         "send_reports": COLLECTOR,
-        "estimate": ASKERS,
+        "estimate": ANALYSTS_AND_OWNERS,
         "list_accounts": EVERYBODY,
         "list_entries": EVERYBODY,
         "ledger_head": EVERYBODY,
-        "verify_ledger": BOOKS,
-        "make_checkpoint": BOOKS,
-        "list_spending": BOOKS,
-        "list_denials": BOOKS,
-        "list_acts": BOOKS,
+        "verify_ledger": LEDGER_READERS,
+        "make_checkpoint": LEDGER_READERS,
+        "list_spending": LEDGER_READERS,
+        "list_denials": LEDGER_READERS,
+        "list_acts": LEDGER_READERS,
         "readyz": OPERATOR,
         "metrics": OPERATOR,
         "create_token": OWNER,

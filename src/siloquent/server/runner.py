@@ -100,7 +100,7 @@ class Runner:
 
     def _turn(self) -> None:
         now = int(time.time())
-        with self._store.writing() as db:
+        with self._store.open_transaction() as db:
             db.execute("INSERT OR REPLACE INTO server (id, beat) VALUES (?, ?)", (self._id, now))
             db.execute("DELETE FROM server WHERE beat < ?", (now - 3600,))
             db.execute(
@@ -119,7 +119,7 @@ class Runner:
                 self._give_back(number, tried=True)
             del self._running[number]
             return
-        row = self._store.one("SELECT state, holder FROM job WHERE id = ?", number)
+        row = self._store.fetch_one("SELECT state, holder FROM job WHERE id = ?", number)
         is_ours = row is not None and row["state"] == "running" and row["holder"] == self._id
         overdue = time.monotonic() > one.until
         if one.told and overdue:
@@ -132,7 +132,7 @@ class Runner:
 
     def _give_back(self, number: str, *, tried: bool) -> None:
         """A job whose process ended without a word stands in the queue again, but for the last of its tries."""
-        if tried and self._failed_for_good(number):
+        if tried and self._has_failed_for_good(number):
             self._fail(number, _KILLED)
             return
         self._store.write(
@@ -141,8 +141,8 @@ class Runner:
             *(0 if tried else 1, number, self._id),
         )
 
-    def _failed_for_good(self, number: str) -> bool:
-        row = self._store.one("SELECT tries FROM job WHERE id = ?", number)
+    def _has_failed_for_good(self, number: str) -> bool:
+        row = self._store.fetch_one("SELECT tries FROM job WHERE id = ?", number)
         return row is not None and row["tries"] >= MAX_TRIES
 
     def _fail(self, number: str, result: Mapping[str, str]) -> None:
@@ -155,7 +155,7 @@ class Runner:
     def _begin_next(self) -> bool:
         """Claim the next job and start it; whether there was one. Whoever has the fewest running jobs is next."""
         now = int(time.time())
-        with self._store.writing() as db:
+        with self._store.open_transaction() as db:
             row = db.execute(_NEXT, {"now": now}).fetchone()
             if row is None:
                 return False
@@ -171,7 +171,7 @@ class Runner:
         if (former := self._running.pop(number, None)) is not None:  # cancelled and sent again before we looked
             former.process.kill()
             former.process.wait()
-        words = ["siloquent.server.work", str(self._folder), number, str(self._max_bytes), self._id]
+        words = ["siloquent.server.job_worker", str(self._folder), number, str(self._max_bytes), self._id]
         try:
             process = subprocess.Popen([sys.executable, "-m", *words], stdin=subprocess.DEVNULL, start_new_session=True)
         except OSError as failed:

@@ -142,7 +142,7 @@ class Settings:
         return bool(self.tls_cert or self.trusted_proxy)
 
 
-def client_of(settings: Settings) -> Callable[[Any], str]:
+def build_client_reader(settings: Settings) -> Callable[[Any], str]:
     """Whose connection a transport is: its address's, or nobody's where all come through one proxy."""
     return lambda transport: "" if settings.trusts(host_of(transport)) else address_of(transport)
 
@@ -169,15 +169,15 @@ def read_settings(
     for name, value in read_workspace(folder).server:
         if name not in known:
             raise UnknownName("setting in [server]", name, known, fix="siloquent serve --show")
-        given[name] = _as(known[name], name, value)
+        given[name] = _convert_value(known[name], name, value)
     for name, kind in known.items():
         if (text := environment.get(PREFIX + name.upper())) is not None:
-            given[name] = _as(kind, PREFIX + name.upper(), text)
+            given[name] = _convert_value(kind, PREFIX + name.upper(), text)
     given |= {name: value for name, value in (flags or {}).items() if value is not None}
     return replace(Settings(), **given)
 
 
-def _as(kind: type, name: str, value: Any) -> Any:
+def _convert_value(kind: type, name: str, value: Any) -> Any:
     if kind is tuple:
         return _texts(name, value)
     try:

@@ -35,7 +35,7 @@ def job_schemas() -> dict[str, Schema]:
 
 def schema_of(kind: type) -> Schema:
     """The closed schema of what a dataclass is read from; words that name files of a machine are left out."""
-    from siloquent.server.work import FILES
+    from siloquent.server.job_worker import FILES
 
     hints = get_type_hints(kind)
     known = [one for one in fields(kind) if one.init and one.name not in FILES]

@@ -12,7 +12,7 @@ from siloquent.errors import ReleaseError
 from siloquent.server.store import Store
 
 if TYPE_CHECKING:
-    from siloquent.door import Session
+    from siloquent.api import Session
 
 UNSAVED = "no release"  # charged, and nothing was written: an answer that failed or was not kept
 
@@ -35,29 +35,29 @@ class Spending:
         self._charges: dict[int, _Charge] = {}
         self._tasks: dict[str, tuple[int, str]] = {}
 
-    def lines(self, session: Session) -> list[dict[str, Any]]:
+    def list_lines(self, session: Session) -> list[dict[str, Any]]:
         """A line for each table, analyst and task, in that order; amounts are exact decimal text."""
-        from siloquent.documents.money import exact
-        from siloquent.privacy import accountant
+        from siloquent.documents.ledger import format_exact_amount
+        from siloquent.privacy import get_accountant
 
         with self._lock:
             self._read_on(session)
             released = {seq: (name, task) for name, (seq, task) in self._tasks.items() if seq}
             sums: dict[tuple[str, str, str], list[int]] = {}
-            names = {row["id"]: row["name"] for row in self._store.all("SELECT id, name FROM release")}
+            names = {row["id"]: row["name"] for row in self._store.fetch_all("SELECT id, name FROM release")}
             for charge in self._charges.values():
                 release, task = released.get(charge.seq, ("", UNSAVED))
                 account, _, analyst = charge.account.partition("/")
                 total = sums.setdefault((account, analyst or names.get(release, ""), task), [0, 0])
                 total[0], total[1] = total[0] + charge.amount, total[1] + 1
-        accounts = {one.name: one for one in session.ledger.accounts()}
+        accounts = {one.name: one for one in session.ledger.list_accounts()}
         return [
             {
                 "account": account,
                 "analyst": analyst,
                 "task": task,
-                "symbol": accountant(accounts[account].accountant).symbol,
-                "spent": exact(accounts[account], amount),
+                "symbol": get_accountant(accounts[account].accountant).symbol,
+                "spent": format_exact_amount(accounts[account], amount),
                 "charges": charges,
             }
             for (account, analyst, task), (amount, charges) in sorted(sums.items())
@@ -66,7 +66,7 @@ class Spending:
     def _read_on(self, session: Session) -> None:
         from siloquent.releases import list_releases, read_manifest
 
-        for entry in session.ledger.entries(after=self._seq):
+        for entry in session.ledger.iter_entries(after=self._seq):
             self._seq = entry.seq
             if entry.kind == "reserve":
                 self._charges[entry.seq] = _Charge(str(entry.body["account"]), int(entry.body["cost"][0]))

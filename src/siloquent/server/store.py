@@ -83,21 +83,21 @@ class Store:
     def __init__(self, path: Path) -> None:
         self._lock, self._reading = threading.Lock(), threading.Lock()
         path.touch(mode=0o600, exist_ok=True)
-        self._db = _connected(path)
+        self._db = _connect(path)
         try:
-            with self.writing() as db:
-                found = _version(db)
+            with self.open_transaction() as db:
+                found = _read_version(db)
                 if found not in (0, VERSION):
-                    raise _other(path, found)
+                    raise _build_version_error(path, found)
                 if not found:
-                    _step_on(db, 0)
+                    _apply_steps(db, 0)
         except LedgerError:
             self._db.close()
             raise
-        self._reader = _connected(path)
+        self._reader = _connect(path)
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def open_transaction(self) -> Iterator[sqlite3.Connection]:
         """A transaction: durable when the block ends well, nothing when it does not."""
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")
@@ -110,21 +110,21 @@ class Store:
 
     def write(self, statement: str, *values: Any) -> int:
         """Run one statement durably; how many rows it changed."""
-        with self.writing() as db:
+        with self.open_transaction() as db:
             return db.execute(statement, values).rowcount
 
-    def one(self, query: str, *values: Any) -> Mapping[str, Any] | None:
+    def fetch_one(self, query: str, *values: Any) -> Mapping[str, Any] | None:
         """The first row, by column names."""
         with self._reading:
             row = self._reader.execute(query, values).fetchone()
         return None if row is None else dict(row)
 
-    def all(self, query: str, *values: Any) -> list[dict[str, Any]]:
+    def fetch_all(self, query: str, *values: Any) -> list[dict[str, Any]]:
         """Every row, by column names."""
         with self._reading:
             return [dict(row) for row in self._reader.execute(query, values)]
 
-    def named(self, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def fetch_named(self, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Every row, by column names, of a query whose values have names."""
         with self._reading:
             return [dict(row) for row in self._reader.execute(query, values)]
@@ -136,7 +136,7 @@ class Store:
             self._reader.close()
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
     db.row_factory = sqlite3.Row
     db.execute("PRAGMA journal_mode = WAL")
@@ -145,7 +145,7 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 
 @dataclass(frozen=True, slots=True)
-class Migrated:
+class MigrationResult:
     """What became of a file: its format before and now, and the copy that was made of the old one."""
 
     found: int
@@ -153,38 +153,38 @@ class Migrated:
     copy: Path | None = None
 
 
-def migrate(path: Path) -> Migrated:
+def migrate(path: Path) -> MigrationResult:
     """Lead the file at ``path`` to this version's format, step by step in one transaction, after copying it.
 
     Raises:
         LedgerError: a newer version wrote it, or a server has it open and writes.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        found = _version(db)
+        found = _read_version(db)
         if found == VERSION:
-            return Migrated(found, found)
+            return MigrationResult(found, found)
         if found > VERSION:
-            raise _other(path, found)
+            raise _build_version_error(path, found)
         copy = path.with_name(f"{path.name}.format-{found}")
         copy.unlink(missing_ok=True)
         copy.touch(mode=0o600)
         db.execute("VACUUM INTO ?", (str(copy),))
         db.execute("BEGIN IMMEDIATE")
         try:
-            _step_on(db, found)
+            _apply_steps(db, found)
         except sqlite3.Error:
             db.execute("ROLLBACK")
             raise LedgerError(f"{path.name} could not be led forward; it is as it was.", fix=f"keep {copy}") from None
         db.execute("COMMIT")
-    return Migrated(found, VERSION, copy)
+    return MigrationResult(found, VERSION, copy)
 
 
-def _version(db: sqlite3.Connection) -> int:
+def _read_version(db: sqlite3.Connection) -> int:
     found: int = db.execute("PRAGMA user_version").fetchone()[0]
     return found
 
 
-def _step_on(db: sqlite3.Connection, version: int) -> None:
+def _apply_steps(db: sqlite3.Connection, version: int) -> None:
     if version == 1 and "token" not in [row[1] for row in db.execute("PRAGMA table_info(job)")]:
         db.execute("ALTER TABLE job ADD COLUMN token TEXT NOT NULL DEFAULT ''")  # the earliest files of format 1
     for statement in filter(str.strip, ";".join(STEPS[version:]).split(";")):
@@ -192,7 +192,7 @@ def _step_on(db: sqlite3.Connection, version: int) -> None:
     db.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def _other(path: Path, found: int) -> LedgerError:
+def _build_version_error(path: Path, found: int) -> LedgerError:
     if found > VERSION:
         return LedgerError(f"{path.name} was written by a newer siloquent (format {found}).", fix="upgrade siloquent")
     where = shlex.quote(str(path.parent))

@@ -19,14 +19,14 @@ from siloquent.server.store import Store
 Role = Literal["owner", "analyst", "auditor", "collector", "operator"]
 ROLES: tuple[Role, ...] = ("owner", "analyst", "auditor", "collector", "operator")
 MACHINES: tuple[Role, ...] = ("collector", "operator")
-MOST_DAYS = 365
+MAX_DAYS = 365
 LOGIN_SECONDS = 60
 _TEXT = re.compile(r"sq_([0-9a-f]{8})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class Principal:
     """Who asks: the token's name, what it may do, and on which tables (none named: all)."""
 
     token: str
@@ -88,15 +88,15 @@ class Tokens:
         for table in tables:
             if declared is not None and table not in declared:
                 raise UnknownName("table", table[:64], declared, fix="siloquent tables")
-        if not 1 <= days <= MOST_DAYS:
-            raise RequestError(f"A token lasts 1 to {MOST_DAYS} days, not {days}.", fix="--days 90")
+        if not 1 <= days <= MAX_DAYS:
+            raise RequestError(f"A token lasts 1 to {MAX_DAYS} days, not {days}.", fix="--days 90")
         number = secrets.token_hex(4)  # allowed: an id
         secret, now = secrets.token_urlsafe(32), int(time.time())  # allowed: a token
         text = f"sq_{number}_{secret}"
-        with self._store.writing() as db:
+        with self._store.open_transaction() as db:
             db.execute(
                 "INSERT INTO token VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
-                (number, _digest(text), name, role, json.dumps(tables), now, now + days * 86_400),
+                (number, _hash_text(text), name, role, json.dumps(tables), now, now + days * 86_400),
             )
             if also is not None:
                 also(db, number)
@@ -104,20 +104,20 @@ class Tokens:
 
     def document(self, text: str) -> dict[str, object]:
         """A token that was made just now, with its text, as a document of kind ``siloquent/token/1``."""
-        (row,) = self._store.all("SELECT id, name, role, tables, expires FROM token WHERE id = ?", text[3:11])
+        (row,) = self._store.fetch_all("SELECT id, name, role, tables, expires FROM token WHERE id = ?", text[3:11])
         return {"schema": "siloquent/token/1", **row, "tables": json.loads(row["tables"]), "token": text}
 
-    def person(self, text: str) -> Person | None:
+    def find_by_text(self, text: str) -> Principal | None:
         """Whose token ``text`` is; None if it is nobody's, expired or revoked."""
         found = _TEXT.fullmatch(text)
-        row = self._store.one("SELECT * FROM token WHERE id = ?", found[1]) if found else None
+        row = self._store.fetch_one("SELECT * FROM token WHERE id = ?", found[1]) if found else None
         # The comparison runs in any case, so that its time does not say whether the id exists.
-        same = hmac.compare_digest(_digest(text), bytes(row["digest"]) if row else bytes(32))
-        return self._of(found[1]) if found and row and same else None
+        same = hmac.compare_digest(_hash_text(text), bytes(row["digest"]) if row else bytes(32))
+        return self._find_by_number(found[1]) if found and row and same else None
 
     def list(self) -> list[dict[str, object]]:
         """Every token without its secret."""
-        rows = self._store.all(
+        rows = self._store.fetch_all(
             "SELECT id, name, role, tables, created, expires, revoked FROM token ORDER BY created, id"
         )
         return [{**row, "tables": json.loads(row["tables"]), "revoked": row["revoked"] is not None} for row in rows]
@@ -128,7 +128,7 @@ class Tokens:
         Raises:
             UnknownName: there is no such token.
         """
-        with self._store.writing() as db:
+        with self._store.open_transaction() as db:
             changed = db.execute(
                 "UPDATE token SET revoked = coalesce(revoked, ?) WHERE id = ?", (int(time.time()), number)
             )
@@ -141,12 +141,12 @@ class Tokens:
 
     def is_open(self, number: str) -> bool:
         """Whether a token is neither revoked nor expired."""
-        return self._of(number) is not None
+        return self._find_by_number(number) is not None
 
-    def login_link(self, number: str, *, seconds: int = LOGIN_SECONDS) -> str:
+    def create_login_link(self, number: str, *, seconds: int = LOGIN_SECONDS) -> str:
         """The secret of a link that opens one browser session within ``seconds``."""
         secret = secrets.token_urlsafe(32)  # allowed: a name or a key, no noise
-        self._store.write("INSERT INTO login VALUES (?, ?, ?)", _digest(secret), number, int(time.time()) + seconds)
+        self._store.write("INSERT INTO login VALUES (?, ?, ?)", _hash_text(secret), number, int(time.time()) + seconds)
         return secret
 
     def log_in(self, secret: str, *, hours: int) -> str:
@@ -155,48 +155,48 @@ class Tokens:
         Raises:
             NotAllowed: neither.
         """
-        person, now = self.person(secret), int(time.time())
+        person, now = self.find_by_text(secret), int(time.time())
         if person is None:
-            person = self._linked(_digest(secret), now)
+            person = self._linked(_hash_text(secret), now)
         if person is None or person.role in MACHINES:  # they have no pages
             raise NotAllowed("This token or link opens nothing: it is unknown, used, revoked or too old.")
         cookie = secrets.token_urlsafe(32)  # allowed: a session's id
         csrf = secrets.token_urlsafe(32)  # allowed: a form's proof
-        with self._store.writing() as db:
+        with self._store.open_transaction() as db:
             db.execute("DELETE FROM browser WHERE expires <= ?", (now,))
             until = now + hours * 3_600
-            db.execute("INSERT INTO browser VALUES (?, ?, ?, ?)", (_digest(cookie), person.token, csrf, until))
+            db.execute("INSERT INTO browser VALUES (?, ?, ?, ?)", (_hash_text(cookie), person.token, csrf, until))
         return cookie
 
-    def _linked(self, digest: bytes, now: int) -> Person | None:
+    def _linked(self, digest: bytes, now: int) -> Principal | None:
         """Who comes by a link, which is then used up. A stranger's guess writes nothing, and so waits for nobody."""
-        if self._store.one("SELECT 1 FROM login WHERE digest = ? AND expires > ?", digest, now) is None:
+        if self._store.fetch_one("SELECT 1 FROM login WHERE digest = ? AND expires > ?", digest, now) is None:
             return None
-        with self._store.writing() as db:
+        with self._store.open_transaction() as db:
             row = db.execute(
                 "DELETE FROM login WHERE digest = ? AND expires > ? RETURNING token", (digest, now)
             ).fetchone()
-        return self._of(row["token"]) if row else None
+        return self._find_by_number(row["token"]) if row else None
 
-    def browser(self, cookie: str) -> Person | None:
+    def find_by_cookie(self, cookie: str) -> Principal | None:
         """Whose browser session ``cookie`` is."""
-        row = self._store.one(
-            "SELECT token, csrf FROM browser WHERE digest = ? AND expires > ?", _digest(cookie), int(time.time())
+        row = self._store.fetch_one(
+            "SELECT token, csrf FROM browser WHERE digest = ? AND expires > ?", _hash_text(cookie), int(time.time())
         )
-        return self._of(row["token"], csrf=row["csrf"]) if row else None
+        return self._find_by_number(row["token"], csrf=row["csrf"]) if row else None
 
     def log_out(self, cookie: str) -> None:
         """End a browser session."""
-        self._store.write("DELETE FROM browser WHERE digest = ?", _digest(cookie))
+        self._store.write("DELETE FROM browser WHERE digest = ?", _hash_text(cookie))
 
-    def _of(self, number: str, *, csrf: str = "") -> Person | None:
-        row = self._store.one(
+    def _find_by_number(self, number: str, *, csrf: str = "") -> Principal | None:
+        row = self._store.fetch_one(
             "SELECT * FROM token WHERE id = ? AND revoked IS NULL AND expires > ?", number, int(time.time())
         )
         if row is None:
             return None
-        return Person(number, row["name"], row["role"], tuple(json.loads(row["tables"])), row["expires"], csrf)
+        return Principal(number, row["name"], row["role"], tuple(json.loads(row["tables"])), row["expires"], csrf)
 
 
-def _digest(text: str) -> bytes:
+def _hash_text(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

@@ -7,15 +7,18 @@ model = learn(session, LearnSpec("patients", "diagnosis", theirs))
 rows = synthesize(theirs)                                     # labelled rows, from marginals or trees
 """
 
-from siloquent.privacy.prices import Budget
+from typing import TYPE_CHECKING
+
+from siloquent.deprecation import keep_old_methods, keep_old_names
+from siloquent.privacy.budget import Budget
 from siloquent.share.estimate import Advice
+from siloquent.share.federated import release_sum
 from siloquent.share.files import load_release, save_release
 from siloquent.share.model import Model, load_model
 from siloquent.share.plan import SharePlan, plan
-from siloquent.share.release import ShareRelease, release_from_bytes
-from siloquent.share.spec import Agreement, LearnSpec, ShareSpec, TreeSpec, agreement_of, spec_from_plain
+from siloquent.share.release import ShareRelease, decode_release
+from siloquent.share.spec import Agreement, LearnSpec, ShareSpec, TreeSpec, build_agreement, parse_spec
 from siloquent.share.task import advise, explain, learn, release, synthesize
-from siloquent.share.together import release_sum
 
 __all__ = [
     "Advice",
@@ -28,16 +31,26 @@ __all__ = [
     "ShareSpec",
     "TreeSpec",
     "advise",
-    "agreement_of",
+    "build_agreement",
+    "decode_release",
     "explain",
     "learn",
     "load_model",
     "load_release",
+    "parse_spec",
     "plan",
     "release",
-    "release_from_bytes",
     "release_sum",
     "save_release",
-    "spec_from_plain",
     "synthesize",
 ]
+
+if not TYPE_CHECKING:  # the names of 0.1
+    __getattr__ = keep_old_names(
+        __name__,
+        {"agreement_of": "build_agreement", "release_from_bytes": "decode_release", "spec_from_plain": "parse_spec"},
+    )
+    keep_old_methods(Advice, {"sentence": "describe"})
+    keep_old_methods(Model, {"strongest": "list_strongest"})
+    keep_old_methods(SharePlan, {"relative_noise": "compute_relative_noise"})
+    keep_old_methods(ShareRelease, {"sentence": "describe_guarantee"})

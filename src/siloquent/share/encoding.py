@@ -31,12 +31,12 @@ class Encoding:
     @cached_property
     def cuts(self) -> tuple[Integers, ...]:
         """Of each feature that is a number: the first place of every bin but the first; empty for others."""
-        return tuple(_cuts_of(attribute) for attribute in self.features)
+        return tuple(_compute_cuts(attribute) for attribute in self.features)
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
         """How many bins each feature has."""
-        return tuple(_width_of(attribute) for attribute in self.features)
+        return tuple(_count_bins(attribute) for attribute in self.features)
 
     @cached_property
     def starts(self) -> Integers:
@@ -68,20 +68,20 @@ class Encoding:
         """How many classes the label has, or buckets if it is a number."""
         return len(self.label_cuts) + 1 if self.is_regression else self.label.steps
 
-    def classes_of(self, label: Integers) -> Integers:
+    def find_classes(self, label: Integers) -> Integers:
         """The class (or bucket of a number) of each place of the label, shape (rows,)."""
         return np.searchsorted(self.label_cuts, label, side="right") if self.is_regression else label
 
     @cached_property
     def label_cuts(self) -> Integers:
         """Of a label that is a number: the first place of every bucket but the first."""
-        return _cuts_of(self.label)
+        return _compute_cuts(self.label)
 
     @property
     def labels(self) -> tuple[Any, ...]:
         """The label's values in order; buckets' names for a number."""
         if self.is_regression:
-            return tuple(bin_names(self.label)[: self.classes])
+            return tuple(list_bin_names(self.label)[: self.classes])
         return tuple(self.label.label(place) for place in range(self.classes))
 
     @cached_property
@@ -89,16 +89,16 @@ class Encoding:
         """The features' names, then the label's."""
         return (*(attribute.name for attribute in self.features), self.label.name)
 
-    def inside(self, places: Integers) -> NDArray[np.bool_]:
+    def find_inside(self, places: Integers) -> NDArray[np.bool_]:
         """Which rows of places (rows, features + 1), the label last, count: none OUTSIDE, a label that is a value."""
         sizes = np.array([*(attribute.size for attribute in self.features), self.label.steps])
         return np.asarray(((places >= 0) & (places < sizes)).all(axis=1))
 
-    def codes(self, places: Integers) -> Integers:
+    def compute_codes(self, places: Integers) -> Integers:
         """The codes of rows of places (rows, features), all of them inside."""
-        return np.stack([self.bins_of(i, places[:, i]) + start for i, start in enumerate(self.starts)], axis=1)
+        return np.stack([self.compute_bins(i, places[:, i]) + start for i, start in enumerate(self.starts)], axis=1)
 
-    def bins_of(self, feature: int, places: Integers) -> Integers:
+    def compute_bins(self, feature: int, places: Integers) -> Integers:
         """The bin of each place of one feature; NULL's cell is a bin of its own, the last."""
         attribute = self.features[feature]
         if not attribute.is_numeric:
@@ -106,13 +106,13 @@ class Encoding:
         bins = np.searchsorted(self.cuts[feature], places, side="right")
         return np.where(places >= attribute.steps, len(self.cuts[feature]) + 1, bins)
 
-    def one_hot(self, codes: Integers) -> Floats:
+    def encode_one_hot(self, codes: Integers) -> Floats:
         """One column a code, shape (rows, columns)."""
         made = np.zeros((len(codes), self.columns))
         made[np.arange(len(codes))[:, None], codes] = 1.0
         return made
 
-    def numbers(self, places: Integers) -> Floats:
+    def compute_numbers(self, places: Integers) -> Floats:
         """The numeric features over their declared ranges as -1..1, NULL as 0, shape (rows, numbers)."""
         made = np.zeros((len(places), len(self.numeric)))
         for column, i in enumerate(self.numeric):
@@ -121,15 +121,15 @@ class Encoding:
             made[known, column] = 2 * places[known, i] / max(steps - 1, 1) - 1
         return made
 
-    def target(self, label_places: Integers | Floats) -> Floats:
+    def compute_target(self, label_places: Integers | Floats) -> Floats:
         """A number's label over its declared range as -1..1, shape (rows,)."""
         return np.asarray(2 * label_places / max(self.label.steps - 1, 1) - 1)
 
-    def design(self, places: Integers) -> Floats:
+    def build_design(self, places: Integers) -> Floats:
         """What models see of rows: one column a code, then one a number; shape (rows, columns + numbers)."""
-        return np.hstack([self.one_hot(self.codes(places)), self.numbers(places)])
+        return np.hstack([self.encode_one_hot(self.compute_codes(places)), self.compute_numbers(places)])
 
-    def places(self, rows: Mapping[str, Sequence[Any]]) -> Integers:
+    def compute_indices(self, rows: Mapping[str, Sequence[Any]]) -> Integers:
         """The places of values by attribute's name, shape (rows, features); OUTSIDE is -1.
 
         Raises:
@@ -144,28 +144,28 @@ class Encoding:
         return np.array(columns, dtype=np.int64).T.reshape(-1, len(self.features))
 
 
-def encoding_of(agreement: Agreement) -> Encoding:
+def build_encoding(agreement: Agreement) -> Encoding:
     """The encoding that silos agreed on."""
     return Encoding(agreement.features, agreement.label)
 
 
-def _cuts_of(attribute: Attribute) -> Integers:
+def _compute_cuts(attribute: Attribute) -> Integers:
     """The places of a number's inner edges, which lie on its grid; without edges, every place is a bin."""
     if not attribute.is_numeric:
         return np.zeros(0, dtype=np.int64)
     if not attribute.edges:
         return np.arange(1, attribute.steps, dtype=np.int64)
-    return attribute.bin_starts()[1:]
+    return attribute.list_bin_starts()[1:]
 
 
-def _width_of(attribute: Attribute) -> int:
+def _count_bins(attribute: Attribute) -> int:
     if attribute.is_numeric:
-        return len(_cuts_of(attribute)) + 1 + (attribute.null == "cell")
+        return len(_compute_cuts(attribute)) + 1 + (attribute.null == "cell")
     return attribute.size
 
 
-def bin_names(attribute: Attribute) -> list[str]:
+def list_bin_names(attribute: Attribute) -> list[str]:
     """The names of an attribute's bins or values in order; NULL's is NULL."""
     binned = attribute.is_numeric and attribute.edges
-    names = attribute.bin_labels() if binned else [attribute.label(place) for place in range(attribute.size)]
+    names = attribute.list_bin_labels() if binned else [attribute.label(place) for place in range(attribute.size)]
     return ["NULL" if name is None else str(name) for name in names]

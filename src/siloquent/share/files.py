@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from siloquent.errors import ReleaseError
-from siloquent.releases import Manifest, ReleaseFile, Rendered
-from siloquent.releases.parts import read_at_most, read_checked
-from siloquent.releases.writing import write_files
-from siloquent.share.encoding import bin_names, encoding_of
+from siloquent.releases import ExpectedFiles, Manifest, ReleaseFile
+from siloquent.releases.provenance import read_at_most, read_checked
+from siloquent.releases.writer import write_files
+from siloquent.share.encoding import build_encoding, list_bin_names
 from siloquent.share.layout import Layout
-from siloquent.share.release import ShareRelease, release_from_bytes
+from siloquent.share.release import ShareRelease, decode_release
 from siloquent.version import VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FILE, TABLE = "share.npz", "numbers.parquet"
-MOST_BYTES = 2**27
+MAX_BYTES = 2**27
 COLUMNS = ("feature", "bin", "label", "count")
 
 
-def release_id(release: ShareRelease) -> str:
+def format_release_id(release: ShareRelease) -> str:
     """The release's name: its place in the ledger."""
     return f"r-{release.part.seq:06d}"
 
@@ -37,8 +37,8 @@ def save_release(release: ShareRelease, folder: Path) -> Path:
     Raises:
         ReleaseError: Something else is there, or the disk refuses.
     """
-    contents = {TABLE: numbers_table(release), FILE: release.to_bytes()}
-    return write_files(folder, _manifest(release), _entries(release), contents)
+    contents = {TABLE: build_numbers_table(release), FILE: release.to_bytes()}
+    return write_files(folder, _build_manifest(release), _list_files(release), contents)
 
 
 def load_release(path: Path, *, agent: str = "") -> ShareRelease:
@@ -51,48 +51,48 @@ def load_release(path: Path, *, agent: str = "") -> ShareRelease:
     """
     name = agent or (path.name if path.is_dir() else path.stem)
     if path.is_dir():
-        _, data = read_checked(path, FILE, task="share", kind="a release for sharing", most=MOST_BYTES)
+        _, data = read_checked(path, FILE, task="share", kind="a release for sharing", most=MAX_BYTES)
     else:
-        data = read_at_most(path, MOST_BYTES, "a release for sharing")
-    return release_from_bytes(data, agent=name)
+        data = read_at_most(path, MAX_BYTES, "a release for sharing")
+    return decode_release(data, agent=name)
 
 
-def rendered(release: ShareRelease) -> Rendered:
+def render_release(release: ShareRelease) -> ExpectedFiles:
     """What ``save_release`` would write of ``release``."""
-    contents = {TABLE: numbers_table(release), FILE: partial(_is_of, release)}
-    return Rendered(_manifest(release), _entries(release), contents)
+    contents = {TABLE: build_numbers_table(release), FILE: partial(_has_same_content, release)}
+    return ExpectedFiles(_build_manifest(release), _list_files(release), contents)
 
 
-def _is_of(release: ShareRelease, data: bytes) -> bool:
+def _has_same_content(release: ShareRelease, data: bytes) -> bool:
     """Whether ``data`` is ``release``'s file, however it was packed."""
     try:
-        return release_from_bytes(data).to_bytes() == release.to_bytes()
+        return decode_release(data).to_bytes() == release.to_bytes()
     except ReleaseError:
         return False
 
 
-def numbers_table(release: ShareRelease) -> pa.Table:
+def build_numbers_table(release: ShareRelease) -> pa.Table:
     """What people can read of a release: label x bin counts, bins' counts, moments' sums, or a tree's leaves."""
     import pyarrow as pa
 
-    rows = list(_rows(release))
+    rows = list(_list_rows(release))
     kinds = (pa.string(), pa.string(), pa.string(), pa.int64())
     columns = zip(*rows, strict=True) if rows else ((),) * 4
     return pa.table({name: pa.array(list(c), kind) for name, c, kind in zip(COLUMNS, columns, kinds, strict=True)})
 
 
-def _rows(release: ShareRelease) -> list[tuple[str, str, str, int]]:
-    encoding = encoding_of(release.agreement)
+def _list_rows(release: ShareRelease) -> list[tuple[str, str, str, int]]:
+    encoding = build_encoding(release.agreement)
     labels = [str(label) for label in encoding.labels]
     if release.agreement.method == "tree":
         leaves = release.values["leaves"].reshape(-1, encoding.classes)
         kept = np.argsort(-leaves.sum(axis=1), kind="stable")[:100]
         return [("leaf", str(leaf), labels[c], int(leaves[leaf, c])) for leaf in kept for c in range(encoding.classes)]
     layout = Layout(release.agreement.method, encoding)
-    ends = np.cumsum((0, *layout.lengths()))
+    ends = np.cumsum((0, *layout.list_lengths()))
     if layout.method == "moments":
         return [("", f"number {i}", "", int(value)) for i, value in enumerate(release.counts[: ends[2]])]
-    names = [(attribute.name, text) for attribute in encoding.features for text in bin_names(attribute)]
+    names = [(attribute.name, text) for attribute in encoding.features for text in list_bin_names(attribute)]
     if layout.method == "gram" and layout.is_signed:
         ones = release.counts[ends[1] : ends[2]]
         return [(*name, "", int(count)) for name, count in zip(names, ones, strict=True)]
@@ -100,8 +100,8 @@ def _rows(release: ShareRelease) -> list[tuple[str, str, str, int]]:
     return [(*name, labels[c], int(tables[c, i])) for i, name in enumerate(names) for c in range(encoding.classes)]
 
 
-def _entries(release: ShareRelease) -> tuple[ReleaseFile, ...]:
-    rows = len(_rows(release))
+def _list_files(release: ShareRelease) -> tuple[ReleaseFile, ...]:
+    rows = len(_list_rows(release))
     numbers = sum(values.size for values in release.values.values())
     return (
         ReleaseFile(TABLE, "", rows, COLUMNS, {"count": "1"}),
@@ -109,10 +109,10 @@ def _entries(release: ShareRelease) -> tuple[ReleaseFile, ...]:
     )
 
 
-def _manifest(release: ShareRelease) -> Manifest:
+def _build_manifest(release: ShareRelease) -> Manifest:
     agreement, part = release.agreement, release.part
     return Manifest(
-        id=release_id(release),
+        id=format_release_id(release),
         task="share",
         package=f"siloquent {VERSION}",
         table=release.table,
@@ -122,7 +122,7 @@ def _manifest(release: ShareRelease) -> Manifest:
             "share": json.loads(agreement.to_json()),
             "agreement": agreement.digest,
         },
-        guarantee={"sentence": release.sentence(), "account": part.account, "unit": part.unit},
+        guarantee={"sentence": release.describe_guarantee(), "account": part.account, "unit": part.unit},
         accuracy={"promise": "the noise's variance is in the file; models carry no interval", "label": "typical"},
         receipt={"ledger": part.ledger, "seq": part.seq, "hash": part.hash, "silos": release.silos},
         files=(),

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.joint import Release
-from siloquent.maths.moments import in_ball, moments_of, moments_release
+from siloquent.maths.joint_sensitivity import JointRelease
+from siloquent.maths.moments import build_joint_release, compute_moments, round_into_ball
 from siloquent.maths.record_pairs import RecordPairs
 from siloquent.share.encoding import Encoding, Integers
 
@@ -24,7 +24,7 @@ STEPS = 511
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class VectorBlock:
     """A run of the vector with one price: ``length`` numbers, of which one unit moves L1 and squared L2 at most so far.
 
     ``percent`` of the price buys it. ``halved``: how many numbers at its end need half the variance only, since
@@ -77,7 +77,7 @@ class Layout:
         categories = np.setdiff1d(np.arange(len(self.encoding.features)), self.encoding.numeric)
         return np.flatnonzero(np.isin(self.encoding.blocks, categories))
 
-    def lengths(self) -> tuple[int, ...]:
+    def list_lengths(self) -> tuple[int, ...]:
         """The lengths of the vector's parts, in order."""
         columns, classes = self.encoding.columns, self.encoding.classes
         if self.method == "marginals":
@@ -91,22 +91,22 @@ class Layout:
     @property
     def length(self) -> int:
         """Of the whole vector."""
-        return sum(self.lengths())
+        return sum(self.list_lengths())
 
-    def groups(self, *, records: int, replaced: bool) -> tuple[Group, ...]:
+    def build_blocks(self, *, records: int, replaced: bool) -> tuple[VectorBlock, ...]:
         """The vector's runs with their sensitivity, for units of ``records`` records, added or removed, or replaced.
 
         A record adds 1 to one cell of each counted table and, where signed, +-1 to one cell a feature and to the sum.
         Replaced, signed cells may turn round: two records without a bin in common differ by 2 in the sum alone.
         """
         if self.method == "moments":
-            return self._moment_groups(records, replaced)
-        touched = self._touched()
+            return self._build_moment_blocks(records, replaced)
+        touched = self._count_touched()
         signed = self.method == "gram" and self.is_signed
         squared = touched if not replaced else 2 * touched + (2 if signed else 0)
-        return (Group(self.method, self.length, (1 + replaced) * records * touched, records**2 * squared),)
+        return (VectorBlock(self.method, self.length, (1 + replaced) * records * touched, records**2 * squared),)
 
-    def _touched(self) -> int:
+    def _count_touched(self) -> int:
         """How many cells one record changes by 1."""
         features = len(self.encoding.features)
         if self.method == "marginals":
@@ -114,9 +114,9 @@ class Layout:
         pairs = features * (features - 1) // 2
         return pairs + (2 * features + 1 if self.is_signed else features)
 
-    def moments_release(self, *, records: int, replaced: bool) -> Release:
+    def build_moments_release(self, *, records: int, replaced: bool) -> JointRelease:
         """How far one unit moves count, sums and second moments together."""
-        return moments_release(
+        return build_joint_release(
             self.nonzero,
             math.sqrt(self.nonzero),
             records=records,
@@ -130,66 +130,68 @@ class Layout:
     def _pairs(self) -> RecordPairs | None:
         """All records of "moments" that there can be, None where they are many."""
         sizes = (*(attribute.size for attribute in self.encoding.features), self.encoding.label.steps)
-        if not RecordPairs.fit(math.prod(sizes), self.dimensions):
+        if not RecordPairs.can_enumerate(math.prod(sizes), self.dimensions):
             return None
         places = np.indices(sizes).reshape(len(sizes), -1).T
-        return RecordPairs(in_ball(self.numbers(places[:, :-1], places[:, -1]), math.sqrt(self.nonzero), STEPS))
+        return RecordPairs(
+            round_into_ball(self.compute_numbers(places[:, :-1], places[:, -1]), math.sqrt(self.nonzero), STEPS)
+        )
 
-    def _moment_groups(self, records: int, replaced: bool) -> tuple[Group, ...]:
+    def _build_moment_blocks(self, records: int, replaced: bool) -> tuple[VectorBlock, ...]:
         """Each order for itself: what a sum of several silos is priced by."""
-        release = self.moments_release(records=records, replaced=replaced)
-        _, _, squares, products = self.lengths()
+        release = self.build_moments_release(records=records, replaced=replaced)
+        _, _, squares, products = self.list_lengths()
         lengths, halved = (1, self.dimensions, squares + products), (0, 0, products)
         moved = []
         for order in range(3):
             alone = [Fraction(i == order) for i in range(3)]
-            squared = release.moved(tuple(alone[i] or None for i in range(3)))
-            moved.append((math.ceil(release.moved_l1(tuple(one or None for one in alone))), math.ceil(squared)))
+            squared = release.bound_change(tuple(alone[i] or None for i in range(3)))
+            moved.append((math.ceil(release.bound_l1_change(tuple(one or None for one in alone))), math.ceil(squared)))
         names = ("count", "sums", "second moments")
         return tuple(
-            Group(name, length, l1, l2, share, half)
+            VectorBlock(name, length, l1, l2, share, half)
             for name, length, (l1, l2), share, half in zip(names, lengths, moved, SHARES, halved, strict=True)
         )
 
     def count(self, places: Integers) -> Integers:
         """The exact vector of rows of places (rows, features + 1), the label last; rows outside count nowhere."""
-        places = places[self.encoding.inside(places)]
+        places = places[self.encoding.find_inside(places)]
         features, label = places[:, :-1], places[:, -1]
         if self.method == "moments":
-            return self._moments(features, label)
-        codes, classes = self.encoding.codes(features), self.encoding.classes_of(label)
+            return self._compute_moments(features, label)
+        codes, classes = self.encoding.compute_codes(features), self.encoding.find_classes(label)
         if self.method == "marginals":
-            return self._tables(codes, classes)
-        hot = self.encoding.one_hot(codes)
+            return self._count_tables(codes, classes)
+        hot = self.encoding.encode_one_hot(codes)
         pairs = (hot.T @ hot)[self.pairs].astype(np.int64)  # doubles hold whole numbers up to 2^53 exactly
         if not self.is_signed:
-            return np.concatenate([pairs, self._tables(codes, classes)])
+            return np.concatenate([pairs, self._count_tables(codes, classes)])
         sign = 2 * classes - 1
-        ones, weighted = (self._bincount(codes, weight) for weight in (np.ones_like(sign), sign))
+        ones, weighted = (self._count_weighted(codes, weight) for weight in (np.ones_like(sign), sign))
         return np.concatenate([pairs, ones, weighted, [sign.sum()]]).astype(np.int64)
 
-    def _tables(self, codes: Integers, classes: Integers) -> Integers:
+    def _count_tables(self, codes: Integers, classes: Integers) -> Integers:
         cells = classes[:, None] * self.encoding.columns + codes
         return np.bincount(cells.ravel(), minlength=self.encoding.classes * self.encoding.columns).astype(np.int64)
 
-    def _bincount(self, codes: Integers, weight: Integers) -> Integers:
+    def _count_weighted(self, codes: Integers, weight: Integers) -> Integers:
         weights = np.repeat(weight, codes.shape[1])
         return np.bincount(codes.ravel(), weights=weights, minlength=self.encoding.columns).astype(np.int64)
 
-    def _moments(self, features: Integers, label: Integers) -> Integers:
-        whole = in_ball(self.numbers(features, label), math.sqrt(self.nonzero), STEPS)
-        count, sums, second = moments_of(whole)
+    def _compute_moments(self, features: Integers, label: Integers) -> Integers:
+        whole = round_into_ball(self.compute_numbers(features, label), math.sqrt(self.nonzero), STEPS)
+        count, sums, second = compute_moments(whole)
         upper = second[np.triu_indices(self.dimensions, 1)]
         return np.concatenate([[count], sums, np.diag(second), upper]).astype(np.int64)
 
-    def numbers(self, features: Integers, label: Integers | None = None) -> NDArray[np.float64]:
+    def compute_numbers(self, features: Integers, label: Integers | None = None) -> NDArray[np.float64]:
         """Rows as "moments" sees them: numbers in -1..1, cells as 0 and 1, then the label in -1..1 if it is given."""
         encoding = self.encoding
-        hot = encoding.one_hot(encoding.codes(features))[:, self._cells]
+        hot = encoding.encode_one_hot(encoding.compute_codes(features))[:, self._cells]
         if label is None:
-            return np.hstack([encoding.numbers(features), hot])
-        value = encoding.target(label) if encoding.is_regression else 2.0 * label - 1
-        return np.hstack([encoding.numbers(features), hot, np.asarray(value, dtype=np.float64)[:, None]])
+            return np.hstack([encoding.compute_numbers(features), hot])
+        value = encoding.compute_target(label) if encoding.is_regression else 2.0 * label - 1
+        return np.hstack([encoding.compute_numbers(features), hot, np.asarray(value, dtype=np.float64)[:, None]])
 
     def to_design(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Weights over ``numbers`` (dimensions - 1,) as weights over the encoding's design (columns + numbers,)."""

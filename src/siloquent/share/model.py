@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import NotAllowed, ReleaseError, RequestError
-from siloquent.foreign import TooMuch, read_bounded
+from siloquent.foreign import DocumentTooLarge, read_bounded
 from siloquent.foreign.arrays import MAX_BYTES
 from siloquent.releases.arrays import pack, unpack
-from siloquent.share.encoding import Encoding, Integers, bin_names, encoding_of
-from siloquent.share.scores import Scores, decided, label_values
-from siloquent.share.spec import Agreement, agreement_from_json
+from siloquent.share.encoding import Encoding, Integers, build_encoding, list_bin_names
+from siloquent.share.linear_score import LinearScore, convert_label_values, decide_classes
+from siloquent.share.spec import Agreement, parse_agreement
 
 FORMAT = 1
 Floats = NDArray[np.float64]
@@ -30,7 +30,7 @@ class Model:
     """
 
     agreement: Agreement
-    scores: Scores
+    scores: LinearScore
     kind: str
     silos: int
     holds_own_rows: bool
@@ -39,7 +39,7 @@ class Model:
     @property
     def encoding(self) -> Encoding:
         """How rows are read."""
-        return encoding_of(self.agreement)
+        return build_encoding(self.agreement)
 
     def predict(self, rows: Mapping[str, Sequence[Any]]) -> list[Any]:
         """The label of each row, given as columns by attribute's name; a value OUTSIDE is read as its bin's neighbour.
@@ -48,7 +48,7 @@ class Model:
             UnknownName: A feature has no column. RequestError: A row has a value that no place is declared for.
         """
         encoding = self.encoding
-        places = encoding.places(rows)
+        places = encoding.compute_indices(rows)
         bad = np.flatnonzero((places < 0).any(axis=1))
         if bad.size:
             name = encoding.names[int(np.argmax(places[bad[0]] < 0))]
@@ -60,13 +60,13 @@ class Model:
     def predict_places(self, places: Integers) -> list[Any]:
         """The label of each row of places (rows, features), all of them inside."""
         encoding = self.encoding
-        found = self.scores.of(encoding, places)
+        found = self.scores.compute_scores(encoding, places)
         if encoding.is_regression:
-            return list(label_values(encoding, found[:, 0]).tolist())
+            return list(convert_label_values(encoding, found[:, 0]).tolist())
         labels = encoding.labels
-        return [labels[i] for i in decided(found)]
+        return [labels[i] for i in decide_classes(found)]
 
-    def strongest(self, count: int) -> list[tuple[str, str, float]]:
+    def list_strongest(self, count: int) -> list[tuple[str, str, float]]:
         """The bins that speak most for or against the last class, or a high value: feature, bin, weight.
 
         A bin's weight is taken against the mean of its feature's bins. None where there are more than two classes.
@@ -77,7 +77,7 @@ class Model:
         own = weights[: encoding.columns, 0]
         means = np.bincount(encoding.blocks, weights=own) / np.array(encoding.widths)
         against = own - means[encoding.blocks]
-        names = [(a.name, text) for a in encoding.features for text in bin_names(a)]
+        names = [(a.name, text) for a in encoding.features for text in list_bin_names(a)]
         order = np.argsort(-np.abs(against), kind="stable")[:count]
         return [(*names[i], float(against[i])) for i in order]
 
@@ -105,7 +105,7 @@ class Model:
         except OSError as failed:
             raise ReleaseError(f"{path} cannot be written: {failed.strerror}.", fix="name another file") from None
 
-    def publishable(self) -> Model:
+    def require_publishable(self) -> Model:
         """The model, if it may be given away.
 
         Raises:
@@ -127,7 +127,7 @@ def load_model(path: Path) -> Model:
     """
     try:
         data = read_bounded(path, MAX_BYTES)
-    except TooMuch:
+    except DocumentTooLarge:
         raise ReleaseError(f"{path} is larger than any model.", fix="siloquent share learn .. -o FILE") from None
     except OSError as failed:
         raise ReleaseError(
@@ -137,12 +137,12 @@ def load_model(path: Path) -> Model:
     try:
         if words["format"] != FORMAT:
             raise ReleaseError("The model has a later format.", fix="pip install --upgrade siloquent")
-        agreement, constant = agreement_from_json(words["agreement"]), arrays["constant"]
-        encoding = encoding_of(agreement)
+        agreement, constant = parse_agreement(words["agreement"]), arrays["constant"]
+        encoding = build_encoding(agreement)
         weights = arrays["weights"].reshape(encoding.columns + len(encoding.numeric), len(constant))
         if words["link"] not in ("logit", "sign", "value") or not np.isfinite(weights).all():
             raise ReleaseError("The model's numbers are none.")
-        scores = Scores(weights, constant, words["link"])
+        scores = LinearScore(weights, constant, words["link"])
         return Model(
             agreement, scores, words["kind"], words["silos"], bool(words["holds_own_rows"]), tuple(words["notes"])
         )

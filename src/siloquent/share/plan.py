@@ -8,34 +8,34 @@ from fractions import Fraction
 from typing import Literal
 
 from siloquent.errors import RequestError
-from siloquent.maths.tails import laplace_variance
+from siloquent.maths.tails import compute_laplace_variance
 from siloquent.privacy import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
     SummedGaussian,
-    accountant,
-    digits,
+    format_digits,
+    get_accountant,
 )
-from siloquent.privacy.prices import drawable, joint_event, whole_amount
+from siloquent.privacy.budget import build_joint_event, round_up_to_drawable, subtract_rounding
 from siloquent.schema import TableSchema
-from siloquent.share.encoding import Encoding, encoding_of
-from siloquent.share.layout import SHARES, STEPS, Group, Layout
-from siloquent.share.spec import Agreement, ShareSpec, agreement_of
-from siloquent.share.trees import TreePlan, plan_tree
+from siloquent.share.encoding import Encoding, build_encoding
+from siloquent.share.layout import SHARES, STEPS, Layout, VectorBlock
+from siloquent.share.spec import Agreement, ShareSpec, build_agreement
+from siloquent.share.trees import DecisionTreePlan, plan_tree
 
 NoiseKind = Literal["laplace", "gaussian"]
-MOST_PARAMETER = 2**49
-LEAST_SHARE = 9
+MAX_PARAMETER = 2**49
+MIN_SHARE = 9
 """The least variance of one silo's Gaussian share: below it the sum is too far from a discrete Gaussian."""
-MOST_SHARED_SCALE = 200
-MOST_NUMBERS = 2**22
+MAX_SHARED_SCALE = 200
+MAX_NUMBERS = 2**22
 _WORTH = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class BlockNoise:
     """Noise on a run of the vector: a Laplace scale or Gaussian variance, of the whole sum if it is summed."""
 
     length: int
@@ -55,16 +55,16 @@ class SharePlan:
     encoding: Encoding
     layout: Layout | None
     noise: NoiseKind
-    runs: tuple[Run, ...]
-    tree: TreePlan | None
+    runs: tuple[BlockNoise, ...]
+    tree: DecisionTreePlan | None
     event: Event
     notes: tuple[str, ...] = ()
 
     @property
     def price(self) -> Fraction:
         """What is charged, in the account's epsilon or rho: whole units of the ledger, rounded up."""
-        book = accountant(self.schema.budget.accountant)
-        return Fraction(book.cost(self.event).amount, book.scale)
+        book = get_accountant(self.schema.budget.accountant)
+        return Fraction(book.compute_cost(self.event).amount, book.scale)
 
     @property
     def numbers(self) -> int:
@@ -76,9 +76,9 @@ class SharePlan:
         """The standard deviation of the noise on one number (the largest of them), in rows."""
         if self.tree is not None:
             return math.sqrt(2) * float(self.tree.deepest_scale)
-        return max(math.sqrt(variance_of(self.noise, run.parameter)) for run in self.runs)
+        return max(math.sqrt(compute_noise_variance(self.noise, run.parameter)) for run in self.runs)
 
-    def relative_noise(self) -> float | None:
+    def compute_relative_noise(self) -> float | None:
         """Noise over what an average cell holds, all silos together; None without a size hint.
 
         The smaller, the better a model can become: below .1 it is near what pooled rows give, above 1 it says little.
@@ -95,9 +95,9 @@ class SharePlan:
         return math.sqrt(noises) * self.deviation / cell
 
 
-def variance_of(noise: NoiseKind, parameter: Fraction) -> Fraction:
+def compute_noise_variance(noise: NoiseKind, parameter: Fraction) -> Fraction:
     """The variance of discrete Laplace noise of that scale, or about that of discrete Gaussian noise."""
-    return parameter if noise == "gaussian" else laplace_variance(parameter)
+    return parameter if noise == "gaussian" else compute_laplace_variance(parameter)
 
 
 def plan(spec: ShareSpec, schema: TableSchema, *, seed: int | None = None) -> SharePlan:
@@ -109,106 +109,108 @@ def plan(spec: ShareSpec, schema: TableSchema, *, seed: int | None = None) -> Sh
         SchemaError: A feature or label has no finite domain, or the method does not fit it.
         RequestError: The budget does not fit the account, or is too small for noise that can be drawn.
     """
-    agreement = agreement_of(spec, schema)
-    encoding = encoding_of(agreement)
+    agreement = build_agreement(spec, schema)
+    encoding = build_encoding(agreement)
     budget = schema.budget
-    amount = spec.budget.in_account(budget.accountant, delta=budget.delta - budget.delta_events)
+    amount = spec.budget.convert_to_account(budget.accountant, delta=budget.delta - budget.delta_events)
     if spec.method == "tree":
         tree = plan_tree(spec, schema, encoding, amount, spec.public_seed if seed is None else seed)
         return SharePlan(spec, schema, agreement, encoding, None, "laplace", (), tree, tree.event)
     layout = Layout(spec.method, encoding)
     _check(spec, layout)
     noise: NoiseKind = "laplace" if budget.accountant == "pure" else "gaussian"
-    runs, event = _noise(spec, schema, layout, noise, amount)
+    runs, event = _plan_noise(spec, schema, layout, noise, amount)
     if spec.trust == "sum" and noise == "laplace":
         _check_shares(max(run.parameter for run in runs))
-    if max(run.parameter for run in runs) > MOST_PARAMETER:
+    if max(run.parameter for run in runs) > MAX_PARAMETER:
         raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.01" or more')
     made = SharePlan(spec, schema, agreement, encoding, layout, noise, tuple(runs), None, event)
-    return _with_notes(made)
+    return _add_notes(made)
 
 
-def _noise(
+def _plan_noise(
     spec: ShareSpec, schema: TableSchema, layout: Layout, noise: NoiseKind, amount: Fraction
-) -> tuple[list[Run], Event]:
+) -> tuple[list[BlockNoise], Event]:
     """The noise of each run of the vector, and what all of it costs."""
     records, replaced = schema.unit.max_rows, schema.replace_one
-    groups = layout.groups(records=records, replaced=replaced)
+    groups = layout.build_blocks(records=records, replaced=replaced)
     if len(groups) == 1 or spec.trust == "sum":
-        parts = [_event(spec, noise, group, amount * Fraction(group.percent, 100)) for group in groups]
-        numbers = [_parameter(part) for part in parts]
+        parts = [_build_event(spec, noise, group, amount * Fraction(group.percent, 100)) for group in groups]
+        numbers = [_get_parameter(part) for part in parts]
         event: Event = parts[0] if len(parts) == 1 else Composed(tuple(parts))
     else:
         # One release of several orders: no unit moves all of them as far as it could move each.
-        release = layout.moments_release(records=records, replaced=replaced)
+        release = layout.build_moments_release(records=records, replaced=replaced)
         shares = [Fraction(share, 100) for share in SHARES]
-        amount = whole_amount(amount, accountant(schema.budget.accountant).scale)
+        amount = subtract_rounding(amount, get_accountant(schema.budget.accountant).scale)
         pure = noise == "laplace"
-        wanted = release.scales(shares, amount) if pure else release.variances(shares, amount)
-        numbers = [drawable(number or Fraction(0)) for number in wanted]
-        moved = release.moved_l1(tuple(numbers)) if pure else release.moved(tuple(numbers))
-        event = joint_event(moved, gaussian=not pure)
-    return [run for group, one in zip(groups, numbers, strict=True) for run in _runs(noise, group, one)], event
+        wanted = release.split_scales(shares, amount) if pure else release.split_variances(shares, amount)
+        numbers = [round_up_to_drawable(number or Fraction(0)) for number in wanted]
+        moved = release.bound_l1_change(tuple(numbers)) if pure else release.bound_change(tuple(numbers))
+        event = build_joint_event(moved, gaussian=not pure)
+    return [
+        run for group, one in zip(groups, numbers, strict=True) for run in _build_block_noises(noise, group, one)
+    ], event
 
 
 def _check(spec: ShareSpec, layout: Layout) -> None:
     encoding = layout.encoding
     if spec.method == "moments" and encoding.classes > 2 and not encoding.is_regression:
         raise RequestError("Moments take a number or two classes as their label.", fix='method = "gram"')
-    if layout.length > MOST_NUMBERS:
+    if layout.length > MAX_NUMBERS:
         raise RequestError(
-            f"This releases {layout.length:,} numbers; the most is {MOST_NUMBERS:,}.",
+            f"This releases {layout.length:,} numbers; the most is {MAX_NUMBERS:,}.",
             fix='fewer features, wider bins, or method = "marginals"',
         )
 
 
 def _check_shares(scale: Fraction) -> None:
     """A share of Laplace noise is drawn step by step, the more the larger its scale: what takes long is refused."""
-    if scale > MOST_SHARED_SCALE:
+    if scale > MAX_SHARED_SCALE:
         raise RequestError(
-            f"Shares of Laplace noise of scale {digits(scale)} would take too long to draw; the most is "
-            f"{MOST_SHARED_SCALE}.",
+            f"Shares of Laplace noise of scale {format_digits(scale)} would take too long to draw; the most is "
+            f"{MAX_SHARED_SCALE}.",
             fix='accountant = "zcdp" for this table, method = "marginals", or a larger budget',
         )
 
 
-def _event(
-    spec: ShareSpec, noise: NoiseKind, group: Group, amount: Fraction
+def _build_event(
+    spec: ShareSpec, noise: NoiseKind, group: VectorBlock, amount: Fraction
 ) -> DiscreteLaplace | DiscreteGaussian | SummedGaussian:
     """The event that buys one group; its noise parameter is rounded up to what can be drawn."""
     if noise == "laplace":
-        return DiscreteLaplace(drawable(group.l1 / amount), group.l1)
+        return DiscreteLaplace(round_up_to_drawable(group.l1 / amount), group.l1)
     variance = group.l2_squared / (2 * amount)
     if spec.trust == "local":
-        return DiscreteGaussian(drawable(variance), group.l2_squared)
+        return DiscreteGaussian(round_up_to_drawable(variance), group.l2_squared)
     assert spec.honest is not None
     # Halves must be whole, too. The sum of shares costs a little more than its variance says, far below 1e-9 of it;
     # below the least share it would not be Gaussian enough, so there is then more noise, for less.
     share = 2 * math.ceil(variance * (1 + Fraction(1, 10**12)) / (2 * spec.honest))
-    return SummedGaussian(Fraction(max(share, 2 * LEAST_SHARE)), spec.honest, group.l2_squared, group.length)
+    return SummedGaussian(Fraction(max(share, 2 * MIN_SHARE)), spec.honest, group.l2_squared, group.length)
 
 
-def _parameter(part: DiscreteLaplace | DiscreteGaussian | SummedGaussian) -> Fraction:
+def _get_parameter(part: DiscreteLaplace | DiscreteGaussian | SummedGaussian) -> Fraction:
     if isinstance(part, DiscreteLaplace):
         return part.scale
     return part.variance if isinstance(part, DiscreteGaussian) else part.share * part.honest
 
 
-def _runs(noise: NoiseKind, group: Group, parameter: Fraction) -> list[Run]:
+def _build_block_noises(noise: NoiseKind, group: VectorBlock, parameter: Fraction) -> list[BlockNoise]:
     """The noise of a group: numbers that its squared L2 counts twice need half the variance."""
     if noise == "laplace" or not group.halved:
-        return [Run(group.length, parameter)]
-    return [Run(group.length - group.halved, parameter), Run(group.halved, parameter / 2)]
+        return [BlockNoise(group.length, parameter)]
+    return [BlockNoise(group.length - group.halved, parameter), BlockNoise(group.halved, parameter / 2)]
 
 
-def _with_notes(made: SharePlan) -> SharePlan:
+def _add_notes(made: SharePlan) -> SharePlan:
     from dataclasses import replace
 
-    relative = made.relative_noise()
+    relative = made.compute_relative_noise()
     if relative is None or relative < _WORTH:
         return made
     note = (
-        f"noise is {digits(Fraction(relative), 2)} times what an average cell holds: the shared model will say little; "
-        "more silos, fewer features, wider bins or a larger budget would help"
+        f"noise is {format_digits(Fraction(relative), 2)} times what an average cell holds: "
+        "the shared model will say little; more silos, fewer features, wider bins or a larger budget would help"
     )
     return replace(made, notes=(note,))

@@ -10,22 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError
-from siloquent.privacy import Event, event_from_json, event_to_json, told_fraction
+from siloquent.privacy import Event, event_from_json, event_to_json, parse_fraction
 from siloquent.releases.arrays import pack, unpack
-from siloquent.releases.parts import Part
-from siloquent.share.encoding import encoding_of
+from siloquent.releases.provenance import Provenance
+from siloquent.share.encoding import build_encoding
 from siloquent.share.layout import Layout
-from siloquent.share.spec.agreement import Agreement, agreement_from_json
+from siloquent.share.spec.agreement import Agreement, parse_agreement
 
 FORMAT = 1
-MOST_NUMBERS = 2**23
+MAX_NUMBERS = 2**23
 Integers = NDArray[np.int64]
-UNKNOWN = Part()
+UNKNOWN = Provenance()
 """Of a release that no ledger has settled yet."""
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class ReleasedNoise:
     """Noise on a run of ``length`` numbers; ``variance``: of all of it, over all silos of a secure sum."""
 
     length: int
@@ -44,26 +44,26 @@ class ShareRelease:
 
     agreement: Agreement
     values: dict[str, Integers]
-    noise: tuple[Noise, ...]
+    noise: tuple[ReleasedNoise, ...]
     event: Event
     table: str
     rows: int = 0
     members: tuple[str, ...] = ()
     schema_digest: str = ""
     notes: tuple[str, ...] = ()
-    part: Part = UNKNOWN
+    part: Provenance = UNKNOWN
     agent: str = ""
 
     def __post_init__(self) -> None:
         for name, values in self.values.items():
-            if values.dtype != np.int64 or values.ndim != 1 or values.size > MOST_NUMBERS:
+            if values.dtype != np.int64 or values.ndim != 1 or values.size > MAX_NUMBERS:
                 raise ReleaseError(f"The release's {name} are not whole numbers in a row.")
         if self.agreement.method == "tree":
             if set(self.values) != {"splits", "leaves", "levels", "seed"}:
                 raise ReleaseError("The release is no tree: it lacks splits, leaves or levels.")
             return
         counts = self.values.get("counts")
-        length = Layout(self.agreement.method, encoding_of(self.agreement)).length
+        length = Layout(self.agreement.method, build_encoding(self.agreement)).length
         if counts is None or counts.shape != (length,) or sum(noise.length for noise in self.noise) != length:
             raise ReleaseError(f"The release does not hold the {length:,} numbers that its agreement asks for.")
 
@@ -82,7 +82,7 @@ class ShareRelease:
         """How many silos' rows are in it."""
         return max(len(self.members), 1)
 
-    def sentence(self) -> str:
+    def describe_guarantee(self) -> str:
         """The guarantee in words, with what follows from silos that share people or noise."""
         words = [self.part.guarantee]
         if self.agreement.trust == "sum":
@@ -116,40 +116,40 @@ class ShareRelease:
             "members": list(self.members),
             "schema_digest": self.schema_digest,
             "notes": list(self.notes),
-            "part": self.part.to_plain(),
+            "part": self.part.to_dict(),
         }
         return pack(self.values, words)
 
 
-def release_from_bytes(data: bytes, *, agent: str = "") -> ShareRelease:
+def decode_release(data: bytes, *, agent: str = "") -> ShareRelease:
     """The release that ``to_bytes`` wrote.
 
     Raises:
         ReleaseError: It is none, was cut or edited, or holds what no release holds; ``agent`` is named.
     """
     try:
-        values, words = unpack(data, ("counts", "splits", "leaves", "levels", "seed"), most=MOST_NUMBERS)
-        return _from_words(values, words, agent)
+        values, words = unpack(data, ("counts", "splits", "leaves", "levels", "seed"), most=MAX_NUMBERS)
+        return _parse_release(values, words, agent)
     except ReleaseError as wrong:
         wrong.detail = f"The release of {agent}: {wrong.detail}" if agent else wrong.detail
         raise
 
 
-def _from_words(values: dict[str, Any], words: dict[str, Any], agent: str) -> ShareRelease:
+def _parse_release(values: dict[str, Any], words: dict[str, Any], agent: str) -> ShareRelease:
     try:
         if words["format"] != FORMAT:
             raise ReleaseError("The release has a later format.", fix="pip install --upgrade siloquent")
         made = ShareRelease(
-            agreement=agreement_from_json(words["agreement"]),
+            agreement=parse_agreement(words["agreement"]),
             values=values,
-            noise=tuple(Noise(int(length), told_fraction(variance)) for length, variance in words["noise"]),
+            noise=tuple(ReleasedNoise(int(length), parse_fraction(variance)) for length, variance in words["noise"]),
             event=event_from_json(words["event"]),
             table=str(words["table"]),
             rows=int(words["rows"]),
             members=tuple(str(name) for name in words["members"]),
             schema_digest=str(words["schema_digest"]),
             notes=tuple(str(note) for note in words["notes"]),
-            part=Part(**words["part"]),
+            part=Provenance(**words["part"]),
             agent=agent,
         )
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
@@ -159,6 +159,6 @@ def _from_words(values: dict[str, Any], words: dict[str, Any], agent: str) -> Sh
     return made
 
 
-def named(release: ShareRelease, agent: str) -> ShareRelease:
+def rename_release(release: ShareRelease, agent: str) -> ShareRelease:
     """The release under another name."""
     return replace(release, agent=agent)

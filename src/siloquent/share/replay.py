@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from siloquent.errors import ReleaseError
-from siloquent.releases import Rendered
-from siloquent.share.files import rendered
+from siloquent.releases import ExpectedFiles
+from siloquent.share.files import render_release
 from siloquent.share.task import assemble
 
 if TYPE_CHECKING:
-    from siloquent.ledger import Stored
+    from siloquent.ledger import SettledAnswer
     from siloquent.schema import TableSchema
 
 
-def renderings(schema: TableSchema, stored: Stored) -> list[Rendered]:
+def list_renderings(schema: TableSchema, stored: SettledAnswer) -> list[ExpectedFiles]:
     """The release in ``stored``; none if it is of another task.
 
     Privacy:
         Post-processing of what the ledger keeps: no row is read, nothing is charged.
     """
     try:
-        return [rendered(assemble(schema, stored))]
+        return [render_release(assemble(schema, stored))]
     except ReleaseError:
         return []

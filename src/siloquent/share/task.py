@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siloquent.charging import Charge, part_of, request_digest, require_planned
+from siloquent.charge import Charge, build_provenance, compute_request_digest, require_planned
 from siloquent.errors import NotAllowed, RequestError
-from siloquent.ledger import Permit, Stored
-from siloquent.schema import rules_of_bins
+from siloquent.ledger import Permit, SettledAnswer
+from siloquent.schema import list_bin_rules
 from siloquent.share import estimate, measure
-from siloquent.share.encoding import Integers, encoding_of
+from siloquent.share.encoding import Integers, build_encoding
 from siloquent.share.estimate import Advice, Fit
 from siloquent.share.model import Model
-from siloquent.share.plan import SharePlan, plan, variance_of
-from siloquent.share.release import Noise, ShareRelease, release_from_bytes
-from siloquent.share.spec import Agreement, LearnSpec, ShareSpec, differing_attribute
-from siloquent.share.trees import TreePlan
+from siloquent.share.plan import SharePlan, compute_noise_variance, plan
+from siloquent.share.release import ReleasedNoise, ShareRelease, decode_release
+from siloquent.share.spec import Agreement, LearnSpec, ShareSpec, find_differing_attribute
+from siloquent.share.trees import DecisionTreePlan
 
 WITHOUT_OWN = "this silo was lost before all workers had its share: its own rows are not in this sum"
 
@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from siloquent.schema import TableSchema
-    from siloquent.session import Session
+    from siloquent.session import WorkspaceSession
 
 
-def release(session: Session, spec: ShareSpec, *, key: str | None = None, max_cost: str | None = None) -> ShareRelease:
+def release(
+    session: WorkspaceSession, spec: ShareSpec, *, key: str | None = None, max_cost: str | None = None
+) -> ShareRelease:
     """Release what ``spec`` describes, with full noise, for whoever is to learn from it.
 
     Args:
@@ -51,83 +53,88 @@ def release(session: Session, spec: ShareSpec, *, key: str | None = None, max_co
         raise RequestError(
             "A secure sum needs the other silos.", fix='session.share.release_sum(spec, channel), or trust = "local"'
         )
-    schema, chosen, charge, permit = reserved(session, spec, key=key, max_cost=max_cost)
+    schema, chosen, charge, permit = reserve_release(session, spec, key=key, max_cost=max_cost)
     if isinstance(permit, Permit):
         open_permit = permit
-        permit, _ = charge.first(session, lambda: _measured(session, chosen, open_permit))
+        permit, _ = charge.measure_once(session, lambda: _measure_release(session, chosen, open_permit))
     return assemble(schema, permit)
 
 
-def explain(session: Session, spec: ShareSpec) -> SharePlan:
+def explain(session: WorkspaceSession, spec: ShareSpec) -> SharePlan:
     """What ``spec`` would cost and how noisy it would be: the plan of ``release``, without touching data.
 
     Raises:
         As ``release``, but for a budget that is too small.
     """
     schema = session.schema(spec.table)
-    session.account(spec.table)
-    return plan(spec, schema, seed=skeleton_seed(session, spec))
+    session.get_account(spec.table)
+    return plan(spec, schema, seed=derive_skeleton_seed(session, spec))
 
 
-def reserved(
-    session: Session, spec: ShareSpec, *, key: str | None, max_cost: str | None, also: str = ""
-) -> tuple[TableSchema, SharePlan, Charge, Permit | Stored]:
+def reserve_release(
+    session: WorkspaceSession, spec: ShareSpec, *, key: str | None, max_cost: str | None, also: str = ""
+) -> tuple[TableSchema, SharePlan, Charge, Permit | SettledAnswer]:
     """The plan, and its permit: the worst case is written before a row is read.
 
     Args:
         also: What else the request is about: the session of a secure sum.
     """
-    schema, charge = session.schema(spec.table), charge_of(session, spec, key=key, max_cost=max_cost, also=also)
-    chosen = plan(spec, schema, seed=skeleton_seed(session, spec))
-    held = charge.held(session)
+    schema, charge = session.schema(spec.table), build_charge(session, spec, key=key, max_cost=max_cost, also=also)
+    chosen = plan(spec, schema, seed=derive_skeleton_seed(session, spec))
+    held = charge.find_existing(session)
     if held is not None:
         return schema, chosen, charge, held
     charge.require_affordable(session, chosen.event)
-    session.table_of(schema)  # what is wrong with a source is found before it costs anything
+    session.open_planned_table(schema)  # what is wrong with a source is found before it costs anything
     return schema, chosen, charge, charge.reserve(session, chosen.event)
 
 
-def charge_of(session: Session, spec: ShareSpec, *, key: str | None, max_cost: str | None, also: str) -> Charge:
+def build_charge(
+    session: WorkspaceSession, spec: ShareSpec, *, key: str | None, max_cost: str | None, also: str
+) -> Charge:
     """How the ledger is asked for a release of ``spec``."""
-    schema, account = session.schema(spec.table), session.account(spec.table)
-    asked = json.dumps(spec_to_plain(spec), sort_keys=True)
-    rules = rules_of_bins(schema.domain[name] for name in spec.features)
-    digest = request_digest(session, account, schema, "share", asked, also, *rules)
+    schema, account = session.schema(spec.table), session.get_account(spec.table)
+    asked = json.dumps(dump_spec(spec), sort_keys=True)
+    rules = list_bin_rules(schema.domain[name] for name in spec.features)
+    digest = compute_request_digest(session, account, schema, "share", asked, also, *rules)
     return Charge(key, account, digest, max_cost, what="release", dearer="a smaller budget")
 
 
-def skeleton_seed(session: Session, spec: ShareSpec) -> int:
+def derive_skeleton_seed(session: WorkspaceSession, spec: ShareSpec) -> int:
     """The public seed of this silo's tree: another one at every silo, the same at every retry."""
     return int.from_bytes(hashlib.sha256(f"{spec.public_seed}|{session.ledger.id}".encode()).digest())
 
 
-def spec_to_plain(spec: ShareSpec) -> dict[str, object]:
+def dump_spec(spec: ShareSpec) -> dict[str, object]:
     """The spec as JSON takes it: equal specs are equal."""
     plain: dict[str, object] = {name: getattr(spec, name) for name in ShareSpec.__dataclass_fields__}
     tree = {name: getattr(spec.tree, name) for name in spec.tree.__dataclass_fields__}
-    return {**plain, "budget": spec.budget.plain(), "tree": tree, "features": list(spec.features)}
+    return {**plain, "budget": spec.budget.to_dict(), "tree": tree, "features": list(spec.features)}
 
 
-def _measured(session: Session, chosen: SharePlan, permit: Permit) -> Stored:
+def _measure_release(session: WorkspaceSession, chosen: SharePlan, permit: Permit) -> SettledAnswer:
     require_planned(permit, chosen.event)
-    table = session.table_of(chosen.schema, spent="what was reserved")
+    table = session.open_planned_table(chosen.schema, spent="what was reserved")
     if chosen.tree is not None:
         values = measure.measure_tree(chosen, table, permit)
     else:
         values = {"counts": measure.measure_counts(chosen, table, permit)}
-    made = release_of(chosen, values)
+    made = build_release(chosen, values)
     return session.ledger.settle(permit, permit.event, made.to_bytes())
 
 
-def release_of(
+def build_release(
     chosen: SharePlan, values: dict[str, Integers], members: Sequence[str] = (), notes: Sequence[str] = ()
 ) -> ShareRelease:
     """The release of measured ``values``; ``members``: of a secure sum, whose shares of noise are all in it."""
     times = Fraction(len(members), chosen.spec.honest or 1) if members else Fraction(1)
     if chosen.tree is None:
-        noise = tuple(Noise(run.length, variance_of(chosen.noise, run.parameter) * times) for run in chosen.runs)
+        noise = tuple(
+            ReleasedNoise(run.length, compute_noise_variance(chosen.noise, run.parameter) * times)
+            for run in chosen.runs
+        )
     else:
-        noise = _noise_of_tree(chosen.tree, values)
+        noise = _list_tree_noise(chosen.tree, values)
     return ShareRelease(
         agreement=chosen.agreement,
         values=values,
@@ -141,20 +148,20 @@ def release_of(
     )
 
 
-def _noise_of_tree(tree: TreePlan, values: Mapping[str, Integers]) -> tuple[Noise, ...]:
+def _list_tree_noise(tree: DecisionTreePlan, values: Mapping[str, Integers]) -> tuple[ReleasedNoise, ...]:
     """Of leaves, one entry for each number of splits above them; then of the levels' counts."""
     classes = tree.classes
-    scales = [tree.leaf_scale(splits) for splits in range(tree.spec.h)]
-    leaves = [Noise(classes, classes * variance_of("laplace", scale)) for scale in scales]
-    return (*leaves, Noise(values["levels"].size, variance_of("laplace", tree.level_scale)))
+    scales = [tree.compute_leaf_scale(splits) for splits in range(tree.spec.h)]
+    leaves = [ReleasedNoise(classes, classes * compute_noise_variance("laplace", scale)) for scale in scales]
+    return (*leaves, ReleasedNoise(values["levels"].size, compute_noise_variance("laplace", tree.level_scale)))
 
 
-def assemble(schema: TableSchema, stored: Stored) -> ShareRelease:
+def assemble(schema: TableSchema, stored: SettledAnswer) -> ShareRelease:
     """The release that the ledger keeps, with its guarantee and receipt: the same at every replay."""
-    return replace(release_from_bytes(stored.payload), part=part_of(schema, stored))
+    return replace(decode_release(stored.payload), part=build_provenance(schema, stored))
 
 
-def learn(session: Session, spec: LearnSpec) -> Model:
+def learn(session: WorkspaceSession, spec: LearnSpec) -> Model:
     """A model from the others' releases and, with ``use_own``, one's own rows.
 
     Raises:
@@ -165,19 +172,19 @@ def learn(session: Session, spec: LearnSpec) -> Model:
         Free: of releases alone it is post-processing. With own rows it holds them: it is no release, and stays at home.
     """
     agreement = spec.releases[0].agreement
-    encoding, how = encoding_of(agreement), _fit(spec)
-    silos = sum(one.silos for one in _others(session, spec)) - len(_ours_in_sum(session, spec))
+    encoding, how = build_encoding(agreement), _build_fit(spec)
+    silos = sum(one.silos for one in _list_others(session, spec)) - len(_list_own_sums(session, spec))
     if not spec.use_own:
-        shared = _shared(session, spec, None)
+        shared = _fit_shared(session, spec, None)
         return Model(agreement, shared, "linear" if encoding.is_regression else how.kind, silos, False)
     _check(session, spec)
-    own = _own(session, spec)
-    shared = _shared(session, spec, own)
+    own = _read_own(session, spec)
+    shared = _fit_shared(session, spec, own)
     stacked = estimate.fit_stacked(encoding, own, shared, how)
     return Model(agreement, stacked, how.kind, silos, holds_own_rows=len(own) > 0)
 
 
-def advise(session: Session, spec: LearnSpec) -> Advice:
+def advise(session: WorkspaceSession, spec: LearnSpec) -> Advice:
     """Whether sharing helps: constant, alone, shared and stacked, cross-validated on own rows.
 
     Raises:
@@ -187,9 +194,9 @@ def advise(session: Session, spec: LearnSpec) -> Advice:
         bit about its rows.
     """
     _check(session, spec)
-    own = _own(session, spec)
-    shared = _shared(session, spec, own)
-    return estimate.advise(encoding_of(spec.releases[0].agreement), own, shared, _fit(spec))
+    own = _read_own(session, spec)
+    shared = _fit_shared(session, spec, own)
+    return estimate.advise(build_encoding(spec.releases[0].agreement), own, shared, _build_fit(spec))
 
 
 def synthesize(releases: Sequence[ShareRelease], *, rows: int | None = None, seed: int = 0) -> pa.Table:
@@ -205,31 +212,31 @@ def synthesize(releases: Sequence[ShareRelease], *, rows: int | None = None, see
     if not releases:
         raise RequestError("Rows come from at least one release.", fix="synthesize([release, ..])")
     agreement = estimate.check_together(releases)
-    rng, encoding = np.random.default_rng(seed), encoding_of(agreement)
+    rng, encoding = np.random.default_rng(seed), build_encoding(agreement)
     if agreement.method == "tree":
-        return estimate.as_table(encoding, estimate.rows_of_trees(releases, rng, rows))
-    return estimate.as_table(encoding, estimate.rows_of_marginals(estimate.pool(releases), rng, rows))
+        return estimate.build_table(encoding, estimate.draw_tree_rows(releases, rng, rows))
+    return estimate.build_table(encoding, estimate.draw_marginal_rows(estimate.pool_releases(releases), rng, rows))
 
 
-def _others(session: Session, spec: LearnSpec) -> list[ShareRelease]:
+def _list_others(session: WorkspaceSession, spec: LearnSpec) -> list[ShareRelease]:
     """The releases that are not of this table, where own rows are used: else the shared model has seen them."""
     if not spec.use_own or spec.releases[0].agreement.trust == "sum":
         return list(spec.releases)
     return [one for one in spec.releases if not _is_ours(session, spec, one)]
 
 
-def _is_ours(session: Session, spec: LearnSpec, one: ShareRelease) -> bool:
+def _is_ours(session: WorkspaceSession, spec: LearnSpec, one: ShareRelease) -> bool:
     return (one.part.ledger, one.part.account.partition("@")[0]) == (session.ledger.id, spec.table)
 
 
-def _ours_in_sum(session: Session, spec: LearnSpec) -> list[ShareRelease]:
+def _list_own_sums(session: WorkspaceSession, spec: LearnSpec) -> list[ShareRelease]:
     """The secure sums that this table's rows are in, where own rows are used."""
     if not spec.use_own or spec.releases[0].agreement.trust != "sum":
         return []
     return [one for one in spec.releases if _is_ours(session, spec, one) and WITHOUT_OWN not in one.notes]
 
 
-def _check(session: Session, spec: LearnSpec) -> Agreement:
+def _check(session: WorkspaceSession, spec: LearnSpec) -> Agreement:
     """What the releases agree on, which must be about the label that is asked for."""
     agreement = estimate.check_together(spec.releases)
     if agreement.label.name != spec.label:
@@ -239,7 +246,7 @@ def _check(session: Session, spec: LearnSpec) -> Agreement:
         )
     if agreement.label.is_numeric != (spec.model in (None, "linear")) and spec.model is not None:
         raise RequestError(f"A {spec.model} model does not fit the label {spec.label!r}.", fix="leave model out")
-    if not _others(session, spec):
+    if not _list_others(session, spec):
         raise RequestError(
             "All of these releases are this table's own: there is nothing to learn from others.",
             fix="name the other silos' releases",
@@ -247,37 +254,37 @@ def _check(session: Session, spec: LearnSpec) -> Agreement:
     return agreement
 
 
-def _shared(session: Session, spec: LearnSpec, own: Integers | None) -> estimate.Scores:
+def _fit_shared(session: WorkspaceSession, spec: LearnSpec, own: Integers | None) -> estimate.LinearScore:
     """The model of the others' releases, which has not seen the rows ``own`` that it is to be judged on.
 
     Privacy:
         With ``own`` none: own rows are taken off a sum exactly, so the model is their owner's alone.
     """
-    agreement, others = _check(session, spec), _others(session, spec)
+    agreement, others = _check(session, spec), _list_others(session, spec)
     if agreement.method == "tree":
-        return estimate.scores_of_trees(others, np.random.default_rng(spec.seed))
-    pooled = estimate.pool(others)
-    if own is not None and _ours_in_sum(session, spec):
-        pooled = replace(pooled, counts=pooled.counts - measure.exact_counts(pooled.layout, own))
-    return estimate.shared_scores(pooled)
+        return estimate.fit_tree_scores(others, np.random.default_rng(spec.seed))
+    pooled = estimate.pool_releases(others)
+    if own is not None and _list_own_sums(session, spec):
+        pooled = replace(pooled, counts=pooled.counts - measure.count_exactly(pooled.layout, own))
+    return estimate.fit_shared_scores(pooled)
 
 
-def _own(session: Session, spec: LearnSpec) -> Integers:
+def _read_own(session: WorkspaceSession, spec: LearnSpec) -> Integers:
     if session.analyst is not None:
         raise NotAllowed(
             "Learning from own rows shows exact rows, so it is the owner's alone.",
             fix="leave --analyst out, as the owner, or learn with use_own=False",
         )
     schema, agreement = session.schema(spec.table), spec.releases[0].agreement
-    odd = differing_attribute(agreement, schema)
+    odd = find_differing_attribute(agreement, schema)
     if odd:
         raise RequestError(
             f"{spec.table!r} declares {odd!r} otherwise than the releases do.",
             fix="declare it as the other silos do, or learn with use_own=False",
         )
-    return measure.own_places(session.table_of(schema), encoding_of(agreement))
+    return measure.read_own_indices(session.open_planned_table(schema), build_encoding(agreement))
 
 
-def _fit(spec: LearnSpec) -> Fit:
+def _build_fit(spec: LearnSpec) -> Fit:
     label = spec.releases[0].agreement.label
     return Fit(spec.model or ("linear" if label.is_numeric else "logistic"), spec.folds, spec.seed)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from siloquent.errors import RequestError, SchemaError
 from siloquent.privacy import Composed, DiscreteLaplace, Event, ExponentialSelect
-from siloquent.privacy.prices import drawable
+from siloquent.privacy.budget import round_up_to_drawable
 from siloquent.schema import TableSchema
 from siloquent.share.encoding import Encoding
 from siloquent.share.spec import ShareSpec, TreeSpec
@@ -28,7 +28,7 @@ It is called once a level, also where no node splits in two.
 
 
 @dataclass(frozen=True, slots=True)
-class TreePlan:
+class DecisionTreePlan:
     """A tree before a row is read; all epsilons are those of one row's path.
 
     Attributes:
@@ -57,17 +57,19 @@ class TreePlan:
         """The most numbers that a release can hold."""
         return self.max_leaves * (self.classes + 2)
 
-    def leaf_scale(self, splits: int) -> Fraction:
+    def compute_leaf_scale(self, splits: int) -> Fraction:
         """The noise of leaves with so many splits on numbers above them."""
-        return drawable(self.twice * self.rows / (self.leaf - splits * self.refund))
+        return round_up_to_drawable(self.twice * self.rows / (self.leaf - splits * self.refund))
 
     @property
     def deepest_scale(self) -> Fraction:
         """The noise of leaves below splits alone: the largest there is."""
-        return self.leaf_scale(self.spec.h - 1)
+        return self.compute_leaf_scale(self.spec.h - 1)
 
 
-def plan_tree(spec: ShareSpec, schema: TableSchema, encoding: Encoding, epsilon: Fraction, seed: int) -> TreePlan:
+def plan_tree(
+    spec: ShareSpec, schema: TableSchema, encoding: Encoding, epsilon: Fraction, seed: int
+) -> DecisionTreePlan:
     """How a tree grows for ``epsilon``: half for the tree, half for the counts of levels.
 
     Raises:
@@ -88,9 +90,9 @@ def plan_tree(spec: ShareSpec, schema: TableSchema, encoding: Encoding, epsilon:
     rate = each if ours and twice == 1 else each / 2
     # A record that takes another's place moves no count of the root; one that leaves moves each level once.
     levels = rows * (max(2 * (tree.p - 2), tree.p - 1) if schema.replace_one else tree.p - 1)
-    level_scale = drawable(2 * Fraction(levels) / epsilon)
+    level_scale = round_up_to_drawable(2 * Fraction(levels) / epsilon)
     leaf = epsilon / 2 if ours else each
-    made = TreePlan(
+    made = DecisionTreePlan(
         spec=tree,
         seed=seed,
         rows=rows,
@@ -146,7 +148,7 @@ class Level:
         """Keep what leads rows down, and nothing of where nodes lie."""
         self.low = self.high = np.zeros((0, self.low.shape[1]), dtype=np.int64)
 
-    def child_of(self, node: Integers, features: Integers) -> Integers:
+    def find_child(self, node: Integers, features: Integers) -> Integers:
         """The node in the next level of each row of places (rows, features) that lies in ``node`` (rows,)."""
         attribute = self.attribute[node]
         value = features[np.arange(len(node)), np.maximum(attribute, 0)]
@@ -166,18 +168,18 @@ class Skeleton:
         """The last level."""
         return self.levels[-1]
 
-    def cuts(self) -> Integers:
+    def list_cuts(self) -> Integers:
         """The splits of all numeric nodes, level by level: with seed and domain, they are the whole tree."""
         return np.concatenate([level.cut[level.cut >= 0] for level in self.levels[:-1]]).astype(np.int64)
 
-    def node_of(self, features: Integers, level: int) -> Integers:
+    def find_node(self, features: Integers, level: int) -> Integers:
         """The node of each row of places (rows, features) in a level, shape (rows,)."""
         node = np.zeros(len(features), dtype=np.int64)
         for above in self.levels[:level]:
-            node = above.child_of(node, features)
+            node = above.find_child(node, features)
         return node
 
-    def ancestors(self, level: int, of: int) -> Integers:
+    def find_ancestors(self, level: int, of: int) -> Integers:
         """Of each node of level ``of``, its ancestor in ``level``, shape (nodes,)."""
         found = np.arange(self.levels[level].nodes)
         for depth in range(level, of):
@@ -185,30 +187,32 @@ class Skeleton:
         return found
 
 
-def grow(encoding: Encoding, tree: TreeSpec, seed: int, choose: Choose) -> Skeleton:
+def grow_tree(encoding: Encoding, tree: TreeSpec, seed: int, choose: Choose) -> Skeleton:
     """A tree, level by level; whatever ``choose`` does not decide follows from ``seed`` and the declared domain."""
     rng = np.random.default_rng(seed)
     sizes = np.array([attribute.size for attribute in encoding.features], dtype=np.int64)
     numeric = np.zeros(len(sizes), dtype=np.bool_)
     numeric[list(encoding.numeric)] = True
-    level = _level(np.zeros((1, len(sizes)), dtype=np.int64), (sizes - 1)[None, :].copy(), np.zeros(1, dtype=np.int64))
+    level = _build_level(
+        np.zeros((1, len(sizes)), dtype=np.int64), (sizes - 1)[None, :].copy(), np.zeros(1, dtype=np.int64)
+    )
     levels = [level]
     for _ in range(tree.h - 1):
-        _attributes(level, numeric, sizes, tree.max_nodes, rng)
+        _choose_attributes(level, numeric, sizes, tree.max_nodes, rng)
         at = np.flatnonzero(numeric[np.maximum(level.attribute, 0)] & (level.attribute >= 0))
         attribute = level.attribute[at]
         low, high = level.low[at, attribute], level.high[at, attribute]
         # Candidates lie in the *declared* range that the path leaves, whatever rows happen to be there.
         candidates = rng.integers((low + 1)[:, None], np.maximum(high, low + 1)[:, None] + 1, size=(len(at), tree.t))
         level.cut[at] = choose(level, at, candidates)
-        below = _children(level, numeric)
+        below = _build_children(level, numeric)
         level.forget_boxes()
         level = below
         levels.append(level)
     return Skeleton(tuple(levels))
 
 
-def regrown(encoding: Encoding, tree: TreeSpec, seed: int, cuts: Integers) -> Skeleton:
+def regrow_tree(encoding: Encoding, tree: TreeSpec, seed: int, cuts: Integers) -> Skeleton:
     """The tree whose ``cuts`` were released.
 
     Raises:
@@ -224,22 +228,24 @@ def regrown(encoding: Encoding, tree: TreeSpec, seed: int, cuts: Integers) -> Sk
             raise ValueError("splits that are not among the candidates")
         return chosen
 
-    made = grow(encoding, tree, seed, choose)
+    made = grow_tree(encoding, tree, seed, choose)
     if taken != len(cuts):
         raise ValueError("too many splits")
     return made
 
 
-def _level(low: Integers, high: Integers, splits: Integers) -> Level:
+def _build_level(low: Integers, high: Integers, splits: Integers) -> Level:
     nodes = len(splits)
     attribute, cut, first = (np.full(nodes, -1, dtype=np.int64) for _ in range(3))
     return Level(low, high, splits, attribute, cut, first, np.ones(nodes, dtype=np.int64))
 
 
-def _attributes(level: Level, numeric: NDArray[np.bool_], sizes: Integers, most: int, rng: np.random.Generator) -> None:
+def _choose_attributes(
+    level: Level, numeric: NDArray[np.bool_], sizes: Integers, most: int, rng: np.random.Generator
+) -> None:
     """What each node branches on: one of the numbers, or of the categories that its path has not used."""
     free = numeric[None, :] | (level.high > level.low)
-    level.attribute[:] = _one_of(free, rng)
+    level.attribute[:] = _choose_one(free, rng)
     _check_width(level, numeric, sizes)
     wide = level.children > 2
     if level.children.sum() <= most:
@@ -248,13 +254,13 @@ def _attributes(level: Level, numeric: NDArray[np.bool_], sizes: Integers, most:
     room = most - 2 * level.nodes
     late = wide & (np.cumsum(np.where(wide, level.children - 2, 0)) > room)
     instead = np.broadcast_to(numeric[None, :], free.shape) if numeric.any() and room >= 0 else np.zeros_like(free)
-    level.attribute[:] = np.where(late, _one_of(instead, rng), level.attribute)
+    level.attribute[:] = np.where(late, _choose_one(instead, rng), level.attribute)
     if room < 0:
         level.attribute[:] = -1
     _check_width(level, numeric, sizes)
 
 
-def _one_of(free: NDArray[np.bool_], rng: np.random.Generator) -> Integers:
+def _choose_one(free: NDArray[np.bool_], rng: np.random.Generator) -> Integers:
     """A uniform choice among the true entries of each row, -1 where there is none."""
     count = free.sum(axis=1)
     pick = np.floor(rng.random(len(free)) * np.maximum(count, 1)).astype(np.int64)
@@ -267,7 +273,7 @@ def _check_width(level: Level, numeric: NDArray[np.bool_], sizes: Integers) -> N
     level.children[:] = np.where(level.attribute < 0, 1, np.where(numeric[at], 2, sizes[at]))
 
 
-def _children(level: Level, numeric: NDArray[np.bool_]) -> Level:
+def _build_children(level: Level, numeric: NDArray[np.bool_]) -> Level:
     """The next level, each child with its part of its parent's box."""
     level.first[:] = np.concatenate([[0], np.cumsum(level.children)[:-1]])
     parent = np.repeat(np.arange(level.nodes), level.children)
@@ -282,16 +288,16 @@ def _children(level: Level, numeric: NDArray[np.bool_]) -> Level:
     # A range of one place cannot be cut: its box stays, and one of the children is empty.
     low[right, attribute[right]] = np.minimum(cut[right], high[right, attribute[right]])
     high[left, attribute[left]] = np.maximum(cut[left] - 1, low[left, attribute[left]])
-    return _level(low, high, level.splits[parent] + split)
+    return _build_level(low, high, level.splits[parent] + split)
 
 
-def seed_to_words(seed: int) -> Integers:
+def split_seed(seed: int) -> Integers:
     """A public seed as eight whole numbers of 32 bits."""
     return np.array([(seed >> (32 * i)) & 0xFFFFFFFF for i in range(8)], dtype=np.int64)
 
 
-def seed_of_words(words: Integers) -> int:
-    """The seed that ``seed_to_words`` took apart.
+def join_seed(words: Integers) -> int:
+    """The seed that ``split_seed`` took apart.
 
     Raises:
         ValueError: They are not eight numbers of 32 bits.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from siloquent.share import task, together
+from siloquent.share import federated, task
 from siloquent.share.estimate import Advice
-from siloquent.share.files import load_release, release_id, save_release
+from siloquent.share.files import format_release_id, load_release, save_release
 from siloquent.share.model import Model
 from siloquent.share.plan import SharePlan
 from siloquent.share.release import ShareRelease
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from siloquent.federation.channel.base import Channel
-    from siloquent.session import Session
+    from siloquent.session import WorkspaceSession
 
 
 @dataclass(frozen=True, slots=True)
 class ShareVerbs:
     """release, explain, learn, advise, synthesize, save and load, for one session's tables and account."""
 
-    session: Session
+    session: WorkspaceSession
 
     def release(self, spec: ShareSpec, *, key: str | None = None, max_cost: str | None = None) -> ShareRelease:
         """Release statistics for other silos; see ``siloquent.share.release``.
@@ -42,7 +42,7 @@ class ShareVerbs:
         Privacy:
             As declared for the table: charged to this session's account before a row is read.
         """
-        return together.release_sum(self.session, spec, channel, max_cost=max_cost)
+        return federated.release_sum(self.session, spec, channel, max_cost=max_cost)
 
     def explain(self, spec: ShareSpec) -> SharePlan:
         """What it would cost and how noisy it would be. Touches no data."""
@@ -70,7 +70,7 @@ class ShareVerbs:
 
     def save(self, release: ShareRelease, folder: Path | None = None) -> Path:
         """Write the release as a folder (default: in the workspace); the same release is written once."""
-        return save_release(release, folder or self.session.workspace.releases / release_id(release))
+        return save_release(release, folder or self.session.workspace.releases / format_release_id(release))
 
     def load(self, path: Path | str, *, agent: str = "") -> ShareRelease:
         """The release in a folder or file."""

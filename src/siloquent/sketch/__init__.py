@@ -8,41 +8,43 @@
 Questions: ``Density``, ``Difference``, ``Classify``, ``Anomaly``, ``Modes``, ``Sample``, ``Regress``.
 """
 
+from typing import TYPE_CHECKING
+
+from siloquent.deprecation import keep_old_methods, keep_old_names
 from siloquent.maths.lsh import Angular, Hamming, Jaccard, Laplacian, Power, Product, PStable, Surrogate
-from siloquent.privacy.prices import Budget
-from siloquent.sketch.estimate.density import median_of_means, paper_mean
+from siloquent.privacy.budget import Budget
+from siloquent.sketch.estimate.density import compute_paper_mean, median_of_means
 from siloquent.sketch.hash_plan import HashPlan
 from siloquent.sketch.merge import merge
 from siloquent.sketch.plan import SketchPlan, plan, read_hash_plan
 from siloquent.sketch.plan.moments import MomentsSpec
 from siloquent.sketch.regression import regress
 from siloquent.sketch.release import load_sketch, save_sketch
-from siloquent.sketch.sketch import Sketch, sketch_from_bytes
+from siloquent.sketch.sketch import Sketch, decode_sketch
 from siloquent.sketch.spec import (
-    Accuracy,
     Anomaly,
     Classify,
     Density,
+    DensityEstimate,
     Difference,
-    Estimate,
     LinearModel,
     Modes,
     Regress,
     Sample,
+    SketchAccuracy,
     SketchSpec,
-    spec_from_plain,
+    parse_spec,
 )
 from siloquent.sketch.task import ask, build, explain
 
 __all__ = [
-    "Accuracy",
     "Angular",
     "Anomaly",
     "Budget",
     "Classify",
     "Density",
+    "DensityEstimate",
     "Difference",
-    "Estimate",
     "Hamming",
     "HashPlan",
     "Jaccard",
@@ -56,20 +58,35 @@ __all__ = [
     "Regress",
     "Sample",
     "Sketch",
+    "SketchAccuracy",
     "SketchPlan",
     "SketchSpec",
     "Surrogate",
     "ask",
     "build",
+    "compute_paper_mean",
+    "decode_sketch",
     "explain",
     "load_sketch",
     "median_of_means",
     "merge",
-    "paper_mean",
+    "parse_spec",
     "plan",
     "read_hash_plan",
     "regress",
     "save_sketch",
-    "sketch_from_bytes",
-    "spec_from_plain",
 ]
+
+if not TYPE_CHECKING:  # the names of 0.1
+    __getattr__ = keep_old_names(
+        __name__,
+        {
+            "Accuracy": "SketchAccuracy",
+            "Estimate": "DensityEstimate",
+            "paper_mean": "compute_paper_mean",
+            "sketch_from_bytes": "decode_sketch",
+            "spec_from_plain": "parse_spec",
+        },
+    )
+    keep_old_methods(Sketch, {"class_sizes": "estimate_class_sizes", "sentence": "describe_guarantee"})
+    keep_old_methods(SketchPlan, {"typical_error": "estimate_typical_error"})

@@ -23,12 +23,12 @@ from sklearn.utils.multiclass import check_classification_targets  # type: ignor
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped, unused-ignore]
 
 from siloquent.maths.lsh import PStable
-from siloquent.privacy import accountant, exact
-from siloquent.privacy.prices import Budget as Price
-from siloquent.schema import Attribute, Budget, Domain, TableSchema
+from siloquent.privacy import get_accountant, parse_exact
+from siloquent.privacy.budget import Budget as Price
+from siloquent.schema import Attribute, Domain, TableBudget, TableSchema
 from siloquent.sketch import spec as questions
-from siloquent.sketch.estimate import anomaly, classify, density, sample
-from siloquent.sketch.plan import SketchPlan, plan, variance_of
+from siloquent.sketch.estimate import classify, estimate_density, find_anomalies, sample
+from siloquent.sketch.plan import SketchPlan, compute_noise_variance, plan
 from siloquent.sketch.sketch import Sketch
 
 Floats = NDArray[np.float64]
@@ -62,35 +62,35 @@ class _SketchEstimator(BaseEstimator):  # type: ignore[misc]
         Privacy:
             (epsilon, delta)-DP for one row of X added or removed, by rho-zCDP; the set of labels counts as public.
         """
-        from siloquent.sketch.measure import count_places, noisy
+        from siloquent.sketch.measure import add_counter_noise, count_places
 
         self.plan_ = self._plan(X.shape[1], labels)
-        places = _places(self.plan_, X)
+        places = _compute_indices(self.plan_, X)
         counters, sizes = count_places(self.plan_, places, classes)
         assert self.plan_.size_parameter is not None
         self.sketch_ = Sketch(
             plan=self.plan_.hash_plan,
-            counters=noisy(self.plan_, counters, self.plan_.parameter),
-            sizes=noisy(self.plan_, sizes, self.plan_.size_parameter),
+            counters=add_counter_noise(self.plan_, counters, self.plan_.parameter),
+            sizes=add_counter_noise(self.plan_, sizes, self.plan_.size_parameter),
             noise=self.plan_.noise,
             parameter=self.plan_.parameter,
-            variance=variance_of(self.plan_.noise, self.plan_.parameter),
+            variance=compute_noise_variance(self.plan_.noise, self.plan_.parameter),
             size_variance=self.plan_.size_parameter,
             hits=self.plan_.hits,
             event=self.plan_.event,
         )
-        self.rho_ = float(accountant("zcdp").price(self.plan_.event).amount)
+        self.rho_ = float(get_accountant("zcdp").compute_price(self.plan_.event).amount)
 
     def _plan(self, d: int, labels: tuple[str, ...]) -> SketchPlan:
         bounds = np.asarray(self.bounds, dtype=float)
         bounds = np.tile(bounds, (d, 1)) if bounds.ndim == 1 else bounds
         if bounds.shape != (d, 2) or not (np.isfinite(bounds).all() and (bounds[:, 0] < bounds[:, 1]).all()):
             raise ValueError(f"bounds are (lo, hi), or one such pair for each of {d} features, lo < hi")
-        attributes = [_attribute(f"x{i}", lo, hi) for i, (lo, hi) in enumerate(bounds.tolist())]
+        attributes = [_build_attribute(f"x{i}", lo, hi) for i, (lo, hi) in enumerate(bounds.tolist())]
         if labels:
             attributes.append(Attribute("label", "category", values=labels))
-        epsilon, delta = exact(str(self.epsilon)), exact(str(self.delta))
-        schema = TableSchema("X", Domain(tuple(attributes)), Budget("zcdp", epsilon=epsilon, delta=delta))
+        epsilon, delta = parse_exact(str(self.epsilon)), parse_exact(str(self.delta))
+        schema = TableSchema("X", Domain(tuple(attributes)), TableBudget("zcdp", epsilon=epsilon, delta=delta))
         spec = questions.SketchSpec(
             table="X",
             features=tuple(f"x{i}" for i in range(d)),
@@ -109,28 +109,28 @@ class _SketchEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _attribute(name: str, lo: float, hi: float) -> Attribute:
+def _build_attribute(name: str, lo: float, hi: float) -> Attribute:
     """A number whose grid is a power of two, so that bounds are multiples of it; bounds move outwards to the grid."""
     grid = Fraction(2) ** int(np.floor(np.log2((hi - lo) / STEPS)))
     low, high = (int(np.floor(lo / float(grid))), int(np.ceil(hi / float(grid))))
     return Attribute(
         name,
         "real",
-        lo=_decimal(low * grid),
-        hi=_decimal(high * grid),
-        grid=_decimal(grid),
+        lo=_convert_to_decimal(low * grid),
+        hi=_convert_to_decimal(high * grid),
+        grid=_convert_to_decimal(grid),
         outside="clamp",
     )
 
 
-def _decimal(value: Fraction) -> Decimal:
+def _convert_to_decimal(value: Fraction) -> Decimal:
     return Decimal(value.numerator) / Decimal(value.denominator)
 
 
-def _places(planned: SketchPlan, X: Floats) -> NDArray[np.int64]:
-    from siloquent.sketch.estimate.points import places_of
+def _compute_indices(planned: SketchPlan, X: Floats) -> NDArray[np.int64]:
+    from siloquent.sketch.estimate.points import compute_point_indices
 
-    return places_of(planned.hash_plan, np.asarray(X, dtype=np.float64))[0]
+    return compute_point_indices(planned.hash_plan, np.asarray(X, dtype=np.float64))[0]
 
 
 class SketchDensity(DensityMixin, _SketchEstimator):  # type: ignore[misc]
@@ -157,8 +157,8 @@ class SketchDensity(DensityMixin, _SketchEstimator):  # type: ignore[misc]
         """The log of the kernel density at each row of X, not below that of a hundredth of one record."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        found = density(self.sketch_, questions.Density(X, normalise=True)).values
-        return np.asarray(np.log(np.maximum(found, 0.01 / self.sketch_.class_sizes().sum())))
+        found = estimate_density(self.sketch_, questions.Density(X, normalise=True)).values
+        return np.asarray(np.log(np.maximum(found, 0.01 / self.sketch_.estimate_class_sizes().sum())))
 
     def score(self, X: Any, y: Any = None) -> float:
         """The sum of ``score_samples``."""
@@ -212,27 +212,27 @@ class SketchClassifier(ClassifierMixin, _SketchEstimator):  # type: ignore[misc]
 
     def decision_function(self, X: Any) -> Floats:
         """Log-likelihoods, shape (rows, classes); of two classes, the second's less the first's, shape (rows,)."""
-        scores = np.log(self._likelihoods(X))
+        scores = np.log(self._compute_likelihoods(X))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict_proba(self, X: Any) -> Floats:
         """Each class's likelihood as a share of all, shape (rows, classes): classes are taken as equally frequent."""
-        scores = self._likelihoods(X)
+        scores = self._compute_likelihoods(X)
         return np.asarray(scores / scores.sum(axis=1, keepdims=True))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of each row of X."""
-        best = self._likelihoods(X).argmax(axis=1)
+        best = self._compute_likelihoods(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def _likelihoods(self, X: Any) -> Floats:
+    def _compute_likelihoods(self, X: Any) -> Floats:
         """Kernel densities of the classes, none below that of a hundredth of one record."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         if len(self.classes_) == 1:
             return np.ones((len(X), 1))
         found = classify(self.sketch_, questions.Classify(X)).scores
-        return np.asarray(np.maximum(found, 0.01 / self.sketch_.class_sizes()))
+        return np.asarray(np.maximum(found, 0.01 / self.sketch_.estimate_class_sizes()))
 
 
 class SketchOutlier(OutlierMixin, _SketchEstimator):  # type: ignore[misc]
@@ -271,7 +271,7 @@ class SketchOutlier(OutlierMixin, _SketchEstimator):  # type: ignore[misc]
         X = validate_data(self, X, dtype=np.float64)
         self._fit_sketch(X, None, ())
         low = [feature.lo for feature in self.sketch_.plan.features]
-        judged = anomaly(self.sketch_, questions.Anomaly([low], share=self.contamination))
+        judged = find_anomalies(self.sketch_, questions.Anomaly([low], share=self.contamination))
         self.offset_ = judged.threshold
         return self
 
@@ -279,7 +279,7 @@ class SketchOutlier(OutlierMixin, _SketchEstimator):  # type: ignore[misc]
         """The kernel density at each row of X, as a share of all rows; low values are unusual."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        return density(self.sketch_, questions.Density(X, normalise=True)).values
+        return estimate_density(self.sketch_, questions.Density(X, normalise=True)).values
 
     def decision_function(self, X: Any) -> Floats:
         """``score_samples`` less the threshold: negative for outliers."""

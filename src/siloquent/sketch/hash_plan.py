@@ -19,10 +19,10 @@ from siloquent.maths.lsh import (
     Kernel,
     MinHashes,
     Surrogate,
-    kernel_from_plain,
-    kernel_to_plain,
-    lifted_records,
-    surrogate_axes,
+    build_surrogate_axes,
+    dump_kernel,
+    lift_records,
+    parse_kernel,
 )
 from siloquent.maths.lsh.families import is_of_sets
 
@@ -30,12 +30,12 @@ FORMAT = 1
 Sets = Literal["none", "words", "one-hot", "group"]
 _ARRAYS = {"A": "<f8", "B": "<f8", "shift": "<i8", "column": "<i8", "low": "<i8", "key": "<u8"}
 _SETS = {"seed": "<u4", "odd": "<u4"}
-MOST_BYTES = 2**28
-MOST_STEPS = 2**53
+MAX_BYTES = 2**28
+MAX_STEPS = 2**53
 
 
 @dataclass(frozen=True, slots=True)
-class Feature:
+class HashedFeature:
     """One attribute as the hash functions see it: place k stands for (lo + k grid) / scale of the kernel's units."""
 
     name: str
@@ -50,7 +50,7 @@ class Feature:
         numbers = (self.lo, self.grid, self.scale)
         if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
             raise ValueError("a feature's numbers are finite")
-        if type(self.steps) is not int or not 0 <= self.steps <= MOST_STEPS or self.grid <= 0 or self.scale <= 0:
+        if type(self.steps) is not int or not 0 <= self.steps <= MAX_STEPS or self.grid <= 0 or self.scale <= 0:
             raise ValueError("a feature has whole steps on a grid above 0")
 
 
@@ -59,7 +59,7 @@ class HashPlan:
     """Everything public that a sketch is made by; ``digest`` is the SHA-256 of its canonical text."""
 
     kernel: Kernel
-    features: tuple[Feature, ...]
+    features: tuple[HashedFeature, ...]
     hashes: Hashes | MinHashes
     sets: Sets = "none"
     label: str | None = None
@@ -77,10 +77,10 @@ class HashPlan:
         """(classes, R, W)."""
         return self.classes, self.hashes.rows, self.hashes.width
 
-    def hashed_places(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    def compute_hashed_indices(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Records' places (records, features) as the hash functions take them: those of a surrogate loss are lifted."""
         if isinstance(self.kernel, Surrogate):
-            return lifted_records(places, np.array([feature.steps for feature in self.features]))
+            return lift_records(places, np.array([feature.steps for feature in self.features]))
         return places
 
     @property
@@ -92,15 +92,16 @@ class HashPlan:
         """Canonical text: sorted keys, arrays as packed bytes."""
         hashes: dict[str, Any]
         if isinstance(self.hashes, Hashes):
-            hashes = {name: _packed(getattr(self.hashes, name), kind) for name, kind in _ARRAYS.items()}
+            hashes = {name: _pack_array(getattr(self.hashes, name), kind) for name, kind in _ARRAYS.items()}
             hashes["bucket"] = self.hashes.bucket
         else:
-            hashes = {name: _packed(getattr(self.hashes, name), kind) for name, kind in _SETS.items()}
+            hashes = {name: _pack_array(getattr(self.hashes, name), kind) for name, kind in _SETS.items()}
         plain = {
             "format": FORMAT,
-            "kernel": kernel_to_plain(self.kernel),
+            "kernel": dump_kernel(self.kernel),
             "features": [
-                {name: getattr(feature, name) for name in Feature.__dataclass_fields__} for feature in self.features
+                {name: getattr(feature, name) for name in HashedFeature.__dataclass_fields__}
+                for feature in self.features
             ],
             "hashes": {**hashes, "width": self.hashes.width},
             "sets": self.sets,
@@ -112,23 +113,23 @@ class HashPlan:
         return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def hash_plan_from_json(text: str) -> HashPlan:
+def parse_hash_plan(text: str) -> HashPlan:
     """The plan that ``to_json`` wrote.
 
     Raises:
         ReleaseError: It is none, of a later format, or too large.
     """
-    if len(text) > MOST_BYTES:
+    if len(text) > MAX_BYTES:
         raise ReleaseError("The hash plan is too large.")
     try:
         plain = load_json(text)
         if plain["format"] != FORMAT:
             raise ReleaseError("The hash plan has a later format.", fix="pip install --upgrade siloquent")
-        features = tuple(Feature(**{**f, "values": tuple(f["values"])}) for f in plain["features"])
+        features = tuple(HashedFeature(**{**f, "values": tuple(f["values"])}) for f in plain["features"])
         made = HashPlan(
-            kernel=kernel_from_plain(plain["kernel"]),
+            kernel=parse_kernel(plain["kernel"]),
             features=features,
-            hashes=_hashes(plain["hashes"]),
+            hashes=_parse_hashes(plain["hashes"]),
             sets=plain["sets"],
             label=plain["label"],
             labels=tuple(plain["labels"]),
@@ -160,17 +161,17 @@ def _require_fit(plan: HashPlan) -> None:
             raise ValueError("a feature without places")
         if isinstance(plan.kernel, Surrogate) and hashes.bucket == "range":
             raise ValueError("models lie outside of the records, and a range of codes ends with these")
-        hashes.require_within(surrogate_axes(steps).steps if isinstance(plan.kernel, Surrogate) else steps)
+        hashes.require_within(build_surrogate_axes(steps).steps if isinstance(plan.kernel, Surrogate) else steps)
 
 
-def _hashes(plain: dict[str, Any]) -> Hashes | MinHashes:
+def _parse_hashes(plain: dict[str, Any]) -> Hashes | MinHashes:
     width = int(plain["width"])
     if "seed" in plain:
-        seed, odd = (_unpacked(plain[name], kind) for name, kind in _SETS.items())
+        seed, odd = (_unpack_array(plain[name], kind) for name, kind in _SETS.items())
         if seed.ndim != 2 or seed.shape != odd.shape or width & (width - 1) or width < 2:
             raise ValueError("shapes do not fit")
         return MinHashes(seed, odd, width)
-    arrays = {name: _unpacked(plain[name], kind) for name, kind in _ARRAYS.items()}
+    arrays = {name: _unpack_array(plain[name], kind) for name, kind in _ARRAYS.items()}
     rows, parts = arrays["B"].shape
     shapes = [arrays[name].shape for name in ("shift", "column")] + [(rows, parts)]
     if (
@@ -191,12 +192,12 @@ def _hashes(plain: dict[str, Any]) -> Hashes | MinHashes:
     return Hashes(**arrays, bucket=plain["bucket"], width=width)
 
 
-def _packed(array: NDArray[Any], kind: str) -> list[object]:
+def _pack_array(array: NDArray[Any], kind: str) -> list[object]:
     raw = np.ascontiguousarray(array, dtype=kind).tobytes()
     return [list(array.shape), base64.b64encode(raw).decode()]
 
 
-def _unpacked(packed: list[Any], kind: str) -> NDArray[Any]:
+def _unpack_array(packed: list[Any], kind: str) -> NDArray[Any]:
     shape, text = packed
     array = np.frombuffer(base64.b64decode(text, validate=True), dtype=kind).reshape(shape)
     return array.astype(array.dtype.newbyteorder("="))

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from siloquent.errors import RequestError
-from siloquent.releases.parts import Part
+from siloquent.releases.provenance import Provenance
 from siloquent.sketch.sketch import Sketch
 
 
@@ -27,7 +27,7 @@ def merge(sketches: Sequence[Sketch]) -> Sketch:
         raise RequestError("There is no sketch to merge.", fix="siloquent sketch merge a b -o all")
     first = sketches[0]
     for other in sketches[1:]:
-        for name, mine, theirs in _compared(first, other):
+        for name, mine, theirs in _list_compared(first, other):
             if mine != theirs:
                 raise RequestError(
                     f"Sketches with different {name} cannot be added up: {mine} and {theirs}.",
@@ -47,9 +47,9 @@ def merge(sketches: Sequence[Sketch]) -> Sketch:
     )
 
 
-def _require_apart(sketches: Sequence[Sketch], parts: Sequence[Part]) -> None:
+def _require_apart(sketches: Sequence[Sketch], parts: Sequence[Provenance]) -> None:
     """No records twice: not by one release, not by one sum that several silos keep, not by two sketches of a table."""
-    places, accounts = ([key(part) for part in parts] for key in (_place, _account))
+    places, accounts = ([key(part) for part in parts] for key in (_get_ledger_entry, _get_account))
     copies = any(np.array_equal(a.counters, b.counters) for a, b in combinations(sketches, 2))
     if len(set(places)) < len(places) or copies:
         raise RequestError("One release is merged twice: its records would count twice.", fix="name each sketch once")
@@ -61,16 +61,16 @@ def _require_apart(sketches: Sequence[Sketch], parts: Sequence[Part]) -> None:
         )
 
 
-def _place(part: Part) -> tuple[str, int]:
+def _get_ledger_entry(part: Provenance) -> tuple[str, int]:
     return part.ledger, part.seq
 
 
-def _account(part: Part) -> tuple[str, str]:
+def _get_account(part: Provenance) -> tuple[str, str]:
     """The table and epoch whose records it holds, whichever analyst paid."""
     return part.ledger, part.account.partition("/")[0]
 
 
-def _compared(one: Sketch, other: Sketch) -> list[tuple[str, object, object]]:
+def _list_compared(one: Sketch, other: Sketch) -> list[tuple[str, object, object]]:
     mine, theirs = (sorted({(part.unit, part.adjacency) for part in sketch.parts}) for sketch in (one, other))
     return [
         ("hash plans", one.plan.digest[:12], other.plan.digest[:12]),

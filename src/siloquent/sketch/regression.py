@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from siloquent.charging import Charge, request_digest, require_planned
-from siloquent.ledger import Permit, Stored
+from siloquent.charge import Charge, compute_request_digest, require_planned
+from siloquent.ledger import Permit, SettledAnswer
 from siloquent.schema import TableSchema
-from siloquent.sketch.estimate.moments import model_of
+from siloquent.sketch.estimate.moments import build_stored_model
 from siloquent.sketch.measure.moments import measure_moments
 from siloquent.sketch.plan.moments import MomentsPlan, MomentsSpec, plan_moments
 from siloquent.sketch.spec import LinearModel
 
 if TYPE_CHECKING:
-    from siloquent.session import Session
+    from siloquent.session import WorkspaceSession
 
 
-def regress(session: Session, spec: MomentsSpec, *, key: str | None = None) -> LinearModel:
+def regress(session: WorkspaceSession, spec: MomentsSpec, *, key: str | None = None) -> LinearModel:
     """A linear model from one release of moments.
 
     Args:
@@ -28,19 +28,21 @@ def regress(session: Session, spec: MomentsSpec, *, key: str | None = None) -> L
         The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
         before a row is read.
     """
-    schema, account = session.schema(spec.table), session.account(spec.table)
+    schema, account = session.schema(spec.table), session.get_account(spec.table)
     chosen = plan_moments(spec, schema)
-    session.table_of(schema)  # what is wrong with a source is found before it costs anything
+    session.open_planned_table(schema)  # what is wrong with a source is found before it costs anything
     budget = {name: str(getattr(spec.budget, name)) for name in spec.budget.__dataclass_fields__}
-    asked = request_digest(session, account, schema, "moments", spec.features, spec.target, spec.radius, budget)
+    asked = compute_request_digest(session, account, schema, "moments", spec.features, spec.target, spec.radius, budget)
     permit = Charge(key, account, asked, what="model").reserve(session, chosen.event)
-    stored = permit if isinstance(permit, Stored) else _measured(session, chosen, schema, permit)
-    return model_of(chosen, stored.payload, stored.event)
+    stored = permit if isinstance(permit, SettledAnswer) else _measure_release(session, chosen, schema, permit)
+    return build_stored_model(chosen, stored.payload, stored.event)
 
 
-def _measured(session: Session, chosen: MomentsPlan, schema: TableSchema, permit: Permit) -> Stored:
+def _measure_release(
+    session: WorkspaceSession, chosen: MomentsPlan, schema: TableSchema, permit: Permit
+) -> SettledAnswer:
     require_planned(permit, chosen.event)
-    table = session.table_of(schema, spent="what was reserved")
+    table = session.open_planned_table(schema, spent="what was reserved")
     count, sums, second = measure_moments(chosen, table, permit)
     plain = {
         "format": 2,

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError
-from siloquent.maths.tails import laplace_variance
-from siloquent.privacy import Event, event_from_json, event_to_json, told_fraction
+from siloquent.maths.tails import compute_laplace_variance
+from siloquent.privacy import Event, event_from_json, event_to_json, parse_fraction
 from siloquent.releases.arrays import pack, unpack
-from siloquent.releases.parts import Part, positive
-from siloquent.sketch.hash_plan import HashPlan, hash_plan_from_json
-from siloquent.sketch.spec import MOST_COUNTERS
+from siloquent.releases.provenance import Provenance, parse_positive
+from siloquent.sketch.hash_plan import HashPlan, parse_hash_plan
+from siloquent.sketch.spec import MAX_COUNTERS
 
 FORMAT = 1
 Integers = NDArray[np.int64]
@@ -23,7 +23,7 @@ _ARRAYS = ("counters", "plan", "sizes")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class MeasuredCounters:
     """What a measurement released: noisy counters (classes, R, W), and noisy numbers of records (classes,) or None."""
 
     counters: Integers
@@ -48,7 +48,7 @@ class Sketch:
     size_variance: Fraction
     hits: int | None
     event: Event
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Provenance, ...] = ()
     table: str = ""
     request: str = "{}"
     schema_digest: str = ""
@@ -70,7 +70,7 @@ class Sketch:
         """How many rows a record counts in."""
         return self.hits or self.rows
 
-    def class_sizes(self) -> NDArray[np.float64]:
+    def estimate_class_sizes(self) -> NDArray[np.float64]:
         """The numbers of records by class, at least 1: those released and the rows' totals, weighted by precision."""
         totals = self.counters.sum(axis=(1, 2)) / self.per_record
         if self.sizes is None:
@@ -81,7 +81,7 @@ class Sketch:
 
     @property
     def class_size_variance(self) -> float:
-        """The variance of ``class_sizes``."""
+        """The variance of ``estimate_class_sizes``."""
         if self.sizes is None:
             return self._total_variance
         of_sizes, of_totals = float(self.size_variance), self._total_variance
@@ -92,7 +92,7 @@ class Sketch:
         """Of the mean of all rows' totals: every record is in each, and R W counters' noise adds up."""
         return float(self.variance) * self.rows * self.plan.hashes.width / self.per_record**2
 
-    def sentence(self) -> str:
+    def describe_guarantee(self) -> str:
         """The guarantee in words."""
         if len(self.parts) == 1:
             return self.parts[0].guarantee
@@ -115,7 +115,7 @@ class Sketch:
             "size_variance": str(self.size_variance),
             "hits": self.hits,
             "event": event_to_json(self.event),
-            "parts": [part.to_plain() for part in self.parts],
+            "parts": [part.to_dict() for part in self.parts],
             "table": self.table,
             "request": self.request,
             "schema_digest": self.schema_digest,
@@ -129,31 +129,33 @@ class Sketch:
         return pack(arrays, words)
 
 
-def sketch_from_bytes(data: bytes) -> Sketch:
+def decode_sketch(data: bytes) -> Sketch:
     """The sketch that ``to_bytes`` wrote; nothing in ``data`` is run, and sizes are checked before they are unpacked.
 
     Raises:
         ReleaseError: It is no sketch, was cut or edited, or holds what no sketch holds.
     """
     try:
-        arrays, words = unpack(data, _ARRAYS, most=MOST_COUNTERS)
+        arrays, words = unpack(data, _ARRAYS, most=MAX_COUNTERS)
         if tuple(sorted(arrays)) != _ARRAYS:
             raise ReleaseError("The file is no sketch: it does not hold the arrays of one.")
         if words["format"] != FORMAT:
             raise ReleaseError("The sketch has a later format.", fix="pip install --upgrade siloquent")
-        sizes, parameter = arrays["sizes"], positive(words["parameter"])
+        sizes, parameter = arrays["sizes"], parse_positive(words["parameter"])
         return Sketch(
-            plan=hash_plan_from_json(_text(arrays["plan"])),
+            plan=parse_hash_plan(_decode_text(arrays["plan"])),
             counters=arrays["counters"],
             sizes=None if sizes.shape == (0,) else sizes,
             noise=str(words["noise"]),
             parameter=parameter,
             # Earlier revisions wrote 0 where Laplace noise is hardly ever there.
-            variance=positive(words["variance"]) if words["variance"] != "0" else laplace_variance(parameter),
-            size_variance=told_fraction(words["size_variance"]),
+            variance=parse_positive(words["variance"])
+            if words["variance"] != "0"
+            else compute_laplace_variance(parameter),
+            size_variance=parse_fraction(words["size_variance"]),
             hits=None if words["hits"] is None else int(words["hits"]),
             event=event_from_json(words["event"]),
-            parts=tuple(Part(**part) for part in words["parts"]),
+            parts=tuple(Provenance(**part) for part in words["parts"]),
             table=str(words["table"]),
             request=str(words["request"]),
             schema_digest=str(words["schema_digest"]),
@@ -167,7 +169,7 @@ def sketch_from_bytes(data: bytes) -> Sketch:
         ) from None
 
 
-def _text(array: NDArray[Any]) -> str:
+def _decode_text(array: NDArray[Any]) -> str:
     if array.dtype != np.uint8 or array.ndim != 1:
         raise ReleaseError("The sketch's words are no text.")
     return array.tobytes().decode()

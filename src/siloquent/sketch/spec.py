@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
 from siloquent.foreign.spec_types import check_types
-from siloquent.maths.lsh import Kernel, kernel_from_plain, kernel_to_plain
-from siloquent.privacy import exact
-from siloquent.privacy.prices import Budget
+from siloquent.maths.lsh import Kernel, dump_kernel, parse_kernel
+from siloquent.privacy import parse_exact
+from siloquent.privacy.budget import Budget
 
 Mode = Literal["auto", "dense", "sparse"]
 Mechanism = Literal["default", "race-2021"]
-MOST_ROWS = 2**16
-MOST_COUNTERS = 2**24
-MOST_FEATURES = 4_096
+MAX_ROWS = 2**16
+MAX_COUNTERS = 2**24
+MAX_FEATURES = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Accuracy:
+class SketchAccuracy:
     """An error that one question may have: ``relative`` of the value, where the value is ``at_density`` of the rows.
 
     It is kept with probability 1 - ``beta``. ``planning``: "guaranteed" holds for every table; "typical" takes the
@@ -71,7 +71,7 @@ class SketchSpec:
     features: tuple[str, ...]
     kernel: Kernel
     budget: Budget | None = None
-    accuracy: Accuracy | None = None
+    accuracy: SketchAccuracy | None = None
     rows: int | Literal["auto"] = "auto"
     width: int | Literal["auto", "range"] = "auto"
     mode: Mode = "auto"
@@ -86,8 +86,8 @@ class SketchSpec:
 
     def __post_init__(self) -> None:
         check_types(self, RequestError)
-        if not 1 <= len(self.features) <= MOST_FEATURES or len(set(self.features)) != len(self.features):
-            raise RequestError(f"A sketch has 1 to {MOST_FEATURES:,} features, each named once.")
+        if not 1 <= len(self.features) <= MAX_FEATURES or len(set(self.features)) != len(self.features):
+            raise RequestError(f"A sketch has 1 to {MAX_FEATURES:,} features, each named once.")
         if (self.budget is None) == (self.accuracy is None):
             raise RequestError("A sketch has either a budget or an accuracy.", fix='budget=Budget(epsilon="1")')
         self._check_size()
@@ -98,8 +98,8 @@ class SketchSpec:
             raise RequestError("The label is an attribute besides the features, and sets of a group have none.")
 
     def _check_size(self) -> None:
-        if self.rows != "auto" and not (isinstance(self.rows, int) and 2 <= self.rows <= MOST_ROWS):
-            raise RequestError(f"rows is auto or 2 to {MOST_ROWS:,}, not {self.rows!r}.", fix=f"rows={MOST_ROWS}")
+        if self.rows != "auto" and not (isinstance(self.rows, int) and 2 <= self.rows <= MAX_ROWS):
+            raise RequestError(f"rows is auto or 2 to {MAX_ROWS:,}, not {self.rows!r}.", fix=f"rows={MAX_ROWS}")
         if isinstance(self.rows, int) and self.rows & (self.rows - 1) and self.is_power_of_two_needed:
             near = 2 ** (self.rows.bit_length() - 1)
             raise RequestError(
@@ -150,25 +150,25 @@ class SketchSpec:
             name: getattr(self, name)
             for name in ("table", "features", "rows", "width", "mode", "hits", "projections", "scale", "label", "group")
         }
-        plain |= {"count_share": self.count_share, "mechanism": self.mechanism, "kernel": kernel_to_plain(self.kernel)}
+        plain |= {"count_share": self.count_share, "mechanism": self.mechanism, "kernel": dump_kernel(self.kernel)}
         for name in ("budget", "accuracy"):
             part = getattr(self, name)
-            plain[name] = part and {key: _text(getattr(part, key)) for key in part.__dataclass_fields__}
+            plain[name] = part and {key: _format_text(getattr(part, key)) for key in part.__dataclass_fields__}
         return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def _text(value: object) -> str | None:
+def _format_text(value: object) -> str | None:
     if value is None or isinstance(value, float):
         return None if value is None else repr(value)
     if isinstance(value, str) and not value[:1].isdigit():
         return value
-    return str(exact(value))  # type: ignore[arg-type]
+    return str(parse_exact(value))  # type: ignore[arg-type]
 
 
 _KEYS = {"table", "features", "kernel", "budget", "accuracy", *SketchSpec.__dataclass_fields__}
 
 
-def spec_from_plain(plain: dict[str, Any]) -> SketchSpec:
+def parse_spec(plain: dict[str, Any]) -> SketchSpec:
     """The spec that a TOML file or JSON document declares.
 
     Raises:
@@ -179,14 +179,14 @@ def spec_from_plain(plain: dict[str, Any]) -> SketchSpec:
         raise RequestError(f"A sketch has no {unknown[0]!r}. Known: {', '.join(sorted(_KEYS))}.")
     try:
         values = dict(plain)
-        values["kernel"] = kernel_from_plain(values["kernel"])
+        values["kernel"] = parse_kernel(values["kernel"])
         values["features"] = tuple(values["features"])
         if isinstance(values.get("scale"), list):
             values["scale"] = tuple(values["scale"])
         if "budget" in values:
             values["budget"] = Budget(**values["budget"])
         if "accuracy" in values:
-            values["accuracy"] = Accuracy(**values["accuracy"])
+            values["accuracy"] = SketchAccuracy(**values["accuracy"])
         if "plan_file" in values:
             values["plan_file"] = Path(values["plan_file"])
         return SketchSpec(**values)
@@ -301,7 +301,7 @@ Question = Density | Difference | Classify | Anomaly | Modes | Sample | Regress
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Estimate:
+class DensityEstimate:
     """Values with standard errors and intervals; ``outside``: points that were moved to the domain's edge, (points,).
 
     All arrays have shape (points,). Values may be negative: they are noisy, not clamped.
@@ -329,7 +329,7 @@ class Flags:
     """Whether each point is unusual, its density with interval, and the threshold."""
 
     flagged: NDArray[np.bool_]
-    density: Estimate
+    density: DensityEstimate
     threshold: float
 
 
@@ -338,11 +338,11 @@ class Peaks:
     """Peaks of the density, shape (peaks, features); heights from rows that did not choose them."""
 
     points: NDArray[np.float64]
-    heights: Estimate
+    heights: DensityEstimate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Drawn:
+class SampledPoints:
     """Points from the estimated density, shape (count, features), and what is wrong with them."""
 
     points: NDArray[np.float64]

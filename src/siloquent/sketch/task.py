@@ -8,20 +8,19 @@ from fractions import Fraction
 from functools import singledispatch
 from typing import TYPE_CHECKING, overload
 
-from siloquent.charging import Charge, part_of, request_digest, require_planned
+from siloquent.charge import Charge, build_provenance, compute_request_digest, require_planned
 from siloquent.errors import RequestError
-from siloquent.ledger import Permit, Stored
+from siloquent.ledger import Permit, SettledAnswer
 from siloquent.sketch import estimate
 from siloquent.sketch.measure import measure
-from siloquent.sketch.plan import SketchPlan, plan, variance_of
-from siloquent.sketch.sketch import Sketch, sketch_from_bytes
+from siloquent.sketch.plan import SketchPlan, compute_noise_variance, plan
+from siloquent.sketch.sketch import Sketch, decode_sketch
 from siloquent.sketch.spec import (
     Anomaly,
     Classify,
     Density,
+    DensityEstimate,
     Difference,
-    Drawn,
-    Estimate,
     Flags,
     LinearModel,
     Modes,
@@ -29,16 +28,19 @@ from siloquent.sketch.spec import (
     Question,
     Regress,
     Sample,
+    SampledPoints,
     SketchSpec,
     Verdicts,
 )
 
 if TYPE_CHECKING:
     from siloquent.schema import TableSchema
-    from siloquent.session import Session
+    from siloquent.session import WorkspaceSession
 
 
-def build(session: Session, spec: SketchSpec, *, key: str | None = None, max_cost: str | None = None) -> Sketch:
+def build(
+    session: WorkspaceSession, spec: SketchSpec, *, key: str | None = None, max_cost: str | None = None
+) -> Sketch:
     """Build the sketch that ``spec`` describes, in one pass over the table.
 
     Args:
@@ -54,40 +56,40 @@ def build(session: Session, spec: SketchSpec, *, key: str | None = None, max_cos
         The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
         before a row is read. Everything that is asked of the sketch is post-processing and free.
     """
-    schema, account = session.schema(spec.table), session.account(spec.table)
-    digest = request_digest(session, account, schema, spec.canonical(), _file_digest(spec))
+    schema, account = session.schema(spec.table), session.get_account(spec.table)
+    digest = compute_request_digest(session, account, schema, spec.canonical(), _compute_file_digest(spec))
     asked = Charge(key, account, digest, max_cost, what="sketch")
-    seed = asked.seed(session.ledger.id)
-    chosen = plan(spec, schema, seed=public_seed() if seed is None else seed)
-    permit = asked.held(session)
+    seed = asked.derive_seed(session.ledger.id)
+    chosen = plan(spec, schema, seed=draw_public_seed() if seed is None else seed)
+    permit = asked.find_existing(session)
     if permit is None:
         asked.require_affordable(session, chosen.event)
-        session.table_of(schema)  # what is wrong with a source is found before it costs anything
+        session.open_planned_table(schema)  # what is wrong with a source is found before it costs anything
         permit = asked.reserve(session, chosen.event)
-    if isinstance(permit, Stored):
+    if isinstance(permit, SettledAnswer):
         return assemble(schema, permit)
     open_permit = permit
-    return assemble(schema, asked.first(session, lambda: _measured(session, chosen, open_permit))[0])
+    return assemble(schema, asked.measure_once(session, lambda: _measure_release(session, chosen, open_permit))[0])
 
 
-def explain(session: Session, spec: SketchSpec) -> SketchPlan:
+def explain(session: WorkspaceSession, spec: SketchSpec) -> SketchPlan:
     """What ``spec`` would cost and how it would be built: the plan of ``build``, without touching data.
 
     Raises:
         As ``build``, but for a budget that is too small.
     """
     schema = session.schema(spec.table)
-    session.account(spec.table)
-    return plan(spec, schema, seed=public_seed())
+    session.get_account(spec.table)
+    return plan(spec, schema, seed=draw_public_seed())
 
 
-def public_seed() -> int:
+def draw_public_seed() -> int:
     """256 fresh bits for hash functions. They hide nothing and are published with the sketch."""
     return secrets.randbits(256)  # allowed: a public seed of hash functions, no noise
 
 
 @overload
-def ask(sketch: Sketch, question: Density | Difference) -> Estimate: ...
+def ask(sketch: Sketch, question: Density | Difference) -> DensityEstimate: ...
 @overload
 def ask(sketch: Sketch, question: Classify) -> Verdicts: ...
 @overload
@@ -95,10 +97,10 @@ def ask(sketch: Sketch, question: Anomaly) -> Flags: ...
 @overload
 def ask(sketch: Sketch, question: Modes) -> Peaks: ...
 @overload
-def ask(sketch: Sketch, question: Sample) -> Drawn: ...
+def ask(sketch: Sketch, question: Sample) -> SampledPoints: ...
 @overload
 def ask(sketch: Sketch, question: Regress) -> LinearModel: ...
-def ask(sketch: Sketch, question: Question) -> Estimate | Verdicts | Flags | Peaks | Drawn | LinearModel:
+def ask(sketch: Sketch, question: Question) -> DensityEstimate | Verdicts | Flags | Peaks | SampledPoints | LinearModel:
     """Answer ``question`` from the sketch alone.
 
     Raises:
@@ -106,37 +108,39 @@ def ask(sketch: Sketch, question: Question) -> Estimate | Verdicts | Flags | Pea
     Privacy:
         Post-processing of what was released: free, however often.
     """
-    return _ask(question, sketch)
+    return _answer(question, sketch)
 
 
 @singledispatch
-def _ask(question: object, sketch: Sketch) -> Estimate | Verdicts | Flags | Peaks | Drawn | LinearModel:
+def _answer(
+    question: object, sketch: Sketch
+) -> DensityEstimate | Verdicts | Flags | Peaks | SampledPoints | LinearModel:
     raise RequestError(f"A sketch cannot be asked {type(question).__name__}.", fix="ask(sketch, Density(points))")
 
 
-_ask.register(Density)(lambda question, sketch: estimate.density(sketch, question))
-_ask.register(Difference)(lambda question, sketch: estimate.difference(sketch, question))
-_ask.register(Classify)(lambda question, sketch: estimate.classify(sketch, question))
-_ask.register(Anomaly)(lambda question, sketch: estimate.anomaly(sketch, question))
-_ask.register(Modes)(lambda question, sketch: estimate.modes(sketch, question))
-_ask.register(Sample)(lambda question, sketch: estimate.sample(sketch, question))
-_ask.register(Regress)(lambda question, sketch: estimate.regress(sketch, question))
+_answer.register(Density)(lambda question, sketch: estimate.estimate_density(sketch, question))
+_answer.register(Difference)(lambda question, sketch: estimate.estimate_difference(sketch, question))
+_answer.register(Classify)(lambda question, sketch: estimate.classify(sketch, question))
+_answer.register(Anomaly)(lambda question, sketch: estimate.find_anomalies(sketch, question))
+_answer.register(Modes)(lambda question, sketch: estimate.find_modes(sketch, question))
+_answer.register(Sample)(lambda question, sketch: estimate.sample(sketch, question))
+_answer.register(Regress)(lambda question, sketch: estimate.regress(sketch, question))
 
 
-def assemble(schema: TableSchema, stored: Stored) -> Sketch:
+def assemble(schema: TableSchema, stored: SettledAnswer) -> Sketch:
     """The sketch that the ledger keeps, with its guarantee and receipt: the same at every replay."""
-    return replace(sketch_from_bytes(stored.payload), parts=(part_of(schema, stored),))
+    return replace(decode_sketch(stored.payload), parts=(build_provenance(schema, stored),))
 
 
-def _file_digest(spec: SketchSpec) -> str:
+def _compute_file_digest(spec: SketchSpec) -> str:
     from siloquent.sketch.plan import read_hash_plan
 
     return "" if spec.plan_file is None else read_hash_plan(spec.plan_file).digest
 
 
-def _measured(session: Session, chosen: SketchPlan, permit: Permit) -> Stored:
+def _measure_release(session: WorkspaceSession, chosen: SketchPlan, permit: Permit) -> SettledAnswer:
     require_planned(permit, chosen.event)
-    measured = measure(chosen, session.table_of(chosen.schema, spent="what was reserved"), permit)
+    measured = measure(chosen, session.open_planned_table(chosen.schema, spent="what was reserved"), permit)
     size = chosen.size_parameter
     sketch = Sketch(
         plan=chosen.hash_plan,
@@ -144,8 +148,8 @@ def _measured(session: Session, chosen: SketchPlan, permit: Permit) -> Stored:
         sizes=measured.sizes,
         noise=chosen.noise,
         parameter=chosen.parameter,
-        variance=variance_of(chosen.noise, chosen.parameter),
-        size_variance=Fraction(0) if size is None else variance_of(chosen.noise, size),
+        variance=compute_noise_variance(chosen.noise, chosen.parameter),
+        size_variance=Fraction(0) if size is None else compute_noise_variance(chosen.noise, size),
         hits=chosen.hits,
         event=permit.event,
         table=chosen.schema.name,

@@ -12,19 +12,19 @@ from siloquent.sketch.merge import merge
 from siloquent.sketch.plan import SketchPlan
 from siloquent.sketch.plan.moments import MomentsSpec
 from siloquent.sketch.regression import regress
-from siloquent.sketch.release import load_sketch, save_sketch, sketch_id
+from siloquent.sketch.release import format_sketch_id, load_sketch, save_sketch
 from siloquent.sketch.sketch import Sketch
 from siloquent.sketch.spec import LinearModel, Question, SketchSpec
 
 if TYPE_CHECKING:
-    from siloquent.session import Session
+    from siloquent.session import WorkspaceSession
 
 
 @dataclass(frozen=True, slots=True)
 class SketchVerbs:
     """build, explain, ask, merge, save and load, for one session's tables and account."""
 
-    session: Session
+    session: WorkspaceSession
 
     def build(self, spec: SketchSpec, *, key: str | None = None, max_cost: str | None = None) -> Sketch:
         """Build a sketch; see ``siloquent.sketch.build``.
@@ -56,7 +56,7 @@ class SketchVerbs:
 
     def save(self, sketch: Sketch, folder: Path | None = None) -> Path:
         """Write the sketch as a release folder (default: in the workspace); the same sketch is written once."""
-        return save_sketch(sketch, folder or self.session.workspace.releases / sketch_id(sketch))
+        return save_sketch(sketch, folder or self.session.workspace.releases / format_sketch_id(sketch))
 
     def load(self, folder: Path | str) -> Sketch:
         """The sketch in a release's folder."""

@@ -7,8 +7,17 @@ release.model.draw(rows=1_000_000, where="ward = 'A' and age < 30")     # free, 
 release.report                                  # what a reader should know about its quality
 """
 
-from siloquent.privacy.prices import Budget
-from siloquent.synth.spec.spec import SynthSpec, read_spec, spec_from_plain
+from typing import TYPE_CHECKING
+
+from siloquent.deprecation import keep_old_names
+from siloquent.privacy.budget import Budget
+from siloquent.synth.spec.spec import SynthSpec, parse_spec, read_spec
 from siloquent.synth.task import explain, synthesize
 
-__all__ = ["Budget", "SynthSpec", "explain", "read_spec", "spec_from_plain", "synthesize"]
+__all__ = ["Budget", "SynthSpec", "explain", "parse_spec", "read_spec", "synthesize"]
+
+if not TYPE_CHECKING:  # the names of 0.1
+    __getattr__ = keep_old_names(
+        __name__,
+        {"spec_from_plain": "parse_spec"},
+    )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from siloquent.synth.estimate.chain import ChainModel
-from siloquent.synth.estimate.chain_learner import ChainLearner, chain_of
-from siloquent.synth.estimate.model import TreeModel, model_from
-from siloquent.synth.estimate.tree import TreeLearner, model_of
-from siloquent.synth.measure import Journal, measure
+from siloquent.synth.estimate.chain_learner import ChainLearner, rebuild_chain_learner
+from siloquent.synth.estimate.model import TreeModel, build_tree_model
+from siloquent.synth.estimate.tree import TreeLearner, rebuild_tree_learner
+from siloquent.synth.measure import StepJournal, measure
 from siloquent.synth.measure.chain import measure_chain
 from siloquent.synth.plan.chain import ChainPlan, plan_chain
 from siloquent.synth.plan.tree import TreePlan, plan_tree
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from siloquent.data import PrivateTable
     from siloquent.ledger import Permit
     from siloquent.schema import TableSchema
-    from siloquent.synth.estimate.keep import Tables
-    from siloquent.synth.spec.measured import Measurements
+    from siloquent.synth.estimate.enforce import Tables
+    from siloquent.synth.spec.measurements import Measurements
     from siloquent.synth.spec.spec import SynthSpec
 
 Plan: TypeAlias = TreePlan | ChainPlan
@@ -35,12 +35,14 @@ def plan(spec: SynthSpec, schema: TableSchema) -> Plan:
     return plan_chain(spec, schema) if spec.engine == "chain" else plan_tree(spec, schema)
 
 
-def learner_for(chosen: Plan, *, extra: Tables) -> Learner:
+def create_learner(chosen: Plan, *, extra: Tables) -> Learner:
     """Who reads what a run releases."""
     return ChainLearner(chosen, extra=extra) if isinstance(chosen, ChainPlan) else TreeLearner(chosen, extra=extra)
 
 
-def measured_by(chosen: Plan, table: PrivateTable, permit: Permit, learner: Learner, journal: Journal) -> Measurements:
+def run_measurement(
+    chosen: Plan, table: PrivateTable, permit: Permit, learner: Learner, journal: StepJournal
+) -> Measurements:
     """The whole measurement.
 
     Privacy:
@@ -53,15 +55,15 @@ def measured_by(chosen: Plan, table: PrivateTable, permit: Permit, learner: Lear
     return measure(chosen, table, permit, learner, journal)
 
 
-def learned(chosen: Plan, measured: Measurements, *, extra: Tables) -> Learner:
+def rebuild_learner(chosen: Plan, measured: Measurements, *, extra: Tables) -> Learner:
     """The learner at the end of a run, from what the run released: the same at every replay."""
     if isinstance(chosen, ChainPlan):
-        return chain_of(chosen, measured, extra=extra)
-    return model_of(chosen, measured, extra=extra)
+        return rebuild_chain_learner(chosen, measured, extra=extra)
+    return rebuild_tree_learner(chosen, measured, extra=extra)
 
 
-def model_by(learner: Learner, sentence: str) -> Model:
+def build_model(learner: Learner, sentence: str) -> Model:
     """The model of a run that has ended, with its guarantee in words."""
     if isinstance(learner, ChainLearner):
-        return learner.finished().promised(sentence)
-    return model_from(learner, sentence)
+        return learner.finish().attach_guarantee(sentence)
+    return build_tree_model(learner, sentence)

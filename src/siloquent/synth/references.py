@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from siloquent.errors import RequestError
-from siloquent.foreign import TooMuch, read_lines
-from siloquent.synth.estimate.keep import Tables, reference_table
+from siloquent.foreign import DocumentTooLarge, read_lines
+from siloquent.synth.estimate.enforce import Tables, build_reference_table
 from siloquent.synth.spec.compiled import DependencyTable
 from siloquent.synth.spec.spec import SynthSpec
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from siloquent.schema import Attribute
     from siloquent.synth.engines import Plan
 
-MOST_BYTES = 2**28
-MOST_ROWS = 5 * 10**6
-MOST_LINE = 2**20
+MAX_BYTES = 2**28
+MAX_ROWS = 5 * 10**6
+MAX_LINE = 2**20
 
 
-def reference_digests(spec: SynthSpec) -> dict[str, str]:
+def compute_reference_digests(spec: SynthSpec) -> dict[str, str]:
     """The SHA-256 of every public file that the request names.
 
     Raises:
         RequestError: One cannot be read.
     """
-    return {name: _digest(Path(path)) for name, path in sorted(spec.references.items())}
+    return {name: _compute_digest(Path(path)) for name, path in sorted(spec.references.items())}
 
 
-def reference_tables(plan: Plan) -> Tables:
+def read_reference_tables(plan: Plan) -> Tables:
     """y(x) of each functional dependency with a public file, by the number of its constraint.
 
     Raises:
@@ -53,60 +53,60 @@ def reference_tables(plan: Plan) -> Tables:
     made = {}
     for name, need in used.items():
         path = Path(plan.spec.references[name])
-        places = _places(path, [plan.schema.domain[column] for column in (*need.lhs, need.rhs)])
+        places = _read_indices(path, [plan.schema.domain[column] for column in (*need.lhs, need.rhs)])
         random = np.random.default_rng(need.constraint)
-        made[need.constraint] = reference_table(need, np.stack(places[:-1], axis=1), places[-1], random)
+        made[need.constraint] = build_reference_table(need, np.stack(places[:-1], axis=1), places[-1], random)
     return made
 
 
-def _digest(path: Path) -> str:
-    with _opened(path) as file:
+def _compute_digest(path: Path) -> str:
+    with _open_reference(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BufferedReader]:
+def _open_reference(path: Path) -> Iterator[BufferedReader]:
     try:
         with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size > MOST_BYTES:
+            if os.fstat(file.fileno()).st_size > MAX_BYTES:
                 raise RequestError(f"{path} is too large for a reference.", fix="a file of its distinct rows")
             yield file
     except OSError as failed:
         raise RequestError(f"The reference {path} cannot be read: {failed.strerror}.", fix="correct its path") from None
 
 
-def _places(path: Path, attributes: Sequence[Attribute]) -> list[NDArray[np.int64]]:
+def _read_indices(path: Path, attributes: Sequence[Attribute]) -> list[NDArray[np.int64]]:
     """The places of the attributes' values in the rows of a CSV file, row by row: only places are kept."""
     import csv
     import io
 
     found = [array("q") for _ in attributes]
     try:
-        with _opened(path) as file:
-            reader = csv.reader(read_lines(io.TextIOWrapper(file, encoding="utf-8", newline=""), MOST_LINE))
+        with _open_reference(path) as file:
+            reader = csv.reader(read_lines(io.TextIOWrapper(file, encoding="utf-8", newline=""), MAX_LINE))
             header = next(reader, [])
             missing = [one.name for one in attributes if one.name not in header]
             if missing:
                 raise RequestError(f"The reference {path} lacks the column {', '.join(missing)}.")
             at = [header.index(one.name) for one in attributes]
             for row in reader:
-                if len(found[0]) >= MOST_ROWS:
+                if len(found[0]) >= MAX_ROWS:
                     raise RequestError(f"{path} has too many rows for a reference.", fix="a file of its distinct rows")
                 for attribute, places, i in zip(attributes, found, at, strict=True):
                     places.append(attribute.index(row[i] if i < len(row) and row[i] != "" else None))
-    except (UnicodeDecodeError, csv.Error, TooMuch):
+    except (UnicodeDecodeError, csv.Error, DocumentTooLarge):
         raise RequestError(f"The reference {path} is no UTF-8 CSV file.") from None
     return [np.frombuffer(places, dtype=np.int64) if len(places) else np.zeros(0, np.int64) for places in found]
 
 
-def tables_to_plain(plan: Plan, tables: Tables) -> dict[str, list[int]]:
+def dump_tables(plan: Plan, tables: Tables) -> dict[str, list[int]]:
     """The tables that came from public files, as JSON takes them: model files need the files no more."""
     public = {need.constraint for need in plan.compiled.needs if need.reference}
     return {str(number): table.values.tolist() for number, table in tables.items() if number in public}
 
 
-def tables_from_plain(plan: Plan, plain: dict[str, list[int]]) -> Tables:
-    """What ``tables_to_plain`` wrote."""
+def parse_tables(plan: Plan, plain: dict[str, list[int]]) -> Tables:
+    """What ``dump_tables`` wrote."""
     needs = {need.constraint: need for need in plan.compiled.needs}
     return {
         int(number): DependencyTable(needs[int(number)], np.array(values, dtype=np.int32))

@@ -13,29 +13,29 @@ from siloquent.errors import ReleaseError
 from siloquent.foreign import load_json
 from siloquent.maths.graphical.fit import GraphicalModel
 from siloquent.maths.graphical.tree import Clique, JunctionTree
-from siloquent.releases import Manifest, ReleaseFile, Rendered, guarantee_to_plain, read_manifest
+from siloquent.releases import ExpectedFiles, Manifest, ReleaseFile, guarantee_to_dict, read_manifest
 from siloquent.releases.arrays import pack, unpack
-from siloquent.releases.writing import write_files
+from siloquent.releases.writer import write_files
 from siloquent.synth.engines import Model, plan
 from siloquent.synth.estimate.chain import ChainModel
-from siloquent.synth.estimate.chain_learner import chain_of
-from siloquent.synth.estimate.frame import frame_of
+from siloquent.synth.estimate.chain_learner import rebuild_chain_learner
+from siloquent.synth.estimate.html_report import render_page
 from siloquent.synth.estimate.model import TreeModel
-from siloquent.synth.estimate.page import page
-from siloquent.synth.estimate.tree import fines_of
+from siloquent.synth.estimate.model_domain import build_model_domain
+from siloquent.synth.estimate.tree import rebuild_fine_domains
 from siloquent.synth.plan.chain import ChainPlan
-from siloquent.synth.references import reference_digests, tables_from_plain, tables_to_plain
-from siloquent.synth.spec.declared import schema_from_plain, to_plain
-from siloquent.synth.spec.measured import measurements_from_bytes
+from siloquent.synth.references import compute_reference_digests, dump_tables, parse_tables
+from siloquent.synth.spec.measurements import decode_run_measurements
 from siloquent.synth.spec.release import SyntheticRelease
-from siloquent.synth.spec.spec import spec_from_plain
+from siloquent.synth.spec.schema_document import dump_value, parse_schema_document
+from siloquent.synth.spec.spec import parse_spec
 from siloquent.version import VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS, MODEL, MEASURED, PAGE, REPORT = "rows.parquet", "model.npz", "measurements.npz", "report.html", "report.json"
-MOST_BYTES = 2**28
+MAX_BYTES = 2**28
 
 
 def save_release(release: SyntheticRelease, folder: Path) -> Path:
@@ -44,16 +44,16 @@ def save_release(release: SyntheticRelease, folder: Path) -> Path:
     Raises:
         ReleaseError: Something else is there, or the disk refuses.
     """
-    return write_files(folder, manifest_of(release), _entries(release), _contents(release))
+    return write_files(folder, build_manifest(release), _list_files(release), _render_contents(release))
 
 
-def rendered(release: SyntheticRelease) -> Rendered:
+def render_release(release: SyntheticRelease) -> ExpectedFiles:
     """What ``save_release`` would write of ``release``."""
     contents: dict[str, pa.Table | Callable[[bytes], bool]] = {
-        name: content if not isinstance(content, bytes) else _same(content)
-        for name, content in _contents(release).items()
+        name: content if not isinstance(content, bytes) else _build_matcher(content)
+        for name, content in _render_contents(release).items()
     }
-    return Rendered(manifest_of(release), _entries(release), contents)
+    return ExpectedFiles(build_manifest(release), _list_files(release), contents)
 
 
 def load_model(folder: Path) -> Model:
@@ -62,18 +62,22 @@ def load_model(folder: Path) -> Model:
     Raises:
         ReleaseError: It is no release of a synthesis, or was changed after its release.
     """
-    arrays, words = unpack(_checked(folder, MODEL), ("beliefs", "weights"))
-    measured = measurements_from_bytes(_checked(folder, MEASURED))
+    arrays, words = unpack(_read_checked(folder, MODEL), ("beliefs", "weights"))
+    measured = decode_run_measurements(_read_checked(folder, MEASURED))
     try:
-        schema = schema_from_plain(words["table"])
-        chosen = plan(spec_from_plain(words["spec"]), schema)
-        extra = tables_from_plain(chosen, words["references"])
+        schema = parse_schema_document(words["table"])
+        chosen = plan(parse_spec(words["spec"]), schema)
+        extra = parse_tables(chosen, words["references"])
         if isinstance(chosen, ChainPlan):
             weights = {int(number): float(weight) for number, weight in words["weights"].items()}
             # The weights were fitted once, at the release; here they are read.
-            return chain_of(chosen, measured, extra=extra).weighted(weights).promised(words["sentence"])
-        fine, tables = measured.of_kind("fine"), measured.of_kind("table")
-        frame = frame_of(chosen.compiled, fines_of(chosen, measured), fine, tables, extra=extra)
+            return (
+                rebuild_chain_learner(chosen, measured, extra=extra)
+                .build_weighted_model(weights)
+                .attach_guarantee(words["sentence"])
+            )
+        fine, tables = measured.select_kind("fine"), measured.select_kind("table")
+        frame = build_model_domain(chosen.compiled, rebuild_fine_domains(chosen, measured), fine, tables, extra=extra)
         cliques = tuple(Clique(tuple(a), tuple(s), shared, parent) for a, s, shared, parent in words["cliques"])
         sizes = [int(np.prod(clique.shape)) for clique in cliques]
         parts = np.split(arrays["beliefs"], np.cumsum(sizes)[:-1].astype(int))
@@ -88,7 +92,7 @@ def load_model(folder: Path) -> Model:
 def load_report(folder: Path) -> dict[str, Any]:
     """The report's numbers in a release's folder."""
     try:
-        found = load_json(_checked(folder, REPORT))
+        found = load_json(_read_checked(folder, REPORT))
     except ValueError:
         found = None
     if not isinstance(found, dict):
@@ -98,10 +102,10 @@ def load_report(folder: Path) -> dict[str, Any]:
 
 def read_page(folder: Path) -> str:
     """The report's page in a release's folder."""
-    return _checked(folder, PAGE).decode()
+    return _read_checked(folder, PAGE).decode()
 
 
-def manifest_of(release: SyntheticRelease) -> Manifest:
+def build_manifest(release: SyntheticRelease) -> Manifest:
     """The release's own page, without files."""
     plan, (ledger, seq, digest) = release.model.plan, release.receipt
     return Manifest(
@@ -112,12 +116,12 @@ def manifest_of(release: SyntheticRelease) -> Manifest:
         schema=f"sha256:{release.schema_digest}",
         request={
             "query": f"synth {plan.schema.name}",
-            "synth": plan.spec.plain(),
+            "synth": plan.spec.to_dict(),
             "constraints": [f"{one.text}: {one.kept}" for one in plan.compiled.constraints],
-            "references": reference_digests(plan.spec),
+            "references": compute_reference_digests(plan.spec),
             "omitted": [a.name for a in plan.schema.domain if a.name not in release.rows.column_names],
         },
-        guarantee=guarantee_to_plain(release.guarantee),
+        guarantee=guarantee_to_dict(release.guarantee),
         accuracy={"promise": "report.html says how far columns and pairs may be off", "label": "report"},
         receipt={"ledger": ledger, "seq": seq, "hash": digest},
         files=(),
@@ -125,45 +129,45 @@ def manifest_of(release: SyntheticRelease) -> Manifest:
     )
 
 
-def _entries(release: SyntheticRelease) -> tuple[ReleaseFile, ...]:
+def _list_files(release: SyntheticRelease) -> tuple[ReleaseFile, ...]:
     grid = {
         a.name: str(a.grid) for a in release.model.schema.domain if a.is_numeric and a.name in release.rows.schema.names
     }
     return (
         ReleaseFile(ROWS, "", release.rows.num_rows, tuple(release.rows.column_names), grid),
-        ReleaseFile(MODEL, "", *_inside(release.model), {}),
+        ReleaseFile(MODEL, "", *_inspect_model(release.model), {}),
         ReleaseFile(MEASURED, "", len(release.measurements.steps), ("counts", "starts"), {"counts": "1"}),
         ReleaseFile(PAGE, "", 1, (), {}),
         ReleaseFile(REPORT, "", 1, (), {}),
     )
 
 
-def _contents(release: SyntheticRelease) -> dict[str, pa.Table | bytes]:
+def _render_contents(release: SyntheticRelease) -> dict[str, pa.Table | bytes]:
     return {
         ROWS: release.rows,
-        MODEL: model_bytes(release.model),
+        MODEL: encode_model(release.model),
         MEASURED: release.measurements.to_bytes(),
-        PAGE: page(release.report).encode(),
+        PAGE: render_page(release.report).encode(),
         REPORT: release.report.to_json().encode(),
     }
 
 
-def _inside(model: Model) -> tuple[int, tuple[str, ...]]:
+def _inspect_model(model: Model) -> tuple[int, tuple[str, ...]]:
     """How many numbers a model's file holds, and their names."""
     if isinstance(model, ChainModel):
         return len(model.weights), ("weights",)
     return model.fitted.tree.cells, ("beliefs",)
 
 
-def model_bytes(model: Model) -> bytes:
+def encode_model(model: Model) -> bytes:
     """The model as a file that holds no code; a chain's parameters are its measurements."""
     if isinstance(model, ChainModel):
-        return _chain_bytes(model)
+        return _encode_chain(model)
     cliques = [[list(c.attributes), list(c.shape), c.shared, c.parent] for c in model.fitted.tree.cliques]
     words = {
-        "spec": model.plan.spec.plain(),
-        "table": to_plain(model.schema),
-        "references": tables_to_plain(model.plan, model.frame.tables),
+        "spec": model.plan.spec.to_dict(),
+        "table": dump_value(model.schema),
+        "references": dump_tables(model.plan, model.frame.tables),
         "cliques": cliques,
         "sentence": model.sentence,
         "rates": {str(number): rate for number, rate in model.rates.items()},
@@ -171,29 +175,29 @@ def model_bytes(model: Model) -> bytes:
     return pack({"beliefs": np.concatenate([belief.ravel() for belief in model.fitted.beliefs])}, words)
 
 
-def _chain_bytes(model: ChainModel) -> bytes:
+def _encode_chain(model: ChainModel) -> bytes:
     words = {
-        "spec": model.plan.spec.plain(),
-        "table": to_plain(model.schema),
-        "references": tables_to_plain(model.plan, model.frame.tables),
+        "spec": model.plan.spec.to_dict(),
+        "table": dump_value(model.schema),
+        "references": dump_tables(model.plan, model.frame.tables),
         "sentence": model.sentence,
         "weights": {str(number): weight for number, weight in model.weights.items()},
     }
     return pack({"weights": np.array(list(model.weights.values()), dtype=np.float64)}, words)
 
 
-def _same(content: bytes) -> Callable[[bytes], bool]:
+def _build_matcher(content: bytes) -> Callable[[bytes], bool]:
     return lambda data: data == content
 
 
-def _checked(folder: Path, name: str) -> bytes:
+def _read_checked(folder: Path, name: str) -> bytes:
     """The bytes of one file of a release, if they are what the manifest says."""
     manifest = read_manifest(folder)
     entry = next((file for file in manifest.files if file.name == name), None)
     path = folder / name
     if manifest.task != "synth" or entry is None or path.is_symlink() or not path.is_file():
         raise ReleaseError(f"{folder} holds no synthetic table.", fix="siloquent release list")
-    if path.stat().st_size > MOST_BYTES:
+    if path.stat().st_size > MAX_BYTES:
         raise ReleaseError(f"{path} is too large.")
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != entry.sha256:

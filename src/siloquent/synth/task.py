@@ -7,37 +7,37 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from siloquent.charging import Charge, guarantee_of, request_digest, require_planned
-from siloquent.ledger import Permit, Stored
-from siloquent.schema import rules_of_bins
-from siloquent.synth.engines import Learner, Plan, learned, learner_for, measured_by, model_by, plan
-from siloquent.synth.measure import Journal
-from siloquent.synth.plan.room import require_room
-from siloquent.synth.references import reference_digests, reference_tables
-from siloquent.synth.spec.measured import RULES, measurements_from_bytes
+from siloquent.charge import Charge, build_guarantee, compute_request_digest, require_planned
+from siloquent.ledger import Permit, SettledAnswer
+from siloquent.schema import list_bin_rules
+from siloquent.synth.engines import Learner, Plan, build_model, create_learner, plan, rebuild_learner, run_measurement
+from siloquent.synth.measure import StepJournal
+from siloquent.synth.plan.memory_limit import require_memory
+from siloquent.synth.references import compute_reference_digests, read_reference_tables
+from siloquent.synth.spec.measurements import RULES, decode_run_measurements
 from siloquent.synth.spec.release import SyntheticRelease
 from siloquent.synth.spec.spec import SynthSpec
 
 if TYPE_CHECKING:
     from siloquent.schema import TableSchema
-    from siloquent.session import Session
+    from siloquent.session import WorkspaceSession
 
 
-def explain(session: Session, spec: SynthSpec) -> Plan:
+def explain(session: WorkspaceSession, spec: SynthSpec) -> Plan:
     """How ``spec`` would be done and what it would cost: the plan of ``synthesize``, without touching data.
 
     Raises:
         As ``synthesize``, but for a budget that is too small.
     """
     schema = session.schema(spec.table)
-    session.account(spec.table)
+    session.get_account(spec.table)
     chosen = plan(spec, schema)
-    require_room(spec.rows, len(chosen.compiled.attributes))
+    require_memory(spec.rows, len(chosen.compiled.attributes))
     return chosen
 
 
 def synthesize(
-    session: Session,
+    session: WorkspaceSession,
     spec: SynthSpec,
     *,
     key: str | None = None,
@@ -59,32 +59,38 @@ def synthesize(
         The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
         before a row is read. Model, rows and every further draw are post-processing and free.
     """
-    schema, account = session.schema(spec.table), session.account(spec.table)
-    rules = rules_of_bins(schema.domain.attributes)
-    digest = request_digest(session, account, schema, "synth", spec.canonical(), reference_digests(spec), *rules)
+    schema, account = session.schema(spec.table), session.get_account(spec.table)
+    rules = list_bin_rules(schema.domain.attributes)
+    digest = compute_request_digest(
+        session, account, schema, "synth", spec.canonical(), compute_reference_digests(spec), *rules
+    )
     charge = Charge(key, account, digest, max_cost, what="synthesis", dearer="a smaller budget")
     chosen = plan(spec, schema)
-    extra = reference_tables(chosen)
-    permit = charge.held(session)
+    extra = read_reference_tables(chosen)
+    permit = charge.find_existing(session)
     if permit is None:
-        require_room(spec.rows, len(chosen.compiled.attributes))
+        require_memory(spec.rows, len(chosen.compiled.attributes))
         charge.require_affordable(session, chosen.event)
-        session.table_of(schema)  # what is wrong with a source is found before it costs anything
+        session.open_planned_table(schema)  # what is wrong with a source is found before it costs anything
         permit = charge.reserve(session, chosen.event)
     learner = None
     if isinstance(permit, Permit):
         require_planned(permit, chosen.event)
-        mine, open_permit, journal = learner_for(chosen, extra=extra), permit, _journal(session, charge, progress)
+        mine, open_permit, journal = (
+            create_learner(chosen, extra=extra),
+            permit,
+            _open_journal(session, charge, progress),
+        )
         payloads: list[bytes] = []
-        permit, _ = charge.first(
-            session, lambda: _measured(session, chosen, open_permit, mine, journal, keep=payloads.append)
+        permit, _ = charge.measure_once(
+            session, lambda: _measure_release(session, chosen, open_permit, mine, journal, keep=payloads.append)
         )
         # Another run of this request may have been first: then what it released is the release.
         learner = mine if payloads == [permit.payload] else None
     return assemble(schema, permit, learner=learner)
 
 
-def assemble(schema: TableSchema, stored: Stored, *, learner: Learner | None = None) -> SyntheticRelease:
+def assemble(schema: TableSchema, stored: SettledAnswer, *, learner: Learner | None = None) -> SyntheticRelease:
     """The release that the ledger keeps: the same at every replay.
 
     Args:
@@ -94,20 +100,20 @@ def assemble(schema: TableSchema, stored: Stored, *, learner: Learner | None = N
     Privacy:
         Post-processing of what the ledger keeps: no row is read, nothing is charged.
     """
-    from siloquent.synth.estimate.report import report_of
+    from siloquent.synth.estimate.report import build_report
 
-    measured = measurements_from_bytes(stored.payload)
+    measured = decode_run_measurements(stored.payload)
     if learner is None:
-        from siloquent.synth.spec.spec import spec_from_plain
+        from siloquent.synth.spec.spec import parse_spec
 
-        chosen = plan(spec_from_plain(_plain(measured.request)), schema)
-        learner = learned(chosen, measured, extra=reference_tables(chosen))
-    guarantee = guarantee_of(schema, stored)
-    model = model_by(learner, guarantee.sentence())
-    codes = model.cells(learner.rows, seed=learner.plan.spec.seed)
-    report = report_of(learner, measured, codes, stored, guarantee)
+        chosen = plan(parse_spec(_parse_request(measured.request)), schema)
+        learner = rebuild_learner(chosen, measured, extra=read_reference_tables(chosen))
+    guarantee = build_guarantee(schema, stored)
+    model = build_model(learner, guarantee.describe())
+    codes = model.draw_cells(learner.rows, seed=learner.plan.spec.seed)
+    report = build_report(learner, measured, codes, stored, guarantee)
     return SyntheticRelease(
-        rows=model.decoded(codes),
+        rows=model.decode_cells(codes),
         model=model,
         measurements=measured,
         report=report,
@@ -118,33 +124,33 @@ def assemble(schema: TableSchema, stored: Stored, *, learner: Learner | None = N
     )
 
 
-def _plain(text: str) -> dict[str, object]:
+def _parse_request(text: str) -> dict[str, object]:
     import json
 
     plain: dict[str, object] = json.loads(text)
     return plain
 
 
-def _journal(session: Session, charge: Charge, progress: Callable[[int], None] | None) -> Journal:
+def _open_journal(session: WorkspaceSession, charge: Charge, progress: Callable[[int], None] | None) -> StepJournal:
     """Finished steps lie beside the workspace's releases, under a name that only this request has under these rules."""
     if charge.own_key is None:
-        return Journal(None, progress)
+        return StepJournal(None, progress)
     name = hashlib.sha256(f"{session.ledger.id}|{charge.own_key}|{charge.digest}|{RULES}".encode()).hexdigest()[:32]
-    return Journal(Path(session.workspace.folder) / "runs" / name, progress)
+    return StepJournal(Path(session.workspace.folder) / "runs" / name, progress)
 
 
-def _measured(
-    session: Session,
+def _measure_release(
+    session: WorkspaceSession,
     chosen: Plan,
     permit: Permit,
     learner: Learner,
-    journal: Journal,
+    journal: StepJournal,
     *,
     keep: Callable[[bytes], None],
-) -> Stored:
+) -> SettledAnswer:
     """What the ledger keeps of the run; ``keep`` is told what this one measured."""
-    table = session.table_of(chosen.schema, spent="what was reserved")
-    payload = measured_by(chosen, table, permit, learner, journal).to_bytes()
+    table = session.open_planned_table(chosen.schema, spent="what was reserved")
+    payload = run_measurement(chosen, table, permit, learner, journal).to_bytes()
     stored = session.ledger.settle(permit, permit.event, payload)
     keep(payload)
     journal.close()

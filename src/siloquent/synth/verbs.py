@@ -14,14 +14,14 @@ from siloquent.synth.spec.release import SyntheticRelease
 from siloquent.synth.spec.spec import SynthSpec
 
 if TYPE_CHECKING:
-    from siloquent.session import Session
+    from siloquent.session import WorkspaceSession
 
 
 @dataclass(frozen=True, slots=True)
 class SynthVerbs:
     """synthesize, explain, save and load, for one session's tables and account."""
 
-    session: Session
+    session: WorkspaceSession
 
     def synthesize(
         self,

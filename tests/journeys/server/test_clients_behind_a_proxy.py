@@ -198,7 +198,7 @@ def proxy(served: Served) -> Iterator[Proxy]:
 
 @pytest.fixture(autouse=True)
 def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("exchange", "following"):
+    for module in ("exchange", "event_reader"):
         monkeypatch.setattr(f"siloquent.remote.{module}.FIRST_PAUSE_SECONDS", 0.0001)
     monkeypatch.setattr("siloquent.remote.calls.MAX_DOCUMENT_BYTES", 2**20)
 
@@ -214,7 +214,7 @@ def behind(proxy: Proxy, served: Served, face: str, *tricks: str, **link: Any) -
 
 def spent(session: Any) -> Fraction:
     """What ana has spent, exactly."""
-    found: Fraction = next(one.spent for one in session.accounts() if one.name == "visits@1/ana")
+    found: Fraction = next(one.spent for one in session.list_accounts() if one.name == "visits@1/ana")
     return found
 
 
@@ -262,7 +262,7 @@ def test_one_failure_is_not_noticed(proxy: Proxy, served: Served, face: str, tri
         assert session.ask(SQL, key=key).rows
         assert [one["idempotency-key"] for one in proxy.heard] == [key, key]
         proxy.tricks = [trick]
-        assert session.tables() == ["visits"]
+        assert session.list_tables() == ["visits"]
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -281,7 +281,7 @@ def test_a_file_that_is_cut_is_fetched_whole_or_not_at_all(
 ) -> None:
     with behind(proxy, served, face) as session:
         release = session.ask(SQL, key=f"k{next(numbers)}").to_json()["id"]
-        files = session.release(release).files
+        files = session.get_release(release).files
         for number, tricks in enumerate((["cut in the body"], ["cut in a chunk", "504 page after"], [])):
             proxy.tricks = list(tricks)
             got = session.download(release, files[0].name, tmp_path / f"{number}", sha256=files[0].sha256)
@@ -310,16 +310,16 @@ def test_events_go_on_where_a_proxy_cut_them(proxy: Proxy, served: Served, face:
     with behind(proxy, served, face) as session:
         for tricks in (["cut in a chunk", "502 page before", "hang up before"], ["cut in the body"]):
             proxy.tricks = list(tricks)
-            assert [one.has_ended for one in session.events(job)][-1]
+            assert [one.has_ended for one in session.iter_events(job)][-1]
         proxy.tricks = ["hang up before"] * 9
         with pytest.raises(Unanswered, match="No server answers"):
-            list(session.events(job))
+            list(session.iter_events(job))
         proxy.tricks = ["garbage"] * 9
         with pytest.raises(SiloquentError):
-            list(session.events(job))
+            list(session.iter_events(job))
         proxy.tricks = []
         with pytest.raises(RequestError) as unknown:
-            list(session.events("j-none"))
+            list(session.iter_events("j-none"))
         assert unknown.value.code == "not_found"
 
 

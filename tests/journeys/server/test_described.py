@@ -21,10 +21,10 @@ from schemathesis.specs.openapi.checks import (
 from benchmarks.request_trials import Trial
 from journeys.described import Described
 from journeys.served import Served
-from siloquent.door import open_session
+from siloquent.api import open_session
 from siloquent.server import guard
+from siloquent.server.job_worker import read_spec
 from siloquent.server.roles import ROUTES
-from siloquent.server.work import read_spec
 
 EXAMPLES = 6
 CHECKS = [
@@ -95,7 +95,7 @@ def trial_at(served: Served, document: dict[str, Any] | None = None) -> Trial:
 
 def charges(served: Served) -> int:
     session = open_session(served.folder)
-    found = sum(1 for entry in session.ledger.entries() if entry.kind == "reserve")
+    found = sum(1 for entry in session.ledger.iter_entries() if entry.kind == "reserve")
     session.close()
     return found
 

@@ -21,10 +21,10 @@ import siloquent as sq
 from journeys.served import Served
 from siloquent.cli.app import run
 from siloquent.explore import Answer
-from siloquent.explore.spec import parse, render, shown
-from siloquent.remote.answers import answer_of
+from siloquent.explore.spec import answer_text, parse, render
+from siloquent.remote.answers import parse_answer
 from siloquent.server.jobs import ledger_key_of
-from siloquent.server.web import asking
+from siloquent.server.web import question_pages
 
 AGGREGATES = ("COUNT(*)", "SUM(cost)", "AVG(cost)", "COUNT(*), AVG(age)", "STDDEV(cost)", "MEDIAN(age), SUM(cost)")
 GROUPS = ("", "ward", "age", "ward, age")
@@ -179,7 +179,7 @@ def ask(served: Served, typed: Typed, tmp_path: Path) -> Iterator[Callable[[str,
             told = Told(answer, document)
             fields = {"csrf": csrf[1], "sql": sql, "key": key, "act": "ask", "error": "", "confidence": ""}
             page = pages.post("/ask", data=fields, headers={"Origin": served.address}).text
-            remote = answer_of(document, replayed=True)
+            remote = parse_answer(document, replayed=True)
             own = ("--workspace", str(served.folder), "--analyst", "ana")
             words = ("ask", sql, "--yes", "--all")
             at = typed(*own, *words, "--key", ledger_key_of("ana", key))
@@ -224,11 +224,11 @@ def test_every_interface_has_the_same_lines_and_digits(ask: Callable[[str, str],
 def without_holds(place: Any) -> Iterator[None]:
     """An interface that leaves the line out which says when the promise holds."""
 
-    def fewer(document: dict[str, Any]) -> list[shown.Line]:
+    def fewer(document: dict[str, Any]) -> list[answer_text.AnswerLine]:
         return [line for line in lines(document) if line.name != "holds"]
 
-    lines = shown.lines_of_document
-    with patch.object(place, "lines_of_document", fewer):
+    lines = answer_text.build_document_lines
+    with patch.object(place, "build_document_lines", fewer):
         yield
 
 
@@ -238,13 +238,13 @@ def test_an_interface_that_leaves_a_line_out_is_seen(ask: Callable[[str, str], T
     ask(sql.format(20_000), "first")
     sql = sql.format(19_000)
     assert not list(faults(ask(sql, "second")))
-    with without_holds(asking):
+    with without_holds(question_pages):
         assert [one for one in faults(ask(sql, "third")) if "page leaves out" in one]
     with patch.object(Answer, "_repr_html_", lambda answer: answer.promise):
         assert any("notebook" in one for one in faults(ask(sql, "fourth")))
 
 
 def test_digits_beyond_the_noise_are_seen(ask: Callable[[str, str], Told]) -> None:
-    with patch.object(shown, "step_for", lambda alpha: Fraction(1, 1_000)):
+    with patch.object(answer_text, "compute_step", lambda alpha: Fraction(1, 1_000)):
         told = ask("SELECT ward, AVG(cost) FROM visits GROUP BY ward ERROR 70 FOR AT LEAST 200 ROWS", "fine")
         assert any("shows more than" in one for one in faults(told))

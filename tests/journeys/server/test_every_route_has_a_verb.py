@@ -20,10 +20,10 @@ from journeys.server.test_collections_over_http import SPEC as WALKS
 from journeys.server.test_jobs import SPEC
 from journeys.silos import Silo, silo_workspace
 from siloquent import collect, errors, ledger, sketch
-from siloquent.door import open_session
+from siloquent.api import open_session
 from siloquent.errors import NotAllowed, RequestError, UnknownName
 from siloquent.federation.bundle import read_bundle
-from siloquent.federation.running import open_journal
+from siloquent.federation.role_process import open_journal
 from siloquent.remote import AsyncRemoteSession, RemoteSession
 from siloquent.remote.calls import ROUTES
 from siloquent.remote.documents import Job, Release
@@ -61,7 +61,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served
     folder = tmp_path_factory.mktemp("silo") / "clinic"
     silo = silo_workspace(folder)
     with open_journal(read_bundle(folder / "bundle")) as journal:
-        (known,) = journal.sessions()
+        (known,) = journal.list_sessions()
         journal.add_session(replace(known, id=SECOND))
     made = collect.design(collect.parse_spec(WALKS))
     (folder / "collections").mkdir()
@@ -90,15 +90,15 @@ class Everything:
 
 def an_analyst_asks_prices_and_looks_back(everything: Everything, tmp_path: Path) -> None:
     with everything.as_("ana") as ana:
-        assert (ana.me().name, ana.me().role) == ("ana", "analyst")
-        assert [one.name for one in ana.table_lines()] == ana.tables()
-        assert ana.table_document("visits").unit == "row"
+        assert (ana.get_person().name, ana.get_person().role) == ("ana", "analyst")
+        assert [one.name for one in ana.list_table_lines()] == ana.list_tables()
+        assert ana.get_table_document("visits").unit == "row"
         assert ana.explain(f"{WARDS} REUSE NONE").price > 0
         answer = ana.ask(f"{WARDS} REUSE NONE", key=f"wards {everything.face}")
         assert ana.ask(f"{WARDS} REUSE NONE", key=f"wards {everything.face}").replayed
-        assert ana.history("visits").questions
-        assert ana.account("visits").left.amount >= ana.left("visits").amount
-        line = next(one for one in ana.accounts() if one.name == "visits@1/ana")
+        assert ana.get_history("visits").questions
+        assert ana.get_account("visits").left.amount >= ana.get_remaining("visits").amount
+        line = next(one for one in ana.list_accounts() if one.name == "visits@1/ana")
         assert line.spent >= answer.cost.amount * Fraction(999, 1000) > 0
         assert isinstance(line.spent, Fraction)
         with pytest.raises(UnknownName) as unknown:
@@ -106,31 +106,31 @@ def an_analyst_asks_prices_and_looks_back(everything: Everything, tmp_path: Path
         assert (unknown.value.kind, unknown.value.name, unknown.value.near) == ("attribute", "wrad", "ward")
         assert "ward" in unknown.value.known
         with pytest.raises(NotAllowed):
-            ana.tokens()
+            ana.list_tokens()
 
 
 def the_ledger_is_read_as_at_home(everything: Everything, tmp_path: Path) -> None:
     with everything.as_("ana") as ana, everything.as_("auditor") as auditor:
         ana.ask(WARDS.replace("200", "250"), key=f"one more {everything.face}")
-        entries = ana.ledger.entries(account="visits@1/ana")
+        entries = ana.ledger.iter_entries(account="visits@1/ana")
         assert isinstance(entries[0], ledger.Entry)
-        assert [one.seq for one in entries] == [one.seq for one in ana.account_entries("visits@1/ana")]
-        later = ana.ledger.entries(entries[0].seq, "visits@1/ana")
+        assert [one.seq for one in entries] == [one.seq for one in ana.list_account_entries("visits@1/ana")]
+        later = ana.ledger.iter_entries(entries[0].seq, "visits@1/ana")
         assert [one.seq for one in later] == [one.seq for one in entries[1:]]
-        page = ana.entries("visits@1/ana", limit=1)
+        page = ana.list_entries("visits@1/ana", limit=1)
         assert [one.seq for one in page] == [entries[0].seq]
-        assert ana.account_entries("visits@1") == []
-        assert ana.ledger.account("visits@1/ana") in ana.ledger.accounts()
+        assert ana.list_account_entries("visits@1") == []
+        assert ana.ledger.get_account("visits@1/ana") in ana.ledger.list_accounts()
         with pytest.raises(UnknownName, match="visits@1/ana"):
-            ana.ledger.account("visits@1/anna")
+            ana.ledger.get_account("visits@1/anna")
         assert auditor.ledger.verify().ok
-        kept = auditor.ledger.checkpoint()
-        assert (kept.seq, kept.hash) == (auditor.ledger.head().seq, auditor.ledger.head().hash)
-        assert kept.ledger == auditor.ledger_id()
-        assert any(one.analyst == "ana" and one.spent > 0 for one in auditor.spending())
+        kept = auditor.ledger.create_checkpoint()
+        assert (kept.seq, kept.hash) == (auditor.ledger.read_head().seq, auditor.ledger.read_head().hash)
+        assert kept.ledger == auditor.get_ledger_id()
+        assert any(one.analyst == "ana" and one.spent > 0 for one in auditor.list_spending())
         with pytest.raises(NotAllowed):
             auditor.ask(WARDS)
-        assert any((one.name, one.route) == ("auditor", "answer") for one in auditor.denials())
+        assert any((one.name, one.route) == ("auditor", "answer") for one in auditor.list_denials())
 
 
 def a_job_is_priced_followed_and_its_sketch_asked(everything: Everything, tmp_path: Path) -> None:
@@ -138,21 +138,21 @@ def a_job_is_priced_followed_and_its_sketch_asked(everything: Everything, tmp_pa
         assert ana.price_job("sketch", SPEC).schema == "siloquent/sketch-plan/1"
         job = ana.start("sketch", SPEC, key="map")
         assert isinstance(job, Job)
-        seen = list(ana.events(job.id))
+        seen = list(ana.iter_events(job.id))
         assert seen[-1].has_ended
         done = ana.wait(job.id)
         assert (done.state, done.error) == ("done", None), done.result
         assert (done.account, (done.spent or 0) > 0, done.cancelled_by) == ("visits@1/ana", True, None)
         assert ana.start("sketch", SPEC, key="map").id == job.id
-        assert ana.job(job.id) == done
-        assert [one.id for one in ana.jobs(state="done", table="visits", limit=5)] == [job.id]
-        listed = [one.id for one in ana.jobs()]
-        assert [one.id for one in ana.jobs(after=job.id)] == listed[listed.index(job.id) + 1 :]
+        assert ana.get_job(job.id) == done
+        assert [one.id for one in ana.list_jobs(state="done", table="visits", limit=5)] == [job.id]
+        listed = [one.id for one in ana.list_jobs()]
+        assert [one.id for one in ana.list_jobs(after=job.id)] == listed[listed.index(job.id) + 1 :]
         assert ana.cancel(job.id).state == "done"
         assert ana.wait(job.id, timeout=0.0, progress=lambda done, steps: None).has_ended
         assert done.release is not None
-        assert isinstance(ana.release(done.release), Release)
-        assert ana.releases(task="sketch", table="visits", limit=1)[0].id == done.release
+        assert isinstance(ana.get_release(done.release), Release)
+        assert ana.list_releases(task="sketch", table="visits", limit=1)[0].id == done.release
         points = np.array([[50.0, 400.0], [110.0, 990.0]])
         dense = ana.ask_sketch(done.release, sketch.Density(points))
         assert dense.rows[0][0] > dense.rows[1][0]
@@ -160,7 +160,7 @@ def a_job_is_priced_followed_and_its_sketch_asked(everything: Everything, tmp_pa
         for wrong in (sketch.Density(points, normalise=True), sketch.Anomaly(points, threshold=1.0)):
             with pytest.raises(RequestError, match="server"):
                 ana.ask_sketch(done.release, wrong)
-        asked = sketch.spec_from_plain(SPEC)
+        asked = sketch.parse_spec(SPEC)
         for made in (ana.sketch.build(asked, key="map"), ana.sketch.load(done.release)):
             assert isinstance(made, sketch.Sketch)
             found = sketch.ask(made, sketch.Density(points))
@@ -186,10 +186,10 @@ def a_job_is_priced_followed_and_its_sketch_asked(everything: Everything, tmp_pa
             "VALUES (?, 'ana', '', 'sketch', ?, ?, 'failed', '{}', 1, 1)",
             *(f"j-{everything.face}", json.dumps(SPEC), everything.face),
         )
-        assert ana.job(f"j-{everything.face}").error is not None
+        assert ana.get_job(f"j-{everything.face}").error is not None
         owner.forget(f"j-{everything.face}")
         with pytest.raises(RequestError) as gone:
-            ana.job(f"j-{everything.face}")
+            ana.get_job(f"j-{everything.face}")
         assert gone.value.code == "not_found"
 
 
@@ -206,10 +206,10 @@ def an_owner_uploads_declares_and_checks(everything: Everything, tmp_path: Path)
     (tmp_path / "stays.csv").write_text("ward\nA\nB\nA\n")
     with everything.as_("owner") as owner:
         uploads = [owner.upload(tmp_path / "stays.csv"), owner.upload(b"ward\nA\n")]
-        assert {one.id for one in owner.uploads()} >= {one.id for one in uploads}
+        assert {one.id for one in owner.list_uploads()} >= {one.id for one in uploads}
         declared = owner.declare("stays", STAYS.replace("SOURCE", uploads[0].source))
         assert declared.name == "stays"
-        tag, text = owner.table_document("stays").tag, STAYS.replace("SOURCE", uploads[0].source)
+        tag, text = owner.get_table_document("stays").tag, STAYS.replace("SOURCE", uploads[0].source)
         assert declared.tag == tag
         assert owner.declare("stays", text.replace("size_hint = 3", "size_hint = 4"), if_match=tag).tag != tag
         for stale in ({"if_match": tag}, {"if_new": True}):
@@ -221,7 +221,7 @@ def an_owner_uploads_declares_and_checks(everything: Everything, tmp_path: Path)
         assert again[0] == again[1]
         assert owner.check("stays").clean
         owner.delete_upload(uploads[1].id)
-        assert uploads[1].id not in {one.id for one in owner.uploads()}
+        assert uploads[1].id not in {one.id for one in owner.list_uploads()}
         with pytest.raises(RequestError) as named:
             owner.delete_upload(uploads[0].id)
         assert named.value.code == "conflict"
@@ -237,14 +237,14 @@ def an_owner_gives_and_takes_tokens(everything: Everything, tmp_path: Path) -> N
         assert lost.value.code == "already_made"
         assert made.token not in repr(made)
         with session_of(everything.face, everything.served.address, made.token) as cy:
-            assert cy.me().tables == ("visits",)
+            assert cy.get_person().tables == ("visits",)
             owner.revoke_token(made.id)
             with pytest.raises(NotAllowed) as ended:
-                cy.me()
+                cy.get_person()
         assert ended.value.code == "unauthorised"
-        first, *_ = owner.tokens(limit=1)
-        assert made.id in {one.id for one in (first, *owner.tokens(after=first.id)) if one.revoked}
-        assert [one.what for one in owner.acts() if one.subject == made.id] == ["revoke_token", "create_token"]
+        first, *_ = owner.list_tokens(limit=1)
+        assert made.id in {one.id for one in (first, *owner.list_tokens(after=first.id)) if one.revoked}
+        assert [one.what for one in owner.list_acts() if one.subject == made.id] == ["revoke_token", "create_token"]
         with pytest.raises(UnknownName):
             owner.create_token("cy", "analyst", tables=["vists"])
 
@@ -252,20 +252,20 @@ def an_owner_gives_and_takes_tokens(everything: Everything, tmp_path: Path) -> N
 def silos_and_devices(everything: Everything, tmp_path: Path) -> None:
     silo = everything.silo
     with everything.as_("owner") as owner, everything.as_("ana") as ana, everything.as_("devices") as devices:
-        assert owner.dependencies(silo.report).protocol == "P"
+        assert owner.get_dependencies(silo.report).protocol == "P"
         assert [owner.adopt(silo.report, "visits", ["patient -> age"]) for _ in range(2)][1] is False
-        assert [one["id"] for one in ana.catalogue().offers] == [silo.offer]
-        assert owner.federation().role == "north"
+        assert [one["id"] for one in ana.get_catalogue().offers] == [silo.offer]
+        assert owner.get_federation().role == "north"
         waiting = silo.session if everything.face == FACES[0] else SECOND
-        assert owner.federation_session(waiting).state == "invited"
+        assert owner.get_federation_session(waiting).state == "invited"
         assert owner.decide(waiting, "approved") == "approved"
         with pytest.raises(RequestError) as again:
             owner.decide(waiting, "refused")
         assert again.value.code == "conflict"
-        assert ana.collections() == ["walks-1"]
+        assert ana.list_collections() == ["walks-1"]
         taken = [devices.ingest("walks-1", everything.reports).counters for _ in range(2)]
         assert taken[1]["duplicate"] == 1_200
-        assert devices.counters("walks-1").counters["accepted"] == 1_200
+        assert devices.get_counters("walks-1").counters["accepted"] == 1_200
         counted = ana.estimate("walks-1", "SELECT COUNT(*) FROM walks WHERE mood = '1'")
         assert len(counted.rows[0]) == 4
 

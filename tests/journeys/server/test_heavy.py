@@ -36,7 +36,7 @@ DEAR = " OR ".join(f"(age BETWEEN {i % 120} AND {i % 120 + 1} AND cost < {i / 2}
 def measuring_waits() -> Iterator[tuple[threading.Event, threading.Event]]:
     """Measurements begin (the first event) and go on when the second one is set."""
     begun, goes_on = threading.Event(), threading.Event()
-    measured: Callable[..., Any] = task._measured
+    measured: Callable[..., Any] = task._measure_step
 
     def waits(*arguments: Any) -> Any:
         begun.set()
@@ -44,7 +44,7 @@ def measuring_waits() -> Iterator[tuple[threading.Event, threading.Event]]:
         return measured(*arguments)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(task, "_measured", waits)
+        patched.setattr(task, "_measure_step", waits)
         try:
             yield begun, goes_on
         finally:

@@ -182,7 +182,7 @@ def test_two_servers_over_one_folder_do_a_job_once(tmp_path: Path) -> None:
     with serving(folder) as first, serving(folder) as second, first.client("ana") as client:
         jobs = [start(client, f"shared {number}").json()["id"] for number in range(3)]
         assert [ended(client, job)["state"] for job in jobs] == ["done"] * 3
-        tries = first.app.state.house.store.all("SELECT tries FROM job")
+        tries = first.app.state.house.store.fetch_all("SELECT tries FROM job")
         assert [row["tries"] for row in tries] == [1, 1, 1]
         assert second.app.state.house.jobs.runner.is_well
 
@@ -246,7 +246,7 @@ def test_a_token_for_some_tables_sees_no_job_on_others(served: Served) -> None:
 
 def test_jobs_are_listed_page_by_page(served: Served) -> None:
     spec, store = json.dumps({"table": "visits"}), served.app.state.house.store
-    with store.writing() as db:
+    with store.open_transaction() as db:
         db.executemany(
             "INSERT INTO job (id, name, token, task, spec, key, state, created, changed) "
             "VALUES (?, 'bo', '', 'sketch', ?, ?, 'done', ?, 1)",
@@ -267,7 +267,7 @@ def test_jobs_are_listed_page_by_page(served: Served) -> None:
 
 def test_an_odd_job_of_an_earlier_version_hides_no_other(served: Served) -> None:
     store = served.app.state.house.store
-    with store.writing() as db:
+    with store.open_transaction() as db:
         db.executemany(
             "INSERT INTO job (id, name, token, task, spec, key, state, created, changed) "
             "VALUES (?, 'odd', '', 'sketch', '{}', ?, 'done', 1, 1)",

@@ -250,7 +250,7 @@ def test_a_job_keeps_no_long_spec(served: Served) -> None:
     with served.client("ana", **{"Idempotency-Key": "long"}) as ana:
         found = ana.post("/v1/jobs", json={"task": "synth", "spec": spec})
         assert (found.status_code, found.json()["code"]) == (413, "text_too_long")
-        assert "long" not in [row["key"] for row in served.app.state.house.store.all("SELECT key FROM job")]
+        assert "long" not in [row["key"] for row in served.app.state.house.store.fetch_all("SELECT key FROM job")]
 
 
 def test_a_strangers_guess_waits_for_no_lock_of_the_store(served: Served) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from journeys.served import Served, clinic_workspace, serving
 from siloquent.releases import folder as releases_folder
-from siloquent.releases import read_manifest, release_folder
+from siloquent.releases import get_release_folder, read_manifest
 
 COUNT = 1_500
 WARDS = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 250"
@@ -32,7 +32,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             (folder / "releases" / name / "manifest.json").write_text(
                 json.dumps({**json.loads(text), "id": name}), encoding="utf-8"
             )
-        with served.app.state.house.store.writing() as db:
+        with served.app.state.house.store.open_transaction() as db:
             db.executemany("INSERT INTO release (id, name) VALUES (?, 'ana')", [(name,) for name in names])
         yield served
     shutil.rmtree(folder)
@@ -74,7 +74,7 @@ def test_one_release_is_found_without_listing_all(crowded: Served, monkeypatch: 
     folder = crowded.folder / "releases"
     name = releases_folder.list_releases(folder)[-1]
     monkeypatch.setattr(releases_folder, "list_releases", lambda folder: pytest.fail("all releases were listed"))
-    assert release_folder(folder, name) == folder / name
+    assert get_release_folder(folder, name) == folder / name
 
 
 @pytest.mark.parametrize(
@@ -84,4 +84,4 @@ def test_what_is_no_release_is_unknown(crowded: Served, name: str) -> None:
     from siloquent.errors import UnknownName
 
     with pytest.raises(UnknownName):
-        release_folder(crowded.folder / "releases", name)
+        get_release_folder(crowded.folder / "releases", name)

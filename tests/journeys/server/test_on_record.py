@@ -104,7 +104,7 @@ def test_a_flood_of_strangers_hides_no_person(tmp_path: Path) -> None:
 def test_a_refusal_waits_for_no_disk_and_is_written_when_the_store_is_free(tmp_path: Path) -> None:
     with serving(clinic_workspace(tmp_path / "w")) as served:
         other = Store(served.folder / "server.sqlite")
-        with other.writing(), httpx.Client(base_url=served.address, timeout=5) as stranger:
+        with other.open_transaction(), httpx.Client(base_url=served.address, timeout=5) as stranger:
             for _ in range(20):
                 assert stranger.get("/v1/me").status_code == 401
         other.close()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from journeys.clinic import TOML
 from journeys.documents import faults
 from journeys.served import Served, clinic_workspace, serving
-from siloquent.cli.kinds import json_schema
+from siloquent.cli.document_kinds import json_schema
 from siloquent.server.declaring import declarations_held
 from siloquent.server.routes import tables
 
@@ -93,7 +93,7 @@ def test_of_many_at_once_with_one_key_one_makes_something(
         assert others == ({new[0].json()["id"]} if sent is post_upload else {"already_made"})
         store = one.app.state.house.store
         counts = {"upload": len(uploaded(one)) if (folder / "uploads").exists() else 0}
-        counts["token"] = store.one("SELECT count(*) AS n FROM token WHERE name = 'new'")["n"]
+        counts["token"] = store.fetch_one("SELECT count(*) AS n FROM token WHERE name = 'new'")["n"]
         assert sum(counts.values()) == 1
 
 
@@ -211,11 +211,11 @@ def test_the_page_that_edits_a_table_overwrites_no_other_owners_change(tmp_path:
 @given(rate=st.floats(0.01, 1e9), burst=st.integers(1, 10**15))
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 def test_what_is_left_is_what_is_granted(rate: float, burst: int) -> None:
-    from siloquent.server.limits import Rates
+    from siloquent.server.limits import RequestRates
     from siloquent.server.problems import Refused
 
     now = [0.0]
-    rates = Rates(rate=rate, burst=burst, clock=lambda: now[0])
+    rates = RequestRates(rate=rate, burst=burst, clock=lambda: now[0])
     told = fields(rates.take("ana"))
     assert told["r"] == min(burst, 10**15 - 1) - 1 or burst == 10**15
     granted = 1

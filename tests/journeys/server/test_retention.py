@@ -26,7 +26,7 @@ def upload(served: Served) -> dict[str, Any]:
 
 def grown_older(served: Served, days: int) -> None:
     """Everything that the store knows is ``days`` older."""
-    with served.app.state.house.store.writing() as db:
+    with served.app.state.house.store.open_transaction() as db:
         for table, columns in {
             "reply": ("created",), "release": ("created",), "upload": ("created",), "denial": ("at", "last"),
             "job": ("created", "changed"),
@@ -38,7 +38,7 @@ def grown_older(served: Served, days: int) -> None:
 def left_of(served: Served) -> dict[str, int]:
     store = served.app.state.house.store
     counts = {
-        table: (store.one(f"SELECT count(*) AS n FROM {table}") or {})["n"]
+        table: (store.fetch_one(f"SELECT count(*) AS n FROM {table}") or {})["n"]
         for table in ("reply", "upload", "denial", "job")
     }
     return {**counts, "values": len(list((served.folder / "releases").glob("*/answer.*")))}

@@ -10,11 +10,11 @@ from fastapi.routing import APIRoute
 
 from journeys.clinic import WARDS
 from journeys.served import Served
-from siloquent.server.jobs import job_document
+from siloquent.server.jobs import build_job_document
 from siloquent.server.roles import ROUTES
-from siloquent.server.routes import answers, collections, jobs, money, releases, silos, tables, tokens, watchers
+from siloquent.server.routes import answers, collections, health, jobs, ledger, releases, silos, tables, tokens
 
-PARTS = (tables, answers, jobs, releases, collections, silos, money, tokens)
+PARTS = (tables, answers, jobs, releases, collections, silos, ledger, tokens)
 BODIES: dict[str, dict[str, Any]] = {
     "explain": {"json": {"sql": WARDS}},
     "answer": {"json": {"sql": WARDS}},
@@ -36,7 +36,7 @@ def routes(served: Served) -> list[tuple[str, str, str]]:
     """Name, method and path of every route of the API, and of what an operator's machines ask."""
     found = [one for part in PARTS for one in part.router.routes if isinstance(one, APIRoute)]
     assert len({(path, method) for path, m in served.app.openapi()["paths"].items() for method in m}) == len(found)
-    watched = [one for one in watchers.router.routes if isinstance(one, APIRoute)]
+    watched = [one for one in health.router.routes if isinstance(one, APIRoute)]
     every = [*((one, f"/v1{one.path}") for one in found), *((one, one.path) for one in watched)]
     return [(one.name, method, path) for one, path in every for method in one.methods]
 
@@ -151,7 +151,7 @@ STRANGERS = {"bo": ("analyst", ()), "cy": ("analyst", ("elsewhere",)), "eve": ("
 def test_what_is_foreign_looks_unknown_on_every_route_of_the_role(served: Served, who: str) -> None:
     role, own_tables = STRANGERS[who]
     house = served.app.state.house
-    person = house.tokens.person(served.texts["ana"])
+    person = house.tokens.find_by_text(served.texts["ana"])
     job, _ = house.jobs.add(person, task="sketch", spec=SKETCH, key="foreign", max_cost=None)
     foreign = {**PLACES, "{job}": job, "{release}": served.ask("ana", WARDS, f"foreign-{who}").json()["id"]}
     text = house.tokens.create(who, role, tables=own_tables)
@@ -240,11 +240,11 @@ def test_a_declaration_that_the_ledger_cannot_follow_is_refused_and_the_old_one_
 def test_a_revoked_tokens_job_spends_nothing(served: Served) -> None:
     house = served.app.state.house
     text = house.tokens.create("fay", "analyst")
-    person = house.tokens.person(text)
+    person = house.tokens.find_by_text(text)
     house.tokens.revoke(text[3:11])
     job, _ = house.jobs.add(person, task="sketch", spec=SKETCH, key="late", max_cost=None)
     for _ in range(2_400):
-        if (found := job_document(house.jobs.row(job)))["state"] in ("done", "failed"):
+        if (found := build_job_document(house.jobs.row(job)))["state"] in ("done", "failed"):
             break
         time.sleep(0.05)
     assert (found["state"], found["result"]["code"]) == ("failed", "not_allowed")

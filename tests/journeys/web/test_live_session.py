@@ -17,7 +17,7 @@ from journeys.web.conftest import no_barriers
 from siloquent.errors import ProtocolError
 from siloquent.federation.bundle import read_bundle
 from siloquent.federation.channel import Channel
-from siloquent.federation.running import moderate
+from siloquent.federation.role_process import moderate
 
 
 @pytest.fixture

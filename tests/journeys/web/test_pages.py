@@ -104,7 +104,7 @@ def test_the_login_page_is_free_of_barriers_and_a_wrong_token_says_so(visit: Vis
 
 
 def test_a_login_link_opens_a_session_once(visit: Visit, served: Served) -> None:
-    link = f"/login/{served.app.state.house.tokens.login_link(served.texts['ana'][3:11])}"
+    link = f"/login/{served.app.state.house.tokens.create_login_link(served.texts['ana'][3:11])}"
     page = visit(None, expects=(403,))
     page.goto(link)
     page.get_by_role("button", name="Log in").click()
@@ -129,11 +129,11 @@ def test_an_owner_makes_a_token_that_is_shown_once_and_revokes_it(visit: Visit, 
     page.get_by_label("Name").fill("dora")
     page.get_by_role("button", name="Make a token").click()
     text = page.locator("main code").first.inner_text()
-    assert served.app.state.house.tokens.person(text) is not None
+    assert served.app.state.house.tokens.find_by_text(text) is not None
     page.goto("/tokens")
     assert text not in page.content()
     page.get_by_role("button", name=f"Revoke dora {text[3:11]}").click()
-    assert served.app.state.house.tokens.person(text) is None
+    assert served.app.state.house.tokens.find_by_text(text) is None
 
 
 @pytest.mark.slow

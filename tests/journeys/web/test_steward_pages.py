@@ -112,12 +112,12 @@ def test_an_upload_by_another_origins_form_is_refused(visit: Visit, served: Serv
     page = visit("owner", expects=(403,))
     page.goto("/declare")
     page.evaluate("document.querySelectorAll('input[name=csrf]').forEach((one) => { one.value = 'forged'; })")
-    before = len(served.app.state.house.store.all("SELECT id FROM upload"))
+    before = len(served.app.state.house.store.fetch_all("SELECT id FROM upload"))
     (tmp_path / "x.csv").write_bytes(b"a,b\n1,2\n")
     page.get_by_label("A CSV or Parquet file").set_input_files(tmp_path / "x.csv")
     page.get_by_role("button", name="Upload").click()
     page.get_by_text("is not from this server's page").wait_for()
-    assert len(served.app.state.house.store.all("SELECT id FROM upload")) == before
+    assert len(served.app.state.house.store.fetch_all("SELECT id FROM upload")) == before
 
 
 @pytest.mark.slow

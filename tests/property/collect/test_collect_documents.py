@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from siloquent.collect import Client, Device
-from siloquent.collect.spec.collection import digest_of_plain
+from siloquent.collect.spec.collection import compute_plain_digest
 from unit.collect.shops import FINE, ORDERS, PROFILE, WIDE, collection
 
 MEASURED = """
@@ -164,7 +164,7 @@ def test_any_changed_number_is_refused_or_costs_no_more_than_was_told(
     for place, way, other in changes:
         put(plain, places[place % len(places)], way, other)
     plain.pop("digest")
-    require_safe({**plain, "digest": digest_of_plain(plain)})
+    require_safe({**plain, "digest": compute_plain_digest(plain)})
 
 
 def test_a_document_that_says_epsilon_4_with_thresholds_for_45_is_refused() -> None:
@@ -174,7 +174,7 @@ def test_a_document_that_says_epsilon_4_with_thresholds_for_45_is_refused() -> N
             layer["truth"] = str(2**64 - 1)
     plain.pop("digest")
     with pytest.raises(ValueError, match="reveals more than the document's epsilon"):
-        Client({**plain, "digest": digest_of_plain(plain)})
+        Client({**plain, "digest": compute_plain_digest(plain)})
 
 
 @pytest.mark.parametrize("step", [1, -1])
@@ -184,7 +184,7 @@ def test_a_threshold_is_the_largest_that_is_allowed(step: int) -> None:
     layer = plain["channels"][0]["layers"][0]
     layer["truth"] = str(int(layer["truth"]) + step)
     plain.pop("digest")
-    sealed = {**plain, "digest": digest_of_plain(plain)}
+    sealed = {**plain, "digest": compute_plain_digest(plain)}
     if step < 0:
         Client(sealed)
         return
@@ -195,18 +195,18 @@ def test_a_threshold_is_the_largest_that_is_allowed(step: int) -> None:
 def test_what_refuses_is_seen_when_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     from siloquent.collect.measure import device
 
-    monkeypatch.setattr(device, "_exp_down", lambda x: 1 << 400)
+    monkeypatch.setattr(device, "_compute_exp_down", lambda x: 1 << 400)
     plain = copy.deepcopy(DOCUMENTS[0])
     layer = plain["channels"][0]["layers"][0]
     layer["truth"] = str(2**64 - 1)
     plain.pop("digest")
     with pytest.raises(AssertionError, match="more than epsilon"):
-        require_safe({**plain, "digest": digest_of_plain(plain)})
+        require_safe({**plain, "digest": compute_plain_digest(plain)})
 
 
 def sealed(plain: dict[str, Any]) -> dict[str, Any]:
     plain.pop("digest")
-    return {**plain, "digest": digest_of_plain(plain)}
+    return {**plain, "digest": compute_plain_digest(plain)}
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a-b", "1st", "x" * 65, "caf\u00e9", "a\n", "a:1"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siloquent.collect import Client, Device, ReportStore, estimate, perturb_all, to_bytes
+from siloquent.collect import Client, Device, ReportStore, encode_batch, estimate, perturb_all
 from siloquent.collect.measure.tally import tally
 from siloquent.collect.measure.wire import read_reports
 from unit.collect.shops import FINE, ORDERS, PROFILE, collection, shoppers
@@ -78,7 +78,7 @@ def test_all_users_are_counted_exactly_where_everyone_has_a_row(store: ReportSto
 
 def test_the_order_of_reports_changes_nothing() -> None:
     batches = perturb_all(MADE, shoppers(500, seed=2))
-    data = to_bytes(MADE, batches[1])
+    data = encode_batch(MADE, batches[1])
     reports = [data[at : at + 40] for at in range(0, len(data), 40)]
     np.random.default_rng(0).shuffle(reports)  # type: ignore[arg-type]
     (again,), _ = read_reports(MADE, b"".join(reports))
@@ -93,11 +93,11 @@ def test_reports_travel_as_bytes_and_come_back(services: tuple[str, ...]) -> Non
     rows = shoppers(300, seed=3)
     if len(made.channels) == 1:
         random = np.random.default_rng(1)
-        from siloquent.collect import one_row_each
+        from siloquent.collect import build_single_row_users
 
-        rows = (one_row_each(np.column_stack([random.integers(0, 625, 300), random.integers(0, 25, 300)])),)  # type: ignore[assignment]
+        rows = (build_single_row_users(np.column_stack([random.integers(0, 625, 300), random.integers(0, 25, 300)])),)  # type: ignore[assignment]
     for batch in perturb_all(made, rows):
-        (back,), counters = read_reports(made, to_bytes(made, batch))
+        (back,), counters = read_reports(made, encode_batch(made, batch))
         assert counters.total == 0
         for field in ("layers", "tokens", "columns", "public"):
             assert (getattr(back, field) == getattr(batch, field)).all()

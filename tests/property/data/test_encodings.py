@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from siloquent.data import open_table
-from siloquent.data.bounding import bounded_rows
+from siloquent.data.contribution_bounding import select_bounded_rows
 from siloquent.data.sources import encodings, postgres
 from siloquent.errors import SchemaError, SiloquentError
 from siloquent.ledger import MemoryLedger
@@ -56,9 +56,11 @@ def rows_of(folder: Path) -> dict[int, tuple[str | None, int]]:
     workspace = Workspace(folder, postgres=(("clinic", "dsn_env", "CLINIC_DSN"),))
     table = open_table(schema, workspace, MemoryLedger(), salt="5a17")
     try:
-        engine, columns, _ = table.for_its_owner()
-        query = bounded_rows(columns, schema.unit, salt="5a17", wanted=columns)
-        found = [row for batch in engine.batches(query) for row in zip(*(c.to_pylist() for c in batch), strict=True)]
+        engine, columns, _ = table.open_for_owner()
+        query = select_bounded_rows(columns, schema.unit, salt="5a17", wanted=columns)
+        found = [
+            row for batch in engine.read_batches(query) for row in zip(*(c.to_pylist() for c in batch), strict=True)
+        ]
         return {row[0]: (row[1], row[2]) for row in found}
     finally:
         table.close()
@@ -144,8 +146,8 @@ def test_an_id_of_bytes_that_fills_a_gigabyte_as_text_is_null(postgres_dsn: str)
         connection.commit()
         found = postgres.PostgresTable.__new__(postgres.PostgresTable)
         found.types, found._wanted, found._listed = {"who": ("other", "jsonb")}, ["who"], set()
-        found._limits, found._relation, found._codec = postgres.Limits(), ("public", "visits"), "utf-8"
-        with connection.cursor() as cursor, cursor.copy(found._copy()) as copy:
+        found._limits, found._relation, found._codec = postgres.ReadLimits(), ("public", "visits"), "utf-8"
+        with connection.cursor() as cursor, cursor.copy(found._build_copy_statement()) as copy:
             assert b"".join(map(bytes, copy)) == b'"7"\n\n'
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.core_files_fuzz import COIN, MOST_MEGABYTES, Reader, Reading, made, read, sample, trials
+from benchmarks.core_files_fuzz import COIN, MAX_MEGABYTES, Reader, Reading, made, read, sample, trials
 from benchmarks.hostile_rows import Sample
 from benchmarks.hostile_toml import TABLE, WORKSPACE, worst
 from siloquent.errors import DataError, SchemaError, SiloquentError
@@ -43,7 +43,7 @@ def test_six_hundred_hostile_files_end_in_a_refusal_for_nothing_or_in_right_coun
     found = trials(INPUTS, folder, counted)
     assert found.words == []
     assert found.faults == 0
-    assert found.megabytes < MOST_MEGABYTES
+    assert found.megabytes < MAX_MEGABYTES
     # Both ways are taken by all kinds: a fuzzer whose files are all refused at the door would find nothing behind it.
     for kind in ("workspace", "schema", "csv", "parquet", "frame"):
         assert ends[f"{kind} refused"] > 0

@@ -17,11 +17,11 @@ from benchmarks.core_hostile_rows import FILES
 from benchmarks.hostile.kinds import Kind, kinds
 from benchmarks.hostile.sources import Arrow, Csv, Pandas, Postgres, Source, Spark
 from benchmarks.hostile.trial import REPLACED, ROW, SETTINGS, USER, Compared, Setting, compare, disagreements
-from siloquent.data import bounding
+from siloquent.data import contribution_bounding
 from siloquent.data.engines import spark
 from siloquent.data.engines.base import SOURCE
 from siloquent.data.engines.duckdb import DuckDBEngine
-from siloquent.data.sources import csv, frames, opening, pandas
+from siloquent.data.sources import csv, engine_factory, frames, pandas
 
 KINDS = tuple(kinds())
 RELEASES = ("counts", "sum", "median", "sketch words label", "offer", "offer key", "share gram")
@@ -61,8 +61,10 @@ def test_a_hostile_row_of_spark_changes_nothing_else(tmp_path: Path, spark_sessi
     source = Spark(tmp_path, spark_session)
     chosen = named("user case", "no UTF-8 in a category", "NULL everywhere", "NaN")
     assert not faults(source, USER, chosen, "counts")
-    real = spark._by_bytes
-    with patch.object(spark, "_by_bytes", lambda rows: real(rows).selectExpr("* EXCEPT (who)", "lower(who) AS who")):
+    real = spark._compare_by_bytes
+    with patch.object(
+        spark, "_compare_by_bytes", lambda rows: real(rows).selectExpr("* EXCEPT (who)", "lower(who) AS who")
+    ):
         assert faults(source, USER, named(*CASES), "counts")
 
 
@@ -111,8 +113,20 @@ def strict(texts: Any) -> Any:
 
 CASES = ("user case", "user upper i", "user case of sharp s")
 PLANTED: dict[str, Any] = {
-    "users without case": (Csv, USER, CASES, "counts", (bounding, "_placed", lower_case(bounding._placed))),
-    "ragged lines left out": (Csv, REPLACED, ("line: two cells",), "offer", (csv, "csv_rows", left_out(csv.csv_rows))),
+    "users without case": (
+        Csv,
+        USER,
+        CASES,
+        "counts",
+        (contribution_bounding, "_select_indexed", lower_case(contribution_bounding._select_indexed)),
+    ),
+    "ragged lines left out": (
+        Csv,
+        REPLACED,
+        ("line: two cells",),
+        "offer",
+        (csv, "open_csv_rows", left_out(csv.open_csv_rows)),
+    ),
     "texts refused": (Arrow, ROW, ("no UTF-8 in a category",), "counts", (frames, "valid_texts", strict)),
     "types from values": (Pandas, ROW, ("NULL code",), "counts", (pandas, "_KEPT", {**pandas._KEPT, "category": "f"})),
 }
@@ -129,9 +143,9 @@ def test_a_planted_fault_is_seen(name: str, tmp_path: Path) -> None:
 
 def test_a_file_that_duckdb_reads_in_its_own_way_is_seen(tmp_path: Path) -> None:
     def engine(kind: str, where: str, schema: Any, workspace: Any, limits: Any) -> Any:
-        from siloquent.data.sources.files import source_file
+        from siloquent.data.sources.files import find_source_file
 
-        return by_duckdb(source_file(where, workspace.folder, table="visits"), limits, ())
+        return by_duckdb(find_source_file(where, workspace.folder, table="visits"), limits, ())
 
-    with patch.object(opening, "_file_engine", engine):
+    with patch.object(engine_factory, "_open_file_engine", engine):
         assert faults(Csv(tmp_path), ROW, named("line: one cell more", "line: CR LF", "line: one quote"), "counts")

@@ -16,12 +16,12 @@ import pytest
 from sqlglot import exp
 
 from siloquent.data import open_table
-from siloquent.data.bounding import as_read, bounded_rows
+from siloquent.data.contribution_bounding import select_as_read, select_bounded_rows
 from siloquent.data.sources import frames, milliseconds
 from siloquent.errors import SiloquentError
 from siloquent.ledger import MemoryLedger
 from siloquent.schema.build import parse_schema
-from siloquent.schema.reading import EARLIEST, LATEST, microseconds
+from siloquent.schema.coercion import EARLIEST, LATEST, count_microseconds
 from siloquent.schema.workspace import Workspace
 
 EPOCH = datetime(1970, 1, 1)
@@ -83,11 +83,13 @@ def read(source: str, rows: pa.Table, folder: Path) -> tuple[list[tuple[int, int
     frame, schema = written(source, rows, folder), declared(source)
     table = open_table(schema, Workspace(folder), MemoryLedger(), salt="5a17", frame=frame)
     try:
-        engine, columns, _ = table.for_its_owner()
-        query = bounded_rows(columns, schema.unit, salt="5a17", wanted=columns[:3])
-        found = [row for batch in engine.batches(query) for row in zip(*(c.to_pylist() for c in batch), strict=True)]
+        engine, columns, _ = table.open_for_owner()
+        query = select_bounded_rows(columns, schema.unit, salt="5a17", wanted=columns[:3])
+        found = [
+            row for batch in engine.read_batches(query) for row in zip(*(c.to_pylist() for c in batch), strict=True)
+        ]
         who = exp.func("COUNT", exp.Distinct(expressions=[exp.column(columns[3].read_name)]))
-        distinct = engine.aggregate(exp.select(exp.alias_(who, "n")).from_(as_read([columns[3]]).subquery("r")))
+        distinct = engine.aggregate(exp.select(exp.alias_(who, "n")).from_(select_as_read([columns[3]]).subquery("r")))
         return [row[1:] for row in sorted(found)], int(distinct.column("n")[0].as_py())
     finally:
         table.close()
@@ -100,7 +102,7 @@ def expected(numbers: list[int | None], unit: int) -> list[tuple[int, int]]:
     for number in numbers:
         moment = None
         if number is not None:
-            micro = min(max(number * unit // 1_000, microseconds(EARLIEST)), microseconds(LATEST))
+            micro = min(max(number * unit // 1_000, count_microseconds(EARLIEST)), count_microseconds(LATEST))
             moment = EPOCH + timedelta(microseconds=micro)
         found.append((attributes["m"].index(moment), attributes["d"].index(moment)))
     return found

@@ -8,8 +8,8 @@ import pytest
 from sqlglot import exp
 
 from benchmarks.neighbours import LARGEST, SPAN, answers, stays, worst_of
-from siloquent.data import bounding
-from siloquent.data.places import Column
+from siloquent.data import contribution_bounding
+from siloquent.data.index_sql import SourceColumn
 
 
 @pytest.mark.slow
@@ -34,14 +34,14 @@ def test_replacing_a_row_can_move_a_sum_further_than_from_lo_to_hi() -> None:
 
 @pytest.mark.slow
 def test_a_window_that_forgets_the_user_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = bounding._rank
+    right = contribution_bounding._rank
 
-    def wrong(columns: Sequence[Column], salt: str) -> exp.Window:
+    def wrong(columns: Sequence[SourceColumn], salt: str) -> exp.Window:
         window = right(columns, salt)
         window.set("partition_by", [])
         return window
 
-    monkeypatch.setattr(bounding, "_rank", wrong)
+    monkeypatch.setattr(contribution_bounding, "_rank", wrong)
     assert worst_of(stays(1), tables=15, replace=False).l1 == 2
 
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from benchmarks.tables import MOMENT_TEXTS, NUMBER_TEXTS, TRUTH_TEXTS
 from property.data.generated import disagreements, random_table, schema_of
-from siloquent.data import places
+from siloquent.data import index_sql
 from siloquent.data.engines.duckdb import DuckDBEngine
 from siloquent.data.engines.spark import SparkEngine
 from siloquent.schema import Attribute
@@ -69,8 +69,8 @@ def test_duckdb_agrees_with_python_on_random_declarations(seed: int) -> None:
 
 
 def test_the_comparison_would_catch_an_index_that_rounds_differently(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = places.real
-    monkeypatch.setattr(places, "real", lambda value: real(0.49 if value == 0.5 else value))
+    real = index_sql.build_float_literal
+    monkeypatch.setattr(index_sql, "build_float_literal", lambda value: real(0.49 if value == 0.5 else value))
     schema, table = random_table(0, attributes=40, rows=100)
     assert any("0.1" in wrong or "real" in wrong for wrong in disagreements(schema, table, duckdb_engine))
 

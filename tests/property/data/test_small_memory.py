@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from siloquent.data import Limits, PrivateTable, open_source
+from siloquent.data import PrivateTable, ReadLimits, open_source
 from siloquent.data.engines import parts
 from siloquent.errors import DataError
 from siloquent.schema import Block, TableSchema
@@ -22,8 +22,8 @@ from siloquent.schema.build import parse_schema
 from siloquent.schema.workspace import Workspace
 from unit.data.clinic import SALT, full_block, ledger_for, permit_of
 
-SMALL = Limits(memory_bytes=2**25, kept_bytes=2**14, threads=1)
-LARGE = Limits(threads=1)
+SMALL = ReadLimits(memory_bytes=2**25, kept_bytes=2**14, threads=1)
+LARGE = ReadLimits(threads=1)
 
 
 def declared(source: str) -> TableSchema:
@@ -58,18 +58,18 @@ def visits(rows: int, users: int, length: int) -> pa.Table:
     )
 
 
-def opened(schema: TableSchema, limits: Limits, folder: Path, frame: object) -> tuple[PrivateTable, Any]:
+def opened(schema: TableSchema, limits: ReadLimits, folder: Path, frame: object) -> tuple[PrivateTable, Any]:
     ledger = ledger_for(schema)
     engine = open_source(schema, Workspace(folder), frame=frame, limits=limits)
     return PrivateTable(schema, engine, ledger, salt=SALT), permit_of(ledger, schema.account)
 
 
-def measured(schema: TableSchema, limits: Limits, folder: Path, frame: object) -> list[Any]:
+def measured(schema: TableSchema, limits: ReadLimits, folder: Path, frame: object) -> list[Any]:
     """Counts, the rows themselves and a fold: through all ways in which an engine reads."""
     table, permit = opened(schema, limits, folder, frame)
     try:
-        counted = table.counts([full_block(schema, "ward"), Block((), ())], permit)
-        notes = sum(batch.num_rows for batch in table.rows(["note", "ward"], permit))
+        counted = table.count_by_cell([full_block(schema, "ward"), Block((), ())], permit)
+        notes = sum(batch.num_rows for batch in table.read_rows(["note", "ward"], permit))
         folded = table.fold(count, np.add, ["ward"], permit, encoded=True)
         return [*(one.tolist() for one in counted), notes, folded.tolist()]
     finally:

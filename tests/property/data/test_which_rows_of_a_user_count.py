@@ -12,7 +12,7 @@ import pytest
 from siloquent.data import open_table
 from siloquent.ledger import MemoryLedger, Permit
 from siloquent.privacy import DiscreteLaplace
-from siloquent.privacy.accountants import limit_of
+from siloquent.privacy.accountants import build_limit
 from siloquent.schema.build import parse_schema
 
 SCHEMA = """
@@ -31,13 +31,13 @@ epsilon = "1"
 def chosen(rows: pa.Table) -> list[Any]:
     schema, ledger = parse_schema(SCHEMA), MemoryLedger()
     ledger.open_account(
-        "t@1", limit=limit_of("pure", "1"), accountant="pure", unit=schema.unit.code, adjacency=schema.adjacency
+        "t@1", limit=build_limit("pure", "1"), accountant="pure", unit=schema.unit.code, adjacency=schema.adjacency
     )
     permit = ledger.reserve("t@1", DiscreteLaplace(scale=Fraction(10), l1=1), key=None, digest="d")
     assert isinstance(permit, Permit)
     table = open_table(schema, None, ledger, salt="ab", frame=rows)
     try:
-        return sorted(value for batch in table.rows(["at"], permit) for value in batch.column("at").to_pylist())
+        return sorted(value for batch in table.read_rows(["at"], permit) for value in batch.column("at").to_pylist())
     finally:
         table.close()
 

@@ -13,15 +13,15 @@ import pyarrow as pa
 
 from property.explore.samplers import Draws, recorded
 from siloquent.data import PrivateTable, open_table
-from siloquent.explore.estimate import completed
+from siloquent.explore.estimate import complete_measurement
 from siloquent.explore.measure import measure
-from siloquent.explore.plan.cheaper import cheaper
+from siloquent.explore.plan.earlier_answers import load_earlier_answers
 from siloquent.explore.plan.planner import Plan
-from siloquent.explore.plan.recall import recall
-from siloquent.explore.spec.measured import payload_of
+from siloquent.explore.plan.reuse_plan import find_cheapest_with_reuse
+from siloquent.explore.spec.stored_measurement import encode_payload
 from siloquent.ledger import MemoryLedger, Permit
 from siloquent.privacy import NoiseReduction
-from siloquent.privacy.accountants import limit_of
+from siloquent.privacy.accountants import build_limit
 from siloquent.schema import TableSchema
 from siloquent.schema.build import parse_schema
 
@@ -160,9 +160,9 @@ class Neighbours:
         """``plan`` in view of the answer of ``earlier``, which is kept in the ledger."""
         permit = self.permit(earlier)
         with recorded():
-            measured = completed(earlier, measure(earlier, self.tables[0], permit))
-        self.ledger.settle(permit, measured.event, payload_of([measured], request=""))
-        return cheaper(plan, recall(self.ledger, self.schema.account), "any")
+            measured = complete_measurement(earlier, measure(earlier, self.tables[0], permit))
+        self.ledger.settle(permit, measured.event, encode_payload([measured], request=""))
+        return find_cheapest_with_reuse(plan, load_earlier_answers(self.ledger, self.schema.account), "any")
 
 
 @contextmanager
@@ -172,7 +172,7 @@ def neighbours(chance: random.Random, found: Declared, units: Sequence[Sequence[
     accountant = schema.budget.accountant
     ledger.open_account(
         schema.account,
-        limit=limit_of(accountant, "1000000", "0"),
+        limit=build_limit(accountant, "1000000", "0"),
         accountant=accountant,
         unit=schema.unit.code,
         adjacency=schema.adjacency,

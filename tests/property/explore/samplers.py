@@ -44,7 +44,7 @@ class _Chain(np.ndarray[Any, Any]):
     """A noise chain of zeros that keeps the numbers it is added to."""
 
     def __radd__(self, exact: Any) -> NDArray[np.int64]:
-        self.draws.append(Draw("noise_chain", tuple(map(int, exact)), self.settings))
+        self.draws.append(Draw("draw_noise_chain", tuple(map(int, exact)), self.settings))
         return np.asarray(exact + self.view(np.ndarray))
 
     __add__ = __radd__
@@ -67,16 +67,16 @@ def recorded() -> Iterator[list[Draw]]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("add_laplace", "add_gaussian", "add_geometric"):
             patch.setattr(noise, name, lambda vector, *, name=name, **settings: kept(name, vector, settings))
-        for name in ("permute_and_flip", "exponential"):
+        for name in ("permute_and_flip", "select_exponential"):
             patch.setattr(
                 noise, name, lambda vector, *, name=name, **settings: int(kept(name, vector, settings).argmax())
             )
         patch.setattr(
             noise,
-            "exponential_top_k",
-            lambda vector, **settings: np.argsort(-kept("exponential_top_k", vector, settings))[: settings["k"]],
+            "select_exponential_top_k",
+            lambda vector, **settings: np.argsort(-kept("select_exponential_top_k", vector, settings))[: settings["k"]],
         )
-        patch.setattr(noise, "noise_chain", chain)
+        patch.setattr(noise, "draw_noise_chain", chain)
         yield draws
 
 
@@ -111,7 +111,7 @@ def _(event: DiscreteGaussian, one: Draws, other: Draws) -> Fraction:
 
 @_used.register
 def _(event: NoiseReduction, one: Draws, other: Draws) -> Fraction:
-    _called(one, "noise_chain", scales=event.scales)
+    _called(one, "draw_noise_chain", scales=event.scales)
     return Fraction(sum(map(abs, _moved(one, other))), event.l1)
 
 
@@ -138,11 +138,11 @@ def _(event: ExponentialSelect, one: Draws, other: Draws) -> Fraction:
     """The range of a choice is that of the moves times the rate; those of independent choices add up."""
     need = Fraction(0)
     for first, second in zip(one, other, strict=True):
-        if first.sampler == "exponential":
+        if first.sampler == "select_exponential":
             assert event.rounds == 1
-            rate = _called([first], "exponential", rate=None)
+            rate = _called([first], "select_exponential", rate=None)
         else:
-            rate = _called(one, "exponential_top_k", rate=None, k=event.rounds)
+            rate = _called(one, "select_exponential_top_k", rate=None, k=event.rounds)
         moved = _moved([first], [second])
         need += rate * (max(moved) - min(moved))
     return need / event.range

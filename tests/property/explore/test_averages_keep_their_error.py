@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import siloquent as sq
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.errors import RequestError
 from siloquent.explore.plan import steps
 
@@ -91,7 +91,7 @@ def test_groups_of_an_even_share_keep_the_error_that_explain_promises_them(sessi
 
 def test_a_plan_for_one_group_of_all_rows_would_be_seen(session: Session) -> None:
     chance = random.Random(7)
-    with patch.object(steps, "_group_sizes", lambda query, schema: iter([Fraction(schema.size_hint or 0)])):
+    with patch.object(steps, "_compute_group_sizes", lambda query, schema: iter([Fraction(schema.size_hint or 0)])):
         assert sum(bool(list(faults(session, chance, number))) for number in range(8)) >= 2
 
 

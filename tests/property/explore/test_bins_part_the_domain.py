@@ -17,18 +17,18 @@ import pyarrow as pa
 import pytest
 
 import siloquent as sq
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.errors import KeyReused, SchemaError
-from siloquent.explore.plan.lookups import first_meaning_of, meaning_of
-from siloquent.explore.plan.past import declaration
+from siloquent.explore.plan.linear_measurements import compute_declaration_digest
+from siloquent.explore.plan.public_joins import build_canonical_request, build_first_canonical_request
 from siloquent.explore.spec import parse
-from siloquent.privacy.prices import Budget
+from siloquent.privacy.budget import Budget
 from siloquent.schema import OUTSIDE, TOP_ALONE, TableSchema, build
 from siloquent.share import ShareSpec
 from siloquent.share.encoding import Encoding
-from siloquent.share.spec.agreement import feature_of
+from siloquent.share.spec.agreement import build_agreed_feature
 from siloquent.synth import SynthSpec
-from siloquent.synth.plan.fine import fine_of
+from siloquent.synth.plan.domain_splits import build_fine_domain
 
 GRIDS = ("1", "1", "2", "5", "0.1", "0.01", "0.25", "1000", "1e-6")
 COUNTED = "SELECT x, COUNT(*) FROM t GROUP BY x ERROR 1"
@@ -101,7 +101,7 @@ def faults(found: Declared) -> list[str]:
     """What is wrong with the bins of a declaration, in whichever way they are read."""
     attribute = found.schema.domain["x"]
     size, nulls = max(found.bins) + 1, attribute.null == "cell"
-    labels, cells = attribute.bin_labels(), attribute.bin_of()
+    labels, cells = attribute.list_bin_labels(), attribute.map_to_bins()
     wrong = []
     if cells[: attribute.steps].tolist() != found.bins or cells[-1] != OUTSIDE:
         wrong.append(f"explore reads {cells.tolist()} for {found.bins}")
@@ -110,15 +110,15 @@ def faults(found: Declared) -> list[str]:
     for value, own in zip(found.values, found.bins, strict=True):
         if [i for i, label in enumerate(labels[:size]) if holds(label, value)] != [own]:
             wrong.append(f"{labels} do not say that {value} is in bin {own} alone")
-    starts = fine_of(attribute).starts
+    starts = build_fine_domain(attribute).starts
     if (np.searchsorted(starts[starts < attribute.steps], np.arange(attribute.steps), side="right") - 1).tolist() != (
         found.bins
     ):
         wrong.append(f"synth begins bins at {starts.tolist()}")
     if attribute.steps > 1:
-        feature = feature_of(found.schema, "x")
+        feature = build_agreed_feature(found.schema, "x")
         encoding = Encoding((feature,), found.schema.domain["x"])
-        read = encoding.bins_of(0, np.arange(attribute.steps, dtype=np.int64))
+        read = encoding.compute_bins(0, np.arange(attribute.steps, dtype=np.int64))
         if read.tolist() != found.bins:
             wrong.append(f"share reads {read.tolist()}")
     return wrong
@@ -211,7 +211,7 @@ def test_bins_of_width_one_are_the_values(session: Session) -> None:
 )
 def test_the_names_of_groups_say_what_they_hold(column: str, labels: list[object]) -> None:
     schema = sq.read_schema(table_of(column.format('outside = "clamp", null = "drop"')))
-    assert schema.domain["x"].bin_labels() == labels
+    assert schema.domain["x"].list_bin_labels() == labels
 
 
 @pytest.mark.parametrize("edges", ["[0, 2]", "[0, 2, 6]", "[1, 4]"])
@@ -228,8 +228,8 @@ def test_edges_begin_at_lo_and_end_at_hi_or_a_step_beyond(edges: str) -> None:
 def test_bins_that_were_always_read_alike_keep_every_digest() -> None:
     schema = sq.read_schema(EVEN)
     assert schema.digest == "f08a8d46d4991dfd95beec257d2991c9101a4aca6c995f4b6ed5ded4cab72fec"
-    assert declaration("x", schema.domain) == "b064b0f47816251f0a32a13c2b298849"
-    assert meaning_of(parse(COUNTED), schema) == first_meaning_of(parse(COUNTED), schema)
+    assert compute_declaration_digest("x", schema.domain) == "b064b0f47816251f0a32a13c2b298849"
+    assert build_canonical_request(parse(COUNTED), schema) == build_first_canonical_request(parse(COUNTED), schema)
 
 
 def test_bins_of_fractions_keep_their_declaration_as_it_was_written() -> None:
@@ -255,11 +255,11 @@ def test_answers_by_other_groups_are_neither_repeated_nor_drawn_from_nor_accused
     assert len(before.rows) == 4
     with pytest.raises(KeyReused):
         session.ask(COUNTED, key="monday")
-    spent = session.left("t").amount
+    spent = session.get_remaining("t").amount
     after = session.ask(COUNTED)
     assert len(after.rows) == 5
     assert (after.accuracy.label, after.accuracy.sources) == ("fresh", ())
-    assert session.left("t").amount < spent
+    assert session.get_remaining("t").amount < spent
     verdict = session.verify(release)
     assert verdict.ok, verdict.problems
     assert not verdict.compared
@@ -284,6 +284,6 @@ def test_releases_of_other_groups_are_other_requests(session: Session) -> None:
 def test_other_attributes_of_the_same_table_keep_their_keys(session: Session) -> None:
     schema = sq.read_schema(FIVE)
     for text in ("SELECT COUNT(*) FROM t ERROR 5", "SELECT x % 2, SUM(x) FROM t GROUP BY x % 2 ERROR 5"):
-        assert meaning_of(parse(text), schema) == first_meaning_of(parse(text), schema)
-    assert TOP_ALONE in meaning_of(parse(COUNTED), schema)
-    assert TOP_ALONE in meaning_of(parse("BIN t ON COUNT(*) WHERE W = CUBE(x) ERROR 5"), schema)
+        assert build_canonical_request(parse(text), schema) == build_first_canonical_request(parse(text), schema)
+    assert TOP_ALONE in build_canonical_request(parse(COUNTED), schema)
+    assert TOP_ALONE in build_canonical_request(parse("BIN t ON COUNT(*) WHERE W = CUBE(x) ERROR 5"), schema)

@@ -11,10 +11,10 @@ import pytest
 
 import siloquent as sq
 from property.explore.test_rehearsals import ROWS, declared
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.errors import AccuracyUnreachable, RequestError
-from siloquent.explore.measure import base, strategy, workload
-from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event, epsilon_of_zcdp, rho_of_epsilon
+from siloquent.explore.measure import base, direct_noise, strategy
+from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event, convert_epsilon_to_rho, convert_zcdp_to_epsilon
 
 WITHIN = Fraction(999, 1_000)
 ACCOUNTS = ('accountant = "pure"\nepsilon = "900"', 'accountant = "zcdp"\nrho = "900"\ndelta = "1e-6"')
@@ -61,7 +61,7 @@ def allowed(budget: str, *, zcdp: bool) -> Fraction:
     """What ``budget`` says, in the account's epsilon or rho."""
     _, amount, currency, *delta = budget.split()
     if zcdp and currency == "EPSILON":
-        return Fraction(rho_of_epsilon(float(amount), float(delta[1]) if delta else 1e-6))
+        return Fraction(convert_epsilon_to_rho(float(amount), float(delta[1]) if delta else 1e-6))
     return Fraction(amount)
 
 
@@ -86,7 +86,7 @@ def faults(session: Session, chance: random.Random, number: int) -> Iterator[str
         yield f"{text} is charged {float(price):.6g} of {float(asked):.6g}"
     if zcdp and "EPSILON" in budget:
         words = budget.split()
-        epsilon = epsilon_of_zcdp(float(price), float(words[-1]) if "DELTA" in words else 1e-6)
+        epsilon = convert_zcdp_to_epsilon(float(price), float(words[-1]) if "DELTA" in words else 1e-6)
         if not float(words[1]) * 0.999 <= epsilon <= float(words[1]) * (1 + 1e-9):
             yield f"{text} is epsilon {epsilon}"
     if number % 6 == 0:
@@ -121,8 +121,8 @@ def test_whole_steps_of_the_error_alone_would_be_seen(session: Session, monkeypa
     def stays(largest: Fraction, *_: object, **__: object) -> Fraction:
         return largest
 
-    for module in (strategy, workload):
-        monkeypatch.setattr(module, "sharpened", stays)
+    for module in (strategy, direct_noise):
+        monkeypatch.setattr(module, "sharpen_noise", stays)
     chance, wrong = random.Random(9), 0
     for number in range(20):
         try:
@@ -143,13 +143,13 @@ def test_less_noise_is_found_as_near_as_samplers_draw_it(kind: str) -> None:
     for _ in range(400):
         best = Fraction(chance.randint(1, 10**6), chance.choice((1, 1_000, 10**6 if kind == "laplace" else 10_000)))
         largest = best * chance.randint(1_024, 9_000) / 1_024
-        found = base.sharpened(largest, event_of, lambda event, at=best: _size(event) >= at, bits=bits)  # type: ignore[misc]
+        found = base.sharpen_noise(largest, event_of, lambda event, at=best: _size(event) >= at, bits=bits)  # type: ignore[misc]
         assert best <= found <= largest
         assert found <= best * (1 + Fraction(1, 2**12)) or found == largest
         assert found == largest or found.denominator <= 2**bits
-    assert base.sharpened(Fraction(7, 3), event_of, None) == Fraction(7, 3)
-    assert base.sharpened(Fraction(7, 3), event_of, lambda _: False) == Fraction(7, 3)
-    assert base.sharpened(Fraction(100), event_of, lambda _: True, least=Fraction(9)) >= 9
+    assert base.sharpen_noise(Fraction(7, 3), event_of, None) == Fraction(7, 3)
+    assert base.sharpen_noise(Fraction(7, 3), event_of, lambda _: False) == Fraction(7, 3)
+    assert base.sharpen_noise(Fraction(100), event_of, lambda _: True, least=Fraction(9)) >= 9
 
 
 def _size(event: Event) -> Fraction:

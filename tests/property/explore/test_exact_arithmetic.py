@@ -15,11 +15,11 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from siloquent.errors import RequestError
-from siloquent.explore.plan.keys import keys_of
+from siloquent.explore.plan.keys import list_group_keys
 from siloquent.explore.plan.numbers import is_fraction
 from siloquent.explore.plan.predicates import compile_workload
 from siloquent.explore.spec import parse_predicate
-from siloquent.explore.spec.forms import attribute_of, tidy
+from siloquent.explore.spec.normal_form import find_attribute, normalize_predicate
 from siloquent.explore.spec.predicate import (
     And,
     Arithmetic,
@@ -34,7 +34,7 @@ from siloquent.explore.spec.predicate import (
     Value,
 )
 from siloquent.explore.spec.query import Accuracy, GroupBy, Predicates, Query
-from siloquent.schema import Attribute, Budget, Domain, TableSchema
+from siloquent.schema import Attribute, Domain, TableBudget, TableSchema
 
 D = Decimal
 LARGEST = 2**53
@@ -137,7 +137,7 @@ def holds(predicate: Predicate, row: dict[str, Number]) -> bool | None:
 
 
 def value(expression: Expression, row: dict[str, Number]) -> Number:
-    name = attribute_of(expression)
+    name = find_attribute(expression)
     return one(expression, row[name] if name else None)
 
 
@@ -162,7 +162,7 @@ def sizes(expression: Expression, xs: list[Number]) -> tuple[int, int]:
     found = [[v for x in xs if (v := one(part, x)) is not None] or [Fraction(0)] for part in (expression, *parts)]
     below = [math.lcm(*(v.denominator for v in values)) for values in found]
     most = [max(map(abs, values)) for values in found]
-    least = most[0] if attribute_of(expression) is None else most[0] * below[0]
+    least = most[0] if find_attribute(expression) is None else most[0] * below[0]
     shared = below[1] * below[2]
     bare = max(size * shared for size in (most[0], most[1], most[2], most[1] * most[2] if expression.op == "*" else 0))
     inner = [sizes(part, xs) for part in parts]
@@ -171,13 +171,13 @@ def sizes(expression: Expression, xs: list[Number]) -> tuple[int, int]:
 
 def compared(predicate: Predicate, xs: dict[str, list[Number]]) -> int:
     """The largest numerator of two sides that are compared, over one denominator of all sides."""
-    named = [(side, attribute_of(side)) for side in sides(predicate)]
+    named = [(side, find_attribute(side)) for side in sides(predicate)]
     values = [v for side, name in named if name for x in xs[name] if (v := one(side, x)) is not None]
     return math.floor(max(map(abs, values), default=Fraction(0)) * math.lcm(*(v.denominator for v in values)))
 
 
 def table(*attributes: Attribute) -> TableSchema:
-    return TableSchema("t", Domain(attributes), Budget("pure", epsilon=Fraction(1)))
+    return TableSchema("t", Domain(attributes), TableBudget("pure", epsilon=Fraction(1)))
 
 
 def masks(predicate: Predicate, schema: TableSchema) -> dict[tuple[int, ...], bool]:
@@ -203,11 +203,11 @@ def masks(predicate: Predicate, schema: TableSchema) -> dict[tuple[int, ...], bo
 @example(parse_predicate("abs(x - 0.3) <= 0.1 OR x * 3 = y"), column("x", "0.1", 0, 9), column("y", "0.3", 0, 9))
 def test_conditions_count_the_cells_that_fractions_name(predicate: Predicate, x: Attribute, y: Attribute) -> None:
     try:
-        predicate = tidy(predicate)
+        predicate = normalize_predicate(predicate)
     except RequestError:  # no attribute on either side
         assume(False)
     xs = {"x": points(x), "y": points(y)}
-    found = [sizes(side, xs[attribute_of(side) or "x"]) for side in sides(predicate)]
+    found = [sizes(side, xs[find_attribute(side) or "x"]) for side in sides(predicate)]
     refused, seen = "", {}
     try:
         seen = masks(predicate, table(x, y))
@@ -225,12 +225,12 @@ def test_conditions_count_the_cells_that_fractions_name(predicate: Predicate, x:
 @settings(max_examples=80, deadline=None)
 @given(expressions("x"), columns("x"))
 def test_keys_are_labelled_and_parted_as_fractions_are(key: Expression, x: Attribute) -> None:
-    assume(attribute_of(key) == "x" and key != Column("x"))
+    assume(find_attribute(key) == "x" and key != Column("x"))
     xs = points(x)
     least, bare = sizes(key, xs)
     refused = ""
     try:
-        (made,) = keys_of(GroupBy((key,)), Domain((x,)))
+        (made,) = list_group_keys(GroupBy((key,)), Domain((x,)))
     except RequestError as error:
         refused = str(error)
     if refused:
@@ -241,7 +241,7 @@ def test_keys_are_labelled_and_parted_as_fractions_are(key: Expression, x: Attri
     values = [one(key, v) for v in xs]
     expected = sorted({v for v in values if v is not None})
     assert made.labels == (*(float(v) for v in expected), None)
-    groups = made.groups.at(np.arange(x.size + 1))
+    groups = made.groups.get_values(np.arange(x.size + 1))
     assert all(groups[i] == expected.index(v) for i, v in enumerate(values) if v is not None)
     if has_fraction(key, x):
         assert all(isinstance(label, float) for label in made.labels[:-1])
@@ -263,7 +263,7 @@ def test_whole_keys_stay_whole() -> None:
         ("x * 0.5", [i / 2 for i in range(-3, 4)]),
     ):
         key = parse_predicate(f"{text} = 0").left  # type: ignore[union-attr]
-        (made,) = keys_of(GroupBy((key,)), Domain((x,)))
+        (made,) = list_group_keys(GroupBy((key,)), Domain((x,)))
         assert [(type(a), a) for a in made.labels[:-1]] == [(type(a), a) for a in labels]
 
 

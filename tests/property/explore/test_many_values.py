@@ -16,7 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import siloquent
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.errors import RequestError
 from siloquent.explore.plan import classes, cuts
 from siloquent.explore.plan.predicates import compile_workload
@@ -76,8 +76,8 @@ def _both(query: Query, column: Attribute) -> tuple[Any, Any]:
     except RequestError as refused:
         plain = str(refused)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attribute, "MOST_POINTS", 7)
-        patch.setattr(classes, "MOST_POINTS", 5)
+        patch.setattr(attribute, "MAX_POINTS", 7)
+        patch.setattr(classes, "MAX_POINTS", 5)
         try:
             return plain, _blocks(query, column)
         except RequestError as refused:
@@ -157,9 +157,9 @@ def test_areas_by_runs_are_refined_as_those_by_cells_are(one: list[int], two: li
     found = []
     for by_runs in (False, True):
         first, second = area(one, by_runs=by_runs), area(two, by_runs=by_runs)
-        wider = Grid(first).with_area(second)
+        wider = Grid(first).add_area(second)
         assert wider is not None
-        found.append((wider.cells, wider.columns(first).tolist(), wider.columns(second).tolist()))
+        found.append((wider.cells, wider.find_columns(first).tolist(), wider.find_columns(second).tolist()))
     assert found[0] == found[1]
 
 
@@ -300,13 +300,13 @@ def test_memory_follows_the_cut_points(loans: Session) -> None:
 
 
 def test_a_cut_that_is_found_one_cell_late_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = cuts._changes
+    right = cuts._find_changes
 
     def late(*given: Any) -> Any:
         starts = right(*given)
         return np.append(0, starts[1:] + 1)
 
-    monkeypatch.setattr(cuts, "_changes", late)
+    monkeypatch.setattr(cuts, "_find_changes", late)
     query = Query("t", Predicates((parse_predicate("x * 2 >= 20"),)), Accuracy(D(5)))
     plain, halved = _both(query, NUMBERS[1])
     assert plain != halved

@@ -12,11 +12,11 @@ import pytest
 
 import siloquent as sq
 from benchmarks import dry_assembly
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.errors import RequestError, SiloquentError
 from siloquent.explore import Answer, task
 from siloquent.explore.estimate import rehearsal
-from siloquent.explore.plan.kept import Kept
+from siloquent.explore.plan.cache import ByteLRU
 from siloquent.explore.spec import parse
 
 ROWS = pa.table(
@@ -100,7 +100,7 @@ def ask(tmp_path: Path) -> Iterator[Ask]:
 
 def charges(session: Session) -> int:
     """The number of reservations in the ledger."""
-    return sum(entry.kind == "reserve" for entry in session.ledger.entries())
+    return sum(entry.kind == "reserve" for entry in session.ledger.iter_entries())
 
 
 @pytest.mark.slow
@@ -152,7 +152,7 @@ def test_what_fails_after_the_measurement_fails_before_the_charge(ask: Ask, monk
         raise RequestError("planted", fix="none")
 
     monkeypatch.setattr(rehearsal, "assemble", fails)
-    monkeypatch.setattr(rehearsal, "_passed", Kept[bool](9, lambda _: 1))
+    monkeypatch.setattr(rehearsal, "_passed", ByteLRU[bool](9, lambda _: 1))
     chance = random.Random(1)
     for _ in range(20):
         _, charged, outcome = ask(chance)

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from siloquent.explore.spec import (
     Query,
-    canonical,
+    format_canonical,
     parse,
     parse_expression,
     parse_predicate,
@@ -17,7 +17,7 @@ from siloquent.explore.spec import (
     render_expression,
     render_predicate,
 )
-from siloquent.explore.spec.forms import tidy
+from siloquent.explore.spec.normal_form import normalize_predicate
 from siloquent.explore.spec.predicate import Expression, Predicate
 from unit.explore.spec.questions import expressions, predicates, queries
 
@@ -33,25 +33,25 @@ def test_a_question_survives_being_written_down(query: Query) -> None:
 def test_writing_it_down_twice_gives_one_text_and_one_digest(query: Query) -> None:
     again = parse(render(query))
     assert render(again) == render(query)
-    assert canonical(again) == canonical(query)
+    assert format_canonical(again) == format_canonical(query)
 
 
 @pytest.mark.slow
 @given(query=queries())
 def test_asking_for_the_price_has_the_digest_of_the_question(query: Query) -> None:
-    assert canonical(replace(query, explain=True)) == canonical(replace(query, explain=False))
+    assert format_canonical(replace(query, explain=True)) == format_canonical(replace(query, explain=False))
 
 
 @pytest.mark.slow
 @given(one=queries(), other=queries())
 def test_different_questions_have_different_digests(one: Query, other: Query) -> None:
     same = replace(one, explain=False) == replace(other, explain=False)
-    assert (canonical(one) == canonical(other)) == same
+    assert (format_canonical(one) == format_canonical(other)) == same
 
 
 @given(predicate=predicates)
 def test_a_condition_survives_being_written_down(predicate: Predicate) -> None:
-    assert parse_predicate(render_predicate(predicate)) == tidy(predicate)
+    assert parse_predicate(render_predicate(predicate)) == normalize_predicate(predicate)
 
 
 @given(expression=expressions)
@@ -62,4 +62,4 @@ def test_an_expression_survives_being_written_down(expression: Expression) -> No
 @pytest.mark.slow
 @given(predicate=predicates)
 def test_a_tidy_condition_stays_as_it_is(predicate: Predicate) -> None:
-    assert tidy(tidy(predicate)) == tidy(predicate)
+    assert normalize_predicate(normalize_predicate(predicate)) == normalize_predicate(predicate)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siloquent.explore.estimate.spread import Noisy, average, deviation, variance
-from siloquent.explore.plan.bounds import half_range
-from siloquent.explore.plan.predicates import centre_of
+from siloquent.explore.estimate.variance import NoisyValue, estimate_average, estimate_deviation, estimate_variance
+from siloquent.explore.plan.bounds import compute_half_range
+from siloquent.explore.plan.predicates import compute_centre
 from siloquent.schema import Attribute
 
 F = Fraction
@@ -20,7 +20,7 @@ shares = st.fractions(-1, 1, max_denominator=64)
 
 
 @st.composite
-def measured(draw: st.DrawFn) -> tuple[Attribute, list[Fraction], tuple[Noisy, Noisy, Noisy]]:
+def measured(draw: st.DrawFn) -> tuple[Attribute, list[Fraction], tuple[NoisyValue, NoisyValue, NoisyValue]]:
     """A number's declaration, some rows, and their count, sum and squares around the centre, each off within bounds."""
     steps = draw(st.integers(2, 40))
     grid, first = draw(st.sampled_from(["1", "0.5", "0.01"])), draw(st.integers(-60, 60))
@@ -28,12 +28,12 @@ def measured(draw: st.DrawFn) -> tuple[Attribute, list[Fraction], tuple[Noisy, N
     attribute = Attribute("cost", "real", lo=lo, hi=hi, grid=Decimal(grid))
     places = draw(st.lists(st.integers(0, steps - 1), min_size=1, max_size=30))
     rows = [F(lo) + F(grid) * place for place in places]
-    away = [F(grid) * (place - centre_of(attribute)) for place in places]
+    away = [F(grid) * (place - compute_centre(attribute)) for place in places]
     exact = (F(len(rows)), sum(away, F(0)), sum((one**2 for one in away), F(0)))
     noisy = []
     for value in exact:
         error = draw(errors)
-        noisy.append(Noisy(value + error * draw(shares), error))
+        noisy.append(NoisyValue(value + error * draw(shares), error))
     return attribute, rows, (noisy[0], noisy[1], noisy[2])
 
 
@@ -43,13 +43,15 @@ def mean(rows: list[Fraction]) -> Fraction:
 
 @settings(max_examples=400)
 @given(measured())
-def test_an_average_lies_in_its_interval(found: tuple[Attribute, list[Fraction], tuple[Noisy, Noisy, Noisy]]) -> None:
+def test_an_average_lies_in_its_interval(
+    found: tuple[Attribute, list[Fraction], tuple[NoisyValue, NoisyValue, NoisyValue]],
+) -> None:
     attribute, rows, (count, total, _) = found
-    one = average(attribute, count, total)
+    one = estimate_average(attribute, count, total)
     assert one.low <= mean(rows) <= one.high
     assert one.low <= one.value <= one.high
     if count.value > 0:
-        off = (total.error + half_range(attribute) * count.error) / count.value
+        off = (total.error + compute_half_range(attribute) * count.error) / count.value
         assert one.error <= off or one.high - one.low <= 2 * off
 
 
@@ -57,27 +59,27 @@ def test_an_average_lies_in_its_interval(found: tuple[Attribute, list[Fraction],
 @settings(max_examples=400)
 @given(measured())
 def test_a_variance_and_its_root_lie_in_their_intervals(
-    found: tuple[Attribute, list[Fraction], tuple[Noisy, Noisy, Noisy]],
+    found: tuple[Attribute, list[Fraction], tuple[NoisyValue, NoisyValue, NoisyValue]],
 ) -> None:
     attribute, rows, parts = found
     true = mean([(row - mean(rows)) ** 2 for row in rows])
-    one = variance(attribute, *parts)
+    one = estimate_variance(attribute, *parts)
     assert one.low <= true <= one.high
     assert one.low <= one.value <= one.high
-    root = deviation(one)
+    root = estimate_deviation(one)
     assert root.low**2 <= true <= root.high**2
     assert root.low <= root.value <= root.high
 
 
 @given(measured())
 def test_without_noise_the_answer_is_the_truth(
-    found: tuple[Attribute, list[Fraction], tuple[Noisy, Noisy, Noisy]],
+    found: tuple[Attribute, list[Fraction], tuple[NoisyValue, NoisyValue, NoisyValue]],
 ) -> None:
     attribute, rows, _ = found
     lo, grid = F(attribute.lo), F(attribute.grid or 1)  # type: ignore[arg-type]
-    away = [row - lo - centre_of(attribute) * grid for row in rows]
+    away = [row - lo - compute_centre(attribute) * grid for row in rows]
     exact = [F(len(rows)), sum(away, F(0)), sum((one**2 for one in away), F(0))]
-    count, total, squares = (Noisy(value, F(0)) for value in exact)
-    assert average(attribute, count, total).value == mean(rows)
+    count, total, squares = (NoisyValue(value, F(0)) for value in exact)
+    assert estimate_average(attribute, count, total).value == mean(rows)
     true = mean([(row - mean(rows)) ** 2 for row in rows])
-    assert variance(attribute, count, total, squares).value == true
+    assert estimate_variance(attribute, count, total, squares).value == true

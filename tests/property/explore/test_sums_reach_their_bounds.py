@@ -11,7 +11,7 @@ import pytest
 from siloquent.explore.plan.predicates import compile_workload
 from siloquent.explore.spec import parse
 from siloquent.maths.sensitivity import Sensitivity
-from siloquent.schema import Attribute, Budget, Domain, TableSchema, Unit
+from siloquent.schema import Attribute, Domain, TableBudget, TableSchema, Unit
 
 D = Decimal
 PREDICATES = {
@@ -33,7 +33,7 @@ def schema(bounds: tuple[int, int], rows: int) -> TableSchema:
         Attribute("cost", "integer", lo=D(bounds[0]), hi=D(bounds[1]), grid=D(1)),
     )
     unit = Unit("user", "who", rows) if rows > 1 else Unit()
-    budget = Budget("pure", epsilon=Fraction(1))
+    budget = TableBudget("pure", epsilon=Fraction(1))
     return TableSchema("visits", Domain(attributes), budget, unit=unit, adjacency="replace-one")
 
 

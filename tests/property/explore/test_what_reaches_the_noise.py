@@ -21,12 +21,12 @@ from property.explore.samplers import Draws, used
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.estimate import reads_rows
 from siloquent.explore.plan.planner import Plan
-from siloquent.explore.plan.steps import after, chart
+from siloquent.explore.plan.steps import plan_query, plan_second_step
 from siloquent.explore.spec import Query, parse
 from siloquent.maths.strategies.sparse import Sparse
 from siloquent.privacy import DiscreteLaplace, Event, GeometricTopK
 from siloquent.schema import TableSchema
-from siloquent.session import limit_of_budget
+from siloquent.session import compute_budget_limit
 
 pytestmark = pytest.mark.xdist_group("what reaches the noise")  # runs are kept from one test to the next
 SETTINGS = list(product(["pure", "zcdp"], ["add-remove", "replace-one"], ["row", "user"], [0, 1]))
@@ -79,11 +79,11 @@ def question(chance: random.Random, bounds: tuple[int, int], family: int) -> str
 
 def plans_of(query: Query, schema: TableSchema) -> Iterator[Plan]:
     """Every plan of the question's steps with every mechanism that may be chosen for it."""
-    left = limit_of_budget(schema.budget)
-    course = chart(query, schema, left=left)
+    left = compute_budget_limit(schema.budget)
+    course = plan_query(query, schema, left=left)
     steps = [course.first, course.second]
     if query.chooses_by_another:
-        steps.append(after(course, {}, (0,), left=left))
+        steps.append(plan_second_step(course, {}, (0,), left=left))
     for step in filter(None, steps):
         for plan in step.plans:
             for candidate in plan.candidates:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siloquent.errors import RequestError, UnknownName
-from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.plan.compiled import CompiledWorkload
 from siloquent.explore.plan.predicates import compile_workload
 from siloquent.explore.spec.aggregates import Sum
 from siloquent.explore.spec.predicate import (
@@ -30,8 +30,8 @@ from siloquent.explore.spec.predicate import (
     Value,
 )
 from siloquent.explore.spec.query import Accuracy, GroupBy, Predicates, Query, Ranges
-from siloquent.maths.sensitivity import sensitivities
-from siloquent.schema import OUTSIDE, Attribute, Budget, Domain, TableSchema, Unit
+from siloquent.maths.sensitivity import compute_sensitivity
+from siloquent.schema import OUTSIDE, Attribute, Domain, TableBudget, TableSchema, Unit
 
 D = Decimal
 ATTRIBUTES = (
@@ -41,7 +41,7 @@ ATTRIBUTES = (
     Attribute("sex", "category", values=("f", "m")),
     Attribute("ill", "boolean", null="value", null_value=False),
 )
-SCHEMA = TableSchema("t", Domain(ATTRIBUTES), Budget("pure", epsilon=Fraction(1)))
+SCHEMA = TableSchema("t", Domain(ATTRIBUTES), TableBudget("pure", epsilon=Fraction(1)))
 RAW = {
     "age": st.one_of(st.none(), st.integers(-2, 12)),
     "size": st.one_of(st.none(), st.sampled_from([-5.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0])),
@@ -149,7 +149,7 @@ def holds(predicate: Predicate, row: dict[str, object]) -> bool | None:
     return COMPARE[predicate.op](left, right)
 
 
-def counted(compiled: Compiled, table: list[dict[str, object]], summed: str = "") -> list[int]:
+def counted(compiled: CompiledWorkload, table: list[dict[str, object]], summed: str = "") -> list[int]:
     """W x, with x counted cell by cell through the schema's own index functions."""
     total = np.zeros(compiled.answers, dtype=np.int64)
     for part in compiled.parts:
@@ -294,7 +294,7 @@ def test_separate_attributes_are_separate_blocks_and_their_sensitivities_add_up(
 def test_users_multiply_sensitivities() -> None:
     schema = replace(SCHEMA, domain=Domain((Attribute("who", "id"), *ATTRIBUTES)), unit=Unit("user", "who", 3))
     compiled = compile_workload(ask(GroupBy((Column("sex"),))), schema)
-    assert compiled.sensitivity == sensitivities([np.eye(2, dtype=np.int64)], replace_one=False, rows=3)
+    assert compiled.sensitivity == compute_sensitivity([np.eye(2, dtype=np.int64)], replace_one=False, rows=3)
     assert (compiled.sensitivity.l1, compiled.sensitivity.l2_squared) == (3, 9)
 
 

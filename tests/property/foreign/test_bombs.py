@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from benchmarks import bombs, bombs_served, bombs_sources
 from siloquent.errors import ReleaseError, SiloquentError
-from siloquent.foreign import TooMuch, load_json, load_toml
+from siloquent.foreign import DocumentTooLarge, load_json, load_toml
 from siloquent.foreign.tables import read_table
 from siloquent.releases.arrays import pack, unpack
 from siloquent.releases.folder import verify_release
@@ -23,22 +23,22 @@ from siloquent.search import catalogue
 from siloquent.search.catalogue import load_offer
 from siloquent.share.model import load_model
 
-MOST_BYTES = 256 * 2**20
-MOST_WORK = 60
+MAX_BYTES = 256 * 2**20
+MAX_WORK = 60
 """Times the processor takes for ``_yardstick`` under the same tracing; a reader that believes a bomb takes far more."""
 
 
 @contextmanager
 def little(given: int) -> Iterator[None]:
-    """At most ``MOST_BYTES`` more than what was handed in, and at most ``MOST_WORK`` yardsticks of processor time."""
+    """At most ``MAX_BYTES`` more than what was handed in, and at most ``MAX_WORK`` yardsticks of processor time."""
     tracemalloc.start()
     yardstick = _yardstick()
     tracemalloc.reset_peak()
     started = time.process_time()
     try:
         yield
-        assert time.process_time() - started < MOST_WORK * yardstick
-        assert tracemalloc.get_traced_memory()[1] < MOST_BYTES + given
+        assert time.process_time() - started < MAX_WORK * yardstick
+        assert tracemalloc.get_traced_memory()[1] < MAX_BYTES + given
     finally:
         tracemalloc.stop()
 
@@ -82,14 +82,14 @@ def test_toml_is_refused_at_little_cost(bomb: Callable[[], str]) -> None:
 def test_parquet_is_refused_at_little_cost(bomb: Callable[[Path], None], tmp_path: Path) -> None:
     file = tmp_path / "bomb.parquet"
     bomb(file)
-    with little(0), pytest.raises(TooMuch):
+    with little(0), pytest.raises(DocumentTooLarge):
         read_table(file)
 
 
 def test_a_csv_of_very_many_columns_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "bomb.csv"
     bombs.CSV["wide line"](file)
-    with little(0), pytest.raises(TooMuch):
+    with little(0), pytest.raises(DocumentTooLarge):
         read_table(file)
 
 
@@ -111,7 +111,7 @@ def test_a_folder_is_refused_without_a_wait(name: str, tmp_path: Path) -> None:
 
 
 def test_a_catalogue_of_too_many_entries_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "MOST_ENTRIES", 20)
+    monkeypatch.setattr(catalogue, "MAX_ENTRIES", 20)
     for number in range(21):
         (tmp_path / str(number)).mkdir()
     with pytest.raises(ReleaseError, match="more than 20 entries"):

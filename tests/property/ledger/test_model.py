@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from siloquent.errors import BudgetExceeded, KeyReused, NotAllowed, RequestError
-from siloquent.ledger import Ledger, MemoryLedger, Permit, Stored, open_ledger
+from siloquent.ledger import Ledger, MemoryLedger, Permit, SettledAnswer, open_ledger
 from siloquent.privacy.accountants import NANO, Cost
 from siloquent.privacy.events import DiscreteLaplace, Event, NoiseReduction
 
@@ -86,7 +86,7 @@ class LedgerMachine(RuleBasedStateMachine):
             if known.payload is None:
                 assert held == known.permit
             else:
-                assert isinstance(held, Stored)
+                assert isinstance(held, SettledAnswer)
                 assert held.payload == known.payload
         elif self.closed:
             with pytest.raises(NotAllowed):
@@ -137,10 +137,10 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_book_says_what_the_model_says(self) -> None:
-        book = {account.name: account for account in self.ledger.accounts() if account.name in NAMES}
+        book = {account.name: account for account in self.ledger.list_accounts() if account.name in NAMES}
         assert {name: account.spent.amount for name, account in book.items()} == self.model.spent
         assert {name: account.limit.amount for name, account in book.items()} == self.model.limit
-        assert self.ledger.head().seq == self.model.entries
+        assert self.ledger.read_head().seq == self.model.entries
 
     @invariant()
     def an_open_permit_opens_the_data_and_a_settled_one_does_not(self) -> None:
@@ -153,7 +153,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         assert self.ledger.verify().ok, self.ledger.verify()
-        answers = [kept.payload for kept in self.ledger.stored(TABLE)]
+        answers = [kept.payload for kept in self.ledger.iter_answers(TABLE)]
         assert sorted(answers) == sorted(a.payload for a in self.model.asked.values() if a.payload is not None)
         self.ledger.close()
 
@@ -193,7 +193,7 @@ def test_a_ledger_in_sqlite_does_what_the_model_does() -> None:
 
 def test_the_model_notices_a_ledger_that_gives_back_too_much() -> None:
     class Generous(MemoryLedger):
-        def settle(self, permit: Permit, event: Event, payload: bytes) -> Stored:
+        def settle(self, permit: Permit, event: Event, payload: bytes) -> SettledAnswer:
             cheap = replace(event, stop=0) if isinstance(event, NoiseReduction) else event
             return super().settle(permit, cheap, payload)
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from siloquent.maths import pairs
 from siloquent.maths.pairs import (
     FLIPPED,
+    PairComparison,
     PairRule,
-    PairTest,
-    earlier_pairs,
-    holds,
-    involvement,
-    partners,
-    violating_pairs,
+    apply_operator,
+    count_earlier_pairs,
+    count_matches_per_row,
+    count_violating_pairs,
+    count_violations_per_row,
 )
 
 OPERATORS = sorted(FLIPPED)
@@ -28,7 +28,7 @@ def rules(draw: st.DrawFn) -> PairRule:
     column = st.lists(st.integers(-2, 3), min_size=rows, max_size=rows)
     columns = [np.array(draw(column), dtype=np.int64) for _ in range(3)]
     which = st.tuples(st.sampled_from(OPERATORS), st.integers(0, 2), st.integers(0, 2))
-    tests = tuple(PairTest(op, columns[a], columns[b]) for op, a, b in draw(st.lists(which, max_size=4)))
+    tests = tuple(PairComparison(op, columns[a], columns[b]) for op, a, b in draw(st.lists(which, max_size=4)))
     flags = st.lists(st.booleans(), min_size=rows, max_size=rows)
     return PairRule(tests, np.array(draw(flags), dtype=bool), np.array(draw(flags), dtype=bool))
 
@@ -36,7 +36,7 @@ def rules(draw: st.DrawFn) -> PairRule:
 def all_pairs(rule: PairRule) -> np.ndarray:
     found = rule.first[:, None] & rule.second[None, :]
     for test in rule.tests:
-        found = found & holds(test.left[:, None], test.op, test.right[None, :])
+        found = found & apply_operator(test.left[:, None], test.op, test.right[None, :])
     return found
 
 
@@ -44,13 +44,13 @@ def all_pairs(rule: PairRule) -> np.ndarray:
 @settings(max_examples=150, deadline=None)
 @given(rule=rules())
 def test_counts_are_those_of_the_double_loop(most_dense: int, rule: PairRule) -> None:
-    kept, pairs.MOST_DENSE = pairs.MOST_DENSE, most_dense
+    kept, pairs.MAX_DENSE = pairs.MAX_DENSE, most_dense
     try:
         one_way = all_pairs(rule)
         either = (one_way | one_way.T) & ~np.eye(len(one_way), dtype=bool)
-        assert partners(rule).tolist() == one_way.sum(axis=1).tolist()
-        assert involvement(rule).tolist() == either.sum(axis=1).tolist()
-        assert violating_pairs(rule) == either.sum() // 2
-        assert earlier_pairs(rule) == np.triu(one_way, 1).sum()
+        assert count_matches_per_row(rule).tolist() == one_way.sum(axis=1).tolist()
+        assert count_violations_per_row(rule).tolist() == either.sum(axis=1).tolist()
+        assert count_violating_pairs(rule) == either.sum() // 2
+        assert count_earlier_pairs(rule) == np.triu(one_way, 1).sum()
     finally:
-        pairs.MOST_DENSE = kept
+        pairs.MAX_DENSE = kept

@@ -12,7 +12,7 @@ import numpy as np
 
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import Channel, MemoryNetwork, run_all
-from siloquent.federation.payload import kind_of, pack_bytes, pack_json, pack_words, unpack_bytes, unpack_json
+from siloquent.federation.payload import pack_bytes, pack_json, pack_words, parse_kind, unpack_bytes, unpack_json
 from siloquent.profile.spec import FDReport
 from unit.profile.lattice import as_dependencies, exhaustive, network, random_parts
 from unit.profile.roles import honest
@@ -50,7 +50,7 @@ def all_changes(protocol: str, seed: int) -> list[Change]:
     run_all(net, honest(net, _parts(seed), protocol=protocol))
     return [
         Change(sender, to, step, what, payload)
-        for (sender, to, step, attempt), raw in sorted(net.traffic().items())
+        for (sender, to, step, attempt), raw in sorted(net.list_traffic().items())
         if attempt == 0 and sender not in net.members.workers
         for what, payload in _changed(raw)
     ]
@@ -63,7 +63,7 @@ def played(protocol: str, seed: int, change: Change) -> tuple[str, str]:
     liar, shown = roles[change.sender], list[str]()
     roles[change.sender] = lambda channel: liar(_Changes(channel, change))  # type: ignore[arg-type]
     roles = {name: _within_deadlines(part) for name, part in roles.items()}
-    real = respond._Walk._check_own
+    real = respond._Party._check_own
 
     def checked(walk: Any, found: Any) -> Any:
         try:
@@ -72,7 +72,7 @@ def played(protocol: str, seed: int, change: Change) -> tuple[str, str]:
             shown.append(f"{walk.channel.me} ended the session since its own rows refute what was told")
             raise
 
-    with patch.object(respond._Walk, "_check_own", checked):
+    with patch.object(respond._Party, "_check_own", checked):
         code, reports = _ended(net, roles)
     if shown:
         return code, shown[0]
@@ -143,7 +143,7 @@ class _Changes:
 
 
 def _changed(raw: bytes) -> Iterator[tuple[str, bytes]]:
-    kind = kind_of(raw)
+    kind = parse_kind(raw)
     if kind == "json":
         document = unpack_json(raw)
         for path, value in _places(document):

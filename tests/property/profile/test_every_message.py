@@ -12,7 +12,7 @@ import pytest
 
 from property.profile.mutations import all_changes, played
 from siloquent.errors import CAUSES
-from siloquent.profile.task.terms import from_text
+from siloquent.profile.task.terms import parse_bits
 
 PROTOCOLS = ["padded", "fast", "smfd"]
 
@@ -33,8 +33,8 @@ def test_believing_the_moderators_verdicts_alone_is_seen(monkeypatch: pytest.Mon
     """The planted fault: verdicts as the moderator tells them, and not as the last worker does, too."""
     changes = [one for one in all_changes("padded", 1) if one.step == "v0/1" and one.what.startswith("bits = ")]
     monkeypatch.setattr(
-        import_module("siloquent.profile.task.respond")._Walk,
-        "_heard_twice",
-        lambda self, number, told, *_: from_text(told["bits"]),
+        import_module("siloquent.profile.task.respond")._Party,
+        "_receive_verdicts",
+        lambda self, number, told, *_: parse_bits(told["bits"]),
     )
     assert any(played("padded", 1, one)[1] for one in changes)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from benchmarks.toy_group import ToyGroup
 from siloquent.maths.dependencies import FD, discover
-from siloquent.profile.plan.borders import Borders
 from siloquent.profile.plan.knowledge import Knowledge
-from siloquent.profile.plan.planner import Bits, Excesses, start
-from siloquent.profile.spec import Column, ProfileSpec
+from siloquent.profile.plan.local_search import LocalSearch
+from siloquent.profile.plan.planner import Excesses, ReplayedVerdicts, start_search
+from siloquent.profile.spec import ProfileColumn, ProfileSpec
 from siloquent.profile.task import simulate
 from unit.profile.lattice import Codes, as_dependencies, distinct, exhaustive, names, session
 
@@ -41,12 +41,12 @@ def excess(parts: list[Codes], mask: int) -> int:
 def searched(parts: list[Codes], cfds: list[FD], *, most: int, empty: bool) -> tuple[list[FD], Excesses, int]:
     """The planner against exact answers, with a party that follows it on the bits alone."""
     columns = parts[0].shape[1]
-    search = start(columns, cfds, most=most, empty_lhs=empty)
-    follower = start(columns, cfds, most=most, empty_lhs=empty)
-    answers, bits, asked = Excesses({0: len(parts) - 1}), Bits(), 0
-    while wanted := search.request(answers):
+    search = start_search(columns, cfds, most=most, empty_lhs=empty)
+    follower = start_search(columns, cfds, most=most, empty_lhs=empty)
+    answers, bits, asked = Excesses({0: len(parts) - 1}), ReplayedVerdicts(), 0
+    while wanted := search.list_requests(answers):
         bits.bits = list(answers.bits)
-        assert follower.request(bits) == wanted
+        assert follower.list_requests(bits) == wanted
         assert bits.exhausted
         answers.values |= {mask: excess(parts, mask) for mask in wanted}
         search.learn(wanted)
@@ -54,8 +54,8 @@ def searched(parts: list[Codes], cfds: list[FD], *, most: int, empty: bool) -> t
         asked += len(wanted)
         assert asked <= 2**columns
     bits.bits = list(answers.bits)
-    assert follower.request(bits) == []
-    return search.knowledge.minimal(), answers, asked
+    assert follower.list_requests(bits) == []
+    return search.knowledge.list_minimal(), answers, asked
 
 
 @settings(deadline=None, max_examples=150)
@@ -77,12 +77,12 @@ def test_rounds_of_votes_find_what_holds_in_every_party(
 ) -> None:
     parts = drawn(seed, parties, columns)
     most = 2 if cut else columns
-    borders, asked = Borders(columns, most, empty), list[FD]()
-    while candidates := borders.candidates():
+    borders, asked = LocalSearch(columns, most, empty), list[FD]()
+    while candidates := borders.list_candidates():
         asked += candidates
         verdicts = [all(distinct(p, x) == distinct(p, x | 1 << b) for p in parts) for x, b in candidates]
         borders.learn(candidates, verdicts)
-    assert borders.found() == exhaustive(parts, most=most, empty_lhs=empty)
+    assert borders.list_dependencies() == exhaustive(parts, most=most, empty_lhs=empty)
     assert len(set(asked)) == len(asked)
     assert all(lhs.bit_count() <= most and not lhs >> right & 1 for lhs, right in asked)
 
@@ -121,8 +121,8 @@ def test_keys_are_the_sets_on_which_no_two_rows_agree(seed: int, columns: int) -
 
 def test_the_whole_set_is_never_open_where_nothing_holds_inside_parties() -> None:
     knowledge = Knowledge(3, [], most=3)
-    assert not knowledge.opens().any()
-    assert knowledge.minimal() == []
+    assert not knowledge.find_undecided_sets().any()
+    assert knowledge.list_minimal() == []
 
 
 def test_local_discovery_is_what_parties_vote_by() -> None:
@@ -149,7 +149,7 @@ def test_nulls_are_one_value_or_never_equal_as_the_session_says(nulls: str, seed
         for p, lost in zip(parts, missing, strict=True)
     ]
     spec = ProfileSpec("t", names_, nulls=nulls, min_rows=2)  # type: ignore[arg-type]
-    report = simulate(spec, tables, [Column(name, "text") for name in names_], workers=2, group=ToyGroup())
+    report = simulate(spec, tables, [ProfileColumn(name, "text") for name in names_], workers=2, group=ToyGroup())
     for part, lost in zip(parts, missing, strict=True):
         alike = nulls == "value"
         part[lost] = -1 if alike else 10**6 + rng.choice(10**9, lost.sum(), replace=False)

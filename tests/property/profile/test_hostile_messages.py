@@ -9,7 +9,7 @@ import pytest
 
 from siloquent.errors import CAUSES, ProtocolError
 from siloquent.federation.channel import Channel, MemoryNetwork, run_all
-from siloquent.federation.payload import kind_of, pack_bytes, pack_json, pack_words, unpack_json
+from siloquent.federation.payload import pack_bytes, pack_json, pack_words, parse_kind, unpack_json
 from siloquent.profile.spec import FDReport
 from unit.profile.lattice import as_dependencies, exhaustive, network, random_parts
 from unit.profile.roles import Part, honest
@@ -33,7 +33,7 @@ class Hostile:
     def _changed(self, payload: bytes) -> bytes:
         if self._dice.random() < 0.15:
             return [pack_json({}), pack_bytes(b"junk"), pack_words(np.arange(3))][int(self._dice.integers(3))]
-        if kind_of(payload) == "json":
+        if parse_kind(payload) == "json":
             return pack_json(self._other(unpack_json(payload)))
         content = bytearray(payload[6:])
         if content and self._dice.random() < 0.6:

@@ -29,17 +29,17 @@ from benchmarks.replay.released import (
 from benchmarks.replay.silos import part_of_sum
 from siloquent.data import PrivateTable
 from siloquent.explore import task
-from siloquent.explore.measure import measure, pokes, quantile, top, workload
-from siloquent.explore.plan import replaced
-from siloquent.privacy.noise import shares
-from siloquent.privacy.prices import Budget
+from siloquent.explore.measure import direct_noise, measure, multi_poking, quantile, top
+from siloquent.explore.plan import replaced_rows
+from siloquent.privacy.budget import Budget
+from siloquent.privacy.noise import distributed
 from siloquent.search.measure import statistics
 from siloquent.share.measure import counting
+from siloquent.sketch import federated
 from siloquent.sketch import measure as sketched
-from siloquent.sketch import together
 from siloquent.sketch.measure import moments
 from siloquent.synth.measure import chain
-from siloquent.synth.plan import side_steps, tree
+from siloquent.synth.plan import auxiliary_steps, tree
 
 pytestmark = pytest.mark.xdist_group("replay")
 Setting = tuple[str, str, int]
@@ -147,7 +147,7 @@ def by_rows(real: Any) -> Callable[..., Any]:
 def shown_exactly(plan: Any, table: Any, permit: Any) -> Any:
     """One exact number among the released ones."""
     found = measure(plan, table, permit)
-    (cells,) = table.counts([plan.compiled.parts[0].block], permit)
+    (cells,) = table.count_by_cell([plan.compiled.parts[0].block], permit)
     return replace(found, values=(*found.values[:-1], int(cells.sum())))
 
 
@@ -184,7 +184,7 @@ def few_judges(*given: Any) -> Any:
     """Counts of users with m for m^2."""
     found = real_reports(*given)
     last = found[-1]
-    return (*found[:-1], side_steps.noise_for(given[-1], last.price, last.sensitivity // 3))
+    return (*found[:-1], auxiliary_steps.calibrate_noise(given[-1], last.price, last.sensitivity // 3))
 
 
 def quarter(plan: Any, values: Any, parameter: Any) -> Any:
@@ -192,50 +192,53 @@ def quarter(plan: Any, values: Any, parameter: Any) -> Any:
     return real_noisy(plan, values, parameter / 2 if parameter == plan.parameters[-1] / 2 else parameter)
 
 
-top_of, real_weight = top.GeometricTopK, replaced._weight
+top_of, real_weight = top.GeometricTopK, replaced_rows._compute_weight
 real_event = tree.TreePlan.event.fget  # type: ignore[attr-defined]
-real_reports, real_rates = tree.report_noises, tree.rate_noise_of
-real_noisy, real_sums = moments._noisy, statistics._noisy
-real_counters, real_gradients = sketched.noisy, chain.clipped_sum
+real_reports, real_rates = tree.plan_report_noises, tree.plan_rate_noise
+real_noisy, real_sums = moments._add_noise, statistics._add_noise
+real_counters, real_gradients = sketched.add_counter_noise, chain.sum_clipped_gradients
 TARGET = synthesis(budget=Budget(epsilon="2"), columns=("ward", "age", "ill", "dose"), report="0.5", targets=("ill",))
 ALONE = synthesis(budget=Budget(epsilon="20"), columns=("cost",))
 EXPLORE = {
     "a Laplace price of half the sensitivity": (
         question("groups", USER),
-        (workload, "DiscreteLaplace", halved(workload.DiscreteLaplace, "l1")),
+        (direct_noise, "DiscreteLaplace", halved(direct_noise.DiscreteLaplace, "l1")),
     ),
     "a Gaussian price of m for m^2": (
         question("groups", ZCDP),
-        (workload, "DiscreteGaussian", by_rows(workload.DiscreteGaussian)),
+        (direct_noise, "DiscreteGaussian", by_rows(direct_noise.DiscreteGaussian)),
     ),
     "a chain's price of half the sensitivity": (
         question("iceberg", USER),
-        (pokes, "NoiseReduction", halved(pokes.NoiseReduction, "l1")),
+        (multi_poking, "NoiseReduction", halved(multi_poking.NoiseReduction, "l1")),
     ),
-    "the stop charged one look early": (question("iceberg", ROW), (pokes, "replace", early)),
+    "the stop charged one look early": (question("iceberg", ROW), (multi_poking, "replace", early)),
     "a top list at half its price": (
         question("top", REPLACED),
         (top, "GeometricTopK", lambda **given: top_of(**{**given, "scale": given["scale"] * 2})),
     ),
     "a median at the price of one row of a user": (
         question("median", USER),
-        (quantile, "total_change", lambda compiled, share: 1),
+        (quantile, "bound_total_change", lambda compiled, share: 1),
     ),
     "an exact number among noisy ones": (question("groups", ROW), (task, "measure", shown_exactly)),
     "a call that nobody pays for": (question("groups", ROW), (task, "measure", unpaid)),
     "groups that are there where rows are": (
         question("groups", ROW),
-        (workload, "answers", groups_of_rows(workload.answers)),
+        (direct_noise, "compute_answers", groups_of_rows(direct_noise.compute_answers)),
     ),
     "averages priced as if no row could leave": (
         question("several", REPLACED),
-        (replaced, "_counts_every_row", lambda plan: True),
+        (replaced_rows, "_counts_every_row", lambda plan: True),
     ),
     "averages of groups priced as of one": (
         question("averages of groups", ("zcdp", "replace-one", 3)),
-        (replaced, "_weight", lambda plan: real_weight(plan) / 2),
+        (replaced_rows, "_compute_weight", lambda plan: real_weight(plan) / 2),
     ),
-    "a read that hangs on rows": (question("groups", ROW), (PrivateTable, "counts", when_there(PrivateTable.counts))),
+    "a read that hangs on rows": (
+        question("groups", ROW),
+        (PrivateTable, "count_by_cell", when_there(PrivateTable.count_by_cell)),
+    ),
 }
 OTHERS = {
     "fine counts charged once whatever their levels": (
@@ -244,28 +247,35 @@ OTHERS = {
     ),
     "noise for one bought rate whatever their number": (
         lambda: iter([breaking_all(ZCDP_ROW)]),
-        (tree, "rate_noise_of", lambda spec, schema, count, *rest: real_rates(spec, schema, min(count, 1), *rest)),
+        (tree, "plan_rate_noise", lambda spec, schema, count, *rest: real_rates(spec, schema, min(count, 1), *rest)),
     ),
     "counts of right answers of users with m for m^2": (
         lambda: iter([one_release("synth judges", ZCDP, kind=TARGET)]),
-        (tree, "report_noises", few_judges),
+        (tree, "plan_report_noises", few_judges),
     ),
-    "moments with a quarter of the variance off the diagonal": (release("moments", ZCDP), (moments, "_noisy", quarter)),
+    "moments with a quarter of the variance off the diagonal": (
+        release("moments", ZCDP),
+        (moments, "_add_noise", quarter),
+    ),
     "an offer's sums at half the variance": (
         release("offer key", ZCDP),
-        (statistics, "_noisy", lambda plan, values, p: real_sums(plan, values, None if p is None else p / 2)),
+        (statistics, "_add_noise", lambda plan, values, p: real_sums(plan, values, None if p is None else p / 2)),
     ),
     "a sketch whose number of records costs nothing at all": (
         lambda: leaving("sketch dense", ("pure", "replace-one", 3)),
-        (sketched, "noisy", lambda plan, values, p: real_counters(plan, values, p / 64 if values.size == 1 else p)),
+        (
+            sketched,
+            "add_counter_noise",
+            lambda plan, values, p: real_counters(plan, values, p / 64 if values.size == 1 else p),
+        ),
     ),
     "a sketch at half the scale": (
         release("sketch dense", USER),
-        (sketched, "noisy", lambda plan, values, p: real_counters(plan, values, p / 2)),
+        (sketched, "add_counter_noise", lambda plan, values, p: real_counters(plan, values, p / 2)),
     ),
     "gradients that are not clipped": (
         release("synth chain", ZCDP_ROW),
-        (chain, "clipped_sum", lambda *given: real_gradients(*given) * 100),
+        (chain, "sum_clipped_gradients", lambda *given: real_gradients(*given) * 100),
     ),
 }
 
@@ -277,7 +287,7 @@ def one_more(real: Any) -> Callable[..., Any]:
         def more(add: Any) -> Callable[..., Any]:
             return lambda values, *, honest, **settings: add(values, honest=honest + 1, **settings)
 
-        with patch.multiple(shares, **{name: more(getattr(shares, name)) for name in SHARES}):
+        with patch.multiple(distributed, **{name: more(getattr(distributed, name)) for name in SHARES}):
             return real(*given, **named)
 
     return measured
@@ -294,8 +304,8 @@ SILOS = {
         (place, measured, one_more(getattr(place, measured))),
     )
     for name, place, measured in (
-        ("sum of marginals", counting, "with_shares"),
-        ("sum of sketches", together, "measure_share"),
+        ("sum of marginals", counting, "add_noise_shares"),
+        ("sum of sketches", federated, "measure_share"),
     )
     for law, setting in (("Laplace", ROW), ("Gaussian", ZCDP_ROW))
 }

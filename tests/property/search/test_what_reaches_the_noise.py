@@ -11,14 +11,14 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siloquent.maths.higher import orderings
-from siloquent.maths.monomials import Monomials, join, sums_of
+from siloquent.maths.monomial_index import count_orderings
+from siloquent.maths.monomials import Monomials, compute_sums, join
 from siloquent.privacy import DiscreteGaussian
 from siloquent.search import Budget, KeyOf, OfferPlan, plan
-from siloquent.search.measure import kernel_of
-from siloquent.search.measure.statistics import whole_records
-from siloquent.search.offers import Measured
-from siloquent.search.records import longest_record
+from siloquent.search.measure import build_sum_kernel
+from siloquent.search.measure.statistics import build_whole_records
+from siloquent.search.offers import MeasuredSums
+from siloquent.search.records import compute_max_record_length
 from unit.search.tables import USER, schema, spec
 
 ROWS = st.lists(
@@ -43,14 +43,14 @@ def made_of(given_: dict, adjacency: str, unit: str = '{ kind = "row" }') -> Off
     return plan(spec(**given_), schema(adjacency=adjacency, unit=unit))
 
 
-def sums(made: OfferPlan, rows: list[tuple[int, int, int, int]]) -> Measured:
+def sums(made: OfferPlan, rows: list[tuple[int, int, int, int]]) -> MeasuredSums:
     columns = np.array(rows, dtype=np.int64).reshape(-1, 4)
     batch = pa.RecordBatch.from_arrays([pa.array(c) for c in columns.T], names=["town", "x", "y", "kind"])
-    kernel = kernel_of(made, made.features)
-    return kernel.unpacked(kernel(batch))
+    kernel = build_sum_kernel(made, made.features)
+    return kernel.unpack_sums(kernel(batch))
 
 
-def moved(made: OfferPlan, one: Measured, other: Measured) -> Fraction:
+def moved(made: OfferPlan, one: MeasuredSums, other: MeasuredSums) -> Fraction:
     """The squared change of all orders, each over its variance; off the diagonal half the variance, both triangles."""
     total = Fraction(0)
     orders = (zip(one.counts, other.counts, strict=True), zip(one.sums, other.sums, strict=True))
@@ -61,7 +61,7 @@ def moved(made: OfferPlan, one: Measured, other: Measured) -> Fraction:
     if one.second is not None and made.parameters[2] is not None:
         total += Fraction(int(((one.second - other.second) ** 2).sum())) / made.parameters[2]
     for order, (a, b) in enumerate(zip(one.higher, other.higher, strict=True), start=3):
-        times, variance = orderings(len(made.columns), order), made.parameters[order]
+        times, variance = count_orderings(len(made.columns), order), made.parameters[order]
         assert variance is not None
         total += Fraction(sum(int(n) * int(d) ** 2 for n, d in zip(times, a - b, strict=True))) / variance
     return total
@@ -76,9 +76,9 @@ def test_a_record_as_long_as_the_cut_is_no_longer_than_what_is_charged_for() -> 
     features = plan(spec(features=("x", "y"), keys=()), schema()).features
     for x, y in itertools.product(range(0, 1001, 37), range(101)):
         places = {"x": np.array([x]), "y": np.array([y])}
-        cut = math.sqrt((whole_records(features, places, 1, 1_023, None) ** 2).sum()) / 1_023
-        cut_off = whole_records(features, places, 1, 1_023, cut)
-        assert (cut_off**2).sum() <= longest_record(features, 1_023, cut)
+        cut = math.sqrt((build_whole_records(features, places, 1, 1_023, None) ** 2).sum()) / 1_023
+        cut_off = build_whole_records(features, places, 1, 1_023, cut)
+        assert (cut_off**2).sum() <= compute_max_record_length(features, 1_023, cut)
 
 
 @settings(max_examples=120, deadline=None)
@@ -144,7 +144,9 @@ TABLE = st.lists(st.tuples(st.integers(0, 2), st.integers(-3, 3), st.integers(-3
 
 def by_key(rows: list[tuple[int, ...]], names: tuple[str, ...], order: int) -> dict[object, Monomials]:
     return {
-        key: sums_of(names, np.array([row[1 : 1 + len(names)] for row in rows if row[0] == key], dtype=float), order)
+        key: compute_sums(
+            names, np.array([row[1 : 1 + len(names)] for row in rows if row[0] == key], dtype=float), order
+        )
         for key in {row[0] for row in rows}
     }
 
@@ -157,7 +159,7 @@ def test_a_join_of_monomials_is_that_of_the_joined_rows(left: list, right: list,
     if not pairs:
         assert found is None
         return
-    expected = sums_of(("a", "b", "c"), np.array(pairs, dtype=float), order)
+    expected = compute_sums(("a", "b", "c"), np.array(pairs, dtype=float), order)
     assert found is not None
     assert {p: v for p, v in found.sums.items() if v} == {p: v for p, v in expected.sums.items() if v}
 
@@ -165,8 +167,8 @@ def test_a_join_of_monomials_is_that_of_the_joined_rows(left: list, right: list,
 @settings(max_examples=60, deadline=None)
 @given(TABLE, TABLE, TABLE)
 def test_unions_and_joins_keep_the_laws_of_a_semi_ring(one: list, two: list, three: list) -> None:
-    a, b = (sums_of(("a",), np.array([row[1:2] for row in rows], dtype=float), 3) for rows in (one, two))
-    c = sums_of(("c",), np.array([row[2:3] for row in three], dtype=float), 3)
+    a, b = (compute_sums(("a",), np.array([row[1:2] for row in rows], dtype=float), 3) for rows in (one, two))
+    c = compute_sums(("c",), np.array([row[2:3] for row in three], dtype=float), 3)
     assert (a + b).sums == (b + a).sums
     assert ((a + b) * c).sums == (a * c + b * c).sums
 
@@ -177,8 +179,8 @@ def test_a_record_that_is_cut_is_hardly_shorter_than_the_cut(x: int, y: int, cut
     """A shorter one would lose what is paid for; whole steps take less than one off each column."""
     features = plan(spec(features=("x", "y"), keys=()), schema()).features
     places = {"x": np.array([x]), "y": np.array([y])}
-    whole = math.sqrt((whole_records(features, places, 1, 1_023, None) ** 2).sum())
-    cut_off = math.sqrt((whole_records(features, places, 1, 1_023, cut) ** 2).sum())
+    whole = math.sqrt((build_whole_records(features, places, 1, 1_023, None) ** 2).sum())
+    cut_off = math.sqrt((build_whole_records(features, places, 1, 1_023, cut) ** 2).sum())
     assert cut_off == whole if whole <= 1_023 * cut else 1_023 * cut - 3 < cut_off <= 1_023 * cut + 3
 
 

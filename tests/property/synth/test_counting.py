@@ -7,10 +7,10 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from property.synth.test_zero_violations import NAMES, SCHEMA, denials, dependencies, orders
-from siloquent.maths.pairs import involvement
+from siloquent.maths.pairs import count_violations_per_row
 from siloquent.schema.constraints import Constraint, DenialConstraint, parse_comparisons
-from siloquent.synth.estimate.counting import tables_of
-from siloquent.synth.estimate.keep_counts import pair_rule
+from siloquent.synth.estimate.counting import build_pair_tables
+from siloquent.synth.estimate.enforce_counts import build_pair_rule
 from siloquent.synth.plan.constraints import compile_constraints
 
 
@@ -28,14 +28,14 @@ def test_tables_count_what_a_scan_finds(declared: list[Constraint], target: str,
     assume(all(len(test.attributes) == 1 for form in forms for test in (*form.first, *form.second)))
     random = np.random.default_rng(seed)
     rows = np.stack([random.integers(0, size, 30) for size in compiled.sizes], axis=1)
-    tables = tables_of(forms, compiled, target)
+    tables = build_pair_tables(forms, compiled, target)
     tables.add(rows)
     tables.add(rows[:9], -1)
     stored, asking = rows[9:], rows[0].copy()
-    found = tables.broken_by(asking)
-    for value in range(compiled.sizes[compiled.column(target)]):
-        asking[compiled.column(target)] = value
+    found = tables.count_broken(asking)
+    for value in range(compiled.sizes[compiled.find_column(target)]):
+        asking[compiled.find_column(target)] = value
         together = np.concatenate([stored, asking[None]])
-        codes = compiled.codes(together)
-        expected = [int(involvement(pair_rule(form, codes, len(together)))[-1]) for form in forms]
+        codes = compiled.split_columns(together)
+        expected = [int(count_violations_per_row(build_pair_rule(form, codes, len(together)))[-1]) for form in forms]
         assert found[:, value].tolist() == expected

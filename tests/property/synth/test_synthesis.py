@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from siloquent.errors import ConstraintProblem
-from siloquent.synth.estimate.keep import violations
+from siloquent.synth.estimate.enforce import count_violations
 from unit.synth.people import opened, planned, schema, spec
 
 COLUMNS = """\
@@ -58,8 +58,8 @@ def test_no_hard_constraint_is_broken_whatever_the_rows(
         opened(f"{folder}/w", table, accountant=accountant, **given_toml) as s,
     ):
         made = s.synth.synthesize(spec(rows=number))
-    cells = made.model.cells(number, seed=0)
-    assert all(v.pairs == 0 for v in violations(cells, made.model.plan.compiled).values())
+    cells = made.model.draw_cells(number, seed=0)
+    assert all(v.pairs == 0 for v in count_violations(cells, made.model.plan.compiled).values())
     assert made.rows.num_rows == number
     sizes = np.array(made.model.plan.compiled.sizes)
     assert ((cells >= 0) & (cells < sizes)).all()

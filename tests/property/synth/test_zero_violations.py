@@ -11,7 +11,12 @@ from siloquent.errors import ConstraintProblem
 from siloquent.schema import TableSchema, parse_comparisons
 from siloquent.schema.build import parse_schema
 from siloquent.schema.constraints import Constraint, DenialConstraint, FunctionalDependency, Key
-from siloquent.synth.estimate.keep import broken_hard, dependency_table, keep, violations
+from siloquent.synth.estimate.enforce import (
+    build_dependency_table,
+    count_violations,
+    enforce_constraints,
+    find_broken_hard,
+)
 from siloquent.synth.plan.constraints import Circumstances, compile_constraints
 from siloquent.synth.spec.compiled import CompiledConstraints
 
@@ -103,18 +108,18 @@ def test_no_hard_constraint_is_broken(declared: list[Constraint], rows: int, see
         assume(False)
     random = np.random.default_rng(seed)
     tables = {
-        need.constraint: dependency_table(
+        need.constraint: build_dependency_table(
             need, random.integers(-9, 90, need.shape) if measured else None, deviation=5.0, random=random
         )
         for need in compiled.needs
     }
     before = drawn(compiled, rows, random)
-    after = keep(before, compiled, tables, random)
+    after = enforce_constraints(before, compiled, tables, random)
     for step in compiled.passes:
         event(step.kind)
     assert after.shape == before.shape
-    assert not broken_hard(after, compiled)
-    assert all(found.pairs == 0 for found in violations(after, compiled).values())
+    assert not find_broken_hard(after, compiled)
+    assert all(found.pairs == 0 for found in count_violations(after, compiled).values())
     assert ((after >= 0) & (after < np.array(compiled.sizes))).all()
 
 

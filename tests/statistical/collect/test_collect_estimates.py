@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
-from siloquent.collect import Collection, ReportStore, Rows, estimate, one_row_each, perturb_all
+from siloquent.collect import Collection, ReportStore, Rows, build_single_row_users, estimate, perturb_all
 from siloquent.collect.measure.tally import Tally, tally
-from siloquent.collect.spec.answer import Estimate
+from siloquent.collect.spec.answer import AggregateEstimate
 from unit.collect.shops import ORDERS, PROFILE, WIDE, collection, shoppers
 
 pytestmark = pytest.mark.statistical
@@ -32,7 +32,7 @@ class Counted(ReportStore):
         return tally(self.collection, [self._batches[at] for at in channels])
 
 
-def runs(made: Collection, rows: Sequence[Rows], sql: str, times: int = RUNS) -> list[Estimate]:
+def runs(made: Collection, rows: Sequence[Rows], sql: str, times: int = RUNS) -> list[AggregateEstimate]:
     return [estimate(Counted(made, rows), sql).estimate for _ in range(times)]
 
 
@@ -99,7 +99,7 @@ def coverage(holds: Sequence[bool]) -> None:
 
 
 def intervals(shrink: float = 1.0) -> list[bool]:
-    rows, holds = one_row_each(PROFILES.places), []
+    rows, holds = build_single_row_users(PROFILES.places), []
     made = collection(PROFILE, epsilon="2")
     for _ in range(150):
         store = Counted(made, [rows])
@@ -133,7 +133,7 @@ def test_counts_under_three_conditions_are_modelled_and_near() -> None:
     places = np.clip(np.rint(base[:, None] + random.normal(0, 3, (USERS * 5, 4))), 0, 24).astype(np.int64)
     sql = "SELECT COUNT(*) FROM wide WHERE a < 15 AND b < 15 AND c < 15"
     truth = (places[:, :3] < 15).all(axis=1).sum()
-    found = runs(collection(WIDE, epsilon="4"), [one_row_each(places)], sql, times=10)
+    found = runs(collection(WIDE, epsilon="4"), [build_single_row_users(places)], sql, times=10)
     assert all(one.model_based for one in found)
     assert abs(np.mean([one.value for one in found]) - truth) < 0.05 * len(places)
 
@@ -147,7 +147,7 @@ def cut_and_rescaled(estimates: Floats) -> Floats:
 def sums_of_rare(repair: Callable[[Floats], Floats]) -> list[float]:
     """The estimated number of users in three rare regions of age, from one layer's nodes."""
     made, found = collection(PROFILE, epsilon="1"), []
-    rare = one_row_each(np.column_stack([np.zeros(USERS, dtype=np.int64), np.zeros(USERS, dtype=np.int64)]))
+    rare = build_single_row_users(np.column_stack([np.zeros(USERS, dtype=np.int64), np.zeros(USERS, dtype=np.int64)]))
     channel = made.channels[0]
     at = next(i for i, one in enumerate(channel.layers) if one.nodes == 25)
     oracle = channel.layers[at].oracle
@@ -180,7 +180,7 @@ attribute = [
 
 def test_measures_that_crowd_at_one_value_are_averaged_without_bias() -> None:
     hours = np.where(np.arange(USERS) % 10 < 8, 40, 5)
-    rows = [one_row_each(np.column_stack([np.arange(USERS) % 2, hours]))]
+    rows = [build_single_row_users(np.column_stack([np.arange(USERS) % 2, hours]))]
     found = runs(collection(SPIKY, epsilon="6"), rows, "SELECT SUM(hours) FROM work WHERE kind = 'b'")
     assert_unbiased([one.value for one in found], float(hours[np.arange(USERS) % 2 == 1].sum()))
     ratio = np.std([one.value for one in found], ddof=1) / np.mean([one.standard_error for one in found])

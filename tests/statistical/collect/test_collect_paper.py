@@ -12,11 +12,11 @@ from scipy.stats import t as student
 from benchmarks import collect_paper as paper
 from benchmarks.collect_data import syn2, syn2_many
 from siloquent.maths import decomposition
-from siloquent.maths.hierarchy import flat, tree
+from siloquent.maths.hierarchy import build_flat_tree, build_tree
 
 pytestmark = pytest.mark.statistical
 FALSE_ALARM, RUNS, USERS, M = 1e-9, 16, 20_000, 25
-TREES = (tree(M), tree(M))
+TREES = (build_tree(M), build_tree(M))
 
 
 def assert_unbiased(found: list[float], truth: float) -> None:
@@ -97,8 +97,8 @@ def test_the_printed_mirrored_range_is_caught(monkeypatch: pytest.MonkeyPatch) -
     def printed(low: int, high: int, *, least: int) -> tuple[int, int]:
         return 2 * least - low - 1, 2 * least - high - 1
 
-    assert printed(4, 17, least=1) != decomposition.mirrored(4, 17, least=1)
-    monkeypatch.setattr(paper, "mirrored", printed)
+    assert printed(4, 17, least=1) != decomposition.mirror_range(4, 17, least=1)
+    monkeypatch.setattr(paper, "mirror_range", printed)
     with pytest.raises(AssertionError, match="truth"):
         assert_unbiased([sum_of_mirrored(seed) for seed in range(RUNS)], MECHANISMS["EHIO"][1])
 
@@ -111,7 +111,7 @@ def test_a_group_of_users_that_stands_for_itself_alone_is_caught() -> None:
 def test_joins_of_the_paper_are_unbiased() -> None:
     first, second = syn2(3, USERS)
     truth = float(((first[:, 1] == 1) & (second[:, 0] >= 5) & (second[:, 0] <= 16)).sum())
-    trees = (tree(25), flat(20)), (tree(25),)
+    trees = (build_tree(25), build_flat_tree(20)), (build_tree(25),)
     joined, columns = [], [(first[:, 1], trees[0][1]), (second[:, 0], trees[1][0])]
     separate, sampled = [], []
     for seed in range(RUNS):
@@ -132,7 +132,15 @@ def test_double_rounding_is_unbiased(tau: int) -> None:
     counts, sums = [], []
     for seed in range(RUNS):
         made = paper.DoubleRounding(
-            first, (tree(25), flat(20)), second.ends, second.places, 25, 10.0, 100 * seed, most_rows=5, tau=tau
+            first,
+            (build_tree(25), build_flat_tree(20)),
+            second.ends,
+            second.places,
+            25,
+            10.0,
+            100 * seed,
+            most_rows=5,
+            tau=tau,
         )
         count, total = made.answer({1: (1, 1)}, {0: (5, 16)})
         counts.append(count)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 import siloquent as sq
-from siloquent.door import Session
+from siloquent.api import Session
 
 pytestmark = pytest.mark.statistical
 FALSE_ALARM, BETA, SESSIONS, AGES = 1e-9, 0.05, 16, 40

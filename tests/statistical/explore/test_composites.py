@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from siloquent.explore.measure.quantile import utilities
-from siloquent.explore.measure.ranks import rank_errors
+from siloquent.explore.measure.quantile import compute_rank_utilities
+from siloquent.explore.measure.ranks import compute_rank_errors
 from siloquent.explore.plan.planner import Plan
-from siloquent.explore.plan.steps import chart
+from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse
 from siloquent.explore.spec.aggregates import Moment
 from siloquent.maths.strategies import reconstruct
 from siloquent.privacy import DiscreteLaplace
 from siloquent.privacy.noise import add_gaussian, add_laplace
-from siloquent.privacy.noise.selection import Rule, selections
+from siloquent.privacy.noise.selection import Rule, draw_selections
 from unit.explore.plan.tables import PLENTY, table
 
 pytestmark = pytest.mark.statistical
@@ -39,7 +39,7 @@ def assert_rate_at_most(hits: int, trials: int, rate: float) -> None:
 
 
 def plans(text: str, accountant: str) -> tuple[Plan, ...]:
-    return chart(parse(text), table(accountant), left=PLENTY).first.plans
+    return plan_query(parse(text), table(accountant), left=PLENTY).first.plans
 
 
 def off(plan: Plan) -> np.ndarray:
@@ -59,12 +59,12 @@ def misses_of_median(plan: Plan, values: int = 100) -> int:
     """How often the rank is further off than promised, where all other values are just too far off."""
     found = np.zeros(values, dtype=np.int64)
     found[values // 2] = 2 * int(plan.alpha) + 1
-    exact = utilities(found, Fraction(1, 2))
+    exact = compute_rank_utilities(found, Fraction(1, 2))
     flips = plan.chosen.name == "permute-and-flip"
     rule: Rule = "permute-and-flip" if flips else "exponential"
     event = plan.event
     scale = 2 / event.epsilon if flips else 2 / event.range  # type: ignore[union-attr]
-    chosen = selections(exact, rate=1 / scale, rule=rule, times=RUNS)
+    chosen = draw_selections(exact, rate=1 / scale, rule=rule, times=RUNS)
     return int((-exact[chosen] > 2 * plan.alpha).sum())
 
 
@@ -75,7 +75,7 @@ def misses_of_quartiles(plan: Plan) -> int:
     event, nothing = plan.event, np.zeros(RUNS * len(matrix), dtype=np.int64)
     laplace = isinstance(event, DiscreteLaplace)
     noise = add_laplace(nothing, scale=event.scale) if laplace else add_gaussian(nothing, variance=event.variance)  # type: ignore[union-attr]
-    back = reconstruct(rank_errors(100, [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]), matrix)
+    back = reconstruct(compute_rank_errors(100, [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]), matrix)
     assert back is not None
     errors = noise.reshape(RUNS, -1) @ back.T
     return int((np.abs(errors).max(axis=1) > float(plan.alpha)).sum())

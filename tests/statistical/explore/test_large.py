@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from audit.harness import Release, assert_caught, assert_private
-from siloquent.explore.measure.base import product
-from siloquent.explore.measure.large import large_offer
+from siloquent.explore.measure.base import multiply_clipped
+from siloquent.explore.measure.large import find_layered_choice
 from siloquent.explore.plan.predicates import compile_workload
-from siloquent.explore.plan.reconstruction import reconstructed
+from siloquent.explore.plan.reconstruction import apply_reconstruction
 from siloquent.explore.spec import parse
 from siloquent.maths.strategies.base import Norm
 from siloquent.privacy.noise import add_gaussian, add_laplace
@@ -27,7 +27,7 @@ BOXES = ", ".join(f"age < {i} AND cost < {100 * j}" for i in range(1, 12) for j 
 def misses(norm: Norm, *, more: float = 1.0) -> int:
     """Runs in which some answer is further off than promised, with ``more`` times the noise that the offer allows."""
     workload = compile_workload(parse(f"BIN visits ON COUNT(*) WHERE W = {{{BOXES}}} ERROR 300"), table())
-    offer = large_offer(workload, BETA, norm=norm, two_sided=True, bits=16)
+    offer = find_layered_choice(workload, BETA, norm=norm, two_sided=True, bits=16)
     assert offer is not None
     alpha = 300.0
     scale = (alpha - offer.margin) / offer.factor.value * more
@@ -38,7 +38,7 @@ def misses(norm: Norm, *, more: float = 1.0) -> int:
             noise = add_laplace(zeros, scale=Fraction(int(scale * 1024), 1024))
         else:
             noise = add_gaussian(zeros, variance=Fraction(int(scale**2)))
-        errors = reconstructed(workload, offer.matrices, noise)
+        errors = apply_reconstruction(workload, offer.matrices, noise)
         assert errors is not None
         missed += bool(np.abs(errors).max() > alpha)
     return missed
@@ -66,16 +66,16 @@ Neighbours = tuple[NDArray[np.int64], NDArray[np.int64]]
 def released(share: int = 1) -> tuple[Release, Neighbours]:
     """A release at epsilon 1 and its neighbours; ``share``: the noise hides this part of the largest column alone."""
     workload = compile_workload(parse(f"BIN visits ON COUNT(*) WHERE W = {{{NINE}}} ERROR 300"), table())
-    offer = large_offer(workload, BETA, norm="l1", two_sided=True, bits=8)
+    offer = find_layered_choice(workload, BETA, norm="l1", two_sided=True, bits=8)
     assert offer is not None
     (matrix,) = offer.matrices
     scale = Fraction(offer.sensitivity.l1, share)
-    sizes = [int(product(matrix, one).sum()) for one in np.eye(workload.parts[0].columns, dtype=np.int64)]
+    sizes = [int(multiply_clipped(matrix, one).sum()) for one in np.eye(workload.parts[0].columns, dtype=np.int64)]
     base = np.full(workload.parts[0].columns, 3)
     more = base + (np.arange(len(base)) == int(np.argmax(sizes)))
 
     def release(x: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-        return add_laplace(np.tile(product(matrix, x), (n, 1)), scale=scale)
+        return add_laplace(np.tile(multiply_clipped(matrix, x), (n, 1)), scale=scale)
 
     return release, (base, more)
 

@@ -16,11 +16,11 @@ from scipy.stats import binom
 
 from audit.harness import assert_caught, assert_private
 from benchmarks.worst_case import misses
-from siloquent.explore.measure.base import Wanted
-from siloquent.explore.measure.pokes import looks, margins_of
+from siloquent.explore.measure.base import ErrorRequirement
+from siloquent.explore.measure.multi_poking import check_looks, compute_margins
 from siloquent.explore.plan.planner import Plan
 from siloquent.privacy import NoiseReduction
-from siloquent.privacy.noise import add_laplace, noise_chain
+from siloquent.privacy.noise import add_laplace, draw_noise_chain
 from unit.explore.plan.tables import planned
 
 pytestmark = pytest.mark.statistical
@@ -38,8 +38,8 @@ def reduction(found: Plan) -> NoiseReduction:
 
 
 def margins(found: Plan) -> NDArray[np.int64]:
-    wanted = Wanted("icq", alpha=found.alpha, m=int(found.alpha) + 1, beta=float(found.beta))
-    return margins_of(reduction(found).scales, found.compiled, wanted)
+    wanted = ErrorRequirement("icq", alpha=found.alpha, m=int(found.alpha) + 1, beta=float(found.beta))
+    return compute_margins(reduction(found).scales, found.compiled, wanted)
 
 
 def assert_rate_at_most(hits: int, trials: int, rate: float) -> None:
@@ -50,7 +50,7 @@ def assert_rate_at_most(hits: int, trials: int, rate: float) -> None:
 def passed(found: Plan) -> int:
     """In how many runs some look's noise passes its margin for some answer."""
     answers = found.compiled.answers
-    noise = noise_chain(RUNS * answers, scales=reduction(found).scales).reshape(-1, RUNS, answers)
+    noise = draw_noise_chain(RUNS * answers, scales=reduction(found).scales).reshape(-1, RUNS, answers)
     return int((noise > margins(found)[:, None, None]).any(axis=(0, 2)).sum())
 
 
@@ -94,15 +94,15 @@ def forwards(size: int, scales: tuple[Fraction, ...]) -> NDArray[np.int64]:
 
 
 def shown(
-    last: int, chain: Chain = lambda size, scales: noise_chain(size, scales=scales)
+    last: int, chain: Chain = lambda size, scales: draw_noise_chain(size, scales=scales)
 ) -> Callable[[NDArray[np.int64], int], NDArray[np.int64]]:
     """All noisy looks up to the stop or to ``last``; where it stopped and what it reported, if it did by then."""
     found = planned(SMALL)
-    event, wanted = reduction(found), Wanted("icq", alpha=Fraction(4), m=5, beta=0.1, threshold=3)
+    event, wanted = reduction(found), ErrorRequirement("icq", alpha=Fraction(4), m=5, beta=0.1, threshold=3)
 
     def release(counts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
         noisy = counts + chain(n, event.scales).reshape(-1, n, 1)
-        reported, clear = looks(noisy, margins(found), wanted)
+        reported, clear = check_looks(noisy, margins(found), wanted)
         stop = clear.argmax(axis=0)
         seen = np.where(np.arange(len(event.scales))[:, None] <= np.minimum(stop, last), noisy[:, :, 0], HIDDEN)
         ended = stop <= last

@@ -15,7 +15,7 @@ from scipy.stats import binom
 from benchmarks.explore_failures import BY_MECHANISM, planned
 from benchmarks.published import TWELVE
 from benchmarks.worst_case import misses
-from siloquent.maths.calibration import laplace_factor
+from siloquent.maths.calibration import compute_laplace_factor
 
 pytestmark = pytest.mark.statistical
 FALSE_ALARM = 1e-9
@@ -69,7 +69,7 @@ def misses_beyond(kappa: float) -> int:
 
 
 def test_a_one_sided_promise_is_kept_where_both_sides_fail_together() -> None:
-    factor = laplace_factor(BOTH_SIDES, BETA, two_sided=False)
+    factor = compute_laplace_factor(BOTH_SIDES, BETA, two_sided=False)
     assert_rate_at_most(misses_beyond(factor.value), RUNS, BETA)
 
 

@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from siloquent.explore.plan.past import Past
+from siloquent.explore.plan.linear_measurements import LinearMeasurement
 from siloquent.explore.plan.planner import Plan
 from siloquent.explore.plan.reuse import Blend
-from siloquent.maths.simultaneous import log_share_of_number, normal_radius
+from siloquent.maths.simultaneous import compute_normal_radius, compute_number_log_share
 from siloquent.maths.tails import normal_quantile
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event
 from siloquent.privacy.noise import add_gaussian, add_laplace
@@ -40,7 +40,7 @@ def noise(event: Event, number: int) -> NDArray[np.float64]:
     return add_laplace(zeros, scale=event.scale).reshape(RUNS, number).astype(float)
 
 
-def misses(plan: Plan, found: Blend, before: Plan, past: Past) -> int:
+def misses(plan: Plan, found: Blend, before: Plan, past: LinearMeasurement) -> int:
     """How often an answer is beyond the bound; one earlier measurement, all of whose noises are drawn from."""
     (piece,) = past.pieces
     assert found.weights.shape[1] == len(piece.values) + (sum(map(len, found.added.matrices)) if found.added else 0)
@@ -116,11 +116,11 @@ def shown_the_worst(radius: NDArray[np.float64]) -> int:
 
 def shares(measurements: int) -> NDArray[np.float64]:
     """ln of what each measurement's one number may take of beta."""
-    return np.array([log_share_of_number(number) for number in range(1, measurements + 1)]) + np.log(BETA)
+    return np.array([compute_number_log_share(number) for number in range(1, measurements + 1)]) + np.log(BETA)
 
 
 def test_a_simultaneous_bound_holds_for_the_worst_of_many_measurements() -> None:
-    assert_rate_at_most(shown_the_worst(normal_radius(np.ones(128), shares(128))), RUNS, BETA)
+    assert_rate_at_most(shown_the_worst(compute_normal_radius(np.ones(128), shares(128))), RUNS, BETA)
 
 
 def test_a_bound_without_shares_is_caught() -> None:
@@ -133,4 +133,4 @@ def test_a_mean_that_stops_where_it_is_worst_with_the_bound_of_one_measurement_i
     sums = np.cumsum(np.random.default_rng(1).standard_normal((RUNS, 128)), axis=1)
     worst = (np.abs(sums) / np.sqrt(np.arange(1, 129))).max(axis=1)
     with pytest.raises(AssertionError, match="hits in"):
-        assert_rate_at_most(int((worst > normal_radius(np.ones(1), shares(1))[0]).sum()), RUNS, BETA)
+        assert_rate_at_most(int((worst > compute_normal_radius(np.ones(1), shares(1))[0]).sum()), RUNS, BETA)

@@ -20,8 +20,8 @@ from scipy.stats import binom, nbinom
 
 from benchmarks.replay.audit import opened
 from benchmarks.replay.silos import shared, sketched
-from siloquent.privacy.noise import shares
-from siloquent.privacy.prices import Budget
+from siloquent.privacy.budget import Budget
+from siloquent.privacy.noise import distributed
 from siloquent.schema import TableSchema
 from siloquent.schema.build import parse_schema
 from siloquent.share import ShareSpec
@@ -132,7 +132,7 @@ def for_one_more(real: Callable[..., Integers]) -> Callable[..., Integers]:
 def test_a_share_for_one_silo_more_is_caught(made: Callable[..., Any], noise: str, honest: int) -> None:
     with ExitStack() as stack:
         for name in ("add_laplace_share", "add_gaussian_share"):
-            stack.enter_context(patch.object(shares, name, for_one_more(getattr(shares, name))))
+            stack.enter_context(patch.object(distributed, name, for_one_more(getattr(distributed, name))))
         given, parameter = made(declared(noise), honest)
     with pytest.raises(AssertionError, match="its law gives"):
         assert_as_wide_as_its_law(given, noise, parameter, honest)

@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from siloquent.federation.channel import Channel, Member, Members, MemoryNetwork, run_all
-from siloquent.federation.measure import full_draw
-from siloquent.federation.sums import Sum, SumSpec, add, collect, give
-from siloquent.privacy.noise.shares import add_gaussian_share, add_laplace_share
+from siloquent.federation.measure import add_full_noise
+from siloquent.federation.sums import SumResult, SumSpec, add_shares, contribute_vector, gather_sum
+from siloquent.privacy.noise.distributed import add_gaussian_share, add_laplace_share
 from statistical.noise.laws import Law, assert_law, gaussian, laplace
 
 pytestmark = pytest.mark.statistical
@@ -32,12 +32,12 @@ Share = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 def noise_of_sum(spec: SumSpec, share: Share) -> NDArray[np.int64]:
     """What is left of a secure sum of known vectors once these are taken off."""
     known = {name: np.full(spec.length, 1_000 * (k + 1), dtype=np.int64) for k, name in enumerate(SILOS)}
-    parts: dict[str, Callable[[Channel], Sum | None]] = {
-        name: lambda channel, name=name: give(channel, spec, lambda: share(known[name]))  # type: ignore[misc]
+    parts: dict[str, Callable[[Channel], SumResult | None]] = {
+        name: lambda channel, name=name: contribute_vector(channel, spec, lambda: share(known[name]))  # type: ignore[misc]
         for name in SILOS
     }
-    parts |= {name: lambda channel: add(channel, spec, full_draw) for name in ("w1", "w2")}
-    result = run_all(MemoryNetwork(MEMBERS), {**parts, "office": lambda channel: collect(channel, spec)})["office"]
+    parts |= {name: lambda channel: add_shares(channel, spec, add_full_noise) for name in ("w1", "w2")}
+    result = run_all(MemoryNetwork(MEMBERS), {**parts, "office": lambda channel: gather_sum(channel, spec)})["office"]
     assert result is not None
     return result.total - sum(known.values())
 

@@ -16,7 +16,7 @@ from siloquent.privacy.noise.selection import Rule
 
 FALSE_ALARM = 1e-9
 CELLS = 200
-LEAST_EXPECTED = 50.0
+MIN_EXPECTED = 50.0
 
 Draws = NDArray[np.int64]
 
@@ -92,7 +92,7 @@ def assert_chances(found: Sequence[int] | Draws, chances: Sequence[float] | NDAr
     """Chi-square of counts against the exact chances of their cells; cells too rare to test are put together."""
     seen, chance = np.asarray(found, dtype=float), np.asarray(chances, dtype=float)
     expected = chance / chance.sum() * seen.sum()
-    rare = expected < LEAST_EXPECTED
+    rare = expected < MIN_EXPECTED
     if expected[rare].sum() >= 1:
         expected, seen = np.append(expected[~rare], expected[rare].sum()), np.append(seen[~rare], seen[rare].sum())
     else:
@@ -125,7 +125,7 @@ def assert_rate(hits: int, trials: int, rate: float) -> None:
 
 def _edges(law: Law, size: int) -> Draws:
     """Whole cut points that make at most 200 cells of about equal chance, and at least 50 expected draws in each."""
-    cells = int(min(CELLS, size / (2 * LEAST_EXPECTED)))
+    cells = int(min(CELLS, size / (2 * MIN_EXPECTED)))
     wanted = np.arange(1, cells) / cells
     low, high = np.full(wanted.shape, law.low), np.full(wanted.shape, law.high)
     while (high - low > 1).any():  # bisection for all cut points at once

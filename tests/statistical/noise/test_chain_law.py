@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from siloquent.privacy.noise import add_laplace, noise_chain
-from siloquent.privacy.noise.coins import coins, rational_weight
+from siloquent.privacy.noise import add_laplace, draw_noise_chain
+from siloquent.privacy.noise.bernoulli_draws import build_rational_weight, draw_coins
 from statistical.noise import laws
 
 pytestmark = pytest.mark.statistical
@@ -57,7 +57,7 @@ def assert_joint(coarse: NDArray[np.int64], fine: NDArray[np.int64], b: Fraction
 @pytest.mark.slow
 @pytest.mark.parametrize("scales", CHAINS, ids=lambda s: f"{len(s)} steps to {s[-1]}")
 def test_every_row_and_every_pair_of_neighbours_follows_its_law(scales: tuple[Fraction, ...]) -> None:
-    chain = noise_chain(DRAWS, scales=scales)
+    chain = draw_noise_chain(DRAWS, scales=scales)
     for row, scale in zip(chain, scales, strict=True):
         laws.assert_law(row, laws.laplace(scale))
     for i in range(len(scales) - 1):
@@ -77,7 +77,7 @@ def test_the_mass_function_of_a_step_is_exact() -> None:
 def test_the_rule_for_continuous_noise_is_caught(b_next: Fraction) -> None:
     b, draws = b_next * Fraction(6, 5), 4 * DRAWS  # so many that a wrong chain passes once in 10^9 runs
     fine = add_laplace(np.zeros(draws, dtype=np.int64), scale=b_next)
-    stay = coins(rational_weight((b_next / b) ** 2), size=draws)
+    stay = draw_coins(build_rational_weight((b_next / b) ** 2), size=draws)
     coarse = np.where(stay, fine, add_laplace(fine, scale=b))
     with pytest.raises(AssertionError, match="chi-square"):
         laws.assert_law(coarse, laws.laplace(b))

@@ -64,7 +64,7 @@ def test_neighbouring_draws_of_one_vector_are_independent() -> None:
 
 
 def test_words_are_uniform_in_every_byte() -> None:
-    table = noise.secure_words(200_000).view(np.uint8).reshape(-1, 8)
+    table = noise.draw_words(200_000).view(np.uint8).reshape(-1, 8)
     for place in range(8):
         laws.assert_chances(np.bincount(table[:, place], minlength=256), np.full(256, 1 / 256))
 

@@ -8,7 +8,7 @@ from scipy.stats import binom, chi2
 
 from benchmarks.baselines.search_tables import planned, released
 from siloquent.maths.moments import Moments
-from siloquent.search.estimate.unions import NoisyMoments, fitted, totals_of
+from siloquent.search.estimate.unions import NoisyMoments, compute_totals, fit_noisy_moments
 from siloquent.search.offers import Offer
 
 pytestmark = pytest.mark.statistical
@@ -31,7 +31,7 @@ def empty(**given: object) -> Offer:
 def test_every_order_has_the_noise_that_its_offer_states() -> None:
     offer = empty(keys=20_000, second_moments="none")
     zero, first, _ = offer.deviations
-    counts, sums = offer.by_key(0)
+    counts, sums = offer.get_key_sums(0)
     assert_variance(counts, zero**2)
     assert_variance(sums, first**2)
     with pytest.raises(AssertionError, match="times the variance"):
@@ -40,7 +40,7 @@ def test_every_order_has_the_noise_that_its_offer_states() -> None:
 
 def test_off_the_diagonal_is_half_the_variance() -> None:
     offers = [empty(second_moments="total") for _ in range(2_000)]
-    matrices = np.stack([offer.second() for offer in offers])  # type: ignore[misc]
+    matrices = np.stack([offer.compute_second_moments() for offer in offers])  # type: ignore[misc]
     deviation = offers[0].deviations[2]
     assert_variance(matrices[:, 0, 0], deviation**2)
     assert_variance(matrices[:, 0, 1], deviation**2 / 2)
@@ -56,7 +56,7 @@ def hits(n: int, worlds: int, *, widen: float = 1.0) -> int:
         x = np.clip(rng.normal(0, 0.4, (n, 2)), -1, 1)
         y = np.clip(x @ SLOPES + rng.normal(0, 0.2, n), -1, 1)
         offer = released(made, np.column_stack([x, y]))
-        model = fitted(totals_of(offer), rng)
+        model = fit_noisy_moments(compute_totals(offer), rng)
         half = (model.high - model.low) / 2 * widen
         found += int((np.abs(model.values - SLOPES) <= half).sum())
     return found
@@ -78,7 +78,7 @@ def test_exact_moments_give_the_intervals_of_least_squares() -> None:
     x = rng.normal(0, 0.3, (500, 2))
     y = x @ SLOPES + rng.normal(0, 0.1, 500)
     rows = np.column_stack([x, y])
-    found = fitted(NoisyMoments(Moments(500.0, rows.sum(axis=0), rows.T @ rows), (0.0, 0.0, 0.0)), rng)
+    found = fit_noisy_moments(NoisyMoments(Moments(500.0, rows.sum(axis=0), rows.T @ rows), (0.0, 0.0, 0.0)), rng)
     design = np.column_stack([x, np.ones(500)])
     beta, left = np.linalg.lstsq(design, y, rcond=None)[:2]
     errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design))[:2] * left / 500)

@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import chi2
 
 from siloquent.share import Budget, plan
-from siloquent.share.measure.counting import noisy_counts, with_shares
-from siloquent.share.measure.tree import noisy, selected
-from siloquent.share.plan import SharePlan, variance_of
+from siloquent.share.measure.counting import add_count_noise, add_noise_shares
+from siloquent.share.measure.tree import add_leaf_noise, select_candidates
+from siloquent.share.plan import SharePlan, compute_noise_variance
 from unit.share.tables import PURE, ZCDP, schema, spec
 
 pytestmark = pytest.mark.statistical
@@ -33,8 +33,8 @@ def planned(account: str, trust: str = "local") -> SharePlan:
 def test_counts_have_the_noise_of_their_event(account: str) -> None:
     found = planned(account)
     exact = np.zeros(found.runs[0].length, dtype=np.int64)
-    draws = np.concatenate([noisy_counts(found, exact) for _ in range(200)])
-    claimed = float(variance_of(found.noise, found.runs[0].parameter))
+    draws = np.concatenate([add_count_noise(found, exact) for _ in range(200)])
+    claimed = float(compute_noise_variance(found.noise, found.runs[0].parameter))
     assert_variance(draws, claimed, 6 if account == PURE else 3)
     with pytest.raises(AssertionError):
         assert_variance(draws, claimed * 1.25, 6 if account == PURE else 3)
@@ -44,18 +44,20 @@ def test_counts_have_the_noise_of_their_event(account: str) -> None:
 def test_shares_of_the_honest_add_up_to_the_central_noise(account: str) -> None:
     found = planned(account, "sum")
     exact = np.zeros(found.runs[0].length, dtype=np.int64)
-    draws = np.concatenate([sum(with_shares(found, exact) for _ in range(5)) for _ in range(16)])
-    assert_variance(draws, float(variance_of(found.noise, found.runs[0].parameter)), 6 if account == PURE else 3)
+    draws = np.concatenate([sum(add_noise_shares(found, exact) for _ in range(5)) for _ in range(16)])
+    assert_variance(
+        draws, float(compute_noise_variance(found.noise, found.runs[0].parameter)), 6 if account == PURE else 3
+    )
 
 
 def test_leaves_have_their_scale() -> None:
-    draws = noisy(np.zeros(20_000, dtype=np.int64), Fraction(7))
-    assert_variance(draws, float(variance_of("laplace", Fraction(7))), 6)
+    draws = add_leaf_noise(np.zeros(20_000, dtype=np.int64), Fraction(7))
+    assert_variance(draws, float(compute_noise_variance("laplace", Fraction(7))), 6)
 
 
 def test_cuts_are_chosen_with_probability_exp_of_rate_times_utility() -> None:
     utilities, rate, times = np.array([3, 5, 0, 5]), Fraction(1, 2), 12_000
-    chosen = selected(np.tile(utilities, (times, 1)), rate)
+    chosen = select_candidates(np.tile(utilities, (times, 1)), rate)
     expected = np.exp(utilities / 2)
     expected = expected / expected.sum() * times
     found = np.bincount(chosen, minlength=4)

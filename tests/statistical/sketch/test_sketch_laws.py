@@ -11,12 +11,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2, norm
 
-from siloquent.maths.lsh import Axes, PStable, count_dense, count_sparse, draw_hashes, row_sums
-from siloquent.maths.lsh.families import similarity
+from siloquent.maths.lsh import Axes, PStable, compute_row_sums, count_dense, count_sparse, draw_hashes
+from siloquent.maths.lsh.families import compute_similarity
 from siloquent.privacy.noise import add_laplace
-from siloquent.privacy.noise.shares import add_gaussian_share, add_laplace_share
+from siloquent.privacy.noise.distributed import add_gaussian_share, add_laplace_share
 from siloquent.sketch import Budget, Density, SketchPlan, ask, plan
-from siloquent.sketch.measure import noisy
+from siloquent.sketch.measure import add_counter_noise
 from siloquent.sketch.sketch import Sketch
 from unit.sketch.tables import PURE, ZCDP, rows, schema, spec
 
@@ -37,7 +37,7 @@ def noise_of_sums(made: SketchPlan) -> NDArray[np.float64]:
     """What noise alone adds to a kernel sum, DRAWS times: R counters a time."""
     rows_ = made.hash_plan.hashes.rows
     zeros = np.zeros((DRAWS, rows_), dtype=np.int64)
-    return noisy(made, zeros, made.parameter).mean(axis=1) * rows_ / (made.hits or rows_)
+    return add_counter_noise(made, zeros, made.parameter).mean(axis=1) * rows_ / (made.hits or rows_)
 
 
 CASES: dict[str, tuple[str, dict[str, object], Callable[[SketchPlan], float]]] = {
@@ -85,7 +85,7 @@ def test_a_corrected_sum_is_unbiased_also_where_cells_are_crowded() -> None:
     data = rows(500)
     scaled = np.stack([data["x"].to_numpy() / 10, data["y"].to_numpy() / 100], axis=1)
     points = np.array([[2.5, 30], [5.0, 48], [9.9, 2]])
-    expected = similarity(PStable(2, 0.3), scaled, points / [10, 100]).sum(axis=0)
+    expected = compute_similarity(PStable(2, 0.3), scaled, points / [10, 100]).sum(axis=0)
     places = np.stack([np.rint(data["x"].to_numpy() * 100), data["y"].to_numpy()], axis=1).astype(np.int64)
     errors = []
     for seed in range(60):
@@ -96,7 +96,7 @@ def test_a_corrected_sum_is_unbiased_also_where_cells_are_crowded() -> None:
         errors.append(ask(sketch, Density(points)).values - expected)
     mean, deviation = np.mean(errors, axis=0), np.std(errors, axis=0, ddof=1) / np.sqrt(60)
     assert (np.abs(mean) < norm.isf(FALSE_ALARM) * deviation * 1.5).all(), (mean, deviation)
-    uncorrected = [row_sums(made.hash_plan.hashes, counters, places[:1])[0][0] / 64]  # type: ignore[arg-type]
+    uncorrected = [compute_row_sums(made.hash_plan.hashes, counters, places[:1])[0][0] / 64]  # type: ignore[arg-type]
     assert uncorrected[0] > 0
 
 
@@ -122,7 +122,7 @@ def test_intervals_cover_at_least_as_often_as_they_say(projections: str, epsilon
     points = np.random.default_rng(2).uniform([0, 0], [10, 100], (40, 2)).round(1)
     places = np.stack([np.rint(data["x"].to_numpy() * 100), data["y"].to_numpy()], axis=1).astype(np.int64)
     grid = np.stack([points[:, 0], np.floor(points[:, 1] + 0.5)], axis=1)
-    expected = similarity(PStable(2, 0.3), scaled, grid / [10, 100]).sum(axis=0)
+    expected = compute_similarity(PStable(2, 0.3), scaled, grid / [10, 100]).sum(axis=0)
     covered = []
     for seed in range(60):
         given = {"rows": 64, "projections": projections, "budget": Budget(epsilon=epsilon)}
@@ -130,7 +130,9 @@ def test_intervals_cover_at_least_as_often_as_they_say(projections: str, epsilon
         exact = count_dense(made.hash_plan.hashes, places, np.zeros(1_000, np.int64))  # type: ignore[arg-type]
         held = []
         for _ in range(4):  # so that the noise moves the mean by .0026: a right program's is never below .93
-            found = ask(as_sketch(made, noisy(made, exact, made.parameter), np.array([1_000])), Density(points))
+            found = ask(
+                as_sketch(made, add_counter_noise(made, exact, made.parameter), np.array([1_000])), Density(points)
+            )
             held.append(((found.low <= expected) & (expected <= found.high)).mean())
         covered.append(np.mean(held))
     # Points of one sketch hang together, so a sketch is one draw; its share of covered points varies by .08.
@@ -197,13 +199,13 @@ def test_ten_silos_have_the_noise_of_one_central_release() -> None:
 def test_merged_noise_has_the_sum_of_the_parts_variances() -> None:
     made = plan(spec(rows=16), schema(), seed=1)
     zeros = np.zeros(made.hash_plan.shape, dtype=np.int64)
-    from siloquent.releases.parts import Part
+    from siloquent.releases.provenance import Provenance
     from siloquent.sketch import merge
 
     parts = [
         replace(
-            as_sketch(made, noisy(made, zeros, made.parameter), np.zeros(1, np.int64)),
-            parts=(Part("t@1", f"led{i}", 1, "h", "", "one row", "add-remove"),),
+            as_sketch(made, add_counter_noise(made, zeros, made.parameter), np.zeros(1, np.int64)),
+            parts=(Provenance("t@1", f"led{i}", 1, "h", "", "one row", "add-remove"),),
         )
         for i in range(10)
     ]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from siloquent.synth.estimate.chain_draw import by_refusal
-from siloquent.synth.estimate.counting import tables_of
+from siloquent.synth.estimate.chain_draw import draw_by_rejection
+from siloquent.synth.estimate.counting import build_pair_tables
 from unit.synth.test_constraints import SMALL, compiled, never
 
 FALSE_ALARM = 1e-9
@@ -29,7 +29,7 @@ def drawn(weight: float, *, stored: bool = False) -> np.ndarray:
     found = compiled(SMALL, never("t1.c > t2.c and t1.d < t2.d", hard=False))
     form = found.constraints[0].form
     assert form is not None
-    tables = tables_of([form], found, "d")
+    tables = build_pair_tables([form], found, "d")
     others = np.array([[0, 0, 1, 2], [0, 0, 3, 5], [0, 0, 4, 1], [0, 0, 2, 6]])
     random = np.random.default_rng(8)
     chances = np.array([[1, 2, 3, 4, 3, 2, 1]]) / 16
@@ -77,13 +77,13 @@ def accepted(weight: float, *, looks: bool = True, refusals: int = 300) -> np.nd
     others = np.array([[0, 0, 1, 2], [0, 0, 3, 5], [0, 0, 4, 1], [0, 0, 2, 6]])
     random = np.random.default_rng(9)
     chances, counts = np.array([[1, 2, 3, 4, 3, 2, 1]]) / 16, np.zeros(7)
-    tables = tables_of([form], found, "d")
+    tables = build_pair_tables([form], found, "d")
     if looks:
         tables.add(others)
     for _ in range(TRIALS // 4):
         row = np.array([[0, 0, 3, 0]])
         at, weights = np.zeros(1, np.int64), np.array([weight])
-        by_refusal(tables, row, at, weights=weights, chances=chances, random=random, refusals=refusals)
+        draw_by_rejection(tables, row, at, weights=weights, chances=chances, random=random, refusals=refusals)
         tables.add(row, -1)
         counts[row[0, 3]] += 4
     return counts / 4

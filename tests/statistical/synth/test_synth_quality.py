@@ -54,5 +54,5 @@ def test_pairs_come_out_as_they_are(tmp_path: Path) -> None:
 
 
 def test_without_choices_they_would_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "choose", lambda scores, selection: int(np.argmin(scores)))
+    monkeypatch.setattr(run, "choose_candidate", lambda scores, selection: int(np.argmin(scores)))
     assert distance_of_a_run(tmp_path / "w") > LIMIT

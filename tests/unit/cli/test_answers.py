@@ -6,15 +6,15 @@ from fractions import Fraction
 
 import pytest
 
-from siloquent.cli.answers import answer_document, price_words, show_answer, show_explanation
+from siloquent.cli.answers import build_answer_document, describe_price, show_answer, show_explanation
 from siloquent.cli.screen import Screen
 from siloquent.explore import Explanation, parse
 from siloquent.explore.plan.explain import explain_plan
 from siloquent.explore.plan.planner import plan
-from siloquent.explore.spec import Answer, Kept, Paid, Placed
+from siloquent.explore.spec import Answer, AnswerAccuracy, AnswerCost, AnswerReceipt
 from siloquent.privacy import Cost, Guarantee
 from siloquent.schema.build import parse_schema
-from siloquent.session import limit_of_budget
+from siloquent.session import compute_budget_limit
 
 F = Fraction
 SCHEMA = parse_schema(
@@ -44,10 +44,10 @@ def answer(**changes: object) -> Answer:
         "columns": ("ward", "count", "low", "high"),
         "rows": (("A", 4123, 3923, 4323), ("B\x1b[2J", -37, -237, 163), (None, 900, 700, 1100)),
         "promise": "No value is more than 200 rows off, with probability 0.99.",
-        "accuracy": Kept(F(200), F(1, 100)),
-        "cost": Paid("visits@1", "rho", F(1234567, 10**12), F(9, 1000)),
+        "accuracy": AnswerAccuracy(F(200), F(1, 100)),
+        "cost": AnswerCost("visits@1", "rho", F(1234567, 10**12), F(9, 1000)),
         "guarantee": Guarantee("zcdp", "one row", "add-remove", "visits@1", F(0), F(1, 1000), rho=F(1, 1000)),
-        "receipt": Placed("0123456789abcdef", 17, "fedcba9876543210" * 4),
+        "receipt": AnswerReceipt("0123456789abcdef", 17, "fedcba9876543210" * 4),
         "mechanism": "gaussian",
     }
     return Answer(**{**given, **changes})  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ def test_names_alone_have_no_numbers(capfd: pytest.CaptureFixture[str]) -> None:
     ("changes", "words"),
     [
         ({"replayed": True}, "nothing: this key was answered before"),
-        ({"cost": Paid("visits@1", "rho", F(0), F(9, 1000))}, "nothing: it is computed from earlier answers"),
+        ({"cost": AnswerCost("visits@1", "rho", F(0), F(9, 1000))}, "nothing: it is computed from earlier answers"),
     ],
 )
 def test_a_free_answer_says_why_it_is_free(
@@ -129,11 +129,11 @@ def test_long_answers_are_cut_unless_all_is_asked_for(capfd: pytest.CaptureFixtu
 
 
 def test_the_document_carries_the_key() -> None:
-    assert list(answer_document(answer(), "monday").items())[-1] == ("key", "monday")
+    assert list(build_answer_document(answer(), "monday").items())[-1] == ("key", "monday")
 
 
 def explained(question: str = QUESTION, *, left: Cost | None = None) -> Explanation:
-    whole = limit_of_budget(SCHEMA.budget)
+    whole = compute_budget_limit(SCHEMA.budget)
     return explain_plan(plan(parse(question), SCHEMA, left=whole), account="visits@1", left=left or whole)
 
 
@@ -169,6 +169,6 @@ def test_a_price_that_does_not_fit_says_so(capfd: pytest.CaptureFixture[str]) ->
 
 
 def test_what_is_left_is_rounded_down_and_what_is_paid_up() -> None:
-    words = price_words(explained(left=Cost(123_456_789_012)))
+    words = describe_price(explained(left=Cost(123_456_789_012)))
     assert "0.1234 left" in words
     assert "rho 0.00009795" in words

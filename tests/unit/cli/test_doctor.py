@@ -54,7 +54,7 @@ def test_a_bundles_certificate_is_looked_at(tmp_path: Path) -> None:
 
     folder = create_workspace(tmp_path / "clinic").folder
     roles = (("north", "party", "North"), ("office", "moderator", "Registry"))
-    operator.init(operator.Described("clinics", "https://127.0.0.1:9", roles), folder / "bundles")
+    operator.init(operator.FederationDescription("clinics", "https://127.0.0.1:9", roles), folder / "bundles")
     assert found(folder)["bundle north"] == ("good", "")
     (folder / "bundles" / "north" / "seal.key").chmod(0o644)
     state, fix = found(folder)["bundle north"]

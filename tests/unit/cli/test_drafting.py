@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siloquent.cli.app import run
-from siloquent.cli.drafting import draft_schema, table_name
+from siloquent.cli.schema_draft import derive_table_name, draft_schema
 from siloquent.errors import RequestError
 from siloquent.schema.build import parse_schema
 
@@ -86,7 +86,7 @@ def test_whatever_the_rows_the_draft_is_accepted(
     [("Visits 2024.csv", "visits_2024"), ("2024.csv", "t_2024"), ("-.csv", "t_"), ("x" * 90, "x" * 64)],
 )
 def test_a_table_is_named_after_its_file(file: str, name: str) -> None:
-    assert table_name(Path(file)) == name
+    assert derive_table_name(Path(file)) == name
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00\x01\x02", b"PAR1PAR1", b"a,b\n1\n1,2,3\n"])

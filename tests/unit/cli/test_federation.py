@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from siloquent.cli.commands import Options
-from siloquent.cli.federation import accept, find_session, request, revoke
-from siloquent.cli.federation_run import party_approve, party_refuse
+from siloquent.cli.federation import accept, find_session, request_certificate, revoke
+from siloquent.cli.federation_roles import approve_session, refuse_session
 from siloquent.errors import NotAllowed, RequestError, SchemaError, UnknownName
 from siloquent.federation import operator
 from siloquent.federation.bundle import read_bundle
 from siloquent.federation.channel.base import RoleState
 from siloquent.federation.invitation import Invitation
-from siloquent.federation.journal import Session
-from siloquent.federation.running import open_journal
+from siloquent.federation.journal import SessionRecord
+from siloquent.federation.role_process import open_journal
 
 
 def test_a_session_that_is_not_there_is_looked_for_in_the_bundle_that_was_named() -> None:
@@ -25,9 +25,9 @@ def test_a_session_that_is_not_there_is_looked_for_in_the_bundle_that_was_named(
 
 
 def test_words_may_be_typed_with_blanks_and_in_capitals_and_must_be_given(tmp_path: Path) -> None:
-    described = operator.Described("clinics", "https://relay.example.org:8443", ())
-    authority = operator.found(described, tmp_path / "ca")
-    request = operator.request("north", "party", "North", tmp_path / "north")
+    described = operator.FederationDescription("clinics", "https://relay.example.org:8443", ())
+    authority = operator.create_authority(described, tmp_path / "ca")
+    request = operator.create_request("north", "party", "North", tmp_path / "north")
     authority, answers = operator.sign(authority, [request])
     file = tmp_path / "answer.json"
     file.write_bytes(answers["north"])
@@ -47,15 +47,15 @@ def test_what_was_decided_is_said_before_anybody_is_asked_for_a_yes(
     tmp_path: Path, decided: str, state: RoleState, says: str
 ) -> None:
     roles = (("relay", "relay", "R"), ("north", "party", "N"), ("office", "moderator", "O"))
-    operator.init(operator.Described("clinics", "https://127.0.0.1:8443", roles), tmp_path / "all")
+    operator.init(operator.FederationDescription("clinics", "https://127.0.0.1:8443", roles), tmp_path / "all")
     bundle, session = tmp_path / "all" / "north", "ab" * 32
     asked = Invitation("echo/1", "test", service="echo", tables=("visits",), columns=("age",))
     told = {"invitation": asked.to_json(), "members": ["north", "office"], "deadline": 2**40}
     with open_journal(read_bundle(bundle)) as journal:
-        journal.add_session(Session(session, ("north", "office"), "office", 2**40, told, "invited", 0.0))
+        journal.add_session(SessionRecord(session, ("north", "office"), "office", 2**40, told, "invited", 0.0))
         assert not decided or journal.decide(session, decided)
         journal.set_state(session, state)
-    for decide in (party_approve, party_refuse):
+    for decide in (approve_session, refuse_session):
         with pytest.raises(RequestError, match=says) as refused:
             decide(Options(quiet=True), session[:8], bundle)
         assert refused.value.fix == f"siloquent party list --bundle {bundle}"
@@ -63,7 +63,7 @@ def test_what_was_decided_is_said_before_anybody_is_asked_for_a_yes(
 
 def test_a_role_that_is_not_there_is_not_revoked_and_the_nearest_is_offered(tmp_path: Path) -> None:
     roles = (("relay", "relay", "R"), ("north", "party", "N"))
-    operator.init(operator.Described("clinics", "https://127.0.0.1:8443", roles), tmp_path / "all")
+    operator.init(operator.FederationDescription("clinics", "https://127.0.0.1:8443", roles), tmp_path / "all")
     ca = tmp_path / "all" / "ca"
     for name, fix in (("nroth", "north"), ("nobody", "NAME")):
         with pytest.raises(UnknownName, match=f"No role named '{name}'") as refused:
@@ -73,6 +73,8 @@ def test_a_role_that_is_not_there_is_not_revoked_and_the_nearest_is_offered(tmp_
 
 def test_a_name_that_is_none_is_answered_with_one_that_is(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="no name of a role") as refused:
-        request(Options(quiet=True), "North Clinic", "party", "North", tmp_path / "b", tmp_path / "request.json")
+        request_certificate(
+            Options(quiet=True), "North Clinic", "party", "North", tmp_path / "b", tmp_path / "request.json"
+        )
     assert refused.value.fix == "call it north-clinic"
     assert not (tmp_path / "b").exists()

@@ -11,12 +11,12 @@ import pytest
 
 from journeys.documents import faults
 from siloquent import errors
-from siloquent.cli.commands import Options, guarded
-from siloquent.cli.kinds import json_schema
-from siloquent.cli.problems import Interrupted, pointed, report, usage_problem
+from siloquent.cli.commands import Options, run_guarded
+from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.problems import Interrupted, build_usage_problem, point_at_error, report_problem
 from siloquent.cli.screen import Screen
 from siloquent.documents import problems
-from siloquent.documents.problems import FIXES, OWNER_LOG, OwnerLog, Problem, keep_details, problem_of
+from siloquent.documents.problems import FIXES, OWNER_LOG, OwnerLog, Problem, build_problem, log_details
 
 RAISED = [
     (errors.SiloquentError("x"), 1, "internal"),
@@ -55,14 +55,14 @@ def test_every_class_of_error_is_tried_here() -> None:
 def test_an_error_keeps_its_exit_status_and_code(
     error: errors.SiloquentError, status: int, code: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    problem = problem_of(error)
-    assert report(Screen(), problem) == status
+    problem = build_problem(error)
+    assert report_problem(Screen(), problem) == status
     told = capfd.readouterr()
     assert told.out == ""
     assert f"[{code}]" in told.err
     assert "Traceback" not in told.err
     assert list(faults(problem.to_json(), json_schema("problem"))) == []
-    assert report(Screen(as_json=True), problem) == status
+    assert report_problem(Screen(as_json=True), problem) == status
     told = capfd.readouterr()
     assert told.err == ""
     assert f'"code": "{code}"' in told.out
@@ -74,32 +74,35 @@ def test_a_fix_of_our_own_belongs_to_a_code_that_exists(code: str) -> None:
 
 
 def test_every_refusal_that_people_meet_has_a_fix() -> None:
-    without = {code for error, _, code in RAISED if not problem_of(error).fix}
+    without = {code for error, _, code in RAISED if not build_problem(error).fix}
     assert without <= {"internal", "protocol_failed", "key_reused"}
 
 
 def test_an_unforeseen_error_shows_a_report_id_and_nothing_of_itself() -> None:
-    problem = problem_of(ZeroDivisionError("row p0001"))
+    problem = build_problem(ZeroDivisionError("row p0001"))
     assert problem.exit_status == 1
     assert problem.instance.removeprefix("urn:uuid:") in problem.detail
     assert "p0001" not in str(problem.to_json())
 
 
 def test_control_c_says_what_it_cost() -> None:
-    assert (problem_of(KeyboardInterrupt()).spent, problem_of(KeyboardInterrupt()).exit_status) == ("nothing", 130)
-    assert problem_of(Interrupted("the price is charged", "siloquent ask")).spent == "the price is charged"
+    assert (build_problem(KeyboardInterrupt()).spent, build_problem(KeyboardInterrupt()).exit_status) == (
+        "nothing",
+        130,
+    )
+    assert build_problem(Interrupted("the price is charged", "siloquent ask")).spent == "the price is charged"
 
 
 def test_notes_of_an_error_are_shown_between_reason_and_fix(capfd: pytest.CaptureFixture[str]) -> None:
     error = errors.RequestError("why", fix="do this")
     error.add_note("more\x1b[2J")
-    report(Screen(), problem_of(error))
+    report_problem(Screen(), build_problem(error))
     said = capfd.readouterr().err
     assert said.index("why") < said.index("more[2J") < said.index("do this")
 
 
 def test_quiet_does_not_silence_refusals(capfd: pytest.CaptureFixture[str]) -> None:
-    report(Screen(quiet=True), usage_problem("x", "siloquent --help"))
+    report_problem(Screen(quiet=True), build_usage_problem("x", "siloquent --help"))
     assert "Fix: siloquent --help" in capfd.readouterr().err
 
 
@@ -113,16 +116,16 @@ def test_quiet_does_not_silence_refusals(capfd: pytest.CaptureFixture[str]) -> N
     ],
 )
 def test_a_caret_points_at_the_character(text: str, position: int, shown: list[str]) -> None:
-    assert pointed(text, position) == shown
+    assert point_at_error(text, position) == shown
 
 
 def test_the_owners_log_is_readable_by_the_owner_alone(tmp_path: Path) -> None:
-    problem = problem_of(ValueError("secret"))
-    keep_details(tmp_path, problem, ValueError("secret"))
+    problem = build_problem(ValueError("secret"))
+    log_details(tmp_path, problem, ValueError("secret"))
     log = tmp_path / "owner.log"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     assert problem.instance in log.read_text()
-    keep_details(tmp_path, problem, ValueError("another"))
+    log_details(tmp_path, problem, ValueError("another"))
     assert "secret" in log.read_text()
     assert "another" in log.read_text()
 
@@ -131,7 +134,7 @@ def test_the_owners_log_follows_no_link(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text("")
     (tmp_path / "owner.log").symlink_to(elsewhere)
-    keep_details(tmp_path, problem_of(ValueError()), ValueError("secret"))
+    log_details(tmp_path, build_problem(ValueError()), ValueError("secret"))
     assert elsewhere.read_text() == ""
 
 
@@ -150,7 +153,7 @@ def test_a_log_that_cannot_be_written_says_nothing_on_the_screen(
 
 def test_without_a_workspace_no_log_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    keep_details(None, problem_of(ValueError()), ValueError())
+    log_details(None, build_problem(ValueError()), ValueError())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -166,32 +169,36 @@ HOSTILE = "a\x1b[2J\x1b]0;b\x07\x9bc\u202ed\x7f"
 
 def test_no_word_of_another_machine_moves_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     screen = Screen()
-    screen.table([(HOSTILE, "left")], [[HOSTILE]])
-    screen.facts([(HOSTILE, HOSTILE)])
-    screen.line(HOSTILE)
+    screen.write_table([(HOSTILE, "left")], [[HOSTILE]])
+    screen.write_facts([(HOSTILE, HOSTILE)])
+    screen.write_line(HOSTILE)
     screen.note(HOSTILE)
-    report(screen, Problem(HOSTILE, HOSTILE, HOSTILE, 1, HOSTILE, HOSTILE, notes=(HOSTILE,)))
+    report_problem(screen, Problem(HOSTILE, HOSTILE, HOSTILE, 1, HOSTILE, HOSTILE, notes=(HOSTILE,)))
     said = "".join(capfd.readouterr())
     assert said.count("b") >= 10
     assert not set(HOSTILE) & set(said) - set("a[2J]0;bcd")
-    Screen(as_json=True).document({"told": HOSTILE})
+    Screen(as_json=True).write_document({"told": HOSTILE})
     text = capfd.readouterr().out
     assert json.loads(text) == {"told": HOSTILE}
     assert not set(HOSTILE) & set(text) - set("a[2J]0;bcd")
 
 
 def test_a_command_that_is_shown_keeps_its_lines_tabs_and_letters(capfd: pytest.CaptureFixture[str]) -> None:
-    Screen().line("ask 'a\tb\nc \u0645\u06cc\u200c\u062e'")
+    Screen().write_line("ask 'a\tb\nc \u0645\u06cc\u200c\u062e'")
     assert "\nc \u0645\u06cc\u200c\u062e'" in capfd.readouterr().out
 
 
 def test_a_fix_names_the_workspace_that_was_given_and_can_be_pasted() -> None:
     given = Options(workspace=Path("my demo"))
-    assert given.here("siloquent tables") == "siloquent --workspace 'my demo' tables"
-    assert given.here("wait, then: siloquent check") == "wait, then: siloquent --workspace 'my demo' check"
-    for as_it_is in ("siloquent init DIR, or --workspace DIR", given.shell("check"), "a newer siloquent knows it"):
-        assert given.here(as_it_is) == as_it_is
-    assert Options().here("siloquent tables") == "siloquent tables"
+    assert given.add_workspace("siloquent tables") == "siloquent --workspace 'my demo' tables"
+    assert given.add_workspace("wait, then: siloquent check") == "wait, then: siloquent --workspace 'my demo' check"
+    for as_it_is in (
+        "siloquent init DIR, or --workspace DIR",
+        given.format_command("check"),
+        "a newer siloquent knows it",
+    ):
+        assert given.add_workspace(as_it_is) == as_it_is
+    assert Options().add_workspace("siloquent tables") == "siloquent tables"
 
 
 @pytest.mark.parametrize(
@@ -203,7 +210,7 @@ def test_a_request_without_a_fix_of_its_own_sends_to_the_commands_help(
     def body() -> int:
         raise errors.RequestError("'abc' is not a number.")
 
-    assert guarded(Options(path=path), body) == 2
+    assert run_guarded(Options(path=path), body) == 2
     assert f"Fix: {fix}\n" in capfd.readouterr().err
 
 
@@ -217,7 +224,7 @@ def test_a_place_that_was_typed_and_cannot_be_used_is_no_bug_of_ours(
         (Path(typed).parent / ".building").write_text("rows")
         return 0
 
-    assert guarded(Options(typed=("synth", "rows", "-o", typed)), body) == 2
+    assert run_guarded(Options(typed=("synth", "rows", "-o", typed)), body) == 2
     told = capfd.readouterr().err
     assert f"{typed} cannot be used: No such file or directory." in told
     assert "asking again with the same --key costs no more" in told
@@ -233,7 +240,7 @@ def test_a_place_that_nobody_typed_stays_in_the_owners_log(
         (tmp_path / "secret" / "rows").write_text("rows")
         return 0
 
-    assert guarded(Options(typed=("check", "visits")), body) == 1
+    assert run_guarded(Options(typed=("check", "visits")), body) == 1
     assert "secret" not in capfd.readouterr().err
     assert "secret" in (tmp_path / OWNER_LOG).read_text()
 
@@ -243,7 +250,7 @@ def test_the_owners_log_has_a_bounded_size_and_keeps_the_newest(
 ) -> None:
     monkeypatch.setattr(problems, "MAX_LOG_BYTES", 5_000)
     for number in range(60):
-        keep_details(tmp_path, problem_of(RuntimeError()), RuntimeError(f"fault {number} {'x' * 400}"))
+        log_details(tmp_path, build_problem(RuntimeError()), RuntimeError(f"fault {number} {'x' * 400}"))
     files = {one.name: one.stat().st_size for one in tmp_path.iterdir()}
     assert set(files) == {"owner.log", "owner.log.1"}
     assert max(files.values()) < 7_000

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from journeys.documents import faults
-from siloquent.cli.kinds import json_schema
+from siloquent.cli.document_kinds import json_schema
 from siloquent.cli.synth_constraints import mount
 from siloquent.session import create_workspace
 

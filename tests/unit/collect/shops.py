@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from siloquent.collect import Collection, Rows, design, one_row_each, parse_spec
+from siloquent.collect import Collection, Rows, build_single_row_users, design, parse_spec
 
 PROFILE = """
 [[service]]
@@ -67,4 +67,4 @@ def shoppers(users: int, seed: int) -> tuple[Rows, Rows]:
     ages = np.repeat(profile[:, 0], orders)
     amount = np.clip(np.rint(ages / 2 + random.normal(6, 4, len(ages))), 0, 24).astype(np.int64)
     places = np.column_stack([amount, random.integers(0, 2, len(ages))])
-    return one_row_each(profile), Rows(places, np.r_[0, np.cumsum(orders)])
+    return build_single_row_users(profile), Rows(places, np.r_[0, np.cumsum(orders)])

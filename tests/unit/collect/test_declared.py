@@ -20,7 +20,7 @@ from siloquent.collect import (
     predict,
     read_collection,
 )
-from siloquent.collect.plan.sets import places_of_points
+from siloquent.collect.plan.sets import compute_point_places
 from siloquent.errors import SchemaError, SiloquentError, UnknownName
 from unit.collect.shops import FINE, ORDERS, PROFILE, WIDE, collection, shoppers, text
 
@@ -121,13 +121,13 @@ def test_values_alone_are_bins_of_the_document_and_its_clients() -> None:
     plain = json.loads(made.to_json())["channels"][0]
     assert plain["starts"] == [list(channel.trees[0].starts), []]
     client = Client(json.loads(made.to_json()))
-    assert client._channels[0]._bins[0] == channel.trees[0].bin_of().tolist()
+    assert client._channels[0]._bins[0] == channel.trees[0].map_to_bins().tolist()
     assert "starts" not in json.loads(collection(PROFILE).to_json())["channels"][0]
 
 
 def test_null_has_a_bin_of_its_own() -> None:
     made = collection(PROFILE.replace("null = { value = 0 }", 'null = "cell", resolution = 10'))
-    bins = made.channels[0].trees[0].bin_of()
+    bins = made.channels[0].trees[0].map_to_bins()
     assert (bins[:25] < bins[25]).all()
 
 
@@ -179,7 +179,7 @@ def test_three_services_have_layers_in_common() -> None:
 
 def test_an_unknown_service_is_named_with_the_nearest() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'orders'"):
-        collection(PROFILE, ORDERS).spec.service("order")
+        collection(PROFILE, ORDERS).spec.get_service("order")
 
 
 def test_two_measures_are_asked_for_together_and_three_in_pairs_with_what_filters() -> None:
@@ -202,7 +202,7 @@ MORE
 
 @pytest.mark.parametrize(("size", "points"), [(2, 2), (10, 2), (10, 4), (25, 7), (1_000, 33)])
 def test_points_are_the_first_place_the_last_and_others_evenly_between(size: int, points: int) -> None:
-    places = places_of_points(size, points).tolist()
+    places = compute_point_places(size, points).tolist()
     assert (places[0], places[-1], len(places)) == (0, size - 1, points)
     gaps = [high - low for low, high in pairwise(places)]
     assert max(gaps) - min(gaps) <= 1

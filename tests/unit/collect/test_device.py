@@ -11,7 +11,7 @@ import pytest
 
 from siloquent.collect import Client, Device, perturb
 from siloquent.collect.measure import device as module
-from siloquent.collect.spec.collection import digest_of_plain
+from siloquent.collect.spec.collection import compute_plain_digest
 from siloquent.errors import RequestError, UnknownName
 from unit.collect.shops import FINE, ORDERS, PROFILE, WIDE, collection
 
@@ -97,7 +97,7 @@ def test_a_document_of_another_kind_is_refused() -> None:
         Client(plain)
     bare = {name: value for name, value in plain.items() if name != "digest"}
     with pytest.raises(ValueError, match="add up"):
-        Client({**bare, "digest": digest_of_plain(bare)})
+        Client({**bare, "digest": compute_plain_digest(bare)})
 
 
 def test_the_front_door_says_what_is_wrong() -> None:
@@ -139,7 +139,7 @@ def test_a_device_reads_values_as_the_schema_does(services: str) -> None:
     for role, plain in zip(
         made.spec.services[0].roles, json.loads(made.to_json())["services"][0]["attributes"], strict=True
     ):
-        index = module._index(plain)
+        index = module._build_index(plain)
         for value in VALUES:
             if isinstance(value, bool) and role.attribute.kind != "boolean":
                 continue  # JSON's true is no number and no text on a device

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from siloquent import collect
-from siloquent.maths import oracles
+from siloquent.maths import frequency_oracles
 
 SPEC = """
 format = 1
@@ -32,6 +32,6 @@ def test_it_is_designed_proved_and_reported(epsilon: str, hi: int) -> None:
 
 
 def test_buckets_are_bounded() -> None:
-    sizes = [oracles.best_size("hash", 10**6, epsilon) for epsilon in (1.0, 13.0, 20.0, 1e6)]
+    sizes = [frequency_oracles.choose_size("hash", 10**6, epsilon) for epsilon in (1.0, 13.0, 20.0, 1e6)]
     assert sizes == sorted(sizes)
-    assert sizes[-1] == oracles.MAX_BUCKETS
+    assert sizes[-1] == frequency_oracles.MAX_BUCKETS

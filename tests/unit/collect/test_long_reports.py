@@ -23,7 +23,7 @@ def test_a_file_of_long_reports_is_counted_as_its_bytes_are(tmp_path: Path) -> N
     made = collection(TOWN)
     client = Client(json.loads(made.to_json()))
     sent = [client.report("town", [{"age": i % 10, "kind": "x"}], Device(f"u{i}", bytes(16), {})) for i in range(30)]
-    assert {len(one) for one in sent} == {made.length(0)} != {40}
+    assert {len(one) for one in sent} == {made.get_report_length(0)} != {40}
     (tmp_path / "reports.bin").write_bytes(b"".join(sent))
     with ReportStore(made) as store:
         found = store.ingest_file(tmp_path / "reports.bin")

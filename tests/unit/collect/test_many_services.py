@@ -8,7 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from siloquent.collect import Rows, estimate, one_row_each, perturb_all
+from siloquent.collect import Rows, build_single_row_users, estimate, perturb_all
 from siloquent.collect.measure import ReportStore
 from siloquent.maths.row_layers import RowReports
 from unit.collect.shops import ORDERS, PROFILE, collection, shoppers
@@ -45,7 +45,7 @@ def uniform(users: int, sizes: tuple[int, ...], seed: int) -> tuple[Rows, ...]:
     found = []
     for _ in range(3):
         own = np.where(random.random(users) < 0.5, base, random.integers(0, sizes[0], users))
-        found.append(one_row_each(np.column_stack([own, random.integers(0, sizes[1], users)])))
+        found.append(build_single_row_users(np.column_stack([own, random.integers(0, sizes[1], users)])))
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from siloquent.collect import Client, Device, FileMemory, Held, held
+from siloquent.collect import Client, Device, FileMemory, UserMemory, lock_memories
 from siloquent.collect.measure import memory as module
 from unit.collect.shops import ORDERS, PROFILE, collection
 
@@ -23,7 +23,7 @@ USERS = 40
 # everything that touches the disk, before which it is killed.
 PROGRAM = """
 import json, os, signal, sys
-from siloquent.collect import Client, Device, Held, held
+from siloquent.collect import Client, Device, UserMemory, lock_memories
 document, memory, service, out, stop = sys.argv[1:6]
 left = int(stop)
 def counted(real):
@@ -41,8 +41,9 @@ if left:
     fcntl.flock = counted(fcntl.flock)
     json.dump = counted(json.dump)
 client = Client(json.load(open(document)))
-with held(memory) as sent:
-    data = b"".join(client.report(service, [], Device(f"u{n}", bytes(32), Held(sent, f"u{n}"))) for n in range(40))
+with lock_memories(memory) as sent:
+    devices = [Device(f"u{n}", bytes(32), UserMemory(sent, f"u{n}")) for n in range(40)]
+    data = b"".join(client.report(service, [], one) for one in devices)
 open(out, "wb").write(data)
 """
 
@@ -93,7 +94,7 @@ def test_a_program_killed_before_any_step_has_sent_nothing_that_is_forgotten(fol
 def test_without_the_lock_two_draws_are_seen() -> None:
     """The planted fault: a memory that is read before another program has written."""
     client, first, second = Client(json.loads(MADE.to_json())), {}, {}  # type: ignore[var-annotated]
-    sent = {client.report("orders", [], Device("u", bytes(32), Held(own, "u"))) for own in (first, second)}
+    sent = {client.report("orders", [], Device("u", bytes(32), UserMemory(own, "u"))) for own in (first, second)}
     assert len(sent) == 2
 
 
@@ -127,16 +128,16 @@ def test_names_of_one_file_are_one_memory_and_what_one_file_has_the_other_gets(t
     FileMemory(tmp_path / "link.json", "u").setdefault("a", b"1")
     assert FileMemory(tmp_path / "sent.json", "u").get("a") == b"1"
     FileMemory(tmp_path / "other.json", "u").setdefault("a", b"2")
-    with held(tmp_path / "sent.json", tmp_path / "other.json") as sent:
-        assert Held(sent, "u").setdefault("a", b"3") == b"1"  # the first file's
-        Held(sent, "v").setdefault("a", b"4")
+    with lock_memories(tmp_path / "sent.json", tmp_path / "other.json") as sent:
+        assert UserMemory(sent, "u").setdefault("a", b"3") == b"1"  # the first file's
+        UserMemory(sent, "v").setdefault("a", b"4")
     assert [FileMemory(tmp_path / name, "v").get("a") for name in ("sent.json", "other.json")] == [b"4", b"4"]
 
 
 def test_nothing_is_kept_of_a_block_that_fails(tmp_path: Path) -> None:
     def fail() -> None:
-        with held(tmp_path / "sent.json") as sent:
-            Held(sent, "u").setdefault("a", b"1")
+        with lock_memories(tmp_path / "sent.json") as sent:
+            UserMemory(sent, "u").setdefault("a", b"1")
             raise RuntimeError
 
     with pytest.raises(RuntimeError):

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from siloquent.collect import Column, parse_query, parse_spec
+from siloquent.collect import ServiceColumn, parse_query, parse_spec
 from siloquent.errors import RequestError, SiloquentError, SyntaxProblem
 from unit.collect.shops import ORDERS, PROFILE, text
 
 SPEC = parse_spec(text(PROFILE, ORDERS))
-AGE, REGION, AMOUNT = Column("profile", "age"), Column("profile", "region"), Column("orders", "amount")
+AGE, REGION, AMOUNT = (
+    ServiceColumn("profile", "age"),
+    ServiceColumn("profile", "region"),
+    ServiceColumn("orders", "amount"),
+)
 AGES, REGIONS = np.arange(25), np.array(["a", "b", "c", "(other)", None], dtype=object)
 
 
@@ -65,7 +69,7 @@ def test_aggregates_groups_and_joins_are_read() -> None:
     assert query.services == ("orders", "profile")
     assert [str(one) for one in query.aggregates] == ["count", "avg_amount", "sum_amount"]
     assert query.group_by == (REGION,)
-    assert query.columns() == [AMOUNT, REGION]
+    assert query.list_columns() == [AMOUNT, REGION]
 
 
 REFUSED = {

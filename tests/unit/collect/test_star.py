@@ -14,15 +14,15 @@ from siloquent.collect import (
     Client,
     Device,
     ReportStore,
-    attached,
     design,
     estimate,
+    join_dimensions,
     parse_query,
     parse_spec,
     perturb,
     read_collection,
 )
-from siloquent.collect.measure import star
+from siloquent.collect.measure import star_join
 from siloquent.errors import RequestError, SchemaError, UnknownName
 from unit.collect.shops import PROFILE, text
 
@@ -50,13 +50,13 @@ KEY = bytes(32)
 
 def test_rows_have_what_their_public_table_says_and_null_where_it_says_nothing() -> None:
     rows = [{"amount": 3, "product": "p2"}, {"amount": 4, "product": "px"}, {"amount": 5, "product": []}, {}]
-    full = attached(DOCUMENT, "sales", rows, TABLES)
+    full = join_dimensions(DOCUMENT, "sales", rows, TABLES)
     assert [row["country"] for row in full] == ["DE", None, None, None]  # type: ignore[index]
-    assert attached(DOCUMENT, "profile", [{"age": 3}], {}) == [{"age": 3}]
-    by_service = attached(DOCUMENT, "sales", {"sales": rows[:1], "profile": []}, TABLES)
+    assert join_dimensions(DOCUMENT, "profile", [{"age": 3}], {}) == [{"age": 3}]
+    by_service = join_dimensions(DOCUMENT, "sales", {"sales": rows[:1], "profile": []}, TABLES)
     assert by_service == {"sales": [{"amount": 3, "product": "p2", "country": "DE"}], "profile": []}
     with pytest.raises(ValueError, match="lacks the public table products"):
-        attached(DOCUMENT, "sales", rows, {})
+        join_dimensions(DOCUMENT, "sales", rows, {})
 
 
 @pytest.mark.parametrize("client", ["separate", "coordinated"])
@@ -65,11 +65,11 @@ def test_a_table_that_is_not_there_is_missed_whether_the_user_has_rows_or_not(cl
     document = json.loads(together.to_json())
     for rows in ({}, {"sales": []}, {"sales": [{"amount": 3}]}, {"sales": [{"amount": 3}], "profile": [{"age": 3}]}):
         with pytest.raises(ValueError, match="lacks the public table products"):
-            attached(document, "sales", rows, {})
+            join_dimensions(document, "sales", rows, {})
 
 
 def test_it_needs_nothing_but_python() -> None:
-    tree = ast.parse(Path(star.__file__).read_text("utf-8"))
+    tree = ast.parse(Path(star_join.__file__).read_text("utf-8"))
     names = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert {str(name).split(".")[0] for name in names} <= set(sys.stdlib_module_names)
 
@@ -77,7 +77,7 @@ def test_it_needs_nothing_but_python() -> None:
 def test_reports_have_one_length_whatever_a_row_points_at() -> None:
     client = Client(DOCUMENT)
     for number, product in enumerate(["p1", "px", None, 7]):
-        rows = attached(DOCUMENT, "sales", [{"amount": 3, "product": product}], TABLES)
+        rows = join_dimensions(DOCUMENT, "sales", [{"amount": 3, "product": product}], TABLES)
         assert len(client.report("sales", rows, Device(f"u{number}", KEY, {}))) == 40
 
 

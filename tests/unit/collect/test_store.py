@@ -10,13 +10,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from siloquent.collect import ReportStore, estimate, oddities, one_row_each, perturb_all, to_bytes
+from siloquent.collect import (
+    ReportStore,
+    build_single_row_users,
+    encode_batch,
+    estimate,
+    find_client_anomalies,
+    perturb_all,
+)
 from siloquent.errors import RequestError, TooFewReports
 from unit.collect.shops import FINE, ORDERS, PROFILE, WIDE, collection, shoppers
 
 MADE = collection(PROFILE, ORDERS, min_reports=100)
 BATCHES = perturb_all(MADE, shoppers(5_000, seed=1))
-DATA = [to_bytes(MADE, batch) for batch in BATCHES]
+DATA = [encode_batch(MADE, batch) for batch in BATCHES]
 
 
 def test_reports_outlive_the_program_and_duplicates_are_known_again(tmp_path: Path) -> None:
@@ -26,7 +33,7 @@ def test_reports_outlive_the_program_and_duplicates_are_known_again(tmp_path: Pa
     with ReportStore(MADE, path) as store:
         counters = store.ingest(DATA[0] + DATA[0][:40] + DATA[1])
         assert (counters.accepted, counters.duplicate) == (5_000, 5_001)
-        assert store.sizes() == (5_000, 5_000)
+        assert store.count_reports() == (5_000, 5_000)
         assert store.counters.total == 15_001
 
 
@@ -34,13 +41,13 @@ def test_reports_of_several_services_come_as_one_column_of_a_table() -> None:
     public = collection(PROFILE.replace('null = "cell" }', 'null = "cell", sensitive = false }'), ORDERS)
     profiles, orders = shoppers(300, seed=2)
     ages = replace(profiles, places=profiles.places[:, :1], public=profiles.places[:, 1:])
-    sent = [to_bytes(public, batch) for batch in perturb_all(public, [ages, orders])]
+    sent = [encode_batch(public, batch) for batch in perturb_all(public, [ages, orders])]
     cells = [sent[at][i : i + size] for at, size in ((1, 40), (0, 44)) for i in range(0, len(sent[at]), size)]
     table = pa.table({"report": pa.array([None, b"", b"short", *cells, cells[0]], pa.binary()), "other": [0] * 604})
     with ReportStore(public) as store:
         counters = store.ingest_arrow(table)
         assert (counters.accepted, counters.duplicate, counters.bad_length, counters.total) == (600, 1, 3, 604)
-        assert store.sizes() == (300, 300)
+        assert store.count_reports() == (300, 300)
         for wrong in ("other", "nothing"):
             with pytest.raises(RequestError, match="no binary column"):
                 store.ingest_arrow(table, wrong)
@@ -51,7 +58,7 @@ def test_a_length_that_the_first_report_lies_about_loses_no_other() -> None:
     public = collection(PROFILE.replace('null = "cell" }', 'null = "cell", sensitive = false }'), ORDERS)
     profiles, orders = shoppers(50, seed=2)
     ages = replace(profiles, places=profiles.places[:, :1], public=profiles.places[:, 1:])
-    data = to_bytes(public, perturb_all(public, [ages, orders])[0])
+    data = encode_batch(public, perturb_all(public, [ages, orders])[0])
     cells = [data[i : i + 44] for i in range(0, len(data), 44)]
     forged = cells[0][:1] + b"\x01" + cells[0][2:]
     with ReportStore(public) as store:
@@ -65,7 +72,7 @@ def test_a_second_report_in_one_file_does_not_replace_the_first() -> None:
         second[2:4], second[24:] = DATA[1][42:44], DATA[1][64:80]
         counters = store.ingest(bytes(first + second))
         assert (counters.accepted, counters.duplicate) == (1, 1)
-        assert store.layer_sizes(1)[int.from_bytes(first[2:4], "big")] == 1
+        assert store.count_layer_reports(1)[int.from_bytes(first[2:4], "big")] == 1
 
 
 def test_enough_users_must_have_reported_what_is_asked_and_not_anything_else() -> None:
@@ -73,7 +80,7 @@ def test_enough_users_must_have_reported_what_is_asked_and_not_anything_else() -
     made = collection(WIDE, min_reports=500)
     places = np.random.default_rng(4).integers(0, 25, (1_500, 4))
     with ReportStore(made) as store:
-        store.add(perturb_all(made, [one_row_each(places)]))
+        store.add(perturb_all(made, [build_single_row_users(places)]))
         assert estimate(store, "SELECT COUNT(*) FROM wide WHERE a < 9").users == 1_500
         with pytest.raises(TooFewReports, match="this collection estimates from 500 on"):
             estimate(store, "SELECT COUNT(*) FROM wide WHERE a < 9 AND b < 9")
@@ -94,7 +101,7 @@ def test_an_interrupted_ingestion_counts_nothing() -> None:
         broken = replace(BATCHES[1], columns=BATCHES[1].columns[:10])
         with pytest.raises(Exception, match=r".*"):
             store.add([BATCHES[0], broken])
-        assert (store.sizes(), store.counters.total) == ((0, 0), 0)
+        assert (store.count_reports(), store.counters.total) == ((0, 0), 0)
         assert store.ingest(DATA[0]).accepted == 5_000
 
 
@@ -111,11 +118,11 @@ def test_too_few_reports_give_no_number() -> None:
 def test_honest_reports_are_not_odd_and_forged_ones_are() -> None:
     with ReportStore(MADE) as store:
         store.add(BATCHES)
-        assert [one for one in oddities(MADE, [store.tally((at,)) for at in (0, 1)]) if one.is_odd] == []
+        assert [one for one in find_client_anomalies(MADE, [store.tally((at,)) for at in (0, 1)]) if one.is_odd] == []
     with ReportStore(MADE) as store:
         chosen = replace(BATCHES[0], layers=np.zeros_like(BATCHES[0].layers))
         store.add([chosen])
-        found = oddities(MADE, [store.tally((0,))])
+        found = find_client_anomalies(MADE, [store.tally((0,))])
         assert found[0].is_odd
     with ReportStore(MADE) as store:
         one = BATCHES[0]
@@ -124,7 +131,7 @@ def test_honest_reports_are_not_odd_and_forged_ones_are() -> None:
             mine = one.layers == layer
             same[mine] = one.columns[mine][0]  # everybody sends the same set
         store.add([replace(one, columns=same)])
-        assert oddities(MADE, [store.tally((0,))])[1].is_odd
+        assert find_client_anomalies(MADE, [store.tally((0,))])[1].is_odd
 
 
 def changed(report: bytes, place: int, value: int) -> bytes:
@@ -150,8 +157,8 @@ def test_each_edited_report_is_refused_under_its_code(code: str, forge: Callable
 def test_payloads_that_no_client_draws_are_refused() -> None:
     made = collection(FINE)
     places = np.column_stack([np.arange(400) % 625, np.arange(400) % 25])
-    (batch,) = perturb_all(made, [one_row_each(places)])
-    data = to_bytes(made, batch)
+    (batch,) = perturb_all(made, [build_single_row_users(places)])
+    data = encode_batch(made, batch)
     for kind, forge in (
         ("subset", lambda own: own[:24] + bytes(16)),  # nothing in the set
         ("subset", lambda own: own[:24] + bytes([255]) * 16),  # everything, and nodes that there are not
@@ -169,6 +176,6 @@ def test_more_groups_than_ten_thousand_are_refused() -> None:
     made = collection(WIDE.replace("resolution = 5", "resolution = 25"), min_reports=2)
     with ReportStore(made) as store:
         places = np.random.default_rng(1).integers(0, 25, (100, 4))
-        store.add(perturb_all(made, [one_row_each(places)]))
+        store.add(perturb_all(made, [build_single_row_users(places)]))
         with pytest.raises(RequestError, match="more than 10,000 groups"):
             estimate(store, "SELECT a, b, c, COUNT(*) FROM wide GROUP BY a, b, c")

@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from siloquent.data import Engine, PrivateTable, open_table
-from siloquent.ledger import MemoryLedger, Permit, Stored
+from siloquent.ledger import MemoryLedger, Permit, SettledAnswer
 from siloquent.privacy import Cost, DiscreteLaplace
 from siloquent.schema import Block, TableSchema
 from siloquent.schema.build import parse_schema
@@ -76,7 +76,7 @@ def ledger_for(schema: TableSchema) -> MemoryLedger:
 def permit_of(ledger: MemoryLedger, account: str) -> Permit:
     """An open permit of ``account``."""
     permit = ledger.reserve(account, DiscreteLaplace(scale=1, l1=1), key=None, digest="0" * 64)
-    assert not isinstance(permit, Stored)
+    assert not isinstance(permit, SettledAnswer)
     return permit
 
 

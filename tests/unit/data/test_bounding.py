@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from siloquent.data import Limits, open_source
+from siloquent.data import ReadLimits, open_source
 from siloquent.errors import SchemaError
 from siloquent.schema import Block
 from unit.data.clinic import clinic_schema, full_block, on_engine, opened, visits
@@ -18,7 +18,7 @@ def chosen(rows: pa.Table, *, most: int = 2, salt: str = "aa", column: str = "pa
     """The rows that count, by user."""
     table, permit = opened(clinic_schema(unit=USERS.format(column, most)), rows, salt=salt)
     found: dict[str, list[str]] = {}
-    for batch in table.rows(COLUMNS, permit):
+    for batch in table.read_rows(COLUMNS, permit):
         for row in batch.to_pylist():
             found.setdefault(str(row[column]), []).append(repr(sorted(row.items())))
     return {user: sorted(kept) for user, kept in found.items()}
@@ -71,7 +71,7 @@ def test_rows_that_differ_in_a_text_alone_are_told_apart_the_same_way_each_time(
 def test_rows_without_a_user_never_count(patients: pa.Array) -> None:
     rows = visits(4).set_column(0, "patient", patients)
     table, permit = opened(clinic_schema(unit=USERS.format("patient", 1)), rows)
-    assert table.counts([Block((), ())], permit)[0].tolist() == [2]
+    assert table.count_by_cell([Block((), ())], permit)[0].tolist() == [2]
 
 
 @pytest.mark.parametrize("column", ["age", "weight", "smoker", "day"])
@@ -86,20 +86,20 @@ def test_the_unit_is_found_whatever_its_case() -> None:
     table, permit = opened(clinic_schema(unit=USERS.format("PATIENT", 2)), rows)
     lower, other = opened(clinic_schema(unit=USERS.format("patient", 2)), rows)
     blocks = [full_block(table.schema, "ward")]
-    assert table.counts(blocks, permit)[0].tolist() == lower.counts(blocks, other)[0].tolist()
+    assert table.count_by_cell(blocks, permit)[0].tolist() == lower.count_by_cell(blocks, other)[0].tolist()
 
 
 def test_a_unit_may_be_a_category() -> None:
     rows = visits(100)
     table, permit = opened(clinic_schema(unit=USERS.format("ward", 3)), rows)
-    [wards] = table.counts([full_block(table.schema, "ward")], permit)
+    [wards] = table.count_by_cell([full_block(table.schema, "ward")], permit)
     assert wards.tolist() == [3, 3, 3, 6, 0]  # "D" and "" are two users in the cell for others; NULL is none
 
 
 def test_a_table_too_large_to_keep_is_read_anew_and_gives_the_same() -> None:
     schema, rows = clinic_schema(unit=USERS.format("patient", 2)), visits(500)
-    small, permit = on_engine(schema, open_source(schema, None, frame=rows, limits=Limits(kept_bytes=100)))
+    small, permit = on_engine(schema, open_source(schema, None, frame=rows, limits=ReadLimits(kept_bytes=100)))
     large, other = opened(schema, rows)
     blocks = [full_block(schema, "ward"), full_block(schema, "age", "smoker")]
-    for a, b in zip(small.counts(blocks, permit), large.counts(blocks, other), strict=True):
+    for a, b in zip(small.count_by_cell(blocks, permit), large.count_by_cell(blocks, other), strict=True):
         assert a.tolist() == b.tolist()

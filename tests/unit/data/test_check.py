@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from siloquent.data import CheckReport, Finding, check
+from siloquent.data import CheckReport, TableFinding, check
 from unit.data.clinic import ATTRIBUTES, clinic_schema, opened, visits
 
 USER = '{ kind = "user", column = "patient", max_rows = 2 }'
@@ -20,7 +20,7 @@ def rows(*changes: dict[str, object]) -> pa.Table:
     return pa.Table.from_pylist([{**GOOD, "age": "30", "day": "2024-05-05", **change} for change in changes], schema)
 
 
-def found(report: CheckReport, kind: str, subject: str) -> Finding:
+def found(report: CheckReport, kind: str, subject: str) -> TableFinding:
     [finding] = [f for f in report.findings if (f.kind, f.subject) == (kind, subject)]
     return finding
 
@@ -85,7 +85,7 @@ def test_each_finding_says_what_happens_and_which_line_mends_it() -> None:
 def test_no_value_of_a_row_is_shown() -> None:
     secret = "Zyklamen"
     report = check(opened(clinic_schema(), rows({"ward": secret, "age": secret, "note": secret * 9}))[0])
-    assert secret not in json.dumps(report.document())
+    assert secret not in json.dumps(report.to_json())
 
 
 def test_users_with_more_rows_than_count_are_found() -> None:
@@ -206,4 +206,4 @@ def test_rows_that_refer_to_nothing_are_counted_where_the_other_table_is_at_hand
 def test_a_check_of_a_user_table_needs_no_permit_and_leaves_it_usable() -> None:
     table, permit = opened(clinic_schema(unit=USER, attributes=ATTRIBUTES), visits(100))
     check(table)
-    assert sum(batch.num_rows for batch in table.rows(["age"], permit)) == check(table).counted
+    assert sum(batch.num_rows for batch in table.read_rows(["age"], permit)) == check(table).counted

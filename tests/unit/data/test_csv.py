@@ -37,7 +37,9 @@ def table_of(folder: Path, content: bytes, name: str = "visits.csv") -> tuple[Pr
 
 def rows_of(folder: Path, content: bytes) -> list[tuple[object, object]]:
     table, permit = table_of(folder, content)
-    return [(row["age"], row["ward"]) for batch in table.rows(["age", "ward"], permit) for row in batch.to_pylist()]
+    return [
+        (row["age"], row["ward"]) for batch in table.read_rows(["age", "ward"], permit) for row in batch.to_pylist()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -96,12 +98,12 @@ def test_random_bytes_never_fail(tmp_path: Path) -> None:
     for _ in range(100):
         body = rng.choice(letters, int(rng.integers(200))).tobytes()
         table, permit = table_of(tmp_path, b"age,ward\n" + body)
-        table.counts([full_block(table.schema, "age", "ward"), Block((), ())], permit)
+        table.count_by_cell([full_block(table.schema, "age", "ward"), Block((), ())], permit)
 
 
 def test_a_gzipped_file_is_known_by_its_first_bytes(tmp_path: Path) -> None:
     table, permit = table_of(tmp_path, gzip.compress(b"age,ward\n1,A\n1,B\n"), name="visits.data")
-    assert table.counts([full_block(table.schema, "ward")], permit)[0].tolist() == [1, 1, 0, 0, 0, 0, 0]
+    assert table.count_by_cell([full_block(table.schema, "ward")], permit)[0].tolist() == [1, 1, 0, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +172,8 @@ def test_another_line_end_changes_nothing_for_ragged_lines(tmp_path: Path) -> No
 def test_records_may_span_lines_where_that_is_declared(tmp_path: Path) -> None:
     (tmp_path / "visits.csv").write_bytes(b'age,ward\r\n1,"A\nB"\r\n2,"it\'s; ""C"""\r\n3,A\r\n')
     table, permit = opened(clinic_schema(attributes=TWO, source=f"csv-records:{tmp_path / 'visits.csv'}"))
-    found = [(row["age"], row["ward"]) for batch in table.rows(["age", "ward"], permit) for row in batch.to_pylist()]
+    batches = list(table.read_rows(["age", "ward"], permit))
+    found = [(row["age"], row["ward"]) for batch in batches for row in batch.to_pylist()]
     assert sorted(found) == [(1, "A\nB"), (2, 'it\'s; "C"'), (3, "A")]
 
 
@@ -179,7 +182,7 @@ def test_where_the_number_of_rows_is_public_every_line_is_a_row(tmp_path: Path) 
     path.write_bytes(b"age,ward\n1,A\n2\n\xff,A\n\n" + b"z" * 2**21 + b'\n"3,A\n')
     schema = replace(clinic_schema(attributes=TWO, source=f"csv:{path}"), adjacency="replace-one")
     table, permit = opened(schema)
-    assert int(table.counts([Block((), ())], permit)[0].sum()) == 6
+    assert int(table.count_by_cell([Block((), ())], permit)[0].sum()) == 6
 
 
 SIGNS = st.sampled_from([b"a", b"1", b",", b'"', b'""', b"\r", b"\n", b"\r\n", b"\0", b"\xff", b"\xc3\xa9", BOM, b" "])
@@ -198,7 +201,7 @@ def test_blocks_of_lines_are_read_as_each_line_by_itself(signs: list[bytes], col
         rows = CsvRows(file.name, False, b",", names, frozenset(names), 2**20)
         found = [list(row.values()) for row in pa.table(rows).to_pylist()]
         assert Counter(map(tuple, found)) == Counter(map(tuple, expected))
-        assert sum(rows.faults().values()) == len(split) - len(expected)
+        assert sum(rows.count_faults().values()) == len(split) - len(expected)
 
 
 @pytest.mark.parametrize("cell", [b'A"', b'"A"B', b'"A"B"C', b'a"b"c', b'"A" '])
@@ -223,9 +226,9 @@ def test_a_line_counts_in_every_question_or_in_none(tmp_path: Path) -> None:
     """DuckDB alone leaves a line out only if a column that is asked for is what is wrong with it."""
     table, permit = table_of(tmp_path, b"age,ward\n1,A\n2,\xff\n3,B\n4," + b"x" * 2**20 + b"\n\xc3,A\n")
     blocks = [full_block(table.schema, "age"), full_block(table.schema, "ward"), Block((), ())]
-    assert [int(counts.sum()) for counts in table.counts(blocks, permit)] == [2, 2, 2]
+    assert [int(counts.sum()) for counts in table.count_by_cell(blocks, permit)] == [2, 2, 2]
     for column in ("age", "ward"):
-        assert sum(batch.num_rows for batch in table.rows([column], permit)) == 2
+        assert sum(batch.num_rows for batch in table.read_rows([column], permit)) == 2
     report = check(table)
     assert report.rows == report.counted == 2
     assert [f.count for f in report.findings if f.kind == "unreadable_lines"] == [2, 1]

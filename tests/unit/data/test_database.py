@@ -32,7 +32,7 @@ def database(tmp_path: Path) -> Path:
 def test_the_named_table_is_read(database: Path, inner: str, count: int) -> None:
     schema = clinic_schema(source=f"duckdb:{database}#{inner}")
     table, permit = opened(schema)
-    assert int(table.counts([full_block(schema)], permit)[0].sum()) == count
+    assert int(table.count_by_cell([full_block(schema)], permit)[0].sum()) == count
 
 
 def test_a_missing_table_is_named_with_those_that_there_are(database: Path) -> None:
@@ -130,7 +130,7 @@ def test_users_are_told_apart_by_their_bytes_whatever_the_collation_of_the_file(
     unit = '{ kind = "user", column = "patient", max_rows = 2 }'
     schema = parse_schema(COLLATED.format(source=f"duckdb:{tmp_path}/c.duckdb#visits", unit=unit))
     table, permit = opened(schema)
-    assert table.counts([full_block(schema, "ward")], permit)[0][:2].tolist() == [8, 0]
+    assert table.count_by_cell([full_block(schema, "ward")], permit)[0][:2].tolist() == [8, 0]
 
 
 COLLATED = """

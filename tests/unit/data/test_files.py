@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from siloquent.data import open_source
-from siloquent.data.sources.files import source_file
+from siloquent.data.sources.files import find_source_file
 from siloquent.errors import DataError, SchemaError
 from siloquent.schema import Block
 from siloquent.schema.workspace import Workspace
@@ -46,14 +46,14 @@ def test_what_is_no_plain_file_of_that_name_is_refused(tmp_path: Path, where: st
     (tmp_path / "linked").symlink_to(tmp_path, target_is_directory=True)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(SchemaError, match=what):
-        source_file(where, tmp_path, table="visits")
+        find_source_file(where, tmp_path, table="visits")
 
 
 def test_relative_names_begin_at_the_workspace(tmp_path: Path) -> None:
     written(tmp_path)
     schema = clinic_schema(attributes=AGE, source="csv:visits.csv")
     engine = open_source(schema, Workspace(tmp_path))
-    assert engine.schema() == {"age": "VARCHAR"}
+    assert engine.list_columns() == {"age": "VARCHAR"}
 
 
 @pytest.mark.parametrize("before", ["opened only", "read once"])
@@ -61,12 +61,12 @@ def test_a_file_that_changes_is_not_read_on(tmp_path: Path, before: str, owner_l
     path = written(tmp_path)
     table, permit = opened(clinic_schema(attributes=AGE, source=f"csv:{path}"))
     if before == "read once":
-        assert table.counts([Block((), ())], permit)[0].tolist() == [2]
+        assert table.count_by_cell([Block((), ())], permit)[0].tolist() == [2]
     assert table.is_current
     path.write_text("age\n1\n2\n3\n")
     assert not table.is_current
     with pytest.raises(DataError):
-        table.counts([Block((), ())], permit)
+        table.count_by_cell([Block((), ())], permit)
     assert "raise `version`" in str(owner_log[0])
 
 
@@ -75,7 +75,7 @@ def test_a_file_that_vanishes_is_the_same_one_error(tmp_path: Path) -> None:
     table, permit = opened(clinic_schema(attributes=AGE, source=f"csv:{path}"))
     path.unlink()
     with pytest.raises(DataError) as caught:
-        table.counts([Block((), ())], permit)
+        table.count_by_cell([Block((), ())], permit)
     assert str(caught.value) == str(DataError(charged=True))
 
 

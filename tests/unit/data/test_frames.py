@@ -13,8 +13,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from siloquent.data import Limits
-from siloquent.data.sources.frames import arrow_table
+from siloquent.data import ReadLimits
+from siloquent.data.sources.frames import convert_to_arrow
 from siloquent.errors import DataError, SchemaError, UnknownName
 from siloquent.schema import Block
 from siloquent.schema.build import parse_schema
@@ -51,7 +51,8 @@ def test_every_kind_of_frame_is_read(as_frame: Callable[[pa.Table], Any]) -> Non
     table, other = opened(schema, as_frame(rows))
     for names in (["age"], ["weight"], ["ward", "smoker"], ["day"]):
         block = full_block(schema, *names)
-        assert table.counts([block], other)[0].tolist() == expected.counts([block], permit)[0].tolist(), names
+        counted, right = table.count_by_cell([block], other)[0], expected.count_by_cell([block], permit)[0]
+        assert counted.tolist() == right.tolist(), names
 
 
 @pytest.mark.parametrize("frame", [{"age": [1]}, [1, 2], "visits.csv", 7, object()])
@@ -83,7 +84,7 @@ MIXED = [
 def test_a_value_of_a_mixed_column_is_read_by_itself(frame: Callable[[dict[str, Any]], Any]) -> None:
     schema = parse_schema(MIXED_SCHEMA)
     table, permit = opened(schema, frame({"age": MIXED, "code": MIXED, "day": [date(2024, 1, 2), *MIXED[1:]]}))
-    ages, codes, days = table.counts([full_block(schema, name) for name in ("age", "code", "day")], permit)
+    ages, codes, days = table.count_by_cell([full_block(schema, name) for name in ("age", "code", "day")], permit)
     assert ages.tolist() == [0, 0, 0, 6, 1, 6]  # 2^4000 is the highest; six cannot be read
     assert codes.tolist() == [6, 2, 5]  # nor can 2^4000 as a text: pandas would round it
     assert days.tolist() == [0, 1, 12]
@@ -95,7 +96,8 @@ def test_one_missing_value_changes_nothing_for_whole_numbers_that_pandas_makes_f
     for last in (3, None):
         rows = pd.DataFrame({"age": [3] * 9 + [last], "code": [3] * 9 + [last], "day": ["2024-01-02"] * 10})
         table, permit = opened(schema, rows)
-        counted.append([table.counts([full_block(schema, name)], permit)[0].tolist() for name in ("age", "code")])
+        blocks = [full_block(schema, name) for name in ("age", "code")]
+        counted.append([table.count_by_cell([block], permit)[0].tolist() for block in blocks])
     assert counted == [[[0, 0, 0, 10, 0, 0], [10, 0, 0]], [[0, 0, 0, 9, 0, 1], [9, 0, 1]]]
 
 
@@ -111,8 +113,8 @@ def test_a_text_that_is_not_utf_8_is_null_and_takes_no_other_along() -> None:
             texts = texts.dictionary_encode() if kind == kinds[2] else texts
         rows = pa.table({"age": texts, "code": texts, "day": texts})
         table, permit = opened(schema, rows)
-        assert table.counts([full_block(schema, "code")], permit)[0].tolist() == [2, 0, 3]
-        assert table.counts([full_block(schema, "age")], permit)[0].tolist() == [0, 0, 0, 2, 0, 3]
+        assert table.count_by_cell([full_block(schema, "code")], permit)[0].tolist() == [2, 0, 3]
+        assert table.count_by_cell([full_block(schema, "age")], permit)[0].tolist() == [0, 0, 0, 2, 0, 3]
 
 
 def test_a_day_in_milliseconds_that_is_no_whole_day_takes_no_other_along() -> None:
@@ -121,7 +123,7 @@ def test_a_day_in_milliseconds_that_is_no_whole_day_takes_no_other_along() -> No
     milliseconds = pa.array([day, day + 1, 2**63 - 1, -(2**62), None], pa.int64())
     rows = pa.table({"age": range(5), "code": ["3"] * 5, "day": milliseconds.view(pa.date64())})
     table, permit = opened(schema, rows)
-    assert table.counts([full_block(schema, "day")], permit)[0].tolist() == [0, 2, 1]  # the two others lie outside
+    assert table.count_by_cell([full_block(schema, "day")], permit)[0].tolist() == [0, 2, 1]  # two lie outside
 
 
 MIXED_SCHEMA = """
@@ -181,7 +183,7 @@ def test_a_column_without_a_single_value_is_all_null() -> None:
         rows = rows.set_column(rows.column_names.index(name), name, pa.nulls(20))
     schema = clinic_schema()
     table, permit = opened(schema, rows)
-    assert table.counts([full_block(schema, "ward")], permit)[0].tolist() == [0, 0, 0, 0, 20]
+    assert table.count_by_cell([full_block(schema, "ward")], permit)[0].tolist() == [0, 0, 0, 0, 20]
 
 
 def test_more_columns_than_the_limit_are_refused() -> None:
@@ -203,7 +205,7 @@ def test_buffers_that_are_not_right_are_never_read(offsets: list[int], data: byt
         opened(clinic_schema(), rows.set_column(3, "ward", wards))
     more = rows.append_column("more", wards)  # nobody asks for it
     table, permit = opened(clinic_schema(), more)
-    assert table.counts([Block((), ())], permit)[0].tolist() == [3]
+    assert table.count_by_cell([Block((), ())], permit)[0].tolist() == [3]
 
 
 @pytest.mark.parametrize("unit", ["s", "ms"])
@@ -216,19 +218,19 @@ def test_moments_beyond_all_years_are_the_first_and_the_last(unit: str, zone: st
     whole = 86_400 * (1 if unit == "s" else 1_000)
     moments = pa.array([-(2**62), 19_724 * whole, None, 2**62], pa.int64()).cast(pa.timestamp(unit, zone))
     table, permit = opened(schema, pa.table({"day": moments}))
-    assert table.counts([full_block(schema, "day")], permit)[0].tolist() == [1, 1, 1, 1]
+    assert table.count_by_cell([full_block(schema, "day")], permit)[0].tolist() == [1, 1, 1, 1]
 
 
 def test_columns_of_several_levels_are_refused_in_words() -> None:
     frame = pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("age", "low"), ("age", "high")]))
     with pytest.raises(SchemaError, match="columns of several levels"):
-        arrow_table(frame, Limits(), {"age": "integer"}, table="visits")
+        convert_to_arrow(frame, ReadLimits(), {"age": "integer"}, table="visits")
 
 
 def test_moments_of_another_time_zone_are_refused() -> None:
     frame = pd.DataFrame({"day": pd.to_datetime(["2024-03-01"] * 50).tz_localize("Europe/Berlin")})
     with pytest.raises(SchemaError, match="Europe/Berlin"):
-        arrow_table(frame, Limits(), {"day": "datetime"}, table="visits")
-    assert arrow_table(frame, Limits(), {"age": "integer"}, table="visits").num_rows == 50
+        convert_to_arrow(frame, ReadLimits(), {"day": "datetime"}, table="visits")
+    assert convert_to_arrow(frame, ReadLimits(), {"age": "integer"}, table="visits").num_rows == 50
     utc = frame.assign(day=frame["day"].dt.tz_convert("UTC"))
-    assert arrow_table(utc, Limits(), {"day": "datetime"}, table="visits").num_rows == 50
+    assert convert_to_arrow(utc, ReadLimits(), {"day": "datetime"}, table="visits").num_rows == 50

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.hostile_parquet import Node, footer_of, with_footer
-from siloquent.data import Limits, PrivateTable, open_source
-from siloquent.data.sources.files import source_file
-from siloquent.data.sources.parquet import FROM_OUTSIDE, Suspicious, check_parquet, parquet_header
+from siloquent.data import PrivateTable, ReadLimits, open_source
+from siloquent.data.sources.files import find_source_file
+from siloquent.data.sources.parquet import FROM_OUTSIDE, UnsafeFile, check_parquet, read_parquet_header
 from siloquent.errors import DataError, SchemaError
 from siloquent.foreign.thrift import CompactReader, Malformed
 from siloquent.schema import Block
@@ -30,14 +30,14 @@ ONE = '{ name = "age", type = "integer", lo = 0, hi = 9, outside = "clamp", null
 TEXT = '{ name = "ward", type = "category", values = ["A"], other = "cell", null = "drop" }'
 
 
-def checked(path: Path, column: str = "age", limits: Limits | None = None) -> None:
+def checked(path: Path, column: str = "age", limits: ReadLimits | None = None) -> None:
     with duckdb.connect() as connection:
-        file = source_file(path.name, path.parent, table="t")
-        check_parquet(connection, file, limits or Limits(), [column], table="t")
+        file = find_source_file(path.name, path.parent, table="t")
+        check_parquet(connection, file, limits or ReadLimits(), [column], table="t")
 
 
 def refusal(path: Path, column: str = "age") -> str:
-    with pytest.raises(Suspicious) as caught:
+    with pytest.raises(UnsafeFile) as caught:
         checked(path, column, FROM_OUTSIDE)
     return str(caught.value)
 
@@ -66,10 +66,10 @@ def test_honest_files_are_read(tmp_path: Path, options: dict[str, Any]) -> None:
     table, permit = opened(schema)
     frame, permit_frame = opened(schema, rows)
     blocks = [full_block(schema, "age"), full_block(schema, "ward", "smoker")]
-    assert [c.tolist() for c in table.counts(blocks, permit)] == [
-        c.tolist() for c in frame.counts(blocks, permit_frame)
+    assert [c.tolist() for c in table.count_by_cell(blocks, permit)] == [
+        c.tolist() for c in frame.count_by_cell(blocks, permit_frame)
     ]
-    assert sum(batch.num_rows for batch in table.rows(["note"], permit)) == 400
+    assert sum(batch.num_rows for batch in table.read_rows(["note"], permit)) == 400
 
 
 @pytest.mark.parametrize("writer", ["polars", "duckdb"])
@@ -82,20 +82,20 @@ def test_files_of_other_writers_are_read(tmp_path: Path, writer: str) -> None:
     else:
         duckdb.from_arrow(rows).write_parquet(str(path))
     table, permit = opened(clinic_schema(source=f"parquet:{path}"))
-    assert table.counts([Block((), ())], permit)[0].tolist() == [400]
+    assert table.count_by_cell([Block((), ())], permit)[0].tolist() == [400]
 
 
 def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
     pq.write_table(visits(0), tmp_path / "visits.parquet")
     table, permit = opened(clinic_schema(source=f"parquet:{tmp_path}/visits.parquet"))
-    assert table.counts([Block((), ())], permit)[0].tolist() == [0]
+    assert table.count_by_cell([Block((), ())], permit)[0].tolist() == [0]
 
 
 def test_a_forged_file_that_tells_the_truth_is_read(tmp_path: Path) -> None:
     forge(tmp_path / "t.parquet", [Page(whole(10), 10), Page(whole(5), 5)], rows=15)
     table, permit = opened(clinic_schema(attributes=ONE, source=f"parquet:{tmp_path}/t.parquet"))
     schema = table.schema
-    assert table.counts([full_block(schema, "age")], permit)[0].tolist() == [2, 2, 2, 2, 2, 1, 1, 1, 1, 1]
+    assert table.count_by_cell([full_block(schema, "age")], permit)[0].tolist() == [2, 2, 2, 2, 2, 1, 1, 1, 1, 1]
 
 
 LIES: dict[str, tuple[Callable[[Path], Path], str]] = {
@@ -125,9 +125,9 @@ LIES: dict[str, tuple[Callable[[Path], Path], str]] = {
 def test_a_footer_that_lies_is_found_out(tmp_path: Path, lie: str) -> None:
     make, expected = LIES[lie]
     path = make(tmp_path / "t.parquet")
-    with pytest.raises((Suspicious, Malformed), match=expected):
+    with pytest.raises((UnsafeFile, Malformed), match=expected):
         checked(path, limits=FROM_OUTSIDE)
-    with pytest.raises((Suspicious, Malformed)):
+    with pytest.raises((UnsafeFile, Malformed)):
         checked(path)
 
 
@@ -142,8 +142,8 @@ def test_what_becomes_of_a_long_text_is_decided_by_its_row_alone(
     as_text = ', { name = "note", type = "text" }'
     pq.write_table(rows.append_column("note", rows["ward"]), tmp_path / "t.parquet", **options)
     table, permit = opened(clinic_schema(attributes=listed + as_text, source=f"parquet:{tmp_path}/t.parquet"))
-    assert table.counts([full_block(table.schema, "ward")], permit)[0].tolist() == [60, 1, 2]
-    notes = [one for batch in table.rows(["note"], permit) for one in batch.column(0).to_pylist()]
+    assert table.count_by_cell([full_block(table.schema, "ward")], permit)[0].tolist() == [60, 1, 2]
+    notes = [one for batch in table.read_rows(["note"], permit) for one in batch.column(0).to_pylist()]
     kept = [long, long] if length <= 65_536 else [None, None]
     assert sorted(map(repr, notes)) == sorted(map(repr, ["A"] * 60 + ["B", None, *kept]))
 
@@ -160,9 +160,9 @@ def test_a_long_text_that_many_rows_point_to_costs_its_own_size(tmp_path: Path) 
     forge(tmp_path / "t.parquet", pages, rows=count, name="ward", physical=BYTE_ARRAY)
     schema = clinic_schema(attributes=TEXT, source=f"parquet:{tmp_path}/t.parquet")
     ledger = ledger_for(schema)
-    engine = open_source(schema, None, limits=Limits(memory_bytes=2**28, threads=1))
+    engine = open_source(schema, None, limits=ReadLimits(memory_bytes=2**28, threads=1))
     table = PrivateTable(schema, engine, ledger, salt=SALT)
-    counted = table.counts([full_block(schema, "ward")], permit_of(ledger, schema.account))
+    counted = table.count_by_cell([full_block(schema, "ward")], permit_of(ledger, schema.account))
     assert counted[0].tolist() == [0, count]
 
 
@@ -170,7 +170,7 @@ def test_a_large_dictionary_of_short_texts_is_read(tmp_path: Path) -> None:
     rows = pa.table({"ward": [f"patient number {i}" for i in range(20_000)]})
     pq.write_table(rows, tmp_path / "t.parquet", dictionary_pagesize_limit=2**24)
     table, permit = opened(clinic_schema(attributes=TEXT, source=f"parquet:{tmp_path}/t.parquet"))
-    assert table.counts([full_block(table.schema, "ward")], permit)[0].tolist() == [0, 20_000]
+    assert table.count_by_cell([full_block(table.schema, "ward")], permit)[0].tolist() == [0, 20_000]
 
 
 def test_texts_that_share_a_prefix_are_refused_from_outside_where_that_could_grow(tmp_path: Path) -> None:
@@ -187,9 +187,9 @@ def test_one_text_of_a_hundred_megabytes_takes_no_other_row_along(tmp_path: Path
     for last in ("A", "x" * 100_000_000):
         pq.write_table(pa.table({"ward": ["A"] * 5_000 + [last]}), path, **options)
         table, permit = opened(clinic_schema(attributes=TEXT, source=f"parquet:{path}"))
-        counted.append(table.counts([full_block(table.schema, "ward")], permit)[0].tolist())
+        counted.append(table.count_by_cell([full_block(table.schema, "ward")], permit)[0].tolist())
         with contextlib.suppress(DataError):
-            assert parquet_header(path) == ["ward"]
+            assert read_parquet_header(path) == ["ward"]
     assert counted == [[5_001, 0], [5_000, 1]]
 
 
@@ -203,7 +203,7 @@ def test_a_text_that_is_not_utf_8_takes_no_other_row_along(tmp_path: Path, unit:
         attributes='{ name = "ward", type = "id" }, ' + ONE, source=f"parquet:{tmp_path}/t.parquet", unit=unit
     )
     table, permit = opened(declared)
-    counted = table.counts([full_block(table.schema, "age")], permit)[0].tolist()
+    counted = table.count_by_cell([full_block(table.schema, "age")], permit)[0].tolist()
     # Two users whose ids are not UTF-8 are no users: shown alike, they would share what one of them may add.
     assert counted == [1, 1, 1, 1, 1, 1, 0, 0, 0, 0] if '"row"' in unit else [1, 1, 0, 0, 1, 0, 0, 0, 0, 0]
 
@@ -211,14 +211,14 @@ def test_a_text_that_is_not_utf_8_takes_no_other_row_along(tmp_path: Path, unit:
 def test_a_nan_is_null_whatever_the_statistics_say(tmp_path: Path) -> None:
     pq.write_table(pa.table({"age": [1.0, float("nan"), 9.0]}), tmp_path / "t.parquet")
     table, permit = opened(clinic_schema(attributes=ONE, source=f"parquet:{tmp_path}/t.parquet"))
-    assert table.counts([full_block(table.schema, "age")], permit)[0].tolist() == [0, 1, 0, 0, 0, 0, 0, 0, 0, 1]
+    assert table.count_by_cell([full_block(table.schema, "age")], permit)[0].tolist() == [0, 1, 0, 0, 0, 0, 0, 0, 0, 1]
 
 
 def test_columns_that_are_not_declared_may_be_as_they_like(tmp_path: Path) -> None:
     rows = pa.table({"age": [1, 2], "scan": ["x" * 3_000_000, "y"]})
     pq.write_table(rows, tmp_path / "t.parquet")
     table, permit = opened(clinic_schema(attributes=ONE, source=f"parquet:{tmp_path}/t.parquet"))
-    assert table.counts([full_block(table.schema, "age")], permit)[0].tolist()[:3] == [0, 1, 1]
+    assert table.count_by_cell([full_block(table.schema, "age")], permit)[0].tolist()[:3] == [0, 1, 1]
 
 
 def test_a_refused_file_says_nothing_to_analysts_and_everything_to_the_owner(
@@ -253,19 +253,17 @@ def test_a_bomb_is_refused_without_memory(tmp_path: Path) -> None:
 _BOMBS = """
 import resource, sys, duckdb, pyarrow
 from pathlib import Path
-from benchmarks.hostile_parquet import Node, footer_of, with_footer
-from siloquent.data import Limits, PrivateTable, open_source
-from siloquent.data.sources.files import source_file
-from siloquent.data.sources.parquet import FROM_OUTSIDE, Suspicious, check_parquet
+from siloquent.data.sources.files import find_source_file
+from siloquent.data.sources.parquet import FROM_OUTSIDE, UnsafeFile, check_parquet
 connection = duckdb.connect(config={"threads": 1})
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, used + 2**28))
 for name in ("page", "dictionary", "prefix"):
     try:
-        file = source_file(f"{name}.parquet", Path(sys.argv[1]), table="t")
+        file = find_source_file(f"{name}.parquet", Path(sys.argv[1]), table="t")
         check_parquet(connection, file, FROM_OUTSIDE, ["age"], table="t")
         sys.stdout.write("read ")
-    except Suspicious:
+    except UnsafeFile:
         sys.stdout.write("refused ")
 """
 
@@ -275,12 +273,12 @@ for name in ("page", "dictionary", "prefix"):
 )
 def test_a_thrift_reader_never_believes_a_length(data: bytes) -> None:
     with pytest.raises(Malformed):
-        CompactReader(data).struct()
+        CompactReader(data).read_struct()
 
 
 def test_a_thrift_reader_reads_what_was_written() -> None:
     reader = CompactReader(struct((1, -3), (4, b"abc"), (20, 2**40)) + b"rest")
-    assert reader.struct() == {1: -3, 4: b"abc", 20: 2**40}
+    assert reader.read_struct() == {1: -3, 4: b"abc", 20: 2**40}
     assert reader.data[reader.at :] == b"rest"
 
 
@@ -304,7 +302,7 @@ def test_a_footer_over_which_pyarrow_ends_the_process_is_read_or_refused(tmp_pat
     )
     assert done.returncode != 0
     table, permit = opened(clinic_schema(source=f"parquet:{path}"))
-    assert table.counts([Block((), ())], permit)[0].tolist() == [50]
+    assert table.count_by_cell([Block((), ())], permit)[0].tolist() == [50]
 
 
 def test_a_declared_column_of_lists_is_refused_with_its_name(tmp_path: Path) -> None:
@@ -316,7 +314,7 @@ def test_a_declared_column_of_lists_is_refused_with_its_name(tmp_path: Path) -> 
         opened(clinic_schema(source=f"parquet:{tmp_path}/visits.parquet"))
     pq.write_table(rows.append_column("more", lists), tmp_path / "visits.parquet")
     table, permit = opened(clinic_schema(source=f"parquet:{tmp_path}/visits.parquet"))
-    assert table.counts([Block((), ())], permit)[0].tolist() == [20]
+    assert table.count_by_cell([Block((), ())], permit)[0].tolist() == [20]
 
 
 def test_a_row_group_that_lacks_a_column_is_refused(tmp_path: Path) -> None:
@@ -325,7 +323,7 @@ def test_a_row_group_that_lacks_a_column_is_refused(tmp_path: Path) -> None:
     footer = footer_of(path.read_bytes())
     del footer[4][0][1].value[1]
     path.write_bytes(with_footer(path.read_bytes(), footer))
-    with pytest.raises((Suspicious, duckdb.Error), match="columns"):
+    with pytest.raises((UnsafeFile, duckdb.Error), match="columns"):
         checked(path)
 
 
@@ -349,10 +347,10 @@ def test_a_chunk_beyond_the_file_is_refused_also_in_a_column_that_nobody_asks_fo
 
 def test_a_file_from_outside_tells_its_columns_and_those_with_lists_do_not_matter(tmp_path: Path) -> None:
     pq.write_table(pa.table({"age": [1, 2], "many": [[1], [2]]}), tmp_path / "t.parquet")
-    assert parquet_header(tmp_path / "t.parquet") == ["age", "many"]
+    assert read_parquet_header(tmp_path / "t.parquet") == ["age", "many"]
     (tmp_path / "no.parquet").write_bytes(b"age\n1\n2\n3\n")
     with pytest.raises(SchemaError, match="not a Parquet file"):
-        parquet_header(tmp_path / "no.parquet")
+        read_parquet_header(tmp_path / "no.parquet")
 
 
 @pytest.mark.parametrize(("length", "rows"), [(60_000, 20_000), (1_000, 1_200_000)])
@@ -362,11 +360,11 @@ def test_a_text_that_fills_gigabytes_by_being_pointed_at_is_refused_from_outside
     pointed = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array(["A" * length]))
     pq.write_table(pa.table({"ward": pointed}), tmp_path / "t.parquet")
     with pytest.raises(DataError):
-        parquet_header(tmp_path / "t.parquet")
+        read_parquet_header(tmp_path / "t.parquet")
 
 
 def test_many_short_texts_in_a_large_dictionary_are_taken_from_outside(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     notes = pa.array([f"note {number:08d}" for number in rng.integers(0, 10**8, 100_000).tolist()])
     pq.write_table(pa.table({"note": notes}), tmp_path / "t.parquet", dictionary_pagesize_limit=2**24)
-    assert parquet_header(tmp_path / "t.parquet") == ["note"]
+    assert read_parquet_header(tmp_path / "t.parquet") == ["note"]

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from siloquent.api import Session
 from siloquent.data import PrivateTable, open_table
-from siloquent.door import Session
 from siloquent.errors import NotAllowed
 from siloquent.ledger import Ledger, MemoryLedger, Permit, open_ledger
 from siloquent.privacy import FREE, Composed, Cost, DiscreteLaplace, Disjoint, Event
@@ -27,10 +27,10 @@ NOTHING: list[Event] = [FREE, Composed(()), Disjoint(()), Composed((FREE, Disjoi
 def asks(table: PrivateTable, permit: Permit) -> list[Callable[[], object]]:
     block = Block((), ())
     return [
-        lambda: table.counts([block], permit),
-        lambda: table.sums([block], "age", permit),
-        lambda: table.rows(["age"], permit),
-        lambda: table.rows(["age"], permit, encoded=True),
+        lambda: table.count_by_cell([block], permit),
+        lambda: table.sum_by_cell([block], "age", permit),
+        lambda: table.read_rows(["age"], permit),
+        lambda: table.read_rows(["age"], permit, encoded=True),
         lambda: table.fold(lambda batch: np.zeros(1), np.add, ["age"], permit),
     ]
 
@@ -64,7 +64,7 @@ def test_a_permit_of_another_table_of_the_same_ledger_opens_nothing(ledger: Ledg
         for ask in asks(table, permit):
             with pytest.raises(NotAllowed):
                 ask()
-    assert table.counts([Block((), ())], reserved(ledger, table.schema.account))[0].tolist() == [50]
+    assert table.count_by_cell([Block((), ())], reserved(ledger, table.schema.account))[0].tolist() == [50]
 
 
 @pytest.mark.parametrize("event", NOTHING, ids=repr)
@@ -88,9 +88,9 @@ def chosen(session: Session, schema: TableSchema) -> list[tuple[object, ...]]:
     ages = range(4 * 60)
     rows = visits(4 * 60).set_column(0, "patient", pa.array([i // 4 for i in ages], pa.int64()))
     session.add_frame(schema, rows.set_column(rows.column_names.index("age"), "age", pa.array([i % 90 for i in ages])))
-    session.account(schema.name)
+    session.get_account(schema.name)
     permit = reserved(session.ledger, schema.account)
-    batches = session.table(schema.name).rows(["patient", "age"], permit)
+    batches = session.table(schema.name).read_rows(["patient", "age"], permit)
     return sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist())
 
 
@@ -111,9 +111,11 @@ def test_a_new_epoch_chooses_each_users_rows_anew(tmp_path: Path) -> None:
 
 
 def test_a_salt_without_the_epoch_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Session._salt
+    whole = Session._compute_salt
     monkeypatch.setattr(
-        Session, "_salt", lambda self, schema: whole(self, replace(schema, budget=replace(schema.budget, epoch=1)))
+        Session,
+        "_compute_salt",
+        lambda self, schema: whole(self, replace(schema, budget=replace(schema.budget, epoch=1))),
     )
     first, _, second = epochs(Session(Workspace(tmp_path), MemoryLedger()))
     assert first == second

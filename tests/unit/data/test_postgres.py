@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from siloquent.data import Limits, PrivateTable, open_source, open_table
+from siloquent.data import PrivateTable, ReadLimits, open_source, open_table
 from siloquent.data.engines.base import SOURCE
-from siloquent.data.sources.postgres import connection_text
+from siloquent.data.sources.postgres import read_connection_text
 from siloquent.errors import DataError, SchemaError, UnknownName
 from siloquent.ledger import Permit
 from siloquent.schema import Block
@@ -66,7 +66,8 @@ def test_a_table_gives_the_same_counts_as_a_frame(database: Any, workspace: Work
     frame, other = opened(clinic_schema(unit=USER), text_ids)
     names = [a.name for a in table.schema.domain]
     found = [
-        sorted(repr(r) for b in t.rows(names, p) for r in b.to_pylist()) for t, p in ((table, permit), (frame, other))
+        sorted(repr(r) for b in t.read_rows(names, p) for r in b.to_pylist())
+        for t, p in ((table, permit), (frame, other))
     ]
     assert len(found[0]) > 100
     assert found[0] == found[1]
@@ -85,7 +86,9 @@ def test_values_that_only_postgres_has_are_read_as_null_or_text(database: Any, w
     )
     table, permit = table_of(workspace, unit='{ kind = "row" }')
     rows = [
-        list(r.values()) for b in table.rows(["age", "weight", "ward", "smoker", "day"], permit) for r in b.to_pylist()
+        list(r.values())
+        for b in table.read_rows(["age", "weight", "ward", "smoker", "day"], permit)
+        for r in b.to_pylist()
     ]
     assert rows == [
         [120, None, "(other)", True, date(2024, 3, 2)],
@@ -121,7 +124,7 @@ def test_a_column_whose_type_cannot_be_read_as_declared_is_refused_by_its_type(
         columns = ", ".join(f"{column} {of if column == 'patient' else type_}" for column, type_ in types.items())
         database.execute(f"DROP TABLE IF EXISTS visits; CREATE TABLE visits ({columns})")
         table, permit = table_of(workspace)
-        assert table.counts([Block((), ())], permit)[0].tolist() == [0]
+        assert table.count_by_cell([Block((), ())], permit)[0].tolist() == [0]
 
 
 @pytest.mark.postgres
@@ -132,7 +135,7 @@ def test_views_partitions_and_foreign_tables_are_found(database: Any, workspace:
     database.execute("CREATE TABLE part_default PARTITION OF parted DEFAULT; INSERT INTO parted SELECT * FROM visits")
     for name in ("kept", "parted"):
         table, permit = table_of(workspace, name, unit='{ kind = "row" }')
-        assert table.counts([Block((), ())], permit)[0].tolist() == [12]
+        assert table.count_by_cell([Block((), ())], permit)[0].tolist() == [12]
     database.execute("CREATE FOREIGN DATA WRAPPER nothing; CREATE SERVER far FOREIGN DATA WRAPPER nothing")
     try:
         database.execute(
@@ -141,7 +144,7 @@ def test_views_partitions_and_foreign_tables_are_found(database: Any, workspace:
         )
         table, permit = table_of(workspace, "lent", unit='{ kind = "row" }')
         with pytest.raises(DataError):  # its server does not exist, and says so only when it is read
-            table.counts([Block((), ())], permit)
+            table.count_by_cell([Block((), ())], permit)
     finally:
         database.execute("DROP FOREIGN DATA WRAPPER nothing CASCADE")
     with pytest.raises(UnknownName, match=r"Did you mean 'kept'"):
@@ -153,7 +156,7 @@ def test_a_category_of_a_long_text_is_one_that_is_not_listed(database: Any, work
     fill(database, visits(5))
     database.execute("UPDATE visits SET ward = repeat('A', 70000), note = repeat('A', 70000)")
     table, permit = table_of(workspace, unit='{ kind = "row" }')
-    found = [list(r.values()) for b in table.rows(["ward", "note"], permit) for r in b.to_pylist()]
+    found = [list(r.values()) for b in table.read_rows(["ward", "note"], permit) for r in b.to_pylist()]
     assert found == [["(other)", None]] * 5
 
 
@@ -162,7 +165,7 @@ def test_other_schemas_and_views_are_found_by_name(database: Any, workspace: Wor
     database.execute('CREATE SCHEMA old; CREATE VIEW "two words" AS SELECT 1')
     fill(database, visits(7), "old.visits")
     table, permit = table_of(workspace, "old.visits", unit='{ kind = "row" }')
-    assert table.counts([Block((), ())], permit)[0].tolist() == [7]
+    assert table.count_by_cell([Block((), ())], permit)[0].tolist() == [7]
     with pytest.raises(UnknownName, match=r"Did you mean 'old\.visits'"):
         table_of(workspace, "old.visit")
 
@@ -175,13 +178,13 @@ def test_rows_are_read_once_and_in_a_transaction_that_cannot_write(database: Any
     )
     database.execute("CREATE VIEW writes AS SELECT visits.*, spy() FROM visits")
     table, permit = table_of(workspace, unit='{ kind = "row" }')
-    assert table.counts([Block((), ())], permit)[0].tolist() == [10]
+    assert table.count_by_cell([Block((), ())], permit)[0].tolist() == [10]
     database.execute("INSERT INTO visits DEFAULT VALUES")
-    assert table.counts([Block((), ())], permit)[0].tolist() == [10]
-    assert sum(batch.num_rows for batch in table.rows(["note"], permit)) == 10
+    assert table.count_by_cell([Block((), ())], permit)[0].tolist() == [10]
+    assert sum(batch.num_rows for batch in table.read_rows(["note"], permit)) == 10
     spied, other = table_of(workspace, "writes", unit='{ kind = "row" }')
     with pytest.raises(DataError):
-        spied.counts([full_block(spied.schema, "ward")], other)
+        spied.count_by_cell([full_block(spied.schema, "ward")], other)
     assert database.execute("SELECT COUNT(*) FROM visits").fetchone() == (11,)
 
 
@@ -194,10 +197,14 @@ def test_a_table_that_does_not_fit_into_memory_is_sent_anew_and_counts_the_same(
     counted, notes = [], []
     for kept in (2**31, 2**14):  # the latter holds neither the texts nor the places
         ledger = ledger_for(schema)
-        engine = open_source(schema, workspace, limits=Limits(kept_bytes=kept))
+        engine = open_source(schema, workspace, limits=ReadLimits(kept_bytes=kept))
         table, permit = PrivateTable(schema, engine, ledger, salt=SALT), permit_of(ledger, schema.account)
-        counted.append([table.counts([full_block(schema, name)], permit)[0].tolist() for name in ("age", "ward")])
-        notes.append(sorted(str(one) for batch in table.rows(["note"], permit) for one in batch.column(0).to_pylist()))
+        counted.append(
+            [table.count_by_cell([full_block(schema, name)], permit)[0].tolist() for name in ("age", "ward")]
+        )
+        notes.append(
+            sorted(str(one) for batch in table.read_rows(["note"], permit) for one in batch.column(0).to_pylist())
+        )
         table.close()
     assert counted[0] == counted[1]
     assert notes[0] == notes[1]
@@ -225,7 +232,7 @@ def test_a_database_that_holds_any_bytes_loses_no_other_row(
         monkeypatch.setenv("CLINIC_DSN", dsn)
         table, permit = table_of(workspace)
         age = table.schema.domain["age"].index(7)
-        assert table.counts([full_block(table.schema, "age")], permit)[0][age] == 6
+        assert table.count_by_cell([full_block(table.schema, "age")], permit)[0][age] == 6
         table.close()
     finally:
         database.execute("DROP DATABASE bytes WITH (FORCE)")
@@ -257,7 +264,7 @@ def test_a_connection_text_that_is_not_there_or_not_secret_is_refused(
     (tmp_path / "open").chmod(0o644)
     (tmp_path / "link").symlink_to(tmp_path / "open")
     with pytest.raises(SchemaError, match=what):
-        connection_text(Workspace(tmp_path, postgres=postgres), where, table="visits")
+        read_connection_text(Workspace(tmp_path, postgres=postgres), where, table="visits")
 
 
 def test_a_secret_file_of_ones_own_is_read(tmp_path: Path) -> None:
@@ -266,7 +273,7 @@ def test_a_secret_file_of_ones_own_is_read(tmp_path: Path) -> None:
     os.write(descriptor, b"postgresql+psycopg://ana@db/clinic\n")
     os.close(descriptor)
     workspace = Workspace(tmp_path, postgres=(("clinic", "dsn_file", "dsn"),))
-    assert connection_text(workspace, "clinic", table="visits") == "postgresql://ana@db/clinic"
+    assert read_connection_text(workspace, "clinic", table="visits") == "postgresql://ana@db/clinic"
 
 
 def test_a_source_without_a_table_says_how_to_name_one(tmp_path: Path) -> None:

@@ -30,9 +30,9 @@ def table_and_permit() -> tuple[PrivateTable, Permit]:
 def asks(table: PrivateTable, permit: Any) -> list[Any]:
     block = Block((), ())
     return [
-        lambda: table.counts([block], permit),
-        lambda: table.sums([block], "age", permit),
-        lambda: table.rows(["age"], permit),
+        lambda: table.count_by_cell([block], permit),
+        lambda: table.sum_by_cell([block], "age", permit),
+        lambda: table.read_rows(["age"], permit),
         lambda: table.fold(lambda batch: np.zeros(1), np.add, ["age"], permit),
     ]
 
@@ -67,7 +67,7 @@ def test_an_analysts_share_is_of_the_same_tree() -> None:
     from siloquent.data import open_table
 
     table = open_table(schema, None, ledger, salt="00", frame=visits(50))
-    assert table.counts([Block((), ())], permit_of(ledger, f"{schema.account}/ana"))[0].tolist() == [50]
+    assert table.count_by_cell([Block((), ())], permit_of(ledger, f"{schema.account}/ana"))[0].tolist() == [50]
 
 
 def test_a_private_table_shows_its_name_alone(table_and_permit: tuple[PrivateTable, Permit]) -> None:
@@ -95,9 +95,9 @@ def test_shapes_and_types_of_results_never_depend_on_rows() -> None:
     seen = []
     for rows in (0, 1, 300):
         table, permit = opened(schema, visits(rows))
-        counts = table.counts(blocks, permit)
-        [sums] = table.sums([blocks[0]], "weight", permit)
-        batches = list(table.rows(["patient", "age", "note"], permit))
+        counts = table.count_by_cell(blocks, permit)
+        [sums] = table.sum_by_cell([blocks[0]], "weight", permit)
+        batches = list(table.read_rows(["patient", "age", "note"], permit))
         names = [batch.schema.names for batch in batches[:1]] or [["patient", "age", "note"]]
         seen.append(([(c.shape, c.dtype) for c in counts], sums.index_sums.dtype, sums.counts.shape, names))
     assert seen[0] == seen[1] == seen[2]
@@ -109,16 +109,16 @@ def test_declared_order_is_row_major() -> None:
     one = {"patient": 1, "age": 3, "weight": 1.0, "ward": "B", "smoker": True, "day": None, "note": None}
     rows = pa.concat_tables([rows, pa.Table.from_pylist([one], rows.schema)])
     table, permit = opened(schema, rows)
-    [counts] = table.counts([full_block(schema, "ward", "smoker")], permit)
+    [counts] = table.count_by_cell([full_block(schema, "ward", "smoker")], permit)
     assert counts.reshape(5, 2)[1].tolist() == [0, 1]
 
 
 def test_rows_of_class_minus_one_are_left_out_and_classes_merge() -> None:
     schema = clinic_schema()
     table, permit = opened(schema, visits(200))
-    wards = table.counts([full_block(schema, "ward")], permit)[0]
+    wards = table.count_by_cell([full_block(schema, "ward")], permit)[0]
     merged = Block(("ward",), (np.array([0, 0, 1, -1, 0, -1]),))
-    [counts] = table.counts([merged], permit)
+    [counts] = table.count_by_cell([merged], permit)
     assert counts.tolist() == [wards[0] + wards[1] + wards[4], wards[2]]
 
 
@@ -135,21 +135,21 @@ def test_a_block_that_cannot_be_counted_is_refused_before_rows_are_read(
     table_and_permit: tuple[PrivateTable, Permit], block: Block, error: type[Exception], what: str
 ) -> None:
     with pytest.raises(error, match=what):
-        table_and_permit[0].counts([block], table_and_permit[1])
+        table_and_permit[0].count_by_cell([block], table_and_permit[1])
 
 
 def test_only_numbers_are_summed(table_and_permit: tuple[PrivateTable, Permit]) -> None:
     table, permit = table_and_permit
     for attribute in ("ward", "day", "smoker", "note", "patient"):
         with pytest.raises(RequestError, match="is no number"):
-            table.sums([Block((), ())], attribute, permit)
+            table.sum_by_cell([Block((), ())], attribute, permit)
 
 
 def test_sums_in_grid_steps_are_exact() -> None:
     schema = clinic_schema()
     rows = visits(300)
     table, permit = opened(schema, rows)
-    [sums] = table.sums([Block((), ())], "weight", permit)
+    [sums] = table.sum_by_cell([Block((), ())], "weight", permit)
     steps = [round(w * 10) for w in rows.column("weight").to_pylist() if w is not None and 0 <= w <= 300]
     # Half steps round up and not to even; numpy's normal draws hit none.
     assert (int(sums.index_sums[0]), int(sums.counts[0])) == (sum(steps), len(steps))
@@ -170,15 +170,15 @@ def test_rows_show_what_is_declared_and_nothing_else() -> None:
     )
     table, permit = opened(schema, rows)
     names = [a.name for a in schema.domain]
-    found = [row for batch in table.rows(names, permit) for row in batch.to_pylist()]
+    found = [row for batch in table.read_rows(names, permit) for row in batch.to_pylist()]
     assert found == [
         {"patient": 1, "age": 120, "weight": 70.3, "ward": "(other)", "smoker": False, "day": None, "note": SECRET},
         {"patient": 2, "age": None, "weight": None, "ward": None, "smoker": True, "day": None, "note": None},
     ]
-    encoded = [row for batch in table.rows(["age", "ward"], permit, encoded=True) for row in batch.to_pylist()]
+    encoded = [row for batch in table.read_rows(["age", "ward"], permit, encoded=True) for row in batch.to_pylist()]
     assert encoded == [{"age": 120, "ward": 3}, {"age": -1, "ward": 4}]
     with pytest.raises(RequestError, match="has no places"):
-        table.rows(["note"], permit, encoded=True)
+        table.read_rows(["note"], permit, encoded=True)
 
 
 def test_derived_attributes_are_functions_of_what_stands_in_the_source() -> None:
@@ -205,7 +205,9 @@ def test_derived_attributes_are_functions_of_what_stands_in_the_source() -> None
     )
     table, permit = opened(schema, rows)
     found = [
-        list(r.values()) for b in table.rows(["size", "year", "month", "dom", "weekday"], permit) for r in b.to_pylist()
+        list(r.values())
+        for b in table.read_rows(["size", "year", "month", "dom", "weekday"], permit)
+        for r in b.to_pylist()
     ]
     for row, day, size in zip(found, days, [0, 1, None, 50], strict=True):
         assert row == [size, day.year, day.month, day.day, day.isoweekday() % 7]  # 0 is Sunday
@@ -219,7 +221,7 @@ def test_a_failure_says_that_the_charge_stands_and_nothing_of_the_rows(
     table, permit = opened(clinic_schema(source=f"csv:{path}"))
     path.write_text("other")
     with pytest.raises(DataError) as caught:
-        table.counts([Block((), ())], permit)
+        table.count_by_cell([Block((), ())], permit)
     error = caught.value
     assert str(error) == str(DataError(charged=True))
     assert error.__cause__ is error.__context__ is None
@@ -243,7 +245,7 @@ def test_a_row_that_brings_a_sum_to_2_to_the_62_brings_no_error(wide: bool, one_
         pa.table({"v": np.full(rows, 2**40), "a": np.zeros(rows, dtype=np.int32)}),
     )
     block = Block(("a",), (np.zeros(2_000_002, dtype=np.int64),)) if wide else Block((), ())
-    [sums] = table.sums([block], "v", permit)
+    [sums] = table.sum_by_cell([block], "v", permit)
     assert (sums.index_sums.tolist(), sums.counts.tolist()) == ([largest * rows], [rows])
 
 
@@ -254,17 +256,17 @@ def test_counting_from_many_threads_gives_the_same_numbers() -> None:
     table, permit = opened(schema, visits(2_000))
     block = full_block(schema, "ward")
     with ThreadPoolExecutor(8) as pool:
-        seen = list(pool.map(lambda _: tuple(table.counts([block], permit)[0].tolist()), range(40)))
+        seen = list(pool.map(lambda _: tuple(table.count_by_cell([block], permit)[0].tolist()), range(40)))
     assert len(set(seen)) == 1
 
 
 def test_a_stream_that_is_not_read_to_its_end_holds_up_nobody() -> None:
     schema = clinic_schema()
     table, permit = opened(schema, visits(2_000))
-    half_read = table.rows(["note"], permit)
+    half_read = table.read_rows(["note"], permit)
     next(half_read)
-    assert table.counts([Block((), ())], permit)[0].tolist() == [2_000]
-    assert sum(batch.num_rows for batch in table.rows(["age"], permit)) == 2_000
+    assert table.count_by_cell([Block((), ())], permit)[0].tolist() == [2_000]
+    assert sum(batch.num_rows for batch in table.read_rows(["age"], permit)) == 2_000
     assert sum(batch.num_rows for batch in half_read) <= 2_000
 
 
@@ -278,7 +280,7 @@ def test_a_permit_of_another_account_of_the_same_ledger_opens_nothing(other: str
     for ask in asks(table, permit_of(ledger, other)):
         with pytest.raises(NotAllowed, match="not of 'visits@1'"):
             ask()
-    assert table.counts([Block((), ())], permit_of(ledger, schema.account))[0].tolist() == [50]
+    assert table.count_by_cell([Block((), ())], permit_of(ledger, schema.account))[0].tolist() == [50]
 
 
 @pytest.mark.parametrize("event", [FREE, Composed((FREE, FREE)), Disjoint((FREE,))], ids=["free", "twice", "disjoint"])

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.ledger import MemoryLedger
 from siloquent.schema.build import parse_schema
 from siloquent.schema.workspace import Workspace
@@ -41,7 +41,7 @@ def counted(*, epoch: int = 1, name: str = "visits", ledger_id: str = "ab") -> l
     with tempfile.TemporaryDirectory() as folder, Session(Workspace(Path(folder)), ledger) as session:
         if epoch == 2:
             session.add_frame(replace(schema, budget=replace(schema.budget, epoch=1)), ROWS)
-            ledger.open_epoch(session.account(name).name, schema.account, statement="these are new people")
+            ledger.open_epoch(session.get_account(name).name, schema.account, statement="these are new people")
         session.add_frame(schema, ROWS)
         answer = session.ask(f"SELECT place, COUNT(*) FROM {name} GROUP BY place ERROR 0.4 CONFIDENCE 0.999999999")
         return [int(row[0]) for row in answer.rows if int(row[1]) == 1]

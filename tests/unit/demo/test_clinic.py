@@ -33,7 +33,7 @@ def test_the_declaration_is_accepted_and_says_what_the_notes_say() -> None:
 
 def test_a_demo_is_a_workspace_with_rows_and_a_ledger(tmp_path: Path) -> None:
     workspace = create_clinic(tmp_path / "clinic", rows=1_000, patients=300)
-    assert {"visits", "vitals", "lungs"} <= set(workspace.table_names())
+    assert {"visits", "vitals", "lungs"} <= set(workspace.list_table_names())
     assert (tmp_path / "clinic" / "data" / "visits.parquet").is_file()
     assert (tmp_path / "clinic" / "ledger.sqlite").is_file()
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from siloquent.charging import request_digest
-from siloquent.explore.spec import Query, canonical, parse
+from siloquent.charge import compute_request_digest
+from siloquent.explore.spec import Query, format_canonical, parse
 from siloquent.ledger import Account
 from siloquent.privacy import Cost
 from siloquent.schema import TableSchema
-from siloquent.session import Session, create_workspace, open_workspace_ledger
+from siloquent.session import WorkspaceSession, create_workspace, open_workspace_ledger
 from unit.explore.plan.tables import table
 
 QUESTION = "SELECT sex, COUNT(*) FROM visits GROUP BY sex ERROR 50"
@@ -23,17 +23,17 @@ QUESTION = "SELECT sex, COUNT(*) FROM visits GROUP BY sex ERROR 50"
 class Request:
     """Who asks what of which account under which declaration."""
 
-    session: Session
+    session: WorkspaceSession
     query: Query
     account: Account
     schema: TableSchema
 
     @property
     def digest(self) -> str:
-        return request_digest(self.session, self.account, self.schema, canonical(self.query))
+        return compute_request_digest(self.session, self.account, self.schema, format_canonical(self.query))
 
     def by(self, analyst: str | None) -> Request:
-        return replace(self, session=Session(self.session.workspace, self.session.ledger, analyst=analyst))
+        return replace(self, session=WorkspaceSession(self.session.workspace, self.session.ledger, analyst=analyst))
 
     def asking(self, text: str) -> Request:
         return replace(self, query=parse(text))
@@ -42,7 +42,7 @@ class Request:
 @pytest.fixture
 def request_of_ana(tmp_path: Path) -> Iterator[Request]:
     workspace = create_workspace(tmp_path / "w")
-    with Session(workspace, open_workspace_ledger(workspace), analyst="ana") as session:
+    with WorkspaceSession(workspace, open_workspace_ledger(workspace), analyst="ana") as session:
         account = session.ledger.open_account(
             "visits@1", limit=Cost(10**9), accountant="pure", unit="row", adjacency="add-remove"
         )

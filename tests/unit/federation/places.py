@@ -12,18 +12,18 @@ from siloquent.federation.channel import Members, MemoryNetwork
 from siloquent.federation.channel.memory import MemoryChannel
 from siloquent.federation.channel.relay import RelayChannel
 from siloquent.federation.clock import Clock
-from siloquent.federation.journal import Journal, Session
+from siloquent.federation.journal import RoleJournal, SessionRecord
 from siloquent.federation.peer import Peer
 from siloquent.federation.relay.store import RelayStore
-from siloquent.federation.roster import Role, Roster
+from siloquent.federation.roster import Roster, RosterEntry
 from siloquent.federation.seal import Keys
 from siloquent.federation.transport import StoreTransport, Transport
 
 
 def keys_and_roster(members: Members = MEMBERS) -> tuple[dict[str, Keys], Roster]:
     """Fresh keys for every member, and the roster that names them."""
-    keys = {member.name: Keys.fresh() for member in members}
-    roles = tuple(Role(m.name, m.kind, m.owner, keys[m.name].sign_key, keys[m.name].seal_key) for m in members)
+    keys = {member.name: Keys.generate() for member in members}
+    roles = tuple(RosterEntry(m.name, m.kind, m.owner, keys[m.name].sign_key, keys[m.name].seal_key) for m in members)
     return keys, Roster("clinics", "https://127.0.0.1:8443", 1, "0" * 64, roles)
 
 
@@ -42,14 +42,14 @@ class StoreNetwork:
         self.keys, self.roster = keys_and_roster(members)
         self.store, self.news = RelayStore(":memory:"), threading.Condition()
         self.session, self.deadline = secrets.token_hex(32), int(time.time() + lasts_s)
-        self.journals = {member.name: Journal(":memory:") for member in members}
+        self.journals = {member.name: RoleJournal(":memory:") for member in members}
         self.names = [member.name for member in members]
         self._wrap, self._clock = wrap, clock
         self.store.open_session(members.moderator, self.session, self.names, self.deadline)
         for journal in self.journals.values():
             now = time.time()
             journal.add_session(
-                Session(self.session, tuple(self.names), members.moderator, self.deadline, {}, "running", now)
+                SessionRecord(self.session, tuple(self.names), members.moderator, self.deadline, {}, "running", now)
             )
 
     def peer(self, name: str) -> Peer:
@@ -59,7 +59,7 @@ class StoreNetwork:
             name, self.keys[name], self.roster, self.journals[name], transport, clock=self._clock, polls_itself=True
         )
 
-    def channel(self, name: str) -> RelayChannel:
+    def open_channel(self, name: str) -> RelayChannel:
         """A new end of ``name``."""
         return RelayChannel(self.peer(name), self.session)
 
@@ -71,7 +71,7 @@ class PatientNetwork(MemoryNetwork):
         super().__init__(members, session=session)
         self.present = frozenset(present)
 
-    def channel(self, name: str) -> MemoryChannel:
+    def open_channel(self, name: str) -> MemoryChannel:
         """The end of ``name``."""
         return _PatientChannel(self, name)
 
@@ -93,6 +93,6 @@ class _PatientChannel(MemoryChannel):
             here = tuple(name for name in names if name in self._net.present)
             with self._net._news:
                 self._net._news.wait_for(
-                    lambda: self._net._ended is not None or self._here(here, step, attempt) == here, LONG
+                    lambda: self._net._ended is not None or self._list_arrived(here, step, attempt) == here, LONG
                 )
         return super().gather(step, names, enough, None if timeout is None else 0.0, attempt)

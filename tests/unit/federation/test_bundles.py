@@ -11,13 +11,13 @@ import pytest
 from siloquent.errors import NotAllowed, ProtocolError, SchemaError, UnknownName, WorkspaceError
 from siloquent.federation import operator
 from siloquent.federation.bundle import read_bundle, read_small, write_private
-from siloquent.federation.certificates import cert_pem, make_leaf, name_in, read_key
-from siloquent.federation.checking import certificate_days
-from siloquent.federation.operator import Described
-from siloquent.federation.roster import Role, Roster, read_roster, sign_roster
-from siloquent.federation.running import open_peer
+from siloquent.federation.certificates import encode_cert_pem, make_leaf, parse_uri_name, read_key
+from siloquent.federation.connection_check import check_certificate_days
+from siloquent.federation.operator import FederationDescription
+from siloquent.federation.role_process import open_peer
+from siloquent.federation.roster import Roster, RosterEntry, read_roster, sign_roster
 
-DESCRIBED = Described(
+DESCRIBED = FederationDescription(
     "clinics",
     "https://relay.example.org:8443",
     (("north", "party", "North"), ("w1", "worker", "University"), ("office", "moderator", "Registry")),
@@ -49,23 +49,23 @@ def test_secrets_are_their_owners_alone(made: Path) -> None:
 
 
 def test_the_way_of_real_use_ends_with_keys_that_nobody_else_saw(made: Path, tmp_path: Path) -> None:
-    request = operator.request("hill", "party", "Hill", tmp_path / "hill")
+    request = operator.create_request("hill", "party", "Hill", tmp_path / "hill")
     for secret in ("tls.key", "identity.key", "seal.key"):
         assert (tmp_path / "hill" / secret).read_bytes().strip() not in request
     with pytest.raises(WorkspaceError, match="not part of a federation yet"):
         read_bundle(tmp_path / "hill")
     authority, answers = operator.sign(operator.open_authority(made / "ca"), [request])
-    offered = operator.offered(answers["hill"], tmp_path / "hill")
+    offered = operator.read_offer(answers["hill"], tmp_path / "hill")
     assert offered.words == authority.roster.words
     assert len(offered.words.split("-")) == 8
     hill = operator.accept(answers["hill"], tmp_path / "hill")
     assert (hill.kind, hill.roster.version) == ("party", 2)
     north = operator.accept(read_small(made / "ca" / "roster.json"), made / "north")
-    assert north.roster.role("hill") == hill.roster.role("hill")
+    assert north.roster.get_role("hill") == hill.roster.get_role("hill")
 
 
 def test_an_answer_of_another_role_is_refused(made: Path, tmp_path: Path) -> None:
-    requests = [operator.request(name, "party", "X", tmp_path / name) for name in ("hill", "lake")]
+    requests = [operator.create_request(name, "party", "X", tmp_path / name) for name in ("hill", "lake")]
     _, answers = operator.sign(operator.open_authority(made / "ca"), requests)
     with pytest.raises(ProtocolError, match="certificate"):
         operator.accept(answers["lake"], tmp_path / "hill")
@@ -89,35 +89,35 @@ def test_an_edited_roster_is_refused(made: Path) -> None:
 
 
 def test_a_request_that_its_keys_did_not_sign_is_refused(made: Path, tmp_path: Path) -> None:
-    request = operator.request("hill", "party", "Hill", tmp_path / "hill").replace(b'"Hill"', b'"Hall"')
+    request = operator.create_request("hill", "party", "Hill", tmp_path / "hill").replace(b'"Hill"', b'"Hall"')
     with pytest.raises(SchemaError, match="not signed"):
         operator.sign(operator.open_authority(made / "ca"), [request])
 
 
 def test_a_name_that_is_taken_is_not_given_to_other_keys(made: Path, tmp_path: Path) -> None:
-    request = operator.request("north", "party", "Thief", tmp_path / "thief")
+    request = operator.create_request("north", "party", "Thief", tmp_path / "thief")
     with pytest.raises(NotAllowed, match="other keys"):
         operator.sign(operator.open_authority(made / "ca"), [request])
 
 
 def test_renewing_gives_a_fresh_tls_key_and_leaves_the_role(made: Path) -> None:
     before = read_bundle(made / "north")
-    serial = before.certificate().serial
+    serial = before.read_certificate().serial
     key = (made / "north" / "tls.key").read_bytes()
     _, answers = operator.sign(operator.open_authority(made / "ca"), [operator.renew(made / "north")])
     after = operator.accept(answers["north"], made / "north")
     assert (made / "north" / "tls.key").read_bytes() != key
-    assert after.certificate().serial != serial
+    assert after.read_certificate().serial != serial
     assert after.roster.digest == before.roster.digest
     assert after.keys == before.keys
 
 
 def test_a_revoked_role_is_gone_and_all_its_certificates_are_named(made: Path) -> None:
-    serial = read_bundle(made / "w1").certificate().serial
+    serial = read_bundle(made / "w1").read_certificate().serial
     roster = operator.revoke(operator.open_authority(made / "ca"), "w1").roster
     assert serial in roster.revoked
     with pytest.raises(UnknownName):
-        roster.role("w1")
+        roster.get_role("w1")
     with pytest.raises(UnknownName, match="No role"):
         operator.revoke(operator.open_authority(made / "ca"), "w9")
 
@@ -136,24 +136,24 @@ def test_a_certificate_that_ends_soon_is_told(made: Path, days: float, state: st
     leaf = make_leaf(
         authority.certificate, authority.key, key.public_key(), kind="party", name="north", days=days + 30, now=now
     )
-    from siloquent.federation.certificates import cert_pem
+    from siloquent.federation.certificates import encode_cert_pem
 
-    write_private(made / "north" / "tls.pem", cert_pem(leaf))
+    write_private(made / "north" / "tls.pem", encode_cert_pem(leaf))
     bundle = read_bundle(made / "north")
-    assert certificate_days(bundle).state == state
-    assert len(bundle.warnings()) == warned
+    assert check_certificate_days(bundle).state == state
+    assert len(bundle.list_warnings()) == warned
 
 
 def test_one_owner_of_all_workers_is_warned_of() -> None:
-    def role(name: str, kind: str, owner: str) -> Role:
-        return Role(name, kind, owner, "0" * 64, "0" * 64)  # type: ignore[arg-type]
+    def role(name: str, kind: str, owner: str) -> RosterEntry:
+        return RosterEntry(name, kind, owner, "0" * 64, "0" * 64)  # type: ignore[arg-type]
 
     roster = Roster("x", "https://a:1", 1, "0" * 64, (role("n", "party", "N"), role("w1", "worker", "U")))
-    assert "owns all workers" in roster.warnings()[0]
+    assert "owns all workers" in roster.list_warnings()[0]
     fair = replace(roster, roles=(*roster.roles, role("w2", "worker", "I")))
-    assert fair.warnings() == []
+    assert fair.list_warnings() == []
     near = replace(roster, roles=(*roster.roles, role("w2", "worker", "N")))
-    assert "all workers but 1" in near.warnings()[0]
+    assert "all workers but 1" in near.list_warnings()[0]
 
 
 @pytest.mark.parametrize(
@@ -169,12 +169,14 @@ def test_a_file_that_describes_no_federation_is_refused(tmp_path: Path, text: st
 @pytest.mark.parametrize("name", ["North", "", "a b", "1a", "a" * 33, "../x"])
 def test_a_name_of_another_form_is_refused(name: str) -> None:
     with pytest.raises(SchemaError):
-        Role(name, "party", "X", "0" * 64, "0" * 64)
+        RosterEntry(name, "party", "X", "0" * 64, "0" * 64)
 
 
 def test_a_uri_of_another_form_is_nobody() -> None:
-    assert name_in("silo:worker:w1") == ("worker", "w1")
-    assert [name_in(u) for u in ("silo:boss:w1", "http:worker:w1", "silo:worker:", "silo:worker:W")] == [None] * 4
+    assert parse_uri_name("silo:worker:w1") == ("worker", "w1")
+    assert [parse_uri_name(u) for u in ("silo:boss:w1", "http:worker:w1", "silo:worker:", "silo:worker:W")] == [
+        None
+    ] * 4
 
 
 def test_a_folder_that_is_not_empty_is_left_alone(made: Path) -> None:
@@ -254,9 +256,9 @@ def test_an_expired_certificate_ends_a_role_before_it_waits_for_a_relay(made: Pa
     key = read_key(read_small(made / "office" / "tls.key")).public_key()
     before = datetime.now(UTC) - timedelta(days=91)
     leaf = make_leaf(authority.certificate, authority.key, key, kind="moderator", name="office", now=before)
-    write_private(made / "office" / "tls.pem", cert_pem(leaf))
+    write_private(made / "office" / "tls.pem", encode_cert_pem(leaf))
     office = read_bundle(made / "office")
-    assert "has expired" in office.warnings()[0]
+    assert "has expired" in office.list_warnings()[0]
     with pytest.raises(ProtocolError) as refused, open_peer(office):
         pass
     assert (refused.value.code, refused.value.fix) == (

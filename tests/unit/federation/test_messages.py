@@ -12,32 +12,32 @@ from hypothesis import strategies as st
 
 from contract.channel_contract import code_of
 from siloquent.errors import ProtocolError
-from siloquent.federation.journal import Journal
+from siloquent.federation.journal import RoleJournal
 from siloquent.federation.message import (
-    MOST_ENVELOPE,
-    MOST_HEADER,
+    MAX_ENVELOPE,
+    MAX_HEADER,
     PART_BYTES,
     Envelope,
     Header,
-    genesis,
-    link,
-    parts_of,
+    compute_link,
+    compute_pair_genesis,
+    split_parts,
 )
 from siloquent.federation.payload import (
-    canonical,
-    kind_of,
+    encode_canonical,
     pack_bytes,
     pack_json,
     pack_points,
     pack_words,
     parse,
+    parse_kind,
     unpack_bytes,
     unpack_json,
     unpack_points,
     unpack_words,
 )
 from siloquent.federation.peer import Peer
-from siloquent.federation.seal import Keys, signed_by
+from siloquent.federation.seal import Keys, is_signed_by
 from unit.federation.places import StoreNetwork
 
 HEADER = Header("ab" * 32, "north", "w1", "u1/17", 0, 0, 1, 3, "cd" * 32, "ef" * 32, "json", 100, "01" * 32)
@@ -51,7 +51,7 @@ PLAIN = st.recursive(
 @given(PLAIN)
 def test_json_goes_there_and_back_in_one_form(value: object) -> None:
     assert unpack_json(pack_json(value)) == value
-    assert canonical(parse(canonical(value))) == canonical(value)
+    assert encode_canonical(parse(encode_canonical(value))) == encode_canonical(value)
 
 
 @pytest.mark.parametrize("text", [b'{"a": 1}', b'{"b":1,"a":1}', b"[1.0e2]", b"[NaN]", b'{"a":1,"a":1}', b"", b"\xff"])
@@ -69,19 +69,23 @@ def test_every_kind_of_payload_says_what_it_is_and_how_many() -> None:
     assert unpack_words(pack_words(words), 2).view(np.int64).tolist() == words.tolist()
     assert unpack_points(pack_points(bytes(64)), 2) == bytes(64)
     assert unpack_bytes(pack_bytes(b"seed"), 4) == b"seed"
-    assert [kind_of(p) for p in (pack_words(words), pack_points(b""), pack_bytes(b""))] == ["words", "points", "bytes"]
+    assert [parse_kind(p) for p in (pack_words(words), pack_points(b""), pack_bytes(b""))] == [
+        "words",
+        "points",
+        "bytes",
+    ]
 
 
 def test_another_kind_or_count_is_refused() -> None:
     assert code_of(lambda: unpack_points(pack_points(bytes(64)), 3)) == "batch_size"
     assert code_of(lambda: unpack_words(pack_points(bytes(64)))) == "bad_encoding"
     for broken in (b"", b"pt", b"pt\x00\x00\x00\x02" + bytes(32), b"zz\x00\x00\x00\x00", pack_json(1) + b" "):
-        assert code_of(lambda broken=broken: kind_of(broken)) == "bad_encoding"
+        assert code_of(lambda broken=broken: parse_kind(broken)) == "bad_encoding"
 
 
 def test_a_header_goes_there_and_back() -> None:
     assert Header.decode(HEADER.encode()) == HEADER
-    assert len(HEADER.encode()) < MOST_HEADER
+    assert len(HEADER.encode()) < MAX_HEADER
 
 
 @pytest.mark.parametrize(
@@ -99,7 +103,7 @@ def test_a_header_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
 def test_another_version_is_named_so() -> None:
     text = HEADER.encode().replace(b'"v":2', b'"v":1')
     assert code_of(lambda: Header.decode(text)) == "version_mismatch"
-    assert code_of(lambda: Header.decode(b" " * (MOST_HEADER + 1))) == "too_large"
+    assert code_of(lambda: Header.decode(b" " * (MAX_HEADER + 1))) == "too_large"
 
 
 @settings(max_examples=300)
@@ -110,28 +114,28 @@ def test_random_bytes_are_no_envelope(wire: bytes) -> None:
 
 
 def test_a_long_payload_travels_in_parts() -> None:
-    assert [len(part) for part in parts_of(bytes(PART_BYTES + 1))] == [PART_BYTES, 1]
-    assert parts_of(b"") == [b""]
-    assert code_of(lambda: Envelope.decode(bytes(MOST_ENVELOPE + 1))) == "too_large"
+    assert [len(part) for part in split_parts(bytes(PART_BYTES + 1))] == [PART_BYTES, 1]
+    assert split_parts(b"") == [b""]
+    assert code_of(lambda: Envelope.decode(bytes(MAX_ENVELOPE + 1))) == "too_large"
 
 
 def test_sealing_again_gives_the_same_bytes_and_other_content_another_nonce() -> None:
-    north, w1 = Keys.fresh(), Keys.fresh()
-    context = HEADER.context()
+    north, w1 = Keys.generate(), Keys.generate()
+    context = HEADER.build_context()
     sealed = north.seal(w1.seal_key, context, b"content")
     assert north.seal(w1.seal_key, context, b"content") == sealed
     assert w1.open(north.seal_key, sealed) == b"content"
     others = [
         north.seal(w1.seal_key, context, b"Content"),
-        north.seal(w1.seal_key, replace(HEADER, attempt=1).context(), b"content"),
+        north.seal(w1.seal_key, replace(HEADER, attempt=1).build_context(), b"content"),
         Keys(north.sign_seed, w1.seal_seed).seal(w1.seal_key, context, b"content"),
     ]
     assert len({one[:24] for one in (sealed, *others)}) == 4
 
 
 def test_no_two_of_many_messages_share_a_nonce() -> None:
-    keys = Keys.fresh()
-    secret, seen = keys._nonce_key(), set()
+    keys = Keys.generate()
+    secret, seen = keys._derive_nonce_key(), set()
     for number in range(100_000):  # the nonce alone: what seal() derives it from
         mac = hashlib.blake2b(number.to_bytes(4, "big"), key=secret, digest_size=64)
         seen.add(mac.digest()[:24])
@@ -139,7 +143,7 @@ def test_no_two_of_many_messages_share_a_nonce() -> None:
 
 
 def test_a_seal_opens_for_its_receiver_from_its_sender_alone() -> None:
-    north, w1, w2 = Keys.fresh(), Keys.fresh(), Keys.fresh()
+    north, w1, w2 = Keys.generate(), Keys.generate(), Keys.generate()
     sealed = north.seal(w1.seal_key, b"", b"content")
     assert code_of(lambda: w2.open(north.seal_key, sealed)) == "bad_seal"
     assert code_of(lambda: w1.open(w2.seal_key, sealed)) == "bad_seal"
@@ -149,17 +153,17 @@ def test_a_seal_opens_for_its_receiver_from_its_sender_alone() -> None:
 
 
 def test_a_signature_is_bound_to_its_label() -> None:
-    keys = Keys.fresh()
+    keys = Keys.generate()
     mark = keys.sign(b"one", b"content")
-    assert signed_by(keys.sign_key, b"one", b"content", mark)
-    assert not signed_by(keys.sign_key, b"two", b"content", mark)
-    assert not signed_by(keys.sign_key, b"one", b"content", mark[:-1])
+    assert is_signed_by(keys.sign_key, b"one", b"content", mark)
+    assert not is_signed_by(keys.sign_key, b"two", b"content", mark)
+    assert not is_signed_by(keys.sign_key, b"one", b"content", mark[:-1])
 
 
 def test_chains_of_pairs_and_sessions_begin_differently() -> None:
-    starts = {genesis(s, a, b) for s in ("aa", "bb") for a, b in (("x", "y"), ("y", "x"))}
+    starts = {compute_pair_genesis(s, a, b) for s in ("aa", "bb") for a, b in (("x", "y"), ("y", "x"))}
     assert len(starts) == 4
-    assert link(HEADER.encode()) != link(replace(HEADER, seq=4).encode())
+    assert compute_link(HEADER.encode()) != compute_link(replace(HEADER, seq=4).encode())
 
 
 class Tampering:
@@ -167,15 +171,15 @@ class Tampering:
 
     def __init__(self) -> None:
         self.network = StoreNetwork()
-        self.network.channel("north").send("w1", "a", pack_json("content"))
-        found = self.network.store.next("w1", 0)
+        self.network.open_channel("north").send("w1", "a", pack_json("content"))
+        found = self.network.store.find_next("w1", 0)
         assert found is not None
         self.wire, self.peer = found.wire, self.network.peer("w1")
 
     def again(self) -> Peer:
         """w1 with an empty journal, to which nothing has come yet."""
-        journal = Journal(":memory:")
-        known = self.network.journals["w1"].session(self.network.session)
+        journal = RoleJournal(":memory:")
+        known = self.network.journals["w1"].find_session(self.network.session)
         assert known is not None
         journal.add_session(known)
         self.network.journals["w1"] = journal
@@ -184,7 +188,7 @@ class Tampering:
     def hand_out(self, wire: bytes) -> str:
         """How the session stands after w1 took ``wire``."""
         self.peer._take(1, wire)
-        known = self.network.journals["w1"].session(self.network.session)
+        known = self.network.journals["w1"].find_session(self.network.session)
         assert known is not None
         return known.code or known.state
 
@@ -192,13 +196,13 @@ class Tampering:
 def test_every_altered_byte_is_refused() -> None:
     intact = Tampering()
     assert intact.hand_out(intact.wire) == "running"
-    assert intact.peer.arrived(intact.network.session) == {("north", "a", 0)}
+    assert intact.peer.list_arrived(intact.network.session) == {("north", "a", 0)}
     whole = Tampering()
     for place in range(len(whole.wire)):
         wire = whole.wire[:place] + bytes([whole.wire[place] ^ 1]) + whole.wire[place + 1 :]
         fresh = whole.again()
         fresh._take(1, wire)
-        assert fresh.arrived(whole.network.session) == set(), place
+        assert fresh.list_arrived(whole.network.session) == set(), place
 
 
 @pytest.mark.parametrize(
@@ -254,4 +258,4 @@ def test_mutated_envelopes_never_break_and_are_never_taken() -> None:
         cut = bytes(wire[: int(choose.integers(1, len(wire) + 1))])
         if cut != place.wire:
             place.peer._take(1, cut)
-            assert place.peer.arrived(place.network.session) == set()
+            assert place.peer.list_arrived(place.network.session) == set()

@@ -9,7 +9,7 @@ import pytest
 
 from siloquent.errors import SchemaError
 from siloquent.federation.invitation import Invitation
-from siloquent.federation.journal import Journal
+from siloquent.federation.journal import RoleJournal
 from siloquent.federation.policy import Policy, Rule, read_policy
 
 FILE = """\
@@ -70,7 +70,7 @@ DAY = 20_000
 
 def admitted(folder: Path, policy: Policy, session: str, day: int = DAY) -> str:
     """A role's state of ``session``, from its journal on disk."""
-    journal = Journal(folder / "journal.db")
+    journal = RoleJournal(folder / "journal.db")
     try:
         return policy.judge(
             asked("rho 0.1"),

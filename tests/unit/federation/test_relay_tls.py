@@ -28,24 +28,24 @@ from contract.channel_contract import LONG, MEMBERS, ChannelContract, Network
 from siloquent.errors import NotAllowed, ProtocolError
 from siloquent.federation import operator
 from siloquent.federation.bundle import Bundle, read_bundle, read_small, write_private
-from siloquent.federation.certificates import cert_pem, make_leaf, read_key
+from siloquent.federation.certificates import encode_cert_pem, make_leaf, read_key
 from siloquent.federation.channel import Channel
 from siloquent.federation.channel.relay import RelayChannel
-from siloquent.federation.checking import check
+from siloquent.federation.connection_check import check
 from siloquent.federation.invitation import Invitation
-from siloquent.federation.journal import Journal, Session
-from siloquent.federation.message import Envelope, Header, genesis
-from siloquent.federation.operator import Described
+from siloquent.federation.journal import RoleJournal, SessionRecord
+from siloquent.federation.message import Envelope, Header, compute_pair_genesis
+from siloquent.federation.operator import FederationDescription
 from siloquent.federation.peer import Peer
+from siloquent.federation.protocols import ProtocolRegistry
 from siloquent.federation.relay import server
 from siloquent.federation.relay.app import Relay
-from siloquent.federation.relay.rates import Rates
-from siloquent.federation.relay.server import TodaysRoster, make_server
+from siloquent.federation.relay.rates import RelayRates
+from siloquent.federation.relay.server import CurrentRoster, make_server
 from siloquent.federation.relay.store import RelayStore
 from siloquent.federation.role import begin
-from siloquent.federation.running import open_journal, open_peer, serve
-from siloquent.federation.transport import HttpTransport, connection_problem
-from siloquent.federation.walks import Walks
+from siloquent.federation.role_process import open_journal, open_peer, serve
+from siloquent.federation.transport import HttpTransport, explain_connection
 
 SESSION = "ab" * 32
 ROUTES = (
@@ -67,12 +67,15 @@ class Place:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         roles = tuple((m.name, m.kind, m.owner) for m in MEMBERS)
-        self.folder, self.described = folder / "all", Described("clinics", f"https://127.0.0.1:{port}", roles)
+        self.folder, self.described = (
+            folder / "all",
+            FederationDescription("clinics", f"https://127.0.0.1:{port}", roles),
+        )
         operator.init(self.described, self.folder)
         bundle = self.bundle("relay")
         self.store = RelayStore(bundle.state / "relay.sqlite")
-        roster = TodaysRoster(bundle)
-        self.relay = Relay(self.store, roster.admit, roster.members, Rates(rate=10_000, burst=10_000))
+        roster = CurrentRoster(bundle)
+        self.relay = Relay(self.store, roster.admit, roster.list_members, RelayRates(rate=10_000, burst=10_000))
         self.server = make_server(bundle, self.relay, "127.0.0.1", port)
         self.thread = threading.Thread(target=self.server.run, daemon=True)
         self.thread.start()
@@ -93,7 +96,7 @@ class Place:
         authority = operator.open_authority(self.folder / "ca")
         key = read_key(read_small(self.folder / "north" / "tls.key"))
         asked: dict[str, Any] = {"kind": "party", "name": name, **change}
-        pem = cert_pem(make_leaf(authority.certificate, authority.key, key.public_key(), **asked))
+        pem = encode_cert_pem(make_leaf(authority.certificate, authority.key, key.public_key(), **asked))
         path = self.folder / f"odd-{secrets.token_hex(4)}.pem"
         write_private(path, pem)
         context = self.anonymous()
@@ -143,14 +146,14 @@ def test_a_faulty_certificate_is_refused_on_every_route(
 ) -> None:
     folder = tmp_path_factory.getbasetemp() / "faulty"
     folder.mkdir(exist_ok=True)
-    waiting = place.store.totals()
+    waiting = place.store.compute_totals()
     with httpx.Client(verify=contexts(place, fault, folder), trust_env=False, base_url=place.described.relay) as client:
         try:
             status = client.request(method, path, content=body or None).status_code
         except httpx.TransportError:
             status = 0  # refused in the handshake
     assert status == (403 if fault in ("unknown role", "other kind") else 0)
-    assert place.store.totals() == waiting
+    assert place.store.compute_totals() == waiting
 
 
 @pytest.mark.parametrize(("method", "path", "body"), ROUTES[1:2] + ROUTES[4:])
@@ -158,7 +161,7 @@ def test_a_session_does_not_exist_for_a_role_that_is_not_in_it(
     place: Place, method: str, path: str, body: bytes
 ) -> None:
     bundle = place.bundle("river")
-    with httpx.Client(verify=bundle.client_context(), trust_env=False, base_url=place.described.relay) as client:
+    with httpx.Client(verify=bundle.build_client_context(), trust_env=False, base_url=place.described.relay) as client:
         answer = client.request(method, path, content=body or None)
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_session")
     assert answer.headers["content-type"] == "application/problem+json"
@@ -204,7 +207,7 @@ def test_whatever_a_member_sends_is_answered_and_never_by_a_fault_of_the_relays(
         answer = client.request(method, path, content=body, timeout=LONG)
         assert answer.status_code < 500, (method, path, body[:80], answer.text)
 
-    with httpx.Client(verify=bundle.client_context(), trust_env=False, base_url=place.described.relay) as client:
+    with httpx.Client(verify=bundle.build_client_context(), trust_env=False, base_url=place.described.relay) as client:
         sent()
         for method, path, body in (  # the listed cases, each by its right answer
             ("GET", f"/v1/inbox?after={'9' * 30}", b""),
@@ -221,13 +224,13 @@ def test_a_store_that_is_locked_is_said_to_be_and_waited_for(place: Place, monke
     def locked(*_: object) -> None:
         raise sqlite3.OperationalError("database is locked")
 
-    monkeypatch.setattr(place.store, "ack", locked)
+    monkeypatch.setattr(place.store, "acknowledge", locked)
     bundle = place.bundle("north")
-    with httpx.Client(verify=bundle.client_context(), trust_env=False, base_url=place.described.relay) as client:
+    with httpx.Client(verify=bundle.build_client_context(), trust_env=False, base_url=place.described.relay) as client:
         answer = client.post("/v1/inbox/ack", json={"upto": 0})
     assert (answer.status_code, answer.headers["retry-after"], answer.json()["code"]) == (503, "1", "relay_unreachable")
     with closing(HttpTransport(bundle)) as transport, pytest.raises(ProtocolError) as refused:
-        transport.ack(0)
+        transport.acknowledge(0)
     assert refused.value.code == "relay_unreachable"
 
 
@@ -256,11 +259,11 @@ def test_a_revoked_certificate_is_refused_once_the_relay_has_the_roster(tmp_path
     place = Place(tmp_path)
     try:
         with closing(HttpTransport(place.bundle("w1"))) as transport:
-            assert transport.next(0, 0) is None
+            assert transport.fetch_next(0, 0) is None
             operator.revoke(operator.open_authority(place.folder / "ca"), "w1")
             operator.accept(read_small(place.folder / "ca" / "roster.json"), place.folder / "relay")
             with pytest.raises(ProtocolError) as refused:
-                transport.next(0, 0)
+                transport.fetch_next(0, 0)
         assert refused.value.code == "certificate_refused"
     finally:
         place.stop()
@@ -270,12 +273,12 @@ def test_a_revoked_certificate_is_refused_once_the_relay_has_the_roster(tmp_path
 def test_a_role_that_is_revoked_while_it_runs_ends_with_what_to_do_and_ends_no_session(tmp_path: Path) -> None:
     place = Place(tmp_path)
     try:
-        bundle, walks = place.bundle("w1"), Walks()
+        bundle, walks = place.bundle("w1"), ProtocolRegistry()
         walks.add("worker", "echo", lambda channel, invitation, desk: None)
         with open_peer(place.bundle("office")) as office:
             asked = Invitation("echo/1", "test", service="echo", tables=("visits",), columns=("age",))
             session = begin(office, asked, tuple(m.name for m in MEMBERS if m.kind != "relay"))
-            known = office.journal.session(session)
+            known = office.journal.find_session(session)
         assert known is not None
         with open_journal(bundle) as journal:
             journal.add_session(known)
@@ -286,7 +289,7 @@ def test_a_role_that_is_revoked_while_it_runs_ends_with_what_to_do_and_ends_no_s
         assert (refused.value.code, refused.value.exit_status) == ("certificate_refused", 6)
         assert f"federation check --bundle {bundle.folder}; ask the operator whether w1" in refused.value.fix
         with open_journal(bundle) as journal:
-            assert not journal.sessions()[0].is_over
+            assert not journal.list_sessions()[0].is_over
     finally:
         place.stop()
 
@@ -296,18 +299,18 @@ def test_a_role_whose_own_certificate_expires_is_told_to_renew_and_a_relays_is_w
 ) -> None:
     north = place.bundle("north")
     expired, refused, gone = map(ProtocolError, ("certificate_expired", "certificate_refused", "relay_unreachable"))
-    assert north.turned_away(expired, 9) is None  # our own certificate is good: it is the relay's
-    assert north.turned_away(refused, 2) is None
-    assert north.turned_away(gone, 99) is None
+    assert north.explain_refusal(expired, 9) is None  # our own certificate is good: it is the relay's
+    assert north.explain_refusal(refused, 2) is None
+    assert north.explain_refusal(gone, 99) is None
     river = read_bundle(shutil.copytree(place.folder / "river", tmp_path / "river"))
     authority = operator.open_authority(place.folder / "ca")
     key = read_key(read_small(river.folder / "tls.key")).public_key()
     before = datetime.now(UTC) - timedelta(days=91)
     write_private(
         river.folder / "tls.pem",
-        cert_pem(make_leaf(authority.certificate, authority.key, key, kind="party", name="river", now=before)),
+        encode_cert_pem(make_leaf(authority.certificate, authority.key, key, kind="party", name="river", now=before)),
     )
-    found = river.turned_away(refused, 1)
+    found = river.explain_refusal(refused, 1)
     assert found is not None
     assert (found.code, found.fix) == (
         "certificate_expired",
@@ -323,7 +326,7 @@ def test_connections_that_never_finish_their_handshake_hold_up_no_role(
     try:
         port = int(place.described.relay.rpartition(":")[2])
         with ExitStack() as held, closing(HttpTransport(place.bundle("river"))) as kept:
-            assert kept.next(0, 0) is None
+            assert kept.fetch_next(0, 0) is None
             silent = []
             for number in range(60):
                 here = (f"127.0.0.{2 + number % 9}", 0)
@@ -332,8 +335,8 @@ def test_connections_that_never_finish_their_handshake_hold_up_no_role(
                 silent.append(one)
                 if number % 10 == 9:
                     with closing(HttpTransport(place.bundle("north"))) as transport:
-                        assert transport.next(0, 0) is None
-            assert kept.next(0, 0) is None
+                        assert transport.fetch_next(0, 0) is None
+            assert kept.fetch_next(0, 0) is None
             assert len(select.select(silent, [], [], 0)[0]) >= 60 - server.MAX_CONNECTIONS, "those that were closed"
     finally:
         place.stop()
@@ -348,7 +351,7 @@ def test_roles_that_were_revoked_share_the_places_of_one(tmp_path: Path) -> None
         port, kept = int(place.described.relay.rpartition(":")[2]), 0
         with ExitStack() as held:
             for number in range(2 * server.MAX_CONNECTIONS_OF_A_ROLE):
-                context = place.bundle(("w1", "w2")[number % 2]).client_context()
+                context = place.bundle(("w1", "w2")[number % 2]).build_client_context()
                 plain = socket.create_connection(("127.0.0.1", port), timeout=LONG)
                 one = held.enter_context(context.wrap_socket(plain, server_hostname="127.0.0.1"))
                 with suppress(ConnectionResetError, BrokenPipeError, ssl.SSLError):
@@ -363,9 +366,9 @@ def test_a_client_refuses_a_relay_of_another_ca_or_name(place: Place, tmp_path: 
     operator.init(place.described, tmp_path / "other")
     with closing(HttpTransport(read_bundle(tmp_path / "other" / "north"))) as transport:
         with pytest.raises(ProtocolError) as refused:
-            transport.next(0, 0)
+            transport.fetch_next(0, 0)
         assert refused.value.code == "certificate_refused"
-    context = place.bundle("north").client_context()
+    context = place.bundle("north").build_client_context()
     with (
         socket.create_connection(("127.0.0.1", int(place.described.relay.rpartition(":")[2]))) as plain,
         pytest.raises(ssl.SSLCertVerificationError, match="mismatch"),
@@ -381,11 +384,11 @@ def test_tls_1_2_is_not_spoken(place: Place) -> None:
         pytest.raises(httpx.ConnectError) as refused,
     ):
         client.get("/v1/inbox")
-    assert connection_problem(refused.value, "").code in ("certificate_refused", "relay_unreachable")
+    assert explain_connection(refused.value, "").code in ("certificate_refused", "relay_unreachable")
 
 
 def test_a_body_that_is_too_large_is_refused_unread(place: Place) -> None:
-    context = place.bundle("north").client_context()
+    context = place.bundle("north").build_client_context()
     port = int(place.described.relay.rpartition(":")[2])
     with closing(http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=LONG)) as connection:
         connection.putrequest("PUT", ROUTES[1][1])
@@ -398,7 +401,7 @@ def test_a_body_that_is_too_large_is_refused_unread(place: Place) -> None:
 def test_a_body_in_chunks_that_outgrows_its_length_is_refused_before_it_is_whole(
     place: Place, route: tuple[str, str, bytes]
 ) -> None:
-    context = place.bundle("north").client_context()
+    context = place.bundle("north").build_client_context()
     port = int(place.described.relay.rpartition(":")[2])
     with closing(http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=LONG)) as connection:
         connection.putrequest(*route[:2])
@@ -411,14 +414,14 @@ def test_a_body_in_chunks_that_outgrows_its_length_is_refused_before_it_is_whole
 
 
 def test_a_waiting_receiver_is_woken(place: Place) -> None:
-    start = genesis(SESSION, "north", "w2")
+    start = compute_pair_genesis(SESSION, "north", "w2")
     header = Header(SESSION, "north", "w2", "wake", 0, 0, 1, 0, start, "0" * 64, "json", 60, "0" * 64)
     wire = Envelope(header.encode(), bytes(64), bytes(60)).encode()
     with closing(HttpTransport(place.bundle("w2"))) as w2, closing(HttpTransport(place.bundle("north"))) as north:
         came: list[bytes] = []
 
         def receive() -> None:
-            found = w2.next(0, 20.0)
+            found = w2.fetch_next(0, 20.0)
             came.append(found.wire if found else b"")
 
         waiting = threading.Thread(target=receive)
@@ -432,7 +435,7 @@ def test_a_waiting_receiver_is_woken(place: Place) -> None:
 
 def test_check_says_which_step_fails(place: Place, tmp_path: Path) -> None:
     assert [step.state for step in check(place.bundle("north"))] == ["good"] * 6
-    operator.init(Described("clinics", "https://127.0.0.1:9", place.described.roles), tmp_path / "far")
+    operator.init(FederationDescription("clinics", "https://127.0.0.1:9", place.described.roles), tmp_path / "far")
     far = list(check(read_bundle(tmp_path / "far" / "north")))
     assert (far[-1].what, far[-1].state) == ("tcp", "bad")
     operator.init(place.described, tmp_path / "other")
@@ -447,17 +450,19 @@ class TlsNetwork:
         self.place, self.session, self.deadline = place, secrets.token_hex(32), int(time.time()) + 600
         self.names = [m.name for m in MEMBERS]
         place.store.open_session("office", self.session, self.names, self.deadline)
-        self.journals = {name: Journal(":memory:") for name in self.names}
+        self.journals = {name: RoleJournal(":memory:") for name in self.names}
         self.transports: list[HttpTransport] = []
         for name, journal in self.journals.items():
-            found = place.store.next(name, 0)
+            found = place.store.find_next(name, 0)
             while found is not None:  # what earlier tests left behind
                 journal.skip(found.seq)
-                found = place.store.next(name, found.seq)
+                found = place.store.find_next(name, found.seq)
             now = time.time()
-            journal.add_session(Session(self.session, tuple(self.names), "office", self.deadline, {}, "running", now))
+            journal.add_session(
+                SessionRecord(self.session, tuple(self.names), "office", self.deadline, {}, "running", now)
+            )
 
-    def channel(self, name: str) -> Channel:
+    def open_channel(self, name: str) -> Channel:
         bundle = self.place.bundle(name)
         transport = HttpTransport(bundle)
         self.transports.append(transport)

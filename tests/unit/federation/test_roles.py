@@ -16,15 +16,15 @@ from siloquent.errors import ProtocolError
 from siloquent.federation.channel import Channel
 from siloquent.federation.channel.relay import RelayChannel
 from siloquent.federation.invitation import Invitation
-from siloquent.federation.journal import Journal
+from siloquent.federation.journal import RoleJournal
 from siloquent.federation.payload import pack_json, unpack_json
-from siloquent.federation.peer import Peer, polling
+from siloquent.federation.peer import Peer, run_polling
 from siloquent.federation.policy import Policy, Rule
-from siloquent.federation.relay.store import RelayStore, Stored
-from siloquent.federation.role import Held, Role, begin, hold
+from siloquent.federation.protocols import ProtocolRegistry
+from siloquent.federation.relay.store import RelayStore, StoredEnvelope
+from siloquent.federation.role import RoleRunner, SessionResult, begin, moderate_session
 from siloquent.federation.transcript import check_transcript, split_head
 from siloquent.federation.transport import StoreTransport
-from siloquent.federation.walks import Walks
 from unit.federation.places import keys_and_roster
 
 ALL = ("north", "river", "w1", "w2", "office")
@@ -46,7 +46,7 @@ def hear(channel: Channel, invitation: Invitation, desk: Any) -> Any:
     return unpack_json(channel.receive("heard", "w1"))
 
 
-WALKS = Walks()
+WALKS = ProtocolRegistry()
 WALKS.add("party", "echo/1", say)
 WALKS.add("worker", "echo", echo)
 
@@ -57,32 +57,32 @@ class Federation:
     def __init__(self) -> None:
         self.keys, self.roster = keys_and_roster()
         self.store, self.news = RelayStore(":memory:"), threading.Condition()
-        self.journals = {name: Journal(":memory:") for name in ALL}
+        self.journals = {name: RoleJournal(":memory:") for name in ALL}
 
     def peer(self, name: str) -> Peer:
         transport = StoreTransport(self.store, name, self.news)
         return Peer(name, self.keys[name], self.roster, self.journals[name], transport)
 
     @contextmanager
-    def running(self, *names: str, policy: Policy = OPEN, walks: Walks = WALKS) -> Iterator[None]:
+    def running(self, *names: str, policy: Policy = OPEN, walks: ProtocolRegistry = WALKS) -> Iterator[None]:
         with ExitStack() as stack:
             for name in names:
                 peer = self.peer(name)
-                stop = stack.enter_context(polling(peer, wait=0.2))
-                role = Role(peer, walks, open_desk=lambda name=name: nullcontext("of " + name), policy=policy)  # type: ignore[misc]
+                stop = stack.enter_context(run_polling(peer, wait=0.2))
+                role = RoleRunner(peer, walks, open_desk=lambda name=name: nullcontext("of " + name), policy=policy)  # type: ignore[misc]
                 thread = threading.Thread(target=role.run, args=(stop,), kwargs={"every_s": 0.02}, daemon=True)
                 thread.start()
                 stack.callback(thread.join, LONG)
                 stack.callback(stop.set)
             yield
 
-    def hold(self, invitation: Invitation = ASKED) -> Held:
+    def hold(self, invitation: Invitation = ASKED) -> SessionResult:
         peer = self.peer("office")
-        with polling(peer, wait=0.2):
-            return hold(peer, invitation, ALL, hear)
+        with run_polling(peer, wait=0.2):
+            return moderate_session(peer, invitation, ALL, hear)
 
     def states(self) -> dict[str, str]:
-        return {name: known.state for name in ALL for known in self.journals[name].sessions()}
+        return {name: known.state for name in ALL for known in self.journals[name].list_sessions()}
 
     def settled(self) -> dict[str, str]:
         """The states once nothing moves any more."""
@@ -101,7 +101,7 @@ def test_a_session_runs_from_invitation_to_signed_heads() -> None:
         assert federation.settled() == dict.fromkeys(("north", "river", "w1", "w2", "office"), "ended")
     for name in ALL:
         count, head = split_head(held.heads[name]["head"])
-        kept = federation.journals[name].headers(held.session)
+        kept = federation.journals[name].list_headers(held.session)
         found = check_transcript(held.session, kept, federation.roster, count)
         assert (found.head, found.fault) == (head, "")
 
@@ -109,7 +109,7 @@ def test_a_session_runs_from_invitation_to_signed_heads() -> None:
 class Expired(StoreTransport):
     """The way to a relay that does not take this role's certificate any more."""
 
-    def next(self, after: int, wait: float) -> Stored | None:
+    def fetch_next(self, after: int, wait: float) -> StoredEnvelope | None:
         raise ProtocolError("certificate_expired")
 
 
@@ -122,14 +122,14 @@ def test_a_moderator_that_is_turned_away_ends_at_once_and_its_session_goes_on_af
         judge=lambda failed, times: judged,
     )  # fmt: skip
     with federation.running("north", "river", "w1", "w2"):
-        with polling(office, wait=0.2), pytest.raises(ProtocolError) as refused:
-            hold(office, ASKED, ALL, hear)
+        with run_polling(office, wait=0.2), pytest.raises(ProtocolError) as refused:
+            moderate_session(office, ASKED, ALL, hear)
         assert refused.value is judged
-        (known,) = federation.journals["office"].sessions()
+        (known,) = federation.journals["office"].list_sessions()
         assert not known.is_over
         renewed = federation.peer("office")
-        with polling(renewed, wait=0.2):
-            held = hold(renewed, ASKED, ALL, hear, session=known.id)
+        with run_polling(renewed, wait=0.2):
+            held = moderate_session(renewed, ASKED, ALL, hear, session=known.id)
     assert held.result == ["north of north", "river of river"]
 
 
@@ -140,7 +140,7 @@ def test_payloads_and_secrets_are_gone_from_journals_at_the_end() -> None:
         federation.settled()
     for journal in federation.journals.values():
         assert journal.get(held.session, "transcript") is None
-        assert not any(e.sealed for e in journal.envelopes(held.session, "north", "w1", "say", 0))
+        assert not any(e.sealed for e in journal.list_envelopes(held.session, "north", "w1", "say", 0))
 
 
 def test_an_edited_header_is_found_by_its_number() -> None:
@@ -149,7 +149,7 @@ def test_an_edited_header_is_found_by_its_number() -> None:
         held = federation.hold()
         federation.settled()
     count, head = split_head(held.heads["w1"]["head"])
-    kept = federation.journals["w1"].headers(held.session)
+    kept = federation.journals["w1"].list_headers(held.session)
     text, signature = kept[1]
     kept[1] = (text.replace(b'"attempt":0', b'"attempt":7'), signature)
     found = check_transcript(held.session, kept, federation.roster, count)
@@ -160,15 +160,15 @@ def test_an_edited_header_is_found_by_its_number() -> None:
 def test_a_party_without_a_policy_waits_for_a_person() -> None:
     federation = Federation()
     with federation.running("north", "river", "w1", "w2", policy=Policy()):
-        held: list[Held] = []
+        held: list[SessionResult] = []
         thread = threading.Thread(target=lambda: held.append(federation.hold()))
         thread.start()
         for name in ("north", "river"):
             journal, until = federation.journals[name], time.monotonic() + LONG
-            while not journal.sessions() and time.monotonic() < until:
+            while not journal.list_sessions() and time.monotonic() < until:
                 time.sleep(0.02)
-            assert journal.decide(journal.sessions()[0].id, "approved")
-            assert not journal.decide(journal.sessions()[0].id, "refused")
+            assert journal.decide(journal.list_sessions()[0].id, "approved")
+            assert not journal.decide(journal.list_sessions()[0].id, "refused")
         thread.join(LONG)
     assert held[0].result == ["north of north", "river of river"]
 
@@ -183,7 +183,7 @@ def test_a_refusal_says_policy_and_nothing_else() -> None:
             )
         assert (refused.value.code, refused.value.role) == ("policy_refused", "river")
         assert federation.settled()["river"] == "refused"
-        heard = {name: federation.journals[name].sessions()[0].code for name in ("north", "w1", "w2")}
+        heard = {name: federation.journals[name].list_sessions()[0].code for name in ("north", "w1", "w2")}
         assert heard == dict.fromkeys(("north", "w1", "w2"), "policy_refused")  # the others hear why, too
 
 
@@ -194,9 +194,9 @@ def test_the_rest_goes_on_without_a_party_that_refuses() -> None:
 
         def refuse() -> None:
             until = time.monotonic() + LONG
-            while not for_river.sessions() and time.monotonic() < until:
+            while not for_river.list_sessions() and time.monotonic() < until:
                 time.sleep(0.02)
-            for_river.decide(for_river.sessions()[0].id, "refused")
+            for_river.decide(for_river.list_sessions()[0].id, "refused")
 
         thread = threading.Thread(target=refuse)
         thread.start()
@@ -221,15 +221,15 @@ def test_the_rest_goes_on_without_a_party_that_refuses() -> None:
 )
 def test_nobody_plays_among_others_than_it_agreed_to(told: Any) -> None:
     played: list[str] = []
-    walks = Walks()
+    walks = ProtocolRegistry()
     walks.add("party", "echo/1", lambda channel, invitation, desk: played.append(channel.me))
     walks.add("worker", "echo", lambda channel, invitation, desk: played.append(channel.me))
     federation, asked = Federation(), replace(ASKED, min_parties=2)
     with federation.running("north", "river", "w1", "w2", walks=walks):
         peer = federation.peer("office")
-        with polling(peer, wait=0.2):
+        with run_polling(peer, wait=0.2):
             session = begin(peer, asked, ALL)
-            known = peer.journal.session(session)
+            known = peer.journal.find_session(session)
             assert known is not None
             peer.transport.open_session(session, list(known.members), known.deadline)
             channel = RelayChannel(peer, session)
@@ -238,7 +238,9 @@ def test_nobody_plays_among_others_than_it_agreed_to(told: Any) -> None:
             channel.gather("join", ALL[:-1], timeout=LONG)
             channel.send("north", "start", pack_json({"members": told}))
             until = time.monotonic() + LONG
-            while (mine := federation.journals["north"].sessions()[0]).state != "aborted" and time.monotonic() < until:
+            while (
+                mine := federation.journals["north"].list_sessions()[0]
+            ).state != "aborted" and time.monotonic() < until:
                 time.sleep(0.02)
     assert mine.code == ("planner_mismatch" if told and all(told) else "bad_encoding")
     assert (mine.by_role, mine.step) == ("north", "start")
@@ -266,14 +268,14 @@ def test_an_invitation_that_is_none_is_refused_and_the_next_one_is_read(wrong: d
     office, north = federation.peer("office"), federation.peer("north")
     sessions = [begin(office, ASKED, ALL) for _ in range(2)]
     for session, changed in zip(sessions, (wrong, {}), strict=True):
-        known = office.journal.session(session)
+        known = office.journal.find_session(session)
         assert known is not None
         office.transport.open_session(session, list(known.members), known.deadline)
         told = [] if changed is None else {**known.invitation, **changed}
         office.leave(session, "north", "invite", pack_json(told), 0, "json")
     while north.poll(0):
         pass
-    first, second = (north.journal.session(session) for session in sessions)
+    first, second = (north.journal.find_session(session) for session in sessions)
     assert first is None or (first.state, first.invitation) == ("aborted", {})
     assert second is not None
     assert second.state == "invited"
@@ -282,7 +284,7 @@ def test_an_invitation_that_is_none_is_refused_and_the_next_one_is_read(wrong: d
 def test_a_role_that_starts_late_is_waited_for() -> None:
     federation = Federation()
     with federation.running("north", "w1", "w2"):
-        held: list[Held] = []
+        held: list[SessionResult] = []
         thread = threading.Thread(target=lambda: held.append(federation.hold()))
         thread.start()
         time.sleep(0.3)
@@ -296,7 +298,7 @@ def test_a_part_that_breaks_ends_the_session_for_all() -> None:
     def breaks(channel: Channel, invitation: Invitation, desk: Any) -> None:
         raise ZeroDivisionError("p0001")
 
-    walks = Walks()
+    walks = ProtocolRegistry()
     walks.add("party", "echo/1", breaks)
     federation = Federation()
     with federation.running("w1", "w2"), federation.running("north", "river", walks=walks):
@@ -311,7 +313,7 @@ def test_whoever_is_silent_for_a_steps_deadline_ends_a_session_that_may_not_wait
     def is_silent(channel: Channel, invitation: Invitation, desk: Any) -> None:
         channel.receive("never", "w1", LONG)
 
-    walks, asked = Walks(), replace(ASKED, on_missing="abort", step_deadline_s=1)
+    walks, asked = ProtocolRegistry(), replace(ASKED, on_missing="abort", step_deadline_s=1)
     walks.add("party", "echo/1", is_silent)
     federation = Federation()
     with federation.running("north", "w1", "w2"), federation.running("river", walks=walks):
@@ -319,7 +321,7 @@ def test_whoever_is_silent_for_a_steps_deadline_ends_a_session_that_may_not_wait
             federation.hold(asked)
         assert refused.value.code in ("peer_missing", "aborted_by")
         assert set(federation.settled().values()) == {"aborted"}
-        ends = [journal.sessions()[0] for journal in federation.journals.values()]
+        ends = [journal.list_sessions()[0] for journal in federation.journals.values()]
     assert {known.code for known in ends} == {"peer_missing"}
     assert all(known.step and known.by_role for known in ends)  # several may give up at once, each says where
 
@@ -328,7 +330,7 @@ def test_a_worker_that_does_not_know_the_service_ends_the_session() -> None:
     federation = Federation()
     with (
         federation.running("north", "river"),
-        federation.running("w1", "w2", walks=Walks()),
+        federation.running("w1", "w2", walks=ProtocolRegistry()),
         pytest.raises(ProtocolError) as refused,
     ):
         federation.hold()

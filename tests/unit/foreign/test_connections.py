@@ -17,7 +17,7 @@ import pytest
 import uvicorn
 
 from siloquent.federation import operator
-from siloquent.federation.operator import Described
+from siloquent.federation.operator import FederationDescription
 from siloquent.foreign import connections
 from siloquent.foreign.addresses import address_of
 
@@ -61,7 +61,7 @@ def serving(
     arriving: Callable[[Any], str] | None = None,
     ws: Any = "auto",
 ) -> Iterator[int]:
-    protocol = connections.limited_protocol(who, max_each=max_each, max_all=max_all, tls=tls, arriving=arriving)
+    protocol = connections.build_limited_protocol(who, max_each=max_each, max_all=max_all, tls=tls, arriving=arriving)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         config = uvicorn.Config(
@@ -93,7 +93,7 @@ def opened(port: int, *, address: str = "127.0.0.1") -> socket.socket:
 def certified(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """What a server of 127.0.0.1 speaks TLS with, and what its clients do."""
     folder = tmp_path_factory.mktemp("tls") / "all"
-    operator.init(Described("x", "https://127.0.0.1:1", (("north", "party", "North"),)), folder)
+    operator.init(FederationDescription("x", "https://127.0.0.1:1", (("north", "party", "North"),)), folder)
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=folder / "relay/ca.pem")
     server.load_cert_chain(folder / "relay" / "tls.pem", folder / "relay" / "tls.key")
     return server, client

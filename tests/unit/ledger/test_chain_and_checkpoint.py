@@ -14,17 +14,17 @@ import pytest
 
 from siloquent.errors import LedgerError
 from siloquent.ledger import Checkpoint, open_ledger
-from siloquent.ledger.chain import canonical, genesis, seal
-from siloquent.ledger.rules import in_words
-from siloquent.privacy.accountants import ATTO, AccountantName, Cost, accountant
+from siloquent.ledger.chain import compute_genesis_hash, format_canonical_json, seal
+from siloquent.ledger.rules import format_cost
+from siloquent.privacy.accountants import ATTO, AccountantName, Cost, get_accountant
 
 KEPT = Checkpoint("ab" * 16, 7, "c" * 64, {"visits@1": Cost(3, 4), "visits@1/änne": Cost(0)})
 
 
 def test_an_entrys_hash_is_the_documented_one() -> None:
-    prev = genesis("ab" * 16)
+    prev = compute_genesis_hash("ab" * 16)
     assert prev == hashlib.sha256(b"ab" * 16).hexdigest()
-    body = canonical({"kind": "deny", "account": "visits@1"})
+    body = format_canonical_json({"kind": "deny", "account": "visits@1"})
     assert body == '{"account":"visits@1","kind":"deny"}'
     expected = hashlib.sha256(b"\x00" + bytes.fromhex(prev) + b"\x00" * 7 + b"\x01" + body.encode()).hexdigest()
     assert seal(prev, 1, body) == expected
@@ -33,11 +33,13 @@ def test_an_entrys_hash_is_the_documented_one() -> None:
 @pytest.mark.parametrize("value", [0.5, None, True, b"x", float("nan"), {"inner": [1, 0.5]}, (1, 2)])
 def test_what_has_several_texts_is_never_hashed(value: Any) -> None:
     with pytest.raises(LedgerError, match="whole numbers and strings"):
-        canonical({"value": value})
+        format_canonical_json({"value": value})
 
 
 def test_the_form_does_not_hang_on_the_order_of_keys() -> None:
-    assert canonical({"a": 1, "b": {"d": "ü", "c": [2]}}) == canonical({"b": {"c": [2], "d": "ü"}, "a": 1})
+    assert format_canonical_json({"a": 1, "b": {"d": "ü", "c": [2]}}) == format_canonical_json(
+        {"b": {"c": [2], "d": "ü"}, "a": 1}
+    )
 
 
 def test_a_checkpoint_is_read_back_as_it_was_written() -> None:
@@ -70,8 +72,8 @@ def test_text_that_is_no_checkpoint_is_refused(text: str) -> None:
 @pytest.mark.parametrize("times", [0, 1, 2, 15, 99, 100, 150, 188, 199, 10**3, 123_456_789, 10**8 + 1, 10**11 + 7])
 def test_an_amount_is_told_exactly_and_in_plain_decimals_from_a_millionth_on(name: AccountantName, times: int) -> None:
     """``times``: in hundredths of a millionth."""
-    amount = times * accountant(name).scale // 10**8
-    told, delta = in_words(name, Cost(amount, times * ATTO // 10**8), delta=True).split(" and delta ")
+    amount = times * get_accountant(name).scale // 10**8
+    told, delta = format_cost(name, Cost(amount, times * ATTO // 10**8), delta=True).split(" and delta ")
     for text in (told.split()[1], delta):
         assert Fraction(text) == Fraction(times, 10**8)
         assert ("e" in text) == (0 < times < 100)

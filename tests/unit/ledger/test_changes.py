@@ -11,7 +11,7 @@ import pytest
 from benchmarks.ledger_changes import KINDS, ChangedBooks, changes, coins, write_books
 from benchmarks.ledger_trials import CHARGE, DIGEST, TABLE, Place, tamper
 from siloquent.errors import ChainBroken, LedgerError
-from siloquent.ledger import Ledger, MemoryLedger, Stored, keeper, open_ledger, recall
+from siloquent.ledger import Ledger, MemoryLedger, SettledAnswer, base_ledger, open_ledger, records
 from siloquent.ledger.open_permits import OpenPermits
 from siloquent.ledger.verify import verify
 from unit.ledger.places import raw
@@ -49,7 +49,7 @@ def test_a_ledger_that_believes_its_accounts_is_caught(
     changed = ChangedBooks.copied(write_books(tmp_path, "strict"), tmp_path / "copy")
     assert changed.change(statement, (0,))
     assert changed.gains() == []
-    monkeypatch.setattr(keeper, "require_chain", lambda ledger, books: None)
+    monkeypatch.setattr(base_ledger, "require_chain", lambda ledger, books: None)
     assert any(gain in found for found in changed.gains())
 
 
@@ -59,7 +59,7 @@ def test_a_ledger_that_takes_a_lost_answer_for_an_open_permit_is_caught(
     changed = ChangedBooks.copied(write_books(tmp_path, "strict"), tmp_path / "copy")
     assert changed.change("DELETE FROM answer WHERE permit = ?", (3,))
     assert changed.gains() == []
-    monkeypatch.setattr(OpenPermits, "answer_of", lambda self, books, row: books.answer(row.seq))
+    monkeypatch.setattr(OpenPermits, "find_answer", lambda self, books, row: books.find_answer(row.seq))
     gains = changed.gains()
     assert any("measured again for nothing" in gain for gain in gains)
     assert any("is open" in gain for gain in gains)
@@ -74,7 +74,7 @@ def test_a_broken_chain_is_named_and_nothing_is_charged(tmp_path: Path) -> None:
         with pytest.raises(ChainBroken, match="totals") as refused:
             ledger.reserve(TABLE, CHARGE, key=None, digest=DIGEST)
         assert (refused.value.seq, refused.value.fix) == (2, "siloquent ledger verify")
-        assert ledger.head().seq == 2
+        assert ledger.read_head().seq == 2
 
 
 @pytest.mark.parametrize("table", ["ledger", "account", "entry", "permit", "answer"])
@@ -127,11 +127,11 @@ def earlier(tmp_path: Path) -> Path:
 def test_an_earlier_ledger_opens_replays_and_charges(tmp_path: Path) -> None:
     with closing(open_ledger(earlier(tmp_path))) as ledger:
         held = ledger.reserve(TABLE, coins(31), key="question 1", digest=DIGEST)
-        assert isinstance(held, Stored)
+        assert isinstance(held, SettledAnswer)
         assert held.payload == b"answer 1"
         ledger.reserve(TABLE, CHARGE, key=None, digest=DIGEST)
-        assert ledger.account(TABLE).spent.amount == 65
-        newest = list(ledger.entries())[-1]
+        assert ledger.get_account(TABLE).spent.amount == 65
+        newest = list(ledger.iter_entries())[-1]
         assert len(newest.body["accounts"]) == 64
         assert ledger.verify().ok
 
@@ -143,7 +143,7 @@ def test_an_earlier_ledger_is_verified_whole_once(tmp_path: Path, monkeypatch: p
         seen.append(given)
         return verify(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(recall, "verify", counted)
+    monkeypatch.setattr(records, "verify", counted)
     with closing(open_ledger(earlier(tmp_path))) as ledger:
         for _ in range(3):
             ledger.reserve(TABLE, CHARGE, key=None, digest=DIGEST)
@@ -153,15 +153,15 @@ def test_an_earlier_ledger_is_verified_whole_once(tmp_path: Path, monkeypatch: p
 def test_an_earlier_ledger_is_upgraded_in_place(tmp_path: Path) -> None:
     path = earlier(tmp_path)
     with closing(open_ledger(path)) as other, closing(open_ledger(path)) as ledger:
-        before = (ledger.id, ledger.accounts(), list(ledger.entries()), list(ledger.stored(TABLE)))
+        before = (ledger.id, ledger.list_accounts(), list(ledger.iter_entries()), list(ledger.iter_answers(TABLE)))
         assert ledger.upgrade()
         assert not ledger.upgrade()
-        after = (ledger.id, ledger.accounts(), list(ledger.entries()), list(ledger.stored(TABLE)))
+        after = (ledger.id, ledger.list_accounts(), list(ledger.iter_entries()), list(ledger.iter_answers(TABLE)))
         assert (*after[:2], after[2][:9], after[3]) == before
         assert [entry.kind for entry in after[2][9:]] == ["checkpoint"]
         other.reserve(TABLE, CHARGE, key=None, digest=DIGEST)  # a process that had it open goes on
         assert ledger.verify().ok
-        assert ledger.account(TABLE).spent.amount == 65
+        assert ledger.get_account(TABLE).spent.amount == 65
     with pytest.raises(sqlite3.IntegrityError, match="never changed"), raw(path) as connection:
         connection.execute("DELETE FROM account")
     with raw(path) as connection:
@@ -211,7 +211,7 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
         found = ledger.verify()
         assert (found.ok, found.first_bad_seq) == (False, 4)
         with pytest.raises(LedgerError, match="4"):
-            list(ledger.stored(TABLE))
+            list(ledger.iter_answers(TABLE))
 
 
 def dump(path: Path) -> list[str]:

@@ -73,7 +73,7 @@ def test_a_full_disk_refuses_and_forgets_nothing(small_disk: Path) -> None:
         (small_disk / "filler").write_bytes(bytes(os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize))
         full = refusal(lambda: ledger.settle(first, CHARGE, BLOB))
         assert "no room" in full.detail or "disk" in full.detail
-        paid, error = ledger.account(TABLE).spent.amount, None
+        paid, error = ledger.get_account(TABLE).spent.amount, None
         while error is None:  # small charges find room in the write-ahead log for a while
             try:
                 ledger.reserve(TABLE, CHARGE, key=f"key {paid}", digest=DIGEST)
@@ -81,11 +81,11 @@ def test_a_full_disk_refuses_and_forgets_nothing(small_disk: Path) -> None:
             except LedgerError as failed:
                 error = failed
         assert "Nothing was charged" in error.detail
-        assert ledger.account(TABLE).spent == Cost(paid)
+        assert ledger.get_account(TABLE).spent == Cost(paid)
         (small_disk / "filler").unlink()
         assert ledger.settle(first, CHARGE, BLOB).payload == BLOB
         ledger.reserve(TABLE, CHARGE, key=f"key {paid}", digest=DIGEST)
-        assert ledger.account(TABLE).spent == Cost(paid + 1)
+        assert ledger.get_account(TABLE).spent == Cost(paid + 1)
         assert ledger.verify().ok
 
 
@@ -118,7 +118,7 @@ def test_a_file_that_may_not_grow_refuses_and_forgets_nothing(place: Place) -> N
         permit = ledger.reserve(TABLE, CHARGE, key="first", digest=DIGEST)
         assert isinstance(permit, Permit)
         assert ledger.settle(permit, CHARGE, BLOB).payload == BLOB
-        assert ledger.account(TABLE).spent == Cost(1)
+        assert ledger.get_account(TABLE).spent == Cost(1)
         assert ledger.verify().ok
 
 
@@ -216,7 +216,7 @@ def test_a_ledger_locked_for_too_long_refuses_and_is_well_afterwards(place: Plac
     holder.execute("ROLLBACK")
     holder.close()
     reserve(ledger)
-    assert ledger.account(TABLE).spent == Cost(1)
+    assert ledger.get_account(TABLE).spent == Cost(1)
     assert ledger.verify().ok
     ledger.close()
 
@@ -245,7 +245,7 @@ def test_a_writer_waits_for_the_lock_as_long_as_it_was_told_and_no_longer(
         assert "busy" in refusal(lambda: reserve(ledger)).detail
     assert seconds <= clock.now <= seconds + 0.01
     reserve(ledger)
-    assert ledger.account(TABLE).spent == Cost(1)
+    assert ledger.get_account(TABLE).spent == Cost(1)
     ledger.close()
 
 
@@ -266,7 +266,7 @@ def test_a_stopped_process_does_not_hold_up_the_others_for_ever(place: Place) ->
     leave.set()
     thread.join()
     reserve(ledger)
-    assert ledger.account(TABLE).spent == Cost(2)
+    assert ledger.get_account(TABLE).spent == Cost(2)
     ledger.close()
 
 
@@ -287,8 +287,8 @@ def test_a_head_file_that_cannot_be_written_leaves_the_charge_to_the_key(place: 
     (place.folder / "kept").rename(place.head)
     with place.opened() as again:
         again.reserve(TABLE, CHARGE, key="k", digest=DIGEST)
-        assert again.account(TABLE).spent == Cost(1)
-        assert place.noted() == again.head().seq
+        assert again.get_account(TABLE).spent == Cost(1)
+        assert place.noted() == again.read_head().seq
 
 
 # Addresses and servers
@@ -326,7 +326,7 @@ def test_a_connection_that_breaks_charges_nothing_and_comes_back(postgres_dsn: s
     with pytest.raises(SiloquentError, match="Nothing was charged"):
         ledger.reserve(TABLE, CHARGE, key="k", digest=DIGEST)
     ledger.reserve(TABLE, CHARGE, key="k", digest=DIGEST)
-    assert ledger.account(TABLE).spent == Cost(1)
+    assert ledger.get_account(TABLE).spent == Cost(1)
     ledger.close()
 
 
@@ -343,7 +343,7 @@ def test_a_connection_that_breaks_at_the_commit_leaves_the_charge_to_the_key(pos
     ledger.open_account(TABLE, limit=Cost(10), accountant="pure", unit="row", adjacency="add-remove")
     assert "same key" in refusal(lambda: reserve(ledger, "k")).spent
     reserve(ledger, "k")
-    assert ledger.account(TABLE).spent == Cost(1)
+    assert ledger.get_account(TABLE).spent == Cost(1)
     assert ledger.verify().ok
     ledger.close()
 

@@ -14,8 +14,8 @@ import pytest
 
 from scripts.postgres import fresh_database
 from siloquent.ledger import Ledger, open_ledger
-from siloquent.ledger.forks import Moments
-from siloquent.privacy.accountants import Cost, limit_of
+from siloquent.ledger.forks import TransactionGate
+from siloquent.privacy.accountants import Cost, build_limit
 from siloquent.privacy.events import DiscreteLaplace
 
 EVENT = DiscreteLaplace(Fraction(1000), l1=1)
@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 20.0
 
 def opened(address: str | Path, head: Path) -> Ledger:
     ledger = open_ledger(address, head=head, create=True)
-    ledger.open_account("v@1", limit=limit_of("pure", "1000"), accountant="pure", unit="row", adjacency="add-remove")
+    ledger.open_account("v@1", limit=build_limit("pure", "1000"), accountant="pure", unit="row", adjacency="add-remove")
     return ledger
 
 
@@ -71,7 +71,7 @@ def forks_while_others_charge(ledger: Ledger, forks: int) -> None:
         for thread in threads:
             thread.join()
     assert statuses == [0] * forks
-    assert ledger.account("v@1").spent == Cost((forks + sum(granted)) * PRICE)
+    assert ledger.get_account("v@1").spent == Cost((forks + sum(granted)) * PRICE)
     assert ledger.verify().ok
 
 
@@ -112,27 +112,27 @@ def test_a_copy_goes_on_charging_after_its_parent_closed(tmp_path: Path) -> None
     os.write(told, b"x")
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
     again = open_ledger(path, head=head)
-    assert again.account("v@1").spent == Cost(3 * PRICE)
+    assert again.get_account("v@1").spent == Cost(3 * PRICE)
     assert again.verify().ok
 
 
 def test_no_transaction_begins_while_a_fork_waits() -> None:
-    moments, order = Moments(), []
+    moments, order = TransactionGate(), []
     inside, leave = threading.Event(), threading.Event()
 
     def first() -> None:
-        with moments.one():
+        with moments.enter_transaction():
             inside.set()
             leave.wait()
-            with moments.one():  # whoever is inside may go deeper
+            with moments.enter_transaction():  # whoever is inside may go deeper
                 order.append("first")
 
     def forking() -> None:
-        with moments.none():
+        with moments.exclude_transactions():
             order.append("fork")
 
     def late() -> None:
-        with moments.one():
+        with moments.enter_transaction():
             order.append("late")
 
     threads = [threading.Thread(target=first), threading.Thread(target=forking), threading.Thread(target=late)]

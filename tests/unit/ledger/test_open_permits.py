@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.ledger_trials import CHARGE, DIGEST, TABLE, Place, tamper
 from siloquent.errors import ChainBroken, NotAllowed
-from siloquent.ledger import Ledger, MemoryLedger, Permit, Stored, open_ledger, open_permits
+from siloquent.ledger import Ledger, MemoryLedger, Permit, SettledAnswer, open_ledger, open_permits
 from siloquent.privacy.accountants import Cost
 from unit.ledger.places import raw
 
@@ -22,13 +22,13 @@ class Reads:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        read = open_permits.facts_in
+        read = open_permits.read_entry_body
 
         def counted(entry: object) -> object:
             self.count += 1
             return read(entry)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(open_permits, "facts_in", counted)
+        monkeypatch.setattr(open_permits, "read_entry_body", counted)
 
     def since(self) -> int:
         """Since the last call."""
@@ -58,7 +58,7 @@ def test_a_retry_reads_only_the_entries_since_the_last_one(ledger: Ledger, monke
     for _ in range(LATER):
         reserved(ledger)
     with closing(ledger):
-        assert ledger.held(TABLE, key="old", digest=DIGEST) == old
+        assert ledger.find_charge(TABLE, key="old", digest=DIGEST) == old
         assert reads.since() >= LATER, "the first look follows the chain to its end"
         for _ in range(5):
             assert ledger.reserve(TABLE, CHARGE, key="old", digest=DIGEST) == old
@@ -67,7 +67,7 @@ def test_a_retry_reads_only_the_entries_since_the_last_one(ledger: Ledger, monke
         reserved(ledger)
         stored = ledger.settle(old, CHARGE, b"answer")
         assert 0 < reads.since() <= 4
-        assert ledger.held(TABLE, key="old", digest=DIGEST) == stored
+        assert ledger.find_charge(TABLE, key="old", digest=DIGEST) == stored
 
 
 def test_an_ordinary_charge_reads_no_entries_for_it(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +137,7 @@ def test_a_copy_put_in_its_place_while_it_is_open_is_looked_at_anew(tmp_path: Pa
             now.backup(backup)
         ledger.settle(old, CHARGE, b"answer")
         ledger.require_open(other)
-        assert isinstance(ledger.held(TABLE, key="old", digest=DIGEST), Stored)
+        assert isinstance(ledger.find_charge(TABLE, key="old", digest=DIGEST), SettledAnswer)
         with raw(tmp_path / "backup") as backup, raw(path) as now:
             backup.backup(now)
         assert looked_at(ledger, old) == "open", "in this copy nothing settles it"

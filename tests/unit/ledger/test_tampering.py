@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from benchmarks.ledger_trials import CHARGE, CUT_CLEANLY, DIGEST, TABLE, TAMPERING, Place, tamper, write_history
 from scripts.postgres import fresh_database
 from siloquent.errors import ChainBroken, LedgerError, LedgerRolledBack
-from siloquent.ledger import Checkpoint, Ledger, Verdict, adopt_ledger, open_ledger
+from siloquent.ledger import Checkpoint, Ledger, LedgerVerdict, adopt_ledger, open_ledger
 from siloquent.ledger.sql import KEPT_FOR_EVER
 from siloquent.privacy.accountants import Cost
 from siloquent.privacy.events import DiscreteLaplace
@@ -22,8 +22,8 @@ from unit.ledger.places import raw
 
 def kept_elsewhere(ledger: Ledger) -> Checkpoint:
     """What ``checkpoint`` gives, without an entry of its own."""
-    head = ledger.head()
-    return Checkpoint(ledger.id, head.seq, head.hash, {a.name: a.spent for a in ledger.accounts()})
+    head = ledger.read_head()
+    return Checkpoint(ledger.id, head.seq, head.hash, {a.name: a.spent for a in ledger.list_accounts()})
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Checkpoint]
     path = tmp_path_factory.mktemp("history") / "ledger.sqlite"
     ledger = open_ledger(path, create=True)
     write_history(ledger)
-    assert ledger.verify() == Verdict(True, 9)
+    assert ledger.verify() == LedgerVerdict(True, 9)
     checkpoint = kept_elsewhere(ledger)
     ledger.close()
     return path, checkpoint
@@ -43,7 +43,7 @@ def place(history: tuple[Path, Checkpoint], tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def verdict(path: Path, checkpoint: Checkpoint | None = None) -> Verdict:
+def verdict(path: Path, checkpoint: Checkpoint | None = None) -> LedgerVerdict:
     ledger = open_ledger(path)
     try:
         return ledger.verify(checkpoint)
@@ -97,7 +97,7 @@ def test_a_changed_answer_is_not_replayed(place: Place) -> None:
     with pytest.raises(ChainBroken, match="changed"):
         ledger.reserve(TABLE, DiscreteLaplace(CHARGE.scale, 1), key="question 1", digest=DIGEST)
     with pytest.raises(ChainBroken, match="changed"):
-        list(ledger.stored(TABLE))
+        list(ledger.iter_answers(TABLE))
     ledger.close()
 
 
@@ -139,7 +139,7 @@ def test_a_restored_older_copy_is_refused_by_the_next_write_of_an_open_ledger(tm
             old.backup(now)  # in place, as SQLite's own restore does it
         with pytest.raises(LedgerRolledBack):
             ledger.reserve(TABLE, CHARGE, key=None, digest=DIGEST)
-        assert ledger.account(TABLE).spent == Cost(0)
+        assert ledger.get_account(TABLE).spent == Cost(0)
 
 
 def test_a_copy_that_went_another_way_is_refused(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_ledger_ahead_of_its_head_file_is_welcome(tmp_path: Path) -> None:
         ledger.reserve(TABLE, CHARGE, key=None, digest=DIGEST)
     place.head.write_text(old)
     with place.opened() as ledger:
-        assert place.noted() == ledger.head().seq == 2
+        assert place.noted() == ledger.read_head().seq == 2
 
 
 @pytest.mark.parametrize("text", ["", "7", "x y\n", "1 " + "g" * 64 + "\n", "9" * 30 + " " + "0" * 64 + "\n", "\udcff"])
@@ -269,7 +269,7 @@ def test_a_restored_copy_without_its_head_file_is_refused_until_its_owner_adopts
         place.head.unlink()
         with pytest.raises(LedgerRolledBack, match="is missing"):
             ledger.reserve(TABLE, CHARGE, key=None, digest=DIGEST)
-        assert len(list(ledger.entries(account=TABLE))) == 2, "the refused charge left nothing"
+        assert len(list(ledger.iter_entries(account=TABLE))) == 2, "the refused charge left nothing"
     with pytest.raises(LedgerRolledBack, match="is missing"), place.opened():
         pass
     assert adopt_ledger(place.database, head=place.head).ok

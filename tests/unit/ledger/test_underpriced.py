@@ -35,7 +35,7 @@ def test_an_event_charged_less_than_its_price_is_found(
     tmp_path: Path, kind: str, accountant: str, event: Event, less: Cost
 ) -> None:
     """Written by a program that charges less: everything follows from its entries but the price."""
-    ledger, real = opened(kind, tmp_path, accountant), rules.admit
+    ledger, real = opened(kind, tmp_path, accountant), rules.price_event
     if event is not EVENTS[-1][1] and less.delta:
         pytest.skip("the event has no delta")
 
@@ -44,7 +44,7 @@ def test_an_event_charged_less_than_its_price_is_found(
         return Cost(full.amount - less.amount, full.delta - less.delta)
 
     ledger.reserve("visits@1", event, key="right", digest="1" * 64)
-    with patch.object(rules, "admit", cheap):
+    with patch.object(rules, "price_event", cheap):
         ledger.reserve("visits@1", event, key="cheap", digest="1" * 64)
     found = ledger.verify()
     if less == Cost(0):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from siloquent.maths.blas import one_thread
+from siloquent.maths.blas import limit_to_one_thread
 
 
 def threads() -> list[int]:
@@ -17,7 +17,7 @@ def test_inside_every_blas_has_one_thread_and_outside_what_it_had() -> None:
     import scipy.linalg  # noqa: F401
 
     before = threads()
-    with one_thread():
+    with limit_to_one_thread():
         inside = threads()
     assert inside == [1] * len(before)
     assert threads() == before
@@ -25,6 +25,6 @@ def test_inside_every_blas_has_one_thread_and_outside_what_it_had() -> None:
 
 def test_an_error_inside_gives_the_threads_back() -> None:
     before = threads()
-    with pytest.raises(ZeroDivisionError), one_thread():
+    with pytest.raises(ZeroDivisionError), limit_to_one_thread():
         raise ZeroDivisionError
     assert threads() == before

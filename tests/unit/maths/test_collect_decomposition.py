@@ -9,25 +9,25 @@ import pytest
 
 from siloquent.maths.decomposition import (
     Signed,
-    averaged,
-    canonical,
-    cheapest,
-    crossed,
-    everything,
-    layers_of,
-    mirrored,
-    weights_of,
+    average_decompositions,
+    build_root_weights,
+    build_weights,
+    cross_weights,
+    decompose_canonical,
+    find_cheapest,
+    iter_layers,
+    mirror_range,
 )
-from siloquent.maths.hierarchy import Tree, tree
+from siloquent.maths.hierarchy import Tree, build_tree
 
-M125 = tree(125)
+M125 = build_tree(125)
 
 
 def covers(one: Tree, nodes: Signed) -> np.ndarray:
     """How often each bin is counted."""
     found = np.zeros(one.bins, dtype=int)
     for (level, node), sign in nodes.items():
-        width = one.bins // one.nodes(level)
+        width = one.bins // one.count_nodes(level)
         found[node * width : (node + 1) * width] += sign
     return found
 
@@ -40,8 +40,8 @@ def interval(one: Tree, low: int, high: int) -> np.ndarray:
 
 @pytest.mark.parametrize(("low", "high"), list(combinations(range(25), 2)))
 def test_every_decomposition_is_its_range_and_the_first_is_the_cheapest_of_all(low: int, high: int) -> None:
-    one = tree(25)
-    found = cheapest(one, low, high, k=4)
+    one = build_tree(25)
+    found = find_cheapest(one, low, high, k=4)
     assert all((covers(one, nodes) == interval(one, low, high)).all() for nodes in found)
     assert [len(nodes) for nodes in found] == sorted(len(nodes) for nodes in found)
     assert len(found[0]) == fewest(one, low, high)
@@ -52,17 +52,17 @@ def fewest(one: Tree, low: int, high: int) -> int:
     wanted = interval(one, low, high)
     best = len(wanted)
     for root in (0, 1):
-        for taken in range(2 ** one.nodes(1)):
-            whole = np.array([(taken >> node) & 1 for node in range(one.nodes(1))])
+        for taken in range(2 ** one.count_nodes(1)):
+            whole = np.array([(taken >> node) & 1 for node in range(one.count_nodes(1))])
             for sign in (1, -1):
-                counted = root + np.repeat(sign * whole, one.bins // one.nodes(1))
+                counted = root + np.repeat(sign * whole, one.bins // one.count_nodes(1))
                 if np.abs(wanted - counted).max() <= 1:
                     best = min(best, root + int(whole.sum()) + int(np.abs(wanted - counted).sum()))
     return best
 
 
 def test_the_papers_example_costs_three_in_two_ways() -> None:
-    found = cheapest(M125, 11 - 1, 25 - 1, k=2)  # the paper counts values from 1
+    found = find_cheapest(M125, 11 - 1, 25 - 1, k=2)  # the paper counts values from 1
     assert [len(nodes) for nodes in found] == [3, 3]
     assert found[0] != found[1]
 
@@ -72,36 +72,36 @@ def test_signs_halve_the_worst_range_of_125_values() -> None:
     plain, signed = [], []
     for low in range(125):
         for high in range(low, 125):
-            signed.append(len(cheapest(M125, low, high, k=1)[0]))
-            plain.append(sum(int(part.sum()) for part in canonical(M125, low, high)))
+            signed.append(len(find_cheapest(M125, low, high, k=1)[0]))
+            plain.append(sum(int(part.sum()) for part in decompose_canonical(M125, low, high)))
     assert (max(plain), max(signed)) == (19, 11)
-    lengths = [len(cheapest(M125, low, low + 18, k=1)[0]) for low in range(107)]
-    usual = [sum(int(part.sum()) for part in canonical(M125, low, low + 18)) for low in range(107)]
+    lengths = [len(find_cheapest(M125, low, low + 18, k=1)[0]) for low in range(107)]
+    usual = [sum(int(part.sum()) for part in decompose_canonical(M125, low, low + 18)) for low in range(107)]
     assert np.mean(usual) == pytest.approx(7.0, abs=0.1)
     assert np.mean(lengths) == pytest.approx(5.5, abs=0.1)
 
 
 @pytest.mark.parametrize("k", [1, 2, 8])
 def test_several_decompositions_together_are_still_the_range(k: int) -> None:
-    weights = averaged(M125, cheapest(M125, 10, 77, k=k))
+    weights = average_decompositions(M125, find_cheapest(M125, 10, 77, k=k))
     found = sum(np.repeat(part, 125 // part.size) for part in weights)
     assert np.allclose(found, interval(M125, 10, 77))
 
 
 def test_the_joint_weights_of_a_layer_are_products() -> None:
-    one, other = canonical(M125, 3, 20), everything(tree(25))
-    assert crossed([one, other], (3, 1)) is None
-    found = crossed([one, other], (3, 0))
+    one, other = decompose_canonical(M125, 3, 20), build_root_weights(build_tree(25))
+    assert cross_weights([one, other], (3, 1)) is None
+    found = cross_weights([one, other], (3, 0))
     assert found is not None
     assert found.sum() == one[3].sum()
-    assert len(list(layers_of([M125, M125]))) == 16
-    assert weights_of(M125, {(0, 0): 1})[0].sum() == 1
+    assert len(list(iter_layers([M125, M125]))) == 16
+    assert build_weights(M125, {(0, 0): 1})[0].sum() == 1
 
 
 def test_the_mirrored_range_holds_exactly_the_mirrored_values() -> None:
     least = 3
     for low, high in ((3, 3), (3, 9), (5, 8)):
-        first, last = mirrored(low, high, least=least)
+        first, last = mirror_range(low, high, least=least)
         mapped = {2 * least - t - 1 for t in range(low, high + 1)}
         assert mapped == set(range(first, last + 1))
 

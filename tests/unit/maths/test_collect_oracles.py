@@ -8,8 +8,8 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from siloquent.maths.oracles import Oracle, best_kind, best_size, ideal_truth
-from siloquent.privacy.noise.local import threshold
+from siloquent.maths.frequency_oracles import Oracle, choose_kind, choose_size, compute_ideal_truth
+from siloquent.privacy.noise.local import compute_threshold
 
 
 def channel_of_sets(k: int, w: int, p: float) -> tuple[np.ndarray, np.ndarray]:
@@ -22,7 +22,7 @@ def channel_of_sets(k: int, w: int, p: float) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize(("k", "w"), [(2, 1), (3, 1), (3, 2), (5, 1), (6, 2), (7, 3), (8, 4)])
 def test_the_probabilities_of_sets_are_those_of_every_set(k: int, w: int) -> None:
-    oracle = Oracle("subset", k, w, ideal_truth("subset", k, w, 1.3))
+    oracle = Oracle("subset", k, w, compute_ideal_truth("subset", k, w, 1.3))
     sets, chances = channel_of_sets(k, w, oracle.p)
     assert np.allclose(chances.sum(axis=0), 1)
     supported = sets.T @ chances  # [node, holder]
@@ -31,7 +31,7 @@ def test_the_probabilities_of_sets_are_those_of_every_set(k: int, w: int) -> Non
     shares = np.random.default_rng(0).dirichlet(np.ones(k))
     phi = (sets - oracle.q) / (oracle.p - oracle.q)
     moments = (phi.T * (chances @ shares)) @ phi
-    assert np.allclose(oracle.second_moments(shares, np.eye(k)), moments)
+    assert np.allclose(oracle.apply_second_moments(shares, np.eye(k)), moments)
     assert np.allclose(phi.sum(axis=1), 1)  # what makes the number of users exact
     assert np.isclose(oracle.variance, moments_of_other(phi, chances))
 
@@ -44,8 +44,8 @@ def moments_of_other(phi: np.ndarray, chances: np.ndarray) -> float:
 @pytest.mark.parametrize("epsilon", ["1/20", "1/2", "1", "2", "5", "8"])
 @pytest.mark.parametrize("k", [2, 3, 5, 25, 125, 128])
 def test_a_threshold_is_the_largest_that_epsilon_allows(epsilon: str, k: int) -> None:
-    w = best_size("subset", k, float(Fraction(epsilon)))
-    found = threshold(epsilon=Fraction(epsilon), weight=w, others=k - w)
+    w = choose_size("subset", k, float(Fraction(epsilon)))
+    found = compute_threshold(epsilon=Fraction(epsilon), weight=w, others=k - w)
     # Against 60 digits of e^epsilon by another road: the power series of fractions.
     x = Fraction(epsilon)
     term, total = Fraction(1), Fraction(1)
@@ -57,13 +57,13 @@ def test_a_threshold_is_the_largest_that_epsilon_allows(epsilon: str, k: int) ->
 
 @pytest.mark.parametrize(("k", "variance"), [(5, 0.255), (25, 0.589), (125, 0.697)])
 def test_the_published_variances_at_epsilon_2(k: int, variance: float) -> None:
-    w = best_size("subset", k, 2)
-    assert Oracle("subset", k, w, ideal_truth("subset", k, w, 2)).variance == pytest.approx(variance, abs=6e-4)
+    w = choose_size("subset", k, 2)
+    assert Oracle("subset", k, w, compute_ideal_truth("subset", k, w, 2)).variance == pytest.approx(variance, abs=6e-4)
 
 
 def test_hashing_reaches_its_own_formula_and_not_the_small_epsilon_one() -> None:
-    g = best_size("hash", 625, 2)
-    found = Oracle("hash", 625, g, ideal_truth("hash", 625, g, 2)).variance
+    g = choose_size("hash", 625, 2)
+    found = Oracle("hash", 625, g, compute_ideal_truth("hash", 625, g, 2)).variance
     assert g == 8
     assert found == pytest.approx(4 * np.exp(2) / (np.exp(2) - 1) ** 2, rel=1e-3)
     assert found < 0.75 < 4 / 2**2
@@ -87,4 +87,4 @@ def test_hashes_support_others_pairwise_independently() -> None:
 
 
 def test_sets_while_they_fit_hashes_above() -> None:
-    assert (best_kind(128), best_kind(129)) == ("subset", "hash")
+    assert (choose_kind(128), choose_kind(129)) == ("subset", "hash")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from siloquent.errors import RequestError
-from siloquent.maths.dependencies import Progress, closures, columns_of, discover, group_ids
+from siloquent.maths.dependencies import DiscoveryProgress, compute_closures, discover, list_columns, number_groups
 from unit.profile.lattice import exhaustive
 
 SHAPES = st.tuples(st.integers(1, 14), st.integers(1, 5))
@@ -44,9 +44,9 @@ def test_left_sides_of_more_columns_are_not_looked_at() -> None:
 
 
 def test_progress_is_reported_and_may_end_the_search() -> None:
-    seen: list[Progress] = []
+    seen: list[DiscoveryProgress] = []
 
-    def stop(progress: Progress) -> None:
+    def stop(progress: DiscoveryProgress) -> None:
         seen.append(progress)
         raise KeyboardInterrupt
 
@@ -62,20 +62,20 @@ def test_more_columns_than_a_mask_has_bits_are_refused() -> None:
     with pytest.raises(RequestError, match="62 columns"):
         discover(np.zeros((2, 63), dtype=np.int64))
     with pytest.raises(RequestError, match="16 columns"):
-        closures([], 17)
+        compute_closures([], 17)
 
 
 def test_groups_are_numbered_whatever_the_size_of_the_codes() -> None:
     codes = np.array([[2**40, 2**40, 7], [2**40, 2**40, 7], [3, 2**40, 7], [3, 1, 7]])
-    group, first = group_ids(codes, 0b111)
+    group, first = number_groups(codes, 0b111)
     assert len(first) == 3
     assert group[0] == group[1] != group[2] != group[3]
-    assert (group_ids(codes, 0)[0] == 0).all()
+    assert (number_groups(codes, 0)[0] == 0).all()
 
 
 def test_closures_follow_armstrongs_rules() -> None:
-    closed = closures([(0b0001, 1), (0b0010, 2), (0b1100, 0)], 4)
-    assert [columns_of(int(closed[mask])) for mask in (0b0001, 0b0010, 0b1000, 0b1010)] == [
+    closed = compute_closures([(0b0001, 1), (0b0010, 2), (0b1100, 0)], 4)
+    assert [list_columns(int(closed[mask])) for mask in (0b0001, 0b0010, 0b1000, 0b1010)] == [
         (0, 1, 2),
         (1, 2),
         (3,),

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from siloquent.maths.graphical.fit import GraphicalModel, Target, fit
-from siloquent.maths.graphical.marginals import Spreader, conditioned, marginal, weighted
-from siloquent.maths.graphical.tree import Projection, junction_tree
-from siloquent.maths.graphical.triangulate import cells, cliques, mask_of, members
+from siloquent.maths.graphical.marginals import Spreader, compute_marginal, condition_beliefs, weight_beliefs
+from siloquent.maths.graphical.tree import Projection, build_junction_tree
+from siloquent.maths.graphical.triangulate import build_mask, count_cells, find_cliques, list_members
 
 Floats = NDArray[np.float64]
 SIZES = (2, 3, 2, 4, 3, 2)
@@ -58,33 +58,33 @@ def test_every_marginal_is_that_of_the_product_of_potentials() -> None:
     joint = joint_of(model)
     for length in (1, 2, 3):
         for axes in itertools.permutations(range(6), length):
-            assert np.allclose(model.marginal(axes), summed(joint, axes), atol=1e-10)
+            assert np.allclose(model.compute_marginal(axes), summed(joint, axes), atol=1e-10)
 
 
 def test_pairs_from_one_walk_are_the_marginals() -> None:
     model = fitted()
     spreader = Spreader(model.tree, model.beliefs)
     for a in range(6):
-        found = spreader.pairs(a)
+        found = spreader.compute_pairs(a)
         assert sorted(found) == [b for b in range(6) if b != a]
         for b, table in found.items():
-            assert np.allclose(table, model.marginal((a, b)), atol=1e-10)
+            assert np.allclose(table, model.compute_marginal((a, b)), atol=1e-10)
 
 
 def test_conditioned_tables_are_slices_of_the_joint() -> None:
     model = fitted()
     for value in range(SIZES[3]):
-        held = conditioned(model.tree, model.beliefs, 3, value)
+        held = condition_beliefs(model.tree, model.beliefs, 3, value)
         slice_ = summed(joint_of(model), (3, 0, 5))[value]
-        assert np.allclose(marginal(model.tree, held, (0, 5)), slice_, atol=1e-10)
-    half = weighted(model.tree, model.beliefs, 1, np.full(3, 0.5))
-    assert np.allclose(marginal(model.tree, half, (2, 4)), model.marginal((2, 4)) / 2, atol=1e-10)
+        assert np.allclose(compute_marginal(model.tree, held, (0, 5)), slice_, atol=1e-10)
+    half = weight_beliefs(model.tree, model.beliefs, 1, np.full(3, 0.5))
+    assert np.allclose(compute_marginal(model.tree, half, (2, 4)), model.compute_marginal((2, 4)) / 2, atol=1e-10)
 
 
 def test_a_model_of_consistent_marginals_has_them() -> None:
     model = fitted()
     for target in targets():
-        assert np.abs(model.marginal(target.attributes) * 1e5 - target.values).max() < 1
+        assert np.abs(model.compute_marginal(target.attributes) * 1e5 - target.values).max() < 1
 
 
 def test_the_fit_is_as_good_as_a_thousand_plain_steps_of_mirror_descent() -> None:
@@ -127,9 +127,9 @@ def test_masked_combinations_have_no_mass_and_the_rest_stays() -> None:
     kept /= kept.sum()
     exact = [Target(axes, 1e5 * summed(kept, axes), np.array(100.0)) for axes in SETS]
     model = fit(SIZES, exact, total=1e5, masks={(1, 3): allowed}, strength=1.0)
-    found = model.marginal((1, 3))
+    found = model.compute_marginal((1, 3))
     assert found[~allowed].max() < 1e-20
-    assert np.allclose(model.marginal((0, 4)), summed(joint_of(model, {(1, 3): allowed}), (0, 4)), atol=1e-10)
+    assert np.allclose(model.compute_marginal((0, 4)), summed(joint_of(model, {(1, 3): allowed}), (0, 4)), atol=1e-10)
 
 
 @given(
@@ -141,14 +141,14 @@ def test_every_wanted_set_lies_in_a_clique_and_the_tree_has_the_running_intersec
     sizes: list[int], edges: list[tuple[int, int, int]]
 ) -> None:
     sets = [tuple(sorted({v % len(sizes) for v in edge})) for edge in edges]
-    tree = junction_tree(sizes, sets)
+    tree = build_junction_tree(sizes, sets)
     for wanted in [*sets, *[(v,) for v in range(len(sizes))]]:
-        assert set(wanted) <= set(tree.cliques[tree.host(wanted)].attributes)
+        assert set(wanted) <= set(tree.cliques[tree.find_host(wanted)].attributes)
     for attribute in range(len(sizes)):
         holding = {i for i, clique in enumerate(tree.cliques) if attribute in clique.attributes}
         linked = {i for i in holding if attribute in tree.cliques[i].separator}
         assert len(holding) - len(linked) == 1  # one of them is the top, all others hang on one that holds it too
-    assert cells(sizes, cliques(sizes, [mask_of(each) for each in sets])) == tree.cells
+    assert count_cells(sizes, find_cliques(sizes, [build_mask(each) for each in sets])) == tree.cells
 
 
 @given(shape=st.lists(st.integers(1, 4), min_size=1, max_size=5), data=st.data())
@@ -161,9 +161,9 @@ def test_a_projection_sums_over_all_other_axes(shape: list[int], data: st.DataOb
 
 
 def test_masks_are_bit_sets() -> None:
-    assert members(mask_of([5, 0, 3])) == (0, 3, 5)
+    assert list_members(build_mask([5, 0, 3])) == (0, 3, 5)
 
 
 def test_no_clique_holds_what_was_not_asked_for() -> None:
     with pytest.raises(LookupError):
-        junction_tree(SIZES, [(0, 1), (1, 2)]).host([0, 2])
+        build_junction_tree(SIZES, [(0, 1), (1, 2)]).find_host([0, 2])

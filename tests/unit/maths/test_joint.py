@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from siloquent.maths.joint import Release, turned
+from siloquent.maths.joint_sensitivity import JointRelease, bound_rotation
 from siloquent.maths.record_pairs import RecordPairs
 
 F = Fraction
 CASES = {
-    "added": Release(longest=400),
-    "replaced": Release(longest=400, replaced=True),
-    "replaced, no key": Release(longest=400, replaced=True, keeps_key=True),
-    "two keys": Release(longest=400, keys=2, replaced=True),
-    "users": Release(longest=400, replaced=True, records=3),
+    "added": JointRelease(longest=400),
+    "replaced": JointRelease(longest=400, replaced=True),
+    "replaced, no key": JointRelease(longest=400, replaced=True, keeps_key=True),
+    "two keys": JointRelease(longest=400, keys=2, replaced=True),
+    "users": JointRelease(longest=400, replaced=True, records=3),
 }
 SHARES = {"union": (F(2), F(18), F(80)), "request": (F(25), F(60), F(15)), "sums alone": (F(4), F(6), F(0))}
 
@@ -35,18 +35,18 @@ def change(one: np.ndarray | None, other: np.ndarray | None, variances: tuple, k
 
 @pytest.mark.parametrize("shares", SHARES.values(), ids=SHARES)
 @pytest.mark.parametrize("release", CASES.values(), ids=CASES)
-def test_variances_spend_exactly_what_they_may(release: Release, shares: tuple) -> None:
-    variances = release.variances(shares, F(1, 40))
-    assert release.moved(variances) == F(1, 20)
+def test_variances_spend_exactly_what_they_may(release: JointRelease, shares: tuple) -> None:
+    variances = release.split_variances(shares, F(1, 40))
+    assert release.bound_change(variances) == F(1, 20)
 
 
 @pytest.mark.parametrize("shares", SHARES.values(), ids=SHARES)
 @pytest.mark.parametrize("release", CASES.values(), ids=CASES)
-def test_no_neighbours_are_further_apart_and_some_are_as_far(release: Release, shares: tuple) -> None:
+def test_no_neighbours_are_further_apart_and_some_are_as_far(release: JointRelease, shares: tuple) -> None:
     if release.keeps_key:
         shares = (F(0), *shares[1:])
-    variances = release.variances(shares, F(1, 40))
-    limit = float(release.moved(variances))
+    variances = release.split_variances(shares, F(1, 40))
+    limit = float(release.bound_change(variances))
     worst, length = 0.0, 20.0
     rng = np.random.default_rng(0)
 
@@ -72,21 +72,21 @@ def test_no_neighbours_are_further_apart_and_some_are_as_far(release: Release, s
 
 def test_half_the_variance_on_the_diagonal_too_would_be_seen() -> None:
     release = CASES["added"]
-    variances = release.variances(SHARES["union"], F(1, 40))
+    variances = release.split_variances(SHARES["union"], F(1, 40))
     one = np.array([20.0, 0.0, 0.0])
     wrong = (variances[0], variances[1], variances[2] / 2 if variances[2] else None)
-    assert change(one, None, wrong, 1, same_key=True) > float(release.moved(variances)) * 1.5
+    assert change(one, None, wrong, 1, same_key=True) > float(release.bound_change(variances)) * 1.5
 
 
 def test_the_noise_of_an_order_without_a_share_is_none() -> None:
-    assert CASES["added"].variances(SHARES["sums alone"], F(1))[2] is None
+    assert CASES["added"].split_variances(SHARES["sums alone"], F(1))[2] is None
 
 
 def test_the_l1_length_of_a_record_is_reached_by_equal_numbers() -> None:
     record = np.full(3, 50)
     triangle = np.outer(record, record)[np.triu_indices(3)].sum()
-    assert Release(longest=3 * 50**2, numbers=3).l1() == (1, record.sum(), triangle)
-    assert Release(longest=3 * 50**2, numbers=3, keys=2).l1() == (2, 2 * record.sum(), triangle)
+    assert JointRelease(longest=3 * 50**2, numbers=3).compute_l1_lengths() == (1, record.sum(), triangle)
+    assert JointRelease(longest=3 * 50**2, numbers=3, keys=2).compute_l1_lengths() == (2, 2 * record.sum(), triangle)
 
 
 BOX = {
@@ -110,16 +110,16 @@ def test_no_pair_in_a_box_is_further_apart_in_l1_than_the_bound_and_trying_all_p
 ) -> None:
     records = np.array(np.meshgrid(*ranges)).reshape(len(ranges), -1).T
     corner, n = int(records.max()), len(ranges)
-    bound = Release(longest=n * corner**2, numbers=n, replaced=True, one_place=True)
-    exact = Release(longest=n * corner**2, numbers=n, replaced=True, one_place=True, pairs=RecordPairs(records))
-    scales = bound.scales(shares, F(1))
-    assert exact.scales(shares, F(1)) <= scales or 0 in shares
-    assert bound.moved_l1(scales) == 1
+    bound = JointRelease(longest=n * corner**2, numbers=n, replaced=True, one_place=True)
+    exact = JointRelease(longest=n * corner**2, numbers=n, replaced=True, one_place=True, pairs=RecordPairs(records))
+    scales = bound.split_scales(shares, F(1))
+    assert exact.split_scales(shares, F(1)) <= scales or 0 in shares
+    assert bound.bound_l1_change(scales) == 1
     zero, first, second = (F(0) if s is None else 1 / s for s in scales)
     pairs = {l1_change(a, b) for a in records for b in records}
     alone = max((int(np.abs(a).sum()), l1_change(a, 0 * a)[1]) for a in records)
     worst = max(zero + first * alone[0] + second * alone[1], max(first * d + second * t for d, t in pairs))
-    assert worst == exact.moved_l1(scales) <= 1
+    assert worst == exact.bound_l1_change(scales) <= 1
     if n == 1 or n == 2:
         assert worst >= F(97, 100)  # the best w = x z is between two places of so coarse a grid
 
@@ -134,7 +134,7 @@ def test_no_pair_of_a_ball_or_of_categories_is_further_apart_in_l1(keys: int, ki
     if by_key or place:
         keys = 1
     for shares in WEIGHTS[:3]:
-        release = Release(
+        release = JointRelease(
             longest=300,
             keys=keys,
             numbers=3,
@@ -144,7 +144,7 @@ def test_no_pair_of_a_ball_or_of_categories_is_further_apart_in_l1(keys: int, ki
             chosen=int(chosen),
             cut=True,
         )
-        zero, first, second = (1 / s for s in release.scales(shares, F(1)) if s)
+        zero, first, second = (1 / s for s in release.split_scales(shares, F(1)) if s)
         worst = 0.0
         for _ in range(3_000):
             one, other = rng.normal(0, 1, (2, 3))
@@ -173,19 +173,19 @@ def test_no_pair_with_categories_is_further_apart_in_l1(fixed: int, chosen: int)
     records = np.stack([*grid[:, :fixed].T, *hot], axis=1)
     for shares in WEIGHTS[:3]:
         numbers = fixed + chosen
-        release = Release(longest=4 * numbers, numbers=numbers, chosen=chosen, replaced=True, one_place=True)
-        tried = Release(longest=4 * numbers, replaced=True, one_place=True, pairs=RecordPairs(records))
-        scales = release.scales(shares, F(1))
-        assert F(6, 10) < tried.moved_l1(scales) <= 1
+        release = JointRelease(longest=4 * numbers, numbers=numbers, chosen=chosen, replaced=True, one_place=True)
+        tried = JointRelease(longest=4 * numbers, replaced=True, one_place=True, pairs=RecordPairs(records))
+        scales = release.split_scales(shares, F(1))
+        assert F(6, 10) < tried.bound_l1_change(scales) <= 1
 
 
 def test_all_records_are_tried_exactly_where_sums_and_products_weigh_against_each_other() -> None:
     """Of one number the worst neighbour of 6 is neither 0 nor -6."""
     pairs = RecordPairs(np.arange(-6, 7)[:, None])
     moved = {w: F(6 - w) / 6 + F(abs(36 - w * w), 36) for w in range(-6, 7)}
-    assert pairs.replaced([F(1, 6), F(1, 36)]) == max(moved.values()) == moved[-3] == F(9, 4)
+    assert pairs.bound_replaced([F(1, 6), F(1, 36)]) == max(moved.values()) == moved[-3] == F(9, 4)
     squared = {w: F((6 - w) ** 2, 36) / 5 + F((36 - w * w) ** 2, 36**2) for w in range(-6, 7)}
-    assert pairs.replaced_squared([F(1, 180), F(1, 36**2)]) == max(squared.values())
+    assert pairs.bound_replaced_squared([F(1, 180), F(1, 36**2)]) == max(squared.values())
     assert pairs.longest == 36
     assert pairs.lengths == (6, 36)
 
@@ -194,9 +194,9 @@ def test_all_records_are_tried_exactly_where_sums_and_products_weigh_against_eac
 @pytest.mark.parametrize("keeps_key", [True, False])
 def test_higher_orders_stay_below_their_bound_and_come_near_it(order: int, keeps_key: bool) -> None:
     shares = (F(0) if keeps_key else F(2), F(9), F(40), F(20), F(30))[: order + 1]
-    release = Release(longest=400, replaced=True, keeps_key=keeps_key)
-    variances = release.variances(shares, F(1, 40))
-    limit, worst, rng = float(release.moved(variances)), 0.0, np.random.default_rng(1)
+    release = JointRelease(longest=400, replaced=True, keeps_key=keeps_key)
+    variances = release.split_variances(shares, F(1, 40))
+    limit, worst, rng = float(release.bound_change(variances)), 0.0, np.random.default_rng(1)
     assert limit == pytest.approx(1 / 20)
 
     def of(point: np.ndarray) -> float:
@@ -219,5 +219,5 @@ def test_the_worst_angle_of_higher_orders_is_no_less_than_any() -> None:
     for _ in range(20):
         weights = rng.dirichlet(np.ones(4))
         worst = max(2 * sum(w * (1 - c**i) for i, w in enumerate(weights, start=1)) for c in cosines)
-        found = float(turned([F(float(w)) for w in weights]))
+        found = float(bound_rotation([F(float(w)) for w in weights]))
         assert worst <= found <= 1.01 * worst

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from siloquent.errors import AccuracyUnreachable, RequestError
-from siloquent.maths import order, tails
-from siloquent.maths.promises import (
+from siloquent.maths import order_statistics, tails
+from siloquent.maths.error_tails import (
     DENOMINATOR,
     ExponentialRounds,
     GaussianAbove,
@@ -21,14 +21,14 @@ from siloquent.maths.promises import (
     LaplaceAbove,
     LaplaceTop,
     LaplaceValues,
-    PermuteAndFlip,
-    largest_scale,
-    smallest_breaking,
-    smallest_error,
+    PermuteAndFlipTail,
+    compute_breaking_error,
+    find_largest_scale,
+    find_smallest_error,
 )
 
 BETA = 5e-4
-ADULT = smallest_breaking(Fraction("651.22"))
+ADULT = compute_breaking_error(Fraction("651.22"))
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,11 @@ ADULT = smallest_breaking(Fraction("651.22"))
         (LaplaceAbove(100), 1, 0.017679),  # QI2, printed .01768
         (LaplaceTop(100, 10), 1, 0.0236),  # QT1, target
         (GeometricTop(100, 10), 10, 0.1845),  # QT2, target, D = 1
-        (PermuteAndFlip(101), 2, 0.0354),  # QI1, target
+        (PermuteAndFlipTail(101), 2, 0.0354),  # QI1, target
     ],
 )
 def test_pure_prices_at_two_percent_of_adult(law: object, factor: int, epsilon: float) -> None:
-    price = factor / float(largest_scale(law, ADULT, BETA))  # type: ignore[arg-type]
+    price = factor / float(find_largest_scale(law, ADULT, BETA))  # type: ignore[arg-type]
     assert price == pytest.approx(epsilon, rel=6e-3)
     assert price <= epsilon * (1 + 1e-3)
 
@@ -52,7 +52,7 @@ def test_pure_prices_at_two_percent_of_adult(law: object, factor: int, epsilon: 
 )
 def test_gaussian_deviations_are_the_published_multiples(law: object, mu_alpha: float) -> None:
     m = 10**6
-    assert m / float(largest_scale(law, m, BETA)) == pytest.approx(mu_alpha, rel=1e-3)  # type: ignore[arg-type]
+    assert m / float(find_largest_scale(law, m, BETA)) == pytest.approx(mu_alpha, rel=1e-3)  # type: ignore[arg-type]
 
 
 LAWS = [
@@ -63,7 +63,7 @@ LAWS = [
     GaussianValues(7),
     GaussianAbove(7),
     GaussianTop(9, 3),
-    PermuteAndFlip(8),
+    PermuteAndFlipTail(8),
     ExponentialRounds(9, 3),
 ]
 
@@ -72,11 +72,11 @@ LAWS = [
 @pytest.mark.parametrize("m", [1, 2, 17, 4_000])
 @pytest.mark.parametrize("beta", [0.3, 0.05, 1e-6])
 def test_the_largest_scale_keeps_the_promise_and_the_next_breaks_it(law: object, m: int, beta: float) -> None:
-    scale = largest_scale(law, m, beta)  # type: ignore[arg-type]
+    scale = find_largest_scale(law, m, beta)  # type: ignore[arg-type]
     assert scale.denominator <= DENOMINATOR
     assert law(float(scale), m) <= beta  # type: ignore[operator]
     assert law(float(scale) + 1 / DENOMINATOR, m) > beta * (1 - 1e-9)  # type: ignore[operator]
-    assert smallest_error(law, scale, beta) <= m  # type: ignore[arg-type]
+    assert find_smallest_error(law, scale, beta) <= m  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 7.0, 300.0])
@@ -119,15 +119,15 @@ def test_order_statistics_agree_with_enumeration() -> None:
     above = 1 - np.concatenate([[0], upto[:-1]])
     least = above**2 - np.concatenate([above[1:], [0]]) ** 2  # smallest of two
     exact = sum(high[i] * least[: max(0, i - m + 1)].sum() for i in range(len(y)))
-    assert order.laplace_overtakes(m, scale=scale, low=2, high=2) == pytest.approx(exact, rel=1e-6)
+    assert order_statistics.compute_laplace_overtake(m, scale=scale, low=2, high=2) == pytest.approx(exact, rel=1e-6)
 
 
 def test_the_smallest_breaking_error_is_strictly_above_alpha() -> None:
-    assert [smallest_breaking(Fraction(a)) for a in ("0.5", "1", "1.5", "651.22")] == [1, 2, 2, 652]
-    assert smallest_breaking(Fraction(1), Fraction(1, 10)) == 11
+    assert [compute_breaking_error(Fraction(a)) for a in ("0.5", "1", "1.5", "651.22")] == [1, 2, 2, 652]
+    assert compute_breaking_error(Fraction(1), Fraction(1, 10)) == 11
     for bad in (0, -1, math.inf, math.nan):
         with pytest.raises(RequestError):
-            smallest_breaking(bad)
+            compute_breaking_error(bad)
 
 
 def test_a_promise_that_no_noise_keeps_is_refused() -> None:
@@ -135,7 +135,7 @@ def test_a_promise_that_no_noise_keeps_is_refused() -> None:
         return 1.0
 
     with pytest.raises(AccuracyUnreachable):
-        largest_scale(never, 5, 0.5)
+        find_largest_scale(never, 5, 0.5)
     for beta in (0.0, 1.0, math.nan):
         with pytest.raises(RequestError):
-            largest_scale(LaplaceValues(2), 5, beta)
+            find_largest_scale(LaplaceValues(2), 5, beta)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from siloquent.maths.replaced_numbers import Power, furthest_replacement
+from siloquent.maths.replaced_numbers import NumberPower, find_furthest_replacement
 
 
 @pytest.mark.parametrize("squared", [False, True])
@@ -17,7 +17,7 @@ def test_no_pair_of_values_is_further_apart_and_one_is_as_far(seed: int, squared
     lowest = chance.randint(-20, 5)
     highest = lowest + chance.randint(0, 25)
     powers = [
-        Power(power, chance.choice([1, 1, 2, 4]), Fraction(chance.randint(1, 99), chance.randint(1, 999)))
+        NumberPower(power, chance.choice([1, 1, 2, 4]), Fraction(chance.randint(1, 99), chance.randint(1, 999)))
         for power in chance.choice([(1,), (1, 2), (1, 1, 2), (2,)])
     ]
     norm = 2 if squared else 1
@@ -27,12 +27,12 @@ def test_no_pair_of_values_is_further_apart_and_one_is_as_far(seed: int, squared
         for u in values
         for v in values
     )
-    assert furthest_replacement(lowest, highest, powers, squared=squared) == found
+    assert find_furthest_replacement(lowest, highest, powers, squared=squared) == found
 
 
 def test_many_values_are_bounded_power_by_power() -> None:
-    powers = [Power(1, 2**8, Fraction(1, 3)), Power(2, 2**28, Fraction(1, 5))]
-    found = furthest_replacement(-(2**19), 2**19 - 1, powers, squared=False)
+    powers = [NumberPower(1, 2**8, Fraction(1, 3)), NumberPower(2, 2**28, Fraction(1, 5))]
+    found = find_furthest_replacement(-(2**19), 2**19 - 1, powers, squared=False)
     assert found == Fraction(2**12, 3) + Fraction(2**10, 5)
     ends = sum(
         (p.weight * -(-abs((-(2**19)) ** p.power - (2**19 - 1) ** p.power) // p.quantum) for p in powers), Fraction(0)

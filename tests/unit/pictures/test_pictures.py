@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from siloquent.charts import Bars, Chart, Edge, Graph, HeatMap, Labels, Lines, Node, Series
+from siloquent.charts.bars import draw_text_bar
+from siloquent.charts.chart import clean_name, format_short
+from siloquent.charts.svg import choose_heat_colour, choose_ticks
 from siloquent.errors import RequestError
-from siloquent.pictures import Bars, Edge, Graph, HeatMap, Lines, Node, Picture, Series, Words
-from siloquent.pictures.bars import bar
-from siloquent.pictures.paper import heat, ticks
-from siloquent.pictures.picture import plain, short
 from unit.pictures.examples import EXAMPLES, GOLDEN
 
 SVG = "{http://www.w3.org/2000/svg}"
-WORDS = Words("Title", "About.")
+WORDS = Labels("Title", "About.")
 TERMINAL = {
     "bars": """
 A        ██████████████████████████████████░┃░░ 4,123 (3,923 to 4,323)
@@ -110,7 +110,7 @@ def test_series_differ_in_more_than_their_colours() -> None:
     assert len({re.sub(r"[\d.,# -]+", "", shape)[:9] for shape in _shapes(EXAMPLES["graph"])}) >= 2
 
 
-def _shapes(picture: Picture) -> list[str]:
+def _shapes(picture: Chart) -> list[str]:
     return re.findall(r"<(?:circle|polygon)[^>]*>", picture.svg())
 
 
@@ -119,7 +119,7 @@ def test_heat_grows_lighter_so_that_it_reads_without_colours() -> None:
         red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
-    steps = [lightness(heat(part / 50)) for part in range(51)]
+    steps = [lightness(choose_heat_colour(part / 50)) for part in range(51)]
     assert steps == sorted(steps)
     assert steps[-1] - steps[0] > 150
 
@@ -145,9 +145,9 @@ def test_whatever_stands_in_names_and_numbers_the_svg_is_well_formed(
     data: st.DataObject, labels: list[str], title: str
 ) -> None:
     values = data.draw(st.lists(NUMBERS, min_size=len(labels), max_size=len(labels)))
-    words = Words(title, title)
+    words = Labels(title, title)
     series = Series(values, low=values, high=values, name=labels[0])
-    pictures: list[Picture] = [
+    pictures: list[Chart] = [
         Bars(words, labels, [series]),
         Lines(words, range(len(labels)), [series], labels),
         HeatMap(words, [values], across=labels),
@@ -159,9 +159,9 @@ def test_whatever_stands_in_names_and_numbers_the_svg_is_well_formed(
 
 
 def test_an_uncertain_part_is_light_on_both_sides_of_nothing() -> None:
-    assert bar(4, 6, 8, span=(0, 10), width=10, ascii_only=True) == "####--|--"
-    assert bar(-4, -2, 0, span=(-4, 4), width=8, ascii_only=True) == "--|--"
-    assert bar(-6, -4, -2, span=(-8, 0), width=8, ascii_only=True) == "  --|--##"
+    assert draw_text_bar(4, 6, 8, span=(0, 10), width=10, ascii_only=True) == "####--|--"
+    assert draw_text_bar(-4, -2, 0, span=(-4, 4), width=8, ascii_only=True) == "--|--"
+    assert draw_text_bar(-6, -4, -2, span=(-8, 0), width=8, ascii_only=True) == "  --|--##"
 
 
 @pytest.mark.parametrize(
@@ -169,24 +169,24 @@ def test_an_uncertain_part_is_light_on_both_sides_of_nothing() -> None:
     [(0, "0"), (1234567, "1,235,000"), (0.25, "0.25"), (2.5e-9, "2.5e-09"), (-3, "-3"), (1e20, "1e+20")],
 )
 def test_numbers_have_four_digits(value: float, words: str) -> None:
-    assert short(value) == words
+    assert format_short(value) == words
 
 
 @given(low=st.floats(-1e9, 1e9), span=st.floats(1e-3, 1e9))
 def test_ticks_are_round_and_within_the_axis(low: float, span: float) -> None:
-    found = ticks(low, low + span)
+    found = choose_ticks(low, low + span)
     slack = 1e-6 * span
     assert all(low - slack <= tick <= low + span + slack for tick in found)
     assert len(found) <= 7
 
 
 def test_long_names_are_cut_and_terminals_obey_none_of_them() -> None:
-    assert plain("a\x1b[2J\u202eb") == "a[2Jb"
-    assert len(plain("x" * 500)) == 60
+    assert clean_name("a\x1b[2J\u202eb") == "a[2Jb"
+    assert len(clean_name("x" * 500)) == 60
 
 
 REFUSED = {
-    "no words": lambda: Words(" ", "About."),
+    "no words": lambda: Labels(" ", "About."),
     "one end of an interval": lambda: Series((1, 2), low=(0, 1)),
     "another length": lambda: Bars(WORDS, ("a", "b"), (Series((1,)),)),
     "nothing": lambda: Bars(WORDS, (), (Series(()),)),
@@ -216,7 +216,7 @@ def test_not_finite_numbers_are_empty_places() -> None:
 
 
 def test_pictures_need_nothing_but_the_language() -> None:
-    sources = Path(sys.modules["siloquent.pictures"].__file__ or "").parent.glob("*.py")
+    sources = Path(sys.modules["siloquent.charts"].__file__ or "").parent.glob("*.py")
     imports = [node for path in sources for node in ast.walk(ast.parse(path.read_text()))]
     modules = {node.module or "" for node in imports if isinstance(node, ast.ImportFrom)}
     modules |= {alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names}

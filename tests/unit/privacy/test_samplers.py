@@ -11,9 +11,9 @@ import pytest
 
 import siloquent as sq
 from siloquent.errors import InstallationError
-from siloquent.privacy.noise import vetted
-from siloquent.privacy.prices import Budget
-from siloquent.session import Session as WorkspaceSession
+from siloquent.privacy.budget import Budget
+from siloquent.privacy.noise import opendp_noise
+from siloquent.session import WorkspaceSession as WorkspaceSession
 from siloquent.synth import SynthSpec
 from unit.data.clinic import clinic_schema, visits
 
@@ -31,15 +31,15 @@ def session(tmp_path: Path) -> Iterator[Any]:
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """OpenDP is there, and its library cannot be loaded."""
-    for kept in (vetted.load, vetted._made):  # what other tests made would serve here, too
+    for kept in (opendp_noise.load, opendp_noise._build_cached):  # what other tests made would serve here, too
         kept.cache_clear()
     monkeypatch.setitem(sys.modules, "opendp.measurements", None)
     yield
-    vetted.load.cache_clear()
+    opendp_noise.load.cache_clear()
 
 
 def reserves(session: Any) -> int:
-    return sum(entry.kind == "reserve" for entry in session.ledger.entries())
+    return sum(entry.kind == "reserve" for entry in session.ledger.iter_entries())
 
 
 ACTS: dict[str, Callable[[Any], Any]] = {

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from benchmarks.toy_group import ToyGroup
 from siloquent.federation.channel import MemoryNetwork
-from siloquent.maths.dependencies import FD, columns_of
-from siloquent.profile.spec import Column, Dependency, FDReport, ProfileSpec, dependencies_of
+from siloquent.maths.dependencies import FD, list_columns
+from siloquent.profile.spec import Dependency, FDReport, ProfileColumn, ProfileSpec, build_dependencies
 from siloquent.profile.task import simulate
-from siloquent.profile.task.simulate import roster
+from siloquent.profile.task.simulate import build_roster
 
 Codes = NDArray[np.int64]
 
 
 def distinct(codes: Codes, mask: int) -> int:
     """How many different values the columns of ``mask`` have; one, of no columns and at least a row."""
-    chosen = codes[:, list(columns_of(mask))]
+    chosen = codes[:, list(list_columns(mask))]
     return len({tuple(row) for row in chosen.tolist()})
 
 
@@ -52,7 +52,7 @@ def as_table(codes: Codes) -> pa.Table:
 
 
 def as_dependencies(found: Sequence[FD], columns: int) -> tuple[Dependency, ...]:
-    return dependencies_of(found, names(columns))
+    return build_dependencies(found, names(columns))
 
 
 def session(
@@ -61,14 +61,14 @@ def session(
     """A whole session in memory over ``parts``, with the small group unless another is given."""
     columns = parts[0].shape[1]
     asked = ProfileSpec("t", names(columns), **{"min_rows": 2, **spec})
-    types = [Column(name, "text") for name in names(columns)]
+    types = [ProfileColumn(name, "text") for name in names(columns)]
     return simulate(
         asked, [as_table(part) for part in parts], types, workers=workers, group=group or ToyGroup(), network=network
     )
 
 
 def network(parties: int = 3, workers: int = 2, *, seed: int = 1) -> MemoryNetwork:
-    return MemoryNetwork(roster(parties, workers), session=seed.to_bytes(32, "big"))
+    return MemoryNetwork(build_roster(parties, workers), session=seed.to_bytes(32, "big"))
 
 
 def random_parts(seed: int, *, parties: int = 3, columns: int = 4, rows: int = 12, values: int = 3) -> list[Codes]:

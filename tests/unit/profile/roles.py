@@ -8,10 +8,10 @@ from typing import Any
 from benchmarks.toy_group import ToyGroup
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import Channel, MemoryNetwork, run_all
-from siloquent.federation.payload import kind_of, unpack_bytes, unpack_json, unpack_words
-from siloquent.profile.spec import Column, FDReport, ProfileSpec
-from siloquent.profile.task.respond import Open
-from siloquent.profile.task.simulate import open_in_memory, parts_of
+from siloquent.federation.payload import parse_kind, unpack_bytes, unpack_json, unpack_words
+from siloquent.profile.spec import FDReport, ProfileColumn, ProfileSpec
+from siloquent.profile.task.respond import RowOpener
+from siloquent.profile.task.simulate import build_parts, open_in_memory
 from siloquent.profile.task.terms import Terms
 from unit.profile.lattice import Codes, as_table, names
 
@@ -21,16 +21,16 @@ MODERATOR_COINS = bytes(range(32))
 
 def terms(columns: int, **spec: Any) -> Terms:
     asked = ProfileSpec("t", names(columns), **{"min_rows": 2, **spec})
-    return Terms(asked, tuple(Column(name, "text") for name in names(columns)))
+    return Terms(asked, tuple(ProfileColumn(name, "text") for name in names(columns)))
 
 
-def honest(net: MemoryNetwork, parts: Sequence[Codes] | Sequence[Open], **spec: Any) -> dict[str, Part]:
+def honest(net: MemoryNetwork, parts: Sequence[Codes] | Sequence[RowOpener], **spec: Any) -> dict[str, Part]:
     """What each role of a session runs."""
-    opened: list[Open] = []
+    opened: list[RowOpener] = []
     for part, name in zip(parts, net.members.parties, strict=True):
         opened.append(part if callable(part) else open_in_memory(as_table(part), name))
     columns = spec.pop("columns", None) or parts[0].shape[1]  # type: ignore[union-attr]
-    return dict(parts_of(net.members, terms(columns, **spec), opened, group=ToyGroup()))
+    return dict(build_parts(net.members, terms(columns, **spec), opened, group=ToyGroup()))
 
 
 def run(net: MemoryNetwork, parts: dict[str, Part]) -> FDReport:
@@ -68,10 +68,10 @@ def refused(net: MemoryNetwork, parts: dict[str, Part]) -> str:
 
 def view(net: MemoryNetwork, role: str) -> dict[tuple[str, str], Any]:
     """What ``role`` received, hashed down: JSON and counts as they are, elements as numbers and equalities."""
-    got = {(sender, step): raw for (sender, to, step, _), raw in net.traffic().items() if to == role}
+    got = {(sender, step): raw for (sender, to, step, _), raw in net.list_traffic().items() if to == role}
     seen, elements = {}, []
     for key, raw in sorted(got.items()):
-        kind = kind_of(raw)
+        kind = parse_kind(raw)
         if kind == "json":
             seen[key] = _without_hashes(unpack_json(raw))
         elif kind == "words":

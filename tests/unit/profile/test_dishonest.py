@@ -18,10 +18,10 @@ from siloquent.federation.crypto.framing import join_batches
 from siloquent.federation.crypto.group import split
 from siloquent.federation.crypto.worker import ChainWorker
 from siloquent.federation.payload import pack_bytes, pack_json, pack_words, unpack_bytes, unpack_json, unpack_words
-from siloquent.profile.measure import PartyData, Snapshot, snapshot_of_arrow
+from siloquent.profile.measure import PartyData, Snapshot, read_arrow_snapshot
 from siloquent.profile.plan.planner import Excesses
-from siloquent.profile.spec import Column
-from siloquent.profile.task.terms import Terms, from_text
+from siloquent.profile.spec import ProfileColumn
+from siloquent.profile.task.terms import Terms, parse_bits
 from unit.profile.lattice import as_table, exhaustive, names, network, random_parts
 from unit.profile.roles import honest, refused, tampering
 
@@ -71,7 +71,7 @@ WORKER_PLAYS: dict[str, tuple[str, str, Alter, str]] = {
     "publishes a key that it does not know": (
         "w2",
         "key",
-        lambda raw: pack_bytes(ToyGroup().base((7).to_bytes(32, "little")) + unpack_bytes(raw)[32:]),
+        lambda raw: pack_bytes(ToyGroup().multiply_base((7).to_bytes(32, "little")) + unpack_bytes(raw)[32:]),
         "bad_encoding",
     ),
     "drops a ballot": ("w1", "v2/", lambda raw: pack_bytes(unpack_bytes(raw)[64:]), "batch_size"),
@@ -88,10 +88,10 @@ def test_a_worker_that_deviates_is_found(role: str, step: str, alter: Alter, cod
 class OtherExponents(ChainWorker):
     """Multiplies each party's batch by an exponent of its own: equalities between parties are lost."""
 
-    def _hopped(self, chunk: int, queries: list[int], sizes: list[int], *, exact: bool) -> bytes:
-        message = super()._hopped(chunk, queries, sizes, exact=exact)
+    def _hop_batches(self, chunk: int, queries: list[int], sizes: list[int], *, exact: bool) -> bytes:
+        message = super()._hop_batches(chunk, queries, sizes, exact=exact)
         group = ToyGroup()
-        spoiled = [group.times(b, (2 + i).to_bytes(32, "little")) for i, b in enumerate(batches_of(message))]
+        spoiled = [group.multiply_points(b, (2 + i).to_bytes(32, "little")) for i, b in enumerate(batches_of(message))]
         return pack_bytes(join_batches(spoiled))
 
 
@@ -106,8 +106,8 @@ def spoiling(channel: Channel) -> None:
     """W_2 that sends random elements for others' values: nothing seems to be shared."""
 
     class Spoils(ChainWorker):
-        def _hopped(self, chunk: int, queries: list[int], sizes: list[int], *, exact: bool) -> bytes:
-            message = super()._hopped(chunk, queries, sizes, exact=exact)
+        def _hop_batches(self, chunk: int, queries: list[int], sizes: list[int], *, exact: bool) -> bytes:
+            message = super()._hop_batches(chunk, queries, sizes, exact=exact)
             group = ToyGroup()
             wide = np.random.default_rng([*channel.session[:4], chunk])
             batches = [group.from_uniform(wide.bytes(2 * len(b))) for b in batches_of(message)]
@@ -129,12 +129,12 @@ def test_lost_equalities_invent_dependencies_and_only_canaries_tell() -> None:
 
 
 def test_values_meet_only_those_of_parties_that_were_told_the_same() -> None:
-    rows = snapshot_of_arrow(as_table(PARTS[0]), tuple(Column(name, "text") for name in names(4)))
+    rows = read_arrow_snapshot(as_table(PARTS[0]), tuple(ProfileColumn(name, "text") for name in names(4)))
     seeds = {"shared": [bytes(32), bytes(range(32))], "own": bytes(32)}
 
     def batch(terms: bytes) -> set[bytes]:
         data = PartyData(rows, bytes(32), 4, False, ToyGroup(), terms)
-        return set(split(data.batch(0b11, None, 0, **seeds)))
+        return set(split(data.build_batch(0b11, None, 0, **seeds)))
 
     assert batch(b"a" * 32) == batch(b"a" * 32)
     assert not batch(b"a" * 32) & batch(b"b" * 32)
@@ -290,7 +290,7 @@ def test_false_verdicts_end_the_session_before_a_partys_rows_meet_them(
 def test_without_the_last_workers_word_false_verdicts_show_one_partys_vote(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted fault: verdicts are believed as the moderator tells them."""
     respond = import_module("siloquent.profile.task.respond")
-    monkeypatch.setattr(respond._Walk, "_heard_twice", lambda self, number, told, *_: from_text(told["bits"]))
+    monkeypatch.setattr(respond._Party, "_receive_verdicts", lambda self, number, told, *_: parse_bits(told["bits"]))
     holds, fails = np.array([[0, 0, 0], [1, 1, 0], [2, 2, 1]]), np.array([[0, 0, 0], [0, 1, 0], [2, 2, 1]])
     ended = endings("office", PARTIES, "v0/", only(FALSE_BITS["all hold"]), [holds, fails, holds])
     assert ended["all"] == "canary_failed"
@@ -333,7 +333,9 @@ def test_a_moderator_that_tells_one_party_another_order_or_other_canaries_learns
     office = parts["office"]
     parts["office"] = lambda channel: office(Divides(channel))  # type: ignore[arg-type]
     assert refused(net, parts) == "canary_failed"
-    votes = [unpack_bytes(raw) for (_, to, step, _), raw in net.traffic().items() if (to, step) == ("office", "v4/0")]
+    votes = [
+        unpack_bytes(raw) for (_, to, step, _), raw in net.list_traffic().items() if (to, step) == ("office", "v4/0")
+    ]
     assert set(votes[0]) == {0}
 
 
@@ -395,7 +397,7 @@ def test_a_party_of_few_rows_declines_and_says_no_more_than_policy() -> None:
     net = network(3, 2)
     small = [PARTS[0], PARTS[1][:1], PARTS[2]]
     assert refused(net, honest(net, small, min_rows=2)) == "policy_refused"
-    assert not any(step.startswith("c1") for _, _, step, _ in net.traffic())
+    assert not any(step.startswith("c1") for _, _, step, _ in net.list_traffic())
 
 
 def test_a_party_whose_owner_refuses_ends_the_session_before_its_rows_are_read() -> None:
@@ -432,21 +434,21 @@ def test_a_batch_is_counted_only_when_all_its_elements_differ() -> None:
 def test_a_worker_that_is_told_nonsense_ends_the_session_for_all_and_names_the_step() -> None:
     net = network(3, 2)
     for party in net.members.parties:
-        net.channel(party).send("w1", "seed", pack_bytes(b"no seed"))
+        net.open_channel(party).send("w1", "seed", pack_bytes(b"no seed"))
     with pytest.raises(ProtocolError) as broken:
-        ChainWorker(net.channel("w1"), ToyGroup()).run()
+        ChainWorker(net.open_channel("w1"), ToyGroup()).run()
     assert broken.value.role == "w1"
     for name in (*net.members.parties, "w2", net.members.moderator):
-        assert net.channel(name).status().state == "aborted"
+        assert net.open_channel(name).get_status().state == "aborted"
         with pytest.raises(ProtocolError) as heard:
-            net.channel(name).receive("never", "w1")
+            net.open_channel(name).receive("never", "w1")
         assert (heard.value.code, heard.value.role) == ("aborted_by", "w1")
 
 
 def test_a_worker_hears_that_another_ended_the_session_and_blames_nobody_itself() -> None:
     net = network(3, 2)
     with pytest.raises(ProtocolError):
-        net.channel("w2").abort("bad_encoding", step="order/7")
+        net.open_channel("w2").abort("bad_encoding", step="order/7")
     with pytest.raises(ProtocolError) as heard:
-        ChainWorker(net.channel("w1"), ToyGroup()).run()
+        ChainWorker(net.open_channel("w1"), ToyGroup()).run()
     assert heard.value.role == "w2"

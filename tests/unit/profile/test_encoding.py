@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siloquent.errors import RequestError
-from siloquent.profile.measure import encode_cell, encoded_value
-from siloquent.profile.measure.encode import LONGEST_CELL, NULL
-from siloquent.profile.measure.local import local
-from siloquent.profile.measure.snapshot import snapshot
-from siloquent.profile.spec import Column, Dependency
+from siloquent.profile.measure import encode_cell, encode_value
+from siloquent.profile.measure.encode import MAX_CELL_BYTES, NULL
+from siloquent.profile.measure.local import discover_locally
+from siloquent.profile.measure.snapshot import encode_snapshot
+from siloquent.profile.spec import Dependency, ProfileColumn
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "encoding.json").read_text(encoding="utf-8"))
 READ = {
@@ -32,7 +32,7 @@ READ = {
 
 @pytest.mark.parametrize("vector", VECTORS, ids=[vector["says"] for vector in VECTORS])
 def test_a_cell_has_the_bytes_of_the_published_vector(vector: dict[str, Any]) -> None:
-    column = Column(**{"name": "c", **vector["column"]})
+    column = ProfileColumn(**{"name": "c", **vector["column"]})
     value = vector["value"]
     read = READ.get(column.type)
     assert encode_cell(column, read(value) if read and value is not None else value).hex() == vector["bytes"]
@@ -54,19 +54,19 @@ CELLS = st.one_of(
 @settings(deadline=None, max_examples=400)
 @given(one=st.lists(CELLS, max_size=4), other=st.lists(CELLS, max_size=4))
 def test_different_values_have_different_bytes(one: list[Any], other: list[Any]) -> None:
-    cells = [[encode_cell(Column("c", kind), value) for kind, value in row] for row in (one, other)]
-    assert (encoded_value(cells[0]) == encoded_value(cells[1])) == (cells[0] == cells[1])
+    cells = [[encode_cell(ProfileColumn("c", kind), value) for kind, value in row] for row in (one, other)]
+    assert (encode_value(cells[0]) == encode_value(cells[1])) == (cells[0] == cells[1])
 
 
 @settings(deadline=None, max_examples=200)
 @given(number=st.integers())
 def test_whole_numbers_are_one_whatever_type_holds_them(number: int) -> None:
-    column = Column("c", "integer")
+    column = ProfileColumn("c", "integer")
     assert encode_cell(column, number) == encode_cell(column, Decimal(number))
 
 
 def test_nan_is_null_and_zero_has_one_sign() -> None:
-    real = Column("c", "real", grid="0.1")
+    real = ProfileColumn("c", "real", grid="0.1")
     assert encode_cell(real, math.nan) == NULL == encode_cell(real, None)
     assert encode_cell(real, -0.0) == encode_cell(real, 0.0)
 
@@ -74,17 +74,17 @@ def test_nan_is_null_and_zero_has_one_sign() -> None:
 @pytest.mark.parametrize(
     ("column", "value"),
     [
-        (Column("c", "integer"), 1.5),
-        (Column("c", "integer"), "one"),
-        (Column("c", "decimal", scale=2), Decimal("1.005")),
-        (Column("c", "text"), 7),
-        (Column("c", "boolean"), "yes"),
-        (Column("c", "real", grid="0.1"), math.inf),
-        (Column("c", "date"), "2024-01-01"),
-        (Column("c", "text"), "x" * 70_000),
+        (ProfileColumn("c", "integer"), 1.5),
+        (ProfileColumn("c", "integer"), "one"),
+        (ProfileColumn("c", "decimal", scale=2), Decimal("1.005")),
+        (ProfileColumn("c", "text"), 7),
+        (ProfileColumn("c", "boolean"), "yes"),
+        (ProfileColumn("c", "real", grid="0.1"), math.inf),
+        (ProfileColumn("c", "date"), "2024-01-01"),
+        (ProfileColumn("c", "text"), "x" * 70_000),
     ],
 )
-def test_what_is_not_of_the_declared_type_is_refused_without_being_shown(column: Column, value: Any) -> None:
+def test_what_is_not_of_the_declared_type_is_refused_without_being_shown(column: ProfileColumn, value: Any) -> None:
     with pytest.raises(RequestError) as refused:
         encode_cell(column, value)
     assert str(value)[:20] not in str(refused.value).replace("70000", "")
@@ -92,49 +92,49 @@ def test_what_is_not_of_the_declared_type_is_refused_without_being_shown(column:
 
 def test_reals_need_a_grid_and_texts_alone_are_trimmed() -> None:
     with pytest.raises(RequestError, match="grid"):
-        Column("c", "real")
+        ProfileColumn("c", "real")
     with pytest.raises(RequestError, match="texts"):
-        Column("c", "integer", trim=True)
+        ProfileColumn("c", "integer", trim=True)
 
 
 def test_nulls_meet_or_never_meet_as_the_session_says() -> None:
-    columns = [Column("a", "text"), Column("b", "text")]
+    columns = [ProfileColumn("a", "text"), ProfileColumn("b", "text")]
     table = [["x", None, None], ["y", "y", "y"]]
-    assert snapshot(columns, table).distinct(0b01) == 2
-    apart = snapshot(columns, table, nulls="distinct", party="north", random=bytes(16))
-    assert apart.distinct(0b01) == 3
-    elsewhere = snapshot(columns, table, nulls="distinct", party="south", random=bytes(16))
-    assert set(apart.values(0b01)) & set(elsewhere.values(0b01)) == {encode_cell(columns[0], "x")}
+    assert encode_snapshot(columns, table).count_distinct(0b01) == 2
+    apart = encode_snapshot(columns, table, nulls="distinct", party="north", random=bytes(16))
+    assert apart.count_distinct(0b01) == 3
+    elsewhere = encode_snapshot(columns, table, nulls="distinct", party="south", random=bytes(16))
+    assert set(apart.list_values(0b01)) & set(elsewhere.list_values(0b01)) == {encode_cell(columns[0], "x")}
 
 
 def test_a_commitment_hangs_on_rows_and_salt_and_not_on_their_order() -> None:
-    columns = [Column("a", "text"), Column("b", "integer")]
-    one = snapshot(columns, [["x", "y", "x"], [1, 2, 1]])
-    same = snapshot(columns, [["x", "x", "y"], [1, 1, 2]])
-    fewer = snapshot(columns, [["x", "y"], [1, 2]])
+    columns = [ProfileColumn("a", "text"), ProfileColumn("b", "integer")]
+    one = encode_snapshot(columns, [["x", "y", "x"], [1, 2, 1]])
+    same = encode_snapshot(columns, [["x", "x", "y"], [1, 1, 2]])
+    fewer = encode_snapshot(columns, [["x", "y"], [1, 2]])
     salt = bytes(32)
-    assert one.commitment(salt) == same.commitment(salt)
-    assert len({one.commitment(salt), fewer.commitment(salt), one.commitment(b"\1" * 32)}) == 3
+    assert one.compute_commitment(salt) == same.compute_commitment(salt)
+    assert len({one.compute_commitment(salt), fewer.compute_commitment(salt), one.compute_commitment(b"\1" * 32)}) == 3
     assert repr(one).count("x") <= repr(one.columns).count("x")
 
 
 def test_cells_that_cannot_be_read_are_apart_where_nulls_are() -> None:
-    long = "x" * (LONGEST_CELL + 1)
-    columns, table = (Column("a", "text"),), [[long, long, None, "y", "y"]]
-    apart = snapshot(columns, table, nulls="distinct", party="north", random=bytes(16), refuse=False)
-    assert apart.distinct(1) == 4
-    assert snapshot(columns, table, refuse=False).distinct(1) == 2
+    long = "x" * (MAX_CELL_BYTES + 1)
+    columns, table = (ProfileColumn("a", "text"),), [[long, long, None, "y", "y"]]
+    apart = encode_snapshot(columns, table, nulls="distinct", party="north", random=bytes(16), refuse=False)
+    assert apart.count_distinct(1) == 4
+    assert encode_snapshot(columns, table, refuse=False).count_distinct(1) == 2
 
 
 def test_in_one_table_nulls_are_equal_or_equal_to_nothing_as_its_owner_says() -> None:
     table = pa.table({"a": [None, None, 1, 2], "b": [1, 2, 3, 3], "c": [5.0, float("nan"), None, 5.0]})
 
     def holds(lhs: str, rhs: str, **given: str) -> bool:
-        return Dependency((lhs,), rhs) in local(table, **given).dependencies
+        return Dependency((lhs,), rhs) in discover_locally(table, **given).dependencies
 
     assert not holds("a", "b")  # two NULLs, two values
     assert not holds("a", "b", nulls="value")
     assert holds("a", "b", nulls="distinct")
     assert not holds("b", "c", nulls="distinct")  # NaN is NULL: rows 3 and 4 differ
-    assert local(pa.table({"a": [None, None]})).constants == ("a",)
-    assert local(pa.table({"a": [None, None]}), nulls="distinct").constants == ()
+    assert discover_locally(pa.table({"a": [None, None]})).constants == ("a",)
+    assert discover_locally(pa.table({"a": [None, None]}), nulls="distinct").constants == ()

@@ -9,10 +9,10 @@ import pytest
 
 from siloquent.federation.channel import MemoryNetwork
 from siloquent.federation.crypto import chain
-from siloquent.maths.dependencies import FD, closures
+from siloquent.maths.dependencies import FD, compute_closures
 from siloquent.profile.measure import Snapshot
-from siloquent.profile.spec import Column
-from siloquent.profile.task.respond import Open
+from siloquent.profile.spec import ProfileColumn
+from siloquent.profile.task.respond import RowOpener
 from siloquent.profile.task.terms import Terms
 from unit.profile.lattice import Codes, exhaustive, names, network, random_parts
 from unit.profile.roles import MODERATOR_COINS, honest, points_of, run, view
@@ -56,23 +56,23 @@ class MadeUp(Snapshot):
     def rows(self) -> int:
         return self.declared.rows[self.place]
 
-    def values(self, mask: int) -> list[bytes]:
+    def list_values(self, mask: int) -> list[bytes]:
         return self.declared.held(mask, self.place)
 
-    def distinct(self, mask: int) -> int:
+    def count_distinct(self, mask: int) -> int:
         return len(self.declared.held(mask, self.place))
 
-    def commitment(self, salt: bytes) -> str:
+    def compute_commitment(self, salt: bytes) -> str:
         return "0" * 64
 
 
-def made_up(declared: Declared, place: int) -> Open:
+def made_up(declared: Declared, place: int) -> RowOpener:
     """Rows that keep just ``declared.cfds``: one that agrees with the first row on each closed set."""
-    closed = sorted({int(one) for one in closures(declared.cfds, COLUMNS)})
+    closed = sorted({int(one) for one in compute_closures(declared.cfds, COLUMNS)})
     codes = np.array([[0 if one >> j & 1 else 1 + k for j in range(COLUMNS)] for k, one in enumerate(closed)])
 
     def open_rows(terms: Terms) -> Snapshot:
-        columns = tuple(Column(name, "text") for name in names(COLUMNS))
+        columns = tuple(ProfileColumn(name, "text") for name in names(COLUMNS))
         return MadeUp(columns, codes, tuple((b"",) for _ in columns), declared, place)
 
     return open_rows
@@ -81,7 +81,7 @@ def made_up(declared: Declared, place: int) -> Open:
 def fresh(seed: int, parties: int = 3, workers: int = 3) -> MemoryNetwork:
     """A session whose moderator hides canaries where it did before: its coins are its own business."""
     net = network(parties, workers, seed=seed)
-    net.channel("office").state.put("own", MODERATOR_COINS)
+    net.open_channel("office").state.put("own", MODERATOR_COINS)
     return net
 
 
@@ -109,7 +109,7 @@ def test_a_build_that_leaves_the_blinding_out_would_be_seen(monkeypatch: pytest.
     declared = Declared(parts, exhaustive(parts), [len(part) for part in parts], True)
     simulated, real = fresh(7), fresh(7)
     run(simulated, honest(simulated, [made_up(declared, i) for i in range(3)], columns=COLUMNS))
-    monkeypatch.setattr(chain, "_blinding", lambda *_: (1).to_bytes(32, "little"))
+    monkeypatch.setattr(chain, "_derive_blinding", lambda *_: (1).to_bytes(32, "little"))
     run(real, honest(real, parts))
     assert views(real)["w1"] != views(simulated)["w1"]
 
@@ -137,7 +137,7 @@ def test_no_element_is_seen_twice_in_two_sessions_over_the_same_rows() -> None:
     for seed in (1, 2):
         net = fresh(seed)
         run(net, honest(net, parts))
-        messages = [(step, raw) for (_, to, step, _), raw in net.traffic().items() if to != "office"]
+        messages = [(step, raw) for (_, to, step, _), raw in net.list_traffic().items() if to != "office"]
         batches = [(step, raw) for step, raw in messages if step[0] in "cv" and step[1].isdigit() and raw[:2] == b"by"]
         seen.append({point for step, raw in batches for point in points_of(raw[6:], step)})
     assert len(seen[0]) > 100
@@ -150,7 +150,7 @@ def test_padded_messages_have_one_size_whatever_the_rows() -> None:
         net = fresh(seed)
         parts = random_parts(seed, columns=COLUMNS)
         run(net, honest(net, parts))
-        for (sender, _, step, _), raw in net.traffic().items():
+        for (sender, _, step, _), raw in net.list_traffic().items():
             if step.startswith("c1/"):
                 queries = (len(raw) - 6) // (4 + 32 * 12)
                 assert len(raw) == 6 + queries * (4 + 32 * 12), (sender, step)

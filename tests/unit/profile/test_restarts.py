@@ -10,7 +10,7 @@ import pytest
 from benchmarks.failing_roles import mortal
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import MemoryNetwork
-from siloquent.federation.crypto.keeping import kept_seed, moved_on, passes_done
+from siloquent.federation.crypto.seed_store import count_passes, load_seed, rotate_seeds
 from unit.federation.places import StoreNetwork
 from unit.profile.lattice import as_dependencies, exhaustive, network, random_parts
 from unit.profile.roles import honest, run
@@ -46,12 +46,12 @@ def test_every_single_death_of_one_worker_is_survived() -> None:
 
 def test_seeds_are_replaced_after_each_pass() -> None:
     net = network(3, 2)
-    drawn = {role: net.channel(role).state for role in ("p1", "w1")}
-    first = {role: kept_seed(state, "own") for role, state in drawn.items()}
+    drawn = {role: net.open_channel(role).state for role in ("p1", "w1")}
+    first = {role: load_seed(state, "own") for role, state in drawn.items()}
     report = run(net, honest(net, random_parts(1, columns=4)))
     for role, state in drawn.items():
-        assert passes_done(state) == report.leakage.passes
-        assert kept_seed(state, "own") != first[role]
+        assert count_passes(state) == report.leakage.passes
+        assert load_seed(state, "own") != first[role]
 
 
 def test_a_role_that_dies_after_its_last_message_comes_back_to_the_same_end() -> None:
@@ -60,7 +60,7 @@ def test_a_role_that_dies_after_its_last_message_comes_back_to_the_same_end() ->
     roles = honest(net, parts)
     report = run(net, roles)
     for role in ("p1", "w2", "office"):
-        again = roles[role](net.channel(role))
+        again = roles[role](net.open_channel(role))
         assert again is None or again == report
 
 
@@ -77,17 +77,17 @@ def test_a_crash_while_seeds_are_replaced_leaves_all_old_or_all_new(network_of: 
             raise Full
 
     names = ("own", "with-w1", "with-w2")
-    state = network_of(network().members).channel("p1").state
-    old = {name: kept_seed(state, name) for name in names}
+    state = network_of(network().members).open_channel("p1").state
+    old = {name: load_seed(state, name) for name in names}
     with pytest.raises(Full):
         state.put_all(Cut({name: bytes(32) for name in names}))
-    assert {name: kept_seed(state, name) for name in names} == old
-    moved_on(state, 0, names)
-    new = {name: kept_seed(state, name) for name in names}
-    assert passes_done(state) == 1
+    assert {name: load_seed(state, name) for name in names} == old
+    rotate_seeds(state, 0, names)
+    new = {name: load_seed(state, name) for name in names}
+    assert count_passes(state) == 1
     assert not set(new.values()) & set(old.values())
-    moved_on(state, 0, names)
-    assert {name: kept_seed(state, name) for name in names} == new
+    rotate_seeds(state, 0, names)
+    assert {name: load_seed(state, name) for name in names} == new
 
 
 def test_a_role_that_lost_its_state_is_told_so() -> None:
@@ -95,6 +95,6 @@ def test_a_role_that_lost_its_state_is_told_so() -> None:
     net = network(3, 2)
     roles = honest(net, random_parts(1, columns=4))
     run(net, roles)
-    net.channel("w1").state.erase("elgamal")
+    net.open_channel("w1").state.erase("elgamal")
     with pytest.raises(ProtocolError, match="two contents"):
-        roles["w1"](net.channel("w1"))
+        roles["w1"](net.open_channel("w1"))

@@ -10,7 +10,7 @@ import pytest
 from siloquent.federation.channel import MemoryNetwork
 from siloquent.federation.crypto import chain, mixnet
 from siloquent.federation.crypto.group import split
-from siloquent.federation.payload import kind_of, unpack_bytes
+from siloquent.federation.payload import parse_kind, unpack_bytes
 from unit.profile.lattice import network
 from unit.profile.roles import honest, run
 
@@ -21,8 +21,8 @@ ALIKE = np.column_stack([np.arange(24), np.arange(24) % 22])
 def batches(net: MemoryNetwork, sender: str, step: str, width: int = 32) -> list[list[bytes]]:
     """The batches in what ``sender`` sent at steps that begin with ``step``, as items of ``width`` bytes."""
     found = []
-    for (who, _, name, _), raw in sorted(net.traffic().items()):
-        if who == sender and name[0] == step and "/" in name and kind_of(raw) == "bytes":
+    for (who, _, name, _), raw in sorted(net.list_traffic().items()):
+        if who == sender and name[0] == step and "/" in name and parse_kind(raw) == "bytes":
             content, at = unpack_bytes(raw), 0
             while at < len(content):
                 size = 32 * int.from_bytes(content[at : at + 4], "big")
@@ -34,14 +34,14 @@ def batches(net: MemoryNetwork, sender: str, step: str, width: int = 32) -> list
 
 def recorded(monkeypatch: pytest.MonkeyPatch, where: Any, *, shuffles: bool) -> list[tuple[list[bytes], list[bytes]]]:
     """Each batch before and after ``permuted`` in a session; without ``shuffles`` it is left as it is."""
-    seen, real = [], where.permuted
+    seen, real = [], where.permute_batch
 
     def permuted(batch: bytes, key: bytes, **width: int) -> bytes:
         done = real(batch, key, **width) if shuffles else batch
         seen.append((split(batch), split(done)))
         return bytes(done)
 
-    monkeypatch.setattr(where, "permuted", permuted)
+    monkeypatch.setattr(where, "permute_batch", permuted)
     return seen
 
 
@@ -66,13 +66,13 @@ def test_each_role_shuffles_each_batch(
 @pytest.mark.parametrize(("protocol", "where"), [("padded", chain), ("fast", chain), ("smfd", mixnet)])
 def test_no_two_batches_are_shuffled_by_one_order(monkeypatch: pytest.MonkeyPatch, protocol: str, where: Any) -> None:
     """With the same order for every query, equal places would be the same value's, or the same row's."""
-    net, keys, real = network(3, 3), [], where.permuted
+    net, keys, real = network(3, 3), [], where.permute_batch
 
     def permuted(batch: bytes, key: bytes, **width: int) -> bytes:
         keys.append(key)
         return bytes(real(batch, key, **width))
 
-    monkeypatch.setattr(where, "permuted", permuted)
+    monkeypatch.setattr(where, "permute_batch", permuted)
     run(net, honest(net, [ALIKE] * 3, protocol=protocol))
     assert len(keys) >= 6
     assert len(set(keys)) == len(keys)

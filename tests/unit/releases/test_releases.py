@@ -17,11 +17,11 @@ from siloquent.privacy import Cost, DiscreteLaplace, Guarantee
 from siloquent.releases import (
     FORMATS,
     Manifest,
-    guarantee_to_plain,
+    get_release_folder,
+    guarantee_to_dict,
     list_releases,
     read_manifest,
     read_release,
-    release_folder,
     verify_release,
     write_release,
     write_table,
@@ -46,7 +46,7 @@ def manifest(receipt: dict[str, object], *, name: str = "r-000003") -> Manifest:
         table="t",
         schema="sha256:ab",
         request={"query": "SELECT .."},
-        guarantee=guarantee_to_plain(guarantee),
+        guarantee=guarantee_to_dict(guarantee),
         accuracy={"alpha": "3"},
         receipt=receipt,
         files=(),
@@ -70,7 +70,7 @@ def test_a_release_reads_back_as_it_was_written(folder: Path, ledger: Ledger) ->
     assert "added or removed" in page.guarantee["sentence"]
     assert verify_release(folder, ledger, schema="ab").ok
     assert list_releases(folder.parent) == ["r-000003"]
-    assert release_folder(folder.parent, "r-000003") == folder
+    assert get_release_folder(folder.parent, "r-000003") == folder
 
 
 def test_writing_the_same_release_again_changes_nothing_and_another_one_is_refused(folder: Path) -> None:
@@ -161,7 +161,7 @@ def test_another_format_and_an_unknown_release_are_refused(tmp_path: Path) -> No
     with pytest.raises(ReleaseError):
         write_table(tmp_path / "t", TABLE, "xlsx")
     with pytest.raises(UnknownName):
-        release_folder(tmp_path, "r-1")
+        get_release_folder(tmp_path, "r-1")
 
 
 def test_a_release_that_cannot_be_written_leaves_nothing(tmp_path: Path, ledger: Ledger) -> None:

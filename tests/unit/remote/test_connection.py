@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from siloquent.documents.money import told_amount
-from siloquent.documents.problems import problem_of
+from siloquent.documents.ledger import parse_amount
+from siloquent.documents.problems import build_problem
 from siloquent.errors import (
     AccuracyUnreachable,
     BudgetExceeded,
@@ -33,9 +33,9 @@ from siloquent.errors import (
     UnknownName,
 )
 from siloquent.remote import RemoteSession, connect
-from siloquent.remote.calls import call
+from siloquent.remote.calls import build_call
 from siloquent.remote.exchange import Link
-from siloquent.remote.replies import Reply, error_of
+from siloquent.remote.replies import Reply, parse_error
 from siloquent.remote.tokens import find_token
 
 TOKEN = "sq_00000000_" + "A" * 43
@@ -52,7 +52,7 @@ def send(
 ) -> Reply:
     """One request, as a verb sends it."""
     with RemoteSession(Link(address, TOKEN, attempts=attempts)) as session:
-        return session._run(session._send(call(route, {"session": "s"}, body=body, key=key)))
+        return session._run(session._send(build_call(route, {"session": "s"}, body=body, key=key)))
 
 
 @contextmanager
@@ -180,7 +180,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_before_the_token_is_se
             send(address)
         assert heard == []
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        assert send(address).document() == {}
+        assert send(address).require_document() == {}
         with pytest.raises(RequestError, match="certificate"):
             send(address.replace("127.0.0.1", "localhost"))
 
@@ -188,7 +188,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_before_the_token_is_se
 def test_what_spends_is_sent_again_under_its_key_when_the_connection_breaks() -> None:
     with peer(None, (429, {"Retry-After": "0"}, b"{}"), (200, {}, b'{"a": 1}')) as (address, heard):
         reply = send(address, "answer", {"sql": "x"}, key="k")
-    assert reply.document() == {"a": 1}
+    assert reply.require_document() == {"a": 1}
     assert {(path, headers["Idempotency-Key"], body) for path, headers, body in heard} == {
         ("/v1/answers", "k", b'{"sql": "x"}')
     }
@@ -211,7 +211,7 @@ def test_a_server_that_never_answers_leaves_word_of_what_may_be_spent(monkeypatc
 def test_a_redirect_is_not_followed_with_the_token() -> None:
     moved = (302, {"Location": "http://evil.example.org"}, b"moved")
     with peer(moved) as (address, heard), pytest.raises(RequestError, match="not from a siloquent"):
-        send(address).document()
+        send(address).require_document()
     assert len(heard) == 1
 
 
@@ -221,7 +221,7 @@ def test_a_redirect_with_a_document_is_no_answer_and_no_file(status: int, tmp_pa
     with peer(moved) as (address, heard):
         session = RemoteSession(Link(address, TOKEN))
         with pytest.raises(RequestError):
-            session.tables()
+            session.list_tables()
         with pytest.raises(RequestError):
             session.download("r-000001", "answer.parquet", tmp_path / "file")
     assert len(heard) == 2
@@ -266,7 +266,7 @@ def test_a_connection_that_breaks_below_tls_is_tried_again_and_its_price_is_not_
 def test_what_answers_and_is_no_server_is_told_apart(body: bytes) -> None:
     for status in (200, 500):
         with peer((status, {}, body)) as (address, _), pytest.raises(RequestError, match="not from a siloquent"):
-            send(address).document()
+            send(address).require_document()
 
 
 def test_an_answer_beyond_all_bounds_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +281,7 @@ def test_an_answer_beyond_all_bounds_is_cut_off(monkeypatch: pytest.MonkeyPatch)
      (401, "unauthorised", NotAllowed), (429, "busy", RequestError)],
 )  # fmt: skip
 def test_a_problem_is_the_error_that_it_would_be_here(status: int, code: str, kind: type[Exception]) -> None:
-    error = error_of(status, json.dumps({"code": code, "detail": "so it is", "fix": "x", "notes": ["n"]}).encode())
+    error = parse_error(status, json.dumps({"code": code, "detail": "so it is", "fix": "x", "notes": ["n"]}).encode())
     assert type(error) is kind
     assert (error.code, error.detail, error.fix, error.spent, error.__notes__) == (
         code,
@@ -305,9 +305,9 @@ def test_a_problem_is_the_error_that_it_would_be_here(status: int, code: str, ki
     ],
 )
 def test_the_attributes_of_an_error_travel_as_fields(wrong: SiloquentError) -> None:
-    document = problem_of(wrong).to_json()
+    document = build_problem(wrong).to_json()
     for detail in (document["detail"], "Tabelle unbekannt."):  # what people read may change
-        error = error_of(400, json.dumps({**document, "detail": detail}).encode())
+        error = parse_error(400, json.dumps({**document, "detail": detail}).encode())
         assert (type(error), error.code) == (type(wrong), wrong.code) or isinstance(wrong, ProtocolError)
         assert error.detail == detail
         if type(error) is type(wrong):
@@ -318,7 +318,7 @@ def test_the_attributes_of_an_error_travel_as_fields(wrong: SiloquentError) -> N
 
 @pytest.mark.parametrize("about", [None, 5, [], {"known": 5, "near": 7, "kind": None}, {"known": [1, "x"]}])
 def test_an_error_without_its_fields_is_still_one(about: object) -> None:
-    error = error_of(404, json.dumps({"code": "unknown_name", "detail": "no", "about": about}).encode())
+    error = parse_error(404, json.dumps({"code": "unknown_name", "detail": "no", "about": about}).encode())
     assert isinstance(error, UnknownName)
     assert (error.kind, error.near) == ("", None)
     assert error.known in ([], ["x"])
@@ -333,7 +333,7 @@ def test_a_session_says_no_token_when_there_is_none(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("notes", [5, "x", {"a": 1}, None])
 def test_notes_that_are_none_do_not_hide_what_was_refused(notes: object) -> None:
-    told = error_of(403, json.dumps({"code": "not_allowed", "detail": "no", "notes": notes}).encode())
+    told = parse_error(403, json.dumps({"code": "not_allowed", "detail": "no", "notes": notes}).encode())
     assert (type(told), told.detail) == (NotAllowed, "no")
 
 
@@ -375,7 +375,7 @@ def test_a_manifest_that_is_none_makes_no_folder(tmp_path: Path, manifest: dict[
 @pytest.mark.parametrize("text", ["1e999999999", "1e-999999999", "9" * 5_000, "1/0", "1/00", "nan", "", None, 5, "0x1"])
 def test_an_amount_beyond_all_bounds_is_refused_before_it_is_computed(text: object) -> None:
     with pytest.raises(RequestError):
-        told_amount(text)
+        parse_amount(text)
     with peer((200, {}, json.dumps({"cost": {"epsilon": text}, "left_before": text}).encode())) as (address, _):
         found = RemoteSession(Link(address, TOKEN)).explain("SELECT COUNT(*) FROM t ERROR 5")
         for name in ("price", "left_before"):
@@ -390,7 +390,7 @@ def test_a_proxy_that_speaks_for_a_server_is_not_an_answer(
 ) -> None:
     gone: Answer = (status, {"Content-Type": kind} if kind else {}, b"<html>Bad Gateway</html>")
     with peer(gone, (200, {}, b'{"a": 1}')) as (address, heard):
-        assert send(address, "answer", {}, key="k").document() == {"a": 1}
+        assert send(address, "answer", {}, key="k").require_document() == {"a": 1}
     assert [headers["Idempotency-Key"] for _, headers, _ in heard] == ["k", "k"]
     with peer(gone) as (address, heard), pytest.raises(RequestError, match="No server answers") as lost:
         send(address, "answer", {}, key="k")

@@ -16,9 +16,9 @@ from hypothesis.errors import NoSuchExample
 
 from siloquent.errors import NotAllowed, RequestError, SiloquentError, Unanswered
 from siloquent.remote import exchange as under_test
-from siloquent.remote.calls import ROUTES, Call, call
+from siloquent.remote.calls import ROUTES, ApiCall, build_call
+from siloquent.remote.clients import AwaitingClient, BlockingClient
 from siloquent.remote.exchange import Attempt, Link, Pause, Timeouts, exchange
-from siloquent.remote.faces import Awaiting, Blocking
 from siloquent.remote.replies import PROBLEM, Lost, Reply
 
 ADDRESS, TOKEN = "https://clinic.example.org", "sq_00000000_x"
@@ -68,7 +68,7 @@ class World:
 
     fates: list[str]
     charges: dict[str, int] = field(default_factory=dict)
-    heard: list[Call] = field(default_factory=list)
+    heard: list[ApiCall] = field(default_factory=list)
     now: float = 0.0
     is_closed: bool = False
     link: Any = None
@@ -88,7 +88,7 @@ class World:
         return AFTER[fate]() if fate in AFTER else Reply(json.dumps({"value": self.charges[key]}).encode(), 200)
 
 
-class BlockingWorld(Blocking):
+class BlockingWorld(BlockingClient):
     def __init__(self, world: World) -> None:
         self._transport = world  # type: ignore[assignment]
 
@@ -96,7 +96,7 @@ class BlockingWorld(Blocking):
         return self._transport.reply(effect)  # type: ignore[attr-defined]
 
 
-class AwaitingWorld(Awaiting):
+class AwaitingWorld(AwaitingClient):
     def __init__(self, world: World) -> None:
         self._transport = world  # type: ignore[assignment]
 
@@ -105,7 +105,7 @@ class AwaitingWorld(Awaiting):
         return self._transport.reply(effect)  # type: ignore[attr-defined]
 
 
-def outcome(world: World, asked: Call, *, awaited: bool, **link: Any) -> Reply | SiloquentError:
+def outcome(world: World, asked: ApiCall, *, awaited: bool, **link: Any) -> Reply | SiloquentError:
     world.link = Link(ADDRESS, TOKEN, clock=lambda: world.now, **link)
     steps = exchange(asked, world.link)
     try:
@@ -119,7 +119,7 @@ def outcome(world: World, asked: Call, *, awaited: bool, **link: Any) -> Reply |
 def faults(fates: list[str], *, awaited: bool) -> list[str]:
     """What is wrong with how a question ends whose attempts meet these fates."""
     world, found = World(list(fates)), []
-    asked = call("answer", body={"sql": "SELECT 1"}, key="monday")
+    asked = build_call("answer", body={"sql": "SELECT 1"}, key="monday")
     ended = outcome(world, asked, awaited=awaited)
     found += ["charged twice"] * (sum(1 for _ in world.charges) > 1)
     found += ["another request under the key"] * (set(map(repr, world.heard)) != {repr(asked)})
@@ -148,7 +148,7 @@ def test_whatever_fails_a_question_is_charged_once_and_says_what_may_be_spent(fa
 @given(fates=FATES)
 def test_an_awaited_question_ends_as_one_that_blocks(fates: list[str]) -> None:
     assert faults(fates, awaited=True) == []
-    asked = call("answer", body={}, key="k")
+    asked = build_call("answer", body={}, key="k")
     ends = [outcome(World(list(fates)), asked, awaited=awaited) for awaited in (False, True)]
     assert len({(type(one), str(one)) for one in ends}) == 1
 
@@ -162,9 +162,9 @@ PLANTED: dict[str, tuple[str, Callable[..., object]]] = {
     "an attempt that was cut is forgotten": ("_is_doubtful", lambda *_: False),
     "a page of a proxy is an answer": ("_is_answer", lambda call, reply: reply.is_good),
     "every failure is told as the last attempt tells it": (
-        "_failure",
+        "_build_failure",
         lambda link, call, last, doubt: (
-            under_test.error_of(last.status, last.body)
+            under_test.parse_error(last.status, last.body)
             if isinstance(last, Reply) and last.is_problem
             else Unanswered("No server answers.", key=call.key, fix="monday", spent="perhaps the price")
         ),
@@ -193,14 +193,14 @@ def test_a_client_with_that_fault_would_be_caught(name: str, monkeypatch: pytest
 def test_what_has_no_key_happens_at_most_once(fates: list[str], route: str) -> None:
     names = {"session": "s"}
     world = World(list(fates))
-    ended = outcome(world, call(route, names, body={}), awaited=False)
+    ended = outcome(world, build_call(route, names, body={}), awaited=False)
     assert len(world.charges) <= 1
     if isinstance(ended, Reply):
         assert ended.is_good
 
 
 def test_what_was_never_sent_cost_nothing_and_is_tried_again_with_and_without_a_key() -> None:
-    for asked in (call("answer", body={}, key="k"), call("decide_session", {"session": "s"}, body={})):
+    for asked in (build_call("answer", body={}, key="k"), build_call("decide_session", {"session": "s"}, body={})):
         world = World(["refused connection"] * 9)
         ended = outcome(world, asked, awaited=False)
         assert isinstance(ended, Unanswered)
@@ -212,14 +212,14 @@ def test_a_deletion_whose_answer_was_lost_is_done_when_nothing_is_there_any_more
     for expected, told in ((Reply, list(replies)), (RequestError, replies[1:])):
         world = World([])
         world.reply = lambda asked, told=told: None if isinstance(asked, Pause) else told.pop(0)  # type: ignore[method-assign]
-        assert isinstance(outcome(world, call("delete_upload", {"upload": "u-1"}), awaited=False), expected)
+        assert isinstance(outcome(world, build_call("delete_upload", {"upload": "u-1"}), awaited=False), expected)
 
 
 @settings(max_examples=60, deadline=None)
 @given(fates=FATES)
 def test_a_declaration_that_takes_the_place_of_another_is_sent_once(fates: list[str]) -> None:
     world = World(list(fates))
-    asked = call("put_table", {"table": "t"}, body={}, headers={"If-Match": '"tag"'})
+    asked = build_call("put_table", {"table": "t"}, body={}, headers={"If-Match": '"tag"'})
     outcome(world, asked, awaited=False)
     assert len(world.charges) <= 1
 
@@ -227,7 +227,7 @@ def test_a_declaration_that_takes_the_place_of_another_is_sent_once(fates: list[
 @pytest.mark.parametrize("face", [BlockingWorld, AwaitingWorld])
 def test_work_of_an_awaiting_session_is_done_beside_its_loop(face: Any) -> None:
     def steps() -> Any:
-        return (yield from under_test.work(threading.current_thread))
+        return (yield from under_test.run_work(threading.current_thread))
 
     class Face(face):  # type: ignore[misc]
         _perform = face.__mro__[1]._perform
@@ -240,19 +240,19 @@ def test_work_of_an_awaiting_session_is_done_beside_its_loop(face: Any) -> None:
 @pytest.mark.parametrize("attempts", [1, 2, 7])
 def test_attempts_are_the_callers_choice(attempts: int) -> None:
     world = World(["proxy 502"] * 9)
-    outcome(world, call("me"), awaited=False, attempts=attempts)
+    outcome(world, build_call("me"), awaited=False, attempts=attempts)
     assert len(world.heard) == attempts
 
 
 def test_pauses_grow_are_told_by_the_server_and_end_with_the_time() -> None:
     world = World(["proxy 502"] * 3)
-    outcome(world, call("me"), awaited=False)
+    outcome(world, build_call("me"), awaited=False)
     assert 0.2 < world.now < 2.8 * 1.5 + 1
     world = World(["proxy 503 that asks to wait"] * 2)
-    outcome(world, call("me"), awaited=False)
+    outcome(world, build_call("me"), awaited=False)
     assert 2 <= world.now < 2.1
     world = World(["proxy 503 that asks to wait"] * 9)
-    ended = outcome(world, call("me"), awaited=False, timeouts=Timeouts(total=1.5), attempts=50)
+    ended = outcome(world, build_call("me"), awaited=False, timeouts=Timeouts(total=1.5), attempts=50)
     assert isinstance(ended, Unanswered)
     assert world.now <= 1.5
 
@@ -262,7 +262,7 @@ def test_a_wait_that_is_too_long_or_none_ends_the_request(told: str) -> None:
     replies = [problem(429, "too_many_requests", **{"retry-after": told})]
     world = World([])
     world.reply = lambda asked: replies.pop(0)  # type: ignore[method-assign]
-    ended = outcome(world, call("me"), awaited=False)
+    ended = outcome(world, build_call("me"), awaited=False)
     assert isinstance(ended, RequestError)
     assert ended.code == "too_many_requests"
 
@@ -272,7 +272,7 @@ def test_a_date_says_when_to_come_again() -> None:
     replies: list[Any] = [past, Reply(b"{}", 200)]
     world = World([])
     world.reply = lambda asked: None if isinstance(asked, Pause) else replies.pop(0)  # type: ignore[method-assign]
-    assert isinstance(outcome(world, call("me"), awaited=False), Reply)
+    assert isinstance(outcome(world, build_call("me"), awaited=False), Reply)
 
 
 def test_who_is_stopped_is_told_that_a_charge_may_stand() -> None:
@@ -283,7 +283,7 @@ def test_who_is_stopped_is_told_that_a_charge_may_stand() -> None:
 
     world.reply = stop  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt) as stopped:
-        outcome(world, call("answer", body={}, key="monday"), awaited=False)
+        outcome(world, build_call("answer", body={}, key="monday"), awaited=False)
     assert "perhaps" in vars(stopped.value)["spent"]
     assert "monday" in stopped.value.__notes__[0]
 
@@ -294,7 +294,7 @@ def test_a_cancelled_task_is_told_that_a_charge_may_stand() -> None:
         face = AwaitingWorld(world)
         world.link = Link(ADDRESS, TOKEN)
         face._perform = lambda _: asyncio.sleep(60)  # type: ignore[method-assign, assignment]
-        task = asyncio.create_task(face._run(exchange(call("answer", body={}, key="monday"), world.link)))
+        task = asyncio.create_task(face._run(exchange(build_call("answer", body={}, key="monday"), world.link)))
         await asyncio.sleep(0)
         task.cancel()
         try:
@@ -307,7 +307,7 @@ def test_a_cancelled_task_is_told_that_a_charge_may_stand() -> None:
 
 
 def test_an_error_of_the_server_is_raised_as_it_is() -> None:
-    assert isinstance(outcome(World(["revoked"]), call("me"), awaited=False), NotAllowed)
+    assert isinstance(outcome(World(["revoked"]), build_call("me"), awaited=False), NotAllowed)
 
 
 @pytest.mark.parametrize("times", [(0, 1, 1), (1, -1, 1), (1, 1, float("nan")), (1, 1, "5"), (1, 1, float("inf"))])

@@ -14,52 +14,52 @@ import pytest
 from siloquent import search, share, sketch, synth
 from siloquent.errors import RequestError
 from siloquent.maths.lsh import Jaccard, Laplacian, Power, Product, PStable
-from siloquent.privacy.prices import Budget
-from siloquent.remote.specs import plain_of
+from siloquent.privacy.budget import Budget
+from siloquent.remote.specs import dump_spec
 from siloquent.synth.spec.chain import PAPER
 
 EXACT = {"shares", "budget", "weights", "chain"}
 """Fields of exact numbers, which are equal as amounts: "1/3" and Fraction(1, 3)."""
 POOR, RICH = Budget(epsilon="0.5"), Budget(rho=Fraction(1, 3))
 SPECS: list[tuple[Any, Callable[[dict[str, Any]], Any]]] = [
-    (sketch.SketchSpec("t", ("a", "b"), PStable(2, 0.3), budget=POOR), sketch.spec_from_plain),
-    (sketch.SketchSpec("t", ("a",), Power(Laplacian(2.0), 3), budget=RICH, scale=(2.0,)), sketch.spec_from_plain),
+    (sketch.SketchSpec("t", ("a", "b"), PStable(2, 0.3), budget=POOR), sketch.parse_spec),
+    (sketch.SketchSpec("t", ("a",), Power(Laplacian(2.0), 3), budget=RICH, scale=(2.0,)), sketch.parse_spec),
     (
         sketch.SketchSpec("t", ("a", "b"), Product((Laplacian(1.0), Laplacian(2.0))), budget=POOR),
-        sketch.spec_from_plain,
+        sketch.parse_spec,
     ),
     (
-        sketch.SketchSpec("t", ("a",), Jaccard(), accuracy=sketch.Accuracy(0.1, 0.01), label="c", rows=64),
-        sketch.spec_from_plain,
+        sketch.SketchSpec("t", ("a",), Jaccard(), accuracy=sketch.SketchAccuracy(0.1, 0.01), label="c", rows=64),
+        sketch.parse_spec,
     ),
-    (search.OfferSpec("t", ("a",), keys=(search.KeyOf("k", parent=2),), budget=POOR), search.spec_from_plain),
-    (search.OfferSpec("t", ("a",), keys=(search.KeyOf("k", "l"),), budget=RICH), search.spec_from_plain),
+    (search.OfferSpec("t", ("a",), keys=(search.KeyOf("k", parent=2),), budget=POOR), search.parse_spec),
+    (search.OfferSpec("t", ("a",), keys=(search.KeyOf("k", "l"),), budget=RICH), search.parse_spec),
     (
         search.OfferSpec("t", ("a",), budget=POOR, shares=("0.5", Decimal("0.25"), Fraction(1, 4)), owner="North"),
-        search.spec_from_plain,
+        search.parse_spec,
     ),
     (
         search.RequestSpec("t", "y", ("a",), keys=(search.KeyOf("k"),), scoring="platform", budget=POOR),
-        search.request_from_plain,
+        search.parse_request,
     ),
-    (synth.SynthSpec("t", POOR, rows=100, targets=("a",), rates={"1": "0.1"}), synth.spec_from_plain),
-    (synth.SynthSpec("t", RICH, engine="chain", chain=PAPER, weights={"2": Fraction(1, 3)}), synth.spec_from_plain),
-    (share.ShareSpec("t", "y", ("a", "b"), budget=POOR), share.spec_from_plain),
-    (share.ShareSpec("t", "y", ("a",), RICH, method="tree", tree=share.TreeSpec(h=5)), share.spec_from_plain),
+    (synth.SynthSpec("t", POOR, rows=100, targets=("a",), rates={"1": "0.1"}), synth.parse_spec),
+    (synth.SynthSpec("t", RICH, engine="chain", chain=PAPER, weights={"2": Fraction(1, 3)}), synth.parse_spec),
+    (share.ShareSpec("t", "y", ("a", "b"), budget=POOR), share.parse_spec),
+    (share.ShareSpec("t", "y", ("a",), RICH, method="tree", tree=share.TreeSpec(h=5)), share.parse_spec),
 ]
 
 
 @pytest.mark.parametrize(("spec", "read"), SPECS)
 def test_a_spec_is_the_same_after_its_way(spec: Any, read: Callable[[dict[str, Any]], Any]) -> None:
-    told = json.loads(json.dumps(plain_of(spec), allow_nan=False))
+    told = json.loads(json.dumps(dump_spec(spec), allow_nan=False))
     again = read(told)
-    assert plain_of(again) == plain_of(spec)
+    assert dump_spec(again) == dump_spec(spec)
     for name in set(again.__dataclass_fields__) - EXACT:
         assert getattr(again, name) == getattr(spec, name)
 
 
 def test_plain_values_go_as_they_are() -> None:
-    assert plain_of({"table": "t", "x": [1]}) == {"table": "t", "x": [1]}
+    assert dump_spec({"table": "t", "x": [1]}) == {"table": "t", "x": [1]}
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_plain_values_go_as_they_are() -> None:
 )
 def test_what_names_a_file_here_or_is_no_spec_is_refused(wrong: Any) -> None:
     with pytest.raises(RequestError, match=r"file of this machine|spec is wanted"):
-        plain_of(wrong)
+        dump_spec(wrong)

@@ -12,11 +12,15 @@ from siloquent.errors import RequestError
 from siloquent.privacy import Cost
 from siloquent.remote import documents
 from siloquent.remote.answers import RemoteExplanation
+from siloquent.remote.api_document import ApiDocument, read_list
 from siloquent.remote.documents import Job, NewToken, Release, Upload
-from siloquent.remote.told import Told, listed
-from siloquent.remote.verbs.tables import account_of
+from siloquent.remote.verbs.tables import build_account
 
-KINDS = [one for one in vars(documents).values() if isinstance(one, type) and issubclass(one, Told) and one is not Told]
+KINDS = [
+    one
+    for one in vars(documents).values()
+    if isinstance(one, type) and issubclass(one, ApiDocument) and one is not ApiDocument
+]
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
 VALUES = st.recursive(
     SCALARS,
@@ -31,7 +35,7 @@ JOB: dict[str, Any] = {
 
 @settings(max_examples=300, deadline=None)
 @given(kind=st.sampled_from(KINDS), data=st.data())
-def test_whatever_a_server_tells_is_typed_or_refused(kind: type[Told], data: st.DataObject) -> None:
+def test_whatever_a_server_tells_is_typed_or_refused(kind: type[ApiDocument], data: st.DataObject) -> None:
     names = [one.name for one in kind.FIELDS]
     document = data.draw(st.fixed_dictionaries({}, optional=dict.fromkeys(names, VALUES)) | VALUES)
     try:
@@ -77,7 +81,7 @@ def test_a_token_is_in_no_representation() -> None:
 @pytest.mark.parametrize("document", [{}, {"uploads": 5}, {"uploads": [5]}, {"uploads": [{}]}])
 def test_a_list_that_is_none_is_refused(document: dict[str, Any]) -> None:
     with pytest.raises(RequestError, match="Upload"):
-        listed(Upload, document, "uploads")
+        read_list(Upload, document, "uploads")
 
 
 def test_files_of_a_release_are_values_too() -> None:
@@ -100,9 +104,9 @@ ACCOUNT: dict[str, Any] = {
 
 
 def test_an_account_is_told_in_whole_units() -> None:
-    told = account_of(ACCOUNT)
+    told = build_account(ACCOUNT)
     assert (told.limit, told.spent) == (Cost(2_500_000_000), Cost(500_000_000))
-    assert account_of({**ACCOUNT, "accountant": "zcdp"}).limit == Cost(2_500_000_000_000)
+    assert build_account({**ACCOUNT, "accountant": "zcdp"}).limit == Cost(2_500_000_000_000)
 
 
 @pytest.mark.parametrize(
@@ -116,5 +120,5 @@ def test_an_account_of_a_server_of_another_version_is_refused_with_what_helps(na
     if value is not None:
         told[name] = value
     with pytest.raises(RequestError, match="account cannot be read") as refused:
-        account_of(told)
+        build_account(told)
     assert refused.value.fix == "pip install --upgrade siloquent"

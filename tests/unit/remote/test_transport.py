@@ -18,10 +18,10 @@ import pytest
 from journeys.faces import FACES, session_of
 from siloquent.errors import MissingExtra, RequestError, Unanswered
 from siloquent.remote import AsyncRemoteSession, RemoteSession, connect_async
-from siloquent.remote.calls import call
+from siloquent.remote.calls import build_call
 from siloquent.remote.exchange import Link, Timeouts
 from siloquent.remote.transport import MAX_KEPT
-from siloquent.remote.verbs.releases import _sketch_question
+from siloquent.remote.verbs.releases import _dump_sketch_question
 
 TOKEN = "sq_00000000_x"
 PERSON = b'{"name": "ana", "role": "analyst", "tables": [], "expires": "2030-01-01"}'
@@ -91,7 +91,7 @@ def at(server: Counted, face: str, **link: Any) -> Iterator[Any]:
 def test_many_requests_take_one_connection(server: Counted, face: str) -> None:
     with at(server, face) as session:
         for _ in range(20):
-            assert session.me().name == "ana"
+            assert session.get_person().name == "ana"
     assert server.requests == [20]
 
 
@@ -100,7 +100,7 @@ def test_a_connection_that_the_server_closed_is_not_used_again(server: Counted, 
     server.most = 3
     with at(server, face, attempts=1) as session:
         for _ in range(7):
-            session.me()
+            session.get_person()
             if face == "awaited":  # the loop hears of the end at its next turn
                 session._loop.run_until_complete(asyncio.sleep(0.02))
     assert server.requests == [3, 3, 1]
@@ -109,7 +109,7 @@ def test_a_connection_that_the_server_closed_is_not_used_again(server: Counted, 
 @pytest.mark.parametrize("face", FACES)
 def test_what_may_not_be_repeated_never_meets_a_connection_that_may_be_closed(server: Counted, face: str) -> None:
     with at(server, face) as session:
-        session.me()
+        session.get_person()
         for _ in range(2):
             with pytest.raises(RequestError):  # the peer's document is of another kind
                 session.decide("s", "approved")
@@ -120,16 +120,16 @@ def test_what_may_not_be_repeated_never_meets_a_connection_that_may_be_closed(se
 def test_a_closed_session_asks_nothing_and_holds_nothing(server: Counted, face: str) -> None:
     before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
     with at(server, face) as session:
-        session.me()
+        session.get_person()
     with pytest.raises(RequestError, match="closed"):
-        session.me() if face == "blocking" else asyncio.run(session._inner.me())
+        session.get_person() if face == "blocking" else asyncio.run(session._inner.get_person())
     if before:
         assert len(os.listdir("/proc/self/fd")) <= before + 1  # the server's end may still be there
 
 
 def test_threads_share_a_session(server: Counted) -> None:
     with at(server, "blocking") as session, ThreadPoolExecutor(16) as threads:
-        assert {one.name for one in threads.map(lambda _: session.me(), range(200))} == {"ana"}
+        assert {one.name for one in threads.map(lambda _: session.get_person(), range(200))} == {"ana"}
         assert len(session._transport._idle) <= MAX_KEPT
     assert sum(server.requests) == 200
     assert len(server.requests) < 100
@@ -138,8 +138,8 @@ def test_threads_share_a_session(server: Counted) -> None:
 def test_tasks_share_a_session(server: Counted) -> None:
     async def many() -> set[str]:
         async with AsyncRemoteSession(Link(server.address, TOKEN)) as session:
-            found = await asyncio.gather(*(session.me() for _ in range(50)))
-            found += [await session.me() for _ in range(50)]
+            found = await asyncio.gather(*(session.get_person() for _ in range(50)))
+            found += [await session.get_person() for _ in range(50)]
         return {one.name for one in found}
 
     assert asyncio.run(many()) == {"ana"}
@@ -150,13 +150,13 @@ def test_tasks_share_a_session(server: Counted) -> None:
 @pytest.mark.parametrize("face", FACES)
 def test_a_child_process_makes_connections_of_its_own_and_leaves_its_parents_alone(server: Counted, face: str) -> None:
     with at(server, face) as session:
-        session.me()
+        session.get_person()
         reading, writing = os.pipe()
         if (child := os.fork()) == 0:
             with suppress(BaseException):
                 if face == "awaited":
                     session._loop = asyncio.new_event_loop()
-                session.me()
+                session.get_person()
                 session.close() if face == "blocking" else session._loop.run_until_complete(session._inner.close())
                 os.write(writing, b"told")
             os._exit(0)
@@ -164,15 +164,15 @@ def test_a_child_process_makes_connections_of_its_own_and_leaves_its_parents_alo
         os.close(writing)
         assert os.read(reading, 10) == b"told"
         os.close(reading)
-        session.me()
-        session.me()
+        session.get_person()
+        session.get_person()
     assert server.requests == [3, 1]
 
 
 def test_a_second_loop_makes_connections_of_its_own(server: Counted) -> None:
     session = AsyncRemoteSession(Link(server.address, TOKEN))
     for _ in range(2):
-        assert asyncio.run(session.me()).name == "ana"
+        assert asyncio.run(session.get_person()).name == "ana"
     assert server.requests == [1, 1]
 
 
@@ -191,7 +191,7 @@ def test_a_file_is_sent_as_it_is_and_again_from_its_start(server: Counted, face:
 @pytest.mark.parametrize("face", FACES)
 def test_what_identifies_the_client_and_the_person_is_sent_and_nothing_else(server: Counted, face: str) -> None:
     with at(server, face) as session:
-        session.me()
+        session.get_person()
     (sent,) = server.headers
     assert sent.pop("user-agent").startswith("siloquent/")
     assert sent.pop("host") == server.address.removeprefix("http://")
@@ -231,8 +231,8 @@ def test_without_the_extra_the_asynchronous_session_says_what_to_install(monkeyp
 
 def test_a_verb_can_be_called_on_its_class_as_steps() -> None:
     with RemoteSession(Link("http://127.0.0.1:9", TOKEN)) as session:
-        attempt = next(RemoteSession.me(session))
-    assert attempt.call == call("me")  # type: ignore[union-attr]
+        attempt = next(RemoteSession.get_person(session))
+    assert attempt.call == build_call("me")  # type: ignore[union-attr]
 
 
 def test_a_question_to_a_sketch_is_sent_as_the_route_takes_it() -> None:
@@ -241,22 +241,22 @@ def test_a_question_to_a_sketch_is_sent_as_the_route_takes_it() -> None:
     from siloquent import sketch
 
     points = np.array([[1.0, 2.0]])
-    assert _sketch_question(sketch.Anomaly(points, share=0.02)) == {
+    assert _dump_sketch_question(sketch.Anomaly(points, share=0.02)) == {
         "kind": "anomaly",
         "share": 0.02,
         "points": [[1.0, 2.0]],
     }
-    assert _sketch_question(sketch.Modes(count=3)) == {"kind": "modes", "count": 3}
+    assert _dump_sketch_question(sketch.Modes(count=3)) == {"kind": "modes", "count": 3}
     for wrong in (sketch.Classify(points, rule="map"), sketch.Modes(seed=4), sketch.Anomaly(points, threshold=1.0)):
         with pytest.raises(RequestError):
-            _sketch_question(wrong)
+            _dump_sketch_question(wrong)
 
 
 @pytest.mark.parametrize("name", ["a/b", "../x", "a?b=c", "a#b", "a b", "a%2fb", "é", "a\r\nX: y"])
 def test_a_name_in_a_path_stays_a_name(name: str) -> None:
     from urllib.parse import unquote, urlsplit
 
-    asked = call("show_release", {"release": name}).path
+    asked = build_call("show_release", {"release": name}).path
     assert urlsplit(asked).path.count("/") == 2
     assert unquote(asked.rpartition("/")[2]) == name
     assert asked.isascii()

@@ -92,22 +92,22 @@ def test_an_id_and_a_text_have_no_cells() -> None:
     ],
 )
 def test_labels_and_points_are_the_values_of_their_places(attribute: Attribute) -> None:
-    for place, point in enumerate(attribute.points().tolist()):
+    for place, point in enumerate(attribute.list_points().tolist()):
         assert attribute.label(place) == point
         assert attribute.index(point) == place
 
 
 def test_bins_hold_every_place_once() -> None:
     binned = number(edges=(Decimal(0), Decimal(2), Decimal(5), Decimal(10)), null="cell")
-    assert binned.bin_of().tolist() == [0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, -1]
-    assert binned.bin_labels() == ["[0, 2)", "[2, 5)", "[5, 10]", None]
+    assert binned.map_to_bins().tolist() == [0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, -1]
+    assert binned.list_bin_labels() == ["[0, 2)", "[2, 5)", "[5, 10]", None]
 
 
 def test_an_attribute_of_too_many_values_serves_sums_only() -> None:
     wide = number(hi=Decimal(10**7))
     assert wide.index(10**7) == 10**7
     with pytest.raises(RequestError, match="declare a coarser grid"):
-        wide.points()
+        wide.list_points()
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,15 @@ import pytest
 
 from siloquent.errors import SchemaError, SiloquentError, UnknownName
 from siloquent.schema import (
-    Budget,
     DenialConstraint,
     ForeignKey,
     FunctionalDependency,
     Key,
+    TableBudget,
     Unit,
 )
 from siloquent.schema.build import parse_schema
-from siloquent.schema.toml import json_schema
+from siloquent.schema.toml import build_json_schema
 from unit.schema.declared import AGE, schema, table_file
 
 WHOLE = """
@@ -76,7 +76,7 @@ def test_everything_that_is_written_is_declared() -> None:
     assert (fd.hard, fd.weight, [str(c) for c in fd.when]) == (False, Fraction(5, 2), ["t1.age >= 18"])
     assert visits.unit == Unit("user", "patient", 8)
     assert visits.unit.code == "user:patient:8"
-    assert visits.budget == Budget(
+    assert visits.budget == TableBudget(
         "zcdp", Fraction(1), None, Fraction(1, 10**6), epoch=2, shares=(("ana", Fraction(1, 4)), ("bo", Fraction(1, 2)))
     )
     assert (visits.account, visits.replace_one, visits.version, visits.size_hint) == ("visits@2", True, 3, 120_000)
@@ -257,7 +257,7 @@ def test_names_are_found_exactly_or_else_ignoring_case() -> None:
 
 
 def test_the_json_schema_knows_every_key_of_a_file() -> None:
-    text = str(json_schema())
+    text = str(build_json_schema())
     for key in ("attribute", "outside", "max_rows", "epoch", "references", "not", "from", "bins", "size_hint"):
         assert f"'{key}'" in text
 

@@ -7,22 +7,22 @@ from decimal import Decimal
 import pytest
 
 from siloquent.errors import SchemaError
-from siloquent.schema import Comparison, DenialConstraint, FunctionalDependency, Key, Place, parse_comparisons
-from siloquent.schema.constraints import words
+from siloquent.schema import AttributeRef, Comparison, DenialConstraint, FunctionalDependency, Key, parse_comparisons
+from siloquent.schema.constraints import describe_constraint
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("t1.age > t2.age", Comparison(Place(1, "age"), ">", Place(2, "age"))),
-        ("age >= 18", Comparison(Place(1, "age"), ">=", Decimal(18))),
-        ("18 <= age", Comparison(Place(1, "age"), ">=", Decimal(18))),
-        ("-1.5 < t2.w", Comparison(Place(2, "w"), ">", Decimal("-1.5"))),
-        ("ward <> 'it''s'", Comparison(Place(1, "ward"), "!=", "it's")),
-        ("T1.ward == 'A'", Comparison(Place(1, "ward"), "=", "A")),
-        ("smoker = TRUE", Comparison(Place(1, "smoker"), "=", True)),
-        ("t2.\"two words\" = ''", Comparison(Place(2, "two words"), "=", "")),
-        ('"and" = 1', Comparison(Place(1, "and"), "=", Decimal(1))),
+        ("t1.age > t2.age", Comparison(AttributeRef(1, "age"), ">", AttributeRef(2, "age"))),
+        ("age >= 18", Comparison(AttributeRef(1, "age"), ">=", Decimal(18))),
+        ("18 <= age", Comparison(AttributeRef(1, "age"), ">=", Decimal(18))),
+        ("-1.5 < t2.w", Comparison(AttributeRef(2, "w"), ">", Decimal("-1.5"))),
+        ("ward <> 'it''s'", Comparison(AttributeRef(1, "ward"), "!=", "it's")),
+        ("T1.ward == 'A'", Comparison(AttributeRef(1, "ward"), "=", "A")),
+        ("smoker = TRUE", Comparison(AttributeRef(1, "smoker"), "=", True)),
+        ("t2.\"two words\" = ''", Comparison(AttributeRef(2, "two words"), "=", "")),
+        ('"and" = 1', Comparison(AttributeRef(1, "and"), "=", Decimal(1))),
     ],
 )
 def test_a_comparison_is_read_from_either_side(text: str, expected: Comparison) -> None:
@@ -36,12 +36,15 @@ def test_a_comparison_is_read_from_either_side(text: str, expected: Comparison) 
 def test_a_comparison_is_said_as_it_can_be_read_again(text: str) -> None:
     (found,) = parse_comparisons(text)
     assert str(found) == text
-    assert text in words(DenialConstraint((found,)))
+    assert text in describe_constraint(DenialConstraint((found,)))
 
 
 def test_names_with_blanks_are_quoted_in_every_constraint() -> None:
-    assert words(FunctionalDependency(("day of stay", "ward"), "say hi")) == '"day of stay", ward -> "say hi"'
-    assert words(Key(("day of stay",))) == 'key "day of stay"'
+    assert (
+        describe_constraint(FunctionalDependency(("day of stay", "ward"), "say hi"))
+        == '"day of stay", ward -> "say hi"'
+    )
+    assert describe_constraint(Key(("day of stay",))) == 'key "day of stay"'
 
 
 def test_comparisons_are_joined_by_and() -> None:

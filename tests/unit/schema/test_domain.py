@@ -16,7 +16,7 @@ NOTE = Attribute("note", "text")
 def test_a_domain_is_the_product_of_what_can_be_counted() -> None:
     domain = Domain((WARD, SMOKER, NOTE))
     assert domain.size == 9
-    assert domain.cells(["smoker"]) == 3
+    assert domain.count_cells(["smoker"]) == 3
     assert domain.project(["smoker", "ward"]).names == ("smoker", "ward")
     assert [attribute.name for attribute in domain] == ["ward", "smoker", "note"]
 

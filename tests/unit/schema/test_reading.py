@@ -11,7 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from siloquent.schema.reading import EARLIEST, LATEST, microseconds, read_boolean, read_moment, read_number, read_text
+from siloquent.schema.coercion import (
+    EARLIEST,
+    LATEST,
+    count_microseconds,
+    read_boolean,
+    read_datetime,
+    read_number,
+    read_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +97,7 @@ def test_what_has_no_text_of_its_own_is_none(value: object) -> None:
     assert read_text(value) is None
 
 
-NOON = microseconds(datetime(2024, 1, 31, 12))
+NOON = count_microseconds(datetime(2024, 1, 31, 12))
 
 
 @pytest.mark.parametrize(
@@ -100,20 +108,20 @@ NOON = microseconds(datetime(2024, 1, 31, 12))
         (date(2024, 1, 31), NOON - 12 * 3_600_000_000),
         (np.datetime64("2024-01-31T12"), NOON),
         (np.datetime64("2024-01-31T12:00:00.000000001"), NOON),
-        (np.datetime64("2999999", "Y"), microseconds(LATEST)),
-        (np.datetime64("-2999999", "Y"), microseconds(EARLIEST)),
+        (np.datetime64("2999999", "Y"), count_microseconds(LATEST)),
+        (np.datetime64("-2999999", "Y"), count_microseconds(EARLIEST)),
         (pd.Timestamp("2024-01-31 12:00"), NOON),
         ("2024-01-31 12:00", NOON),
         ("2024-01-31T12:00:00.000000", NOON),
         (" 2024-01-31T12:00Z ", NOON),
         ("2024-01-31 12:00:00+00", NOON),
         ("2024-01-31 12:00:00+00:00", NOON),
-        ("0001-01-01", microseconds(EARLIEST)),
-        (datetime.min.replace(tzinfo=timezone(timedelta(hours=14))), microseconds(EARLIEST)),
+        ("0001-01-01", count_microseconds(EARLIEST)),
+        (datetime.min.replace(tzinfo=timezone(timedelta(hours=14))), count_microseconds(EARLIEST)),
     ],
 )
 def test_moments_are_read(value: object, expected: int) -> None:
-    assert read_moment(value) == expected
+    assert read_datetime(value) == expected
 
 
 @pytest.mark.parametrize(
@@ -125,4 +133,4 @@ def test_moments_are_read(value: object, expected: int) -> None:
     ],
 )
 def test_what_is_no_moment_is_none(value: object) -> None:
-    assert read_moment(value) is None
+    assert read_datetime(value) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from siloquent.errors import SchemaError, UnknownName
-from siloquent.schema.toml import MOST_BYTES
+from siloquent.schema.toml import MAX_BYTES
 from siloquent.schema.workspace import find_workspace, read_workspace
 
 
@@ -24,8 +24,8 @@ def test_everything_has_its_place_in_the_folder(tmp_path: Path) -> None:
     found = read_workspace(workspace(tmp_path, text))
     assert found.postgres == (("archive", "dsn_file", "dsn"), ("clinic", "dsn_env", "DSN"))
     assert (found.ledger, found.spark_master, found.head) == ("ledger.sqlite", "local", tmp_path / "ledger.head")
-    assert found.table_names() == ["visits"]
-    assert found.schema_file("visits") == tmp_path / "schemas" / "visits.toml"
+    assert found.list_table_names() == ["visits"]
+    assert found.get_schema_file("visits") == tmp_path / "schemas" / "visits.toml"
 
 
 def test_the_nearest_workspace_above_is_found(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_the_nearest_workspace_above_is_found(tmp_path: Path) -> None:
 
 def test_an_unknown_table_is_named_with_those_that_there_are(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="Did you mean 'visits'"):
-        read_workspace(workspace(tmp_path)).schema_file("visit")
+        read_workspace(workspace(tmp_path)).get_schema_file("visit")
 
 
 @pytest.mark.parametrize(
@@ -85,6 +85,6 @@ def test_a_file_that_is_no_text_or_cannot_be_read_is_refused(tmp_path: Path) -> 
     (folder / "siloquent.toml").write_bytes(b"format = 1\n# \xff\n")
     with pytest.raises(SchemaError, match="not UTF-8"):
         read_workspace(folder)
-    (folder / "siloquent.toml").write_bytes(b"#" * (MOST_BYTES + 5))
+    (folder / "siloquent.toml").write_bytes(b"#" * (MAX_BYTES + 5))
     with pytest.raises(SchemaError, match="at most 4 MiB"):
         read_workspace(folder)

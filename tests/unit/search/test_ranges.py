@@ -12,9 +12,9 @@ import pytest
 from siloquent.errors import RequestError
 from siloquent.privacy import Composed, ExponentialSelect
 from siloquent.search import Budget, Catalogue, KeyOf, OfferSpec, RequestSpec, plan
-from siloquent.search.estimate.joins import means_of
-from siloquent.search.measure.ranges import selected_range
-from siloquent.search.measure.statistics import shifted
+from siloquent.search.estimate.joins import compute_offer_means
+from siloquent.search.measure.ranges import select_range
+from siloquent.search.measure.statistics import shift_indices
 from unit.search.tables import PURE, rows, schema, session, spec
 
 NARROW = {"range": "quantiles", "features": ("x", "kind")}
@@ -23,7 +23,7 @@ NARROW = {"range": "quantiles", "features": ("x", "kind")}
 def test_the_ends_are_those_that_few_rows_lie_beyond() -> None:
     counts = np.zeros(1_001, dtype=np.int64)
     counts[400:500] = 100
-    found = [selected_range(counts, Fraction(1, 100)) for _ in range(50)]
+    found = [select_range(counts, Fraction(1, 100)) for _ in range(50)]
     # At this rate a miss by 20 rows costs a factor of e^-10.
     assert all(395 <= first <= 405 and 494 <= last <= 500 and declared == 1_001 for first, last, declared in found)
 
@@ -31,7 +31,7 @@ def test_the_ends_are_those_that_few_rows_lie_beyond() -> None:
 @pytest.mark.parametrize("counts", [np.zeros(5, dtype=np.int64), np.array([0, 0, 900, 0, 0])])
 def test_a_range_always_has_two_places(counts: np.ndarray) -> None:
     for _ in range(50):
-        first, last, _ = selected_range(counts, Fraction(1, 10))
+        first, last, _ = select_range(counts, Fraction(1, 10))
         assert 0 <= first < last < 5
 
 
@@ -63,7 +63,7 @@ def test_means_are_right_in_the_estimated_range_and_null_stays_the_middle(tmp_pa
     lo, hi = float(Fraction(made.features[0].lo)), float(Fraction(made.features[0].hi))
     assert 3.2 < lo < 3.8 < 4.2 < hi < 4.8
     middle, half = made.scale[0]
-    found = middle + half * means_of(made, 0).values[:, 0]
+    found = middle + half * compute_offer_means(made, 0).values[:, 0]
     assert np.allclose(found, 4, atol=0.03)
 
 
@@ -83,20 +83,20 @@ def test_platform_scoring_may_estimate_the_requests_ranges(tmp_path: Path) -> No
 def test_one_row_in_fifty_lies_below_the_range_and_one_above() -> None:
     counts = np.ones(2_450, dtype=np.int64)  # of which 49 are a fiftieth, and 50 would be a 49th
     sure = Fraction(100)  # a place beside the best one has a chance of e^-100
-    assert selected_range(counts, sure) == (49, 2_450 - 1 - 49, 2_450)
+    assert select_range(counts, sure) == (49, 2_450 - 1 - 49, 2_450)
     uneven = np.random.default_rng(4).integers(0, 30, 400)
-    first, last, _ = selected_range(uneven, sure)
-    assert selected_range(uneven[::-1].copy(), sure) == (399 - last, 399 - first, 400)
+    first, last, _ = select_range(uneven, sure)
+    assert select_range(uneven[::-1].copy(), sure) == (399 - last, 399 - first, 400)
 
 
 def test_places_behind_the_declared_ones_stay_behind_the_range() -> None:
     """NULL and other values have cells after the declared places: they are no large numbers."""
     places = np.array([-1, 0, 2, 4, 6, 9, 10, 11])
-    assert shifted(places, (2, 6, 10)).tolist() == [-1, 0, 0, 2, 4, 4, 5, 5]
+    assert shift_indices(places, (2, 6, 10)).tolist() == [-1, 0, 0, 2, 4, 4, 5, 5]
 
 
 def test_ends_that_cross_are_put_in_order() -> None:
     """With hardly any budget both ends are anywhere: of 60 ranges over 1,000 places 9 are one wide once in 10^12."""
     counts = np.zeros(1_000, dtype=np.int64)
-    widths = [last - first for first, last, _ in (selected_range(counts, Fraction(1, 10**9)) for _ in range(60))]
+    widths = [last - first for first, last, _ in (select_range(counts, Fraction(1, 10**9)) for _ in range(60))]
     assert sum(width == 1 for width in widths) < 9

@@ -11,11 +11,11 @@ import pytest
 
 import siloquent as sq
 from siloquent.errors import RequestError, SchemaError, SiloquentError, UnknownName
-from siloquent.privacy import accountant
+from siloquent.privacy import get_accountant
 from siloquent.schema import TableSchema
-from siloquent.search import Accuracy, Budget, KeyOf, OfferSpec, RequestSpec, plan, request_from_plain, spec_from_plain
-from siloquent.search.plan.columns import join_key
-from siloquent.search.plan.discovery import proposed, signature
+from siloquent.search import Budget, KeyOf, OfferAccuracy, OfferSpec, RequestSpec, parse_request, parse_spec, plan
+from siloquent.search.plan.columns import build_join_key
+from siloquent.search.plan.discovery import compute_signature, find_matching_keys
 from unit.search.tables import PURE, ROW, TOML, USER, ZCDP, schema, spec
 
 WRONG_OFFERS: dict[str, tuple[dict[str, object], str]] = {
@@ -152,8 +152,8 @@ def test_replaced_rows_without_a_key_are_counted_exactly() -> None:
 
 
 def test_an_accuracy_is_kept_and_costs_less_where_keys_have_more_rows() -> None:
-    dear, cheap = (plan(spec(budget=None, accuracy=Accuracy(0.01, rows)), schema()) for rows in (100, 1_000))
-    assert dear.mean_error(100) == pytest.approx(0.02, rel=0.01)
+    dear, cheap = (plan(spec(budget=None, accuracy=OfferAccuracy(0.01, rows)), schema()) for rows in (100, 1_000))
+    assert dear.compute_mean_error(100) == pytest.approx(0.02, rel=0.01)
     assert dear.price == pytest.approx(100 * cheap.price, rel=0.01)
 
 
@@ -198,18 +198,18 @@ def test_a_release_that_is_too_large_is_refused() -> None:
 
 
 def test_specs_are_read_from_plain_words_and_unknown_ones_are_named() -> None:
-    read = spec_from_plain(
+    read = parse_spec(
         {"table": "places", "features": ["x"], "keys": ["town", ["town", "year"]], "budget": {"rho": "10"}}
     )
     assert read == spec(keys=(KeyOf("town"), KeyOf("town", "year")))
-    request = request_from_plain(
+    request = parse_request(
         {"table": "t", "target": "y", "keys": [{"attributes": ["dbn"], "parent": 2}], "kinds": ["join", "union"]}
     )
     assert request.keys == (KeyOf("dbn", parent=2),)
     with pytest.raises(RequestError, match="An offer has no 'feature'"):
-        spec_from_plain({"table": "t", "feature": ["x"]})
+        parse_spec({"table": "t", "feature": ["x"]})
     with pytest.raises(RequestError, match="cannot be read"):
-        request_from_plain({"table": "t"})
+        parse_request({"table": "t"})
 
 
 def test_equal_specs_have_equal_texts_and_others_do_not() -> None:
@@ -220,14 +220,14 @@ def test_equal_specs_have_equal_texts_and_others_do_not() -> None:
 
 def test_signatures_find_keys_that_share_values() -> None:
     town, year, both = plan(spec(keys=(KeyOf("town"), KeyOf("year"), KeyOf("town", "year"))), schema()).keys
-    assert [i for i, _ in proposed(town, [year, town, both])] == [1]
-    assert np.array_equal(signature(town), signature(town))
-    assert proposed(town, []) == []
+    assert [i for i, _ in find_matching_keys(town, [year, town, both])] == [1]
+    assert np.array_equal(compute_signature(town), compute_signature(town))
+    assert find_matching_keys(town, []) == []
 
 
 def test_the_accounts_own_price_is_the_events() -> None:
     made = plan(spec(), schema())
-    assert made.price == Fraction(accountant("zcdp").cost(made.event).amount, accountant("zcdp").scale)
+    assert made.price == Fraction(get_accountant("zcdp").compute_cost(made.event).amount, get_accountant("zcdp").scale)
 
 
 @pytest.mark.parametrize("budget", ["", PURE])
@@ -255,13 +255,13 @@ def test_a_key_has_a_cell_for_each_declared_value_and_for_what_is_counted_beside
     more: str, cells: int, null: str
 ) -> None:
     declared = declaration(TOML.replace('"bb"], null = "drop"', f'"bb"]{more}, null = "{null}"'))
-    assert join_key(KeyOf("town"), declared).cells == cells + (null == "cell")
+    assert build_join_key(KeyOf("town"), declared).cells == cells + (null == "cell")
 
 
 def test_keys_are_proposed_by_the_share_of_values_most_first() -> None:
-    own = join_key(KeyOf("town"), schema())
+    own = build_join_key(KeyOf("town"), schema())
     other = replace(own, parts=(replace(own.parts[0], values=("aa", "ab", "ba", "zz")),))
-    found = proposed(own, [other, own])
+    found = find_matching_keys(own, [other, own])
     assert [place for place, _ in found] == [1, 0]
     assert found[0][1] > found[1][1]
 

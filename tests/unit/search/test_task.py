@@ -14,14 +14,14 @@ from siloquent.search import (
     AugmentPlan,
     Budget,
     Catalogue,
-    Found,
     KeyOf,
     Offer,
     OfferSpec,
     RequestSpec,
+    SearchResult,
     add_to_catalogue,
     open_catalogue,
-    plan_from_json,
+    parse_augment_plan,
 )
 from unit.search.tables import TOWNS, ZCDP, rows, schema, session, spec
 
@@ -68,15 +68,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> tuple[sq.Session, Catalog
     return opened, Catalogue(tuple(offers))
 
 
-def ask(place: tuple[sq.Session, Catalogue], **changed: object) -> Found:
+def ask(place: tuple[sq.Session, Catalogue], **changed: object) -> SearchResult:
     given = {"table": "own", "target": "x", "features": ("wet",), "keys": (KeyOf("town", "year"), KeyOf("town"))}
     return place[0].search.find(RequestSpec(**{**given, **changed}), place[1])  # type: ignore[arg-type]
 
 
 def test_local_scoring_finds_what_explains_the_target_and_spends_nothing(place: tuple) -> None:
-    before = place[0].ledger.head().seq
+    before = place[0].ledger.read_head().seq
     found = ask(place, max_augmentations=3)
-    assert place[0].ledger.head().seq == before
+    assert place[0].ledger.read_head().seq == before
     best = found.chosen[0]
     assert (best.table, best.feature, best.key) == ("good", "y", "town+year")
     assert best.low < best.gain < best.high
@@ -92,7 +92,7 @@ def test_local_scoring_finds_what_explains_the_target_and_spends_nothing(place: 
 
 def test_a_picture_shows_the_best_with_their_intervals(place: tuple) -> None:
     found = ask(place)
-    drawn = found.picture()
+    drawn = found.draw_picture()
     assert drawn is not None
     assert drawn.labels[0] == found.ranked[0].name == "good.y by town+year"
     assert drawn.svg().startswith("<svg")
@@ -111,7 +111,7 @@ def test_platform_scoring_finds_the_same_for_the_price_of_one_offer(place: tuple
 
 def test_a_found_feature_joins_ones_own_rows_with_its_error(place: tuple) -> None:
     found = ask(place)
-    again = plan_from_json(found.plan.to_json())
+    again = parse_augment_plan(found.plan.to_json())
     table = place[0].search.augment(again)
     assert table.num_rows == 3_000
     assert {"x", "good.y", "good.y error"} <= set(table.column_names)
@@ -186,12 +186,12 @@ def test_an_offer_of_another_unit_is_refused_by_name(place: tuple, tmp_path: Pat
         made = opened.search.offer(spec(keys=(), features=("x", "y")))
     text = made.to_bytes()
     from siloquent.releases.arrays import pack, unpack
-    from siloquent.search import offer_from_bytes
+    from siloquent.search import decode_offer
 
     arrays, words = unpack(text, (".*",))
     words["features"][0]["hi"] = "20"
     words["part"] = {**dict.fromkeys(("account", "ledger", "hash", "guarantee", "unit", "adjacency"), ""), "seq": 1}
-    other = offer_from_bytes(pack(arrays, words))
+    other = decode_offer(pack(arrays, words))
     with pytest.raises(RequestError, match="real from 0 to 20"):
         place[0].search.find(RequestSpec("own", "y", ("x",), kinds=("union",)), Catalogue((other,)))
 
@@ -259,21 +259,21 @@ def test_more_than_the_budget_is_refused_and_nothing_is_spent(tmp_path: Path) ->
 def test_a_platform_request_that_nothing_serves_is_refused_before_it_is_paid(
     place: tuple, changed: dict[str, object], said: str
 ) -> None:
-    before = place[0].ledger.head().seq
+    before = place[0].ledger.read_head().seq
     with pytest.raises(RequestError, match=said) as refused:
         ask(place, scoring="platform", budget=RICH, **changed)
     assert refused.value.spent == "nothing"
-    assert place[0].ledger.head().seq == before
+    assert place[0].ledger.read_head().seq == before
 
 
 def test_a_request_for_what_an_offer_alone_holds_is_refused_before_it_is_paid(tmp_path: Path) -> None:
     with session(tmp_path) as opened:
         alone = Catalogue((opened.search.offer(spec(features=("y",))),))
-        before = opened.ledger.head().seq
+        before = opened.ledger.read_head().seq
         asked = RequestSpec("places", "y", ("wet",), ("town",), scoring="platform", budget=RICH)
         with pytest.raises(RequestError, match="is the target 'y' itself"):
             opened.search.find(asked, alone)
-        assert opened.ledger.head().seq == before
+        assert opened.ledger.read_head().seq == before
 
 
 def test_a_target_that_never_changes_is_answered_with_nothing_to_add(tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ def test_the_same_offer_twice_is_paid_twice_and_marked(tmp_path: Path) -> None:
     with session(tmp_path) as opened:
         both = Catalogue((opened.search.offer(spec()), opened.search.offer(spec())))
         assert opened.account("places").spent.amount > 19 * 10**12
-    assert both.notes() == ["2 offers of places: about the same rows, each paid for by itself"]
+    assert both.list_notes() == ["2 offers of places: about the same rows, each paid for by itself"]
 
 
 def test_a_catalogue_takes_releases_alone_and_each_once(tmp_path: Path) -> None:
@@ -351,12 +351,12 @@ def test_a_replayed_offer_is_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1, "table": "t", "steps": [{}]}', '{"format": 9}'])
 def test_a_file_that_is_no_plan_is_refused(text: str) -> None:
     with pytest.raises(RequestError, match=r"no plan|later format"):
-        plan_from_json(text)
+        parse_augment_plan(text)
 
 
 def test_a_plan_for_a_key_that_was_declared_anew_is_refused(place: tuple, tmp_path: Path) -> None:
     chosen = ask(place).plan
-    other = plan_from_json(chosen.to_json().replace('"bb"', '"cc"'))
+    other = parse_augment_plan(chosen.to_json().replace('"bb"', '"cc"'))
     with session(tmp_path) as opened, pytest.raises(RequestError, match="declared otherwise"):
         opened.search.augment(other, "places")
 

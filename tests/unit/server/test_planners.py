@@ -17,9 +17,9 @@ from siloquent.server import planners
 from siloquent.server.planners import Planners
 from siloquent.server.planning import Order
 from siloquent.server.problems import Refused
-from siloquent.server.tokens import Person
+from siloquent.server.tokens import Principal
 
-ANALYST = Person("t", "ana", "analyst", (), 0)
+ANALYST = Principal("t", "ana", "analyst", (), 0)
 QUESTION = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 300"
 
 

@@ -10,12 +10,12 @@ import siloquent as sq
 from journeys.served import clinic_workspace
 from siloquent.errors import KeyReused, RequestError
 from siloquent.explore.plan import planner, space
-from siloquent.server.desk import Sessions
 from siloquent.server.jobs import ledger_key_of
 from siloquent.server.planning import Order, _priced
-from siloquent.server.tokens import Person
+from siloquent.server.session_pool import Sessions
+from siloquent.server.tokens import Principal
 
-ANALYST = Person("t", "ana", "analyst", (), 0)
+ANALYST = Principal("t", "ana", "analyst", (), 0)
 QUESTION = "SELECT ward, COUNT(*) FROM visits WHERE age > 30 GROUP BY ward ERROR 300"
 
 

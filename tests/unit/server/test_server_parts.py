@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from siloquent.errors import LedgerError, NotAllowed, RequestError, SchemaError, UnknownName
-from siloquent.server.desk import Desk
-from siloquent.server.limits import Rates, Room, Slots
+from siloquent.server.limits import ConcurrencyLimit, RequestRates, Slots
+from siloquent.server.observability import Metrics
 from siloquent.server.problems import Refused
-from siloquent.server.settings import Settings, client_of, read_settings
-from siloquent.server.store import STEPS, VERSION, Migrated, Store, migrate
+from siloquent.server.session_pool import SessionPool
+from siloquent.server.settings import Settings, build_client_reader, read_settings
+from siloquent.server.store import STEPS, VERSION, MigrationResult, Store, migrate
 from siloquent.server.tokens import Tokens
-from siloquent.server.watch import Watch
-from siloquent.server.web.wizard import composed
+from siloquent.server.web.wizard import compose_table_file
 from siloquent.session import create_workspace
 
 
@@ -59,14 +59,14 @@ def test_a_store_of_the_first_format_is_led_forward_and_its_copy_stays_as_it_was
     done = migrate(path)
     assert (done.found, done.now) == (1, VERSION)
     with closing(Store(path)) as store:
-        assert store.one("SELECT name FROM token") == {"name": "ana"}
-        assert store.all("SELECT * FROM denial") == []
+        assert store.fetch_one("SELECT name FROM token") == {"name": "ana"}
+        assert store.fetch_all("SELECT * FROM denial") == []
     assert done.copy is not None
     assert stat.S_IMODE(done.copy.stat().st_mode) == 0o600
     with closing(sqlite3.connect(done.copy)) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (1,)
         assert db.execute("SELECT name FROM token").fetchall() == [("ana",)]
-    assert migrate(path) == Migrated(VERSION, VERSION)
+    assert migrate(path) == MigrationResult(VERSION, VERSION)
 
 
 def test_a_step_that_fails_leaves_the_store_as_it_was(tmp_path: Path) -> None:
@@ -91,11 +91,11 @@ def test_a_store_of_a_later_format_is_refused(tmp_path: Path) -> None:
 def test_a_token_says_who_what_and_where_until_it_is_revoked(store: Store) -> None:
     tokens = Tokens(store)
     text = tokens.create("ana", "analyst", tables=("visits",), days=3)
-    person = tokens.person(text)
+    person = tokens.find_by_text(text)
     assert person is not None
     assert (person.name, person.analyst, person.may_see("visits"), person.may_see("x")) == ("ana", "ana", True, False)
     tokens.revoke(person.token)
-    assert tokens.person(text) is None
+    assert tokens.find_by_text(text) is None
     assert tokens.list()[0]["revoked"] is True
     with pytest.raises(UnknownName):
         tokens.revoke("00000000")
@@ -113,34 +113,34 @@ def test_a_token_that_cannot_be_is_refused(store: Store, name: str, role: str, d
 def test_a_login_link_opens_one_session_and_only_for_a_minute(store: Store) -> None:
     tokens = Tokens(store)
     number = tokens.create("ana", "analyst")[3:11]
-    secret = tokens.login_link(number)
+    secret = tokens.create_login_link(number)
     cookie = tokens.log_in(secret, hours=1)
-    person = tokens.browser(cookie)
+    person = tokens.find_by_cookie(cookie)
     assert person is not None
     assert person.csrf
     with pytest.raises(NotAllowed):
         tokens.log_in(secret, hours=1)
-    late = tokens.login_link(number)
+    late = tokens.create_login_link(number)
     store.write("UPDATE login SET expires = ?", int(time.time()) - 1)
     with pytest.raises(NotAllowed):
         tokens.log_in(late, hours=1)
     tokens.log_out(cookie)
-    assert tokens.browser(cookie) is None
+    assert tokens.find_by_cookie(cookie) is None
 
 
 def test_revoking_a_token_ends_its_sessions_and_links(store: Store) -> None:
     tokens = Tokens(store)
     text = tokens.create("ana", "analyst")
-    cookie, link = tokens.log_in(text, hours=1), tokens.login_link(text[3:11])
+    cookie, link = tokens.log_in(text, hours=1), tokens.create_login_link(text[3:11])
     tokens.revoke(text[3:11])
-    assert tokens.browser(cookie) is None
+    assert tokens.find_by_cookie(cookie) is None
     with pytest.raises(NotAllowed):
         tokens.log_in(link, hours=1)
 
 
 def test_a_bucket_gives_a_burst_then_a_rate_and_says_when_to_come_again() -> None:
     now = [0.0]
-    rates = Rates(rate=2, burst=3, clock=lambda: now[0])
+    rates = RequestRates(rate=2, burst=3, clock=lambda: now[0])
     for _ in range(3):
         rates.take("ana")
     with pytest.raises(Refused) as refused:
@@ -155,16 +155,16 @@ def test_a_bucket_gives_a_burst_then_a_rate_and_says_when_to_come_again() -> Non
 
 def test_room_is_kept_for_each_and_for_all_and_is_given_back_after_errors() -> None:
     async def walk() -> None:
-        room = Room(each=1, all_=2)
-        async with room.place("ana"), room.place("bo"):
+        room = ConcurrencyLimit(each=1, all_=2)
+        async with room.hold_place("ana"), room.hold_place("bo"):
             for who in ("ana", "cy"):
                 with pytest.raises(Refused):
-                    async with room.place(who):
+                    async with room.hold_place(who):
                         pass
         with pytest.raises(ZeroDivisionError):
-            async with room.place("ana"):
+            async with room.hold_place("ana"):
                 raise ZeroDivisionError
-        async with room.place("ana"):
+        async with room.hold_place("ana"):
             pass
 
     asyncio.run(walk())
@@ -174,7 +174,7 @@ def test_what_ends_well_and_what_fails_leave_at_the_same_multiple_of_a_slot() ->
     async def walk(work: float, fails: bool) -> float:
         slots, started = Slots(), time.monotonic()
         try:
-            async with slots.one() as slot:
+            async with slots.hold_slot() as slot:
                 slot.length_ms = 200
                 await asyncio.sleep(work)
                 if fails:
@@ -193,7 +193,7 @@ def test_an_error_after_its_waiter_has_gone_is_told_to_no_log(tmp_path: Path) ->
 
     async def walk() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context))
-        desk, begun, goes_on = Desk(tmp_path / "w", workers=1), threading.Event(), threading.Event()
+        desk, begun, goes_on = SessionPool(tmp_path / "w", workers=1), threading.Event(), threading.Event()
 
         def work(_: object) -> None:
             begun.set()
@@ -246,10 +246,10 @@ def test_without_tls_only_this_machine_is_spoken_to() -> None:
 
 def test_the_log_after_a_moved_one_is_its_owners_alone_too(tmp_path: Path, store: Store) -> None:
     log = tmp_path / "access.log"
-    watch = Watch(store, log=str(log))
-    watch.request({"path": "/v1/me"}, "1", 200, 0.1)
+    watch = Metrics(store, log=str(log))
+    watch.record_request({"path": "/v1/me"}, "1", 200, 0.1)
     log.rename(tmp_path / "access.log.1")
-    watch.request({"path": "/v1/me"}, "2", 200, 0.1)
+    watch.record_request({"path": "/v1/me"}, "2", 200, 0.1)
     assert log.stat().st_mode & 0o777 == 0o600
     assert '"request": "2"' in log.read_text()
 
@@ -257,7 +257,7 @@ def test_the_log_after_a_moved_one_is_its_owners_alone_too(tmp_path: Path, store
 @pytest.mark.parametrize("name", ['a"b', "x\\", "\U0001f600", "a\nb = 1", "\x7f", "\x85", "a }, { b"])
 def test_no_name_or_number_of_a_form_writes_more_than_itself(name: str) -> None:
     said = {"name": "t", "type-0": "integer", "lo-0": "0", "hi-0": "9 }, odd = 1", "epsilon": '1"\nodd = 1'}
-    read = tomllib.loads(composed(said, [name], source="csv:t.csv"))
+    read = tomllib.loads(compose_table_file(said, [name], source="csv:t.csv"))
     assert read["attribute"] == [{"name": name, "type": "integer", "lo": 0, "hi": "9 }, odd = 1"}]
     assert set(read) == {"format", "attribute", "table", "budget"}
     assert read["budget"] == {"accountant": "pure", "epsilon": '1"\nodd = 1'}
@@ -269,7 +269,7 @@ def test_an_access_log_that_cannot_be_written_is_said_with_its_fix(tmp_path: Pat
     if made:
         place.mkdir()
     with pytest.raises(SchemaError, match="access_log names") as refused:
-        Watch(Store(tmp_path / "server.sqlite"), log=str(place if made else place / "access.log"))
+        Metrics(Store(tmp_path / "server.sqlite"), log=str(place if made else place / "access.log"))
     assert "LogsDirectory" in refused.value.fix
 
 
@@ -289,4 +289,4 @@ def test_connections_are_counted_by_address_and_in_ipv6_by_network(address: str,
         def get_extra_info(self, name: str) -> tuple[str, int]:
             return (address, 1)
 
-    assert client_of(Settings(trusted_proxy="127.0.0.1"))(Transport()) == counted
+    assert build_client_reader(Settings(trusted_proxy="127.0.0.1"))(Transport()) == counted

@@ -26,5 +26,5 @@ def test_a_release_of_another_ledger_names_no_charge_of_this_one(tmp_path: Path,
     manifest["receipt"] |= changed
     (foreign / "manifest.json").write_text(json.dumps({**manifest, "id": "z-foreign", "task": "share"}))
     with closing(Store(tmp_path / "server.sqlite")) as store:
-        lines = Spending(tmp_path / "place", store).lines(opened)
+        lines = Spending(tmp_path / "place", store).list_lines(opened)
     assert [(one["task"], one["charges"]) for one in lines] == [("sketch", 1)]

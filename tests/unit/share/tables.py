@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 import siloquent as sq
 from siloquent.schema import TableSchema
 from siloquent.share import Budget, ShareSpec
-from siloquent.share.encoding import Encoding, encoding_of
-from siloquent.share.spec import agreement_of
+from siloquent.share.encoding import Encoding, build_encoding
+from siloquent.share.spec import build_agreement
 
 TOML = """
 format = 1
@@ -100,7 +100,7 @@ def spec(**changed: object) -> ShareSpec:
 
 
 def encoded(**changed: object) -> Encoding:
-    return encoding_of(agreement_of(spec(**changed), schema()))
+    return build_encoding(build_agreement(spec(**changed), schema()))
 
 
 def random_places(encoding: Encoding, count: int, seed: int = 0) -> NDArray[np.int64]:

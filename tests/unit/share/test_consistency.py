@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from siloquent.share.estimate.consistency import consistent, whole_rows
+from siloquent.share.estimate.consistency import make_consistent, round_rows
 
 Levels = list[np.ndarray]
 
@@ -39,7 +39,7 @@ def test_consistent_counts_are_the_nearest_that_are_not_negative(seed: int) -> N
     counts[-1] -= 12  # so that the bound matters
     root = np.sqrt(np.concatenate(weights))
     solved, _ = nnls(design(parents) * root[:, None], np.concatenate(counts) * root)
-    found = consistent(counts, weights, parents)
+    found = make_consistent(counts, weights, parents)
     assert np.allclose(found[-1], solved, atol=1e-7)
     assert found[-1].min() >= 0
     for parent, above, below in zip(parents, found[:-1], found[1:], strict=True):
@@ -53,7 +53,7 @@ def test_a_large_tree_is_solved_exactly() -> None:
     parents = [np.sort(random.integers(0, above, below)) for above, below in pairwise(nodes)]
     counts = [random.normal(1000 / n, 20, n) for n in nodes]
     weights = [np.full(n, 1 / n) for n in nodes]
-    found = consistent(counts, weights, parents)
+    found = make_consistent(counts, weights, parents)
     slope = np.zeros(1)
     for level, parent in enumerate(parents):
         slope = (slope + 2 * weights[level] * (found[level] - counts[level]))[parent]
@@ -64,6 +64,6 @@ def test_a_large_tree_is_solved_exactly() -> None:
 
 
 def test_whole_rows_keep_the_mean() -> None:
-    drawn = whole_rows(np.full(100_000, 2.25), np.random.default_rng(0))
+    drawn = round_rows(np.full(100_000, 2.25), np.random.default_rng(0))
     assert set(np.unique(drawn)) == {2, 3}
     assert abs(drawn.mean() - 2.25) < 6 * 0.433 / np.sqrt(100_000)

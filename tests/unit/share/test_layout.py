@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from siloquent.share.encoding import encoding_of
+from siloquent.share.encoding import build_encoding
 from siloquent.share.layout import Layout
-from siloquent.share.measure.counting import exact_counts
-from siloquent.share.spec import agreement_of
+from siloquent.share.measure.counting import count_exactly
+from siloquent.share.spec import build_agreement
 from unit.share.tables import encoded, random_places, schema, spec
 
 CASES = {
@@ -31,22 +31,22 @@ def layout(method: str, label: str) -> Layout:
 
 def inside(found: Layout, count: int, seed: int = 0) -> np.ndarray:
     places = random_places(found.encoding, count, seed)
-    return places[found.encoding.inside(places)]
+    return places[found.encoding.find_inside(places)]
 
 
 def test_bins_are_the_declared_ones_and_null_has_its_own() -> None:
     encoding = encoded()
     assert encoding.widths == (6, 7, 4, 2)  # five bins and NULL; 7 values; three wards and (other); false, true
     ages = np.array([0, 19, 20, 99, 100])
-    assert encoding.bins_of(0, ages).tolist() == [0, 0, 1, 4, 5]
-    assert encoding.codes(np.array([[100, 0, 3, 1]])).tolist() == [[5, 6, 16, 18]]
-    assert encoding.numbers(np.array([[100, 6, 3, 1], [0, 3, 0, 0]])).tolist() == [[0.0, 1.0], [-1.0, 0.0]]
+    assert encoding.compute_bins(0, ages).tolist() == [0, 0, 1, 4, 5]
+    assert encoding.compute_codes(np.array([[100, 0, 3, 1]])).tolist() == [[5, 6, 16, 18]]
+    assert encoding.compute_numbers(np.array([[100, 6, 3, 1], [0, 3, 0, 0]])).tolist() == [[0.0, 1.0], [-1.0, 0.0]]
 
 
 def test_a_number_as_label_has_ten_buckets() -> None:
     encoding = encoded(label="cost")
     assert encoding.classes == 10
-    assert encoding.classes_of(np.array([0, 99, 100, 999, 1000])).tolist() == [0, 0, 1, 9, 9]
+    assert encoding.find_classes(np.array([0, 99, 100, 999, 1000])).tolist() == [0, 0, 1, 9, 9]
 
 
 def test_a_row_that_is_outside_anywhere_counts_nowhere() -> None:
@@ -63,7 +63,7 @@ def test_marginals_and_pairs_of_two_rows_by_hand() -> None:
     tables = marginals.count(rows).reshape(2, 19)
     assert np.flatnonzero(tables[1]).tolist() == [0, 6, 13, 17]
     assert np.flatnonzero(tables[0]).tolist() == [0, 6, 13, 18]
-    pairs, ones, weighted, total = np.split(gram.count(rows), np.cumsum(gram.lengths())[:-1])
+    pairs, ones, weighted, total = np.split(gram.count(rows), np.cumsum(gram.list_lengths())[:-1])
     assert pairs.sum() == 2 * 6
     assert pairs.max() == 2
     assert ones[[0, 6, 13, 17, 18]].tolist() == [2, 2, 2, 1, 1]
@@ -91,7 +91,7 @@ def test_no_pair_of_neighbours_is_further_apart_than_the_sensitivity(case: tuple
 
 
 def _starts(found: Layout, replaced: bool) -> list[tuple[Any, int]]:
-    groups = found.groups(records=1, replaced=replaced)
+    groups = found.build_blocks(records=1, replaced=replaced)
     return list(zip(groups, np.cumsum([0, *(group.length for group in groups)]), strict=False))
 
 
@@ -106,7 +106,7 @@ def _change(found: Layout, first: np.ndarray, second: np.ndarray, i: int) -> np.
 def test_the_sensitivity_is_reached(case: tuple[str, str]) -> None:
     found = layout(*case)
     one, other = np.array([[0, 0, 0, 0, 0]]), np.array([[99, 6, 1, 1, 1 if case[1] != "cost" else 1000]])
-    (plain,), (replaced,) = (found.groups(records=1, replaced=r) for r in (False, True))
+    (plain,), (replaced,) = (found.build_blocks(records=1, replaced=r) for r in (False, True))
     added = found.count(one)
     assert (abs(added).sum(), (added**2).sum()) == (plain.l1, plain.l2_squared)
     turned = added - found.count(other)
@@ -115,7 +115,7 @@ def test_the_sensitivity_is_reached(case: tuple[str, str]) -> None:
 
 def test_all_rows_of_a_user_may_meet_in_one_cell() -> None:
     found = layout("gram", "sick")
-    (group,) = found.groups(records=3, replaced=False)
+    (group,) = found.build_blocks(records=3, replaced=False)
     added = found.count(np.array([[0, 0, 0, 0, 1]] * 3))
     assert (abs(added).sum(), (added**2).sum()) == (group.l1, group.l2_squared)
 
@@ -130,21 +130,21 @@ def test_the_first_order_of_adult_touches_120_cells() -> None:
         f'format = 1\nattribute = [{lines}]\n[table]\nname = "patients"\nadjacency = "add-remove"\n'
         'unit = { kind = "row" }\n[budget]\naccountant = "pure"\nepsilon = "1"\n'
     )
-    encoding = encoding_of(agreement_of(spec(label="y", features=features), declared))
-    assert Layout("gram", encoding).groups(records=1, replaced=False)[0].l1 == 120
-    assert Layout("marginals", encoding).groups(records=1, replaced=False)[0].l1 == 14
+    encoding = build_encoding(build_agreement(spec(label="y", features=features), declared))
+    assert Layout("gram", encoding).build_blocks(records=1, replaced=False)[0].l1 == 120
+    assert Layout("marginals", encoding).build_blocks(records=1, replaced=False)[0].l1 == 14
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_batches_and_silos_add_up_in_any_order(case: tuple[str, str]) -> None:
     found = layout(*case)
     places = random_places(found.encoding, 1_000, seed=3)
-    whole = exact_counts(found, places)
+    whole = count_exactly(found, places)
     order = np.random.default_rng(1).permutation(1_000)
     parts = np.split(places[order], [10, 400, 401])
-    assert np.array_equal(whole, sum(exact_counts(found, part) for part in parts))
+    assert np.array_equal(whole, sum(count_exactly(found, part) for part in parts))
 
 
 def test_declarations_in_other_words_give_one_encoding() -> None:
-    assert agreement_of(spec(), schema()).digest == agreement_of(spec(), schema(size=7)).digest
-    assert agreement_of(spec(), schema()).digest != agreement_of(spec(), schema(outside="clamp")).digest
+    assert build_agreement(spec(), schema()).digest == build_agreement(spec(), schema(size=7)).digest
+    assert build_agreement(spec(), schema()).digest != build_agreement(spec(), schema(outside="clamp")).digest

@@ -13,13 +13,13 @@ import pytest
 import siloquent as sq
 from siloquent.errors import KeyReused, ProtocolError, RequestError
 from siloquent.federation.channel import Channel, Member, Members, MemoryNetwork, run_all
-from siloquent.federation.channel.base import missing
+from siloquent.federation.channel.base import build_missing
 from siloquent.federation.payload import pack_json, pack_words
-from siloquent.federation.sums import SumSpec, add, collect
+from siloquent.federation.sums import SumSpec, add_shares, gather_sum
 from siloquent.share import Budget, ShareSpec
-from siloquent.share.meeting import GO, READY
+from siloquent.share.agreement_check import GO, READY
+from siloquent.share.federated import build_sum_spec, hold_sum
 from siloquent.share.plan import SharePlan
-from siloquent.share.together import hold_sum, sum_spec
 from unit.federation.places import StoreNetwork
 from unit.share.tables import rows, schema, session, spec
 
@@ -56,7 +56,7 @@ class OutOfTime:
         """As the channel's, but nobody waits for the lost."""
         there = [name for name in senders if (name, step) not in self._lost]
         if enough is not None and len(there) < enough:
-            raise missing(step, next(name for name, at in self._lost if at == step))
+            raise build_missing(step, next(name for name, at in self._lost if at == step))
         return self._channel.gather(step, there)
 
 
@@ -65,16 +65,18 @@ def clinics(folder: Path) -> dict[str, sq.Session]:
 
 
 def spent(opened: dict[str, sq.Session]) -> dict[str, int]:
-    return {name: one.account("patients").spent.amount for name, one in opened.items()}
+    return {name: one.get_account("patients").spent.amount for name, one in opened.items()}
 
 
 def services(planned: SharePlan, lost: Iterable[tuple[str, str]] = (), half: Iterable[tuple[str, str]] = ()) -> Parts:
     """Workers and moderator; ``half``: what the second worker alone never gets."""
-    told = sum_spec(planned)
+    told = build_sum_spec(planned)
     return {
-        "w1": lambda channel: add(OutOfTime(channel, lost), told, timeout=1.0),
-        "w2": lambda channel: add(OutOfTime(channel, {*lost, *half}), told, timeout=1.0),
-        "office": lambda channel: hold_sum(OutOfTime(channel, lost), told, planned.agreement.prints(), timeout=1.0),
+        "w1": lambda channel: add_shares(OutOfTime(channel, lost), told, timeout=1.0),
+        "w2": lambda channel: add_shares(OutOfTime(channel, {*lost, *half}), told, timeout=1.0),
+        "office": lambda channel: hold_sum(
+            OutOfTime(channel, lost), told, planned.agreement.compute_prints(), timeout=1.0
+        ),
     }
 
 
@@ -115,7 +117,7 @@ def test_a_silo_that_is_lost_before_its_share_is_left_out_and_pays_nothing(
     assert all(np.array_equal(made[name].counts, made["office"].total) for name in ("north", "river", "hill"))
     assert spent(opened) == {"north": 4 * 10**9, "river": 4 * 10**9, "hill": 4 * 10**9, "lake": 0}
     with pytest.raises(RequestError, match="without this one") as late:
-        opened["lake"].share.release_sum(WANTED, net.channel("lake"))
+        opened["lake"].share.release_sum(WANTED, net.open_channel("lake"))
     assert late.value.spent == "nothing"
     assert spent(opened)["lake"] == 0
 
@@ -128,7 +130,7 @@ def test_a_silo_that_is_lost_after_its_share_is_in_and_finds_its_release(
     planned = opened["north"].share.explain(WANTED)
     made = run_all(net, {**giving(opened), **services(planned), "lake": lost_at(opened["lake"], "a6")})
     assert made["north"].members == NAMES
-    found = opened["lake"].share.release_sum(WANTED, net.channel("lake"))
+    found = opened["lake"].share.release_sum(WANTED, net.open_channel("lake"))
     assert np.array_equal(found.counts, made["north"].counts)
     assert set(spent(opened).values()) == {4 * 10**9}
 
@@ -142,7 +144,7 @@ def test_a_silo_that_is_lost_between_two_workers_is_left_out_and_gets_the_sum_fo
     made = run_all(net, {**giving(opened), **half, "lake": lost_at(opened["lake"], "a2", "w2")})
     assert made["north"].members == ("north", "river", "hill")
     assert set(spent(opened).values()) == {4 * 10**9}  # something of lake had left
-    found = opened["lake"].share.release_sum(WANTED, net.channel("lake"))
+    found = opened["lake"].share.release_sum(WANTED, net.open_channel("lake"))
     assert np.array_equal(found.counts, made["north"].counts)
     assert "own rows are not in this sum" in found.notes[-1]
     assert not made["north"].notes
@@ -170,12 +172,12 @@ def test_too_few_silos_end_without_a_sum_and_cost_what_was_reserved_once(tmp_pat
     with pytest.raises(ProtocolError) as ended:
         run_all(net, parts)
     assert ended.value.code in ("peer_missing", "aborted_by")
-    assert not [key for key in net.traffic() if key[2] in ("a5", "a6")]
+    assert not [key for key in net.list_traffic() if key[2] in ("a5", "a6")]
     for name in ("north", "river"):
         before = spent(opened)[name]
         assert (before, said[name]) in ((0, "nothing"), (4 * 10**9, "what was reserved"))
         with pytest.raises(ProtocolError):
-            opened[name].share.release_sum(WANTED, net.channel(name))
+            opened[name].share.release_sum(WANTED, net.open_channel(name))
         assert spent(opened)[name] == before
         assert opened[name].ledger.verify().ok
     assert spent(opened)["hill"] == spent(opened)["lake"] == 0
@@ -225,12 +227,12 @@ def test_a_silo_that_joins_under_two_names_is_refused_and_nobody_pays(
 def test_a_silo_does_not_measure_twice_in_one_sum_whatever_the_moderator_says(tmp_path: Path) -> None:
     """One charge buys one vector: two of them would move the sum twice as far."""
     opened, net = clinics(tmp_path), MemoryNetwork(MEMBERS)
-    told = sum_spec(opened["north"].share.explain(WANTED))
+    told = build_sum_spec(opened["north"].share.explain(WANTED))
     river_gives(opened["river"], net, told)
     with pytest.raises(KeyReused) as refused:
-        opened["river"].share.release_sum(WANTED, net.channel("lake"))
+        opened["river"].share.release_sum(WANTED, net.open_channel("lake"))
     assert refused.value.spent == "nothing"
-    assert not [key for key in net.traffic() if key[0] == "lake" and key[2] == "a2"]
+    assert not [key for key in net.list_traffic() if key[0] == "lake" and key[2] == "a2"]
     assert spent(opened)["river"] == 4 * 10**9
     assert told.min_parties == 3
 
@@ -262,28 +264,28 @@ def test_two_tables_of_one_workspace_are_two_silos_where_the_promise_is_for_both
     parts = {**giving(opened, both), **services(opened["north"].share.explain(both))}
     parts["lake"] = lambda channel: opened["lake"].share.release_sum(replace(OTHER, overlap=2), channel)
     made = run_all(MemoryNetwork(MEMBERS), parts)["north"]
-    assert "A person may have rows at 2 silos" in made.sentence()
+    assert "A person may have rows at 2 silos" in made.describe_guarantee()
 
 
 def test_a_second_table_is_not_measured_for_one_sum_whatever_the_moderator_says(tmp_path: Path) -> None:
     opened, net = two_tables(tmp_path), MemoryNetwork(MEMBERS)
-    told = sum_spec(opened["north"].share.explain(WANTED))
+    told = build_sum_spec(opened["north"].share.explain(WANTED))
     river_gives(opened["river"], net, told)
     with pytest.raises(RequestError, match="a person may be in both") as refused:
-        opened["river"].share.release_sum(OTHER, net.channel("lake"))
+        opened["river"].share.release_sum(OTHER, net.open_channel("lake"))
     assert refused.value.spent == "nothing"
-    assert opened["river"].account("others").spent.amount == 0
-    assert not [key for key in net.traffic() if key[0] == "lake" and key[2] == "a2"]
+    assert opened["river"].get_account("others").spent.amount == 0
+    assert not [key for key in net.list_traffic() if key[0] == "lake" and key[2] == "a2"]
 
 
 def river_gives(river: sq.Session, net: MemoryNetwork, told: SumSpec) -> None:
     """A moderator lets river and lake join, and river's share is sent."""
     for name in ("river", "lake"):
-        net.channel("office").send(name, GO, pack_json({"parties": list(NAMES)}))
+        net.open_channel("office").send(name, GO, pack_json({"parties": list(NAMES)}))
         for worker in ("w1", "w2"):
-            net.channel(worker).send(name, "a0", pack_json({"spec": told.digest}))
+            net.open_channel(worker).send(name, "a0", pack_json({"spec": told.digest}))
     with pytest.raises(Lost):
-        lost_at_end(river, net.channel("river"))
+        lost_at_end(river, net.open_channel("river"))
 
 
 def lost_at_end(one: sq.Session, channel: Channel) -> None:
@@ -301,25 +303,25 @@ def lost_at_end(one: sq.Session, channel: Channel) -> None:
 
 def test_a_silo_that_is_started_again_says_that_its_charge_stands(tmp_path: Path) -> None:
     opened, net = clinics(tmp_path), MemoryNetwork(MEMBERS)
-    told, office = sum_spec(opened["north"].share.explain(WANTED)), net.channel("office")
+    told, office = build_sum_spec(opened["north"].share.explain(WANTED)), net.open_channel("office")
     office.send("river", GO, pack_json({"parties": list(NAMES)}))
     for worker in ("w1", "w2"):
-        net.channel(worker).send("river", "a0", pack_json({"spec": told.digest}))
+        net.open_channel(worker).send("river", "a0", pack_json({"spec": told.digest}))
     with pytest.raises(Lost):
-        lost_at_end(opened["river"], net.channel("river"))
+        lost_at_end(opened["river"], net.open_channel("river"))
     office.send("river", "a6", pack_json({"parties": ["north"]}))
     office.send("river", "a6/1", pack_words(np.zeros(told.length, dtype=np.uint64)))
     with pytest.raises(ProtocolError) as ended:
-        opened["river"].share.release_sum(WANTED, net.channel("river"))
+        opened["river"].share.release_sum(WANTED, net.open_channel("river"))
     assert ended.value.spent == "what was reserved"
     assert spent(opened)["river"] == 4 * 10**9
 
 
 def test_a_moderator_that_begins_with_too_few_is_refused(tmp_path: Path) -> None:
     opened, net = clinics(tmp_path), MemoryNetwork(MEMBERS)
-    net.channel("office").send("north", GO, pack_json({"parties": ["north", "river"]}))
+    net.open_channel("office").send("north", GO, pack_json({"parties": ["north", "river"]}))
     with pytest.raises(ProtocolError) as refused:
-        opened["north"].share.release_sum(WANTED, net.channel("north"))
+        opened["north"].share.release_sum(WANTED, net.open_channel("north"))
     assert refused.value.code == "planner_mismatch"
     assert spent(opened)["north"] == 0
 
@@ -329,9 +331,9 @@ def test_words_that_are_none_name_their_silo(tmp_path: Path, said: dict[str, Any
     opened, net = clinics(tmp_path), MemoryNetwork(MEMBERS)
     planned = opened["north"].share.explain(WANTED)
     for name in NAMES:
-        net.channel(name).send("office", READY, pack_json(said))
+        net.open_channel(name).send("office", READY, pack_json(said))
     with pytest.raises(ProtocolError) as refused:
-        services(planned)["office"](net.channel("office"))
+        services(planned)["office"](net.open_channel("office"))
     assert (refused.value.code, refused.value.role) == ("bad_encoding", "north")
 
 
@@ -351,7 +353,7 @@ def test_as_many_shares_as_the_noise_needs_are_in_whoever_is_lost_and_whoever_co
 def test_collecting_without_a_meeting_is_no_part_of_it(tmp_path: Path) -> None:
     """A moderator that only adds up gets nothing: silos wait to be told who takes part."""
     opened, net = clinics(tmp_path), MemoryNetwork(MEMBERS)
-    told = sum_spec(opened["north"].share.explain(WANTED))
+    told = build_sum_spec(opened["north"].share.explain(WANTED))
     with pytest.raises(ProtocolError):
-        collect(net.channel("office"), told, timeout=0.0)
+        gather_sum(net.open_channel("office"), told, timeout=0.0)
     assert set(spent(opened).values()) == {0}

@@ -40,7 +40,7 @@ def releases(clinics: list[sq.Session], **changed: Any) -> list[ShareRelease]:
 
 
 def spent(opened: sq.Session) -> int:
-    return opened.account("patients").spent.amount
+    return opened.get_account("patients").spent.amount
 
 
 CASES = [(m, label) for m in ("marginals", "gram", "moments", "tree") for label in ("sick", "kind", "cost")]
@@ -64,8 +64,8 @@ def test_own_rows_and_releases_make_a_model_that_stays_at_home(clinics: list[sq.
     assert model.predict(PEOPLE)[:2] == [False, True]
     assert (model.silos, model.holds_own_rows) == (2, True)
     with pytest.raises(NotAllowed, match="your own exact rows"):
-        model.publishable()
-    given = share.learn(clinics[0], LearnSpec("patients", "sick", found, use_own=False)).publishable()
+        model.require_publishable()
+    given = share.learn(clinics[0], LearnSpec("patients", "sick", found, use_own=False)).require_publishable()
     assert (given.silos, given.holds_own_rows) == (3, False)
 
 
@@ -85,7 +85,9 @@ def test_a_price_is_charged_once_and_a_key_gives_the_same_release(clinics: list[
 @pytest.mark.parametrize("method", ["marginals", "gram", "moments"])
 def test_the_charge_is_what_was_asked_for(tmp_path: Path, method: str, budget: str, unit: str) -> None:
     planned = plan(spec(method=method, budget=Budget(epsilon="0.7")), schema(budget=budget, unit=unit))
-    amount = Budget(epsilon="0.7").in_account(planned.schema.budget.accountant, delta=planned.schema.budget.delta)
+    amount = Budget(epsilon="0.7").convert_to_account(
+        planned.schema.budget.accountant, delta=planned.schema.budget.delta
+    )
     assert amount * 98 / 100 < planned.price <= amount + planned.price / 10**6
 
 
@@ -98,10 +100,10 @@ def test_advice_says_yes_where_others_help_and_no_where_labels_are_shuffled(tmp_
         for c in (others, shuffled)
     )
     assert helped.recommended
-    assert helped.sentence().startswith("Yes")
+    assert helped.describe().startswith("Yes")
     assert helped.measures["stacked"].loss < helped.measures["alone"].loss < helped.measures["constant"].loss
     assert not misled.recommended
-    assert misled.sentence().startswith("No")
+    assert misled.describe().startswith("No")
     assert spent(small) == 0
 
 
@@ -141,7 +143,7 @@ def test_too_few_rows_release_as_others_do_and_get_no_advice(
     assert few.share.release(spec()).counts.shape == clinics[0].share.release(spec()).counts.shape
     told = few.share.advise(LearnSpec("patients", "sick", releases(clinics)))
     assert (told.rows, told.recommended) == (0, False)
-    assert "no own rows to compare on" in told.sentence()
+    assert "no own rows to compare on" in told.describe()
 
 
 def test_rows_are_drawn_from_the_declared_domain(clinics: list[sq.Session]) -> None:
@@ -182,8 +184,8 @@ def test_a_changed_release_is_found(clinics: list[sq.Session]) -> None:
 
 
 def test_the_sentence_says_what_overlap_costs(clinics: list[sq.Session]) -> None:
-    assert "pays k times" in clinics[0].share.release(spec()).sentence()
-    assert "this price 3 times" in clinics[0].share.release(spec(overlap=3)).sentence()
+    assert "pays k times" in clinics[0].share.release(spec()).describe_guarantee()
+    assert "this price 3 times" in clinics[0].share.release(spec(overlap=3)).describe_guarantee()
 
 
 REFUSED_SPECS: dict[str, tuple[dict[str, Any], type[SiloquentError], str]] = {

@@ -16,12 +16,12 @@ from siloquent import share
 from siloquent.errors import ProtocolError, RequestError
 from siloquent.federation.channel import Member, Members, MemoryNetwork
 from siloquent.federation.channel.memory import run_all
-from siloquent.federation.sums import add
-from siloquent.federation.walks import Walks
+from siloquent.federation.protocols import ProtocolRegistry
+from siloquent.federation.sums import add_shares
 from siloquent.share import Budget, LearnSpec, ShareRelease, ShareSpec
-from siloquent.share.measure.counting import exact_counts
+from siloquent.share.federated import add_protocols, build_invitation, build_sum_spec, hold_sum
+from siloquent.share.measure.counting import count_exactly
 from siloquent.share.plan import SharePlan
-from siloquent.share.together import add_walks, hold_sum, invitation_of, sum_spec
 from unit.federation.shares import recorded_shares
 from unit.share.tables import PURE, ZCDP, rows, session, spec
 
@@ -47,11 +47,11 @@ def network(names: tuple[str, ...] = NAMES) -> MemoryNetwork:
 
 def services(planned: SharePlan, timeout: float | None = None) -> dict[str, Callable[[Any], Any]]:
     """The parts of workers and moderator."""
-    told = sum_spec(planned)
+    told = build_sum_spec(planned)
     parts: dict[str, Callable[[Any], Any]] = {
-        worker: (lambda channel: add(channel, told, timeout=timeout)) for worker in ("w1", "w2")
+        worker: (lambda channel: add_shares(channel, told, timeout=timeout)) for worker in ("w1", "w2")
     }
-    return {**parts, "office": lambda c: hold_sum(c, told, planned.agreement.prints(), timeout=timeout)}
+    return {**parts, "office": lambda c: hold_sum(c, told, planned.agreement.compute_prints(), timeout=timeout)}
 
 
 def giving(opened: dict[str, sq.Session], wanted: ShareSpec) -> dict[str, Callable[[Any], Any]]:
@@ -77,10 +77,13 @@ def test_all_clinics_get_one_release_and_pay_the_whole_price_each(tmp_path: Path
     releases: list[ShareRelease] = [made[name] for name in NAMES]
     assert all(np.array_equal(release.counts, made["office"].total) for release in releases)
     assert releases[0].members == NAMES
-    assert "as long as 2 of the 3 silos" in releases[0].sentence()
+    assert "as long as 2 of the 3 silos" in releases[0].describe_guarantee()
     for one in opened.values():
         planned = one.share.explain(wanted)
-        assert one.account("patients").spent.amount == planned.price * {"pure": 10**9, "zcdp": 10**12}[budget_name(one)]
+        assert (
+            one.get_account("patients").spent.amount
+            == planned.price * {"pure": 10**9, "zcdp": 10**12}[budget_name(one)]
+        )
     model = share.learn(opened["hill"], LearnSpec("patients", "sick", releases[:1]))
     assert model.silos == 3
 
@@ -109,9 +112,9 @@ def test_the_sum_is_near_the_sum_of_exact_vectors(tmp_path: Path) -> None:
     for i in range(3):
         table = rows(300, seed=i)
         encoding = layout.encoding
-        places = encoding.places({name: table[name].to_pylist() for name in encoding.names[:-1]})
+        places = encoding.compute_indices({name: table[name].to_pylist() for name in encoding.names[:-1]})
         label = np.array([encoding.label.index(value) for value in table["sick"].to_pylist()])
-        exact += exact_counts(layout, np.column_stack([places, label]))
+        exact += count_exactly(layout, np.column_stack([places, label]))
     # Noise of scale 15/400 is 0 nearly always; 10 is beyond e^-266.
     assert abs(made.counts - exact).max() <= 10
 
@@ -135,7 +138,7 @@ def test_no_message_holds_a_clinics_own_vector(tmp_path: Path) -> None:
     together(opened, summed_spec(), net)
     layout = opened["north"].share.explain(summed_spec()).layout
     assert layout is not None
-    for (sender, _, step, _), payload in net.traffic().items():
+    for (sender, _, step, _), payload in net.list_traffic().items():
         if sender in NAMES and step == "a2" and len(payload) > 100:
             words = np.frombuffer(payload[-8 * layout.length :], dtype="<i8")
             assert np.median(abs(words.astype(float))) > 2**55
@@ -154,17 +157,17 @@ def test_a_clinic_that_cannot_pay_spends_nothing(tmp_path: Path) -> None:
     wanted = summed_spec(budget=Budget(epsilon="4000"))
     with pytest.raises((ProtocolError, sq.SiloquentError)):
         together(opened, wanted)
-    assert all(one.account("patients").spent.amount == 0 for one in opened.values())
+    assert all(one.get_account("patients").spent.amount == 0 for one in opened.values())
 
 
 def test_a_local_spec_needs_no_channel_and_a_sum_of_two_is_refused(tmp_path: Path) -> None:
     opened = clinics(tmp_path)["north"]
     with pytest.raises(RequestError, match="needs no other silo"):
-        opened.share.release_sum(spec(), network().channel("north"))
+        opened.share.release_sum(spec(), network().open_channel("north"))
     with pytest.raises(RequestError, match="too long to draw"):
         opened.share.explain(summed_spec(method="moments"))
     with pytest.raises(RequestError, match="Of two parties"):
-        sum_spec(opened.share.explain(summed_spec(agents=2, honest=1)))
+        build_sum_spec(opened.share.explain(summed_spec(agents=2, honest=1)))
 
 
 def test_two_copies_of_one_sum_are_not_added_up(tmp_path: Path) -> None:
@@ -188,14 +191,14 @@ def test_two_copies_of_one_sum_are_not_added_up(tmp_path: Path) -> None:
 def test_a_clinic_does_not_run_a_body_that_is_not_what_the_invitation_showed(
     tmp_path: Path, shown: dict[str, Any]
 ) -> None:
-    opened, net, walks = clinics(tmp_path)["north"], network(), Walks()
-    add_walks(walks)
-    told = replace(invitation_of(opened, summed_spec()), **shown)
+    opened, net, walks = clinics(tmp_path)["north"], network(), ProtocolRegistry()
+    add_protocols(walks)
+    told = replace(build_invitation(opened, summed_spec()), **shown)
     with pytest.raises(ProtocolError) as refused:
-        walks.part("party", told)(net.channel("north"), told, opened)
+        walks.get_part("party", told)(net.open_channel("north"), told, opened)
     assert refused.value.code == "planner_mismatch"
-    assert opened.account("patients").spent.amount == 0
-    assert not net.traffic()
+    assert opened.get_account("patients").spent.amount == 0
+    assert not net.list_traffic()
 
 
 @pytest.mark.parametrize("method", ["marginals", "gram", "moments"])
@@ -211,5 +214,5 @@ def test_noise_beside_an_average_cell_falls_with_the_number_of_silos(tmp_path: P
         opened.share.explain(summed_spec(method="moments", agents=agents, honest=2, budget=Budget(rho="0.1")))
         for agents in (3, 9)
     )
-    found = [planned.relative_noise() for planned in (few, many)]
+    found = [planned.compute_relative_noise() for planned in (few, many)]
     assert found[0] == pytest.approx(3 * found[1], rel=1e-6)  # type: ignore[operator]

@@ -27,13 +27,13 @@ from siloquent.sketch import (
     Surrogate,
     ask,
     build,
+    decode_sketch,
     load_sketch,
     merge,
     plan,
     save_sketch,
-    sketch_from_bytes,
 )
-from siloquent.sketch.hash_plan import HashPlan, hash_plan_from_json
+from siloquent.sketch.hash_plan import HashPlan, parse_hash_plan
 from unit.sketch.tables import PURE, rows, schema, session, spec
 
 
@@ -80,7 +80,7 @@ HOSTILE = {
 @pytest.mark.parametrize("broken", HOSTILE.values(), ids=HOSTILE)
 def test_a_file_that_is_no_sketch_is_refused_before_any_use(broken: object, made: Sketch) -> None:
     with pytest.raises(ReleaseError):
-        sketch_from_bytes(broken(made.to_bytes(), made))  # type: ignore[operator]
+        decode_sketch(broken(made.to_bytes(), made))  # type: ignore[operator]
 
 
 def test_an_array_too_large_is_refused_by_its_header(made: Sketch) -> None:
@@ -91,7 +91,7 @@ def test_an_array_too_large_is_refused_by_its_header(made: Sketch) -> None:
         for name in ("counters.npy", "plan.npy", "sizes.npy", "words.npy"):
             new.writestr(name, file.getvalue())
     with pytest.raises(ReleaseError, match="cut or changed"):
-        sketch_from_bytes(out.getvalue())
+        decode_sketch(out.getvalue())
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_an_array_too_large_is_refused_by_its_header(made: Sketch) -> None:
 )
 def test_a_hash_plan_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ReleaseError):
-        hash_plan_from_json(text)
+        parse_hash_plan(text)
 
 
 KERNELS: dict[str, dict[str, object]] = {
@@ -121,7 +121,7 @@ KERNELS: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("given", KERNELS.values(), ids=KERNELS)
 def test_a_hash_plan_of_every_kernel_is_read_again(given: dict[str, object]) -> None:
     hashed = plan(spec(rows=64, **given), schema(), seed=3).hash_plan
-    assert hash_plan_from_json(hashed.to_json()).digest == hashed.digest
+    assert parse_hash_plan(hashed.to_json()).digest == hashed.digest
 
 
 def changed(array: np.ndarray, at: tuple[int, ...], value: float) -> np.ndarray:
@@ -157,7 +157,7 @@ def test_a_hash_plan_that_would_count_beyond_its_counters_is_refused(
     hashed = plan(spec(rows=64, **given), schema(), seed=3).hash_plan
     hostile = replace(hashed, hashes=replace(hashed.hashes, **change(hashed)))  # type: ignore[type-var]
     with pytest.raises(ReleaseError, match="cannot be read"):
-        hash_plan_from_json(hostile.to_json())
+        parse_hash_plan(hostile.to_json())
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_words_of_a_hash_plan_that_do_not_fit_are_refused(old: str, new: str, ma
     text = made.plan.to_json()
     assert old in text
     with pytest.raises(ReleaseError, match="cannot be read"):
-        hash_plan_from_json(text.replace(old, new, 1))
+        parse_hash_plan(text.replace(old, new, 1))
 
 
 def test_a_range_of_codes_for_a_surrogate_loss_is_refused_since_models_lie_beyond_the_records() -> None:
@@ -193,15 +193,15 @@ def test_a_range_of_codes_for_a_surrogate_loss_is_refused_since_models_lie_beyon
         A=projections, B=np.zeros((64, 1)), shift=none, column=none - 1, low=start, width=1_001, bucket="range",
     )  # fmt: skip
     with pytest.raises(ReleaseError, match="cannot be read"):
-        hash_plan_from_json(replace(hashed, hashes=ranged).to_json())
+        parse_hash_plan(replace(hashed, hashes=ranged).to_json())
 
 
 def test_a_changed_hash_plan_has_another_digest_or_is_refused(made: Sketch) -> None:
     text = made.plan.to_json()
-    assert hash_plan_from_json(text).digest == made.plan.digest
-    assert hash_plan_from_json(text.replace('"scale":10.0', '"scale":11.0')).digest != made.plan.digest
+    assert parse_hash_plan(text).digest == made.plan.digest
+    assert parse_hash_plan(text.replace('"scale":10.0', '"scale":11.0')).digest != made.plan.digest
     with pytest.raises(ReleaseError):
-        hash_plan_from_json(text.replace('"bucket":"range"', '"bucket":"other"'))
+        parse_hash_plan(text.replace('"bucket":"range"', '"bucket":"other"'))
 
 
 def test_an_edited_release_is_refused_by_its_hash(tmp_path: Path) -> None:
@@ -236,10 +236,10 @@ def test_silos_that_share_a_plan_add_up(tmp_path: Path) -> None:
     assert np.array_equal(whole.counters, sum(part.counters for part in parts))
     assert whole.variance == 3 * parts[0].variance
     assert abs(int(whole.sizes[0]) - 2_000) < 30  # type: ignore[index]
-    assert "A sum of 3 sketches" in whole.sentence()
+    assert "A sum of 3 sketches" in whole.describe_guarantee()
     points = [[2.5, 30], [7.0, 65]]
     assert ask(whole, Density(points)).values == pytest.approx(sum(ask(p, Density(points)).values for p in parts))
-    again = sketch_from_bytes(whole.to_bytes())
+    again = decode_sketch(whole.to_bytes())
     assert again.parts == whole.parts
 
 
@@ -273,7 +273,7 @@ def test_a_merged_sketch_is_a_release_of_its_own(tmp_path: Path) -> None:
     assert [(one["ledger"], one["seq"], one["hash"], one["account"]) for one in receipt["all"]] == [
         (part.ledger, part.seq, part.hash, part.account) for part in whole.parts
     ]
-    assert all(f"ledger {part.ledger[:12]}" in whole.sentence() for part in whole.parts)
+    assert all(f"ledger {part.ledger[:12]}" in whole.describe_guarantee() for part in whole.parts)
 
 
 def test_another_sum_does_not_take_the_place_of_one_with_the_same_first_part(tmp_path: Path) -> None:

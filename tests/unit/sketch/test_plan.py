@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from siloquent.errors import AccuracyUnreachable, RequestError, SchemaError, SiloquentError, UnknownName
-from siloquent.privacy import Composed, DiscreteGaussian, DiscreteLaplace, accountant, rho_of_epsilon
-from siloquent.sketch import Accuracy, Budget, Hamming, Jaccard, Laplacian, PStable, SketchPlan, plan
-from siloquent.sketch.plan import sensitivity
+from siloquent.privacy import Composed, DiscreteGaussian, DiscreteLaplace, convert_epsilon_to_rho, get_accountant
+from siloquent.sketch import Budget, Hamming, Jaccard, Laplacian, PStable, SketchAccuracy, SketchPlan, plan
+from siloquent.sketch.plan import compute_counter_sensitivity
 from unit.sketch.tables import PURE, ROW, USER, ZCDP, schema, spec
 
 
@@ -31,7 +31,7 @@ def planned(
     ],
 )
 def test_sensitivity_follows_unit_and_adjacency(unit: str, adjacency: str, l1: int, l2_squared: int, size: int) -> None:
-    found = sensitivity(schema(unit=unit, adjacency=adjacency), rows=256)
+    found = compute_counter_sensitivity(schema(unit=unit, adjacency=adjacency), rows=256)
     assert (found.l1, found.l2_squared, found.size) == (l1, l2_squared, size)
 
 
@@ -41,7 +41,7 @@ def test_where_units_are_replaced_the_number_of_records_is_in_the_counters_price
     account: str, unit: str, records: int
 ) -> None:
     made = planned(account, unit=unit, adjacency="replace-one", rows=256)
-    price = accountant("pure" if account == PURE else "zcdp").price(made.event).amount
+    price = get_accountant("pure" if account == PURE else "zcdp").compute_price(made.event).amount
     assert made.size_parameter is not None
     power = 1 if account == PURE else 2
     # Both, or one of the two, of two units with up to so many records each, in one cell a row or in two.
@@ -53,12 +53,12 @@ def test_where_units_are_replaced_the_number_of_records_is_in_the_counters_price
     assert max(losses) == price
     labelled = planned(account, unit=unit, adjacency="replace-one", rows=256, label="kind")
     assert isinstance(labelled.event, Composed)
-    assert sensitivity(labelled.schema, rows=256, classes=3).size == 2 * records
+    assert compute_counter_sensitivity(labelled.schema, rows=256, classes=3).size == 2 * records
 
 
 def test_the_price_of_a_zcdp_sketch_is_its_budget_and_never_more() -> None:
     made = planned()
-    rho = rho_of_epsilon(2.0, 1e-6)
+    rho = convert_epsilon_to_rho(2.0, 1e-6)
     assert 0.999 * rho < float(made.price) <= rho
     assert isinstance(made.event, Composed)
     assert made.event.parts[0] == DiscreteGaussian(made.parameter, 256)
@@ -92,7 +92,7 @@ def test_a_zcdp_account_takes_as_many_rows_as_counters_fit() -> None:
 
 
 def test_an_accuracy_becomes_rows_and_a_price() -> None:
-    goal = Accuracy(relative=0.1, at_density=0.05, planning="typical")
+    goal = SketchAccuracy(relative=0.1, at_density=0.05, planning="typical")
     made = planned(rows="auto", budget=None, accuracy=goal, size=100_000)
     allowed = (0.1 * 0.05 * 100_000 / 1.959964) ** 2
     spread = 0.06 * 100_000**2 * 0.05
@@ -125,7 +125,7 @@ BAD: dict[str, tuple[dict[str, object], type[SiloquentError], str]] = {
     "sparse in a zCDP account": ({"mode": "sparse"}, RequestError, "times the noise of a dense one"),
     "a codeless range": ({"kernel": Laplacian(1.0), "width": "range"}, RequestError, "give a width"),
     "an accuracy without a size": (
-        {"budget": None, "accuracy": Accuracy(0.1, 0.1), "rows": "auto"}, RequestError, "rough public size",
+        {"budget": None, "accuracy": SketchAccuracy(0.1, 0.1), "rows": "auto"}, RequestError, "rough public size",
     ),
 }  # fmt: skip
 
@@ -147,7 +147,7 @@ def test_counters_that_do_not_fit_are_refused_with_the_largest_number_that_does(
 
 def test_an_accuracy_beyond_all_counters_names_the_best_one() -> None:
     with pytest.raises(AccuracyUnreachable) as refused:
-        planned(rows="auto", budget=None, accuracy=Accuracy(0.0001, 0.0001))
+        planned(rows="auto", budget=None, accuracy=SketchAccuracy(0.0001, 0.0001))
     assert refused.value.best_alpha is not None
 
 
@@ -159,7 +159,7 @@ def test_pure_money_cannot_be_given_with_a_delta_nor_rho() -> None:
 
 SPECS: dict[str, tuple[dict[str, object], str]] = {
     "no budget": ({"budget": None}, "either a budget or an accuracy"),
-    "two of them": ({"accuracy": Accuracy(0.1, 0.1)}, "either a budget or an accuracy"),
+    "two of them": ({"accuracy": SketchAccuracy(0.1, 0.1)}, "either a budget or an accuracy"),
     "no features": ({"features": ()}, "1 to 4,096 features"),
     "a feature twice": ({"features": ("x", "x")}, "each named once"),
     "one row": ({"rows": 1}, "rows is auto or 2 to"),
@@ -218,4 +218,4 @@ def test_a_shared_plan_must_be_made_for_the_same_declaration(tmp_path: Path) -> 
 
 def test_every_account_can_pay_what_was_planned() -> None:
     for budget, name in ((ZCDP, "zcdp"), (PURE, "pure")):
-        assert accountant(name).cost(planned(budget).event).amount > 0
+        assert get_accountant(name).compute_cost(planned(budget).event).amount > 0

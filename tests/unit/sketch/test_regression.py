@@ -14,7 +14,14 @@ import pyarrow as pa
 import pytest
 
 from siloquent.errors import KeyReused, RequestError, SchemaError
-from siloquent.maths.moments import QUANTA, Moments, in_ball, linear_model, moments_of, moments_release
+from siloquent.maths.moments import (
+    QUANTA,
+    Moments,
+    build_joint_release,
+    compute_moments,
+    fit_linear_model,
+    round_into_ball,
+)
 from siloquent.privacy import Composed, DiscreteGaussian, DiscreteLaplace
 from siloquent.sketch import (
     Anomaly,
@@ -32,7 +39,7 @@ from siloquent.sketch import (
     plan,
     regress,
 )
-from siloquent.sketch.estimate.moments import model_from, model_of
+from siloquent.sketch.estimate.moments import build_linear_model, build_stored_model
 from siloquent.sketch.measure import count_places, moments
 from siloquent.sketch.plan.moments import FINEST, plan_moments
 from unit.sketch.tables import PURE, ZCDP, schema, session, spec
@@ -74,7 +81,7 @@ def test_moments_add_up_and_multiply() -> None:
     a, b = random.integers(-9, 9, (7, 2)), random.integers(-9, 9, (5, 3))
 
     def of(records: np.ndarray) -> Moments:
-        count, sums, second = moments_of(records)
+        count, sums, second = compute_moments(records)
         return Moments(count, sums.astype(float), second.astype(float))
 
     pairs = np.array([[*x, *y] for x in a for y in b])
@@ -88,7 +95,7 @@ def test_moments_add_up_and_multiply() -> None:
 @pytest.mark.parametrize("radius", [0.3, 1.0, 3.0])
 def test_no_record_leaves_the_ball(radius: float) -> None:
     scaled = np.random.default_rng(1).uniform(-1, 1, (5_000, 6))
-    lengths = (in_ball(scaled, radius).astype(np.int64) ** 2).sum(axis=1)
+    lengths = (round_into_ball(scaled, radius).astype(np.int64) ** 2).sum(axis=1)
     assert lengths.max() <= QUANTA**2
 
 
@@ -99,9 +106,9 @@ def test_no_pair_of_neighbours_is_further_apart_than_the_release_says(
     records: int, replaced: bool, radius: float
 ) -> None:
     random = np.random.default_rng(records)
-    release = moments_release(3, radius, records=records, replaced=replaced)
+    release = build_joint_release(3, radius, records=records, replaced=replaced)
     shares, upper = (Fraction(2), Fraction(18), Fraction(80)), np.triu_indices(3)
-    scales, variances = release.scales(shares, Fraction(1)), release.variances(shares, Fraction(1, 2))
+    scales, variances = release.split_scales(shares, Fraction(1)), release.split_variances(shares, Fraction(1, 2))
     nearest = [0.0, 0.0]
     for _ in range(1_500):
         scaled = random.uniform(-1, 1, (2, records, 3))
@@ -109,9 +116,9 @@ def test_no_pair_of_neighbours_is_further_apart_than_the_release_says(
             scaled[:, :] = np.sign(random.normal(0, 1, (2, 1, 3)))
         if random.random() < 0.3:
             scaled[1] = -scaled[0] * random.random()
-        one, other = (in_ball(part, radius) for part in scaled)
-        n1, s1, q1 = moments_of(one)
-        n2, s2, q2 = moments_of(other) if replaced else (0, 0 * s1, 0 * q1)
+        one, other = (round_into_ball(part, radius) for part in scaled)
+        n1, s1, q1 = compute_moments(one)
+        n2, s2, q2 = compute_moments(other) if replaced else (0, 0 * s1, 0 * q1)
         parts = [abs(n1 - n2), np.abs(s1 - s2).sum(), np.abs((q1 - q2)[upper]).sum()]
         squares = [(n1 - n2) ** 2, ((s1 - s2) ** 2).sum(), ((q1 - q2) ** 2).sum()]
         found = [sum(float(x) / float(s or 1) for x, s in zip(parts, scales, strict=True))]
@@ -163,7 +170,7 @@ def test_a_surrogate_sketch_is_built_kept_and_asked_for_its_model_alone(tmp_path
 def test_noise_alone_gives_small_weights() -> None:
     random = np.random.default_rng(2)
     noise = random.normal(0, 1_000, (5, 5))
-    weights, _ = linear_model(Moments(10, np.zeros(5), noise + noise.T), deviation=1_000)
+    weights, _ = fit_linear_model(Moments(10, np.zeros(5), noise + noise.T), deviation=1_000)
     assert np.abs(weights).max() < 2
 
 
@@ -194,9 +201,9 @@ def test_moments_that_an_earlier_revision_stored_mean_what_they_meant(
         parts = [DiscreteGaussian(noise, l2) for noise, l2 in zip(noises, squares, strict=True)]
     count, sums, second = np.array([90]), np.array([300, -100]), np.array([[90_000, 2_000], [2_000, 80_000]])
     plain = {"format": 1, "count": count.tolist(), "sums": sums.tolist(), "second": second.tolist()}
-    found = model_of(chosen, json.dumps(plain).encode(), Composed(tuple(parts)))
+    found = build_stored_model(chosen, json.dumps(plain).encode(), Composed(tuple(parts)))
     then = replace(chosen, quanta=quanta, parameters=noises)
-    wanted = model_from(then, count, sums, second)
+    wanted = build_linear_model(then, count, sums, second)
     assert (found.intercept, found.weights.tolist()) == (wanted.intercept, wanted.weights.tolist())
 
 
@@ -206,8 +213,8 @@ def test_a_row_without_one_of_its_numbers_counts_nowhere(tmp_path: Path, monkeyp
     for name, empty in (("x", range(100)), ("y", range(50, 180))):
         values = [None if i in empty else value for i, value in enumerate(frame[name].to_pylist())]
         frame = frame.set_column(frame.column_names.index(name), name, pa.array(values, frame.schema.field(name).type))
-    seen, real = [], moments.noisy_moments
-    monkeypatch.setattr(moments, "noisy_moments", lambda plan, *exact: (seen.append(exact), real(plan, *exact))[1])
+    seen, real = [], moments.add_moment_noise
+    monkeypatch.setattr(moments, "add_moment_noise", lambda plan, *exact: (seen.append(exact), real(plan, *exact))[1])
     regress(session(tmp_path, frame), wanted())
     ((count, sums, second),) = seen
     kept = frame.slice(180)

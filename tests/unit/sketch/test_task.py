@@ -16,11 +16,10 @@ import pytest
 from siloquent import create_workspace, read_schema
 from siloquent import open as open_workspace
 from siloquent.errors import BudgetExceeded, KeyReused, RequestError, SchemaError
-from siloquent.maths.lsh.families import similarity
+from siloquent.maths.lsh.families import compute_similarity
 from siloquent.privacy import Composed, DiscreteGaussian, DiscreteLaplace
 from siloquent.releases import read_release, verify_release
 from siloquent.sketch import (
-    Accuracy,
     Anomaly,
     Budget,
     Classify,
@@ -33,14 +32,15 @@ from siloquent.sketch import (
     PStable,
     Sample,
     Sketch,
+    SketchAccuracy,
     ask,
     build,
+    compute_paper_mean,
     load_sketch,
     median_of_means,
-    paper_mean,
 )
 from siloquent.sketch.plan.moments import MomentsSpec
-from siloquent.sketch.sketch import sketch_from_bytes
+from siloquent.sketch.sketch import decode_sketch
 from unit.sketch.tables import PURE, ROW, TOML, USER, ZCDP, rows, session, spec
 
 FALSE_ALARM = 1e-9
@@ -50,7 +50,7 @@ POINTS = np.array([[2.5, 30], [7.0, 65], [5.0, 48], [9.9, 2]])
 def truth(kernel: PStable | Laplacian, points: np.ndarray = POINTS) -> np.ndarray:
     data = rows()
     scaled = np.stack([data["x"].to_numpy() / 10, data["y"].to_numpy() / 100], axis=1)
-    return similarity(kernel, scaled, points / [10, 100]).sum(axis=0)
+    return compute_similarity(kernel, scaled, points / [10, 100]).sum(axis=0)
 
 
 def near(sketch: Sketch, expected: np.ndarray, points: np.ndarray = POINTS) -> None:
@@ -66,7 +66,7 @@ def test_a_dense_gaussian_sketch_answers_kernel_sums_with_intervals(tmp_path: Pa
     assert [type(part) for part in made.event.parts] == [DiscreteGaussian] * 2
     assert abs(int(made.sizes[0]) - 2_000) < 200  # type: ignore[index]
     normal = ask(made, Density(POINTS, normalise=True))
-    assert normal.values[1] == pytest.approx(ask(made, Density(POINTS)).values[1] / made.class_sizes()[0])
+    assert normal.values[1] == pytest.approx(ask(made, Density(POINTS)).values[1] / made.estimate_class_sizes()[0])
 
 
 @pytest.mark.parametrize("hits", [1, 4])
@@ -93,7 +93,7 @@ def test_the_papers_method_has_its_own_noise_and_its_own_estimates(tmp_path: Pat
     assert made.parameter == 5
     assert made.sizes is None
     expected = truth(PStable(2, 0.3))  # hashes and noise move these estimates by 3 % at most
-    assert paper_mean(made, POINTS)[:3] == pytest.approx(expected[:3] / 2_000, rel=0.3)
+    assert compute_paper_mean(made, POINTS)[:3] == pytest.approx(expected[:3] / 2_000, rel=0.3)
     assert median_of_means(made, POINTS, delta=0.3)[:3] == pytest.approx(expected[:3], rel=0.3)
 
 
@@ -182,7 +182,7 @@ def test_rows_whose_label_is_null_count_nowhere_and_change_nothing(
     truth = [counted[label].to_pylist().count(value) for value in built[0].plan.labels]
     # rho 900 with a fifth for sizes: a standard deviation below 0.1, so 12 stands for a false alarm far below 1e-9.
     for made, expected in zip(built, (truth, truth, [0, 0]), strict=True):
-        assert np.abs(made.class_sizes() - expected).max() < 12
+        assert np.abs(made.estimate_class_sizes() - expected).max() < 12
 
 
 def test_unusual_points_are_flagged_and_usual_ones_are_not(tmp_path: Path) -> None:
@@ -286,13 +286,13 @@ def test_a_release_is_written_once_verified_and_read_back(tmp_path: Path) -> Non
     back = load_sketch(folder)
     assert np.array_equal(back.counters, made.counters)
     assert back.plan.digest == made.plan.digest
-    assert back.sentence() == made.sentence()
+    assert back.describe_guarantee() == made.describe_guarantee()
     assert back.to_bytes() == made.to_bytes()
 
 
 @pytest.mark.parametrize("planning", ["typical", "guaranteed"])
 def test_an_accuracy_is_priced_and_kept(tmp_path: Path, planning: str) -> None:
-    goal = Accuracy(relative=0.2, at_density=0.05, beta=0.05, planning=planning)  # type: ignore[arg-type]
+    goal = SketchAccuracy(relative=0.2, at_density=0.05, beta=0.05, planning=planning)  # type: ignore[arg-type]
     opened = session(tmp_path)
     plan = opened.sketch.explain(spec(budget=None, accuracy=goal, rows="auto"))
     made = build(opened, spec(budget=None, accuracy=goal, rows="auto"))
@@ -350,9 +350,9 @@ def test_a_row_without_a_number_or_a_class_counts_nowhere_also_where_null_is_a_c
     opened.add_frame(read_schema(text), frame)
     kinds = frame["kind"].to_pylist()[100:]
     labelled = build(opened, spec(rows=64, label="kind", budget=budget, **mode))
-    assert labelled.class_sizes().tolist() == pytest.approx([kinds.count("a"), kinds.count("b")], abs=2)
+    assert labelled.estimate_class_sizes().tolist() == pytest.approx([kinds.count("a"), kinds.count("b")], abs=2)
     plain = build(opened, spec(rows=64, budget=budget, **mode))
-    assert plain.class_sizes()[0] == pytest.approx(500, abs=2)
+    assert plain.estimate_class_sizes()[0] == pytest.approx(500, abs=2)
 
 
 def test_a_set_holds_no_value_where_there_is_none(tmp_path: Path) -> None:
@@ -367,7 +367,7 @@ def test_a_set_holds_no_value_where_there_is_none(tmp_path: Path) -> None:
             opened, spec(features=("item",), kernel=Jaccard(), group="person", rows=256, budget=Budget(rho="400"))
         )
     people = len({person for person, item in zip(frame["person"].to_pylist(), items, strict=True) if item is not None})
-    assert made.class_sizes()[0] == pytest.approx(people, abs=people / 10)
+    assert made.estimate_class_sizes()[0] == pytest.approx(people, abs=people / 10)
 
 
 @pytest.mark.parametrize("epsilon", ["0.01", "50", "900"])
@@ -377,7 +377,7 @@ def test_every_budget_of_a_pure_account_gives_a_sketch_that_can_be_read(
 ) -> None:
     made = build(session(tmp_path, rows(100), budget=PURE), spec(rows=16, budget=Budget(epsilon=epsilon), **mode))
     assert ask(made, Density(POINTS)).values.shape == (4,)
-    assert sketch_from_bytes(replace(made, variance=Fraction(0)).to_bytes()).variance > 0  # as it once was written
+    assert decode_sketch(replace(made, variance=Fraction(0)).to_bytes()).variance > 0  # as it once was written
 
 
 @pytest.mark.parametrize(
@@ -391,4 +391,4 @@ def test_sets_may_count_in_a_few_rows_of_the_sketch_each(
     made = build(opened, asked)
     people = len(set(rows()["person"].to_pylist()))
     assert made.hits == 2
-    assert made.class_sizes()[0] == pytest.approx(people if given else 2_000, abs=5)
+    assert made.estimate_class_sizes()[0] == pytest.approx(people if given else 2_000, abs=5)

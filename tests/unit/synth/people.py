@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 import siloquent as sq
-from siloquent.door import Session, read_schema
+from siloquent.api import Session, read_schema
 from siloquent.schema import TableSchema
 from siloquent.synth import Budget, SynthSpec
 from siloquent.synth.plan.tree import TreePlan, plan_tree

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 import siloquent as sq
-from siloquent.cli.synth import as_option
-from siloquent.door import Session, read_schema
+from siloquent.api import Session, read_schema
+from siloquent.cli.synth import format_option
 from siloquent.errors import AccuracyUnreachable, ConstraintProblem, SiloquentError, UnknownName
 from siloquent.maths.graphical.fit import Target
 from siloquent.synth import Budget, SynthSpec
-from siloquent.synth.estimate.frame import MOST_UNCOUNTED, Frame
+from siloquent.synth.estimate.model_domain import MAX_UNCOUNTED, ModelDomain
 from siloquent.synth.plan.tree import TreePlan
-from siloquent.synth.spec.spec import MOST_ROWS
+from siloquent.synth.spec.spec import MAX_ROWS
 
 NUMBER = '{{ name = {name}, type = "integer", lo = {lo}, hi = {hi}, outside = "clamp", null = "{null}" }}'
 
@@ -55,7 +55,7 @@ def numbers(rows: int, *names: str) -> pa.Table:
 
 
 def unspent(session: Session) -> bool:
-    return session.account("t").spent.amount == 0
+    return session.get_account("t").spent.amount == 0
 
 
 def rule(text: str, hard: bool = True) -> str:
@@ -160,7 +160,7 @@ def test_two_hundred_columns_are_too_many_for_one_model_and_some_are_not(tmp_pat
     with pytest.raises(SiloquentError, match="200 columns are more than the 100") as refused:
         session.synth.explain(asked())
     assert refused.value.fix == 'columns = ["c0", "c1"]'
-    assert as_option(refused.value.fix) == "--columns c0,c1"
+    assert format_option(refused.value.fix) == "--columns c0,c1"
     assert unspent(session)
     assert len(session.synth.explain(asked(columns=tuple(names[:60]))).names) == 60
 
@@ -216,7 +216,7 @@ def test_what_is_expected_at_a_size_is_what_a_hint_of_that_size_says(tmp_path: P
 def test_where_noise_hides_how_many_rows_there_are_few_are_drawn(tmp_path: Path) -> None:
     session = opened(tmp_path / "w", [number("a"), number("b")], numbers(300, "a", "b"), hint=None)
     made = session.synth.synthesize(asked(budget=Budget(epsilon="0.0001")))
-    assert 1 <= made.rows.num_rows <= MOST_UNCOUNTED
+    assert 1 <= made.rows.num_rows <= MAX_UNCOUNTED
     assert any("noise hides how many rows" in note for note in made.report.known)
     folder = session.synth.save(made)
     assert session.verify(folder).ok
@@ -231,14 +231,14 @@ def test_where_noise_hides_how_many_rows_there_are_few_are_drawn(tmp_path: Path)
 )
 def test_an_uncounted_table_never_gives_more_rows_than_its_noisy_total(total: int, rows: int) -> None:
     noise = Target((0,), np.zeros(2), np.full(2, float(10**24)))
-    frame = Frame(None, (), total, (), (), (noise,), {}, {})  # type: ignore[arg-type]
+    frame = ModelDomain(None, (), total, (), (), (noise,), {}, {})  # type: ignore[arg-type]
     assert not frame.is_counted
     assert frame.rows == rows
 
 
 def test_a_counted_table_gives_as_many_rows_as_one_draw_may_have() -> None:
     noise = Target((0,), np.zeros(2), np.ones(2))
-    assert Frame(None, (), 10**12, (), (), (noise,), {}, {}).rows == MOST_ROWS  # type: ignore[arg-type]
+    assert ModelDomain(None, (), 10**12, (), (), (noise,), {}, {}).rows == MAX_ROWS  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("where", ["\"it's\" = 'open", "nothing = 3", "it's"])

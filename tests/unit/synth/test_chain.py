@@ -14,24 +14,24 @@ import pytest
 
 import siloquent
 from journeys.documents import faults
-from siloquent.cli.kinds import json_schema
+from siloquent.cli.document_kinds import json_schema
 from siloquent.documents.plans import synth_plan_document as plan_document
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.privacy import Cost, SampledGaussian
-from siloquent.privacy.prices import Budget
-from siloquent.privacy.sampling import epsilon_of_steps
+from siloquent.privacy.budget import Budget
+from siloquent.privacy.sampling import compute_steps_epsilon
 from siloquent.schema import TableSchema, Unit
 from siloquent.schema.build import parse_schema
-from siloquent.session import Session
+from siloquent.session import WorkspaceSession
 from siloquent.synth.estimate.chain import ChainModel
 from siloquent.synth.estimate.chain_weights import fit_weights
-from siloquent.synth.estimate.keep import broken_hard, violations
+from siloquent.synth.estimate.enforce import count_violations, find_broken_hard
 from siloquent.synth.measure.chain import train
 from siloquent.synth.plan.chain import ChainPlan, plan_chain
 from siloquent.synth.release import load_model
-from siloquent.synth.spec.chain import PAPER, SEARCHED, ChainSpec, chain_from_plain
-from siloquent.synth.spec.network import blank_network, first_embeddings
-from siloquent.synth.spec.spec import SynthSpec, spec_from_plain
+from siloquent.synth.spec.chain import PAPER, SEARCHED, ChainSpec, parse_chain_spec
+from siloquent.synth.spec.network import build_blank_network, draw_first_embeddings
+from siloquent.synth.spec.spec import SynthSpec, parse_spec
 
 FILE = """
 format = 1
@@ -79,7 +79,7 @@ def table(rows: int = 2_000) -> pa.Table:
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Session:
+def session(tmp_path: Path) -> WorkspaceSession:
     siloquent.create_workspace(str(tmp_path / "w"))
     opened = siloquent.open(str(tmp_path / "w"))
     opened.add_frame(SCHEMA, table())
@@ -87,7 +87,7 @@ def session(tmp_path: Path) -> Session:
 
 
 @pytest.fixture
-def model(session: Session) -> ChainModel:
+def model(session: WorkspaceSession) -> ChainModel:
     made: ChainModel = session.synth.synthesize(SPEC).model
     return made
 
@@ -105,7 +105,7 @@ def test_the_event_is_counts_and_sampled_steps_within_the_price() -> None:
     assert sampled.steps == 6 * 3
     assert sampled.rate == Fraction(2**64 * 140 // 2_000, 2**64)
     assert sampled.delta == Fraction("5e-7")
-    stated = epsilon_of_steps(rate=0.07, multiplier=float(sampled.multiplier), steps=18, delta=5e-7)
+    stated = compute_steps_epsilon(rate=0.07, multiplier=float(sampled.multiplier), steps=18, delta=5e-7)
     assert sampled.epsilon == stated
     assert plan.price <= 8
     assert plan.price >= Fraction(79, 10)
@@ -158,15 +158,15 @@ def test_accept_reject_is_refused_where_it_might_never_end() -> None:
 
 
 def test_rows_keep_hard_constraints_and_the_source_s_types(model: ChainModel) -> None:
-    cells = model.cells(500, seed=1)
-    assert not broken_hard(cells, model.frame.compiled)
+    cells = model.draw_cells(500, seed=1)
+    assert not find_broken_hard(cells, model.frame.compiled)
     drawn = model.draw(500, seed=1)
     assert drawn.schema.types == [pa.string(), pa.int64(), pa.int64(), pa.int64(), pa.bool_()]
     assert model.draw(500, seed=1).equals(drawn)
     assert not model.draw(500, seed=2).equals(drawn)
 
 
-def test_the_same_key_gives_the_same_model_and_a_killed_run_goes_on(session: Session) -> None:
+def test_the_same_key_gives_the_same_model_and_a_killed_run_goes_on(session: WorkspaceSession) -> None:
     class Killed(Exception):
         pass
 
@@ -181,17 +181,17 @@ def test_the_same_key_gives_the_same_model_and_a_killed_run_goes_on(session: Ses
     assert len(kept) == 4
     session.synth.synthesize(replace(SPEC, columns=("age",)), key="another")
     assert kept == {file.name: file.read_bytes() for file in runs.glob("*/step-*.npz")}
-    spent = session.left("visits").amount
+    spent = session.get_remaining("visits").amount
     done: list[int] = []
     first = session.synth.synthesize(SPEC, key="k", progress=done.append)
     assert done == list(range(1, plan_chain(SPEC, SCHEMA).steps + 1))
     again = session.synth.synthesize(SPEC, key="k")
-    assert session.left("visits").amount == spent
+    assert session.get_remaining("visits").amount == spent
     assert first.rows.equals(again.rows)
     assert first.measurements.to_bytes() == again.measurements.to_bytes()
 
 
-def test_a_saved_model_makes_the_same_rows_and_the_release_is_verified(session: Session) -> None:
+def test_a_saved_model_makes_the_same_rows_and_the_release_is_verified(session: WorkspaceSession) -> None:
     spec = replace(SPEC, rates={"2": "0.01"}, targets=("again",), report="0.02", rows=400)
     made = session.synth.synthesize(spec)
     folder = session.synth.save(made)
@@ -203,25 +203,25 @@ def test_a_saved_model_makes_the_same_rows_and_the_release_is_verified(session: 
     assert max(where.column("age").to_pylist()) < 50
     names = [paid.name for paid in made.report.paid]
     assert names[2:] == [f"right about again: {of}" for of in ("logistic regression", "random forest", "boosted trees")]
-    assert loaded.marginal(("ward", "again")).sum() == pytest.approx(loaded.rows)
+    assert loaded.compute_marginal(("ward", "again")).sum() == pytest.approx(loaded.rows)
 
 
 def test_weights_bring_the_rates_where_they_are_wanted(model: ChainModel) -> None:
-    before = violations(model.cells(5_000, seed=0), model.frame.compiled, one_way=False)
+    before = count_violations(model.draw_cells(5_000, seed=0), model.frame.compiled, one_way=False)
     wanted = {2: 0.7 * before[2].rate, 3: 0.7 * before[3].rate}
     fitted = fit_weights(model, wanted)
-    after = violations(fitted.cells(5_000, seed=0), model.frame.compiled, one_way=False)
+    after = count_violations(fitted.draw_cells(5_000, seed=0), model.frame.compiled, one_way=False)
     for number, rate in wanted.items():
         assert abs(after[number].rate / rate - 1) < 0.05
 
 
-def test_a_single_column_is_its_counts_alone(session: Session) -> None:
+def test_a_single_column_is_its_counts_alone(session: WorkspaceSession) -> None:
     made = session.synth.synthesize(replace(SPEC, columns=("age",))).model
     assert made.plan.sampled is None
-    assert made.cells(50).shape == (50, 1)
+    assert made.draw_cells(50).shape == (50, 1)
 
 
-def test_small_neighbours_are_learned_as_one(session: Session) -> None:
+def test_small_neighbours_are_learned_as_one(session: WorkspaceSession) -> None:
     spec = replace(SPEC, chain=replace(CHAIN, hyper=8))
     plan = plan_chain(spec, SCHEMA)
     assert isinstance(plan, ChainPlan)
@@ -236,16 +236,16 @@ def test_small_neighbours_are_learned_as_one(session: Session) -> None:
     assert made.report.broken == 0
 
 
-def test_without_tables_the_first_value_drawn_holds_for_all_rows_of_a_left_side(session: Session) -> None:
+def test_without_tables_the_first_value_drawn_holds_for_all_rows_of_a_left_side(session: WorkspaceSession) -> None:
     spec = replace(SPEC, chain=replace(CHAIN, fast_fd=False))
     plan = plan_chain(spec, SCHEMA)
     assert [plan.names[place] for place in plan.sequence] == ["ward", "floor", "again", "days", "age"]
     assert not plan.compiled.needs
     model = session.synth.synthesize(spec).model
-    raw = model.cells(2_000, seed=1, kept=False)
+    raw = model.draw_cells(2_000, seed=1, kept=False)
     pairs = {(ward, floor) for ward, floor in raw[:, :2].tolist()}
     assert len(pairs) == len({ward for ward, _ in pairs}) == 4
-    assert not broken_hard(model.cells(2_000, seed=1), model.frame.compiled)
+    assert not find_broken_hard(model.draw_cells(2_000, seed=1), model.frame.compiled)
 
 
 def test_the_search_ends_at_any_price_and_keeps_to_it() -> None:
@@ -259,17 +259,17 @@ def test_the_search_ends_at_any_price_and_keeps_to_it() -> None:
 
 def test_an_unknown_preset_or_setting_is_named() -> None:
     with pytest.raises(RequestError, match="no preset 'best'"):
-        chain_from_plain({"preset": "best"})
+        parse_chain_spec({"preset": "best"})
     with pytest.raises(RequestError, match="chain has no 'epochs'"):
-        chain_from_plain({"epochs": 3})
-    assert chain_from_plain({"preset": "paper", "steps": 7}) == replace(PAPER, steps=7)
+        parse_chain_spec({"epochs": 3})
+    assert parse_chain_spec({"preset": "paper", "steps": 7}) == replace(PAPER, steps=7)
     with pytest.raises(RequestError, match="settings of engine 'chain'"):
         replace(SPEC, engine="tree")
 
 
 def test_a_request_for_a_chain_is_read_back_as_it_was() -> None:
     spec = replace(SPEC, weights={"2": "0.5"})
-    assert spec_from_plain(spec.plain()).canonical() == spec.canonical()
+    assert parse_spec(spec.to_dict()).canonical() == spec.canonical()
 
 
 def test_the_plan_of_a_chain_is_a_document_like_any_plan() -> None:
@@ -285,12 +285,12 @@ def test_the_first_step_is_as_long_as_the_rate_and_the_last_one_hardly_moves() -
     plan = plan_chain(SPEC, SCHEMA)
     assert plan.training is not None
     random, sizes = np.random.default_rng(0), (3, 4, 5)
-    model = blank_network((0, 1), 2, sizes, first_embeddings(sizes, 4, seed=1))
+    model = build_blank_network((0, 1), 2, sizes, draw_first_embeddings(sizes, 4, seed=1))
     table_rows = random.integers(0, sizes, (30, 3))
     lines = []
     for steps in (1, 6):
         plan_of = replace(plan, training=replace(plan.training, steps=steps))
-        lines.append(train(model, table_rows, plan_of).flat() - model.flat())
+        lines.append(train(model, table_rows, plan_of).flatten() - model.flatten())
     rate = plan.chain.rate
     assert np.abs(lines[0]).max() == pytest.approx(rate, rel=1e-3)  # one step: the cosine is 1
     assert np.abs(lines[1]).max() < 6 * rate

@@ -149,7 +149,7 @@ def test_constants_cut_bins_and_masks_are_exact_on_them() -> None:
     found = compiled(schema(gain=100, loss=50), never("gain > 0 and loss > 9"))
     assert found.cuts == {"gain": (1,), "loss": (9, 10)}
     groups = {"gain": np.array([0] + [1] * 99), "loss": np.array([0] * 9 + [1] + [2] * 40)}
-    assert found.masks[0].share(groups).tolist() == [[1, 1, 1], [1, 1, 0]]
+    assert found.masks[0].compute_allowed_share(groups).tolist() == [[1, 1, 1], [1, 1, 0]]
 
 
 def test_soft_constraints_are_counted_and_never_enforced() -> None:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from siloquent.errors import DataError, RequestError
 from siloquent.synth import Budget
-from siloquent.synth.estimate.generate import systematic
-from siloquent.synth.measure.journal import Journal
-from siloquent.synth.spec.measured import Noisy
+from siloquent.synth.estimate.generate import draw_systematically
+from siloquent.synth.measure.journal import StepJournal
+from siloquent.synth.spec.measurements import NoisyCounts
 from siloquent.synth.spec.release import SyntheticRelease
 from unit.synth.people import opened, rows, spec
 
@@ -36,7 +36,7 @@ def test_systematic_counts_are_right_to_about_one_in_every_context(codes: list[i
     table = random.random((4, 5)) * (random.random((4, 5)) < 0.7)
     table[:, 2] += 0.1
     given_codes = np.array(codes, dtype=np.int64)
-    found = systematic(given_codes, table.copy(), random)
+    found = draw_systematically(given_codes, table.copy(), random)
     for context in set(codes):
         law = table[context] / table[context].sum()
         inside = given_codes == context
@@ -51,7 +51,7 @@ def test_counts_of_two_values_are_right_to_one_in_contexts_that_follow_each_othe
     random = np.random.default_rng(seed)
     table = random.random((31, 2))
     given_codes = np.array(codes, dtype=np.int64)
-    found = systematic(given_codes, table.copy(), random)
+    found = draw_systematically(given_codes, table.copy(), random)
     chance = table[given_codes, 0] / table[given_codes].sum(axis=1)
     off = np.cumsum(np.bincount(given_codes, weights=(found == 0) - chance, minlength=31))
     assert (np.abs(off) < 1 + 1e-9).all()
@@ -87,8 +87,8 @@ def test_the_model_knows_the_table(made: SyntheticRelease) -> None:
     means = [np.mean([a for a, w in zip(plain["age"], plain["ward"], strict=True) if w == ward]) for ward in "ABCD"]
     assert means == sorted(means)
     assert means[3] - means[0] > 25  # 54 in truth
-    assert made.model.marginal(["smoker"]).sum() == pytest.approx(made.model.rows)
-    assert len(made.model.groups("ward")) == made.model.marginal(["ward"]).size
+    assert made.model.compute_marginal(["smoker"]).sum() == pytest.approx(made.model.rows)
+    assert len(made.model.describe_groups("ward")) == made.model.compute_marginal(["ward"]).size
 
 
 def test_draws_are_free_and_repeat_by_seed(made: SyntheticRelease) -> None:
@@ -145,17 +145,17 @@ def test_a_column_that_is_missing_everywhere_is_synthesised(tmp_path: Path) -> N
     assert found.rows.column("ward").null_count > 150
 
 
-def step(value: int) -> Sequence[Noisy]:
-    return [Noisy("joint", ("a",), np.array([value]), Fraction(1))]
+def step(value: int) -> Sequence[NoisyCounts]:
+    return [NoisyCounts("joint", ("a",), np.array([value]), Fraction(1))]
 
 
 def test_a_journal_gives_a_finished_step_again(tmp_path: Path) -> None:
     told: list[int] = []
-    first = Journal(tmp_path / "run", told.append)
-    assert first.step(lambda: step(1))[0].counts.tolist() == [1]
-    again = Journal(tmp_path / "run")
-    assert again.step(lambda: step(2))[0].counts.tolist() == [1]
-    assert again.step(lambda: step(3))[0].counts.tolist() == [3]
+    first = StepJournal(tmp_path / "run", told.append)
+    assert first.run_step(lambda: step(1))[0].counts.tolist() == [1]
+    again = StepJournal(tmp_path / "run")
+    assert again.run_step(lambda: step(2))[0].counts.tolist() == [1]
+    assert again.run_step(lambda: step(3))[0].counts.tolist() == [3]
     assert told == [1]
     assert {oct(file.stat().st_mode & 0o777) for file in (tmp_path / "run").iterdir()} == {"0o600"}
     again.close()
@@ -163,15 +163,15 @@ def test_a_journal_gives_a_finished_step_again(tmp_path: Path) -> None:
 
 
 def test_of_two_racers_the_first_file_wins(tmp_path: Path) -> None:
-    def late() -> Sequence[Noisy]:
-        Journal(tmp_path).step(lambda: step(1))  # another process is quicker
+    def late() -> Sequence[NoisyCounts]:
+        StepJournal(tmp_path).run_step(lambda: step(1))  # another process is quicker
         return step(2)
 
-    assert Journal(tmp_path).step(late)[0].counts.tolist() == [1]
+    assert StepJournal(tmp_path).run_step(late)[0].counts.tolist() == [1]
 
 
 def test_a_broken_step_is_an_error_and_not_another_draw(tmp_path: Path) -> None:
-    Journal(tmp_path).step(lambda: step(1))
+    StepJournal(tmp_path).run_step(lambda: step(1))
     (tmp_path / "step-001.npz").write_bytes(b"cut")
     with pytest.raises(DataError):
-        Journal(tmp_path).step(lambda: step(2))
+        StepJournal(tmp_path).run_step(lambda: step(2))

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from siloquent.synth.spec.fine import CellGroups, groups_by_cell
+from siloquent.synth.spec.fine_domain import CellGroups, group_single_cells
 from tests.unit.synth.test_before_spending import asked, opened
 
-MOST_BYTES = 150 * 2**20
+MAX_BYTES = 150 * 2**20
 ROWS = 500
 
 
@@ -34,7 +34,7 @@ def test_a_synthesis_takes_memory_by_groups(hi: int, grid: str, rule: str, tmp_p
     finally:
         tracemalloc.stop()
     x, y = (np.array(made.rows[name]) for name in ("x", "y"))
-    assert peak < MOST_BYTES
+    assert peak < MAX_BYTES
     # A number of a cell that did not fit into 32 bits would lie anywhere, also below 0.
     assert min(x.min(), y.min()) >= 0
     assert max(x.max(), y.max()) <= hi
@@ -49,10 +49,10 @@ def test_groups_by_runs_are_those_by_cells() -> None:
         groups = random.integers(0, 5, len(widths))
         groups = np.unique(groups, return_inverse=True)[1]
         runs = CellGroups(np.cumsum(widths) - widths, widths, groups)
-        cells = groups_by_cell(np.repeat(groups, widths))
+        cells = group_single_cells(np.repeat(groups, widths))
         asked_for = random.integers(0, widths.sum(), 200)
-        assert (runs.of(asked_for) == cells.of(asked_for)).all()
+        assert (runs.find_groups(asked_for) == cells.find_groups(asked_for)).all()
         seed = int(random.integers(2**31))
         drawn = [each.draw_within(asked_for, np.random.default_rng(seed)) for each in (runs, cells)]
         assert (drawn[0] == drawn[1]).all()
-        assert (runs.of(drawn[0]) == runs.of(asked_for)).all()
+        assert (runs.find_groups(drawn[0]) == runs.find_groups(asked_for)).all()

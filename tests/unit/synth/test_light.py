@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from siloquent.maths.graphical.fit import Target, fit
-from siloquent.synth.estimate.tree import expected_shares
-from siloquent.synth.measure.selection import PLAIN, SHORT, noisy
-from siloquent.synth.plan.budget import Noise
+from siloquent.synth.estimate.tree import compute_expected_shares
+from siloquent.synth.measure.selection import PLAIN, SHORT, add_vector_noise
+from siloquent.synth.plan.budget import VectorNoise
 
 RUN = """
 import sys, tempfile
@@ -37,10 +37,10 @@ def test_a_run_without_a_report_loads_no_compiler_and_no_learner() -> None:
 
 
 def test_noise_in_parts_keeps_the_shape_and_is_independent_everywhere() -> None:
-    noise = Noise("gaussian", Fraction(400), 1)
+    noise = VectorNoise("gaussian", Fraction(400), 1)
     for shape in ((0,), (SHORT,), (3, SHORT), (PLAIN + 1,)):
-        assert noisy(np.zeros(shape, dtype=np.int64), noise).shape == shape
-    drawn = noisy(np.zeros(4 * SHORT, dtype=np.int64), noise).reshape(4, SHORT)
+        assert add_vector_noise(np.zeros(shape, dtype=np.int64), noise).shape == shape
+    drawn = add_vector_noise(np.zeros(4 * SHORT, dtype=np.int64), noise).reshape(4, SHORT)
     assert len({tuple(part) for part in drawn.tolist()}) == 4
 
 
@@ -51,6 +51,6 @@ def test_expected_counts_of_candidates_are_the_model_s_marginals() -> None:
     targets = [Target(axes, random.random([sizes[a] for a in axes]) * 100, np.array(4.0)) for axes in pairs]
     model = fit(sizes, targets, total=100.0)
     candidates = [(0, 4), (1, 2), (0, 1, 3), (1, 2, 4), (2, 3, 4)]
-    found = expected_shares(model, candidates, targets=frozenset({4}))
+    found = compute_expected_shares(model, candidates, targets=frozenset({4}))
     for axes, shares in zip(candidates, found, strict=True):
-        assert np.allclose(shares, model.marginal(axes), atol=1e-12)
+        assert np.allclose(shares, model.compute_marginal(axes), atol=1e-12)

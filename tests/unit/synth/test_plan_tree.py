@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from siloquent.errors import AccuracyUnreachable, ConstraintProblem, RequestError, UnknownName
-from siloquent.privacy import Composed, DiscreteGaussian, ExponentialSelect, rho_of_epsilon
+from siloquent.privacy import Composed, DiscreteGaussian, ExponentialSelect, convert_epsilon_to_rho
 from siloquent.synth import Budget
-from siloquent.synth.plan.budget import noise_for, selection_for, two_thirds
-from siloquent.synth.plan.fine import fine_of, levels_of, split
+from siloquent.synth.plan.budget import allocate_shares, calibrate_noise, calibrate_selection
+from siloquent.synth.plan.domain_splits import build_fine_domain, count_split_levels, split
 from unit.synth.people import BUDGETS, ROW, USER, opened, planned, schema, spec, toml
 
 WIDE = '  { name = "cost", type = "integer", lo = 0, hi = 99999, outside = "clamp", null = "drop" },\n'
@@ -30,7 +30,7 @@ def test_all_steps_together_cost_no_more_than_the_budget(
     of = schema(accountant=accountant, adjacency=adjacency, unit=unit, size_hint=20_000)
     found = planned(of, quality=quality, budget=Budget(epsilon="4"), targets=("smoker",))
     assert Fraction(9, 10) * found.amount < found.price <= found.amount
-    expected = Fraction(4) if accountant == "pure" else Fraction(rho_of_epsilon(4.0, 1e-6))
+    expected = Fraction(4) if accountant == "pure" else Fraction(convert_epsilon_to_rho(4.0, 1e-6))
     unit_of = 10**9 if accountant == "pure" else 10**12
     assert found.amount == Fraction(math.floor(expected * unit_of), unit_of)
 
@@ -56,35 +56,35 @@ def test_the_event_names_every_step() -> None:
     assert kinds.count(ExponentialSelect) == 1
     steps = len(found.names) + len(found.tables) + found.rounds + 2
     assert kinds.count(DiscreteGaussian) == steps
-    assert sum(price for _, price in found.prices()) == pytest.approx(float(found.price), rel=1e-6)
+    assert sum(price for _, price in found.list_prices()) == pytest.approx(float(found.price), rel=1e-6)
 
 
 @pytest.mark.parametrize(("law", "share"), [("gaussian", "0.01"), ("laplace", "0.3")])
 def test_noise_and_choices_are_rounded_so_that_they_cost_less(law: Any, share: str) -> None:
-    noise = noise_for(law, Fraction(share), 3)
+    noise = calibrate_noise(law, Fraction(share), 3)
     assert Fraction(99, 100) * Fraction(share) < noise.price <= Fraction(share)
-    choices = selection_for(law, Fraction(share), rounds=7, sensitivity=2)
+    choices = calibrate_selection(law, Fraction(share), rounds=7, sensitivity=2)
     cost = 7 * choices.range**2 / 8 if law == "gaussian" else 7 * choices.range
     assert Fraction(999, 1000) * Fraction(share) < cost <= Fraction(share)
     assert choices.rate == choices.range / 4
 
 
 def test_budgets_follow_cells_to_the_two_thirds_within_a_factor_of_four() -> None:
-    shares = two_thirds([8, 64, 27])
+    shares = allocate_shares([8, 64, 27])
     assert sum(shares) == 1
     assert float(shares[1] / shares[0]) == pytest.approx(4, rel=1e-5)
-    wild = two_thirds([1, 1, 1, 1, 1, 1, 1, 1, 1, 10**6])
+    wild = allocate_shares([1, 1, 1, 1, 1, 1, 1, 1, 1, 10**6])
     assert float(max(wild) / min(wild)) <= 16.01
-    kept = two_thirds([1, 1, 1, 1, 1, 1, 1, 1, 1, 10**6], even=[3])
+    kept = allocate_shares([1, 1, 1, 1, 1, 1, 1, 1, 1, 10**6], even=[3])
     assert kept[3] == 4 * kept[0]
     assert sum(kept) == 1
 
 
 def test_wide_columns_begin_with_equal_parts_and_full_ones_are_split() -> None:
     attribute = schema(columns=WIDE, rules="").domain["cost"]
-    fine = fine_of(attribute)
+    fine = build_fine_domain(attribute)
     assert len(fine.starts) == 128
-    assert levels_of(fine) == 4
+    assert count_split_levels(fine) == 4
     counts = np.array([0] * 127 + [1_000])
     finer, new = split(fine, counts, total=1_000.0)
     assert len(finer.starts) == 128 + 15
@@ -95,9 +95,9 @@ def test_wide_columns_begin_with_equal_parts_and_full_ones_are_split() -> None:
 
 def test_noise_leaves_few_parts() -> None:
     attribute = schema(columns=WIDE, rules="").domain["cost"]
-    assert len(fine_of(attribute, clear=30.0).starts) == 30
-    assert levels_of(fine_of(attribute, clear=30.0), clear=30.0) == 1
-    assert levels_of(fine_of(attribute, clear=5_000.0), clear=5_000.0) == 4
+    assert len(build_fine_domain(attribute, clear=30.0).starts) == 30
+    assert count_split_levels(build_fine_domain(attribute, clear=30.0), clear=30.0) == 1
+    assert count_split_levels(build_fine_domain(attribute, clear=5_000.0), clear=5_000.0) == 4
 
 
 def test_a_constant_of_a_rule_begins_a_run_of_its_own() -> None:
@@ -153,7 +153,7 @@ def test_the_plan_is_a_function_of_the_declaration() -> None:
 def test_one_joint_is_said_to_be_one() -> None:
     found = planned(schema(size_hint=20_000), columns=("age", "weight"), constraints="none")
     assert found.outline.startswith("2 columns, 1 joint, at most")
-    assert "counts of 1 joint" in dict(found.prices())
+    assert "counts of 1 joint" in dict(found.list_prices())
 
 
 SOFT = (
@@ -169,12 +169,12 @@ def test_pairs_that_a_soft_constraint_speaks_of_are_counted_before_all_others(tm
     assert {frozenset(found.names[place] for place in pair) for pair in found.before} == named
     others = planned(of, quality="default", constraints="none")
     assert (found.rounds, found.joint is None) == (others.rounds + len(named), False)
-    assert [found.noise_of(pair).price for pair in found.before] == [
-        pytest.approx(2 * float(found.noise_of((0, 5)).price), rel=1e-6)
+    assert [found.compute_joint_noise(pair).price for pair in found.before] == [
+        pytest.approx(2 * float(found.compute_joint_noise((0, 5)).price), rel=1e-6)
     ] * len(named)
-    assert found.noise_of(next(iter(found.before)), again=True) == found.joint
+    assert found.compute_joint_noise(next(iter(found.before)), again=True) == found.joint
     with opened(tmp_path / "w", rules=SOFT, size_hint=20_000) as session:
-        joints = session.synth.synthesize(spec(quality="default")).measurements.of_kind("joint")
+        joints = session.synth.synthesize(spec(quality="default")).measurements.select_kind("joint")
     assert {frozenset(joint.attributes) for joint in joints[:3]} == named
     assert found.joint is not None
     charged = [part.variance for part in found.event.parts if isinstance(part, DiscreteGaussian)]
@@ -190,7 +190,7 @@ def test_nothing_comes_before_where_soft_constraints_speak_of_most_pairs() -> No
 
 def test_columns_take_a_fifth_of_the_budget_and_choices_a_twentieth_of_what_joints_have() -> None:
     found = planned(schema(size_hint=20_000), budget=Budget(epsilon="4"))
-    shares = {name: price / float(found.amount) for name, price in found.prices()}
+    shares = {name: price / float(found.amount) for name, price in found.list_prices()}
     assert shares["single columns"] == pytest.approx(1 / 5, rel=0.01)
     choices, counts = (
         sum(share for name, share in shares.items() if name.startswith(kind)) for kind in ("choices", "counts")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from siloquent.errors import RequestError
-from siloquent.synth.measure.rates import scaled_rate
+from siloquent.synth.measure.rates import compute_scaled_rate
 from unit.synth.people import opened, planned, rows, schema, spec
 
 SOFT = "constraint = [{ kind = 'denial', not = 't1.ward = t2.ward and t1.smoker != t2.smoker', hard = false }]"
@@ -25,13 +25,13 @@ def test_a_row_changes_a_scaled_rate_by_400_at_most_and_that_is_reached() -> Non
     for _ in range(1_500):
         least = int(random.integers(2, 9))
         table = [tuple(row) for row in random.integers(0, 3, (int(random.integers(1, 12)), 2)).tolist()]
-        before = scaled_rate(broken(table), len(table), least)
+        before = compute_scaled_rate(broken(table), len(table), least)
         for neighbour in (table[:-1], [*table, (0, 2)], [*table[:-1], (2, 0)]):
-            after = scaled_rate(broken(neighbour), len(neighbour), least)
+            after = compute_scaled_rate(broken(neighbour), len(neighbour), least)
             most = max(most, abs(after - before))
     assert most <= 400
     corner = [(0, 2)]  # two rows, all pairs broken
-    assert scaled_rate(broken([*corner, (2, 0)]), 2, 2) - scaled_rate(broken(corner), 1, 2) == 400
+    assert compute_scaled_rate(broken([*corner, (2, 0)]), 2, 2) - compute_scaled_rate(broken(corner), 1, 2) == 400
 
 
 def test_a_public_rate_is_met(tmp_path: Path) -> None:

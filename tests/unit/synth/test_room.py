@@ -11,7 +11,7 @@ import pytest
 from siloquent.errors import RequestError
 from siloquent.schema import Attribute
 from siloquent.synth import references
-from siloquent.synth.plan import room
+from siloquent.synth.plan import memory_limit
 from unit.synth.test_before_spending import asked, number, numbers, opened
 
 ATTRIBUTES = (
@@ -24,24 +24,24 @@ ATTRIBUTES = (
 def test_rows_that_need_more_memory_than_there_is_are_refused_with_what_fits(
     rows: int, columns: int, memory: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "memory_here", lambda: memory)
+    monkeypatch.setattr(memory_limit, "find_memory_limit", lambda: memory)
     with pytest.raises(RequestError, match=r"GB of memory.*rows = [1-9]"):
-        room.require_room(rows, columns)
-    monkeypatch.setattr(room, "memory_here", lambda: rows * columns * room.CELL_BYTES)
-    room.require_room(rows, columns)
-    room.require_room(None, columns)
+        memory_limit.require_memory(rows, columns)
+    monkeypatch.setattr(memory_limit, "find_memory_limit", lambda: rows * columns * memory_limit.CELL_BYTES)
+    memory_limit.require_memory(rows, columns)
+    memory_limit.require_memory(None, columns)
 
 
 def test_memory_is_at_most_that_of_the_machine() -> None:
     import os
 
-    assert 0 < room.memory_here() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < memory_limit.find_memory_limit() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def test_a_reference_is_read_as_places(tmp_path: Path) -> None:
     file = tmp_path / "zips.csv"
     file.write_text('city,more,zip\n"b,c",x,3\na,,\n"d\ne",y,9\nz,,5\na\n')
-    found = references._places(file, ATTRIBUTES)
+    found = references._read_indices(file, ATTRIBUTES)
     outside = ATTRIBUTES[0].index(None)
     assert [one.tolist() for one in found] == [
         [3, outside, 9, 5, outside],
@@ -58,7 +58,7 @@ def test_a_file_that_is_no_reference_is_refused(text: str, words: str, tmp_path:
     file = tmp_path / "zips.csv"
     file.write_text(text)
     with pytest.raises(RequestError, match=words):
-        references._places(file, ATTRIBUTES)
+        references._read_indices(file, ATTRIBUTES)
 
 
 @pytest.mark.parametrize("engine", ["tree", "best"])
@@ -67,15 +67,15 @@ def test_a_table_of_more_rows_than_memory_holds_still_gets_its_answer(
 ) -> None:
     session = opened(tmp_path / "w", [number("a"), number("b")], numbers(3_000, "a", "b"), hint=3_000)
     spec = asked(quality="fast" if engine == "tree" else engine)
-    monkeypatch.setattr(room, "memory_here", lambda: 1_000 * 2 * room.CELL_BYTES)
+    monkeypatch.setattr(memory_limit, "find_memory_limit", lambda: 1_000 * 2 * memory_limit.CELL_BYTES)
     made = session.synth.synthesize(spec, key="k")
     assert made.rows.num_rows == 500
     assert any("memory here holds 500 of some" in note for note in made.report.known)
     assert session.synth.synthesize(spec, key="k").rows.equals(made.rows)
-    monkeypatch.setattr(room, "memory_here", lambda: 10**12)
+    monkeypatch.setattr(memory_limit, "find_memory_limit", lambda: 10**12)
     assert abs(session.synth.synthesize(spec, key="k").rows.num_rows - 3_000) < 500
 
 
 def test_rows_that_fit_leave_half_of_the_memory() -> None:
-    assert room.rows_that_fit(10, 3) == 10
-    assert room.rows_that_fit(10**15, 3) * 3 * room.CELL_BYTES <= room.memory_here() / 2
+    assert memory_limit.rows_that_fit(10, 3) == 10
+    assert memory_limit.rows_that_fit(10**15, 3) * 3 * memory_limit.CELL_BYTES <= memory_limit.find_memory_limit() / 2

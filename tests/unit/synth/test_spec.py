@@ -12,9 +12,9 @@ import pytest
 
 from siloquent.errors import ReleaseError, RequestError
 from siloquent.privacy import DiscreteGaussian
-from siloquent.synth import Budget, SynthSpec, read_spec, spec_from_plain
-from siloquent.synth.spec.declared import schema_from_plain, to_plain
-from siloquent.synth.spec.measured import Measurements, Noisy, measurements_from_bytes
+from siloquent.synth import Budget, SynthSpec, parse_spec, read_spec
+from siloquent.synth.spec.measurements import Measurements, NoisyCounts, decode_run_measurements
+from siloquent.synth.spec.schema_document import dump_value, parse_schema_document
 from unit.synth.people import schema, spec
 
 FULL = SynthSpec(
@@ -34,7 +34,7 @@ FULL = SynthSpec(
 
 
 def test_a_request_goes_through_json_and_back() -> None:
-    assert spec_from_plain(json.loads(FULL.canonical())).canonical() == FULL.canonical()
+    assert parse_spec(json.loads(FULL.canonical())).canonical() == FULL.canonical()
 
 
 def test_equal_amounts_are_one_request() -> None:
@@ -45,7 +45,7 @@ def test_a_toml_file_is_a_request(tmp_path: Path) -> None:
     file = tmp_path / "spec.toml"
     file.write_text('table = "people"\nbudget = { epsilon = 0.5 }\ntargets = ["ward"]\nreport = 0.05\n')
     found = read_spec(file)
-    assert (found.targets, found.budget.plain()) == (("ward",), {"epsilon": "1/2"})
+    assert (found.targets, found.budget.to_dict()) == (("ward",), {"epsilon": "1/2"})
     assert Fraction(str(found.report)) == Fraction(1, 20)
 
 
@@ -70,7 +70,7 @@ def test_a_toml_file_is_a_request(tmp_path: Path) -> None:
 )
 def test_what_a_request_cannot_say_is_refused(wrong: dict[str, Any], says: str) -> None:
     with pytest.raises(RequestError, match=says):
-        spec_from_plain({"table": "people", "budget": {"epsilon": "1"}, **wrong})
+        parse_spec({"table": "people", "budget": {"epsilon": "1"}, **wrong})
 
 
 def test_a_file_that_is_no_request_is_refused(tmp_path: Path) -> None:
@@ -84,16 +84,16 @@ def test_a_file_that_is_no_request_is_refused(tmp_path: Path) -> None:
 
 
 def measured() -> Measurements:
-    joint = Noisy("joint", ("a", "b"), np.arange(6).reshape(2, 3) - 2, Fraction(7, 2), candidates=3)
-    table = Noisy("table", ("a",), np.array([5]), Fraction(9), number=4)
+    joint = NoisyCounts("joint", ("a", "b"), np.arange(6).reshape(2, 3) - 2, Fraction(7, 2), candidates=3)
+    table = NoisyCounts("table", ("a",), np.array([5]), Fraction(9), number=4)
     return Measurements("{}", "digest", DiscreteGaussian(Fraction(7, 2), 1), (joint, table), (("a", np.array([0, 4])),))
 
 
 def test_measurements_are_equal_bytes_and_come_back() -> None:
     data = measured().to_bytes()
     assert data == measured().to_bytes()
-    found = measurements_from_bytes(data)
-    assert [step.words() for step in found.steps] == [step.words() for step in measured().steps]
+    found = decode_run_measurements(data)
+    assert [step.dump_header() for step in found.steps] == [step.dump_header() for step in measured().steps]
     assert found.steps[0].counts.tolist() == [[-2, -1, 0], [1, 2, 3]]
     assert found.starts[0][1].tolist() == [0, 4]
     assert found.event == measured().event
@@ -102,11 +102,11 @@ def test_measurements_are_equal_bytes_and_come_back() -> None:
 @pytest.mark.parametrize("data", [b"", b"hello", measured().to_bytes()[:-40]])
 def test_cut_measurements_are_refused(data: bytes) -> None:
     with pytest.raises(ReleaseError):
-        measurements_from_bytes(data)
+        decode_run_measurements(data)
 
 
 def test_a_declaration_goes_through_json_and_back() -> None:
-    assert schema_from_plain(json.loads(json.dumps(to_plain(schema())))) == schema()
+    assert parse_schema_document(json.loads(json.dumps(dump_value(schema())))) == schema()
 
 
 @pytest.mark.parametrize(
@@ -115,4 +115,4 @@ def test_a_declaration_goes_through_json_and_back() -> None:
 )
 def test_a_model_file_can_name_no_other_code(plain: object) -> None:
     with pytest.raises(ReleaseError):
-        schema_from_plain(plain)
+        parse_schema_document(plain)

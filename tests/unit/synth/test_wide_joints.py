@@ -36,7 +36,7 @@ X = '  { name = "x", type = "boolean", null = "drop" },\n'
 @pytest.mark.slow
 def test_a_pair_of_many_cells_is_counted(tmp_path: Path) -> None:
     release = made(tmp_path, 100, more=X)
-    assert ("a", "b") in {joint.attributes for joint in release.measurements.of_kind("joint")}
+    assert ("a", "b") in {joint.attributes for joint in release.measurements.select_kind("joint")}
     plain = release.rows.to_pydict()
     assert np.mean([a == b for a, b in zip(plain["a"], plain["b"], strict=True)]) > 0.9
 
@@ -44,12 +44,12 @@ def test_a_pair_of_many_cells_is_counted(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_smallest_joint_is_counted_where_all_are_too_large(tmp_path: Path) -> None:
     release = made(tmp_path, 150)
-    assert [joint.attributes for joint in release.measurements.of_kind("joint")] == [("a", "b")]
+    assert [joint.attributes for joint in release.measurements.select_kind("joint")] == [("a", "b")]
 
 
 def test_a_run_ends_without_joints_where_the_model_can_hold_none(tmp_path: Path) -> None:
     release = made(tmp_path, 300)
-    assert release.measurements.of_kind("joint") == ()
+    assert release.measurements.select_kind("joint") == ()
     assert release.rows.num_rows > ROWS / 2
     assert [(pair.measured, pair.off) for pair in release.report.pairs] == [(False, 1.0)]
 

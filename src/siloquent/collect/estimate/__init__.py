@@ -1,6 +1,6 @@
 """From counted reports to answers: free, however often, since reports are private already."""
 
-from siloquent.collect.estimate.answering import answer, channels_of
-from siloquent.collect.estimate.oddities import Oddity, oddities
+from siloquent.collect.estimate.answering import answer, find_channels
+from siloquent.collect.estimate.client_checks import ClientAnomaly, find_client_anomalies
 
-__all__ = ["Oddity", "answer", "channels_of", "oddities"]
+__all__ = ["ClientAnomaly", "answer", "find_channels", "find_client_anomalies"]

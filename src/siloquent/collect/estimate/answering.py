@@ -10,25 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from siloquent.collect.estimate.linear import NOTHING, Counted, Moments, Sets, Tables
-from siloquent.collect.estimate.modelled import modelled_count
-from siloquent.collect.spec.answer import Answer, Estimate, guarantee_sentence
+from siloquent.collect.estimate.linear import NOTHING, CountAndSum, CountedReports, ReportTables, Sets
+from siloquent.collect.estimate.pairwise_model import estimate_modelled_count
+from siloquent.collect.spec.answer import AggregateEstimate, CollectAnswer, describe_guarantee
 from siloquent.collect.spec.collection import Collection
-from siloquent.collect.spec.query import MOST_GROUPS, Aggregate, AggregateQuery, Box, Column, Mask
+from siloquent.collect.spec.query import MAX_GROUPS, Aggregate, AggregateQuery, Box, Mask, ServiceColumn
 from siloquent.errors import RequestError, TooFewReports
-from siloquent.maths.ratio import fieller
-from siloquent.maths.row_layers import users_in
+from siloquent.maths.fieller import compute_fieller_interval
+from siloquent.maths.row_layers import count_users
 
 Z95 = 1.959963984540054
 
 
-def channels_of(collection: Collection, query: AggregateQuery) -> tuple[int, ...]:
+def find_channels(collection: Collection, query: AggregateQuery) -> tuple[int, ...]:
     """Which channels' reports a question needs, ascending.
 
     Raises:
         RequestError: One client reports joined rows, and the question is about some of the services alone.
     """
-    found = tuple(sorted({collection.channel_of(name) for name in query.services}))
+    found = tuple(sorted({collection.find_channel(name) for name in query.services}))
     for number in found:
         channel = collection.channels[number]
         left_out = [name for name in channel.services if name not in query.services]
@@ -41,7 +41,7 @@ def channels_of(collection: Collection, query: AggregateQuery) -> tuple[int, ...
     return found
 
 
-def answer(collection: Collection, query: AggregateQuery, counted: Counted) -> Answer:
+def answer(collection: Collection, query: AggregateQuery, counted: CountedReports) -> CollectAnswer:
     """The answer to ``query`` from the reports in ``counted``.
 
     Raises:
@@ -49,26 +49,26 @@ def answer(collection: Collection, query: AggregateQuery, counted: Counted) -> A
             what is asked; no number is given.
         RequestError: More groups than 10^4, or a question that no layer and no model answers.
     """
-    users = sum(users_in(one) for one in counted.supports.values())
+    users = sum(count_users(one) for one in counted.supports.values())
     _require_enough(collection, users)
-    groups = [_groups(collection, column) for column in query.group_by]
-    if math.prod(len(one) for one in groups) > MOST_GROUPS:
-        raise RequestError(f"The question has more than {MOST_GROUPS:,} groups.", fix="GROUP BY fewer attributes")
+    groups = [_list_groups(collection, column) for column in query.group_by]
+    if math.prod(len(one) for one in groups) > MAX_GROUPS:
+        raise RequestError(f"The question has more than {MAX_GROUPS:,} groups.", fix="GROUP BY fewer attributes")
     asker = _Asker(collection, query, counted)
     labels, rows = [], []
     for combination in product(*groups):
         masks = {column: mask for column, (_, mask) in zip(query.group_by, combination, strict=True)}
         labels.append(tuple(label for label, _ in combination))
         rows.append(tuple(asker.estimate(one, masks) for one in query.aggregates))
-    return Answer(
+    return CollectAnswer(
         sql=query.sql,
         groups=tuple(column.name for column in query.group_by),
         aggregates=tuple(str(one) for one in query.aggregates),
         labels=tuple(labels),
         estimates=tuple(rows),
         users=users,
-        guarantee=guarantee_sentence(collection.spec),
-        notes=tuple(asker.notes()),
+        guarantee=describe_guarantee(collection.spec),
+        notes=tuple(asker.list_notes()),
     )
 
 
@@ -81,18 +81,18 @@ def _require_enough(collection: Collection, users: int) -> None:
         )
 
 
-def _groups(collection: Collection, column: Column) -> list[tuple[Any, Mask]]:
+def _list_groups(collection: Collection, column: ServiceColumn) -> list[tuple[Any, Mask]]:
     """The groups of a column, in declared order: bins of ordered values, cells of others."""
-    role = collection.spec.service(column.service).role(column.name)
+    role = collection.spec.get_service(column.service).get_role(column.name)
     attribute = role.attribute
     if role.use == "measure":
         raise RequestError(f"{column.name!r} is declared for sums, not for groups.", fix='use = "both"')
     if not role.is_ordered or not role.sensitive:
         places = np.arange(attribute.size)
         return [(attribute.label(at), places == at) for at in range(attribute.size)]
-    number = collection.channel_of(column.service)
-    named = [(service.name, one.attribute.name) for service, one in collection.attributes(number)]
-    bins = collection.channels[number].trees[named.index((column.service, column.name))].bin_of()
+    number = collection.find_channel(column.service)
+    named = [(service.name, one.attribute.name) for service, one in collection.list_sensitive_attributes(number)]
+    bins = collection.channels[number].trees[named.index((column.service, column.name))].map_to_bins()
     found = []
     for one in np.unique(bins):
         inside = np.flatnonzero(bins == one)
@@ -102,81 +102,87 @@ def _groups(collection: Collection, column: Column) -> list[tuple[Any, Mask]]:
 
 
 @dataclass(slots=True)
-class _Parts:
+class _BoxParts:
     """Users of some public places, and the boxes that these may be in."""
 
-    tables: Tables
+    tables: ReportTables
     boxes: list[Box]
 
 
 class _Asker:
     """One question's tables, and what is to be said about its answer."""
 
-    def __init__(self, collection: Collection, query: AggregateQuery, counted: Counted) -> None:
+    def __init__(self, collection: Collection, query: AggregateQuery, counted: CountedReports) -> None:
         self._collection, self._query, self._counted = collection, query, counted
         self._slots = math.prod(collection.channels[number].slots for number in counted.channels)
-        self._tables: dict[frozenset[tuple[int, ...]], Tables] = counted.prepared
+        self._tables: dict[frozenset[tuple[int, ...]], ReportTables] = counted.prepared
         self._modelled = self._unbounded = False
         self._enough: set[tuple[Sets, ...]] = set()
-        public = [(at, number) for number in counted.channels for at in range(len(collection.public(number)))]
-        self._public = {Column(*self._named(number, at)): place for place, (at, number) in enumerate(public)}
+        public = [
+            (at, number) for number in counted.channels for at in range(len(collection.list_public_attributes(number)))
+        ]
+        self._public = {ServiceColumn(*self._get_names(number, at)): place for place, (at, number) in enumerate(public)}
 
-    def _named(self, channel: int, at: int) -> tuple[str, str]:
-        service, role = self._collection.public(channel)[at]
+    def _get_names(self, channel: int, at: int) -> tuple[str, str]:
+        service, role = self._collection.list_public_attributes(channel)[at]
         return service.name, role.attribute.name
 
-    def estimate(self, aggregate: Aggregate, group: dict[Column, Mask]) -> Estimate:
+    def estimate(self, aggregate: Aggregate, group: dict[ServiceColumn, Mask]) -> AggregateEstimate:
         """One number, for the rows of one group."""
-        boxes = [box for box in (_within(box, group) for box in self._query.where) if box is not None]
+        boxes = [box for box in (_restrict_box(box, group) for box in self._query.where) if box is not None]
         total, error, reports, modelled = NOTHING, 0.0, 0, False
-        for part in self._parts(boxes):
+        for part in self._split_boxes(boxes):
             part.tables.uneven = part.tables.unknown = False
             columns = {column for box in part.boxes for column in box.masks}
-            sets = part.tables.covering([*columns, *([aggregate.measure] if aggregate.measure else [])])
+            sets = part.tables.find_covering([*columns, *([aggregate.measure] if aggregate.measure else [])])
             if sets:
                 if tuple(sets) not in self._enough:
-                    _require_enough(self._collection, part.tables.reported(sets))
+                    _require_enough(self._collection, part.tables.count_reported(sets))
                     self._enough.add(tuple(sets))
-                total = total.plus(part.tables.moments(part.boxes, aggregate.measure, sets))
+                total = total.combine(part.tables.compute_moments(part.boxes, aggregate.measure, sets))
             else:
-                value, own, used = self._by_model(part, aggregate)
-                total = total.plus(Moments(value, 0.0, own**2, 0.0, 0.0, used))
+                value, own, used = self._estimate_by_model(part, aggregate)
+                total = total.combine(CountAndSum(value, 0.0, own**2, 0.0, 0.0, used))
                 modelled = True
             modelled |= part.tables.uneven or part.tables.unknown
             self._modelled |= modelled
         reports = total.reports
         if aggregate.function == "AVG":
-            return self._average(aggregate, total, reports, modelled)
+            return self._estimate_average(aggregate, total, reports, modelled)
         value, variance = (
             (total.count, total.variance_count)
             if aggregate.function == "COUNT"
             else (total.total, total.variance_total)
         )
         error = math.sqrt(max(variance, 0.0))
-        return Estimate(value, error, value - Z95 * error, value + Z95 * error, reports, modelled)
+        return AggregateEstimate(value, error, value - Z95 * error, value + Z95 * error, reports, modelled)
 
-    def _by_model(self, part: _Parts, aggregate: Aggregate) -> tuple[float, float, int]:
+    def _estimate_by_model(self, part: _BoxParts, aggregate: Aggregate) -> tuple[float, float, int]:
         if aggregate.function != "COUNT":
             raise RequestError(
                 f"No layer knows {aggregate.measure} together with all of these conditions: counts alone are modelled.",
                 fix='fewer conditions, or scope = "full" in the next design',
             )
-        found = [modelled_count(part.tables, box) for box in part.boxes]
+        found = [estimate_modelled_count(part.tables, box) for box in part.boxes]
         # Boxes share reports, so their errors may add up.
         return sum(one.value for one in found), sum(one.error for one in found), max(one.reports for one in found)
 
-    def _average(self, aggregate: Aggregate, total: Moments, reports: int, modelled: bool) -> Estimate:
+    def _estimate_average(
+        self, aggregate: Aggregate, total: CountAndSum, reports: int, modelled: bool
+    ) -> AggregateEstimate:
         assert aggregate.measure is not None
         values = (
-            self._collection.spec.service(aggregate.measure.service).role(aggregate.measure.name).attribute.points()
+            self._collection.spec.get_service(aggregate.measure.service)
+            .get_role(aggregate.measure.name)
+            .attribute.list_points()
         )
         low, high = float(values[0]), float(values[-1])
         if total.count == 0:
             self._unbounded = True
-            return Estimate((low + high) / 2, high - low, low, high, reports, modelled)
+            return AggregateEstimate((low + high) / 2, high - low, low, high, reports, modelled)
         ratio = total.total / total.count
         square = total.variance_total - 2 * ratio * total.covariance + ratio**2 * total.variance_count
-        bounds = fieller(
+        bounds = compute_fieller_interval(
             total.total,
             total.count,
             variance_top=total.variance_total,
@@ -188,30 +194,32 @@ class _Asker:
         if bounds is None:
             self._unbounded = True
             bounds = (low, high)
-        return Estimate(min(max(ratio, low), high), error, max(bounds[0], low), min(bounds[1], high), reports, modelled)
+        return AggregateEstimate(
+            min(max(ratio, low), high), error, max(bounds[0], low), min(bounds[1], high), reports, modelled
+        )
 
-    def _parts(self, boxes: Sequence[Box]) -> list[_Parts]:
+    def _split_boxes(self, boxes: Sequence[Box]) -> list[_BoxParts]:
         """The users by which of the boxes their public attributes leave open."""
         by_boxes: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
         for _, place in self._counted.supports:
-            open_ = tuple(at for at, box in enumerate(boxes) if self._fits(box, place))
+            open_ = tuple(at for at, box in enumerate(boxes) if self._is_possible(box, place))
             by_boxes.setdefault(open_, set()).add(place)
         found = []
         for open_, places in by_boxes.items():
             if open_:
                 key = frozenset(places)
                 if key not in self._tables:
-                    self._tables[key] = Tables(self._collection, self._counted, key, self._slots)
-                found.append(_Parts(self._tables[key], [self._sensitive(boxes[at]) for at in open_]))
+                    self._tables[key] = ReportTables(self._collection, self._counted, key, self._slots)
+                found.append(_BoxParts(self._tables[key], [self._select_sensitive(boxes[at]) for at in open_]))
         return found
 
-    def _fits(self, box: Box, place: tuple[int, ...]) -> bool:
+    def _is_possible(self, box: Box, place: tuple[int, ...]) -> bool:
         return all(mask[place[self._public[column]]] for column, mask in box.masks.items() if column in self._public)
 
-    def _sensitive(self, box: Box) -> Box:
+    def _select_sensitive(self, box: Box) -> Box:
         return Box({column: mask for column, mask in box.masks.items() if column not in self._public}, box.sign)
 
-    def notes(self) -> list[str]:
+    def list_notes(self) -> list[str]:
         """What a reader should know about the answer."""
         found = []
         if self._slots > 1:
@@ -227,7 +235,7 @@ class _Asker:
         return found
 
 
-def _within(box: Box, group: dict[Column, Mask]) -> Box | None:
+def _restrict_box(box: Box, group: dict[ServiceColumn, Mask]) -> Box | None:
     masks = dict(box.masks)
     for column, mask in group.items():
         masks[column] = masks[column] & mask if column in masks else mask

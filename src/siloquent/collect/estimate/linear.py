@@ -10,19 +10,19 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.collect.plan.sets import values_of
+from siloquent.collect.plan.sets import compute_role_values
 from siloquent.collect.spec.collection import Collection, LayerPlan
-from siloquent.collect.spec.query import Box, Column
-from siloquent.collect.spec.role import Role
-from siloquent.maths.consistency import Combined, Layer, Question
-from siloquent.maths.row_layers import Supports, added, users_in
+from siloquent.collect.spec.query import Box, ServiceColumn
+from siloquent.collect.spec.role import AttributeRole
+from siloquent.maths.consistency import CombinedLayers, Layer, LayerQuestion
+from siloquent.maths.row_layers import Supports, count_users, merge_supports
 
 Floats = NDArray[np.float64]
 Sets = tuple[tuple[int, ...], ...]
 ALIGNED = 1e-9
 
 
-class Counted(Protocol):
+class CountedReports(Protocol):
     """What reports were counted into: see ``measure.tally.Tally``."""
 
     @property
@@ -42,7 +42,7 @@ class Counted(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class CountAndSum:
     """A count and a sum with their variances, and how many reports they rest on."""
 
     count: float
@@ -52,18 +52,18 @@ class Moments:
     covariance: float
     reports: int
 
-    def plus(self, other: Moments) -> Moments:
+    def combine(self, other: CountAndSum) -> CountAndSum:
         """Of other users besides."""
         mine = (self.count, self.total, self.variance_count, self.variance_total, self.covariance, self.reports)
         theirs = (other.count, other.total, other.variance_count, other.variance_total, other.covariance, other.reports)
-        return Moments(*(a + b for a, b in zip(mine, theirs, strict=True)))  # type: ignore[arg-type]
+        return CountAndSum(*(a + b for a, b in zip(mine, theirs, strict=True)))  # type: ignore[arg-type]
 
 
-NOTHING = Moments(0.0, 0.0, 0.0, 0.0, 0.0, 0)
+NOTHING = CountAndSum(0.0, 0.0, 0.0, 0.0, 0.0, 0)
 
 
 @dataclass(slots=True)
-class Tables:
+class ReportTables:
     """The tables of some users' reports, each made when it is first asked.
 
     Attributes:
@@ -72,57 +72,62 @@ class Tables:
     """
 
     collection: Collection
-    counted: Counted
+    counted: CountedReports
     publics: frozenset[tuple[int, ...]]
     slots: int
     uneven: bool = False
     unknown: bool = False
-    _made: dict[Sets, Combined] = field(default_factory=dict)
+    _made: dict[Sets, CombinedLayers] = field(default_factory=dict)
 
     @property
     def users(self) -> int:
         """How many users these reports are of."""
-        return sum(users_in(counts) for (_, place), counts in self.counted.supports.items() if place in self.publics)
+        return sum(count_users(counts) for (_, place), counts in self.counted.supports.items() if place in self.publics)
 
-    def reported(self, sets: Sequence[Sets]) -> int:
+    def count_reported(self, sets: Sequence[Sets]) -> int:
         """How many users, of whatever public places, fell on layers of ``sets``."""
         return sum(
-            users_in(counts) for (layers, _), counts in self.counted.supports.items() if self._sets_of(layers) in sets
+            count_users(counts)
+            for (layers, _), counts in self.counted.supports.items()
+            if self._find_sets(layers) in sets
         )
 
-    def covering(self, columns: Sequence[Column]) -> list[Sets]:
+    def find_covering(self, columns: Sequence[ServiceColumn]) -> list[Sets]:
         """The combinations of sets, one a channel, that hold all of ``columns``."""
         wanted: list[set[int]] = [set() for _ in self.counted.channels]
         for column in columns:
-            channel, place = self.place(column)
+            channel, place = self.locate_column(column)
             wanted[channel].add(place)
         options = [
             [one for one in self.collection.channels[number].sets if need <= set(one)]
             for number, need in zip(self.counted.channels, wanted, strict=True)
         ]
-        known = {self._sets_of(layers) for layers, _ in self.counted.supports}
+        known = {self._find_sets(layers) for layers, _ in self.counted.supports}
         return [one for one in product(*options) if one in known]
 
-    def place(self, column: Column) -> tuple[int, int]:
+    def locate_column(self, column: ServiceColumn) -> tuple[int, int]:
         """Which of the counted channels reports ``column``, and its position there."""
-        number = self.collection.channel_of(column.service)
-        named = [Column(service.name, role.attribute.name) for service, role in self.collection.attributes(number)]
+        number = self.collection.find_channel(column.service)
+        named = [
+            ServiceColumn(service.name, role.attribute.name)
+            for service, role in self.collection.list_sensitive_attributes(number)
+        ]
         return self.counted.channels.index(number), named.index(column)
 
-    def role(self, column: Column) -> Role:
+    def get_role(self, column: ServiceColumn) -> AttributeRole:
         """The declaration of ``column``."""
-        return self.collection.spec.service(column.service).role(column.name)
+        return self.collection.spec.get_service(column.service).get_role(column.name)
 
-    def moments(self, boxes: Sequence[Box], measure: Column | None, sets: Sequence[Sets]) -> Moments:
+    def compute_moments(self, boxes: Sequence[Box], measure: ServiceColumn | None, sets: Sequence[Sets]) -> CountAndSum:
         """The rows in ``boxes`` and the sum of ``measure`` over them, from the tables of all ``sets`` together."""
-        found = [self._moments(boxes, measure, one) for one in sets]
+        found = [self._compute_moments(boxes, measure, one) for one in sets]
         if len(found) == 1:
             return found[0]
-        by_count = _weights([one.variance_count for one in found])
-        by_total = _weights([one.variance_total for one in found]) if measure else by_count
+        by_count = _compute_weights([one.variance_count for one in found])
+        by_total = _compute_weights([one.variance_total for one in found]) if measure else by_count
         if measure is not None:  # an average wants both from the same reports
             by_count = by_total
-        return Moments(
+        return CountAndSum(
             sum(w * one.count for w, one in zip(by_count, found, strict=True)),
             sum(w * one.total for w, one in zip(by_total, found, strict=True)),
             sum(w * w * one.variance_count for w, one in zip(by_count, found, strict=True)),
@@ -131,100 +136,105 @@ class Tables:
             sum(one.reports for one in found),
         )
 
-    def _moments(self, boxes: Sequence[Box], measure: Column | None, sets: Sets) -> Moments:
-        table = self._table(sets)
-        count = self._question(table, boxes, None, sets)
+    def _compute_moments(self, boxes: Sequence[Box], measure: ServiceColumn | None, sets: Sets) -> CountAndSum:
+        table = self._build_table(sets)
+        count = self._build_question(table, boxes, None, sets)
         sampled, scale = self.slots > 1, float(self.slots)
-        variance = table.covariance(count, count, sampled=sampled) * scale**2
+        variance = table.estimate_covariance(count, count, sampled=sampled) * scale**2
         if measure is None:
-            return Moments(table.value(count) * scale, 0.0, variance, 0.0, 0.0, table.reports)
-        total = self._question(table, boxes, measure, sets)
-        value = table.value(count) * scale
+            return CountAndSum(table.estimate_value(count) * scale, 0.0, variance, 0.0, 0.0, table.reports)
+        total = self._build_question(table, boxes, measure, sets)
+        value = table.estimate_value(count) * scale
         # Which users fell on a layer is all that ``covariance`` knows of them; rounding is drawn for each user besides.
-        rounding = 0.0 if sampled else max(value, 0.0) * _of_rounding(self.role(measure))
-        return Moments(
+        rounding = 0.0 if sampled else max(value, 0.0) * _compute_rounding_variance(self.get_role(measure))
+        return CountAndSum(
             value,
-            table.value(total) * scale,
+            table.estimate_value(total) * scale,
             variance,
-            table.covariance(total, total, sampled=sampled) * scale**2 + rounding,
-            table.covariance(count, total, sampled=sampled) * scale**2,
+            table.estimate_covariance(total, total, sampled=sampled) * scale**2 + rounding,
+            table.estimate_covariance(count, total, sampled=sampled) * scale**2,
             table.reports,
         )
 
-    def _question(self, table: Combined, boxes: Sequence[Box], measure: Column | None, sets: Sets) -> Question:
-        asked: Question | None = None
-        missing = table.unknown()
+    def _build_question(
+        self, table: CombinedLayers, boxes: Sequence[Box], measure: ServiceColumn | None, sets: Sets
+    ) -> LayerQuestion:
+        asked: LayerQuestion | None = None
+        missing = table.list_unknown()
         for box in boxes:
-            weights = list(self._weights(box, measure, sets))
-            part = table.question(weights)
+            weights = list(self._list_weights(box, measure, sets))
+            part = table.build_question(weights)
             asked = (
-                Question([box.sign * one for one in part.sums], box.sign * part.constant)
+                LayerQuestion([box.sign * one for one in part.sums], box.sign * part.constant)
                 if asked is None
-                else (asked.plus(part, box.sign))
+                else (asked.add_scaled(part, box.sign))
             )
             if missing:
-                details = [tree.details(one) for tree, one in zip(table.trees, weights, strict=True)]
+                details = [tree.split_details(one) for tree, one in zip(table.trees, weights, strict=True)]
                 lost = [np.prod([np.abs(d[k]).max() for d, k in zip(details, one, strict=True)]) for one in missing]
                 self.unknown |= max(lost) > ALIGNED
         assert asked is not None
         return asked
 
-    def _weights(self, box: Box, measure: Column | None, sets: Sets) -> Iterator[Floats]:
+    def _list_weights(self, box: Box, measure: ServiceColumn | None, sets: Sets) -> Iterator[Floats]:
         """What each tree of the sets contributes to the rows in ``box``, or to the sum of ``measure`` over them."""
         for number, own in zip(self.counted.channels, sets, strict=True):
-            attributes = self.collection.attributes(number)
+            attributes = self.collection.list_sensitive_attributes(number)
             for at in own:
                 service, role = attributes[at]
-                column, tree = Column(service.name, role.attribute.name), self.collection.channels[number].trees[at]
+                column, tree = (
+                    ServiceColumn(service.name, role.attribute.name),
+                    self.collection.channels[number].trees[at],
+                )
                 if role.points:
-                    yield values_of(role) if column == measure else np.ones(tree.bins)
+                    yield compute_role_values(role) if column == measure else np.ones(tree.bins)
                     continue
                 mask = box.masks.get(column)
                 if mask is None and column != measure:
                     yield np.ones(tree.bins)
                     continue
                 inside = np.ones(role.attribute.size) if mask is None else mask.astype(float)
-                covered = tree.gathered(inside)
+                covered = tree.gather_weights(inside)
                 self.uneven |= bool(((covered > ALIGNED) & (covered < 1 - ALIGNED)).any())
-                spread = tree.smoothed if role.is_ordered else tree.gathered
-                yield spread(inside * values_of(role) if column == measure else inside)
+                spread = tree.smooth_weights if role.is_ordered else tree.gather_weights
+                yield spread(inside * compute_role_values(role) if column == measure else inside)
 
-    def _table(self, sets: Sets) -> Combined:
+    def _build_table(self, sets: Sets) -> CombinedLayers:
         if sets not in self._made:
             merged: dict[tuple[int, ...], Supports] = {}
             for (layers, public), counts in self.counted.supports.items():
-                if public in self.publics and self._sets_of(layers) == sets:
-                    merged[layers] = added(merged[layers], counts) if layers in merged else counts
-            self._made[sets] = Combined(
-                [self._layer(key, counts) for key, counts in sorted(merged.items())], self.users
+                if public in self.publics and self._find_sets(layers) == sets:
+                    merged[layers] = merge_supports(merged[layers], counts) if layers in merged else counts
+            self._made[sets] = CombinedLayers(
+                [self._build_layer(key, counts) for key, counts in sorted(merged.items())], self.users
             )
         return self._made[sets]
 
-    def _plans(self, layers: tuple[int, ...]) -> list[LayerPlan]:
+    def _list_plans(self, layers: tuple[int, ...]) -> list[LayerPlan]:
         channels = [self.collection.channels[number] for number in self.counted.channels]
         return [channel.layers[layer] for channel, layer in zip(channels, layers, strict=True)]
 
-    def _sets_of(self, layers: tuple[int, ...]) -> Sets:
-        return tuple(plan.attributes for plan in self._plans(layers))
+    def _find_sets(self, layers: tuple[int, ...]) -> Sets:
+        return tuple(plan.attributes for plan in self._list_plans(layers))
 
-    def _layer(self, layers: tuple[int, ...], counts: Supports) -> Layer:
-        plans = self._plans(layers)
+    def _build_layer(self, layers: tuple[int, ...], counts: Supports) -> Layer:
+        plans = self._list_plans(layers)
         channels = [self.collection.channels[number] for number in self.counted.channels]
         return Layer(
-            tuple(channel.block(plan) for channel, plan in zip(channels, plans, strict=True)),
+            tuple(channel.get_block(plan) for channel, plan in zip(channels, plans, strict=True)),
             tuple(plan.levels for plan in plans),
             tuple(plan.oracle for plan in plans),
             counts,
         )
 
 
-def _of_rounding(role: Role) -> float:
+def _compute_rounding_variance(role: AttributeRole) -> float:
     """The variance of one value's rounding, for values spread evenly between two points; 0 where none are rounded."""
-    points = values_of(role) if role.points else np.zeros(2)
+    points = compute_role_values(role) if role.points else np.zeros(2)
     return float(points[1] - points[0]) ** 2 / 6
 
 
-def _weights(variances: Sequence[float]) -> Floats:
+def _compute_weights(variances: Sequence[float]) -> Floats:
     """Weights that add up to 1 and make the variance of a sum of independent estimates least."""
     inverse = 1 / np.maximum(variances, 1e-300)
     found: Floats = inverse / inverse.sum()

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.collect.spec.paper import HashedReports
-from siloquent.maths.decomposition import Weights, canonical, crossed
+from siloquent.maths.decomposition import Weights, cross_weights, decompose_canonical
 
 Floats = NDArray[np.float64]
 
 
-def contributions(reports: HashedReports, parts: Sequence[Weights]) -> Floats:
+def compute_contributions(reports: HashedReports, parts: Sequence[Weights]) -> Floats:
     """What each user adds to a count of the rows that ``parts`` make up, one part a tree: shape (users,).
 
     Users on layers that no node of the decomposition is on add 0, the others their estimate times the number of layers.
@@ -27,7 +27,7 @@ def contributions(reports: HashedReports, parts: Sequence[Weights]) -> Floats:
     found = np.zeros(reports.users)
     oracle = reports.oracle
     for at, levels in enumerate(reports.layers):
-        weights = crossed(parts, levels)
+        weights = cross_weights(parts, levels)
         if weights is None:
             continue
         mine = np.flatnonzero(reports.drawn == at)
@@ -37,17 +37,17 @@ def contributions(reports: HashedReports, parts: Sequence[Weights]) -> Floats:
     return found
 
 
-def count(reports: HashedReports, parts: Sequence[Weights]) -> float:
+def estimate_count(reports: HashedReports, parts: Sequence[Weights]) -> float:
     """HIO's estimate of a count."""
-    return float(contributions(reports, parts).sum())
+    return float(compute_contributions(reports, parts).sum())
 
 
-def public_sum(contributed: Floats, values: Floats) -> float:
+def estimate_public_sum(contributed: Floats, values: Floats) -> float:
     """HIO-PUB's sum of a measure that every user shows: each user's value times what they add to the count."""
     return float(contributed @ values)
 
 
-def counts_by_group(
+def estimate_group_counts(
     reports: HashedReports, parts: Sequence[Weights], axis: int, *, shown: Sequence[Floats] = ()
 ) -> list[float]:
     """HIO-GROUP-BY: the count in each group of the tree ``axis``, in order.
@@ -57,16 +57,16 @@ def counts_by_group(
             sensitive: its dictionary is public, so each value of it is one more condition.
     """
     if shown:
-        added = contributions(reports, parts)
+        added = compute_contributions(reports, parts)
         return [float(added[own.astype(bool)].sum()) for own in shown]
     tree = reports.trees[axis]
     return [
-        count(reports, [*parts[:axis], canonical(tree, value, value), *parts[axis + 1 :]])
+        estimate_count(reports, [*parts[:axis], decompose_canonical(tree, value, value), *parts[axis + 1 :]])
         for value in range(tree.values)
     ]
 
 
-def joint_count(contributed: Sequence[Floats]) -> tuple[float, float]:
+def estimate_joint_count(contributed: Sequence[Floats]) -> tuple[float, float]:
     """HIO-JOIN's count over several services' reports of the same users, and its standard error from the users."""
     product = np.prod(contributed, axis=0)
     total = float(product.sum())

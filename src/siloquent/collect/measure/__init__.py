@@ -1,9 +1,9 @@
 """The only room where true rows meet noise: on devices, or simulated; and where their reports are kept and counted."""
 
 from siloquent.collect.measure.device import AnotherDesign, Client, Device
-from siloquent.collect.measure.memory import FileMemory, Held, held
-from siloquent.collect.measure.simulate import Rows, one_row_each, perturb_all, to_bytes
-from siloquent.collect.measure.star import attached
+from siloquent.collect.measure.memory import FileMemory, UserMemory, lock_memories
+from siloquent.collect.measure.simulate import Rows, build_single_row_users, encode_batch, perturb_all
+from siloquent.collect.measure.star_join import join_dimensions
 from siloquent.collect.measure.store import ReportStore
 from siloquent.collect.measure.tally import Tally, tally
 
@@ -12,14 +12,14 @@ __all__ = [
     "Client",
     "Device",
     "FileMemory",
-    "Held",
     "ReportStore",
     "Rows",
     "Tally",
-    "attached",
-    "held",
-    "one_row_each",
+    "UserMemory",
+    "build_single_row_users",
+    "encode_batch",
+    "join_dimensions",
+    "lock_memories",
     "perturb_all",
     "tally",
-    "to_bytes",
 ]

@@ -27,7 +27,7 @@ VERSION, NOWHERE, PRIME = 1, 2**32 - 1, 2**31 - 1
 HEAD, PAYLOAD = 24, 16  # version 1, channel 1, layer 2, digest 4, token 16; then the payload
 Row = Mapping[Any, Any]
 Index = Callable[[Any], int]
-Draw = Callable[[int, "Words"], bytes]
+Draw = Callable[[int, "RandomWords"], bytes]
 Source = Callable[[int], bytes]
 SYSTEM = os.urandom  # allowed: a device has this file and nothing else
 MAX_EPSILON, MAX_ROWS, MAX_SIZE, MAX_PLACES = 20, 1_000, 10**6 + 2, 2**23
@@ -65,7 +65,7 @@ class Device:
         self.user, self.key, self.memory, self.source = user, key, memory, source
 
 
-class Words:
+class RandomWords:
     """64-bit words, little-endian, as a source gives them, 32 bytes at a time."""
 
     __slots__ = ("_data", "_place", "_source")
@@ -73,7 +73,7 @@ class Words:
     def __init__(self, source: Source) -> None:
         self._source, self._data, self._place = source, source(32), 0
 
-    def eight(self) -> bytes:
+    def take_bytes(self) -> bytes:
         """The next 8 bytes."""
         at = self._place
         if at == 32:
@@ -81,15 +81,15 @@ class Words:
         self._place = end = at + 8
         return self._data[at:end]
 
-    def word(self) -> int:
+    def take_word(self) -> int:
         """The next 64 bits as a whole number."""
-        return int.from_bytes(self.eight(), "little")
+        return int.from_bytes(self.take_bytes(), "little")
 
-    def below(self, n: int) -> int:
+    def draw_below(self, n: int) -> int:
         """Uniform in [0, n), n >= 1: the low bits of fresh words until they are small enough."""
         mask, drawn = (1 << (n - 1).bit_length()) - 1, n if n > 1 else 0
         while drawn >= n:
-            drawn = self.word() & mask
+            drawn = self.take_word() & mask
         return drawn
 
 
@@ -117,22 +117,27 @@ class Client:
         text = dumps(bare, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         if sha256(text.encode()).hexdigest() != self.digest:
             raise ValueError("this document was changed after it was made: its digest does not fit")
-        epsilon, services = _epsilon(document["epsilon"]), {one["name"]: one for one in document["services"]}
+        epsilon, services = _parse_epsilon(document["epsilon"]), {one["name"]: one for one in document["services"]}
         plain = document["channels"]
         if [name for one in plain for name in one["services"]] != [one["name"] for one in document["services"]]:
             raise ValueError("each service is reported once, in the order of the document")
-        if len(services) != len(document["services"]) or sum(_epsilon(one["epsilon"]) for one in plain) > epsilon:
+        if len(services) != len(document["services"]) or sum(_parse_epsilon(one["epsilon"]) for one in plain) > epsilon:
             raise ValueError("the services' shares of epsilon add up to more than the document's epsilon")
-        if sum(_size(one) for service in services.values() for one in service["attributes"]) > MAX_PLACES:
+        if sum(_count_cells(one) for service in services.values() for one in service["attributes"]) > MAX_PLACES:
             raise ValueError(f"the attributes have more than {MAX_PLACES:,} values in all")
         self._channels = [_Channel(at, one, services, self.digest) for at, one in enumerate(plain)]
         self._of = {name: one for one in self._channels for name in one.services}
         self._layers = [
-            [_whole(at, 0, len(own["layers"]) - 1, "a layer") for at, own in zip(one["layers"], plain, strict=True)]
+            [
+                _require_int(at, 0, len(own["layers"]) - 1, "a layer")
+                for at, own in zip(one["layers"], plain, strict=True)
+            ]
             for one in document["assignments"]
         ]
-        self._ends = list(accumulate(_whole(one["words"], 1, 2**32, "a share") for one in document["assignments"]))
-        name, epoch = document["name"], _whole(document["epoch"], 1, 2**31 - 1, "an epoch")
+        self._ends = list(
+            accumulate(_require_int(one["words"], 1, 2**32, "a share") for one in document["assignments"])
+        )
+        name, epoch = document["name"], _require_int(document["epoch"], 1, 2**31 - 1, "an epoch")
         if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,63}", name):
             raise ValueError("a collection is named with letters, digits and '_'")
         self._epoch, self._pinned = f"{name}:{epoch}", self.digest.encode()
@@ -153,14 +158,14 @@ class Client:
         if known is None:
             if device.memory.setdefault(self._epoch, self._pinned) != self._pinned:
                 raise AnotherDesign("this device has already reported to another design of this epoch")
-            secret = self._secret(device)
+            secret = self._derive_secret(device)
             layers = self._layers[bisect_right(self._ends, int.from_bytes(secret[16:20], "big"))]
-            own = rows if channel.alone and rows.__class__ is list else channel.joined(rows)
-            drawn = channel.report(layers[channel.number], secret[:16], own, Words(device.source))
+            own = rows if channel.alone and rows.__class__ is list else channel.join_rows(rows)
+            drawn = channel.report(layers[channel.number], secret[:16], own, RandomWords(device.source))
             known = device.memory.setdefault(channel.place, drawn)  # of two draws at once, the one that was kept
         return known
 
-    def _secret(self, device: Device) -> bytes:
+    def _derive_secret(self, device: Device) -> bytes:
         """HMAC-SHA-256(key, digest + user); both hashes are kept after the key, which many users may share."""
         key, inner, outer = self._keyed
         if device.key != key:
@@ -182,29 +187,31 @@ class _Channel:
         self.place, self.alone = f"{digest}:{number}", len(self.services) == 1
         own = [(name, one) for name in self.services for one in services[name]["attributes"]]
         keys = [(one["name"] if self.alone else (name, one["name"]), one) for name, one in own]
-        self._names = [(key, _index(one)) for key, one in keys if one["sensitive"]]
-        self._public = [(key, _index(one)) for key, one in keys if not one["sensitive"]]
+        self._names = [(key, _build_index(one)) for key, one in keys if one["sensitive"]]
+        self._public = [(key, _build_index(one)) for key, one in keys if not one["sensitive"]]
         sensitive = [one for _, one in own if one["sensitive"]]
         self._check_rows([services[name] for name in self.services], sensitive)
         sizes = [one["size"] for one in sensitive]
-        points = [n and _whole(n, 2, size, "points") for n, size in zip(plain["points"], sizes, strict=True)]
+        points = [n and _require_int(n, 2, size, "points") for n, size in zip(plain["points"], sizes, strict=True)]
         # The places that a measure is rounded to.
-        self._rounds = [(at, _ends(size, n)) for at, (size, n) in enumerate(zip(sizes, points, strict=True)) if n]
+        self._rounds = [
+            (at, _compute_ends(size, n)) for at, (size, n) in enumerate(zip(sizes, points, strict=True)) if n
+        ]
         self._sizes, starts = plain["values"], plain.get("starts", [[]] * len(sizes))
         if self._sizes != [n or size for size, n in zip(sizes, points, strict=True)]:
             raise ValueError("the values that are reported are not the attributes' own")
-        fanouts = [[_whole(n, 1, MAX_SIZE, "a fan-out") for n in one] for one in plain["fanouts"]]
-        self._bins = [_bins(*one) for one in zip(self._sizes, fanouts, starts, strict=True)]
+        fanouts = [[_require_int(n, 1, MAX_SIZE, "a fan-out") for n in one] for one in plain["fanouts"]]
+        self._bins = [_compute_bins(*one) for one in zip(self._sizes, fanouts, starts, strict=True)]
         self._tables: dict[tuple[int, int], list[int]] = {}
         self._many = next((name for name in self.services if services[name]["per_user"] > 1), self.services[0])
         bound = bytes.fromhex(digest[:8])
         self._heads = [pack(">BBH4s", VERSION, number, at, bound) for at in range(len(plain["layers"]))]
-        most = _exp_down(_epsilon(plain["epsilon"]))
-        self._layers = [self._layer(layer, fanouts, most) for layer in plain["layers"]]
+        most = _compute_exp_down(_parse_epsilon(plain["epsilon"]))
+        self._layers = [self._parse_layer(layer, fanouts, most) for layer in plain["layers"]]
 
     def _check_rows(self, services: Sequence[Mapping[str, Any]], sensitive: Sequence[Mapping[str, Any]]) -> None:
         """Refuse what would let a report's sending, its length or what is in clear tell whether a user has rows."""
-        per_user = [_whole(one["per_user"], 1, MAX_ROWS, "per_user") for one in services]
+        per_user = [_require_int(one["per_user"], 1, MAX_ROWS, "per_user") for one in services]
         if self.slots != max(per_user) or type(self.slots) is not int:
             raise ValueError("a report is about one of as many rows as count")
         if self.padded is not any(not one["everyone"] for one in services):
@@ -214,14 +221,14 @@ class _Channel:
         if not self.padded and any(_may_be_dropped(one) for one in sensitive):
             raise ValueError("where everyone has a row, no value is dropped")
 
-    def _layer(
+    def _parse_layer(
         self, layer: Mapping[str, Any], fanouts: Sequence[Sequence[int]], most: int
     ) -> tuple[list[tuple[int, list[int], int]], int, Draw]:
         steps, stride, chosen = [], 1, layer["attributes"]
         if not all(type(at) is int and 0 <= at < len(fanouts) for at in chosen) or sorted({*chosen}) != chosen:
             raise ValueError("a layer has attributes that are not the service's")
         for at, level in reversed(list(zip(chosen, layer["levels"], strict=True))):
-            nodes = math.prod(fanouts[at][: _whole(level, 0, len(fanouts[at]), "a level")])
+            nodes = math.prod(fanouts[at][: _require_int(level, 0, len(fanouts[at]), "a level")])
             width = math.prod(fanouts[at]) // nodes
             if (at, width) not in self._tables:  # one for all layers that have this level
                 self._tables[at, width] = [one // width for one in self._bins[at]]
@@ -229,19 +236,20 @@ class _Channel:
             stride *= nodes
         if type(layer["nodes"]) is not int or layer["nodes"] != stride + self.padded:
             raise ValueError("a layer's number of nodes is wrong")
-        make, nodes, size, truth = {"subset": _subset, "hash": _hash}[layer["kind"]], layer["nodes"], layer["size"], 0
+        make = {"subset": _build_subset_draw, "hash": _build_hash_draw}[layer["kind"]]
+        nodes, size, truth = layer["nodes"], layer["size"], 0
         if isinstance(layer["truth"], str) and re.fullmatch("[1-9][0-9]{0,19}", layer["truth"]):
             truth = int(layer["truth"])
-        draw = make(nodes, _whole(size, 1, 2**20, "a layer's size"), truth)
+        draw = make(nodes, _require_int(size, 1, 2**20, "a layer's size"), truth)
         # How likely any report is with the true node inside, over how likely it is without: with sets of w of k nodes
         # P / C(k-1, w-1) over (1 - P) / C(k-1, w); with g buckets P over (1 - P) / (g - 1). P = truth / 2^64.
-        others, own = (nodes - size, size) if make is _subset else (size - 1, 1)
+        others, own = (nodes - size, size) if make is _build_subset_draw else (size - 1, 1)
         inside, outside = truth * others, (2**64 - truth) * own
         if max(inside, outside) << _BITS > min(inside, outside) * most:
             raise ValueError("a layer's threshold reveals more than the document's epsilon")
         return steps, stride, draw
 
-    def joined(self, rows: Sequence[Row] | Mapping[str, Sequence[Row]]) -> Sequence[Row]:
+    def join_rows(self, rows: Sequence[Row] | Mapping[str, Sequence[Row]]) -> Sequence[Row]:
         """One row for each row of the service with several, with the other services' values beside it."""
         if self.alone:
             return rows.get(self.services[0], ()) if isinstance(rows, Mapping) else rows
@@ -253,10 +261,10 @@ class _Channel:
         shared = {(name, key): value for name in others for key, value in rows[name][0].items()}
         return [shared | {(self._many, key): value for key, value in row.items()} for row in rows.get(self._many, ())]
 
-    def report(self, layer: int, token: bytes, rows: Sequence[Row], words: Words) -> bytes:
+    def report(self, layer: int, token: bytes, rows: Sequence[Row], words: RandomWords) -> bytes:
         """The bytes for one user: which row, which node, then the oracle's draw."""
         steps, node, draw = self._layers[layer]
-        places = self._places(rows, words)
+        places = self._find_indices(rows, words)
         if places:
             node = 0
             for at, nodes, stride in steps:
@@ -265,10 +273,10 @@ class _Channel:
         public = b"".join(pack(">I", index(row.get(key)) & NOWHERE) for key, index in self._public)
         return self._heads[layer] + token + draw(node, words) + public
 
-    def _places(self, rows: Sequence[Row], words: Words) -> list[int] | None:
+    def _find_indices(self, rows: Sequence[Row], words: RandomWords) -> list[int] | None:
         """The places of one row of the user's, or None: of an empty slot, or of a row with a value that is dropped."""
         count = len(rows)
-        slot = 0 if count <= self.slots == 1 else words.below(max(self.slots, count))
+        slot = 0 if count <= self.slots == 1 else words.draw_below(max(self.slots, count))
         if slot < count:
             read, places = rows[slot].get, []
             for key, index in self._names:
@@ -277,13 +285,13 @@ class _Channel:
                 for at, ends in self._rounds:
                     places[at] = _round(places[at], ends, words)
                 return places
-        return None if self.padded else [words.below(size) for size in self._sizes]
+        return None if self.padded else [words.draw_below(size) for size in self._sizes]
 
 
 _BITS = 256
 
 
-def _exp_down(x: Fraction) -> int:
+def _compute_exp_down(x: Fraction) -> int:
     """A whole number of 2^-256 that is at most e^x and next to it: the series, each term rounded down."""
     term = total = 1 << _BITS
     n = 0
@@ -294,7 +302,7 @@ def _exp_down(x: Fraction) -> int:
     return total
 
 
-def _epsilon(text: object) -> Fraction:
+def _parse_epsilon(text: object) -> Fraction:
     """An epsilon as documents write it: whole, or a fraction."""
     told = isinstance(text, str) and re.fullmatch("[0-9]{1,11}(/[1-9][0-9]{0,10})?", text)
     value = Fraction(str(text)) if told else Fraction(0)
@@ -303,14 +311,14 @@ def _epsilon(text: object) -> Fraction:
     return value
 
 
-def _whole(value: Any, low: int, high: int, what: str) -> int:
+def _require_int(value: Any, low: int, high: int, what: str) -> int:
     if type(value) is not int or not low <= value <= high:
         raise ValueError(f"{what} is not a whole number from {low} to {high}")
     return value
 
 
-def _size(one: Mapping[str, Any]) -> int:
-    return _whole(one["size"], 1, MAX_SIZE, "an attribute's size")
+def _count_cells(one: Mapping[str, Any]) -> int:
+    return _require_int(one["size"], 1, MAX_SIZE, "an attribute's size")
 
 
 def _may_be_dropped(one: Mapping[str, Any]) -> bool:
@@ -320,11 +328,11 @@ def _may_be_dropped(one: Mapping[str, Any]) -> bool:
     )
 
 
-def _ends(size: int, points: int) -> list[int]:
+def _compute_ends(size: int, points: int) -> list[int]:
     return [i * (size - 1) // (points - 1) for i in range(points)]
 
 
-def _bins(values: int, fanouts: Sequence[int], starts: Sequence[int]) -> list[int]:
+def _compute_bins(values: int, fanouts: Sequence[int], starts: Sequence[int]) -> list[int]:
     """The bin of each place: by the first places of bins, where the document has them, else evenly."""
     bins = min(math.prod(fanouts), values)
     if not starts:
@@ -335,47 +343,49 @@ def _bins(values: int, fanouts: Sequence[int], starts: Sequence[int]) -> list[in
     return [bisect_right(starts, place) - 1 for place in range(values)]
 
 
-def _round(place: int, ends: Sequence[int], words: Words) -> int:
+def _round(place: int, ends: Sequence[int], words: RandomWords) -> int:
     """One of the two points around ``place``, right on average."""
     below = min(bisect_right(ends, place) - 1, len(ends) - 2)
     gap = ends[below + 1] - ends[below]
-    return below + (words.below(gap) < place - ends[below])
+    return below + (words.draw_below(gap) < place - ends[below])
 
 
-def _index(one: Mapping[str, Any]) -> Index:
+def _build_index(one: Mapping[str, Any]) -> Index:
     """The place of a value: 0, 1, ..; -1 where the declaration drops it. No value makes it fail, or leave the size."""
-    kind, size = one["type"], _size(one)
-    null = _whole(one["null_place"], -1, size - 1, "the place of NULL")
+    kind, size = one["type"], _count_cells(one)
+    null = _require_int(one["null_place"], -1, size - 1, "the place of NULL")
     if kind == "category":
         places, other = {text: at for at, text in enumerate(one["values"])}, one["other_place"]
         if len(one["values"]) > size:
             raise ValueError("an attribute has more values than places")
-        _whole(other, -1, size - 1, "the place of other values")
+        _require_int(other, -1, size - 1, "the place of other values")
         return lambda value: places.get(value, other) if isinstance(value, str) else null
     if kind == "boolean":
-        _whole(size, 2, MAX_SIZE, "a boolean's size")
+        _require_int(size, 2, MAX_SIZE, "a boolean's size")
         return lambda value: int(value) if isinstance(value, bool) else null
     if one["outside"] not in ("clamp", "drop"):
         raise ValueError("a value outside the bounds is clamped or dropped")
     drop = one["outside"] == "drop"
     if kind == "date":
         first, last = date.fromisoformat(one["lo"]).toordinal(), date.fromisoformat(one["hi"]).toordinal()
-        _whole(last - first, 0, size - 1, "the place of the last day")
-        return _ordered(_day, first, last, 1.0, drop, null)
+        _require_int(last - first, 0, size - 1, "the place of the last day")
+        return _build_ordered_index(_parse_day, first, last, 1.0, drop, null)
     if kind not in ("integer", "real") or not all(isinstance(one[end], str) for end in ("lo", "hi", "grid")):
         raise ValueError("devices report categories, booleans, dates and numbers with bounds and a grid")
     lo, hi, grid = float(one["lo"]), float(one["hi"]), float(one["grid"])
     if not (-1e300 < lo <= hi < 1e300 and grid > 0 and (hi - lo) / grid < MAX_SIZE):
         raise ValueError("an attribute's bounds are not in order")
-    index, least, most = _ordered(_number, lo, hi, grid, drop, null), int(lo), int(hi)
-    _whole(math.floor((hi - lo) / grid + 0.5), 0, size - 1, "the place of the last value")
+    index, least, most = _build_ordered_index(_parse_number, lo, hi, grid, drop, null), int(lo), int(hi)
+    _require_int(math.floor((hi - lo) / grid + 0.5), 0, size - 1, "the place of the last value")
     if (least, most, 1) != (lo, hi, grid):
         return index
-    _whole(most - least, 0, size - 1, "the place of the last value")
+    _require_int(most - least, 0, size - 1, "the place of the last value")
     return lambda value: value - least if value.__class__ is int and least <= value <= most else index(value)
 
 
-def _ordered(read: Callable[[Any], float | None], lo: float, hi: float, grid: float, drop: bool, null: int) -> Index:
+def _build_ordered_index(
+    read: Callable[[Any], float | None], lo: float, hi: float, grid: float, drop: bool, null: int
+) -> Index:
     def index(value: Any) -> int:
         x = read(value)
         if x is None:
@@ -387,29 +397,29 @@ def _ordered(read: Callable[[Any], float | None], lo: float, hi: float, grid: fl
     return index
 
 
-def _number(value: Any) -> float | None:
+def _parse_number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         return None
     return float(value) if -1e300 < value < 1e300 else 1e300 if value > 0 else -1e300
 
 
-def _day(value: Any) -> float | None:
+def _parse_day(value: Any) -> float | None:
     try:
         return float(date.fromisoformat(value[:10] if isinstance(value, str) else "").toordinal())
     except ValueError:
         return None
 
 
-def _subset(nodes: int, size: int, truth: int) -> Draw:
+def _build_subset_draw(nodes: int, size: int, truth: int) -> Draw:
     """A set of ``size`` nodes as 128 bits, least first: with the node for ``truth`` of 2^64 words, else without it."""
     if not (2 <= nodes <= 128 and 1 <= size < nodes and 0 < truth < 2**64):
         raise ValueError("a layer has no valid sets")
     mask = (1 << (nodes - 1).bit_length()) - 1
 
-    def draw(node: int, words: Words) -> bytes:
-        found, left = (1 << node, size - 1) if words.word() < truth else (0, size)
+    def draw(node: int, words: RandomWords) -> bytes:
+        found, left = (1 << node, size - 1) if words.take_word() < truth else (0, size)
         while left:
-            for byte in words.eight():
+            for byte in words.take_bytes():
                 drawn = byte & mask
                 if drawn < nodes and drawn != node and not found >> drawn & 1:
                     found |= 1 << drawn
@@ -420,19 +430,19 @@ def _subset(nodes: int, size: int, truth: int) -> Draw:
     return draw
 
 
-def _hash(nodes: int, size: int, truth: int) -> Draw:
+def _build_hash_draw(nodes: int, size: int, truth: int) -> Draw:
     """A hash function (a v + b) mod PRIME mod ``size`` and a bucket: a, b, y in 4 bytes each, then four zeros."""
     if not (2 <= nodes < PRIME and 2 <= size <= 2**20 and 0 < truth < 2**64):
         raise ValueError("a layer has no valid hashes")
 
-    def draw(node: int, words: Words) -> bytes:
-        kept, a, b = words.word() < truth, 0, PRIME
+    def draw(node: int, words: RandomWords) -> bytes:
+        kept, a, b = words.take_word() < truth, 0, PRIME
         while a in (0, PRIME) or b == PRIME:
-            a = words.word()
+            a = words.take_word()
             a, b = a & PRIME, a >> 32 & PRIME
         bucket = (a * node + b) % PRIME % size
         if not kept:
-            other = words.below(size - 1)
+            other = words.draw_below(size - 1)
             bucket = other + (other >= bucket)
         return pack(">4I", a, b, bucket, 0)
 

@@ -31,16 +31,16 @@ class FileMemory:
 
     def get(self, place: str, /) -> bytes | None:
         """The report sent at ``place``, or None."""
-        return Held(_read(Path(self._path).resolve()), self._user).get(place)
+        return UserMemory(_read(Path(self._path).resolve()), self._user).get(place)
 
     def setdefault(self, place: str, report: bytes, /) -> bytes:
         """The report sent at ``place``; if there is none, ``report`` becomes it."""
-        with held(self._path) as sent:
-            return Held(sent, self._user).setdefault(place, report)
+        with lock_memories(self._path) as sent:
+            return UserMemory(sent, self._user).setdefault(place, report)
 
 
-class Held:
-    """One user's memory among those that ``held`` holds."""
+class UserMemory:
+    """One user's memory among those that ``lock_memories`` holds."""
 
     __slots__ = ("_sent", "_user")
 
@@ -58,7 +58,7 @@ class Held:
 
 
 @contextmanager
-def held(*paths: str | os.PathLike[str]) -> Iterator[Sent]:
+def lock_memories(*paths: str | os.PathLike[str]) -> Iterator[Sent]:
     """The contents of the files at ``paths``, earlier files first, while other programs are locked out.
 
     Reports that the block adds are in every file, and on disk, when it ends; none of them if it raises.
@@ -69,7 +69,7 @@ def held(*paths: str | os.PathLike[str]) -> Iterator[Sent]:
     files = list(dict.fromkeys(Path(path).resolve() for path in paths))  # a link's own file, whatever its name
     with ExitStack() as locks:
         for file in sorted(files):  # in one order everywhere, or two programs would wait for each other
-            locks.enter_context(_locked(file))
+            locks.enter_context(_lock_file(file))
         known = [_read(file) for file in files]
         sent: Sent = {}
         for one in known:
@@ -82,7 +82,7 @@ def held(*paths: str | os.PathLike[str]) -> Iterator[Sent]:
 
 
 @contextmanager
-def _locked(file: Path) -> Iterator[None]:
+def _lock_file(file: Path) -> Iterator[None]:
     """A lock beside the file: the file itself is replaced, and with it a lock on it."""
     lock = os.open(file.with_name(f".{file.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

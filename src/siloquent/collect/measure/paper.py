@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.collect.measure.thresholds import truth_of
+from siloquent.collect.measure.thresholds import compute_truth_threshold
 from siloquent.collect.spec.paper import HashedReports
-from siloquent.maths.decomposition import layers_of
+from siloquent.maths.decomposition import iter_layers
+from siloquent.maths.frequency_oracles import Oracle, choose_size
 from siloquent.maths.hierarchy import Tree
-from siloquent.maths.oracles import Oracle, best_size
-from siloquent.privacy.noise.local import SYSTEM, HashLaw, draw_hashes
+from siloquent.privacy.noise.local import SYSTEM, HashDistribution, draw_hashes
 
 Integers = NDArray[np.int64]
 
@@ -38,22 +38,22 @@ def report_layers(
         section 3; HIO from "Answering Multi-Dimensional Analytical Queries under Local Differential Privacy" (SIGMOD
         2019).
     """
-    chosen = tuple(layers_of(trees)) if layers is None else tuple(layers)
-    size = best_size("hash", 2, float(epsilon))
-    truth = truth_of("hash", 2, size, epsilon=epsilon)
+    chosen = tuple(iter_layers(trees)) if layers is None else tuple(layers)
+    size = choose_size("hash", 2, float(epsilon))
+    truth = compute_truth_threshold("hash", 2, size, epsilon=epsilon)
     drawn = rng.integers(0, len(chosen), len(bins))
     columns = np.empty((len(bins), 3), dtype=np.int64)
     for at, levels in enumerate(chosen):
         mine = np.flatnonzero(drawn == at)
         nodes, count = np.zeros(len(mine), dtype=np.int64), 1
         for axis, (tree, level) in enumerate(zip(trees, levels, strict=True)):
-            nodes = nodes * tree.nodes(level) + bins[mine, axis] // (tree.bins // tree.nodes(level))
-            count *= tree.nodes(level)
-        columns[mine] = draw_hashes(nodes, HashLaw(max(count, 2), size, truth), source=SYSTEM)
+            nodes = nodes * tree.count_nodes(level) + bins[mine, axis] // (tree.bins // tree.count_nodes(level))
+            count *= tree.count_nodes(level)
+        columns[mine] = draw_hashes(nodes, HashDistribution(max(count, 2), size, truth), source=SYSTEM)
     return HashedReports(tuple(trees), chosen, drawn, columns, Oracle("hash", 2, size, truth / 2**64))
 
 
-def rounded_to_ends(values: Integers, least: int, most: int, *, rng: np.random.Generator) -> Integers:
+def round_to_ends(values: Integers, least: int, most: int, *, rng: np.random.Generator) -> Integers:
     """1 for the upper end with probability (t - least) / (most - least), else 0: the value on average.
 
     Privacy:
@@ -62,7 +62,7 @@ def rounded_to_ends(values: Integers, least: int, most: int, *, rng: np.random.G
     return (rng.random(len(values)) * (most - least) < values - least).astype(np.int64)
 
 
-def one_of_their_rows(
+def draw_user_rows(
     ends: Integers, places: Integers, *, trees: Sequence[Tree], rng: np.random.Generator, most_rows: int = 2**62
 ) -> tuple[Integers, Integers]:
     """One row of each user, drawn evenly, and how many rows they have; users without any get a random row.

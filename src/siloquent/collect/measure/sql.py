@@ -15,30 +15,32 @@ from sqlglot import exp, parse_one
 
 from siloquent.collect.spec.collection import Collection, LayerPlan
 from siloquent.errors import RequestError
-from siloquent.maths.decomposition import canonical, crossed, everything
-from siloquent.maths.oracles import PRIME
+from siloquent.maths.decomposition import build_root_weights, cross_weights, decompose_canonical
+from siloquent.maths.frequency_oracles import PRIME
 from siloquent.maths.supports import WORD_BITS
 
 if TYPE_CHECKING:
     import duckdb
 
-MOST_NODES = 20_000
+MAX_NODES = 20_000
 Wanted = Mapping[int, Sequence[int]]
 """Nodes by layer."""
 
 
-def all_nodes(collection: Collection, channel: int) -> dict[int, range]:
+def list_all_nodes(collection: Collection, channel: int) -> dict[int, range]:
     """Every node of every layer."""
     return {at: range(layer.nodes) for at, layer in enumerate(collection.channels[channel].layers)}
 
 
-def supports_query(collection: Collection, channel: int, wanted: Wanted, *, relation: str = "reports") -> exp.Query:
+def build_supports_query(
+    collection: Collection, channel: int, wanted: Wanted, *, relation: str = "reports"
+) -> exp.Query:
     """How many reports support each wanted node: rows layer, node, support.
 
     Raises:
         RequestError: More than 20,000 nodes; these are counted faster in memory.
     """
-    nodes = _values(collection, channel, wanted)
+    nodes = _render_values(collection, channel, wanted)
     text = f"""
         SELECT n.layer, n.node, SUM(CASE WHEN {_SUPPORTS.format(r="r", n="n")} THEN 1 ELSE 0 END) AS support
         FROM {relation} AS r JOIN (VALUES {nodes}) AS n(layer, node, word, shift, size) ON r.layer = n.layer
@@ -47,11 +49,11 @@ def supports_query(collection: Collection, channel: int, wanted: Wanted, *, rela
     return _read(text)
 
 
-def joint_query(
+def build_joint_query(
     collection: Collection, channels: tuple[int, int], wanted: tuple[Wanted, Wanted], *, relations: tuple[str, str]
 ) -> exp.Query:
     """How many users' reports support each pair of wanted nodes: rows l1, l2, i, j, support, where there are any."""
-    first, second = (_values(collection, at, own) for at, own in zip(channels, wanted, strict=True))
+    first, second = (_render_values(collection, at, own) for at, own in zip(channels, wanted, strict=True))
     text = f"""
         SELECT n.layer AS l1, m.layer AS l2, n.node AS i, m.node AS j, COUNT(*) AS support
         FROM {relations[0]} AS r JOIN {relations[1]} AS s ON r.t0 = s.t0 AND r.t1 = s.t1
@@ -63,7 +65,7 @@ def joint_query(
     return _read(text)
 
 
-def decomposed(
+def build_decomposed_query(
     collection: Collection, channel: int, ranges: Sequence[tuple[int, int] | None], *, relation: str = "reports"
 ) -> exp.Query:
     """A count of ranges of bins by their fewest nodes, in one scan: rows layer, reports, support of all its nodes.
@@ -78,13 +80,14 @@ def decomposed(
         raise RequestError("Only a channel with one set of attributes is asked by nodes.", fix='scope = "full"')
     trees = [made.trees[at] for at in made.sets[0]]
     parts = [
-        everything(tree) if one is None else canonical(tree, *one) for tree, one in zip(trees, ranges, strict=True)
+        build_root_weights(tree) if one is None else decompose_canonical(tree, *one)
+        for tree, one in zip(trees, ranges, strict=True)
     ]
     cases, used = [], []
     for at, layer in enumerate(made.layers):
-        weights = crossed(parts, layer.levels)
+        weights = cross_weights(parts, layer.levels)
         if weights is not None:
-            cases.append(f"WHEN {at} THEN {_hits(layer, np.flatnonzero(weights).tolist())}")
+            cases.append(f"WHEN {at} THEN {_render_hits(layer, np.flatnonzero(weights).tolist())}")
             used.append(at)
     needed = math.prod(sum(bool(part.any()) for part in one) for one in parts)
     if needed != len(used):
@@ -96,10 +99,10 @@ def decomposed(
     return _read(text)
 
 
-def value_of(
+def estimate_decomposed(
     collection: Collection, channel: int, rows: Sequence[tuple[int, int, int]], nodes: Mapping[int, int]
 ) -> float:
-    """The count that ``decomposed`` rows estimate, scaled to the users on all layers.
+    """The count that ``build_decomposed_query`` rows estimate, scaled to the users on all layers.
 
     Args:
         rows: layer, reports, support.
@@ -122,7 +125,7 @@ def run_duckdb(connection: duckdb.DuckDBPyConnection, query: exp.Query) -> list[
     return found
 
 
-def spark_text(query: exp.Query) -> str:
+def render_spark(query: exp.Query) -> str:
     """The same query for Spark."""
     return query.sql("spark")
 
@@ -135,10 +138,10 @@ _SUPPORTS = (
 )
 
 
-def _values(collection: Collection, channel: int, wanted: Wanted) -> str:
+def _render_values(collection: Collection, channel: int, wanted: Wanted) -> str:
     layers = collection.channels[channel].layers
-    if sum(len(nodes) for nodes in wanted.values()) > MOST_NODES:
-        raise RequestError(f"A query counts at most {MOST_NODES:,} nodes.", fix="estimate from tallies")
+    if sum(len(nodes) for nodes in wanted.values()) > MAX_NODES:
+        raise RequestError(f"A query counts at most {MAX_NODES:,} nodes.", fix="estimate from tallies")
     found = []
     for at, nodes in wanted.items():
         is_set = layers[at].kind == "subset"
@@ -149,7 +152,7 @@ def _values(collection: Collection, channel: int, wanted: Wanted) -> str:
     return ", ".join(found)
 
 
-def _hits(layer: LayerPlan, nodes: Sequence[int]) -> str:
+def _render_hits(layer: LayerPlan, nodes: Sequence[int]) -> str:
     """How many of ``nodes`` one report supports."""
     if layer.kind == "hash":
         return " + ".join(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.collect.measure.tally import Tally, tally
-from siloquent.collect.measure.wire import Batch, length_of, read_reports
+from siloquent.collect.measure.wire import Batch, find_report_length, read_reports
 from siloquent.collect.spec.collection import Collection
 from siloquent.collect.spec.counters import Counters
 from siloquent.errors import DataError, RequestError
@@ -76,7 +76,7 @@ class ReportStore:
         counters = ", ".join(f"{name} BIGINT" for name in Counters.__dataclass_fields__)
         self._connection.execute(f"CREATE TABLE IF NOT EXISTS counters ({counters})")
         for number in range(len(self.collection.channels)):
-            public = "".join(f", p{at} BIGINT" for at in range(len(self.collection.public(number))))
+            public = "".join(f", p{at} BIGINT" for at in range(len(self.collection.list_public_attributes(number))))
             self._connection.execute(
                 f"CREATE TABLE IF NOT EXISTS reports_{number} (layer BIGINT, t0 BIGINT, t1 BIGINT, "
                 f"c0 BIGINT, c1 BIGINT, c2 BIGINT{public})"
@@ -89,7 +89,7 @@ class ReportStore:
             DataError: The file could not be written; nothing of ``data`` was counted.
         """
         batches, refused = read_reports(self.collection, data)
-        return self._kept(batches, refused)
+        return self._store_batches(batches, refused)
 
     def ingest_file(self, path: Path) -> Counters:
         """As ``ingest``, for a file: some reports at a time, so that a file may be larger than memory.
@@ -98,11 +98,11 @@ class ReportStore:
             OSError: It cannot be read. DataError: As ``ingest``, but for reports before the fault: these are kept.
         """
         with path.open("rb") as file:
-            length = length_of(self.collection, file.read(2))
+            length = find_report_length(self.collection, file.read(2))
             file.seek(0)
             found = Counters()
             while data := file.read(length * AT_ONCE):
-                found = found.plus(self._kept(*read_reports(self.collection, data, length)))
+                found = found.combine(self._store_batches(*read_reports(self.collection, data, length)))
         return found
 
     def ingest_arrow(self, table: Any, column: str = "report") -> Counters:
@@ -124,24 +124,24 @@ class ReportStore:
             data = b"".join(cells.filter(pa.array(sizes == size)).to_pylist())
             own, counters = read_reports(self.collection, data, size)
             batches += own
-            refused = refused.plus(counters)
-        return self._kept(batches, refused)
+            refused = refused.combine(counters)
+        return self._store_batches(batches, refused)
 
     def add(self, batches: Sequence[Batch]) -> Counters:
         """Take reports that were read, or simulated, already."""
-        return self._kept(batches, Counters())
+        return self._store_batches(batches, Counters())
 
-    def _kept(self, batches: Sequence[Batch], refused: Counters) -> Counters:
-        with self._lock, self._transaction():
+    def _store_batches(self, batches: Sequence[Batch], refused: Counters) -> Counters:
+        with self._lock, self._open_transaction():
             for batch in batches:
                 added = self._insert(batch)
-                refused = refused.plus(Counters(accepted=added, duplicate=len(batch.layers) - added))
+                refused = refused.combine(Counters(accepted=added, duplicate=len(batch.layers) - added))
             values = [getattr(refused, name) for name in Counters.__dataclass_fields__]
             self._connection.execute(f"INSERT INTO counters VALUES ({', '.join('?' * len(values))})", values)
         return refused
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _open_transaction(self) -> Iterator[None]:
         import duckdb
 
         self._connection.execute("BEGIN")
@@ -182,7 +182,7 @@ class ReportStore:
             row = self._connection.execute(f"SELECT {names} FROM counters").fetchall()[0]
         return Counters(*(int(value) for value in row))
 
-    def sizes(self) -> tuple[int, ...]:
+    def count_reports(self) -> tuple[int, ...]:
         """How many reports each channel has."""
         with self._lock:
             return tuple(
@@ -193,14 +193,14 @@ class ReportStore:
     def tally(self, channels: tuple[int, ...]) -> Tally:
         """The supports of the users who reported to all of ``channels``; kept until more reports come."""
         with self._lock:
-            stamp = self.sizes()
+            stamp = self.count_reports()
             known = self._tallies.get(channels)
             if known is None or known[0] != stamp:
-                known = stamp, tally(self.collection, self._joined(channels))
+                known = stamp, tally(self.collection, self._join_channels(channels))
                 self._tallies[channels] = known
             return known[1]
 
-    def layer_sizes(self, channel: int) -> list[int]:
+    def count_layer_reports(self, channel: int) -> list[int]:
         """How many reports each layer of a channel has."""
         found = [0] * len(self.collection.channels[channel].layers)
         with self._lock:
@@ -210,7 +210,7 @@ class ReportStore:
         return found
 
     @contextlib.contextmanager
-    def one_thread(self, channel: int = 0) -> Iterator[duckdb.DuckDBPyConnection]:
+    def use_one_thread(self, channel: int = 0) -> Iterator[duckdb.DuckDBPyConnection]:
         """The database on one thread, with a channel's reports as the relation ``reports``; for measuring."""
         with self._lock:
             before = self._connection.execute("SELECT current_setting('threads')").fetchall()[0][0]
@@ -222,13 +222,13 @@ class ReportStore:
                 self._connection.execute("DROP VIEW reports")
                 self._connection.execute(f"SET threads = {int(before)}")
 
-    def arrow(self, channel: int) -> Any:
+    def to_arrow(self, channel: int) -> Any:
         """The reports of a channel as an Arrow table, for other engines."""
         with self._lock:
             return self._connection.sql(f"SELECT * FROM reports_{channel}").to_arrow_table()
 
-    def _joined(self, channels: tuple[int, ...]) -> list[Batch]:
-        widths = [len(self.collection.public(number)) for number in channels]
+    def _join_channels(self, channels: tuple[int, ...]) -> list[Batch]:
+        widths = [len(self.collection.list_public_attributes(number)) for number in channels]
         parts = [
             f"r{number}.{name}"
             for number, width in zip(channels, widths, strict=True)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from siloquent.collect.measure.wire import Batch
 from siloquent.collect.spec.collection import Collection, LayerPlan
-from siloquent.maths.row_layers import RowReports, Supports, added, users_in
-from siloquent.maths.supports import joint_supports, supports
+from siloquent.maths.row_layers import RowReports, Supports, count_users, merge_supports
+from siloquent.maths.supports import count_joint_supports, count_supports
 
 Integers = NDArray[np.int64]
 MAX_COMBINATIONS = (2**20, 2**16)
@@ -40,12 +40,12 @@ class Tally:
 
     def add(self, key: Key, counts: Supports) -> None:
         """More reports of one key."""
-        self.supports[key] = added(self.supports[key], counts) if key in self.supports else counts
+        self.supports[key] = merge_supports(self.supports[key], counts) if key in self.supports else counts
 
     @property
     def users(self) -> int:
         """How many users were counted."""
-        return sum(users_in(counts) for counts in self.supports.values())
+        return sum(count_users(counts) for counts in self.supports.values())
 
 
 def tally(collection: Collection, batches: Sequence[Batch]) -> Tally:
@@ -56,13 +56,13 @@ def tally(collection: Collection, batches: Sequence[Batch]) -> Tally:
     """
     channels = tuple(batch.channel for batch in batches)
     found = Tally(channels)
-    for key, rows in _groups(batches):
+    for key, rows in _group_rows(batches):
         plans = [collection.channels[at].layers[layer] for at, layer in zip(channels, key[0], strict=True)]
-        found.add(key, _supports(plans, [batch.columns[rows] for batch in batches]))
+        found.add(key, _count_supports(plans, [batch.columns[rows] for batch in batches]))
     return found
 
 
-def _groups(batches: Sequence[Batch]) -> Iterator[tuple[Key, Integers]]:
+def _group_rows(batches: Sequence[Batch]) -> Iterator[tuple[Key, Integers]]:
     """The rows of each combination of layers and public places."""
     marks = np.hstack([np.column_stack([batch.layers for batch in batches]), *[batch.public for batch in batches]])
     if not len(marks):
@@ -75,12 +75,12 @@ def _groups(batches: Sequence[Batch]) -> Iterator[tuple[Key, Integers]]:
         yield (tuple(own[: len(batches)]), tuple(own[len(batches) :])), order[start:end]
 
 
-def _supports(plans: Sequence[LayerPlan], columns: list[Integers]) -> Supports:
+def _count_supports(plans: Sequence[LayerPlan], columns: list[Integers]) -> Supports:
     if len(plans) == 1:
-        return supports(plans[0].kind, plans[0].nodes, plans[0].size, columns[0])
+        return count_supports(plans[0].kind, plans[0].nodes, plans[0].size, columns[0])
     if math.prod(plan.nodes + 1 for plan in plans) > MAX_COMBINATIONS[len(plans) > 2]:
         return RowReports(tuple(columns))
-    return joint_supports(
+    return count_joint_supports(
         tuple(plan.kind for plan in plans),
         tuple(plan.nodes for plan in plans),
         tuple(plan.size for plan in plans),

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.collect.measure.device import HEAD, VERSION
-from siloquent.collect.spec.collection import Channel, Collection
+from siloquent.collect.spec.collection import Collection, ReportChannel
 from siloquent.collect.spec.counters import Counters
-from siloquent.maths.oracles import PRIME
+from siloquent.maths.frequency_oracles import PRIME
 from siloquent.maths.supports import WORD_BITS
 
 Integers = NDArray[np.int64]
@@ -39,17 +39,17 @@ def read_reports(collection: Collection, data: bytes, length: int | None = None)
         length: Of each report. All reports of one file have one length, that of its first report's channel if it is
             not given: services whose reports differ in length (public attributes make them longer) send separate files.
     """
-    lengths = {at: collection.length(at) for at in range(len(collection.channels))}
+    lengths = {at: collection.get_report_length(at) for at in range(len(collection.channels))}
     if length is None:
-        length = length_of(collection, data)
+        length = find_report_length(collection, data)
     whole = len(data) // length
     rows = np.frombuffer(data, dtype=np.uint8, count=whole * length).reshape(whole, length)
-    fate = _fates(collection, rows, lengths)
+    fate = _classify_reports(collection, rows, lengths)
     batches = []
     for number, channel in enumerate(collection.channels):
         mine = np.flatnonzero((fate == 0) & (rows[:, 1] == number)) if lengths[number] == length else np.empty(0, int)
         if mine.size:
-            batch, wrong = _batch(collection, number, channel, rows[mine])
+            batch, wrong = _build_batch(collection, number, channel, rows[mine])
             fate[mine[wrong]] = _CODES.index("bad_payload")
             batches.append(batch)
     counted = np.bincount(fate, minlength=len(_CODES))
@@ -58,15 +58,15 @@ def read_reports(collection: Collection, data: bytes, length: int | None = None)
     return batches, Counters(**refused)
 
 
-def length_of(collection: Collection, data: bytes) -> int:
+def find_report_length(collection: Collection, data: bytes) -> int:
     """The length of each report in a file that begins with ``data``, by the channel of the first one."""
-    return collection.length(data[1]) if len(data) > 1 and data[1] < len(collection.channels) else 40
+    return collection.get_report_length(data[1]) if len(data) > 1 and data[1] < len(collection.channels) else 40
 
 
 _CODES = ("accepted", "bad_version", "wrong_digest", "unknown_service", "bad_length", "bad_layer", "bad_payload")
 
 
-def _fates(collection: Collection, rows: _BYTES, lengths: dict[int, int]) -> NDArray[np.int64]:
+def _classify_reports(collection: Collection, rows: _BYTES, lengths: dict[int, int]) -> NDArray[np.int64]:
     """The code of each report as far as its head goes, as a place in ``_CODES``; the first fault counts."""
     digest = np.frombuffer(bytes.fromhex(collection.digest[:8]), dtype=np.uint8)
     layers = rows[:, 2].astype(np.int64) << 8 | rows[:, 3]
@@ -83,7 +83,7 @@ def _fates(collection: Collection, rows: _BYTES, lengths: dict[int, int]) -> NDA
     return np.select(faults, list(range(1, 6)), 0)
 
 
-def _batch(collection: Collection, number: int, channel: Channel, rows: _BYTES) -> tuple[Batch, Integers]:
+def _build_batch(collection: Collection, number: int, channel: ReportChannel, rows: _BYTES) -> tuple[Batch, Integers]:
     """The reports of one channel, and which of ``rows`` have a payload that no client draws."""
     layers = rows[:, 2].astype(np.int64) << 8 | rows[:, 3]
     columns = np.zeros((len(rows), 3), dtype=np.int64)
@@ -92,10 +92,10 @@ def _batch(collection: Collection, number: int, channel: Channel, rows: _BYTES) 
         mine = layers == at
         payload = np.ascontiguousarray(rows[mine, HEAD : HEAD + 16])
         if layer.kind == "subset":
-            columns[mine], valid[mine] = _sets(payload, layer.nodes, layer.size)
+            columns[mine], valid[mine] = _decode_sets(payload, layer.nodes, layer.size)
         else:
-            columns[mine], valid[mine] = _hashes(payload, layer.size)
-    sizes = [role.attribute.size for _, role in collection.public(number)]
+            columns[mine], valid[mine] = _decode_hashes(payload, layer.size)
+    sizes = [role.attribute.size for _, role in collection.list_public_attributes(number)]
     public = np.ascontiguousarray(rows[:, HEAD + 16 :]).view(">u4").astype(np.int64).reshape(len(rows), len(sizes))
     valid &= (public < np.array(sizes, dtype=np.int64)).all(axis=1)
     tokens = np.ascontiguousarray(rows[:, 8:HEAD]).view(">i8").astype(np.int64)
@@ -103,16 +103,16 @@ def _batch(collection: Collection, number: int, channel: Channel, rows: _BYTES) 
     return batch, np.flatnonzero(~valid)
 
 
-def _sets(payload: _BYTES, nodes: int, size: int) -> tuple[Integers, NDArray[np.bool_]]:
+def _decode_sets(payload: _BYTES, nodes: int, size: int) -> tuple[Integers, NDArray[np.bool_]]:
     words = payload.view("<u8")
-    columns = packed(words)
+    columns = pack_bit_words(words)
     held = np.bitwise_count(words).sum(axis=1)
     beyond = [max(0, min(64, nodes - 64 * at)) for at in range(2)]
     inside = [words[:, at] >> np.uint64(bits) == 0 if bits < 64 else True for at, bits in enumerate(beyond)]
     return columns, (held == size) & inside[0] & inside[1]
 
 
-def packed(words: NDArray[np.uint64]) -> Integers:
+def pack_bit_words(words: NDArray[np.uint64]) -> Integers:
     """128 bits in two words as three columns of ``WORD_BITS``, shape (n, 3)."""
     low, high = words[:, 0], words[:, 1]
     mask = np.uint64(_LOW)
@@ -122,7 +122,7 @@ def packed(words: NDArray[np.uint64]) -> Integers:
     return np.stack([first, second, third], axis=1).astype(np.int64)
 
 
-def _hashes(payload: _BYTES, size: int) -> tuple[Integers, NDArray[np.bool_]]:
+def _decode_hashes(payload: _BYTES, size: int) -> tuple[Integers, NDArray[np.bool_]]:
     words = payload.view(">u4").astype(np.int64)
     a, b, y, rest = words.T
     return words[:, :3], (a >= 1) & (a < PRIME) & (b < PRIME) & (y < size) & (rest == 0)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import comb, prod
 
-from siloquent.collect.measure.thresholds import at_most_exp, log_up
+from siloquent.collect.measure.thresholds import is_at_most_exp, round_log_up
 from siloquent.collect.spec.collection import WORDS, Collection, LayerPlan
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DesignFinding:
     """One thing that was checked. ``epsilon``: the largest log-ratio found, rounded up; 0 for what must not vary."""
 
     what: str
@@ -24,7 +24,7 @@ class Finding:
     holds: bool
 
 
-def check(collection: Collection) -> list[Finding]:
+def check(collection: Collection) -> list[DesignFinding]:
     """Every oracle on every layer of every client, the shares of layers, and the composition over clients.
 
     A user's reports: layers that hang on the user's id alone; a slot that is drawn evenly whatever the rows; then, for
@@ -34,33 +34,33 @@ def check(collection: Collection) -> list[Finding]:
     found = []
     ratios: list[list[Fraction]] = []
     for number, channel in enumerate(collection.channels):
-        ratios.append([largest_ratio(layer) for layer in channel.layers])
+        ratios.append([compute_largest_ratio(layer) for layer in channel.layers])
         worst = max(ratios[-1])
         name = " and ".join(channel.services)
-        found.append(_finding(f"any report of {name}", worst, channel.epsilon))
-        length = collection.length(number)
-        found.append(Finding(f"length of reports of {name}: {length} bytes", 0.0, Fraction(0), True))
+        found.append(_build_finding(f"any report of {name}", worst, channel.epsilon))
+        length = collection.get_report_length(number)
+        found.append(DesignFinding(f"length of reports of {name}: {length} bytes", 0.0, Fraction(0), True))
     whole = max(
         prod((own[layer] for own, layer in zip(ratios, one.layers, strict=True)), start=Fraction(1))
         for one in collection.assignments
     )
-    found.append(_finding("everything that one user sends", whole, collection.spec.epsilon))
+    found.append(_build_finding("everything that one user sends", whole, collection.spec.epsilon))
     total = sum(one.words for one in collection.assignments)
-    found.append(Finding("shares of layers add up to 1", 0.0, Fraction(0), total == WORDS))
+    found.append(DesignFinding("shares of layers add up to 1", 0.0, Fraction(0), total == WORDS))
     return found
 
 
-def _finding(what: str, ratio: Fraction, epsilon: Fraction) -> Finding:
-    return Finding(what, log_up(ratio), epsilon, at_most_exp(ratio, epsilon=epsilon))
+def _build_finding(what: str, ratio: Fraction, epsilon: Fraction) -> DesignFinding:
+    return DesignFinding(what, round_log_up(ratio), epsilon, is_at_most_exp(ratio, epsilon=epsilon))
 
 
-def largest_ratio(layer: LayerPlan) -> Fraction:
+def compute_largest_ratio(layer: LayerPlan) -> Fraction:
     """The largest ratio of one report's probabilities over two nodes, by enumerating kinds of reports."""
-    chances = list(probabilities(layer))
+    chances = list(list_probabilities(layer))
     return max(a / b for a in chances for b in chances)
 
 
-def probabilities(layer: LayerPlan) -> Iterator[Fraction]:
+def list_probabilities(layer: LayerPlan) -> Iterator[Fraction]:
     """The probability of a single report that supports a node, and of one that does not, given that node."""
     truth, k, w = Fraction(layer.truth, 2**64), layer.nodes, layer.size
     if layer.kind == "hash":

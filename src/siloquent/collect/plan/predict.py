@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
-from siloquent.collect.plan.sets import kinds_of
-from siloquent.collect.spec.collection import WORDS, Channel, Collection
-from siloquent.maths.consistency import components_of, precision
+from siloquent.collect.plan.sets import list_question_kinds
+from siloquent.collect.spec.collection import WORDS, Collection, ReportChannel
+from siloquent.maths.consistency import compute_precision, list_components
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +31,23 @@ def predict(collection: Collection, users: int) -> list[Prediction]:
     """
     found: dict[tuple[tuple[str, ...], str], float] = {}
     for number, channel in enumerate(collection.channels):
-        for words, square in _of_channel(collection, number, channel, users):
+        for words, square in _predict_channel(collection, number, channel, users):
             key = (channel.services, words)
             found[key] = min(square, found.get(key, math.inf))
     for one, other in combinations(range(len(collection.channels)), 2):
         services = collection.channels[one].services + collection.channels[other].services
-        for words, square in _of_pair(collection, (one, other), users):
+        for words, square in _predict_pair(collection, (one, other), users):
             found[services, words] = min(square, found.get((services, words), math.inf))
     return [Prediction(services, words, math.sqrt(square)) for (services, words), square in found.items()]
 
 
-def _of_channel(collection: Collection, number: int, channel: Channel, users: int) -> Iterator[tuple[str, float]]:
+def _predict_channel(
+    collection: Collection, number: int, channel: ReportChannel, users: int
+) -> Iterator[tuple[str, float]]:
     shares = [0.0] * len(channel.layers)
     for one in collection.assignments:
         shares[one.layers[number]] += one.words / WORDS
-    roles = [role for _, role in collection.attributes(number)]
+    roles = [role for _, role in collection.list_sensitive_attributes(number)]
     for attributes in channel.sets:
         own = [
             (layer, share)
@@ -53,15 +55,15 @@ def _of_channel(collection: Collection, number: int, channel: Channel, users: in
             if layer.attributes == attributes
         ]
         trees = [channel.trees[at] for at in attributes]
-        block = channel.block(own[0][0])
+        block = channel.get_block(own[0][0])
         known = {
             component: sum(
-                share * precision([block], [layer.levels], [layer.oracle], component) for layer, share in own
+                share * compute_precision([block], [layer.levels], [layer.oracle], component) for layer, share in own
             )
-            for component in components_of(trees)
+            for component in list_components(trees)
             if any(component) or channel.padded
         }
-        for kind in kinds_of([roles[at] for at in attributes], trees):
+        for kind in list_question_kinds([roles[at] for at in attributes], trees):
             total = 0.0
             for component, reports in known.items():
                 square = math.prod(e[k] for e, k in zip(kind.energies, component, strict=True))
@@ -69,23 +71,23 @@ def _of_channel(collection: Collection, number: int, channel: Channel, users: in
             yield kind.words, channel.slots**2 * total / users
 
 
-def _of_pair(collection: Collection, pair: tuple[int, int], users: int) -> Iterator[tuple[str, float]]:
+def _predict_pair(collection: Collection, pair: tuple[int, int], users: int) -> Iterator[tuple[str, float]]:
     channels = [collection.channels[number] for number in pair]
     shares: dict[tuple[int, ...], float] = {}
     for one in collection.assignments:
         layers = tuple(one.layers[number] for number in pair)
         shares[layers] = shares.get(layers, 0.0) + one.words / WORDS
-    roles = [[role for _, role in collection.attributes(number)] for number in pair]
+    roles = [[role for _, role in collection.list_sensitive_attributes(number)] for number in pair]
     scale = math.prod(channel.slots for channel in channels) ** 2 / users
     for sets in product(*(channel.sets for channel in channels)):
         trees = [[channel.trees[at] for at in own] for channel, own in zip(channels, sets, strict=True)]
-        known = _known_jointly(channels, sets, shares)
+        known = _compute_joint_knowledge(channels, sets, shares)
         kinds = [
-            list(kinds_of([own[at] for at in attributes], of))
+            list(list_question_kinds([own[at] for at in attributes], of))
             for own, attributes, of in zip(roles, sets, trees, strict=True)
         ]
         for first, second in product(*kinds):
-            words = _joined_words(first.words, second.words)
+            words = _join_descriptions(first.words, second.words)
             if words:
                 energies = (*first.energies, *second.energies)
                 yield (
@@ -99,8 +101,8 @@ def _of_pair(collection: Collection, pair: tuple[int, int], users: int) -> Itera
                 )
 
 
-def _known_jointly(
-    channels: Sequence[Channel], sets: tuple[tuple[int, ...], ...], shares: Mapping[tuple[int, ...], float]
+def _compute_joint_knowledge(
+    channels: Sequence[ReportChannel], sets: tuple[tuple[int, ...], ...], shares: Mapping[tuple[int, ...], float]
 ) -> dict[tuple[int, ...], float]:
     """What one user's reports to both channels say about each component of the joint table of ``sets``."""
     known: dict[tuple[int, ...], float] = {}
@@ -108,16 +110,16 @@ def _known_jointly(
         plans = [channel.layers[at] for channel, at in zip(channels, layers, strict=True)]
         if tuple(plan.attributes for plan in plans) != sets:
             continue
-        blocks = [channel.block(plan) for channel, plan in zip(channels, plans, strict=True)]
+        blocks = [channel.get_block(plan) for channel, plan in zip(channels, plans, strict=True)]
         levels, oracles = [plan.levels for plan in plans], [plan.oracle for plan in plans]
-        for component in components_of([tree for block in blocks for tree in block.trees]):
+        for component in list_components([tree for block in blocks for tree in block.trees]):
             if any(component) or any(block.padded for block in blocks):
-                own = precision(blocks, levels, oracles, component)
+                own = compute_precision(blocks, levels, oracles, component)
                 known[component] = known.get(component, 0.0) + share * own
     return known
 
 
-def _joined_words(first: str, second: str) -> str:
+def _join_descriptions(first: str, second: str) -> str:
     """The question that asks both at once; empty unless each has one condition at most, and one is a count."""
     if " and " in first + second or "AVG" in first + second:
         return ""

@@ -9,29 +9,29 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.collect.spec.declared import CollectionSpec
-from siloquent.collect.spec.role import Role
+from siloquent.collect.spec.collection_spec import CollectionSpec
+from siloquent.collect.spec.role import AttributeRole
 from siloquent.errors import SchemaError
-from siloquent.maths.hierarchy import Tree, flat, tree
+from siloquent.maths.hierarchy import Tree, build_flat_tree, build_tree
 
 Floats = NDArray[np.float64]
-MOST_NODES = 2**20
+MAX_NODES = 2**20
 AVERAGES = 2
 """How much more often than counts the averages of what is a measure alone are expected."""
 VOLUMES = (0.05, 0.15, 0.4)
 """The shares of a domain that planned ranges take."""
 
 
-def tree_of(role: Role, fanout: int) -> Tree:
+def build_role_tree(role: AttributeRole, fanout: int) -> Tree:
     """The tree over an attribute's cells: intervals of ordered values, one level of categories, or of points."""
     if role.points:
-        return flat(role.points)
+        return build_flat_tree(role.points)
     if role.is_ordered:
-        return tree(role.attribute.size, resolution=role.bins, fanout=fanout, alone=role.places_alone)
-    return flat(role.attribute.size)
+        return build_tree(role.attribute.size, resolution=role.bins, fanout=fanout, alone=role.places_alone)
+    return build_flat_tree(role.attribute.size)
 
 
-def sets_of(spec: CollectionSpec, roles: Sequence[Role]) -> list[tuple[int, ...]]:
+def list_sets(spec: CollectionSpec, roles: Sequence[AttributeRole]) -> list[tuple[int, ...]]:
     """The sets of attributes whose joint table is estimated: all of them, or every pair and measure.
 
     Raises:
@@ -50,17 +50,17 @@ def sets_of(spec: CollectionSpec, roles: Sequence[Role]) -> list[tuple[int, ...]
         wanted |= {(at,) for at in everything}
         found = sorted(one for one in wanted if not any(set(one) < set(other) for other in wanted))
     for one in found:
-        cells = int(np.prod([float(tree_of(roles[at], spec.fanout).bins) for at in one]))
-        if cells > MOST_NODES:
+        cells = int(np.prod([float(build_role_tree(roles[at], spec.fanout).bins) for at in one]))
+        if cells > MAX_NODES:
             names = ", ".join(roles[at].attribute.name for at in one)
             raise SchemaError(
-                f"The joint table of {names} has {cells:,} cells; reports take {MOST_NODES:,}.",
+                f"The joint table of {names} has {cells:,} cells; reports take {MAX_NODES:,}.",
                 fix='resolution = 25 on the largest, or scope = "pairs"',
             )
     return found
 
 
-def places_of_points(size: int, points: int) -> NDArray[np.int64]:
+def compute_point_places(size: int, points: int) -> NDArray[np.int64]:
     """The places that are points: the first, the last, and others evenly between."""
     return np.arange(points, dtype=np.int64) * (size - 1) // (points - 1)
 
@@ -79,20 +79,20 @@ class Kind:
     weight: int = 1
 
 
-def values_of(role: Role) -> Floats:
+def compute_role_values(role: AttributeRole) -> Floats:
     """What each cell of a measure adds to a sum, shape (cells,), or each point; NULL's cell adds nothing."""
     attribute = role.attribute
     if role.points:
-        return np.asarray(attribute.points().astype(float)[places_of_points(attribute.size, role.points)])
+        return np.asarray(attribute.list_points().astype(float)[compute_point_places(attribute.size, role.points)])
     values = np.zeros(attribute.size)
-    values[: attribute.steps] = attribute.points().astype(float)
+    values[: attribute.steps] = attribute.list_points().astype(float)
     return values
 
 
-def kinds_of(roles: Sequence[Role], trees: Sequence[Tree]) -> Iterator[Kind]:
+def list_question_kinds(roles: Sequence[AttributeRole], trees: Sequence[Tree]) -> Iterator[Kind]:
     """Counts under one and two conditions, sums and averages alone and under them, each by its own bound."""
-    every = [one.energies(np.ones(one.bins)) for one in trees]
-    chosen = [_condition(role, one) for role, one in zip(roles, trees, strict=True)]
+    every = [one.compute_energies(np.ones(one.bins)) for one in trees]
+    chosen = [_compute_condition_energies(role, one) for role, one in zip(roles, trees, strict=True)]
     filters = [at for at, role in enumerate(roles) if role.use != "measure"]
     subsets = [(), *((at,) for at in filters), *combinations(filters, 2)]
     for subset in subsets:
@@ -103,7 +103,7 @@ def kinds_of(roles: Sequence[Role], trees: Sequence[Tree]) -> Iterator[Kind]:
         for at, role in enumerate(roles):
             if role.use != "filter" and at not in subset:
                 parts = [chosen[i] if i in subset else every[i] for i in range(len(roles))]
-                parts[at] = _sum(role, trees[at])
+                parts[at] = _compute_sum_energies(role, trees[at])
                 by = f" by {conditions}" if subset else ""
                 yield Kind(f"SUM({role.attribute.name}){by}", tuple(parts))
                 if role.use == "measure":
@@ -114,12 +114,12 @@ def kinds_of(roles: Sequence[Role], trees: Sequence[Tree]) -> Iterator[Kind]:
                     yield Kind(f"AVG({role.attribute.name}){by}, of all", tuple(parts), weight)
 
 
-def _condition(role: Role, one: Tree) -> Floats:
+def _compute_condition_energies(role: AttributeRole, one: Tree) -> Floats:
     """The mean energies of the conditions that are expected: ranges of every place, or single categories."""
     if not role.is_ordered or one.bins == 1:
         point = np.zeros(one.bins)
         point[0] = 1
-        return one.energies(point)
+        return one.compute_energies(point)
     found = []
     for volume in VOLUMES:
         width = max(1, round(volume * one.bins))
@@ -127,10 +127,10 @@ def _condition(role: Role, one: Tree) -> Floats:
         for start in starts:
             inside = np.zeros(one.bins)
             inside[start : start + width] = 1
-            found.append(one.energies(inside))
+            found.append(one.compute_energies(inside))
     return np.asarray(np.mean(found, axis=0))
 
 
-def _sum(role: Role, one: Tree) -> Floats:
-    values = values_of(role)
-    return one.energies(one.gathered(values) / max(float(np.abs(values).mean()), 1e-12))
+def _compute_sum_energies(role: AttributeRole, one: Tree) -> Floats:
+    values = compute_role_values(role)
+    return one.compute_energies(one.gather_weights(values) / max(float(np.abs(values).mean()), 1e-12))

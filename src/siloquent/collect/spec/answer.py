@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from siloquent.collect.spec.declared import CollectionSpec
+from siloquent.collect.spec.collection_spec import CollectionSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class AggregateEstimate:
     """One number.
 
     Attributes:
@@ -31,14 +31,14 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CollectAnswer:
     """The answer to one question: one row a group, one estimate an aggregate."""
 
     sql: str
     groups: tuple[str, ...]
     aggregates: tuple[str, ...]
     labels: tuple[tuple[Any, ...], ...]
-    estimates: tuple[tuple[Estimate, ...], ...]
+    estimates: tuple[tuple[AggregateEstimate, ...], ...]
     users: int
     guarantee: str
     notes: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Answer:
         return self.estimate.value
 
     @property
-    def estimate(self) -> Estimate:
+    def estimate(self) -> AggregateEstimate:
         """The first estimate: the only one of a question without groups."""
         return self.estimates[0][0]
 
@@ -77,7 +77,7 @@ class Answer:
         )
 
 
-def guarantee_sentence(spec: CollectionSpec) -> str:
+def describe_guarantee(spec: CollectionSpec) -> str:
     """What every user was promised, in words."""
     over = "all services together" if len(spec.services) > 1 else f"the service {spec.services[0].name}"
     return (

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from siloquent.collect.spec.declared import CollectionSpec, Service
+from siloquent.collect.spec.collection_spec import CollectionSpec, Service
 from siloquent.collect.spec.dimension import Dimension
-from siloquent.collect.spec.role import Role
+from siloquent.collect.spec.role import AttributeRole
 from siloquent.errors import SchemaError
 from siloquent.foreign import load_json
-from siloquent.maths.consistency import Block
+from siloquent.maths.consistency import TreeBlock
+from siloquent.maths.frequency_oracles import Kind, Oracle
 from siloquent.maths.hierarchy import Tree
-from siloquent.maths.oracles import Kind, Oracle
-from siloquent.privacy import told_fraction
+from siloquent.privacy import parse_fraction
 from siloquent.schema import Attribute
 from siloquent.schema.build import parse_attribute
-from siloquent.schema.toml import finite
+from siloquent.schema.toml import parse_finite
 
 WORDS = 2**32
 """A user's layers follow from 32 bits: each assignment has its share of them."""
-MOST_BYTES = 4 * 2**20
+MAX_BYTES = 4 * 2**20
 NOWHERE = 2**32 - 1
 
 
@@ -51,7 +51,7 @@ class LayerPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Channel:
+class ReportChannel:
     """What one client reports: the rows of one service, or the joined rows of all.
 
     Attributes:
@@ -68,9 +68,9 @@ class Channel:
     points: tuple[int, ...]
     layers: tuple[LayerPlan, ...]
 
-    def block(self, layer: LayerPlan) -> Block:
+    def get_block(self, layer: LayerPlan) -> TreeBlock:
         """The trees of a layer's attributes."""
-        return Block(tuple(self.trees[at] for at in layer.attributes), self.padded)
+        return TreeBlock(tuple(self.trees[at] for at in layer.attributes), self.padded)
 
     @property
     def sets(self) -> list[tuple[int, ...]]:
@@ -91,39 +91,39 @@ class Collection:
     """A designed collection. ``digest`` is the SHA-256 of all else; clients and reports are bound to it."""
 
     spec: CollectionSpec
-    channels: tuple[Channel, ...]
+    channels: tuple[ReportChannel, ...]
     assignments: tuple[Assignment, ...]
     digest: str
 
-    def attributes(self, channel: int) -> list[tuple[Service, Role]]:
+    def list_sensitive_attributes(self, channel: int) -> list[tuple[Service, AttributeRole]]:
         """The sensitive attributes of a channel, in order, each with its service."""
-        services = [self.spec.service(name) for name in self.channels[channel].services]
+        services = [self.spec.get_service(name) for name in self.channels[channel].services]
         return [(service, role) for service in services for role in service.roles if role.sensitive]
 
-    def public(self, channel: int) -> list[tuple[Service, Role]]:
+    def list_public_attributes(self, channel: int) -> list[tuple[Service, AttributeRole]]:
         """The attributes that a channel's reports carry in clear, in order."""
-        services = [self.spec.service(name) for name in self.channels[channel].services]
+        services = [self.spec.get_service(name) for name in self.channels[channel].services]
         return [(service, role) for service in services for role in service.roles if not role.sensitive]
 
-    def channel_of(self, service: str) -> int:
+    def find_channel(self, service: str) -> int:
         """Which channel reports ``service``."""
-        name = self.spec.service(service).name
+        name = self.spec.get_service(service).name
         return next(at for at, channel in enumerate(self.channels) if name in channel.services)
 
-    def length(self, channel: int) -> int:
+    def get_report_length(self, channel: int) -> int:
         """Bytes of a report: the same for every user."""
-        return 40 + 4 * len(self.public(channel))
+        return 40 + 4 * len(self.list_public_attributes(channel))
 
     def is_length(self, size: int) -> bool:
         """Whether reports of some channel have ``size`` bytes."""
-        return any(self.length(at) == size for at in range(len(self.channels)))
+        return any(self.get_report_length(at) == size for at in range(len(self.channels)))
 
     def to_json(self) -> str:
         """The document, as clients pin it."""
-        return json.dumps({**to_plain(self), "digest": self.digest}, indent=1, ensure_ascii=False) + "\n"
+        return json.dumps({**dump_collection(self), "digest": self.digest}, indent=1, ensure_ascii=False) + "\n"
 
 
-def to_plain(made: Collection) -> dict[str, Any]:
+def dump_collection(made: Collection) -> dict[str, Any]:
     """The document without its digest."""
     spec = made.spec
     dimensions = [{"name": one.name, "key": one.key} for one in spec.dimensions]
@@ -138,19 +138,21 @@ def to_plain(made: Collection) -> dict[str, Any]:
         "client": spec.client,
         "scope": spec.scope,
         "min_reports": spec.min_reports,
-        "services": [_service_to_plain(service) for service in spec.services],
-        "channels": [_channel_to_plain(channel) for channel in made.channels],
+        "services": [_dump_service(service) for service in spec.services],
+        "channels": [_dump_channel(channel) for channel in made.channels],
         "assignments": [{"layers": list(one.layers), "words": one.words} for one in made.assignments],
     }
 
 
-def sealed(spec: CollectionSpec, channels: tuple[Channel, ...], assignments: tuple[Assignment, ...]) -> Collection:
+def seal_collection(
+    spec: CollectionSpec, channels: tuple[ReportChannel, ...], assignments: tuple[Assignment, ...]
+) -> Collection:
     """The collection with its digest."""
     bare = Collection(spec, channels, assignments, "")
-    return Collection(spec, channels, assignments, digest_of_plain(to_plain(bare)))
+    return Collection(spec, channels, assignments, compute_plain_digest(dump_collection(bare)))
 
 
-def digest_of_plain(plain: Mapping[str, Any]) -> str:
+def compute_plain_digest(plain: Mapping[str, Any]) -> str:
     """SHA-256 of the document's canonical JSON."""
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -162,19 +164,19 @@ def read_collection(text: str) -> Collection:
     Raises:
         SchemaError: It is no such document, or was changed after it was made.
     """
-    if len(text) > MOST_BYTES:
+    if len(text) > MAX_BYTES:
         raise SchemaError("A collection's document is at most 4 MiB.")
     try:
         plain = load_json(text)
         digest = plain.pop("digest")
         if plain["format"] != 1 or plain["kind"] != "siloquent-collection":
             raise ValueError
-        made = _from_plain(plain, digest)
+        made = _parse_collection(plain, digest)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
         raise SchemaError(
             "This is no collection's document.", fix="siloquent collect design SPEC.toml -o C.json"
         ) from None
-    if digest_of_plain(plain) != digest or to_plain(made) != plain:
+    if compute_plain_digest(plain) != digest or dump_collection(made) != plain:
         raise SchemaError(
             "The collection's document was changed after it was made: its digest does not fit.",
             fix="siloquent collect design SPEC.toml -o C.json",
@@ -182,11 +184,11 @@ def read_collection(text: str) -> Collection:
     return made
 
 
-def _from_plain(plain: Mapping[str, Any], digest: str) -> Collection:
+def _parse_collection(plain: Mapping[str, Any], digest: str) -> Collection:
     spec = CollectionSpec(
         name=plain["name"],
-        services=tuple(_service_from_plain(one) for one in plain["services"]),
-        epsilon=told_fraction(plain["epsilon"]),
+        services=tuple(_parse_service(one) for one in plain["services"]),
+        epsilon=parse_fraction(plain["epsilon"]),
         epoch=plain["epoch"],
         fanout=plain["fanout"],
         client=plain["client"],
@@ -194,23 +196,23 @@ def _from_plain(plain: Mapping[str, Any], digest: str) -> Collection:
         min_reports=plain["min_reports"],
         dimensions=tuple(Dimension(one["name"], one["key"], public=True) for one in plain.get("dimensions", ())),
     )
-    channels = tuple(_channel_from_plain(one) for one in plain["channels"])
+    channels = tuple(_parse_channel(one) for one in plain["channels"])
     assignments = tuple(Assignment(tuple(one["layers"]), one["words"]) for one in plain["assignments"])
     if sum(one.words for one in assignments) != WORDS:
         raise ValueError
     return Collection(spec, channels, assignments, digest)
 
 
-def _service_to_plain(service: Service) -> dict[str, Any]:
+def _dump_service(service: Service) -> dict[str, Any]:
     return {
         "name": service.name,
         "per_user": service.per_user,
         "everyone": service.everyone,
-        "attributes": [_role_to_plain(role) for role in service.roles],
+        "attributes": [_dump_role(role) for role in service.roles],
     }
 
 
-def _role_to_plain(role: Role) -> dict[str, Any]:
+def _dump_role(role: AttributeRole) -> dict[str, Any]:
     attribute = role.attribute
     plain: dict[str, Any] = {"name": attribute.name, "type": attribute.kind}
     if attribute.kind == "category":
@@ -221,9 +223,9 @@ def _role_to_plain(role: Role) -> dict[str, Any]:
     elif attribute.is_numeric:
         plain |= {"lo": str(attribute.lo), "hi": str(attribute.hi), "grid": str(attribute.grid)}
         plain["outside"] = attribute.outside
-    null = attribute.null if attribute.null != "value" else {"value": _plain_value(attribute.null_value)}
+    null = attribute.null if attribute.null != "value" else {"value": _dump_value(attribute.null_value)}
     if role.alone:
-        plain["alone"] = [_plain_label(value, attribute) for value in role.alone]
+        plain["alone"] = [_dump_label(value, attribute) for value in role.alone]
     if role.dimension is not None:
         plain["dimension"] = role.dimension
     return {
@@ -238,17 +240,17 @@ def _role_to_plain(role: Role) -> dict[str, Any]:
     }
 
 
-def _plain_value(value: object) -> object:
+def _dump_value(value: object) -> object:
     return value if isinstance(value, (bool, int, str)) else str(value)
 
 
-def _plain_label(value: Any, attribute: Attribute) -> object:
+def _dump_label(value: Any, attribute: Attribute) -> object:
     """A value of an ordered attribute as its bounds are written."""
     return value.isoformat() if attribute.is_temporal else str(value)
 
 
-def _service_from_plain(plain: Mapping[str, Any]) -> Service:
-    roles = tuple(_role_from_plain(one) for one in plain["attributes"])
+def _parse_service(plain: Mapping[str, Any]) -> Service:
+    roles = tuple(_parse_role(one) for one in plain["attributes"])
     return Service(plain["name"], roles, plain["per_user"], plain["everyone"])
 
 
@@ -256,7 +258,7 @@ _OWN = ("use", "resolution", "sensitive")
 _MADE = ("size", "null_place", "other_place")
 
 
-def _role_from_plain(plain: Mapping[str, Any]) -> Role:
+def _parse_role(plain: Mapping[str, Any]) -> AttributeRole:
     raw = {key: value for key, value in plain.items() if key not in (*_OWN, *_MADE, "alone", "dimension")}
     for key in ("lo", "hi", "grid"):
         if key in raw:
@@ -264,10 +266,12 @@ def _role_from_plain(plain: Mapping[str, Any]) -> Role:
     if isinstance(raw.get("null"), dict):
         raw["null"] = {"value": _read(raw["null"]["value"], raw["type"])}
     alone = tuple(_read(value, raw["type"]) for value in plain.get("alone", ()))
-    return Role(_attribute(raw), **{key: plain[key] for key in _OWN}, alone=alone, dimension=plain.get("dimension"))
+    return AttributeRole(
+        _parse_attribute(raw), **{key: plain[key] for key in _OWN}, alone=alone, dimension=plain.get("dimension")
+    )
 
 
-def _attribute(raw: Mapping[str, Any]) -> Attribute:
+def _parse_attribute(raw: Mapping[str, Any]) -> Attribute:
     return parse_attribute(raw)
 
 
@@ -276,12 +280,12 @@ def _read(value: Any, kind: Literal["integer", "real", "date"] | str) -> Any:
 
     if not isinstance(value, str) or kind in ("category", "boolean"):
         return value
-    return date.fromisoformat(value) if kind == "date" else finite(value)
+    return date.fromisoformat(value) if kind == "date" else parse_finite(value)
 
 
-def _channel_to_plain(channel: Channel) -> dict[str, Any]:
+def _dump_channel(channel: ReportChannel) -> dict[str, Any]:
     return {
-        **_alone_to_plain(channel.trees),
+        **_dump_alone(channel.trees),
         "services": list(channel.services),
         "epsilon": str(channel.epsilon),
         "slots": channel.slots,
@@ -303,7 +307,7 @@ def _channel_to_plain(channel: Channel) -> dict[str, Any]:
     }
 
 
-def _alone_to_plain(trees: Sequence[Tree]) -> dict[str, Any]:
+def _dump_alone(trees: Sequence[Tree]) -> dict[str, Any]:
     """Places alone, and the first place of each bin of such trees; nothing where no tree has any."""
     if not any(tree.alone for tree in trees):
         return {}
@@ -313,7 +317,7 @@ def _alone_to_plain(trees: Sequence[Tree]) -> dict[str, Any]:
     }
 
 
-def _channel_from_plain(plain: Mapping[str, Any]) -> Channel:
+def _parse_channel(plain: Mapping[str, Any]) -> ReportChannel:
     alone = plain.get("alone", [()] * len(plain["values"]))
     trees = tuple(
         Tree(values, tuple(fanouts), tuple(own))
@@ -325,9 +329,9 @@ def _channel_from_plain(plain: Mapping[str, Any]) -> Channel:
         )
         for one in plain["layers"]
     )
-    return Channel(
+    return ReportChannel(
         tuple(plain["services"]),
-        told_fraction(plain["epsilon"]),
+        parse_fraction(plain["epsilon"]),
         plain["slots"],
         plain["padded"],
         trees,

@@ -29,7 +29,7 @@ class Counters:
     bad_layer: int = 0
     bad_payload: int = 0
 
-    def plus(self, other: Counters) -> Counters:
+    def combine(self, other: Counters) -> Counters:
         """Both together."""
         mine, theirs = asdict(self), asdict(other)
         return Counters(**{name: mine[name] + theirs[name] for name in mine})

@@ -14,12 +14,12 @@ from siloquent.errors import RequestError
 
 Mask = NDArray[np.bool_]
 Function = Literal["COUNT", "SUM", "AVG"]
-MOST_TERMS = 64
-MOST_GROUPS = 10_000
+MAX_TERMS = 64
+MAX_GROUPS = 10_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Column:
+class ServiceColumn:
     """An attribute of a service."""
 
     service: str
@@ -34,7 +34,7 @@ class Aggregate:
     """One number of an answer: how many rows, or the sum or average of a measure over them."""
 
     function: Function
-    measure: Column | None = None
+    measure: ServiceColumn | None = None
 
     def __str__(self) -> str:
         return f"{self.function.lower()}_{self.measure}" if self.measure else "count"
@@ -44,7 +44,7 @@ class Aggregate:
 class Box:
     """Rows whose columns all lie in their masks (cells,), counted ``sign`` times."""
 
-    masks: dict[Column, Mask]
+    masks: dict[ServiceColumn, Mask]
     sign: int = 1
 
 
@@ -61,23 +61,23 @@ class AggregateQuery:
     services: tuple[str, ...]
     aggregates: tuple[Aggregate, ...]
     where: tuple[Box, ...] = (Box({}),)
-    group_by: tuple[Column, ...] = ()
+    group_by: tuple[ServiceColumn, ...] = ()
     sql: str = ""
 
-    def columns(self) -> list[Column]:
+    def list_columns(self) -> list[ServiceColumn]:
         """Every column that the answer hangs on, without repetition, in order of appearance."""
         named = [column for box in self.where for column in box.masks]
         named += [one.measure for one in self.aggregates if one.measure is not None]
         return list(dict.fromkeys([*named, *self.group_by]))
 
 
-Conjunction = dict[Column, Mask]
+Conjunction = dict[ServiceColumn, Mask]
 
 
-def any_of(parts: Sequence[list[Conjunction]]) -> list[Conjunction]:
+def combine_any(parts: Sequence[list[Conjunction]]) -> list[Conjunction]:
     """The disjunction of disjunctions; terms on one and the same column become one."""
     found: list[Conjunction] = []
-    single: dict[Column, int] = {}
+    single: dict[ServiceColumn, int] = {}
     for term in (term for part in parts for term in part):
         if len(term) == 1:
             ((column, mask),) = term.items()
@@ -87,51 +87,51 @@ def any_of(parts: Sequence[list[Conjunction]]) -> list[Conjunction]:
                 continue
             single[column] = len(found)
         found.append(term)
-    return _limited(found)
+    return _require_few_terms(found)
 
 
-def all_of(parts: Sequence[list[Conjunction]]) -> list[Conjunction]:
+def combine_all(parts: Sequence[list[Conjunction]]) -> list[Conjunction]:
     """The conjunction of disjunctions, multiplied out."""
     found: list[Conjunction] = [{}]
     for part in parts:
-        found = _limited([_both(one, other) for one, other in product(found, part)])
+        found = _require_few_terms([_intersect_terms(one, other) for one, other in product(found, part)])
     return found
 
 
-def _both(one: Conjunction, other: Conjunction) -> Conjunction:
+def _intersect_terms(one: Conjunction, other: Conjunction) -> Conjunction:
     met = dict(one)
     for column, mask in other.items():
         met[column] = met[column] & mask if column in met else mask
     return met
 
 
-def boxes_of(terms: Sequence[Conjunction]) -> tuple[Box, ...]:
+def build_boxes(terms: Sequence[Conjunction]) -> tuple[Box, ...]:
     """Signed boxes that count each row of the disjunction of ``terms`` once: inclusion and exclusion.
 
     Raises:
         RequestError: More than 64 boxes.
     """
-    if 2 ** len(terms) - 1 > MOST_TERMS:
-        raise _too_many()
+    if 2 ** len(terms) - 1 > MAX_TERMS:
+        raise _build_too_many_error()
     found = []
     for size in range(1, len(terms) + 1):
         for chosen in combinations(terms, size):
             met: Conjunction = {}
             for term in chosen:
-                met = _both(met, term)
+                met = _intersect_terms(met, term)
             if all(mask.any() for mask in met.values()):
                 found.append(Box(met, 1 if size % 2 else -1))
     return tuple(found)
 
 
-def _limited(terms: list[Conjunction]) -> list[Conjunction]:
-    if len(terms) > MOST_TERMS:
-        raise _too_many()
+def _require_few_terms(terms: list[Conjunction]) -> list[Conjunction]:
+    if len(terms) > MAX_TERMS:
+        raise _build_too_many_error()
     return terms
 
 
-def _too_many() -> RequestError:
+def _build_too_many_error() -> RequestError:
     return RequestError(
-        f"The condition has more than {MOST_TERMS} terms once OR and NOT are multiplied out.",
+        f"The condition has more than {MAX_TERMS} terms once OR and NOT are multiplied out.",
         fix="ask its parts, or use IN and BETWEEN on one attribute",
     )

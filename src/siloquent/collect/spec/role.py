@@ -14,7 +14,7 @@ from siloquent.schema import Attribute
 Use = Literal["filter", "measure", "both"]
 
 KINDS = ("integer", "real", "category", "boolean", "date")
-MOST_BINS = 10_000
+MAX_BINS = 10_000
 FILTER_BINS, MEASURE_BINS = 25, 125
 POINTS = 3
 """To which a measure is rounded: two ends and the middle. More points are more nodes, and each node is noisy."""
@@ -22,7 +22,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class AttributeRole:
     """An attribute and what it is for.
 
     Attributes:
@@ -52,8 +52,8 @@ class Role:
             raise SchemaError(f"{name!r} is used as filter, measure or both, not {self.use!r}.")
         if self.use != "filter" and not self.attribute.is_numeric:
             raise SchemaError(f"{name!r} is of type {kind}, which has no sum.", fix='use = "filter"')
-        if self.resolution is not None and not 1 <= self.resolution <= MOST_BINS:
-            raise SchemaError(f"The resolution of {name!r} is 1 to {MOST_BINS:,}, not {self.resolution!r}.")
+        if self.resolution is not None and not 1 <= self.resolution <= MAX_BINS:
+            raise SchemaError(f"The resolution of {name!r} is 1 to {MAX_BINS:,}, not {self.resolution!r}.")
         if self.attribute.size > 10**6:
             raise SchemaError(f"{name!r} has more than 10^6 values.", fix="declare a coarser grid")
         if not self.sensitive and self.use != "filter":

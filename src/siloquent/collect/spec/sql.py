@@ -10,24 +10,24 @@ import numpy as np
 from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
 
-from siloquent.collect.spec.declared import CollectionSpec
+from siloquent.collect.spec.collection_spec import CollectionSpec
 from siloquent.collect.spec.dimension import Dimension
 from siloquent.collect.spec.query import (
     Aggregate,
     AggregateQuery,
     Box,
-    Column,
     Conjunction,
     Mask,
-    all_of,
-    any_of,
-    boxes_of,
+    ServiceColumn,
+    build_boxes,
+    combine_all,
+    combine_any,
 )
-from siloquent.collect.spec.role import Role
+from siloquent.collect.spec.role import AttributeRole
 from siloquent.errors import RequestError, SyntaxProblem, UnknownName
 
-MOST_BYTES = 2**16
-MOST_DEPTH = 64
+MAX_BYTES = 2**16
+MAX_DEPTH = 64
 EXAMPLE = "SELECT AVG(amount) FROM orders JOIN profile USING (user) WHERE age BETWEEN 20 AND 40"
 
 
@@ -39,25 +39,27 @@ def parse_query(text: str, spec: CollectionSpec) -> AggregateQuery:
         UnknownName: A service or attribute that was never declared (did you mean).
         RequestError: SQL that no collection answers; nothing is read.
     """
-    select = _select(text)
-    services = _services(select, spec)
+    select = _parse_select(text)
+    services = _parse_services(select, spec)
     names = _Names(spec, services)
-    group_by = tuple(names.column(one) for one in select.args["group"].expressions) if select.args.get("group") else ()
+    group_by = (
+        tuple(names.find_column(one) for one in select.args["group"].expressions) if select.args.get("group") else ()
+    )
     aggregates = []
     for one in select.expressions:
         plain = one.unalias()
         if isinstance(plain, exp.Column):
-            if names.column(plain) not in group_by:
+            if names.find_column(plain) not in group_by:
                 raise RequestError(
                     f"{plain.name!r} is selected without being grouped by.", fix=f"GROUP BY {plain.name}"
                 )
         else:
-            aggregates.append(_aggregate(plain, names))
+            aggregates.append(_parse_aggregate(plain, names))
     if not aggregates:
         raise RequestError("Nothing is counted, summed or averaged.", fix=EXAMPLE)
     where: tuple[Box, ...] = (Box({}),)
     if select.args.get("where"):
-        where = boxes_of(_terms(select.args["where"].this, names, False, 0))
+        where = build_boxes(_parse_terms(select.args["where"].this, names, False, 0))
     return AggregateQuery(services, tuple(aggregates), where, group_by, " ".join(text.split()))
 
 
@@ -76,8 +78,8 @@ _PARTS = {
 }
 
 
-def _select(text: str) -> exp.Select:
-    if len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
+def _parse_select(text: str) -> exp.Select:
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise SyntaxProblem("A question is at most 64 kB of SQL.")
     try:
         statements = parse(text, read="duckdb")
@@ -94,30 +96,30 @@ def _select(text: str) -> exp.Select:
     return select
 
 
-def _services(select: exp.Select, spec: CollectionSpec) -> tuple[str, ...]:
+def _parse_services(select: exp.Select, spec: CollectionSpec) -> tuple[str, ...]:
     source = select.args.get("from_") or select.args.get("from")
     if source is None or not isinstance(source.this, exp.Table):
         raise RequestError("FROM names a service.", fix=EXAMPLE)
-    names, public = [spec.service(source.this.name).name], []
+    names, public = [spec.get_service(source.this.name).name], []
     for join in select.args.get("joins") or []:
         using = [one.name.lower() for one in join.args.get("using") or []]
         plain = not any(join.args.get(key) for key in ("side", "on", "method")) and join.kind in ("", "INNER")
-        dimension = spec.dimension(join.this.name) if isinstance(join.this, exp.Table) else None
+        dimension = spec.find_dimension(join.this.name) if isinstance(join.this, exp.Table) else None
         if plain and dimension is not None:
-            public.append(_joined(dimension, using))
+            public.append(_parse_joined(dimension, using))
             continue
         if not plain or using != ["user"] or not isinstance(join.this, exp.Table):
             raise RequestError("Services are joined on their user alone.", fix="JOIN profile USING (user)")
-        names.append(spec.service(join.this.name).name)
+        names.append(spec.get_service(join.this.name).name)
     if len(set(names)) != len(names):
         raise RequestError("A service is joined with itself, which would show how many rows a user has.", fix=EXAMPLE)
     for name in public:
-        if not any(role.dimension == name for service in names for role in spec.service(service).roles):
+        if not any(role.dimension == name for service in names for role in spec.get_service(service).roles):
             raise RequestError(f"No service in the question has values from {name!r}.", fix="leave its JOIN out")
     return tuple(names)
 
 
-def _joined(dimension: Dimension, using: list[str]) -> str:
+def _parse_joined(dimension: Dimension, using: list[str]) -> str:
     """The name of a public table that is joined: devices have joined it already, by its key and nothing else."""
     if using != [dimension.key.lower()]:
         raise RequestError(
@@ -132,44 +134,44 @@ class _Names:
     def __init__(self, spec: CollectionSpec, services: tuple[str, ...]) -> None:
         self._spec, self._services = spec, services
 
-    def column(self, node: exp.Expr) -> Column:
+    def find_column(self, node: exp.Expr) -> ServiceColumn:
         """The column that ``node`` names, alone or as service.attribute."""
         if not isinstance(node, exp.Column):
             raise RequestError(f"{node.sql()[:60]!r} is no attribute.", fix="name attributes as they are declared")
         if node.name.lower() == "user":
             raise RequestError("The user is in no condition and no answer.", fix="COUNT(*) counts rows")
-        dimension = self._spec.dimension(node.table)
+        dimension = self._spec.find_dimension(node.table)
         if dimension is not None:
-            return self._of_dimension(dimension.name, node)
-        wanted = [self._spec.service(node.table).name] if node.table else list(self._services)
+            return self._find_dimension_column(dimension.name, node)
+        wanted = [self._spec.get_service(node.table).name] if node.table else list(self._services)
         if node.table and wanted[0] not in self._services:
             raise RequestError(f"{node.table!r} is not joined.", fix=f"JOIN {node.table} USING (user)")
         found = [
-            Column(name, role.attribute.name)
+            ServiceColumn(name, role.attribute.name)
             for name in wanted
-            for role in self._spec.service(name).roles
+            for role in self._spec.get_service(name).roles
             if role.attribute.name.casefold() == node.name.casefold()
         ]
-        known = [role.attribute.name for name in wanted for role in self._spec.service(name).roles]
-        return _one(found, node, known)
+        known = [role.attribute.name for name in wanted for role in self._spec.get_service(name).roles]
+        return _require_one(found, node, known)
 
-    def _of_dimension(self, dimension: str, node: exp.Column) -> Column:
+    def _find_dimension_column(self, dimension: str, node: exp.Column) -> ServiceColumn:
         """The column of a joined service that a public table fills."""
         every = [
-            Column(name, role.attribute.name)
+            ServiceColumn(name, role.attribute.name)
             for name in self._services
-            for role in self._spec.service(name).roles
+            for role in self._spec.get_service(name).roles
             if role.dimension == dimension
         ]
         found = [one for one in every if one.name.casefold() == node.name.casefold()]
-        return _one(found, node, [one.name for one in every])
+        return _require_one(found, node, [one.name for one in every])
 
-    def role(self, column: Column) -> Role:
+    def get_role(self, column: ServiceColumn) -> AttributeRole:
         """Its declaration."""
-        return self._spec.service(column.service).role(column.name)
+        return self._spec.get_service(column.service).get_role(column.name)
 
 
-def _one(found: list[Column], node: exp.Column, known: list[str]) -> Column:
+def _require_one(found: list[ServiceColumn], node: exp.Column, known: list[str]) -> ServiceColumn:
     if not found:
         raise UnknownName("attribute", node.name[:64], known, fix="name one of them")
     if len(found) > 1:
@@ -177,15 +179,15 @@ def _one(found: list[Column], node: exp.Column, known: list[str]) -> Column:
     return found[0]
 
 
-def _aggregate(node: exp.Expr, names: _Names) -> Aggregate:
+def _parse_aggregate(node: exp.Expr, names: _Names) -> Aggregate:
     if isinstance(node, exp.Count):
         if not isinstance(node.this, exp.Star):
             raise RequestError("COUNT counts rows.", fix="COUNT(*)")
         return Aggregate("COUNT")
     if not isinstance(node, (exp.Sum, exp.Avg)):
         raise RequestError(f"{node.sql()[:60]!r} is no COUNT(*), SUM or AVG.", fix=EXAMPLE)
-    column = names.column(node.this)
-    role = names.role(column)
+    column = names.find_column(node.this)
+    role = names.get_role(column)
     if role.use == "filter":
         raise RequestError(
             f"{column.name!r} is declared for conditions, not for sums.", fix='use = "both" in the next design'
@@ -193,27 +195,29 @@ def _aggregate(node: exp.Expr, names: _Names) -> Aggregate:
     return Aggregate("SUM" if isinstance(node, exp.Sum) else "AVG", column)
 
 
-def _terms(node: exp.Expr, names: _Names, negated: bool, depth: int) -> list[Conjunction]:
+def _parse_terms(node: exp.Expr, names: _Names, negated: bool, depth: int) -> list[Conjunction]:
     """The condition, or its negation, as conjunctions of masks; what is NULL makes neither true."""
-    if depth > MOST_DEPTH:
+    if depth > MAX_DEPTH:
         raise SyntaxProblem("The condition is nested too deeply.")
     if isinstance(node, exp.Paren):
-        return _terms(node.this, names, negated, depth + 1)
+        return _parse_terms(node.this, names, negated, depth + 1)
     if isinstance(node, exp.Not):
-        return _terms(node.this, names, not negated, depth + 1)
+        return _parse_terms(node.this, names, not negated, depth + 1)
     if isinstance(node, (exp.And, exp.Or)):
-        parts = [_terms(one, names, negated, depth + 1) for one in (node.left, node.right)]
-        return all_of(parts) if isinstance(node, exp.And) != negated else any_of(parts)
-    column, mask, known = _atom(node, names)
+        parts = [_parse_terms(one, names, negated, depth + 1) for one in (node.left, node.right)]
+        return combine_all(parts) if isinstance(node, exp.And) != negated else combine_any(parts)
+    column, mask, known = _parse_atom(node, names)
     return [{column: known & ~mask if negated else mask}]
 
 
-def _atom(node: exp.Expr, names: _Names) -> tuple[Column, Mask, Mask]:
+def _parse_atom(node: exp.Expr, names: _Names) -> tuple[ServiceColumn, Mask, Mask]:
     """A test of one attribute: the cells where it is true, and those where it is true or false."""
     if isinstance(node, exp.Column):
         node = exp.EQ(this=node, expression=exp.true())
-    column = names.column(node.this if isinstance(node.this, exp.Column) else node.args.get("expression", node.this))
-    role = names.role(column)
+    column = names.find_column(
+        node.this if isinstance(node.this, exp.Column) else node.args.get("expression", node.this)
+    )
+    role = names.get_role(column)
     if role.use == "measure":
         raise RequestError(
             f"{column.name!r} is declared for sums, not for conditions.", fix='use = "both" in the next design'
@@ -223,31 +227,31 @@ def _atom(node: exp.Expr, names: _Names) -> tuple[Column, Mask, Mask]:
         if not isinstance(node.expression, exp.Null) or role.attribute.null != "cell":
             raise RequestError(f"{column.name!r} has no cell for NULL: rows without it do not count.")
         return column, cells.null, np.ones(role.attribute.size, dtype=np.bool_)
-    return column, cells.test(node), cells.values
+    return column, cells.evaluate_test(node), cells.values
 
 
 class _Cells:
     """The cells of an attribute, and tests of them."""
 
-    def __init__(self, role: Role) -> None:
+    def __init__(self, role: AttributeRole) -> None:
         attribute = role.attribute
         self._attribute = attribute
         self.null = np.zeros(attribute.size, dtype=np.bool_)
         if attribute.null == "cell":
             self.null[-1] = True
         self.values = ~self.null
-        self._points: Any = attribute.points()
+        self._points: Any = attribute.list_points()
 
-    def test(self, node: exp.Expr) -> Mask:
+    def evaluate_test(self, node: exp.Expr) -> Mask:
         """Where ``node`` is true."""
         if isinstance(node, exp.Between):
-            low, high = self._value(node.args["low"]), self._value(node.args["high"])
+            low, high = self._parse_value(node.args["low"]), self._parse_value(node.args["high"])
             self._require_order("BETWEEN")
             if low > high:
                 raise RequestError(f"BETWEEN {node.args['low'].sql()} AND {node.args['high'].sql()} holds nothing.")
-            return self._where(lambda points: (points >= low) & (points <= high))
+            return self._select_where(lambda points: (points >= low) & (points <= high))
         if isinstance(node, exp.In) and not node.args.get("query"):
-            parts = [self._equal(self._value(one)) for one in node.expressions]
+            parts = [self._select_equal(self._parse_value(one)) for one in node.expressions]
             found: Mask = np.logical_or.reduce(parts)
             return found
         tests: dict[type[exp.Expr], str] = {
@@ -264,29 +268,29 @@ class _Cells:
         left, right = node.this, node.args["expression"]
         if isinstance(right, exp.Column):
             left, right, symbol = right, left, symbol.translate(str.maketrans("<>", "><")) if symbol != "<>" else "<>"
-        value = self._value(right)
+        value = self._parse_value(right)
         if symbol in ("=", "<>"):
-            equal = self._equal(value)
+            equal = self._select_equal(value)
             return equal if symbol == "=" else self.values & ~equal
         self._require_order(symbol)
-        return self._where(_ORDER[symbol](value))
+        return self._select_where(_ORDER[symbol](value))
 
     def _require_order(self, symbol: str) -> None:
         if self._attribute.kind in ("category", "boolean"):
             raise RequestError(f"{self._attribute.name!r} has no order, so {symbol} means nothing.", fix="= or IN")
 
-    def _where(self, inside: Callable[[Any], Any]) -> Mask:
+    def _select_where(self, inside: Callable[[Any], Any]) -> Mask:
         found = np.zeros(self._attribute.size, dtype=np.bool_)
         found[: self._attribute.steps] = inside(self._points)
         return found
 
-    def _equal(self, value: Any) -> Mask:
-        found = self._where(lambda points: points == value)
+    def _select_equal(self, value: Any) -> Mask:
+        found = self._select_where(lambda points: points == value)
         if not found.any() and self._attribute.kind == "category":
             raise UnknownName(f"value of {self._attribute.name}", str(value)[:64], self._attribute.values)
         return found
 
-    def _value(self, node: exp.Expr) -> Any:
+    def _parse_value(self, node: exp.Expr) -> Any:
         """The constant in ``node`` as a value of this attribute."""
         kind = self._attribute.kind
         if isinstance(node, exp.Cast):

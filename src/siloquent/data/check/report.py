@@ -35,7 +35,7 @@ NOTES: tuple[Kind, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TableFinding:
     """One thing that an owner should know. ``count`` is exact, of what ``sentence`` says; no value is shown.
 
     ``fix`` is a line of the table file, or what to do with the source.
@@ -60,16 +60,16 @@ class CheckReport:
     table: str
     rows: int
     counted: int
-    findings: tuple[Finding, ...]
+    findings: tuple[TableFinding, ...]
 
     @property
     def is_clean(self) -> bool:
         """Whether no finding is a problem."""
         return not any(finding.is_problem for finding in self.findings)
 
-    def with_source_changed(self, entry: int) -> CheckReport:
+    def add_source_change(self, entry: int) -> CheckReport:
         """The report, where ``entry`` of the ledger is about other rows although the version is the same."""
-        finding = Finding(
+        finding = TableFinding(
             "source_changed",
             "source",
             0,
@@ -79,7 +79,7 @@ class CheckReport:
         )
         return replace(self, findings=(finding, *self.findings))
 
-    def document(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The report as JSON takes it."""
         return {
             "table": self.table,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from siloquent.data.bounding import bounded_rows
-from siloquent.data.check.constraints import constraint_findings
-from siloquent.data.check.report import CheckReport, Finding
-from siloquent.data.check.values import user_findings, value_findings
-from siloquent.pictures.plain import number_of
+from siloquent.charts.text import number_of
+from siloquent.data.check.constraints import check_constraints
+from siloquent.data.check.report import CheckReport, TableFinding
+from siloquent.data.check.values import check_users, check_values
+from siloquent.data.contribution_bounding import select_bounded_rows
 from siloquent.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -33,25 +33,25 @@ def check(table: PrivateTable, *, others: Mapping[str, PrivateTable] | None = No
     Privacy:
         None: nothing of a report may be shown to analysts.
     """
-    engine, columns, salt = table.for_its_owner()
+    engine, columns, salt = table.open_for_owner()
     schema = table.schema
-    rows, found = value_findings(schema, columns, engine)
-    known = {name: other.for_its_owner()[:2] for name, other in (others or {}).items()}
+    rows, found = check_values(schema, columns, engine)
+    known = {name: other.open_for_owner()[:2] for name, other in (others or {}).items()}
     findings = [
-        *_delta_findings(schema),
-        *_line_findings(engine),
-        *_extra_columns(schema, engine, {column.source for column in columns}),
+        *_check_delta(schema),
+        *_check_lines(engine),
+        *_check_extra_columns(schema, engine, {column.source for column in columns}),
         *found,
-        *user_findings(schema, columns, engine),
-        *constraint_findings(schema, columns, engine, known),
+        *check_users(schema, columns, engine),
+        *check_constraints(schema, columns, engine, known),
     ]
     counted = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(
-        bounded_rows(columns, schema.unit, salt=salt, wanted=[]).subquery("bounded")
+        select_bounded_rows(columns, schema.unit, salt=salt, wanted=[]).subquery("bounded")
     )
     return CheckReport(schema.name, rows, int(engine.aggregate(counted).column("n")[0].as_py()), tuple(findings))
 
 
-def _delta_findings(schema: TableSchema) -> list[Finding]:
+def _check_delta(schema: TableSchema) -> list[TableFinding]:
     """A delta so large that the promise itself is weak."""
     delta = schema.budget.delta
     if delta <= LARGE_DELTA:
@@ -61,14 +61,16 @@ def _delta_findings(schema: TableSchema) -> list[Finding]:
         "too; choose it well below 1 / (number of units)."
     )
     return [
-        Finding("large_delta", "budget", 0, sentence, f'delta = "1e-6" under [budget] in schemas/{schema.name}.toml')
+        TableFinding(
+            "large_delta", "budget", 0, sentence, f'delta = "1e-6" under [budget] in schemas/{schema.name}.toml'
+        )
     ]
 
 
-def _line_findings(engine: Engine) -> list[Finding]:
+def _check_lines(engine: Engine) -> list[TableFinding]:
     return [
-        Finding("unreadable_lines", "source", count, f"{number_of(count, *_WRONG[fault])}: left out.", _FIX[fault])
-        for fault, count in sorted(engine.unreadable_lines().items())
+        TableFinding("unreadable_lines", "source", count, f"{number_of(count, *_WRONG[fault])}: left out.", _FIX[fault])
+        for fault, count in sorted(engine.count_unreadable_lines().items())
     ]
 
 
@@ -85,11 +87,11 @@ _FIX: dict[LineFault, str] = {
 }
 
 
-def _extra_columns(schema: TableSchema, engine: Engine, used: set[str]) -> list[Finding]:
-    extra = [column for column in engine.schema() if column not in used]
+def _check_extra_columns(schema: TableSchema, engine: Engine, used: set[str]) -> list[TableFinding]:
+    extra = [column for column in engine.list_columns() if column not in used]
     if not extra:
         return []
     sentence = (
         f"{number_of(len(extra), 'column is', 'columns are')} not declared and never read: {', '.join(extra[:20])}."
     )
-    return [Finding("extra_column", "source", len(extra), sentence)]
+    return [TableFinding("extra_column", "source", len(extra), sentence)]

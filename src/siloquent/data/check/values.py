@@ -6,40 +6,42 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from siloquent.data.bounding import as_read, joined
-from siloquent.data.check.report import Finding
+from siloquent.charts.text import number_of
+from siloquent.data.check.report import TableFinding
+from siloquent.data.contribution_bounding import join_lookups, select_as_read
 from siloquent.data.engines.base import Engine
-from siloquent.data.places import Column, beyond, name, place, whole
-from siloquent.pictures.plain import number_of
+from siloquent.data.index_sql import SourceColumn, build_int_literal, build_out_of_bounds, index_column, quote_name
 from siloquent.schema import TableSchema, Unit
 
 Condition = tuple[str, exp.Expr]
 
 
-def value_findings(schema: TableSchema, columns: Sequence[Column], engine: Engine) -> tuple[int, list[Finding]]:
+def check_values(
+    schema: TableSchema, columns: Sequence[SourceColumn], engine: Engine
+) -> tuple[int, list[TableFinding]]:
     """How many rows there are, and what is wrong with their values."""
-    conditions = [(c, kind, condition) for c in columns for kind, condition in _conditions(c)]
+    conditions = [(c, kind, condition) for c in columns for kind, condition in _list_conditions(c)]
     shown = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
     for number, (_, _, condition) in enumerate(conditions):
         ones = exp.Case().when(condition, exp.Literal.number(1))
         shown.append(exp.alias_(exp.Count(this=ones), f"c{number}"))
-    counted = engine.aggregate(joined(as_read(columns, raw=True), columns, *shown)).to_pylist()[0]
+    counted = engine.aggregate(join_lookups(select_as_read(columns, raw=True), columns, *shown)).to_pylist()[0]
     found = []
     for number, (column, kind, _) in enumerate(conditions):
         count = int(counted[f"c{number}"])
         if count:
-            found.append(_finding(kind, column, count, schema.name))
+            found.append(_build_finding(kind, column, count, schema.name))
     return int(counted["rows"]), found
 
 
-def user_findings(schema: TableSchema, columns: Sequence[Column], engine: Engine) -> list[Finding]:
+def check_users(schema: TableSchema, columns: Sequence[SourceColumn], engine: Engine) -> list[TableFinding]:
     """Rows without a user, and users of whom only some rows count."""
     unit = schema.unit
     if unit.kind == "row":
         return []
     column = next(c for c in columns if c.attribute.name == unit.column)
-    rows = as_read([column]).subquery("as_read")
-    user = name(column.read_name)
+    rows = select_as_read([column]).subquery("as_read")
+    user = quote_name(column.read_name)
     by_user = (
         exp.select(exp.alias_(user, "u"), exp.alias_(exp.Count(this=exp.Star()), "n")).from_(rows).group_by(user.copy())
     )
@@ -51,20 +53,20 @@ def user_findings(schema: TableSchema, columns: Sequence[Column], engine: Engine
         "users": exp.Case().when(over, exp.Literal.number(1)),
         "left_out": exp.Case().when(over.copy(), exp.Sub(this=n.copy(), expression=most.copy())),
     }
-    shown = [_total(value, alias) for alias, value in totals.items()]
+    shown = [_build_sum(value, alias) for alias, value in totals.items()]
     found = engine.aggregate(exp.select(*shown).from_(by_user.subquery("by_user"))).to_pylist()[0]
-    return list(_user_findings(unit, {key: int(value) for key, value in found.items()}))
+    return list(_build_user_findings(unit, {key: int(value) for key, value in found.items()}))
 
 
-def _total(value: exp.Expr, alias: str) -> exp.Expr:
+def _build_sum(value: exp.Expr, alias: str) -> exp.Expr:
     total = exp.func("COALESCE", exp.Sum(this=value), exp.Literal.number(0))
     return exp.alias_(exp.cast(total, "BIGINT"), alias)
 
 
-def _user_findings(unit: Unit, found: dict[str, int]) -> Iterator[Finding]:
+def _build_user_findings(unit: Unit, found: dict[str, int]) -> Iterator[TableFinding]:
     subject = f"unit {unit.column}"
     if found["nobody"]:
-        yield Finding(
+        yield TableFinding(
             "no_user",
             subject,
             found["nobody"],
@@ -73,7 +75,7 @@ def _user_findings(unit: Unit, found: dict[str, int]) -> Iterator[Finding]:
             f"fill in {unit.column} in the source, or leave these rows out on purpose",
         )
     if found["users"]:
-        yield Finding(
+        yield TableFinding(
             "over_max_rows",
             subject,
             found["users"],
@@ -84,9 +86,9 @@ def _user_findings(unit: Unit, found: dict[str, int]) -> Iterator[Finding]:
         )
 
 
-def _conditions(column: Column) -> Iterator[Condition]:
+def _list_conditions(column: SourceColumn) -> Iterator[Condition]:
     """What is counted of a column: SQL over ``read_name`` and ``raw_name``."""
-    attribute, value, raw = column.attribute, name(column.read_name), name(column.raw_name)
+    attribute, value, raw = column.attribute, quote_name(column.read_name), quote_name(column.raw_name)
     missing: exp.Expr = exp.Is(this=raw, expression=exp.Null())
     if column.kind == "real":
         missing = exp.or_(missing, exp.IsNan(this=raw.copy()))
@@ -96,13 +98,13 @@ def _conditions(column: Column) -> Iterator[Condition]:
             yield "null", missing
         yield "too_long" if attribute.kind == "text" else "unreadable", unread
     if attribute.is_numeric or attribute.is_temporal:
-        yield "outside", beyond(column)
+        yield "outside", build_out_of_bounds(column)
     if attribute.kind == "category":
-        unlisted = exp.EQ(this=place(column), expression=whole(attribute.other_index))
+        unlisted = exp.EQ(this=index_column(column), expression=build_int_literal(attribute.other_index))
         yield "unlisted", exp.and_(exp.not_(exp.Is(this=value.copy(), expression=exp.Null())), unlisted)
 
 
-def _finding(kind: str, column: Column, count: int, table: str) -> Finding:
+def _build_finding(kind: str, column: SourceColumn, count: int, table: str) -> TableFinding:
     attribute = column.attribute
     subject = f"attribute {attribute.name}"
     they = "it is" if count == 1 else "they are"
@@ -115,25 +117,27 @@ def _finding(kind: str, column: Column, count: int, table: str) -> Finding:
             "value": f"{they} read as {attribute.null_value!r}",
         }[attribute.null]
         fix = f'null = "cell" {where} counts them' if attribute.null == "drop" and attribute.is_countable else ""
-        return Finding(
+        return TableFinding(
             "null", subject, count, f"{number_of(count, 'row has', 'rows have')} no {attribute.name}: {meaning}.", fix
         )
     if kind == "unreadable":
         sentence = f"{hold} something that is no {attribute.kind}: it is read as NULL."
-        return Finding("unreadable", subject, count, sentence, f"{_FORMS[attribute.kind]}, or declare another type")
+        return TableFinding(
+            "unreadable", subject, count, sentence, f"{_FORMS[attribute.kind]}, or declare another type"
+        )
     if kind == "too_long":
         sentence = f"{hold} a text longer than max_bytes: {they} read as NULL."
-        return Finding("too_long", subject, count, sentence, f"max_bytes = .. {where}")
+        return TableFinding("too_long", subject, count, sentence, f"max_bytes = .. {where}")
     if kind == "outside":
         meaning = "moved to the nearest bound" if attribute.outside == "clamp" else "left out"
         sentence = (
             f"{number_of(count, 'row lies', 'rows lie')} outside {attribute.lo} .. {attribute.hi}: {they} {meaning}."
         )
         fix = f"lo = .., hi = .. {where}, from what is known of the field and not from these rows"
-        return Finding("outside", subject, count, sentence, fix)
+        return TableFinding("outside", subject, count, sentence, fix)
     meaning = "such values share the cell (other)" if attribute.other == "cell" else f"{they} left out"
     fix = f'values = [..] {where}, or other = "cell"' if attribute.other == "drop" else f"values = [..] {where}"
-    return Finding("unlisted", subject, count, f"{hold} a value that is not listed: {meaning}.", fix)
+    return TableFinding("unlisted", subject, count, f"{hold} a value that is not listed: {meaning}.", fix)
 
 
 _FORMS = {

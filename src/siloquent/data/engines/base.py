@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar
 
 from siloquent.errors import DataError, SiloquentError
-from siloquent.schema.reading import MAX_TEXT
+from siloquent.schema.coercion import MAX_TEXT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +38,7 @@ OWNER_LOG.addHandler(logging.NullHandler())
 OWNER_LOG.propagate = False
 
 
-def _half_of_memory() -> int:
+def _measure_half_memory() -> int:
     """Half of what this machine has, or 4 GiB where it does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
@@ -47,7 +47,7 @@ def _half_of_memory() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadLimits:
     """What one table may hold in memory, and how much of a source is read.
 
     The defaults bound what a declaration or a writer's settings decide, never what rows hold: a bound that one row more
@@ -68,7 +68,7 @@ class Limits:
     shared_bytes: int | None = None
     rows: int | None = None
     value_bytes: int = MAX_TEXT
-    memory_bytes: int = field(default_factory=_half_of_memory)
+    memory_bytes: int = field(default_factory=_measure_half_memory)
     kept_bytes: int = 2**31
     threads: int = min(4, os.cpu_count() or 1)
 
@@ -79,7 +79,7 @@ class Engine(Protocol):
     Every failure of the engine beneath is raised as ``DataError``, whose text is always the same.
     """
 
-    def schema(self) -> Mapping[str, str]:
+    def list_columns(self) -> Mapping[str, str]:
         """The source's columns in order, with type names as DuckDB writes them."""
         ...
 
@@ -104,7 +104,7 @@ class Engine(Protocol):
         """
         ...
 
-    def batches(self, query: exp.Query) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, query: exp.Query) -> Iterator[pa.RecordBatch]:
         """The rows of ``query``, a batch at a time."""
         ...
 
@@ -112,11 +112,11 @@ class Engine(Protocol):
         """Whether the source is still what was opened, as far as that can be seen without reading it."""
         ...
 
-    def digest(self) -> bytes:
+    def compute_digest(self) -> bytes:
         """Equal for equal rows, as far as the source can tell; it never leaves the session as it is."""
         ...
 
-    def unreadable_lines(self) -> Mapping[LineFault, int]:
+    def count_unreadable_lines(self) -> Mapping[LineFault, int]:
         """How many lines of the source are left out because they cannot be read, and why; for the owner's check."""
         ...
 
@@ -125,7 +125,7 @@ class Engine(Protocol):
         ...
 
 
-def quiet(call: Callable[P, R]) -> Callable[P, R]:
+def hide_failures(call: Callable[P, R]) -> Callable[P, R]:
     """``call``, whose failures become one ``DataError`` with one fixed text; the owner's log has the details.
 
     The error carries neither cause nor context, since an engine's message may quote a row.
@@ -146,17 +146,17 @@ def quiet(call: Callable[P, R]) -> Callable[P, R]:
     return guarded
 
 
-def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+def build_empty_batch(schema: pa.Schema) -> pa.RecordBatch:
     """A batch of that schema without rows."""
     import pyarrow as pa
 
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
-def source_kind(type_name: str) -> SourceKind:
+def get_source_kind(type_name: str) -> SourceKind:
     """Which kind of column a DuckDB type is, as far as reading it as a declared attribute goes.
 
-    >>> source_kind("DECIMAL(18,3)"), source_kind("TIMESTAMP_NS"), source_kind("INTEGER[]")
+    >>> get_source_kind("DECIMAL(18,3)"), get_source_kind("TIMESTAMP_NS"), get_source_kind("INTEGER[]")
     ('decimal', 'datetime', 'other')
     """
     name = type_name.upper()

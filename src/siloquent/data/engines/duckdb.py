@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sqlglot import exp
 
-from siloquent.data.engines.base import OWNER_LOG, SOURCE, Limits, empty_batch, quiet
+from siloquent.data.engines.base import OWNER_LOG, SOURCE, ReadLimits, build_empty_batch, hide_failures
 from siloquent.data.engines.parts import Part, in_parts, is_divisible
 from siloquent.errors import DataError
 
@@ -35,7 +35,7 @@ class Streamable(Protocol):
 
 
 BATCH_ROWS = 100_000
-MOST_STATEMENTS = 256
+MAX_STATEMENTS = 256
 
 
 class DuckDBEngine:
@@ -54,7 +54,7 @@ class DuckDBEngine:
         DataError: DuckDB cannot read the source.
     """
 
-    @quiet
+    @hide_failures
     def __init__(
         self,
         attach: Callable[[duckdb.DuckDBPyConnection], Mapping[str, Streamable] | None] = lambda _: None,
@@ -62,7 +62,7 @@ class DuckDBEngine:
         arrow: Streamable | None = None,
         fill: Callable[[], Streamable] | None = None,
         files: Sequence[str] = (),
-        limits: Limits | None = None,
+        limits: ReadLimits | None = None,
         unchanged: Callable[[], bool] = lambda: True,
         faults: Callable[[], Mapping[LineFault, int]] = dict,
         digest: Callable[[], bytes] = bytes,
@@ -70,14 +70,14 @@ class DuckDBEngine:
         # Here and not above: DuckDB takes longer to import than the rest of the command line.
         import duckdb
 
-        self._limits, self._unchanged, self._faults = limits or Limits(), unchanged, faults
+        self._limits, self._unchanged, self._faults = limits or ReadLimits(), unchanged, faults
         self._arrow, self._fill, self._digest = arrow, fill, digest
         self._beside: Mapping[str, Streamable] = {}
         self._lock = threading.RLock()
         self._views: dict[str, exp.Query] = {}
         self._parts = 1
         self._statements: dict[str, duckdb.Statement] = {}
-        self._connection = duckdb.connect(":memory:", config=_settings(self._limits))
+        self._connection = duckdb.connect(":memory:", config=_build_settings(self._limits))
         try:
             # First: a view in somebody's database file may name other files, and binding it would open them.
             _shut(self._connection, files)
@@ -89,11 +89,11 @@ class DuckDBEngine:
             raise
         self._schema = {str(row[0]): str(row[1]) for row in described}
 
-    def schema(self) -> Mapping[str, str]:
+    def list_columns(self) -> Mapping[str, str]:
         """The source's columns in order, with DuckDB's type names."""
         return dict(self._schema)
 
-    @quiet
+    @hide_failures
     def keep(self, name: str, query: exp.Query) -> bool:
         """Copy the rows of ``query`` into memory as relation ``name``; leave it a view where they are too many."""
         text, limits = Part().sql(query, {}), self._limits
@@ -105,9 +105,9 @@ class DuckDBEngine:
             self._connection.execute(f"CREATE TABLE {name} AS {text} LIMIT 0")
 
             def insert(part: Part) -> int:
-                more = fits + 1 - self._rows_of(name)
+                more = fits + 1 - self._count_rows(name)
                 self._connection.execute(f"INSERT INTO {name} {part.sql(query, {})} LIMIT {more}")
-                return self._rows_of(name)
+                return self._count_rows(name)
 
             is_whole = all(rows <= fits for rows in self._run(query, insert))
             if not is_whole:
@@ -116,7 +116,7 @@ class DuckDBEngine:
             self._require_rows()
             return is_whole
 
-    @quiet
+    @hide_failures
     def look_up(self, name: str, values: Sequence[str]) -> None:
         """Make the public ``values`` a relation ``name`` with the columns value and place."""
         import pyarrow as pa
@@ -127,7 +127,7 @@ class DuckDBEngine:
             self._connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM {name}_arrow")
             self._connection.unregister(f"{name}_arrow")
 
-    @quiet
+    @hide_failures
     def aggregate(self, query: exp.Query) -> pa.Table:
         """The rows of a grouped count or sum of indices; their order means nothing."""
         import pyarrow as pa
@@ -140,30 +140,30 @@ class DuckDBEngine:
     def _grouped(self, query: exp.Query, part: Part) -> pa.Table:
         import pyarrow as pa
 
-        statement = self._statement(query) if part == Part() else part.sql(query, self._views)
+        statement = self._parse_statement(query) if part == Part() else part.sql(query, self._views)
         # All columns are whole numbers, and as numpy arrays they come in half the time that Arrow takes.
         return pa.table(self._connection.execute(statement).fetchnumpy())
 
-    @quiet
+    @hide_failures
     def map_merge(self, kernel: Kernel, merge: Merge, query: exp.Query) -> NDArray[Any]:
         """``kernel`` of every batch of the rows of ``query``, merged."""
-        with closing(self._cursor()) as cursor:
+        with closing(self._open_cursor()) as cursor:
 
             def folded(part: Part) -> NDArray[Any]:
                 reader = self._stream(cursor, query, part)
-                state = kernel(empty_batch(reader.schema))
+                state = kernel(build_empty_batch(reader.schema))
                 for batch in reader:
                     state = merge(state, kernel(batch))
                 return state
 
             return reduce(merge, self._run(query, folded))
 
-    def batches(self, query: exp.Query) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, query: exp.Query) -> Iterator[pa.RecordBatch]:
         """The rows of ``query``, a batch at a time."""
-        with closing(self._cursor()) as cursor:
+        with closing(self._open_cursor()) as cursor:
             parts = self._run(query, lambda part: self._begun(cursor, query, part))
-            while (reader := quiet(lambda: next(parts, None))()) is not None:
-                step = quiet(partial(next, reader, None))
+            while (reader := hide_failures(lambda: next(parts, None))()) is not None:
+                step = hide_failures(partial(next, reader, None))
                 while (batch := step()) is not None:
                     yield batch
 
@@ -193,15 +193,15 @@ class DuckDBEngine:
         """Whether a file is the same one, of the same size and time of writing, as when it was opened."""
         return self._unchanged()
 
-    @quiet
-    def digest(self) -> bytes:
+    @hide_failures
+    def compute_digest(self) -> bytes:
         """The source's digest, if it is still what was opened."""
         found = self._digest()
         self._require_unchanged()
         return found
 
-    @quiet
-    def unreadable_lines(self) -> Mapping[LineFault, int]:
+    @hide_failures
+    def count_unreadable_lines(self) -> Mapping[LineFault, int]:
         """Counts of the source's unreadable lines, by fault."""
         return self._faults()
 
@@ -210,21 +210,21 @@ class DuckDBEngine:
         with self._lock:
             self._connection.close()
 
-    def _rows_of(self, relation: str) -> int:
+    def _count_rows(self, relation: str) -> int:
         return int(self._connection.execute(f"SELECT COUNT(*) FROM {relation}").fetchall()[0][0])
 
-    def _statement(self, query: exp.Query) -> duckdb.Statement:
+    def _parse_statement(self, query: exp.Query) -> duckdb.Statement:
         """``query`` as DuckDB parsed it: for a small table, writing and parsing take as long as running it."""
         text = query.meta.get("duckdb") or Part().sql(query, self._views)
         query.meta["duckdb"] = text
         if text not in self._statements:
-            if len(self._statements) >= MOST_STATEMENTS:
+            if len(self._statements) >= MAX_STATEMENTS:
                 self._statements.clear()
             self._statements[text] = self._connection.extract_statements(text)[0]
         return self._statements[text]
 
-    @quiet
-    def _cursor(self) -> duckdb.DuckDBPyConnection:
+    @hide_failures
+    def _open_cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection of its own for a stream of rows, so that other questions need not wait for its end."""
         with self._lock:
             self._require_rows()
@@ -255,7 +255,7 @@ class DuckDBEngine:
 _WIDTHS = {"SMALLINT": 2, "INTEGER": 4, "BIGINT": 8, "DOUBLE": 8}
 
 
-def _settings(limits: Limits) -> dict[str, Any]:
+def _build_settings(limits: ReadLimits) -> dict[str, Any]:
     return {
         "threads": limits.threads,
         "memory_limit": f"{limits.memory_bytes}B",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sqlglot import exp
 
-from siloquent.data.digests import digest_of_name
-from siloquent.data.engines.base import IN_PART, SOURCE, empty_batch, quiet
+from siloquent.data.digests import prepare_name_digest
+from siloquent.data.engines.base import IN_PART, SOURCE, build_empty_batch, hide_failures
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,27 +40,27 @@ class SparkEngine:
         DataError: Spark cannot read the table.
     """
 
-    @quiet
+    @hide_failures
     def __init__(self, session: SparkSession, table: exp.Table) -> None:
         _silence()
         self._session = session.newSession()
         self._session.conf.set("spark.sql.session.timeZone", "UTC")  # moments without a zone stay as they are
-        _by_bytes(self._session.sql(f"SELECT * FROM {table.sql('spark')}")).createOrReplaceTempView(SOURCE)
+        _compare_by_bytes(self._session.sql(f"SELECT * FROM {table.sql('spark')}")).createOrReplaceTempView(SOURCE)
         self._kept: list[DataFrame] = []
         self._name = table.sql("spark")
 
-    def digest(self) -> bytes:
+    def compute_digest(self) -> bytes:
         """Of the table's name: a catalogue does not say whether rows changed, so the declared version alone counts."""
-        return digest_of_name("spark", self._name)()
+        return prepare_name_digest("spark", self._name)()
 
-    @quiet
-    def schema(self) -> Mapping[str, str]:
+    @hide_failures
+    def list_columns(self) -> Mapping[str, str]:
         """The source's columns in order, with the names that DuckDB gives their types."""
         found = self._session.table(SOURCE).schema.fields
         names = {field.name: field.dataType.simpleString() for field in found}
         return {name: _TYPES.get(kind, kind.upper()) for name, kind in names.items()}
 
-    @quiet
+    @hide_failures
     def keep(self, name: str, query: exp.Query) -> bool:
         """Keep the rows of ``query`` as view ``name`` in the executors' memory; what does not fit is computed again."""
         from pyspark import StorageLevel
@@ -70,7 +70,7 @@ class SparkEngine:
         self._kept.append(kept)
         return True
 
-    @quiet
+    @hide_failures
     def look_up(self, name: str, values: Sequence[str]) -> None:
         """Make the public ``values`` a relation ``name`` with the columns value and place."""
         import pyarrow as pa
@@ -78,43 +78,43 @@ class SparkEngine:
         table = pa.table({"value": pa.array(values, pa.string()), "place": pa.array(range(len(values)), pa.int64())})
         self._session.createDataFrame(table).createOrReplaceTempView(name)
 
-    @quiet
+    @hide_failures
     def aggregate(self, query: exp.Query) -> pa.Table:
         """The rows of a grouped count or sum of indices; their order means nothing."""
         return self._run(query).toArrow()
 
-    @quiet
+    @hide_failures
     def map_merge(self, kernel: Kernel, merge: Merge, query: exp.Query) -> NDArray[Any]:
         """``kernel`` of every batch, merged first within partitions and then here."""
         rows = self._run(query)
-        state = kernel(empty_batch(rows.limit(0).toArrow().schema))
-        for row in rows.mapInArrow(_Partition(kernel, merge), "state binary").collect():
+        state = kernel(build_empty_batch(rows.limit(0).toArrow().schema))
+        for row in rows.mapInArrow(_PartitionKernel(kernel, merge), "state binary").collect():
             state = merge(state, np.load(io.BytesIO(row["state"]), allow_pickle=False))
         return state
 
-    def batches(self, query: exp.Query) -> Iterator[pa.RecordBatch]:
+    def read_batches(self, query: exp.Query) -> Iterator[pa.RecordBatch]:
         """The rows of ``query``, a batch at a time; all of them pass through this process."""
-        yield from quiet(lambda: self._run(query).toArrow().to_batches())()
+        yield from hide_failures(lambda: self._run(query).toArrow().to_batches())()
 
     def is_current(self) -> bool:
         """Always: catalogues do not tell what was written since."""
         return True
 
-    def unreadable_lines(self) -> Mapping[LineFault, int]:
+    def count_unreadable_lines(self) -> Mapping[LineFault, int]:
         """None: tables have no lines."""
         return {}
 
-    @quiet
+    @hide_failures
     def close(self) -> None:
         """Let go of the rows in the executors' memory; the session goes on."""
         for kept in self._kept:
             kept.unpersist()
 
     def _run(self, query: exp.Query) -> DataFrame:
-        return self._session.sql(spark_sql(query))
+        return self._session.sql(format_spark_sql(query))
 
 
-def _by_bytes(rows: DataFrame) -> DataFrame:
+def _compare_by_bytes(rows: DataFrame) -> DataFrame:
     """``rows`` whose texts are compared by their bytes, and NULL where they are not UTF-8.
 
     A collation would melt users whose ids differ in case, and Arrow fails over all rows for one such text.
@@ -139,7 +139,7 @@ def _silence() -> None:
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
 
 
-class _Partition:
+class _PartitionKernel:
     """What runs where the rows are: the kernel over the batches of one partition, its state as numpy's file format."""
 
     def __init__(self, kernel: Kernel, merge: Merge) -> None:
@@ -161,12 +161,12 @@ class _Partition:
             yield pa.RecordBatch.from_arrays([pa.array([file.getvalue()], pa.binary())], names=["state"])
 
 
-def spark_sql(query: exp.Query) -> str:
+def format_spark_sql(query: exp.Query) -> str:
     """``query``, a tree in DuckDB's dialect, as text for Spark whose session time zone is UTC."""
-    return query.transform(_translated).sql("spark")
+    return query.transform(_translate_node).sql("spark")
 
 
-def _translated(node: exp.Expr) -> exp.Expr:
+def _translate_node(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Anonymous) and node.name.upper() == IN_PART:  # Spark sorts what does not fit on its disks
         return exp.true()
     if isinstance(node, exp.Anonymous) and node.name.upper() == "EPOCH_US":

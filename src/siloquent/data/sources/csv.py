@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from siloquent.data.engines.base import OWNER_LOG, Limits
-from siloquent.data.sources.files import SourceFile, first_bytes, source_file
+from siloquent.data.engines.base import OWNER_LOG, ReadLimits
+from siloquent.data.sources.files import SourceFile, find_source_file, read_first_bytes
 from siloquent.data.sources.lines import BLOCK_BYTES, CsvRows
 from siloquent.errors import SchemaError
 
@@ -22,8 +22,8 @@ DELIMITERS = (",", ";", "\t", "|")
 _GZIP = b"\x1f\x8b"
 
 
-def csv_rows(
-    file: SourceFile, limits: Limits, columns: Iterable[str], *, table: str, spanning: bool, keep_faulty: bool
+def open_csv_rows(
+    file: SourceFile, limits: ReadLimits, columns: Iterable[str], *, table: str, spanning: bool, keep_faulty: bool
 ) -> CsvRows:
     """The rows of a CSV file, gzipped or not, UTF-8, with a header line, quoted by ``"``.
 
@@ -35,10 +35,10 @@ def csv_rows(
         SchemaError: There is no header line, or it is too long, too wide, not UTF-8, or lacks or repeats a column; or
             the file cannot be unpacked.
     """
-    packed = first_bytes(file, 2) == _GZIP
+    packed = read_first_bytes(file, 2) == _GZIP
     columns = list(columns)
     names, delimiter = read_header(file, limits, packed=packed, table=table, declared=columns)
-    read = frozenset(_found(names, columns, table))
+    read = frozenset(_find_columns(names, columns, table))
     if packed:
         _require_whole(file, table)
     return CsvRows(
@@ -53,10 +53,10 @@ def _require_whole(file: SourceFile, table: str) -> None:
             while opened.read(BLOCK_BYTES):
                 pass
     except (OSError, EOFError, zlib.error):
-        raise _unpackable(table) from None
+        raise _build_unpack_refusal(table) from None
 
 
-def _found(names: list[str], columns: Iterable[str], table: str) -> list[str]:
+def _find_columns(names: list[str], columns: Iterable[str], table: str) -> list[str]:
     """The names in the header line of ``columns``, all of which are there; the owner's log says what is instead."""
     by_name = {name.casefold(): name for name in names}
     wanted = {column: by_name.get(column.casefold()) for column in columns}
@@ -73,18 +73,18 @@ def _found(names: list[str], columns: Iterable[str], table: str) -> list[str]:
 
 
 def read_header(
-    file: SourceFile, limits: Limits, *, packed: bool, table: str, declared: Iterable[str] = ()
+    file: SourceFile, limits: ReadLimits, *, packed: bool, table: str, declared: Iterable[str] = ()
 ) -> tuple[list[str], str]:
     """The names in the header line and the delimiter between them.
 
     Args:
         declared: Names that are taken as they stand; blanks around others do not count.
     Raises:
-        SchemaError: as ``csv_rows``.
+        SchemaError: as ``open_csv_rows``.
     """
 
     def refused(what: str) -> SchemaError:
-        return _refused(what, table)
+        return _build_refusal(what, table)
 
     with gzip.open(file.path, "rb") if packed else open(file.path, "rb") as opened:
         try:
@@ -92,13 +92,13 @@ def read_header(
         except UnicodeDecodeError:
             raise refused("is not UTF-8 in its header line") from None
         except (OSError, EOFError, zlib.error):
-            raise _unpackable(table) from None
+            raise _build_unpack_refusal(table) from None
     if not line.strip() or len(line) > limits.line_bytes:
         raise refused(
             "has no header line" if not line.strip() else f"has a header line over {limits.line_bytes:,} bytes"
         )
     if "\r" in line.rstrip("\r\n"):  # the header line would hold all rows up to the first LF
-        raise _refused("ends its lines with CR alone", table, fix="save it with LF or CR LF at the ends of lines")
+        raise _build_refusal("ends its lines with CR alone", table, fix="save it with LF or CR LF at the ends of lines")
     line = line.splitlines()[0]
     delimiter = max(DELIMITERS, key=line.count)
     try:
@@ -118,23 +118,23 @@ def read_header(
     return names, delimiter
 
 
-def csv_header(file: Path) -> tuple[list[str], str, bool]:
+def read_public_header(file: Path) -> tuple[list[str], str, bool]:
     """The columns' names and the delimiter of a file that anybody may see, and whether it is gzipped.
 
     Raises:
-        SchemaError: as ``csv_rows``.
+        SchemaError: as ``open_csv_rows``.
     """
     straight = file.resolve()
-    found = source_file(straight.name, straight.parent, table=file.stem)
-    packed = first_bytes(found, 2) == _GZIP
-    return *read_header(found, Limits(), packed=packed, table=file.stem), packed
+    found = find_source_file(straight.name, straight.parent, table=file.stem)
+    packed = read_first_bytes(found, 2) == _GZIP
+    return *read_header(found, ReadLimits(), packed=packed, table=file.stem), packed
 
 
-def _refused(
+def _build_refusal(
     what: str, table: str, *, fix: str = "write a header line with one name a column, in UTF-8"
 ) -> SchemaError:
     return SchemaError(f"The CSV file of {table!r} {what}.", fix=fix)
 
 
-def _unpackable(table: str) -> SchemaError:
-    return _refused("cannot be unpacked", table)
+def _build_unpack_refusal(table: str) -> SchemaError:
+    return _build_refusal("cannot be unpacked", table)

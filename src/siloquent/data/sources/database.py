@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from siloquent.data.engines.base import SOURCE
-from siloquent.data.sources.files import SourceFile, first_bytes
+from siloquent.data.sources.files import SourceFile, read_first_bytes
 from siloquent.errors import SchemaError, UnknownName
-from siloquent.schema.reading import EARLIEST, LATEST
+from siloquent.schema.coercion import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,7 +33,7 @@ def attach_database(
         SchemaError: It is not a DuckDB file, no table is named, or a view is.
         UnknownName: There is no such table (did you mean).
     """
-    if first_bytes(file, 12)[8:] != MAGIC:
+    if read_first_bytes(file, 12)[8:] != MAGIC:
         raise SchemaError(f"The source of {table!r} is not a DuckDB file.", fix="check the file, or its kind")
     if not inner:
         raise SchemaError(f"The source of {table!r} names no table.", fix='source = "duckdb:FILE#TABLE"')

@@ -25,15 +25,15 @@ class SourceFile:
         """How many bytes it has."""
         return self.mark[2]
 
-    def unchanged(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether the file is still the same one, of the same size and time of writing."""
         try:
-            return _mark(self.path) == self.mark
+            return _read_mark(self.path) == self.mark
         except OSError:
             return False
 
 
-def source_file(text: str, folder: Path, *, table: str) -> SourceFile:
+def find_source_file(text: str, folder: Path, *, table: str) -> SourceFile:
     """The plain file that ``text`` names, relative to ``folder``.
 
     Raises:
@@ -50,7 +50,7 @@ def source_file(text: str, folder: Path, *, table: str) -> SourceFile:
     path = Path(os.path.abspath(folder.resolve() / text))
     try:
         straight = path.resolve(strict=True)
-        mark = _mark(str(path))
+        mark = _read_mark(str(path))
     except (OSError, RuntimeError):
         raise refused("is not there", f"put the file at {path}") from None
     if straight != path:
@@ -60,12 +60,12 @@ def source_file(text: str, folder: Path, *, table: str) -> SourceFile:
     return SourceFile(str(path), mark)
 
 
-def first_bytes(file: SourceFile, count: int) -> bytes:
+def read_first_bytes(file: SourceFile, count: int) -> bytes:
     """The file's first ``count`` bytes, fewer if it is shorter."""
     with open(file.path, "rb") as opened:
         return opened.read(count)
 
 
-def _mark(path: str) -> tuple[int, int, int, int]:
+def _read_mark(path: str) -> tuple[int, int, int, int]:
     found = os.stat(path, follow_symlinks=False)
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from siloquent.data.engines.base import Limits, quiet
+from siloquent.data.engines.base import ReadLimits, hide_failures
 from siloquent.data.sources.moments import bounded_moments, is_moment
-from siloquent.data.sources.objects import texts_of
+from siloquent.data.sources.objects import format_texts
 from siloquent.data.sources.pandas import pandas_column
 from siloquent.data.sources.texts import is_text, valid_texts
 from siloquent.errors import SchemaError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _UTC = ("UTC", "ETC/UTC", "GMT", "Z", "ZULU", "+00:00")
 
 
-def arrow_table(frame: Any, limits: Limits, columns: Mapping[str, str], *, table: str) -> pa.Table:
+def convert_to_arrow(frame: Any, limits: ReadLimits, columns: Mapping[str, str], *, table: str) -> pa.Table:
     """``frame`` as an Arrow table; columns that are not read are NULL.
 
     Args:
@@ -36,22 +36,22 @@ def arrow_table(frame: Any, limits: Limits, columns: Mapping[str, str], *, table
             f"The frame of {table!r} has columns of several levels (a pandas MultiIndex); expected one name a column.",
             fix='frame.columns = ["_".join(map(str, levels)) for levels in frame.columns]',
         )
-    known = quiet(_known)(frame)
+    known = hide_failures(_wrap_frame)(frame)
     if not isinstance(known, (nw.DataFrame, nw.LazyFrame)) and not hasattr(frame, "__arrow_c_stream__"):
         raise SchemaError(
             f"The frame of {table!r} is {type(frame).__name__}; expected an Arrow, pandas or polars table.",
             fix="pyarrow.table({...}), or give the table a source",
         )
     kinds = {column.casefold(): kind for column, kind in columns.items()}
-    opened = quiet(_opened)(known)
-    folded = [name.casefold() for name in quiet(_names)(opened)]
+    opened = hide_failures(_opened)(known)
+    folded = [name.casefold() for name in hide_failures(_names)(opened)]
     if len(set(folded)) != len(folded):
         raise SchemaError(f"The frame of {table!r} has two columns of one name (case does not count).")
     if len(folded) > limits.columns:
         raise SchemaError(f"The frame of {table!r} has {len(folded):,} columns; the most is {limits.columns:,}.")
-    result = quiet(_converted)(opened, kinds, table)
+    result = hide_failures(_convert_frame)(opened, kinds, table)
     _require_types(result, kinds, table=table)
-    return quiet(_readable)(result, kinds)
+    return hide_failures(_make_readable)(result, kinds)
 
 
 def _require_types(frame: pa.Table, kinds: Mapping[str, str], *, table: str) -> None:
@@ -94,7 +94,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _readable(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
+def _make_readable(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
     """``table`` with columns that can be read to the end, whatever stands in their rows."""
     import pyarrow as pa
 
@@ -133,7 +133,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
             return column
 
 
-def _known(frame: Any) -> Any:
+def _wrap_frame(frame: Any) -> Any:
     """``frame`` as narwhals sees it; Arrow's own tables as they are, since narwhals refuses some of them."""
     import narwhals.stable.v2 as nw
     import pyarrow as pa
@@ -157,7 +157,7 @@ def _names(opened: Any) -> list[str]:
     return list(opened.column_names if isinstance(opened, pa.Table) else opened.collect_schema().names())
 
 
-def _converted(opened: Any, kinds: Mapping[str, str], table: str) -> pa.Table:
+def _convert_frame(opened: Any, kinds: Mapping[str, str], table: str) -> pa.Table:
     """The columns that are read; of the others, whose values might not become Arrow, only the names."""
     import narwhals.stable.v2 as nw
     import pyarrow as pa
@@ -179,4 +179,4 @@ def _column(column: Any, kind: str, table: str) -> Any:
 
     if column.implementation.is_pandas_like():
         return pandas_column(column, kind, table=table)
-    return texts_of(column.to_list(), kind) if column.dtype == nw.Object else column.to_arrow()
+    return format_texts(column.to_list(), kind) if column.dtype == nw.Object else column.to_arrow()

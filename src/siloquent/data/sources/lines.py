@@ -44,7 +44,7 @@ def split_line(line: bytes, delimiter: bytes, columns: int) -> list[str] | LineF
     at, by = 0, delimiter.decode()
     while at <= len(text):
         if text[at : at + 1] == '"':
-            cell, at = _quoted(text, at + 1)
+            cell, at = _read_quoted(text, at + 1)
             if at < 0 or text[at : at + 1] not in ("", by):
                 return "form"
         else:
@@ -58,7 +58,7 @@ def split_line(line: bytes, delimiter: bytes, columns: int) -> list[str] | LineF
     return cells if len(cells) == columns else "form"
 
 
-def _quoted(text: str, start: int) -> tuple[str, int]:
+def _read_quoted(text: str, start: int) -> tuple[str, int]:
     """The quoted field whose content begins at ``start``, and the place after its last quote; -1 if it has none."""
     end = start
     while (end := text.find('"', end)) >= 0:
@@ -69,7 +69,7 @@ def _quoted(text: str, start: int) -> tuple[str, int]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Block:
+class _LineBlock:
     """Whole lines: those that Arrow may parse, and the others one by one; ``None`` is a line that is too long."""
 
     plain: bytes
@@ -100,7 +100,7 @@ class CsvRows:
         """A new reading from the beginning; DuckDB takes one for each time that it scans the relation."""
         import pyarrow as pa
 
-        return pa.RecordBatchReader.from_batches(self.schema, self._batches()).__arrow_c_stream__(requested_schema)
+        return pa.RecordBatchReader.from_batches(self.schema, self._read_batches()).__arrow_c_stream__(requested_schema)
 
     @property
     def schema(self) -> pa.Schema:
@@ -109,10 +109,10 @@ class CsvRows:
 
         return pa.schema([(name, pa.string() if name in self.wanted else pa.null()) for name in self.names])
 
-    def faults(self) -> dict[LineFault, int]:
+    def count_faults(self) -> dict[LineFault, int]:
         """Counts of unreadable lines, by fault; reads the whole file."""
         found: dict[LineFault, int] = {}
-        for block in self._blocks():
+        for block in self._read_blocks():
             for line in block.others:
                 cells = self._split(line)
                 if isinstance(cells, str):
@@ -122,14 +122,14 @@ class CsvRows:
     def _split(self, line: bytes | None) -> list[str] | LineFault:
         return "form" if line is None else split_line(line, self.delimiter, len(self.names))
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        for block in self._blocks():
+    def _read_batches(self) -> Iterator[pa.RecordBatch]:
+        for block in self._read_blocks():
             if block.plain:
-                yield from self._parsed(block.plain)
+                yield from self._parse_plain(block.plain)
             if block.others:
-                yield self._collected(block.others)
+                yield self._collect_others(block.others)
 
-    def _parsed(self, text: bytes) -> Iterator[pa.RecordBatch]:
+    def _parse_plain(self, text: bytes) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
         from pyarrow import csv
 
@@ -149,9 +149,9 @@ class CsvRows:
             ),
         )
         for batch in table.to_batches():
-            yield self._widened({name: batch.column(name) for name in wanted}, batch.num_rows)
+            yield self._widen({name: batch.column(name) for name in wanted}, batch.num_rows)
 
-    def _collected(self, lines: list[bytes | None]) -> pa.RecordBatch:
+    def _collect_others(self, lines: list[bytes | None]) -> pa.RecordBatch:
         """The lines that Arrow may not parse; a line that cannot be read is a row of NULLs where it is a row at all."""
         import pyarrow as pa
 
@@ -163,31 +163,31 @@ class CsvRows:
             for i, name in enumerate(self.names)
             if name in self.wanted
         }
-        return self._widened(columns, len(rows))
+        return self._widen(columns, len(rows))
 
-    def _widened(self, columns: dict[str, pa.Array], rows: int) -> pa.RecordBatch:
+    def _widen(self, columns: dict[str, pa.Array], rows: int) -> pa.RecordBatch:
         import pyarrow as pa
 
         arrays = [columns[name] if name in columns else pa.nulls(rows) for name in self.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _blocks(self) -> Iterator[_Block]:
+    def _read_blocks(self) -> Iterator[_LineBlock]:
         """The file in blocks of whole rows."""
         with gzip.open(self.path, "rb") if self.packed else open(self.path, "rb") as opened:
-            cutter = _Cutter(self.spanning, self.line_bytes)
+            cutter = _RowCutter(self.spanning, self.line_bytes)
             reader = cast(BinaryIO, opened)
             first = True
             while chunk := reader.read(BLOCK_BYTES):
                 for data, ends, overlong in cutter.feed(chunk.removeprefix(BOM) if first else chunk):
-                    yield self._tested(data, ends, overlong)
+                    yield self._test_lines(data, ends, overlong)
                 first = False
             for data, ends, overlong in cutter.feed(b"", last=True):
-                yield self._tested(data, ends, overlong)
+                yield self._test_lines(data, ends, overlong)
 
-    def _tested(self, data: bytes, ends: NDArray[np.int64], overlong: int) -> _Block:
+    def _test_lines(self, data: bytes, ends: NDArray[np.int64], overlong: int) -> _LineBlock:
         """The lines of ``data``, the well-formed ones told apart by a test of all at once."""
         starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
-        good = _well_formed(data, starts, ends, self.delimiter[0], len(self.names))
+        good = _find_well_formed(data, starts, ends, self.delimiter[0], len(self.names))
         lengths = ends - starts
         lengths = lengths - ((lengths > 0) & (np.frombuffer(data, np.uint8)[np.maximum(ends - 1, 0)] == _RETURN))
         long = lengths > self.line_bytes
@@ -197,12 +197,12 @@ class CsvRows:
             start = int(starts[place])
             others.append(None if long[place] else data[start : start + int(lengths[place])])
         if good.all():
-            return _Block(data, others)
+            return _LineBlock(data, others)
         chosen = np.repeat(good, ends + 1 - starts)
-        return _Block(np.frombuffer(data, np.uint8)[chosen].tobytes(), others)
+        return _LineBlock(np.frombuffer(data, np.uint8)[chosen].tobytes(), others)
 
 
-class _Cutter:
+class _RowCutter:
     """Cuts a file that is read chunk by chunk after its last whole row; a row that is too long is not kept."""
 
     def __init__(self, spanning: bool, line_bytes: int) -> None:
@@ -216,7 +216,7 @@ class _Cutter:
         data, overlong = self._rest + chunk, 0
         if last and data and not data.endswith(b"\n"):
             data += b"\n"
-        ends = self._ends(data, self._inside if self._skipping else False)
+        ends = self._find_ends(data, self._inside if self._skipping else False)
         if self._skipping and len(ends):
             data, ends = data[ends[0] + 1 :], ends[1:] - ends[0] - 1
             self._skipping, overlong = False, 1
@@ -239,7 +239,7 @@ class _Cutter:
         if len(ends) or overlong:
             yield data, ends, overlong
 
-    def _ends(self, data: bytes, inside: bool) -> NDArray[np.int64]:
+    def _find_ends(self, data: bytes, inside: bool) -> NDArray[np.int64]:
         """The ends of rows: each line feed, or each one outside quotes."""
         view = np.frombuffer(data, np.uint8)
         ends = np.flatnonzero(view == _FEED)
@@ -249,7 +249,7 @@ class _Cutter:
         return ends
 
 
-def _well_formed(
+def _find_well_formed(
     data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], delimiter: int, columns: int
 ) -> NDArray[np.bool_]:
     """True for lines that Arrow reads as ``split_line`` does, shape (lines,); False for some others that it would."""
@@ -259,7 +259,7 @@ def _well_formed(
     if b'"' in data:
         quotes = np.flatnonzero(view == _QUOTE)
         before = np.searchsorted(quotes, starts)  # quotes in front of each line
-        good &= _quotes_fit(view, quotes, before, starts, ends, delimiter)
+        good &= _check_quotes(view, quotes, before, starts, ends, delimiter)
         line = np.searchsorted(ends, separators)
         within = (np.searchsorted(quotes, separators) - before[line]) % 2 == 1
         separators = separators[~within]
@@ -277,7 +277,7 @@ def _well_formed(
     return good
 
 
-def _quotes_fit(
+def _check_quotes(
     view: NDArray[np.uint8],
     quotes: NDArray[np.int64],
     before: NDArray[np.int64],

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from siloquent.data.sources.moments import bounded_moments
-from siloquent.foreign.pages import Chunk, Suspicious, read_chunks
+from siloquent.foreign.pages import Chunk, UnsafeFile, read_chunks
 
 if TYPE_CHECKING:
     import duckdb
@@ -67,7 +67,7 @@ class Milliseconds:
         found = pq.read_schema(path)
         for name in columns:
             if found.names.count(name) != 1 or not pa.types.is_timestamp(found.field(name).type):
-                raise Suspicious("two readers find other columns")
+                raise UnsafeFile("two readers find other columns")
         self.schema = pa.schema(
             [
                 pa.field(called, pa.int64() if name in ids else found.field(name).type)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from siloquent.schema.reading import EARLIEST, LATEST, microseconds
+from siloquent.schema.coercion import EARLIEST, LATEST, count_microseconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,8 +45,8 @@ def _within_years(moments: pa.ChunkedArray) -> pa.ChunkedArray:
 
     step = _UNITS[moments.type.unit]
     options = pc.ElementWiseAggregateOptions(skip_nulls=False)
-    late = pc.max_element_wise(moments.cast(pa.int64()), microseconds(EARLIEST) // step, options=options)
-    return pc.min_element_wise(late, microseconds(LATEST) // step, options=options).cast(moments.type)
+    late = pc.max_element_wise(moments.cast(pa.int64()), count_microseconds(EARLIEST) // step, options=options)
+    return pc.min_element_wise(late, count_microseconds(LATEST) // step, options=options).cast(moments.type)
 
 
 def _whole_microseconds(moments: pa.ChunkedArray) -> pa.ChunkedArray:

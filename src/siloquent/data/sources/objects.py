@@ -16,7 +16,7 @@ from uuid import UUID
 
 import numpy as np
 
-from siloquent.schema.reading import read_moment
+from siloquent.schema.coercion import read_datetime
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +30,7 @@ _NUMBERS = ("integer", "real")
 _EPOCH = datetime(1970, 1, 1)
 
 
-def texts_of(values: Iterable[Any], kind: str) -> pa.Array:
+def format_texts(values: Iterable[Any], kind: str) -> pa.Array:
     """The text of each value for an attribute of ``kind``, NULL for what has none: lists, say."""
     import pyarrow as pa
 
@@ -39,17 +39,17 @@ def texts_of(values: Iterable[Any], kind: str) -> pa.Array:
 
 def _text_or_none(value: Any, kind: str) -> str | None:
     try:
-        return text_of(value, kind)
+        return format_text(value, kind)
     except Exception:  # allowed: a value may be of any class, and what its methods raise must not reach other rows
         return None
 
 
-def text_of(value: Any, kind: str = "category") -> str | None:
+def format_text(value: Any, kind: str = "category") -> str | None:
     """The text that is read as ``value`` is; None for NULL in any form, and for types that no attribute reads.
 
-    >>> text_of(7), text_of(7.0), text_of(0.5), text_of(float("nan")), text_of(True), text_of([7])
-    ('7', '7', '0.5', None, 'true', None)
-    >>> text_of(True, "integer"), text_of(2**53, "id"), text_of(date(2024, 1, 2), "date")
+    >>> [format_text(value) for value in (7, 7.0, 0.5, float("nan"), True, [7])]
+    ['7', '7', '0.5', None, 'true', None]
+    >>> format_text(True, "integer"), format_text(2**53, "id"), format_text(date(2024, 1, 2), "date")
     ('1', None, '2024-01-02 00:00:00')
     """
     if isinstance(value, (complex, np.complexfloating)):  # floats, once a complex number was added to them
@@ -61,11 +61,11 @@ def text_of(value: Any, kind: str = "category") -> str | None:
     if isinstance(value, (int, np.integer, float, np.floating)):
         if kind in TOLD_APART and not -FIRST_INEXACT < value < FIRST_INEXACT:
             return None
-        return _whole(int(value)) if isinstance(value, (int, np.integer)) else _real(float(value))
+        return _format_int(int(value)) if isinstance(value, (int, np.integer)) else _format_float(float(value))
     if isinstance(value, Decimal):
         return None if value.is_nan() else str(value)
     if isinstance(value, (date, np.datetime64)):
-        return _bounded(value) if kind in _MOMENTS else _moment(value)
+        return _bounded(value) if kind in _MOMENTS else _format_datetime(value)
     if isinstance(value, bytes):
         return f"\\x{value.hex()}"
     return str(value) if isinstance(value, UUID) else None
@@ -79,14 +79,14 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _whole(number: int) -> str:
+def _format_int(number: int) -> str:
     try:
         return str(number)
     except ValueError:  # more digits than Python writes
         return "inf" if number > 0 else "-inf"
 
 
-def _real(number: float) -> str | None:
+def _format_float(number: float) -> str | None:
     if math.isnan(number):
         return None
     return str(int(number)) if number.is_integer() and abs(number) < FIRST_INEXACT else repr(number)
@@ -96,11 +96,11 @@ def _bounded(value: Any) -> str | None:
     """A moment in microseconds and within years 1 to 9999; None in another zone than UTC."""
     if isinstance(value, datetime) and value == value and value.utcoffset():
         return None
-    micro = read_moment(value)
+    micro = read_datetime(value)
     return None if micro is None else str(_EPOCH + timedelta(microseconds=micro))
 
 
-def _moment(value: Any) -> str | None:
+def _format_datetime(value: Any) -> str | None:
     if value != value:  # pandas' NaT says it is a datetime
         return None
     if isinstance(value, np.datetime64):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from siloquent.data.sources.objects import FIRST_INEXACT, TOLD_APART, texts_of
+from siloquent.data.sources.objects import FIRST_INEXACT, TOLD_APART, format_texts
 from siloquent.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def pandas_column(column: Any, kind: str, *, table: str) -> pa.Array | pa.Chunke
         return _exact(column.to_arrow()) if letter in "iu" and kind in TOLD_APART else column.to_arrow()
     if str(dtype) == "category":
         return _listed(native, kind)
-    return texts_of(_values(column, native), kind)
+    return format_texts(_values(column, native), kind)
 
 
 def _letter(dtype: Any) -> str:
@@ -97,7 +97,7 @@ def _listed(native: Any, kind: str) -> pa.Array:
     import pyarrow as pa
 
     codes = np.asarray(native.cat.codes, dtype=np.int64)
-    return texts_of(list(native.cat.categories), kind).take(pa.array(codes, mask=codes < 0))
+    return format_texts(list(native.cat.categories), kind).take(pa.array(codes, mask=codes < 0))
 
 
 def _values(column: Any, native: Any) -> list[Any]:

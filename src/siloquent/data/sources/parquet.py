@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from sqlglot import exp
 
-from siloquent.data.engines.base import SOURCE, Limits
-from siloquent.data.sources.files import SourceFile, source_file
+from siloquent.data.engines.base import SOURCE, ReadLimits
+from siloquent.data.sources.files import SourceFile, find_source_file
 from siloquent.data.sources.milliseconds import Milliseconds, chunks_of, millisecond_columns
 from siloquent.errors import SchemaError
 from siloquent.foreign.pages import (
@@ -26,8 +26,8 @@ from siloquent.foreign.pages import (
     MAGIC,
     Chunk,
     Page,
-    Suspicious,
-    filled_bytes,
+    UnsafeFile,
+    compute_max_bytes,
     read_chunks,
     read_leaves,
     walk_pages,
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
 
 MOMENTS = "moments"
 """The relation of moments in milliseconds."""
-MOST_FOOTER = 2**26
-MOST_UNPACKED = 2**30
-MOST_RATIO = 1_000
-"""A file from outside that says it unpacks to more than ``MOST_UNPACKED`` bytes has at least a thousandth of that."""
-FROM_OUTSIDE = Limits(rows=2**31, text_bytes=2**26, shared_bytes=2**27, memory_bytes=2**27, threads=1)
+MAX_FOOTER = 2**26
+MAX_UNPACKED = 2**30
+MAX_RATIO = 1_000
+"""A file from outside that says it unpacks to more than ``MAX_UNPACKED`` bytes has at least a thousandth of that."""
+FROM_OUTSIDE = ReadLimits(rows=2**31, text_bytes=2**26, shared_bytes=2**27, memory_bytes=2**27, threads=1)
 _DELTA_BYTE_ARRAY = 7
 
 
 def attach_parquet(
     connection: duckdb.DuckDBPyConnection,
     file: SourceFile,
-    limits: Limits,
+    limits: ReadLimits,
     columns: Iterable[str],
     *,
     table: str,
@@ -77,18 +77,19 @@ def attach_parquet(
     """
     check_parquet(connection, file, limits, columns, table=table)
     path = exp.Literal.string(file.path).sql("duckdb")
-    rows = _reading(path, "replace")
+    rows = _build_select(path, "replace")
     folded = {name.casefold(): kind for name, kind in (kinds or dict.fromkeys(columns, "")).items()}
     described = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
     texts = [name for name, kind, *_ in described if kind == "VARCHAR" and name.casefold() in folded]
-    shown = {name: _bounded_text(_quoted(name), limits, folded[name.casefold()] == "category") for name in texts}
+    shown = {name: _bound_text(_quote_name(name), limits, folded[name.casefold()] == "category") for name in texts}
     beside = "?" * (1 + max((len(name) for name, *_ in described), default=0))  # begins no column's name
     without = []
     for name in texts:
         if name.casefold() == user.casefold():
             # Wrong bytes are replaced in one reading and left out in the other: only right texts are the same in both.
-            rows += f" POSITIONAL JOIN (SELECT {_quoted(name)} AS {_quoted(beside)} FROM {_reading(path, 'ignore')})"
-            shown[name] = f"CASE WHEN {_quoted(beside)} = {_quoted(name)} THEN {shown[name]} END"
+            right = f"SELECT {_quote_name(name)} AS {_quote_name(beside)} FROM {_build_select(path, 'ignore')}"
+            rows += f" POSITIONAL JOIN ({right})"
+            shown[name] = f"CASE WHEN {_quote_name(beside)} = {_quote_name(name)} THEN {shown[name]} END"
             without.append(beside)
     lent: dict[str, Streamable] = {}
     moments = millisecond_columns(connection, file.path) if kinds else set()
@@ -99,24 +100,26 @@ def attach_parquet(
         lent[MOMENTS] = Milliseconds(file.path, called, {name for name in called if folded[name.casefold()] == "id"})
         connection.register(MOMENTS, lent[MOMENTS])
         rows += f" POSITIONAL JOIN {MOMENTS}"
-        shown |= {name: _quoted(beside) for name, beside in called.items()}
+        shown |= {name: _quote_name(beside) for name, beside in called.items()}
         without += called.values()
-    left_out = f" EXCLUDE ({', '.join(map(_quoted, without))})" if without else ""
-    replaced = f" REPLACE ({', '.join(f'{text} AS {_quoted(name)}' for name, text in shown.items())})" if shown else ""
+    left_out = f" EXCLUDE ({', '.join(map(_quote_name, without))})" if without else ""
+    replaced = (
+        f" REPLACE ({', '.join(f'{text} AS {_quote_name(name)}' for name, text in shown.items())})" if shown else ""
+    )
     connection.execute(f"CREATE VIEW {SOURCE} AS SELECT *{left_out}{replaced} FROM {rows}")
     return lent
 
 
-def _reading(path: str, wrong_bytes: str) -> str:
+def _build_select(path: str, wrong_bytes: str) -> str:
     """The rows of the file at ``path``, a SQL text; bytes that are no UTF-8 are treated as ``wrong_bytes`` says."""
     return f"read_parquet({path}, hive_partitioning = false, utf8_validation = '{wrong_bytes}', can_have_nan = true)"
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     return exp.to_identifier(name, quoted=True).sql("duckdb")
 
 
-def _bounded_text(column: str, limits: Limits, is_listed: bool) -> str:
+def _bound_text(column: str, limits: ReadLimits, is_listed: bool) -> str:
     """The text ``column`` in DuckDB's SQL; where it is too long, NULL or, ``is_listed``, a text no list can hold."""
     most = limits.value_bytes
     other = f"repeat('?', {most + 1})" if is_listed else "NULL"
@@ -124,7 +127,7 @@ def _bounded_text(column: str, limits: Limits, is_listed: bool) -> str:
 
 
 def check_parquet(
-    connection: duckdb.DuckDBPyConnection, file: SourceFile, limits: Limits, columns: Iterable[str], *, table: str
+    connection: duckdb.DuckDBPyConnection, file: SourceFile, limits: ReadLimits, columns: Iterable[str], *, table: str
 ) -> None:
     """Refuse a file that would unpack to more than its size and ``limits`` allow; costs no memory to speak of.
 
@@ -157,8 +160,8 @@ def _require_parquet(opened: BinaryIO, table: str) -> int:
     last = opened.read(8)
     if first != MAGIC or last[4:] != MAGIC:
         raise SchemaError(f"The source of {table!r} is not a Parquet file.", fix="check the file, or its kind")
-    if int.from_bytes(last[:4], "little") > min(MOST_FOOTER, size):
-        raise Suspicious("the footer is larger than the file, or than any footer")
+    if int.from_bytes(last[:4], "little") > min(MAX_FOOTER, size):
+        raise UnsafeFile("the footer is larger than the file, or than any footer")
     return size
 
 
@@ -166,7 +169,7 @@ def _check_footer(
     connection: duckdb.DuckDBPyConnection,
     file: SourceFile,
     size: int,
-    limits: Limits,
+    limits: ReadLimits,
     leaves: int,
     chunks: list[Chunk],
     columns: int,
@@ -176,44 +179,44 @@ def _check_footer(
     rows, count = said[0]
     groups = {chunk.group: chunk.rows for chunk in chunks}
     if leaves > limits.columns:
-        raise Suspicious(f"more than {limits.columns} columns")
+        raise UnsafeFile(f"more than {limits.columns} columns")
     if [(chunk.group, chunk.leaf) for chunk in chunks] != list(product(range(count), range(leaves))):
-        raise Suspicious("a row group has more or fewer columns than the file")
-    if not all(chunk.lies_within(size) for chunk in chunks):
-        raise Suspicious("a column chunk lies where it cannot")
+        raise UnsafeFile("a row group has more or fewer columns than the file")
+    if not all(chunk.is_within(size) for chunk in chunks):
+        raise UnsafeFile("a column chunk lies where it cannot")
     if min(groups.values(), default=0) < 0 or sum(groups.values()) != rows:
-        raise Suspicious("row groups do not add up to the rows")
+        raise UnsafeFile("row groups do not add up to the rows")
     if limits.rows is None:
         return
     if rows > limits.rows:
-        raise Suspicious(f"more than {limits.rows} rows")
+        raise UnsafeFile(f"more than {limits.rows} rows")
     unpacked = rows * columns * 8
-    if unpacked > max(MOST_UNPACKED, size * MOST_RATIO):
-        raise Suspicious(f"{size} bytes say that they unpack to {unpacked}")
+    if unpacked > max(MAX_UNPACKED, size * MAX_RATIO):
+        raise UnsafeFile(f"{size} bytes say that they unpack to {unpacked}")
 
 
-def _check_chunk(opened: BinaryIO, chunk: Chunk, limits: Limits) -> None:
+def _check_chunk(opened: BinaryIO, chunk: Chunk, limits: ReadLimits) -> None:
     values = unpacked = 0
     most = limits.text_bytes if chunk.kind == "BYTE_ARRAY" else limits.page_bytes
     for page in walk_pages(opened, chunk):
         unpacked += page.unpacked
         if not 0 <= page.unpacked <= most or unpacked > chunk.unpacked:
-            raise Suspicious("a page is too large, or larger than the footer says")
+            raise UnsafeFile("a page is too large, or larger than the footer says")
         if page.kind != DICTIONARY:
             values += page.values
             _check_data(page, limits)
     if values != chunk.rows or chunk.values != chunk.rows:
-        raise Suspicious("pages hold more or fewer values than the footer says")
+        raise UnsafeFile("pages hold more or fewer values than the footer says")
 
 
-def _check_data(page: Page, limits: Limits) -> None:
+def _check_data(page: Page, limits: ReadLimits) -> None:
     # Each value may repeat the beginning of the one before, so the header bounds nothing but the product.
     most = limits.shared_bytes
     if most is not None and page.encoding == _DELTA_BYTE_ARRAY and page.unpacked * page.values > most:
-        raise Suspicious("texts share prefixes (DELTA_BYTE_ARRAY), so their size cannot be known: use another encoding")
+        raise UnsafeFile("texts share prefixes (DELTA_BYTE_ARRAY), so their size cannot be known: use another encoding")
 
 
-def parquet_header(path: Path) -> list[str]:
+def read_parquet_header(path: Path) -> list[str]:
     """The columns' names of a file that came from outside, once all of it was looked at: no row is unpacked.
 
     Raises:
@@ -223,7 +226,7 @@ def parquet_header(path: Path) -> list[str]:
     from siloquent.data.engines.duckdb import DuckDBEngine
 
     straight = path.resolve()
-    file = source_file(straight.name, straight.parent, table=path.stem)
+    file = find_source_file(straight.name, straight.parent, table=path.stem)
     limits, file_name = FROM_OUTSIDE, path.stem
 
     def attach(connection: duckdb.DuckDBPyConnection) -> None:
@@ -233,12 +236,12 @@ def parquet_header(path: Path) -> list[str]:
         lists = {leaf.column for leaf in leaves if leaf.is_repeated}
         attach_parquet(connection, file, limits, {one.column for one in leaves} - lists, table=file_name)
         chunks = [chunk for chunk in read_chunks(connection, file.path) if not leaves[chunk.leaf].is_repeated]
-        values = sum(filled_bytes(file.path, chunk) for chunk in chunks)
-        if values > max(MOST_UNPACKED, file.size * MOST_RATIO):
-            raise Suspicious(f"{file.size} bytes hold values of up to {values}")
+        values = sum(compute_max_bytes(file.path, chunk) for chunk in chunks)
+        if values > max(MAX_UNPACKED, file.size * MAX_RATIO):
+            raise UnsafeFile(f"{file.size} bytes hold values of up to {values}")
 
-    engine = DuckDBEngine(attach, files=[file.path], limits=limits, unchanged=file.unchanged)
+    engine = DuckDBEngine(attach, files=[file.path], limits=limits, unchanged=file.is_unchanged)
     try:
-        return list(engine.schema())
+        return list(engine.list_columns())
     finally:
         engine.close()

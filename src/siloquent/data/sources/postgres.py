@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from siloquent.data.engines.base import Limits, SourceKind, quiet
+from siloquent.data.engines.base import ReadLimits, SourceKind, hide_failures
 from siloquent.data.sources.encodings import codec_of, decoded_texts
 from siloquent.errors import MissingExtra, SchemaError, UnknownName
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from siloquent.schema.workspace import Workspace
 
 TIMEOUT_SECONDS = 600
-MOST_SECRET = 10_000
+MAX_SECRET = 10_000
 _SETTINGS = (
     "TimeZone = 'UTC'",
     "DateStyle = 'ISO'",
@@ -65,7 +65,7 @@ _KINDS: dict[str, SourceKind] = {
 }
 
 
-def _kind(name: str, category: str) -> SourceKind:
+def _get_kind(name: str, category: str) -> SourceKind:
     """The kind of column for a PostgreSQL type; texts (S) and enumerations (E) are known by their category."""
     return _KINDS.get(name, "text" if category in ("S", "E") else "other")
 
@@ -91,7 +91,7 @@ class PostgresTable:
         name: str,
         inner: str,
         wanted: Sequence[str],
-        limits: Limits,
+        limits: ReadLimits,
         *,
         table: str,
         listed: Sequence[str] = (),
@@ -99,9 +99,9 @@ class PostgresTable:
         if not inner:
             raise SchemaError(f"The source of {table!r} names no table.", fix=f'source = "postgres:{name}#TABLE"')
         schema, _, relation = inner.rpartition(".")
-        self._dsn = connection_text(workspace, name, table=table)
+        self._dsn = read_connection_text(workspace, name, table=table)
         self._relation, self._limits = (schema or "public", relation), limits
-        self.types, known, self._encoding = self._look()
+        self.types, known, self._encoding = self._inspect_table()
         self._codec = codec_of(self._encoding, table=table)
         columns = list(self.types)
         if not columns:
@@ -111,14 +111,14 @@ class PostgresTable:
         self._listed = {column.casefold() for column in listed}
         self._wanted = [column for column in columns if column.casefold() in folded]
 
-    def empty(self) -> pa.Table:
+    def build_empty_table(self) -> pa.Table:
         """All columns without rows."""
         import pyarrow as pa
 
         return pa.table({name: pa.array([], pa.string()) for name in self._columns})
 
-    @quiet
-    def rows(self) -> Streamable:
+    @hide_failures
+    def open_rows(self) -> Streamable:
         """The rows with the declared columns, as text of at most ``limits.value_bytes``; see ``listed``.
 
         Kept in memory where they fit; else sent anew each time they are read. How many rows there are must not decide
@@ -127,7 +127,7 @@ class PostgresTable:
         import pyarrow as pa
 
         batches, size = [], 0
-        for batch in self._batches():
+        for batch in self._read_batches():
             batches.append(batch)
             size += batch.nbytes
             if size > self._limits.kept_bytes:
@@ -139,7 +139,7 @@ class PostgresTable:
         """The rows as they are now."""
         import pyarrow as pa
 
-        return pa.RecordBatchReader.from_batches(self._sent, self._batches()).__arrow_c_stream__(requested_schema)
+        return pa.RecordBatchReader.from_batches(self._sent, self._read_batches()).__arrow_c_stream__(requested_schema)
 
     @property
     def _sent(self) -> pa.Schema:
@@ -147,33 +147,33 @@ class PostgresTable:
 
         return pa.schema([(name, pa.string()) for name in self._wanted or ["nothing"]])
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def _read_batches(self) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        with self._connected() as connection, connection.cursor() as cursor:
+        with self._open_connection() as connection, connection.cursor() as cursor:
             # Texts are sent as they are stored and decoded here: asked for UTF-8, the server fails over the first text
             # that has no equivalent, and with it over all rows.
             cursor.execute(f"SET LOCAL client_encoding = '{self._encoding}'".encode())
-            with cursor.copy(self._copy()) as copy:
-                for batch in _parsed(iter(copy), self._sent.names, self._limits):
+            with cursor.copy(self._build_copy_statement()) as copy:
+                for batch in _parse_blocks(iter(copy), self._sent.names, self._limits):
                     texts = [decoded_texts(column, self._codec) for column in batch]
                     yield from pa.table(texts, batch.schema.names).to_batches()
 
-    @quiet
-    def _look(self) -> tuple[dict[str, tuple[SourceKind, str]], list[str], str]:
+    @hide_failures
+    def _inspect_table(self) -> tuple[dict[str, tuple[SourceKind, str]], list[str], str]:
         """Each column's kind and type in order, the tables that this role can read, and the database's encoding.
 
         ``information_schema`` leaves out materialised views and says "ARRAY" or "USER-DEFINED" for many types.
         """
-        with self._connected() as connection:
+        with self._open_connection() as connection:
             columns = connection.execute(_COLUMNS, self._relation).fetchall()
             known = connection.execute(_TABLES).fetchall()
             encoding = connection.info.parameter_status("server_encoding") or ""
         names = [name if schema == "public" else f"{schema}.{name}" for schema, name in known]
-        types = {str(name): (_kind(str(of), str(category)), str(holds)) for name, of, category, holds in columns}
+        types = {str(name): (_get_kind(str(of), str(category)), str(holds)) for name, of, category, holds in columns}
         return types, names, encoding
 
-    def _copy(self) -> bytes:
+    def _build_copy_statement(self) -> bytes:
         """The statement that sends the rows as CSV: NULL is an empty cell, everything else is quoted."""
         cells = []
         for name in self._wanted:
@@ -193,7 +193,7 @@ class PostgresTable:
         return f"COPY ({query.sql('postgres')}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)".encode(self._codec)
 
     @contextmanager
-    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+    def _open_connection(self) -> Iterator[psycopg.Connection[Any]]:
         """A connection within one read-only transaction that sees the database as of its beginning."""
         import psycopg
 
@@ -205,7 +205,7 @@ class PostgresTable:
             yield connection
 
 
-def connection_text(workspace: Workspace | None, name: str, *, table: str) -> str:
+def read_connection_text(workspace: Workspace | None, name: str, *, table: str) -> str:
     """How database ``name`` is reached: from an environment variable, or from a file that only its owner can read.
 
     Raises:
@@ -224,7 +224,7 @@ def connection_text(workspace: Workspace | None, name: str, *, table: str) -> st
         )
     where, value = declared[name]
     assert workspace is not None
-    text = os.environ.get(value, "") if where == "dsn_env" else _secret(workspace.folder / value, name)
+    text = os.environ.get(value, "") if where == "dsn_env" else _read_secret(workspace.folder / value, name)
     if not text.strip():
         raise SchemaError(
             f"[postgres.{name}] is kept in {value}, which is not set.",
@@ -233,7 +233,7 @@ def connection_text(workspace: Workspace | None, name: str, *, table: str) -> st
     return text.strip().replace("postgresql+psycopg://", "postgresql://", 1)
 
 
-def _secret(path: Path, name: str) -> str:
+def _read_secret(path: Path, name: str) -> str:
     """The text of a file that is nobody else's."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
@@ -243,10 +243,10 @@ def _secret(path: Path, name: str) -> str:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077 or found.st_uid not in (os.geteuid(), 0):
             raise SchemaError(f"{path} holds a password and others can read it.", fix=f"chmod 600 {path}")
-        return file.read(MOST_SECRET)
+        return file.read(MAX_SECRET)
 
 
-class _Stream(io.RawIOBase):
+class _CopyStream(io.RawIOBase):
     """The blocks of a COPY as a file."""
 
     def __init__(self, blocks: Iterator[Any]) -> None:
@@ -265,7 +265,7 @@ class _Stream(io.RawIOBase):
         return count
 
 
-def _parsed(blocks: Iterator[Any], names: Sequence[str], limits: Limits) -> Iterator[pa.RecordBatch]:
+def _parse_blocks(blocks: Iterator[Any], names: Sequence[str], limits: ReadLimits) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
     from pyarrow import csv
 
@@ -276,7 +276,7 @@ def _parsed(blocks: Iterator[Any], names: Sequence[str], limits: Limits) -> Iter
     # A row must fit into a block: its cells are bounded, and a quote within a cell is written twice.
     block = max(2**23, len(names) * (2 * limits.value_bytes + 3))
     with csv.open_csv(
-        pa.PythonFile(io.BufferedReader(_Stream(blocks)), mode="r"),
+        pa.PythonFile(io.BufferedReader(_CopyStream(blocks)), mode="r"),
         read_options=csv.ReadOptions(column_names=list(names), block_size=block, use_threads=False),
         parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
         convert_options=csv.ConvertOptions(

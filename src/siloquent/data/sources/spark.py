@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from siloquent.data.engines.base import quiet
+from siloquent.data.engines.base import hide_failures
 from siloquent.data.engines.spark import SparkEngine
 from siloquent.errors import MissingExtra, SchemaError, UnknownName
 
@@ -33,18 +33,18 @@ def open_spark(where: str, master: str, *, table: str) -> SparkEngine:
     parts = where.split(".")
     if not all(parts) or len(parts) > _NAME_PARTS:
         raise SchemaError(f"The source of {table!r} names no table.", fix='source = "spark:CATALOGUE.DATABASE.TABLE"')
-    session = _session(master)
+    session = _get_session(master)
     catalogue, database, relation = [""] * (_NAME_PARTS - len(parts)) + parts
     found = exp.table_(relation, db=database or None, catalog=catalogue or None, quoted=True)
     name = found.sql("spark")
     # As the engine's own session sees it: temporary views belong to the session that made them.
-    if not quiet(lambda: session.newSession().catalog.tableExists(name))():
-        raise UnknownName(f"table in the source of {table!r}", where, _tables(session))
+    if not hide_failures(lambda: session.newSession().catalog.tableExists(name))():
+        raise UnknownName(f"table in the source of {table!r}", where, _list_tables(session))
     return SparkEngine(session, found)
 
 
-@quiet
-def _session(master: str) -> SparkSession:
+@hide_failures
+def _get_session(master: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     running = SparkSession.getActiveSession()
@@ -62,6 +62,6 @@ def _session(master: str) -> SparkSession:
     return builder.getOrCreate()
 
 
-@quiet
-def _tables(session: SparkSession) -> list[str]:
+@hide_failures
+def _list_tables(session: SparkSession) -> list[str]:
     return [found.name for found in session.catalog.listTables()][:1000]

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from siloquent.charging import charged_for, guarantee_of
-from siloquent.explore.estimate.composite import Released, combine
-from siloquent.explore.estimate.progress import Progress
-from siloquent.explore.estimate.reconstruct import Estimate, reconstruct, step_of
-from siloquent.explore.plan.bounds import Part, parts_of
-from siloquent.explore.plan.promise import promise_of
-from siloquent.explore.spec import Answer, Kept, Paid, Placed, render
+from siloquent.charge import build_guarantee, compute_charged_amount
+from siloquent.explore.estimate.composite import ReleasedPart, combine
+from siloquent.explore.estimate.progress import QueryProgress
+from siloquent.explore.estimate.reconstruct import EstimatedRows, compute_step, reconstruct
+from siloquent.explore.plan.bounds import Part, list_parts
+from siloquent.explore.plan.promise import describe_promise
+from siloquent.explore.spec import Answer, AnswerAccuracy, AnswerCost, AnswerReceipt, render
 from siloquent.explore.spec.aggregates import Count, Quantile
-from siloquent.explore.spec.answer import KeptItem, weakest
-from siloquent.explore.spec.measured import changed_text
+from siloquent.explore.spec.answer import ItemAccuracy, find_weakest
 from siloquent.explore.spec.query import Accuracy
-from siloquent.ledger import Stored
-from siloquent.privacy import Cost, accountant
+from siloquent.explore.spec.stored_measurement import describe_changed
+from siloquent.ledger import SettledAnswer
+from siloquent.privacy import Cost, get_accountant
 from siloquent.schema import TableSchema
 
 
-def assemble(progress: Progress) -> Answer:
+def assemble(progress: QueryProgress) -> Answer:
     """The answer to the course's question from the steps that were taken."""
     query, schema = progress.course.query, progress.course.schema
     first, last = progress.taken[0], progress.taken[-1]
     part = first.parts[0]
-    label = weakest(part.measured.label for part in progress.parts)
-    changed = dict.fromkeys(changed_text(one.stored.payload) for one in progress.taken)
+    label = find_weakest(part.measured.label for part in progress.parts)
+    changed = dict.fromkeys(describe_changed(one.stored.payload) for one in progress.taken)
     sources = tuple(sorted({seq for one in progress.parts for seq in one.measured.sources}))
     if query.is_composite:
-        estimate, promise, items = _estimate(progress), _promise(progress), _items(progress)
+        estimate, promise, items = _estimate(progress), _describe_promise(progress), _build_items(progress)
     else:
         estimate = reconstruct(query, part.plan.compiled, part.measured, alpha=part.error)
         promise, items = part.plan.promise, ()
@@ -42,69 +42,71 @@ def assemble(progress: Progress) -> Answer:
         columns=estimate.columns,
         rows=estimate.rows,
         promise=promise,
-        accuracy=Kept(part.error, query.promise.beta, label, part.plan.alpha_unit, items, sources),
-        cost=_paid(schema, progress),
-        guarantee=guarantee_of(schema, *(one.stored for one in progress.taken)),
-        receipt=_placed(last.stored),
-        earlier=tuple(_placed(one.stored) for one in progress.taken[:-1]),
+        accuracy=AnswerAccuracy(part.error, query.promise.beta, label, part.plan.alpha_unit, items, sources),
+        cost=_build_cost(schema, progress),
+        guarantee=build_guarantee(schema, *(one.stored for one in progress.taken)),
+        receipt=_build_receipt(last.stored),
+        earlier=tuple(_build_receipt(one.stored) for one in progress.taken[:-1]),
         mechanism=" + ".join(dict.fromkeys(one.measured.mechanism for one in progress.parts)),
-        grid=step_of(part.plan.compiled, part.measured),
+        grid=compute_step(part.plan.compiled, part.measured),
         replayed=all(one.replayed for one in progress.taken),
         notes=(*estimate.notes, *filter(None, (*changed, progress.stopped))),
     )
 
 
-def _values(progress: Progress) -> dict[Part, Released]:
+def _collect_values(progress: QueryProgress) -> dict[Part, ReleasedPart]:
     """What was measured for the answer's values, by what it is."""
     steps = progress.taken[1:] if progress.course.query.chooses_by_another else progress.taken
     return {asked: found for one in steps for part in one.parts for asked, found in part.each.items()}
 
 
-def _estimate(progress: Progress) -> Estimate:
+def _estimate(progress: QueryProgress) -> EstimatedRows:
     query = progress.course.query
     compiled = progress.taken[0].parts[0].plan.compiled
     chosen = progress.chosen if query.chooses_by_another else None
-    return combine(query, progress.course.schema, _values(progress), compiled.labels, compiled.keys, chosen=chosen)
+    return combine(
+        query, progress.course.schema, _collect_values(progress), compiled.labels, compiled.keys, chosen=chosen
+    )
 
 
-def _promise(progress: Progress) -> str:
+def _describe_promise(progress: QueryProgress) -> str:
     query = progress.course.query
     choice = progress.taken[0].parts[0].error if query.chooses_by_another else None
-    errors = {part: one.error for part, one in _values(progress).items()}
-    return promise_of(query, progress.course.schema, errors, choice)
+    errors = {part: one.error for part, one in _collect_values(progress).items()}
+    return describe_promise(query, progress.course.schema, errors, choice)
 
 
-def _items(progress: Progress) -> tuple[KeptItem, ...]:
+def _build_items(progress: QueryProgress) -> tuple[ItemAccuracy, ...]:
     """How exact each aggregate is by itself, where that was fixed before."""
-    query, errors = progress.course.query, _values(progress)
+    query, errors = progress.course.query, _collect_values(progress)
     asked = query.promise.bounds if isinstance(query.promise, Accuracy) else ()
     items = []
     for place, item in enumerate(query.items):
-        (first, *more) = parts_of(item.aggregate, progress.course.schema)
+        (first, *more) = list_parts(item.aggregate, progress.course.schema)
         known = errors[first].error if first in errors and not more else None
         error = Fraction(asked[place].error) if more and asked else known
         units = {Count: "rows", Quantile: "rows of rank"}
         unit = units.get(type(item.aggregate)) or f"units of {item.aggregate.attribute}"  # type: ignore[union-attr]
-        items.append(KeptItem(item.column, error, unit))
+        items.append(ItemAccuracy(item.column, error, unit))
     return tuple(items)
 
 
-def _placed(stored: Stored) -> Placed:
-    return Placed(stored.receipt.ledger, stored.receipt.seq, stored.receipt.hash)
+def _build_receipt(stored: SettledAnswer) -> AnswerReceipt:
+    return AnswerReceipt(stored.receipt.ledger, stored.receipt.seq, stored.receipt.hash)
 
 
-def _amount(schema: TableSchema, cost: Cost) -> Fraction:
-    return Fraction(cost.amount, accountant(schema.budget.accountant).scale)
+def _compute_amount(schema: TableSchema, cost: Cost) -> Fraction:
+    return Fraction(cost.amount, get_accountant(schema.budget.accountant).scale)
 
 
-def _paid(schema: TableSchema, progress: Progress) -> Paid:
+def _build_cost(schema: TableSchema, progress: QueryProgress) -> AnswerCost:
     last = progress.taken[-1].stored
-    limit = _amount(schema, progress.course.limit)
+    limit = _compute_amount(schema, progress.course.limit)
     if "/" in last.account:
         limit *= dict(schema.budget.shares).get(last.account.partition("/")[2], Fraction(1))
-    return Paid(
+    return AnswerCost(
         last.account,
-        accountant(schema.budget.accountant).symbol,
-        charged_for(schema, *(one.stored for one in progress.taken)),
-        limit - _amount(schema, last.spent_after),
+        get_accountant(schema.budget.accountant).symbol,
+        compute_charged_amount(schema, *(one.stored for one in progress.taken)),
+        limit - _compute_amount(schema, last.spent_after),
     )

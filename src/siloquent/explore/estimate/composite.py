@@ -8,14 +8,27 @@ from fractions import Fraction
 from typing import Any
 
 from siloquent.explore.estimate.ranks import read_off
-from siloquent.explore.estimate.reconstruct import Estimate, are_whole, chosen_by, shown, step_of, values_of
-from siloquent.explore.estimate.spread import Interval, Noisy, average, deviation, variance
-from siloquent.explore.plan.bounds import Part, parts_of
+from siloquent.explore.estimate.reconstruct import (
+    EstimatedRows,
+    apply_choice,
+    are_whole,
+    compute_step,
+    compute_values,
+    round_for_display,
+)
+from siloquent.explore.estimate.variance import (
+    Interval,
+    NoisyValue,
+    estimate_average,
+    estimate_deviation,
+    estimate_variance,
+)
+from siloquent.explore.plan.bounds import Part, list_parts
 from siloquent.explore.plan.planner import Plan
-from siloquent.explore.plan.quantiles import steps_text
+from siloquent.explore.plan.quantiles import format_steps
 from siloquent.explore.spec.aggregates import Average, Count, Deviation, Moment, Quantile, Ranks, Sum, Variance
-from siloquent.explore.spec.measured import Measured
 from siloquent.explore.spec.query import Accuracy, Item, Query
+from siloquent.explore.spec.stored_measurement import StoredMeasurement
 from siloquent.schema import TableSchema
 
 REPORTED, NOT_REPORTED = "reported", "not_reported"
@@ -23,11 +36,11 @@ _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Released:
+class ReleasedPart:
     """A part as it was measured; ``quantile``: what of it is meant, where several were measured together."""
 
     plan: Plan
-    measured: Measured
+    measured: StoredMeasurement
     quantile: Quantile | None = None
 
     @property
@@ -42,10 +55,10 @@ class Released:
             return [Fraction(place) for place in read_off(self.plan.compiled, self.measured, self.quantile.fraction)]
         if self.measured.form == "chosen":
             return [Fraction(place) for place in self.measured.values]
-        return values_of(self.plan.compiled, self.measured)
+        return compute_values(self.plan.compiled, self.measured)
 
     @property
-    def each(self) -> dict[Part, Released]:
+    def each(self) -> dict[Part, ReleasedPart]:
         """By what was asked: several where one measurement answers several quantiles."""
         aggregate = self.plan.query.aggregate
         if isinstance(aggregate, Ranks):
@@ -60,23 +73,23 @@ class Released:
     @property
     def are_whole(self) -> bool:
         """Whether the values are whole numbers, whatever their noise."""
-        return are_whole(step_of(self.plan.compiled, self.measured), self.error)
+        return are_whole(compute_step(self.plan.compiled, self.measured), self.error)
 
     @property
-    def noisy(self) -> list[Noisy]:
+    def noisy(self) -> list[NoisyValue]:
         """The values of the groups with their error bound."""
-        return [Noisy(value, self.error) for value in self.values]
+        return [NoisyValue(value, self.error) for value in self.values]
 
 
 def combine(
     query: Query,
     schema: TableSchema,
-    found: Mapping[Part, Released],
+    found: Mapping[Part, ReleasedPart],
     labels: tuple[tuple[Any, ...], ...],
     keys: tuple[str, ...],
     *,
     chosen: Sequence[int] | None = None,
-) -> Estimate:
+) -> EstimatedRows:
     """The rows of a composite answer: all groups in declared order, or those that a free choice takes.
 
     Args:
@@ -84,26 +97,26 @@ def combine(
         labels: All groups' key values.
         chosen: The places of the groups that were measured, where HAVING on another aggregate chose them.
     """
-    columns = [_column(item, query, schema, found) for item in query.items]
+    columns = [_build_column(item, query, schema, found) for item in query.items]
     columns = [column for column in columns if column.intervals]
     places = range(len(labels)) if chosen is None else chosen
-    kept = _kept(query, columns, len(places))
+    kept = _select_rows(query, columns, len(places))
     rows = []
     for row, place in enumerate(places):
         if row in kept:
-            rows.append((place, [cell for column in columns for cell in column.cells(row)]))
-    names = [name for column in columns for name in column.names(alone=len(columns) == 1)]
-    notes = list(dict.fromkeys(note for one in columns for note in one.notes([labels[place] for place in places])))
+            rows.append((place, [cell for column in columns for cell in column.build_cells(row)]))
+    names = [name for column in columns for name in column.list_names(alone=len(columns) == 1)]
+    notes = list(dict.fromkeys(note for one in columns for note in one.list_notes([labels[place] for place in places])))
     if chosen is None:
         ordered = sorted(rows, key=lambda one: kept.index(places.index(one[0]))) if query.top else rows
-        return Estimate((*keys, *names), tuple((*labels[place], *cells) for place, cells in ordered), tuple(notes))
+        return EstimatedRows((*keys, *names), tuple((*labels[place], *cells) for place, cells in ordered), tuple(notes))
     by_place = dict(rows)
     empty = [None] * len(names)
     full = [
         (*labels[place], *by_place.get(place, empty), REPORTED if place in places else NOT_REPORTED)
         for place in range(len(labels))
     ]
-    return Estimate((*keys, *names, "status"), tuple(full), tuple(notes))
+    return EstimatedRows((*keys, *names, "status"), tuple(full), tuple(notes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,18 +130,18 @@ class _Column:
     whole: bool = False
     stepped: str = ""
 
-    def names(self, *, alone: bool) -> list[str]:
+    def list_names(self, *, alone: bool) -> list[str]:
         if self.labels:
             return [self.name]
         return [self.name, "low", "high"] if alone else [self.name, f"{self.name}_low", f"{self.name}_high"]
 
-    def cells(self, row: int) -> tuple[Any, ...]:
+    def build_cells(self, row: int) -> tuple[Any, ...]:
         if self.labels:
             return (self.labels[row],)
         one = self.intervals[row]
-        return shown(one.value, one.low, one.high, whole=self.whole)
+        return round_for_display(one.value, one.low, one.high, whole=self.whole)
 
-    def notes(self, groups: Sequence[tuple[Any, ...]]) -> list[str]:
+    def list_notes(self, groups: Sequence[tuple[Any, ...]]) -> list[str]:
         if self.wanted is None:
             return [self.stepped] if self.stepped else []
         missed = [i for i, one in enumerate(self.intervals) if one.error > self.wanted]
@@ -139,21 +152,21 @@ class _Column:
         return [f"accuracy not met by {self.name} of {names}{more}: the interval says how exact it is"]
 
 
-def _kept(query: Query, columns: Sequence[_Column], rows: int) -> list[int]:
+def _select_rows(query: Query, columns: Sequence[_Column], rows: int) -> list[int]:
     """The rows that a free HAVING or ORDER BY takes, in its order."""
     choice = query.having or query.top
     if choice is None or query.chooses_by_another:
         return list(range(rows))
     by = choice.of or query.aggregate
     (column,) = (c for c, item in zip(columns, query.items, strict=False) if item.aggregate == by)
-    return chosen_by(choice, [one.value for one in column.intervals])
+    return apply_choice(choice, [one.value for one in column.intervals])
 
 
-def _column(item: Item, query: Query, schema: TableSchema, found: Mapping[Part, Released]) -> _Column:
+def _build_column(item: Item, query: Query, schema: TableSchema, found: Mapping[Part, ReleasedPart]) -> _Column:
     aggregate = item.aggregate
-    parts = parts_of(aggregate, schema)
+    parts = list_parts(aggregate, schema)
     if any(part not in found for part in parts):
-        return _what_is_left(item, schema, parts, found)
+        return _build_partial_column(item, schema, parts, found)
     if isinstance(aggregate, Quantile):
         attribute = schema.domain[aggregate.attribute]
         places, compiled = found[aggregate].values, found[aggregate].plan.compiled
@@ -161,7 +174,7 @@ def _column(item: Item, query: Query, schema: TableSchema, found: Mapping[Part, 
             item.column,
             [Interval(place, place, place) for place in places],
             [attribute.label(int(place) * compiled.value_step) for place in places],
-            stepped=steps_text(compiled, attribute),
+            stepped=format_steps(compiled, attribute),
         )
     noisy = [found[part].noisy for part in parts]
     if isinstance(aggregate, (Count, Sum, Moment)):
@@ -171,15 +184,19 @@ def _column(item: Item, query: Query, schema: TableSchema, found: Mapping[Part, 
     if isinstance(query.promise, Accuracy):
         wanted = Fraction(query.promise.bounds[query.aggregates.index(aggregate)].error)
     if isinstance(aggregate, Average):
-        return _Column(item.column, [average(attribute, *each) for each in zip(*noisy, strict=True)], wanted=wanted)
-    spreads = [variance(attribute, *each) for each in zip(*noisy, strict=True)]
+        return _Column(
+            item.column, [estimate_average(attribute, *each) for each in zip(*noisy, strict=True)], wanted=wanted
+        )
+    spreads = [estimate_variance(attribute, *each) for each in zip(*noisy, strict=True)]
     assert isinstance(aggregate, (Variance, Deviation))
     if isinstance(aggregate, Deviation):
-        spreads = [deviation(spread) for spread in spreads]
+        spreads = [estimate_deviation(spread) for spread in spreads]
     return _Column(item.column, spreads, wanted=wanted)
 
 
-def _what_is_left(item: Item, schema: TableSchema, parts: Sequence[Part], found: Mapping[Part, Released]) -> _Column:
+def _build_partial_column(
+    item: Item, schema: TableSchema, parts: Sequence[Part], found: Mapping[Part, ReleasedPart]
+) -> _Column:
     """The count of an aggregate that could not be finished: it was paid for, so it is shown."""
     count = parts[0]
     if count not in found or isinstance(item.aggregate, (Count, Sum, Moment, Quantile)):

@@ -7,55 +7,56 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from siloquent.errors import LedgerError
-from siloquent.explore.estimate.composite import Released
-from siloquent.explore.estimate.reconstruct import reported
-from siloquent.explore.plan.steps import Course, Step
+from siloquent.explore.estimate.composite import ReleasedPart
+from siloquent.explore.estimate.reconstruct import select_reported
+from siloquent.explore.plan.steps import PlanStep, QueryPlan
 from siloquent.explore.spec.aggregates import Aggregate, Quantile, Ranks
-from siloquent.explore.spec.measured import measurements
-from siloquent.ledger import Stored
+from siloquent.explore.spec.stored_measurement import decode_measurements
+from siloquent.ledger import SettledAnswer
 from siloquent.privacy import Composed, Event
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Taken:
+class CompletedStep:
     """One step, settled. ``replayed``: it was paid for before, and is read from the ledger."""
 
-    step: Step
-    stored: Stored
+    step: PlanStep
+    stored: SettledAnswer
     replayed: bool
-    parts: tuple[Released, ...]
+    parts: tuple[ReleasedPart, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Progress:
+class QueryProgress:
     """The steps of ``course`` that were taken; ``stopped`` says why no further one was."""
 
-    course: Course
-    taken: tuple[Taken, ...] = ()
+    course: QueryPlan
+    taken: tuple[CompletedStep, ...] = ()
     stopped: str = ""
 
-    def with_step(self, step: Step, stored: Stored, replayed: bool) -> Progress:
+    def add_step(self, step: PlanStep, stored: SettledAnswer, replayed: bool) -> QueryProgress:
         """Further by one step.
 
         Raises:
             LedgerError: what is stored does not belong to the step.
         """
-        found = measurements(stored.payload)
+        found = decode_measurements(stored.payload)
         step = next((way for way in step.ways if len(way.plans) == len(found)), step)
         if len(found) != len(step.plans):
             raise LedgerError("A stored answer does not belong to this question.", fix="siloquent ledger verify")
         # What was promised then, also if today's planner would promise something else.
         parts = tuple(
-            Released(replace(plan, alpha=Fraction(one.alpha)), one) for plan, one in zip(step.plans, found, strict=True)
+            ReleasedPart(replace(plan, alpha=Fraction(one.alpha)), one)
+            for plan, one in zip(step.plans, found, strict=True)
         )
-        return replace(self, taken=(*self.taken, Taken(step, stored, replayed, parts)))
+        return replace(self, taken=(*self.taken, CompletedStep(step, stored, replayed, parts)))
 
-    def stopped_by(self, why: str) -> Progress:
+    def mark_stopped(self, why: str) -> QueryProgress:
         """As far as it has come, and no further."""
         return replace(self, stopped=why)
 
     @property
-    def parts(self) -> Iterator[Released]:
+    def parts(self) -> Iterator[ReleasedPart]:
         """All that was measured."""
         return (part for one in self.taken for part in one.parts)
 
@@ -73,7 +74,7 @@ class Progress:
         if not self.course.query.chooses_by_another:
             return []
         (choice,) = self.taken[0].parts
-        return sorted(reported(choice.plan.query, choice.plan.compiled, choice.measured))
+        return sorted(select_reported(choice.plan.query, choice.plan.compiled, choice.measured))
 
     @property
     def event(self) -> Event:

@@ -7,13 +7,13 @@ from fractions import Fraction
 import numpy as np
 
 from siloquent.errors import LedgerError
-from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.plan.compiled import CompiledWorkload
 from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP
-from siloquent.explore.spec.measured import Measured
+from siloquent.explore.spec.stored_measurement import StoredMeasurement
 from siloquent.maths.strategies.base import reconstruct
 
 
-def read_off(compiled: Compiled, measured: Measured, share: Fraction) -> list[int]:
+def read_off(compiled: CompiledWorkload, measured: StoredMeasurement, share: Fraction) -> list[int]:
     """The place of the quantile of each group.
 
     Where no n(<= v) - share n is more than alpha off, no rank is. Proof: docs/explanation/quantiles.md.

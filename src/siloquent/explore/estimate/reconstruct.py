@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 
 from siloquent.errors import LedgerError
-from siloquent.explore.plan.compiled import Compiled
-from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP, reconstructed
+from siloquent.explore.plan.compiled import CompiledWorkload
+from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP, apply_reconstruction
 from siloquent.explore.spec.aggregates import Sum
-from siloquent.explore.spec.measured import Measured
 from siloquent.explore.spec.query import Having, Query, Top
+from siloquent.explore.spec.stored_measurement import StoredMeasurement
 
 LARGEST_WHOLE_STEP = 2**12
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class EstimatedRows:
     """Columns and rows for people; ``notes`` say what to know about them."""
 
     columns: tuple[str, ...]
@@ -29,7 +29,9 @@ class Estimate:
     notes: tuple[str, ...] = ()
 
 
-def reconstruct(query: Query, compiled: Compiled, measured: Measured, *, alpha: Fraction) -> Estimate:
+def reconstruct(
+    query: Query, compiled: CompiledWorkload, measured: StoredMeasurement, *, alpha: Fraction
+) -> EstimatedRows:
     """The answer's rows.
 
     wcq: key values, value, low, high for every declared group (filtered or sorted for free where asked); icq: the
@@ -39,12 +41,14 @@ def reconstruct(query: Query, compiled: Compiled, measured: Measured, *, alpha: 
         LedgerError: the measurement does not belong to the workload.
     """
     if query.kind != "wcq":
-        return Estimate(_keys(compiled), tuple(compiled.labels[i] for i in reported(query, compiled, measured)))
-    whole = are_whole(step_of(compiled, measured), alpha)
-    return _with_intervals(query, compiled, values_of(compiled, measured), alpha, whole=whole)
+        return EstimatedRows(
+            _list_key_names(compiled), tuple(compiled.labels[i] for i in select_reported(query, compiled, measured))
+        )
+    whole = are_whole(compute_step(compiled, measured), alpha)
+    return _add_intervals(query, compiled, compute_values(compiled, measured), alpha, whole=whole)
 
 
-def reported(query: Query, compiled: Compiled, measured: Measured) -> list[int]:
+def select_reported(query: Query, compiled: CompiledWorkload, measured: StoredMeasurement) -> list[int]:
     """The places of the groups that an icq or tcq reports.
 
     Raises:
@@ -54,10 +58,10 @@ def reported(query: Query, compiled: Compiled, measured: Measured) -> list[int]:
         ids = list(measured.values)
         _require(all(0 <= i < compiled.answers for i in ids))
         return ids
-    return chosen_by(query.having or query.top, values_of(compiled, measured))
+    return apply_choice(query.having or query.top, compute_values(compiled, measured))
 
 
-def chosen_by(choice: Having | Top | None, values: Sequence[Fraction]) -> list[int]:
+def apply_choice(choice: Having | Top | None, values: Sequence[Fraction]) -> list[int]:
     """The places of the values that a choice takes: free, since they were released."""
     places = range(len(values))
     if isinstance(choice, Having):
@@ -74,11 +78,11 @@ def _require(holds: bool) -> None:
         raise LedgerError("A stored answer does not belong to this question.", fix="siloquent ledger verify")
 
 
-def _keys(compiled: Compiled) -> tuple[str, ...]:
+def _list_key_names(compiled: CompiledWorkload) -> tuple[str, ...]:
     return compiled.keys or ("all",)
 
 
-def values_of(compiled: Compiled, measured: Measured) -> list[Fraction]:
+def compute_values(compiled: CompiledWorkload, measured: StoredMeasurement) -> list[Fraction]:
     """The answers in value units: multiples of the grid, or of a small part of it where they were reconstructed.
 
     Raises:
@@ -91,7 +95,7 @@ def values_of(compiled: Compiled, measured: Measured) -> list[Fraction]:
         _require(len(measured.estimate) == compiled.answers)
         return [Fraction(value, PARTS_OF_A_STEP) * compiled.grid for value in measured.estimate]
     _require([matrix.shape[1] for matrix in measured.strategy] == [part.columns for part in compiled.parts])
-    values = reconstructed(compiled, measured.strategy, np.array(measured.values, dtype=np.int64))
+    values = apply_reconstruction(compiled, measured.strategy, np.array(measured.values, dtype=np.int64))
     _require(values is not None)
     assert values is not None
     step = compiled.grid / PARTS_OF_A_STEP
@@ -99,7 +103,7 @@ def values_of(compiled: Compiled, measured: Measured) -> list[Fraction]:
     return [Fraction(part * step.numerator, step.denominator) for part in parts]
 
 
-def step_of(compiled: Compiled, measured: Measured) -> Fraction:
+def compute_step(compiled: CompiledWorkload, measured: StoredMeasurement) -> Fraction:
     """The step of the values: the workload's grid, or a small part of it where they were put together."""
     whole = measured.form in ("answers", "chosen")
     return compiled.grid if whole else compiled.grid / PARTS_OF_A_STEP
@@ -113,39 +117,39 @@ def are_whole(step: Fraction, alpha: Fraction) -> bool:
     return step.denominator == alpha.denominator == 1 and step <= LARGEST_WHOLE_STEP
 
 
-def _with_intervals(
-    query: Query, compiled: Compiled, values: list[Fraction], alpha: Fraction, *, whole: bool
-) -> Estimate:
-    chosen = chosen_by(query.having or query.top, values)
+def _add_intervals(
+    query: Query, compiled: CompiledWorkload, values: list[Fraction], alpha: Fraction, *, whole: bool
+) -> EstimatedRows:
+    chosen = apply_choice(query.having or query.top, values)
     name = query.alias or (f"sum_{compiled.attribute}" if isinstance(query.aggregate, Sum) else "count")
-    rows = tuple((*compiled.labels[i], *_within(values[i], alpha, whole=whole)) for i in chosen)
-    return Estimate((*compiled.keys, name, "low", "high"), rows)
+    rows = tuple((*compiled.labels[i], *_round_interval(values[i], alpha, whole=whole)) for i in chosen)
+    return EstimatedRows((*compiled.keys, name, "low", "high"), rows)
 
 
-def _within(value: Fraction, alpha: Fraction, *, whole: bool) -> tuple[int | float, int | float, int | float]:
-    """As ``shown`` for value - alpha and value + alpha, without fractions of them: answers may be thousands."""
+def _round_interval(value: Fraction, alpha: Fraction, *, whole: bool) -> tuple[int | float, int | float, int | float]:
+    """As ``round_for_display`` for value - alpha and value + alpha, without fractions: answers may be thousands."""
     if whole:
-        return shown(value, value - alpha, value + alpha, whole=True)
+        return round_for_display(value, value - alpha, value + alpha, whole=True)
     bottom = value.denominator * alpha.denominator
     middle, room = value.numerator * alpha.denominator, alpha.numerator * value.denominator
-    return float(value), _ratio_below(middle - room, bottom), -_ratio_below(-middle - room, bottom)
+    return float(value), _divide_below(middle - room, bottom), -_divide_below(-middle - room, bottom)
 
 
-def shown(
+def round_for_display(
     value: Fraction, low: Fraction, high: Fraction, *, whole: bool
 ) -> tuple[int | float, int | float, int | float]:
     """value, low, high as ``whole`` numbers or floats. Ends are rounded outwards, so that the interval still holds."""
     if whole:
         return int(value), int(low), int(high)
-    return float(value), float_below(low), -float_below(-high)
+    return float(value), round_down_to_float(low), -round_down_to_float(-high)
 
 
-def float_below(value: Fraction) -> float:
+def round_down_to_float(value: Fraction) -> float:
     """The largest float that is not above ``value``."""
-    return _ratio_below(value.numerator, value.denominator)
+    return _divide_below(value.numerator, value.denominator)
 
 
-def _ratio_below(top: int, bottom: int) -> float:
+def _divide_below(top: int, bottom: int) -> float:
     near = top / bottom
     over, under = near.as_integer_ratio()
     return near if over * bottom <= top * under else math.nextafter(near, -math.inf)

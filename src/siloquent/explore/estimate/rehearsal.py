@@ -8,23 +8,23 @@ from typing import Literal
 
 from siloquent.errors import RequestError
 from siloquent.explore.estimate.assemble import assemble
-from siloquent.explore.estimate.completed import completed
-from siloquent.explore.estimate.progress import Progress
-from siloquent.explore.plan.cheaper import Drawn
-from siloquent.explore.plan.kept import Kept
-from siloquent.explore.plan.planner import BySchema, Plan
-from siloquent.explore.plan.steps import Step, after
+from siloquent.explore.estimate.completion import complete_measurement
+from siloquent.explore.estimate.progress import QueryProgress
+from siloquent.explore.plan.cache import ByteLRU
+from siloquent.explore.plan.planner import Plan, SchemaKey
+from siloquent.explore.plan.reuse_plan import ReusedMechanism
+from siloquent.explore.plan.steps import PlanStep, plan_second_step
 from siloquent.explore.spec import Answer, render
-from siloquent.explore.spec.measured import Measured, payload_of
-from siloquent.ledger import Receipt, Stored
+from siloquent.explore.spec.stored_measurement import StoredMeasurement, encode_payload
+from siloquent.ledger import Receipt, SettledAnswer
 from siloquent.privacy import Cost
 
 _FREE = Cost(0, 0)
-_passed = Kept[bool](4_096, lambda _: 1)
+_passed = ByteLRU[bool](4_096, lambda _: 1)
 Fill = Literal["least", "most"]
 
 
-def rehearse(progress: Progress, step: Step) -> None:
+def rehearse(progress: QueryProgress, step: PlanStep) -> None:
     """Take ``step`` with made-up numbers, and what may follow it, up to the text of the answer.
 
     Two outcomes are tried: no rows with no group reported, and many rows with every group reported. They depend on the
@@ -34,30 +34,30 @@ def rehearse(progress: Progress, step: Step) -> None:
     Raises:
         The error that the answer would raise, before anything is reserved.
     """
-    if progress.taken or any(isinstance(plan.chosen, Drawn) for plan in step.plans):
+    if progress.taken or any(isinstance(plan.chosen, ReusedMechanism) for plan in step.plans):
         _walk(progress, step)
         return
     course = progress.course
     ways = tuple((plan.query, plan.chosen.name, plan.chosen.form, plan.alpha) for plan in step.plans)
-    _passed.get((course.query, BySchema(course.schema), course.limit, ways), lambda: _walk(progress, step))
+    _passed.get((course.query, SchemaKey(course.schema), course.limit, ways), lambda: _walk(progress, step))
 
 
-def _walk(progress: Progress, step: Step) -> bool:
+def _walk(progress: QueryProgress, step: PlanStep) -> bool:
     for fill in ("least", "most"):
-        further = _with_made_up(progress, step, fill)
+        further = _add_made_up(progress, step, fill)
         _show(assemble(further))
         if further.course.second is not None and len(further.taken) == 1:
             _follow(further, fill)
     return True
 
 
-def _follow(progress: Progress, fill: Fill) -> None:
+def _follow(progress: QueryProgress, fill: Fill) -> None:
     """The second step after a made-up first one; where it would be refused, the first one is the answer."""
     following = None
     with suppress(RequestError):
-        following = after(progress.course, progress.values, progress.chosen, left=progress.course.limit)
+        following = plan_second_step(progress.course, progress.values, progress.chosen, left=progress.course.limit)
     if following is not None:
-        _show(assemble(_with_made_up(progress, following, fill)))
+        _show(assemble(_add_made_up(progress, following, fill)))
 
 
 def _show(answer: Answer) -> None:
@@ -66,20 +66,20 @@ def _show(answer: Answer) -> None:
     answer._repr_html_()
 
 
-def _with_made_up(progress: Progress, step: Step, fill: Fill) -> Progress:
-    parts = [completed(plan, _made_up(plan, fill)) for plan in step.plans]
-    payload = payload_of(parts, request=render(progress.course.query))
+def _add_made_up(progress: QueryProgress, step: PlanStep, fill: Fill) -> QueryProgress:
+    parts = [complete_measurement(plan, _make_up_measurement(plan, fill)) for plan in step.plans]
+    payload = encode_payload(parts, request=render(progress.course.query))
     receipt = Receipt("0" * 32, 1, "0" * 64)
     account = progress.course.schema.account
-    stored = Stored("", account, "", step.event, payload, receipt, _FREE, _FREE, _FREE, _FREE)
-    return progress.with_step(step, stored, False)
+    stored = SettledAnswer("", account, "", step.event, payload, receipt, _FREE, _FREE, _FREE, _FREE)
+    return progress.add_step(step, stored, False)
 
 
-def _made_up(plan: Plan, fill: Fill) -> Measured:
+def _make_up_measurement(plan: Plan, fill: Fill) -> StoredMeasurement:
     """A measurement of the shape that ``plan`` releases."""
     chosen = plan.chosen
     values: tuple[int, ...]
-    if isinstance(chosen, Drawn):
+    if isinstance(chosen, ReusedMechanism):
         values = (0,) * sum(matrix.shape[0] for matrix in chosen.strategy)
     elif chosen.form == "strategy":
         number = 0 if fill == "least" else 10**6
@@ -87,13 +87,14 @@ def _made_up(plan: Plan, fill: Fill) -> Measured:
     elif chosen.form == "answers":
         values = (0 if fill == "least" else 10**6,) * plan.compiled.answers
     else:
-        values = _made_up_choice(plan, fill)
+        values = _make_up_choice(plan, fill)
     return replace(
-        Measured(chosen.name, chosen.form, plan.event, values, str(plan.alpha)), strategy=tuple(chosen.strategy)
+        StoredMeasurement(chosen.name, chosen.form, plan.event, values, str(plan.alpha)),
+        strategy=tuple(chosen.strategy),
     )
 
 
-def _made_up_choice(plan: Plan, fill: Fill) -> tuple[int, ...]:
+def _make_up_choice(plan: Plan, fill: Fill) -> tuple[int, ...]:
     """Groups of an iceberg or a top list, or a value for each group: the first or the last one."""
     query, groups = plan.query, plan.compiled.answers
     if query.kind == "icq":

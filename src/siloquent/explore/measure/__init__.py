@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from siloquent.explore.measure.base import sum_units
-from siloquent.explore.measure.squares import square_columns
-from siloquent.explore.spec.measured import Measured
+from siloquent.explore.measure.squared_deviations import sum_square_columns
+from siloquent.explore.spec.stored_measurement import StoredMeasurement
 
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
     from siloquent.explore.measure.base import Integers
-    from siloquent.explore.plan.compiled import Compiled
+    from siloquent.explore.plan.compiled import CompiledWorkload
     from siloquent.explore.plan.planner import Plan
     from siloquent.ledger import Permit
 
 
-def measure(plan: Plan, table: PrivateTable, permit: Permit) -> Measured:
+def measure(plan: Plan, table: PrivateTable, permit: Permit) -> StoredMeasurement:
     """Read the cells that ``plan`` needs, run its mechanism, and let nothing else out.
 
     Raises:
@@ -26,8 +26,8 @@ def measure(plan: Plan, table: PrivateTable, permit: Permit) -> Measured:
         ``plan.event`` in the account's unit and adjacency, or the cheaper event that an ex-post mechanism turned out to
         be: one scan, one mechanism, whose worst price was reserved under ``permit``.
     """
-    released = plan.chosen.run(plan.compiled, _columns(plan.compiled, table, permit))
-    return Measured(
+    released = plan.chosen.run(plan.compiled, _read_columns(plan.compiled, table, permit))
+    return StoredMeasurement(
         mechanism=plan.chosen.name,
         form=plan.chosen.form,
         event=released.event,
@@ -37,16 +37,16 @@ def measure(plan: Plan, table: PrivateTable, permit: Permit) -> Measured:
     )
 
 
-def _columns(compiled: Compiled, table: PrivateTable, permit: Permit) -> list[Integers]:
+def _read_columns(compiled: CompiledWorkload, table: PrivateTable, permit: Permit) -> list[Integers]:
     """Exact counts, or sums in units, of each part's columns."""
     blocks = [part.block for part in compiled.parts]
     summed = compiled.summed
     if summed is None:
-        counted = table.counts(blocks, permit)
+        counted = table.count_by_cell(blocks, permit)
         return [part.fold(cells) for part, cells in zip(compiled.parts, counted, strict=True)]
     if summed.power == 2:
-        return square_columns(compiled, summed, table, permit)
-    found = table.sums(blocks, summed.attribute, permit)
+        return sum_square_columns(compiled, summed, table, permit)
+    found = table.sum_by_cell(blocks, summed.attribute, permit)
     if summed.power == 0:
         return [part.fold(cells.counts) for part, cells in zip(compiled.parts, found, strict=True)]
     return [

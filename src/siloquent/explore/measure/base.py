@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.plan.compiled import Compiled, Part, Summed
+from siloquent.explore.plan.compiled import CompiledWorkload, SummedAttribute, WorkloadPart
 from siloquent.explore.plan.reconstruction import Matrix
-from siloquent.explore.spec.measured import Form
 from siloquent.explore.spec.query import Kind
+from siloquent.explore.spec.stored_measurement import Form
 from siloquent.maths.strategies.sparse import Sparse
 from siloquent.privacy import Event
 
@@ -30,7 +30,7 @@ SCALE_BITS, VARIANCE_BITS = 34, 20
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ErrorRequirement:
     """A promise in grid steps: an error of ``m`` or more (alpha = ``alpha`` steps) happens with ``beta`` at most.
 
     ``threshold``: icq reports what is above it (whole steps). ``k``: tcq's; ``sign`` is -1 for the k smallest.
@@ -67,11 +67,11 @@ class Outcome:
     event: Event
 
 
-Run = Callable[[Compiled, list[Integers]], Outcome]
+Run = Callable[[CompiledWorkload, list[Integers]], Outcome]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Priced:
+class PricedMechanism:
     """A mechanism with its parameters fixed, before any data.
 
     ``event`` is the worst that a run releases; ``least`` the best that an ex-post one can turn out to be, if it is one.
@@ -89,7 +89,7 @@ class Priced:
     least: Event | None = None
 
 
-def sharpened(
+def sharpen_noise(
     largest: Fraction,
     event_of: Callable[[Fraction], Event],
     affords: Affords | None,
@@ -126,7 +126,7 @@ def sharpened(
     return min(Fraction(top, 2**places), largest)
 
 
-def sum_units(summed: Summed, part: Part, index_sums: Integers, counts: Integers) -> Integers:
+def sum_units(summed: SummedAttribute, part: WorkloadPart, index_sums: Integers, counts: Integers) -> Integers:
     """Exact sums of a part's columns, each rounded to the nearest unit, shape (columns,).
 
     One row of value v moves a column by v / quantum units, rounded up, at most: by ``summed.largest``.
@@ -142,7 +142,7 @@ def sum_units(summed: Summed, part: Part, index_sums: Integers, counts: Integers
     return np.asarray((exact + summed.quantum // 2) // summed.quantum, dtype=np.int64)
 
 
-def product(matrix: NDArray[np.signedinteger[Any]] | Sparse, x: Integers) -> Integers:
+def multiply_clipped(matrix: NDArray[np.signedinteger[Any]] | Sparse, x: Integers) -> Integers:
     """``matrix @ x`` without overflow, each entry cut to +-2^60.
 
     Cutting moves no two results further apart, so it costs no privacy; and no error can tell that a number was large.
@@ -155,13 +155,13 @@ def product(matrix: NDArray[np.signedinteger[Any]] | Sparse, x: Integers) -> Int
     return np.asarray(np.clip(exact, -LARGEST_VALUE, LARGEST_VALUE), dtype=np.int64)
 
 
-def answers(compiled: Compiled, columns: list[Integers]) -> Integers:
+def compute_answers(compiled: CompiledWorkload, columns: list[Integers]) -> Integers:
     """The exact answers W x of a workload, cut to +-2^60, shape (answers,)."""
     total = np.zeros(compiled.answers, dtype=np.int64)
     for part, x in zip(compiled.parts, columns, strict=True):
         # Each answer belongs to one part, so adding up overflows nothing.
         if part.weights is not None:
-            total += product(part.weights, x)
+            total += multiply_clipped(part.weights, x)
         elif part.running:
             kind = np.int64 if float(np.abs(x.astype(np.float64)).sum()) < SAFE else object
             total += np.clip(np.cumsum(x.astype(kind)), -LARGEST_VALUE, LARGEST_VALUE).astype(np.int64)

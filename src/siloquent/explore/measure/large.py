@@ -9,27 +9,35 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.measure.offers import MOST_COLUMNS, Offer
-from siloquent.explore.plan.compiled import Compiled, Integers, Part
-from siloquent.explore.plan.kept import Kept
+from siloquent.explore.measure.strategy_choice import MAX_COLUMNS, StrategyChoice
+from siloquent.explore.plan.cache import ByteLRU
+from siloquent.explore.plan.compiled import CompiledWorkload, Integers, WorkloadPart
 from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP
-from siloquent.maths.calibration import Factor, normal_factor
+from siloquent.maths.calibration import Factor, compute_normal_factor
 from siloquent.maths.sensitivity import Sensitivity
 from siloquent.maths.strategies.base import Norm
-from siloquent.maths.strategies.layered import Layered, Shapes, chunk_rows, laplace_level, layered
-from siloquent.maths.strategies.prefixes import prefix_shapes
+from siloquent.maths.strategies.layered import (
+    LayeredStrategy,
+    Shapes,
+    build_layered,
+    choose_chunk_rows,
+    find_laplace_level,
+)
+from siloquent.maths.strategies.prefixes import compute_prefix_shapes
 from siloquent.maths.strategies.sparse import Sparse
 
-MOST_CELLS, MOST_ENTRIES = 2**18, 5 * 10**8
+MAX_CELLS, MAX_ENTRIES = 2**18, 5 * 10**8
 _SEEN = 16
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
-_offers: Kept[Offer | None] = Kept(
+_offers: ByteLRU[StrategyChoice | None] = ByteLRU(
     2**28, lambda one: 0 if one is None else sum(matrix.nbytes for matrix in one.matrices) + 1_000
 )
 
 
-def large_offer(compiled: Compiled, beta: float, *, norm: Norm, two_sided: bool, bits: int) -> Offer | None:
+def find_layered_choice(
+    compiled: CompiledWorkload, beta: float, *, norm: Norm, two_sided: bool, bits: int
+) -> StrategyChoice | None:
     """Layered trees for discrete Laplace (``l1``) or Gaussian (``l2``) noise; None where even these are too many.
 
     One axis of few cells has better strategies than trees, so it gets None as well.
@@ -37,17 +45,17 @@ def large_offer(compiled: Compiled, beta: float, *, norm: Norm, two_sided: bool,
     if compiled.disjoint:
         return None
     settings = (compiled.replace_one, compiled.rows, compiled.largest, compiled.summed is None)
-    grids = tuple(grid_of(part)[0] for part in compiled.parts if part.columns)
+    grids = tuple(build_grid(part)[0] for part in compiled.parts if part.columns)
     cells = sum(math.prod(shape) for shape in grids)
-    is_small = cells <= MOST_COLUMNS and all(sum(axis > 1 for axis in shape) < 2 for shape in grids)
-    if is_small or cells > MOST_CELLS or compiled.answers * cells > MOST_ENTRIES:
+    is_small = cells <= MAX_COLUMNS and all(sum(axis > 1 for axis in shape) < 2 for shape in grids)
+    if is_small or cells > MAX_CELLS or compiled.answers * cells > MAX_ENTRIES:
         return None
     key = (compiled.shape, grids, beta, norm, two_sided, bits, settings)
-    return _offers.get(key, lambda: _found(compiled, beta, norm, two_sided, bits))
+    return _offers.get(key, lambda: _find_choice(compiled, beta, norm, two_sided, bits))
 
 
 @lru_cache(maxsize=64)
-def grid_of(part: Part) -> tuple[tuple[int, ...], Integers]:
+def build_grid(part: WorkloadPart) -> tuple[tuple[int, ...], Integers]:
     """The smallest grid over the part's attributes in which each column has a cell of its own, and these cells.
 
     Classes of an attribute that all predicates treat alike wherever the others fall are one step of its axis.
@@ -69,45 +77,51 @@ def grid_of(part: Part) -> tuple[tuple[int, ...], Integers]:
     return tuple(shape), np.ravel_multi_index([step[at] for step, at in zip(steps, places, strict=True)], shape)
 
 
-def _found(compiled: Compiled, beta: float, norm: Norm, two_sided: bool, bits: int) -> Offer | None:
+def _find_choice(
+    compiled: CompiledWorkload, beta: float, norm: Norm, two_sided: bool, bits: int
+) -> StrategyChoice | None:
     """All blocks fail equally often: their weights follow the prices that they would have alone."""
-    parts = [_Gridded(compiled, part) for part in compiled.parts if part.columns]
+    parts = [_GridPart(compiled, part) for part in compiled.parts if part.columns]
     one_of = beta / len(parts)
     weights = [1.0]
     if len(parts) > 1:
-        prices = np.array([_level(p.shapes(p.strategy(norm, 1.0, bits)), one_of, norm, two_sided) for p in parts])
+        prices = np.array(
+            [_find_level(p.compute_shapes(p.build_strategy(norm, 1.0, bits)), one_of, norm, two_sided) for p in parts]
+        )
         weights = (prices / (prices.sum() if norm == "l1" else np.sqrt((prices * prices).sum()))).tolist()
-    chosen = [part.strategy(norm, weight, bits) for part, weight in zip(parts, weights, strict=True)]
-    found = [part.shapes(strategy) for part, strategy in zip(parts, chosen, strict=True)]
+    chosen = [part.build_strategy(norm, weight, bits) for part, weight in zip(parts, weights, strict=True)]
+    found = [part.compute_shapes(strategy) for part, strategy in zip(parts, chosen, strict=True)]
     every = Shapes(*(np.concatenate([getattr(one, name) for one in found]) for name in Shapes.__slots__))
-    matrices = [strategy.matrix(part.place) for part, strategy in zip(parts, chosen, strict=True)]
+    matrices = [strategy.build_matrix(part.place) for part, strategy in zip(parts, chosen, strict=True)]
     left = iter(matrices)
     empty = np.zeros((0, 0), dtype=np.int64)
-    return Offer(
+    return StrategyChoice(
         name=" | ".join(dict.fromkeys(strategy.name for strategy in chosen)),
         matrices=tuple(next(left) if part.columns else empty for part in compiled.parts),
-        factor=Factor(_level(every, beta, norm, two_sided), "chernoff" if norm == "l1" else _method(two_sided)),
+        factor=Factor(
+            _find_level(every, beta, norm, two_sided), "chernoff" if norm == "l1" else _name_method(two_sided)
+        ),
         margin=float(every.total.max()) + 1 / (2 * PARTS_OF_A_STEP),
-        sensitivity=_sensitivity(compiled, matrices),
+        sensitivity=_bound_sensitivity(compiled, matrices),
     )
 
 
-def _method(two_sided: bool) -> str:
+def _name_method(two_sided: bool) -> str:
     return "sidak" if two_sided else "union"
 
 
-def _level(shapes: Shapes, beta: float, norm: Norm, two_sided: bool) -> float:
+def _find_level(shapes: Shapes, beta: float, norm: Norm, two_sided: bool) -> float:
     if norm == "l1":
-        return laplace_level(shapes, beta, two_sided=two_sided)
-    return normal_factor(np.sqrt(shapes.squares), beta, two_sided=two_sided).value
+        return find_laplace_level(shapes, beta, two_sided=two_sided)
+    return compute_normal_factor(np.sqrt(shapes.squares), beta, two_sided=two_sided).value
 
 
-def _sensitivity(compiled: Compiled, matrices: list[Sparse]) -> Sensitivity:
+def _bound_sensitivity(compiled: CompiledWorkload, matrices: list[Sparse]) -> Sensitivity:
     """Exact where a row is added or removed. No entry is negative, so replacing moves by two columns at most.
 
     Values v, w of one sign move by |v a - w b|^2 <= v^2 |a|^2 + w^2 |b|^2, those of two signs by both in one direction.
     """
-    lengths = [matrix.lengths() for matrix in matrices]
+    lengths = [matrix.compute_lengths() for matrix in matrices]
     rows, largest, ways = compiled.rows, compiled.largest, 2 if compiled.replace_one else 1
     summed = compiled.summed
     reach = largest  # of one answer, from the least value to the greatest
@@ -120,27 +134,27 @@ def _sensitivity(compiled: Compiled, matrices: list[Sparse]) -> Sensitivity:
     )
 
 
-class _Gridded:
+class _GridPart:
     """A part of a workload, its columns laid into their grid."""
 
-    def __init__(self, compiled: Compiled, part: Part) -> None:
+    def __init__(self, compiled: CompiledWorkload, part: WorkloadPart) -> None:
         self.part = part
-        self.shape, self.place = grid_of(part)
+        self.shape, self.place = build_grid(part)
         sums = np.ones(compiled.answers, dtype=bool) if part.weights is None else part.weights.any(axis=1)
         self.answers = np.flatnonzero(sums)
 
-    def strategy(self, norm: Norm, weight: float, bits: int) -> Layered:
+    def build_strategy(self, norm: Norm, weight: float, bits: int) -> LayeredStrategy:
         # Evenly spaced answers might all end where a tree's wide nodes do, and its narrow ones would get no weight.
         spread = np.arange(1, _SEEN + 1) * _GOLDEN % 1 * len(self.answers)
         picked = np.unique(np.append(spread.astype(np.int64), [0, len(self.answers) - 1]))
-        seen = np.concatenate([self._laid(i, i + 1) for i in self.answers[picked].tolist()])
-        return layered(self.shape, seen, norm=norm, weight=weight, bits=bits)
+        seen = np.concatenate([self._lay_out(i, i + 1) for i in self.answers[picked].tolist()])
+        return build_layered(self.shape, seen, norm=norm, weight=weight, bits=bits)
 
-    def shapes(self, strategy: Layered) -> Shapes:
+    def compute_shapes(self, strategy: LayeredStrategy) -> Shapes:
         """Of the part's own answers: the others have no noise from it."""
         if self._is_running():
-            return prefix_shapes(strategy.axes[0])
-        return strategy.shapes(self._chunks)
+            return compute_prefix_shapes(strategy.axes[0])
+        return strategy.compute_shapes(self._iter_chunks)
 
     def _is_running(self) -> bool:
         """Whether the answers are the cumulative sums of the grid's cells."""
@@ -152,14 +166,14 @@ class _Gridded:
         running = weights.shape == (cells, cells) and np.array_equal(weights.sum(axis=1), np.arange(1, cells + 1))
         return running and bool((weights[:, :-1] >= weights[:, 1:]).all())
 
-    def _chunks(self) -> Iterator[NDArray[np.float64]]:
-        size = chunk_rows(math.prod(self.shape))
+    def _iter_chunks(self) -> Iterator[NDArray[np.float64]]:
+        size = choose_chunk_rows(math.prod(self.shape))
         for low in range(0, len(self.answers), size):
             own = self.answers[low : low + size]
-            rows = self._laid(int(own[0]), int(own[-1]) + 1)
+            rows = self._lay_out(int(own[0]), int(own[-1]) + 1)
             yield rows[own - own[0]]
 
-    def _laid(self, low: int, high: int) -> NDArray[np.float64]:
+    def _lay_out(self, low: int, high: int) -> NDArray[np.float64]:
         rows = np.zeros((high - low, math.prod(self.shape)))
-        rows[:, self.place] = self.part.rows(low, high)
+        rows[:, self.place] = self.part.build_rows(low, high)
         return rows

@@ -8,14 +8,23 @@ from fractions import Fraction
 
 import numpy as np
 
-from siloquent.explore.measure.base import LARGEST_VALUE, SAFE, Affords, Integers, Outcome, Priced, Run, sharpened
-from siloquent.explore.plan.compiled import Compiled
-from siloquent.maths import promises
+from siloquent.explore.measure.base import (
+    LARGEST_VALUE,
+    SAFE,
+    Affords,
+    Integers,
+    Outcome,
+    PricedMechanism,
+    Run,
+    sharpen_noise,
+)
+from siloquent.explore.plan.compiled import CompiledWorkload
+from siloquent.maths import error_tails
 from siloquent.privacy import ExponentialSelect, PermuteAndFlip
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankRequirement:
     """What a quantile of share a/b must keep: no rank is more than ``alpha`` rows off, but with ``beta`` in all.
 
     ``candidates``: how many declared values there are; a group's counts of them stand side by side. ``affords``: as in
@@ -34,7 +43,7 @@ class Ranked:
         return math.floor(self.share.denominator * self.alpha) + 1
 
 
-def total_change(compiled: Compiled, share: Fraction) -> int:
+def bound_total_change(compiled: CompiledWorkload, share: Fraction) -> int:
     """How far one unit moves the utilities of all groups together, each group's taken at its largest.
 
     A row moves the utilities of its own group alone, by a or b - a at most; a unit has ``rows`` rows, and replacing one
@@ -44,12 +53,12 @@ def total_change(compiled: Compiled, share: Fraction) -> int:
     return each * compiled.rows * (2 if compiled.replace_one else 1)
 
 
-def each_beta(beta: float, groups: int) -> float:
+def split_beta(beta: float, groups: int) -> float:
     """The miss rate of one of ``groups`` independent choices that all hold with 1 - ``beta``."""
     return -math.expm1(math.log1p(-beta) / groups)
 
 
-def price_flip(compiled: Compiled, ranked: Ranked) -> Priced:
+def price_flip(compiled: CompiledWorkload, ranked: RankRequirement) -> PricedMechanism:
     """Permute-and-flip over the declared values, in each group.
 
     Privacy:
@@ -58,15 +67,15 @@ def price_flip(compiled: Compiled, ranked: Ranked) -> Priced:
     Source:
         "Permute-and-Flip" (NeurIPS 2020); the utility is explore's design, section 6.
     """
-    law = promises.PermuteAndFlip(ranked.candidates)
-    change = Fraction(2 * total_change(compiled, ranked.share))
-    largest = promises.largest_scale(law, ranked.m, each_beta(ranked.beta, compiled.answers))
-    scale = sharpened(largest, lambda scale: PermuteAndFlip(epsilon=change / scale), ranked.affords)
+    law = error_tails.PermuteAndFlipTail(ranked.candidates)
+    change = Fraction(2 * bound_total_change(compiled, ranked.share))
+    largest = error_tails.find_largest_scale(law, ranked.m, split_beta(ranked.beta, compiled.answers))
+    scale = sharpen_noise(largest, lambda scale: PermuteAndFlip(epsilon=change / scale), ranked.affords)
     event = PermuteAndFlip(epsilon=change / scale)
-    return Priced("permute-and-flip", "chosen", event, _run(event, ranked, 1 / scale), reusable=False)
+    return PricedMechanism("permute-and-flip", "chosen", event, _run(event, ranked, 1 / scale), reusable=False)
 
 
-def price_exponential(compiled: Compiled, ranked: Ranked) -> Priced:
+def price_exponential(compiled: CompiledWorkload, ranked: RankRequirement) -> PricedMechanism:
     """One exponential selection among the declared values, in each group.
 
     Privacy:
@@ -74,28 +83,28 @@ def price_exponential(compiled: Compiled, ranked: Ranked) -> Priced:
     Source:
         "Bounding, Concentrating, and Truncating" (ALT 2021).
     """
-    law = promises.ExponentialSelect(ranked.candidates)
-    change = Fraction(2 * total_change(compiled, ranked.share))
-    largest = promises.largest_scale(law, ranked.m, each_beta(ranked.beta, compiled.answers))
-    scale = sharpened(largest, lambda scale: ExponentialSelect(rounds=1, range=change / scale), ranked.affords)
+    law = error_tails.ExponentialSelectTail(ranked.candidates)
+    change = Fraction(2 * bound_total_change(compiled, ranked.share))
+    largest = error_tails.find_largest_scale(law, ranked.m, split_beta(ranked.beta, compiled.answers))
+    scale = sharpen_noise(largest, lambda scale: ExponentialSelect(rounds=1, range=change / scale), ranked.affords)
     event = ExponentialSelect(rounds=1, range=change / scale)
-    return Priced("exponential selection", "chosen", event, _run(event, ranked, 1 / scale), reusable=False)
+    return PricedMechanism("exponential selection", "chosen", event, _run(event, ranked, 1 / scale), reusable=False)
 
 
-def _run(event: PermuteAndFlip | ExponentialSelect, ranked: Ranked, rate: Fraction) -> Run:
-    def run(workload: Compiled, columns: list[Integers]) -> Outcome:
-        from siloquent.privacy.noise import exponential, permute_and_flip
+def _run(event: PermuteAndFlip | ExponentialSelect, ranked: RankRequirement, rate: Fraction) -> Run:
+    def run(workload: CompiledWorkload, columns: list[Integers]) -> Outcome:
+        from siloquent.privacy.noise import permute_and_flip, select_exponential
 
         (counts,) = columns
-        choose = permute_and_flip if isinstance(event, PermuteAndFlip) else exponential
+        choose = permute_and_flip if isinstance(event, PermuteAndFlip) else select_exponential
         groups = counts.reshape(workload.answers, ranked.candidates)
-        chosen = [choose(utilities(group, ranked.share), rate=rate) for group in groups]
+        chosen = [choose(compute_rank_utilities(group, ranked.share), rate=rate) for group in groups]
         return Outcome(np.array(chosen, dtype=np.int64), event)
 
     return run
 
 
-def utilities(counts: Integers, share: Fraction) -> Integers:
+def compute_rank_utilities(counts: Integers, share: Fraction) -> Integers:
     """How badly each value's rank misses the share a/b of the rows, times b, shape (k,); some value has 0, the best.
 
     u(v) = -max(0, (b-a) n(< v) - a n(>= v), a n(> v) - (b-a) n(<= v)).

@@ -9,14 +9,16 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.measure.base import Priced, Wanted
-from siloquent.explore.measure.offers import ranks_offer
-from siloquent.explore.measure.quantile import each_beta
-from siloquent.explore.measure.strategy import MOST_BITS, gaussian_bits, with_gaussian, with_laplace
-from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.measure.base import ErrorRequirement, PricedMechanism
+from siloquent.explore.measure.quantile import split_beta
+from siloquent.explore.measure.strategy import MAX_BITS, calibrate_gaussian, calibrate_laplace, choose_gaussian_bits
+from siloquent.explore.measure.strategy_choice import find_ranks_choice
+from siloquent.explore.plan.compiled import CompiledWorkload
 
 
-def price_ranks(compiled: Compiled, shares: Sequence[Fraction], wanted: Wanted, *, pure: bool) -> Priced | None:
+def price_ranks(
+    compiled: CompiledWorkload, shares: Sequence[Fraction], wanted: ErrorRequirement, *, pure: bool
+) -> PricedMechanism | None:
     """The best strategy for how many rows lie up to each value, less a share of all rows; None where none is found.
 
     Args:
@@ -27,19 +29,19 @@ def price_ranks(compiled: Compiled, shares: Sequence[Fraction], wanted: Wanted, 
         Pure (D1 / scale)-DP, or rho-zCDP with rho = D2^2 / (2 variance): the whole matrix A of one group stands in
         every group, and D1 and D2^2 are exact for all of them. Proof: docs/explanation/quantiles.md.
     """
-    rows = rank_errors(compiled.parts[0].columns // compiled.answers, shares)
-    wanted = replace(wanted, beta=each_beta(wanted.beta, compiled.answers))
+    rows = compute_rank_errors(compiled.parts[0].columns // compiled.answers, shares)
+    wanted = replace(wanted, beta=split_beta(wanted.beta, compiled.answers))
     if pure:
-        offer = ranks_offer(compiled, rows, wanted.beta, norm="l1", bits=MOST_BITS)
-        return with_laplace(offer, wanted)
-    bits = gaussian_bits(wanted)
-    return with_gaussian(ranks_offer(compiled, rows, wanted.beta, norm="l2", bits=bits), wanted)
+        offer = find_ranks_choice(compiled, rows, wanted.beta, norm="l1", bits=MAX_BITS)
+        return calibrate_laplace(offer, wanted)
+    bits = choose_gaussian_bits(wanted)
+    return calibrate_gaussian(find_ranks_choice(compiled, rows, wanted.beta, norm="l2", bits=bits), wanted)
 
 
-def rank_errors(values: int, shares: Sequence[Fraction]) -> NDArray[np.float64]:
+def compute_rank_errors(values: int, shares: Sequence[Fraction]) -> NDArray[np.float64]:
     """n(<= v) - share n for all values v but the last, for every share: shape (shares times values - 1, values).
 
-    >>> rank_errors(3, [Fraction(1, 2)]).tolist()
+    >>> compute_rank_errors(3, [Fraction(1, 2)]).tolist()
     [[0.5, -0.5, -0.5], [0.5, 0.5, -0.5]]
     """
     upto = np.tril(np.ones((values, values)))[:-1]

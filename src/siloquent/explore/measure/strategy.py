@@ -10,25 +10,25 @@ import numpy as np
 from siloquent.explore.measure.base import (
     LARGEST_DEVIATION,
     VARIANCE_BITS,
+    ErrorRequirement,
     Integers,
     Outcome,
-    Priced,
-    Wanted,
-    product,
-    sharpened,
+    PricedMechanism,
+    multiply_clipped,
+    sharpen_noise,
 )
-from siloquent.explore.measure.large import large_offer
-from siloquent.explore.measure.offers import Offer, gaussian_offer, laplace_offer
-from siloquent.explore.plan.compiled import Compiled
-from siloquent.maths.promises import LARGEST_SCALE
+from siloquent.explore.measure.large import find_layered_choice
+from siloquent.explore.measure.strategy_choice import StrategyChoice, find_gaussian_choice, find_laplace_choice
+from siloquent.explore.plan.compiled import CompiledWorkload
+from siloquent.maths.error_tails import LARGEST_SCALE
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace
 
-LEAST_DEVIATION = 3  # below, whole Gaussian noise is not within 1 of the normal law it is calibrated by
-LEAST_BITS, MOST_BITS = 4, 16
+MIN_DEVIATION = 3  # below, whole Gaussian noise is not within 1 of the normal law it is calibrated by
+MIN_BITS, MAX_BITS = 4, 16
 _ROUNDING = 1 - 1e-12
 
 
-def price_strategy(compiled: Compiled, wanted: Wanted) -> Priced | None:
+def price_strategy(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
     """The best strategy with discrete Laplace noise; None where none can beat W itself, and for top-k.
 
     Privacy:
@@ -39,35 +39,35 @@ def price_strategy(compiled: Compiled, wanted: Wanted) -> Priced | None:
     """
     if wanted.kind == "tcq":
         return None
-    offer = _cheaper(
-        laplace_offer(compiled, wanted.beta, two_sided=wanted.two_sided),
-        large_offer(compiled, wanted.beta, norm="l1", two_sided=wanted.two_sided, bits=MOST_BITS),
+    offer = _choose_cheaper(
+        find_laplace_choice(compiled, wanted.beta, two_sided=wanted.two_sided),
+        find_layered_choice(compiled, wanted.beta, norm="l1", two_sided=wanted.two_sided, bits=MAX_BITS),
     )
-    return with_laplace(offer, wanted)
+    return calibrate_laplace(offer, wanted)
 
 
-def with_laplace(offer: Offer | None, wanted: Wanted) -> Priced | None:
+def calibrate_laplace(offer: StrategyChoice | None, wanted: ErrorRequirement) -> PricedMechanism | None:
     """``offer`` with the largest discrete Laplace noise that keeps the promise; None where it would not.
 
     Privacy:
         Pure (D1 / scale)-DP, D1 the exact L1 sensitivity of the whole matrix A.
     """
-    scale = min(LARGEST_SCALE, Fraction(math.floor(_room(offer, wanted) * 1_024), 1_024))
+    scale = min(LARGEST_SCALE, Fraction(math.floor(_compute_room(offer, wanted) * 1_024), 1_024))
     if offer is None or scale <= 0:
         return None
     l1 = offer.sensitivity.l1
-    scale = sharpened(scale, lambda scale: DiscreteLaplace(scale=scale, l1=l1), wanted.affords)
+    scale = sharpen_noise(scale, lambda scale: DiscreteLaplace(scale=scale, l1=l1), wanted.affords)
     event = DiscreteLaplace(scale=scale, l1=l1)
 
-    def run(_: Compiled, columns: list[Integers]) -> Outcome:
+    def run(_: CompiledWorkload, columns: list[Integers]) -> Outcome:
         from siloquent.privacy.noise import add_laplace
 
-        return Outcome(add_laplace(_measured(offer, columns), scale=scale), event)
+        return Outcome(add_laplace(_measure_blocks(offer, columns), scale=scale), event)
 
-    return Priced(offer.name, "strategy", event, run, True, offer.factor.method, offer.matrices)
+    return PricedMechanism(offer.name, "strategy", event, run, True, offer.factor.method, offer.matrices)
 
 
-def price_factorisation(compiled: Compiled, wanted: Wanted) -> Priced | None:
+def price_factorisation(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
     """The best strategy with discrete Gaussian noise; None where none can beat W itself, and for top-k.
 
     Privacy:
@@ -77,57 +77,57 @@ def price_factorisation(compiled: Compiled, wanted: Wanted) -> Priced | None:
     """
     if wanted.kind == "tcq":
         return None
-    beta, bits = wanted.together, gaussian_bits(wanted)
-    offer = _cheaper(
-        gaussian_offer(compiled, beta, two_sided=wanted.two_sided, bits=bits),
-        large_offer(compiled, beta, norm="l2", two_sided=wanted.two_sided, bits=bits),
+    beta, bits = wanted.together, choose_gaussian_bits(wanted)
+    offer = _choose_cheaper(
+        find_gaussian_choice(compiled, beta, two_sided=wanted.two_sided, bits=bits),
+        find_layered_choice(compiled, beta, norm="l2", two_sided=wanted.two_sided, bits=bits),
     )
-    return with_gaussian(offer, wanted)
+    return calibrate_gaussian(offer, wanted)
 
 
-def with_gaussian(offer: Offer | None, wanted: Wanted) -> Priced | None:
+def calibrate_gaussian(offer: StrategyChoice | None, wanted: ErrorRequirement) -> PricedMechanism | None:
     """``offer`` with the largest discrete Gaussian noise that keeps the promise; None where it would not.
 
     Privacy:
         rho-zCDP with rho = D2^2 / (2 variance), D2^2 the exact squared L2 sensitivity of the whole matrix A.
     """
-    deviation = min(_room(offer, wanted), float(LARGEST_DEVIATION))
-    if offer is None or deviation < LEAST_DEVIATION:
+    deviation = min(_compute_room(offer, wanted), float(LARGEST_DEVIATION))
+    if offer is None or deviation < MIN_DEVIATION:
         return None
-    l2, least = offer.sensitivity.l2_squared, Fraction(LEAST_DEVIATION**2)
+    l2, least = offer.sensitivity.l2_squared, Fraction(MIN_DEVIATION**2)
     largest = Fraction(math.floor(deviation**2))
-    variance = sharpened(
+    variance = sharpen_noise(
         largest, lambda one: DiscreteGaussian(one, l2), wanted.affords, bits=VARIANCE_BITS, least=least
     )
     event = DiscreteGaussian(variance=variance, l2_squared=l2)
 
-    def run(_: Compiled, columns: list[Integers]) -> Outcome:
+    def run(_: CompiledWorkload, columns: list[Integers]) -> Outcome:
         from siloquent.privacy.noise import add_gaussian
 
-        return Outcome(add_gaussian(_measured(offer, columns), variance=variance), event)
+        return Outcome(add_gaussian(_measure_blocks(offer, columns), variance=variance), event)
 
-    return Priced(f"gaussian {offer.name}", "strategy", event, run, True, offer.factor.method, offer.matrices)
+    return PricedMechanism(f"gaussian {offer.name}", "strategy", event, run, True, offer.factor.method, offer.matrices)
 
 
-def _cheaper(one: Offer | None, other: Offer | None) -> Offer | None:
+def _choose_cheaper(one: StrategyChoice | None, other: StrategyChoice | None) -> StrategyChoice | None:
     """The one with less noise at the same price; their norms are nearly equal, so that is their factor times norm."""
     if one is None or other is None:
         return one or other
     return min(one, other, key=lambda offer: offer.factor.value * math.sqrt(offer.sensitivity.l2_squared))
 
 
-def _room(offer: Offer | None, wanted: Wanted) -> float:
+def _compute_room(offer: StrategyChoice | None, wanted: ErrorRequirement) -> float:
     """The largest noise scale that keeps the promise; below 0 if alpha is finer than the strategy's quanta."""
     if offer is None:
         return 0.0
     return (float(wanted.alpha) - offer.margin) / offer.factor.value * _ROUNDING
 
 
-def gaussian_bits(wanted: Wanted) -> int:
+def choose_gaussian_bits(wanted: ErrorRequirement) -> int:
     """Quanta so fine that rounding hardly costs, so coarse that the variance stays within the sampler's range."""
     rough = float(wanted.alpha) / 3
-    return max(LEAST_BITS, min(MOST_BITS, math.floor(math.log2(LARGEST_DEVIATION / max(rough, 1.0))) - 1))
+    return max(MIN_BITS, min(MAX_BITS, math.floor(math.log2(LARGEST_DEVIATION / max(rough, 1.0))) - 1))
 
 
-def _measured(offer: Offer, columns: list[Integers]) -> Integers:
-    return np.concatenate([product(matrix, x) for matrix, x in zip(offer.matrices, columns, strict=True)])
+def _measure_blocks(offer: StrategyChoice, columns: list[Integers]) -> Integers:
+    return np.concatenate([multiply_clipped(matrix, x) for matrix, x in zip(offer.matrices, columns, strict=True)])

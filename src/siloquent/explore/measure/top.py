@@ -6,15 +6,22 @@ from fractions import Fraction
 
 import numpy as np
 
-from siloquent.explore.measure.base import Integers, Outcome, Priced, Wanted, answers, sharpened
-from siloquent.explore.measure.offers import top_offer
-from siloquent.explore.measure.strategy import gaussian_bits, with_gaussian
-from siloquent.explore.plan.compiled import Compiled
-from siloquent.maths import promises
+from siloquent.explore.measure.base import (
+    ErrorRequirement,
+    Integers,
+    Outcome,
+    PricedMechanism,
+    compute_answers,
+    sharpen_noise,
+)
+from siloquent.explore.measure.strategy import calibrate_gaussian, choose_gaussian_bits
+from siloquent.explore.measure.strategy_choice import find_top_choice
+from siloquent.explore.plan.compiled import CompiledWorkload
+from siloquent.maths import error_tails
 from siloquent.privacy import ExponentialSelect, GeometricTopK
 
 
-def price_geometric_top(compiled: Compiled, wanted: Wanted) -> Priced | None:
+def price_geometric_top(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
     """The ordered ids of the k largest of answers plus geometric noise.
 
     Privacy:
@@ -32,19 +39,24 @@ def price_geometric_top(compiled: Compiled, wanted: Wanted) -> Priced | None:
     def event_of(scale: Fraction) -> GeometricTopK:
         return GeometricTopK(k=k, scale=scale, linf=linf, monotone=shifted)
 
-    largest = promises.largest_scale(promises.GeometricTop(compiled.answers, wanted.k), wanted.m, wanted.beta)
-    scale = sharpened(largest, event_of, wanted.affords)
+    largest = error_tails.find_largest_scale(
+        error_tails.GeometricTop(compiled.answers, wanted.k), wanted.m, wanted.beta
+    )
+    scale = sharpen_noise(largest, event_of, wanted.affords)
     event = event_of(scale)
 
-    def run(workload: Compiled, columns: list[Integers]) -> Outcome:
+    def run(workload: CompiledWorkload, columns: list[Integers]) -> Outcome:
         from siloquent.privacy.noise import add_geometric
 
-        return Outcome(best(add_geometric(wanted.sign * answers(workload, columns), scale=scale), wanted.k), event)
+        return Outcome(
+            select_largest(add_geometric(wanted.sign * compute_answers(workload, columns), scale=scale), wanted.k),
+            event,
+        )
 
-    return Priced("one-shot geometric", "chosen", event, run, reusable=False)
+    return PricedMechanism("one-shot geometric", "chosen", event, run, reusable=False)
 
 
-def price_rounds(compiled: Compiled, wanted: Wanted) -> Priced | None:
+def price_rounds(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
     """k rounds of exponential selection without replacement.
 
     Privacy:
@@ -55,19 +67,23 @@ def price_rounds(compiled: Compiled, wanted: Wanted) -> Priced | None:
         return None
     k = min(wanted.k, compiled.answers)
     change = Fraction(compiled.spread)
-    largest = promises.largest_scale(promises.ExponentialRounds(compiled.answers, wanted.k), wanted.m, wanted.together)
-    scale = sharpened(largest, lambda scale: ExponentialSelect(rounds=k, range=change / scale), wanted.affords)
+    largest = error_tails.find_largest_scale(
+        error_tails.ExponentialRounds(compiled.answers, wanted.k), wanted.m, wanted.together
+    )
+    scale = sharpen_noise(largest, lambda scale: ExponentialSelect(rounds=k, range=change / scale), wanted.affords)
     event = ExponentialSelect(rounds=k, range=change / scale)
 
-    def run(workload: Compiled, columns: list[Integers]) -> Outcome:
-        from siloquent.privacy.noise import exponential_top_k
+    def run(workload: CompiledWorkload, columns: list[Integers]) -> Outcome:
+        from siloquent.privacy.noise import select_exponential_top_k
 
-        return Outcome(exponential_top_k(wanted.sign * answers(workload, columns), rate=1 / scale, k=k), event)
+        return Outcome(
+            select_exponential_top_k(wanted.sign * compute_answers(workload, columns), rate=1 / scale, k=k), event
+        )
 
-    return Priced("exponential rounds", "chosen", event, run, reusable=False)
+    return PricedMechanism("exponential rounds", "chosen", event, run, reusable=False)
 
 
-def price_top_factorisation(compiled: Compiled, wanted: Wanted) -> Priced | None:
+def price_top_factorisation(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
     """The k largest of answers put together from a strategy with discrete Gaussian noise; None for disjoint ones.
 
     Privacy:
@@ -76,9 +92,11 @@ def price_top_factorisation(compiled: Compiled, wanted: Wanted) -> Priced | None
     """
     if wanted.kind != "tcq":
         return None
-    return with_gaussian(top_offer(compiled, wanted.beta, wanted.k, bits=gaussian_bits(wanted)), wanted)
+    return calibrate_gaussian(
+        find_top_choice(compiled, wanted.beta, wanted.k, bits=choose_gaussian_bits(wanted)), wanted
+    )
 
 
-def best(values: Integers, k: int) -> Integers:
+def select_largest(values: Integers, k: int) -> Integers:
     """The positions of the k largest, largest first, ties in declared order."""
     return np.argsort(-values, kind="stable")[:k]

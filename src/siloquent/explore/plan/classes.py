@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
-from siloquent.explore.plan.atoms import FALSE, TRUE, UNKNOWN, atom
-from siloquent.explore.plan.cuts import HALVING, truth_starts
+from siloquent.explore.plan.cuts import HALVING, find_truth_starts
 from siloquent.explore.plan.limits import passes
-from siloquent.explore.spec.forms import FLIPPED, attribute_of
+from siloquent.explore.plan.predicate_evaluation import FALSE, TRUE, UNKNOWN, evaluate_atom
+from siloquent.explore.spec.normal_form import FLIPPED, find_attribute
 from siloquent.explore.spec.predicate import Call, Column, Compare, Constant, Expression, InList, IsNull, Like, Value
 from siloquent.schema import Attribute, Classes, ClassRuns
-from siloquent.schema.attribute import MOST_POINTS
+from siloquent.schema.attribute import MAX_POINTS
 
 Integers = NDArray[np.int64]
 Test = Compare | InList | Like | IsNull
@@ -46,44 +46,44 @@ class Runs:
     values: NDArray[Any]
 
     @classmethod
-    def of(cls, vector: NDArray[Any]) -> Runs:
+    def from_vector(cls, vector: NDArray[Any]) -> Runs:
         """The runs of a vector, shape (size + 1,)."""
         starts = np.append(0, np.flatnonzero(vector[1:] != vector[:-1]) + 1).astype(np.int32)
         return cls(starts, np.ascontiguousarray(vector[starts]))
 
-    def over(self, starts: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
+    def refine_to(self, starts: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
         """The values of finer runs that begin at ``starts``."""
         places = np.append(np.searchsorted(starts, self.starts), len(starts))
         return np.repeat(self.values, np.diff(places))
 
-    def at(self, cells: Integers) -> NDArray[Any]:
+    def get_values(self, cells: Integers) -> NDArray[Any]:
         """The values of some cells."""
         return self.values[np.searchsorted(self.starts, cells, side="right") - 1]
 
 
-def runs_of(test: Test, attribute: Attribute) -> Runs:
+def build_runs(test: Test, attribute: Attribute) -> Runs:
     """The truth of a test of ``attribute`` alone for each cell.
 
     Raises:
-        RequestError, UnknownName: as ``atom``.
+        RequestError, UnknownName: as ``evaluate_atom``.
     """
-    cuts = _cuts(test, attribute)
+    cuts = _find_cuts(test, attribute)
     if cuts is not None:
-        return _between(cuts, attribute)
+        return _build_between(cuts, attribute)
     if not attribute.is_wide:
-        return Runs.of(atom(test, attribute))
-    starts = np.append(truth_starts(test, attribute), np.arange(attribute.steps, attribute.size + 1))
-    return Runs(starts, atom(test, attribute, starts))
+        return Runs.from_vector(evaluate_atom(test, attribute))
+    starts = np.append(find_truth_starts(test, attribute), np.arange(attribute.steps, attribute.size + 1))
+    return Runs(starts, evaluate_atom(test, attribute, starts))
 
 
-def work_of(test: Test, attribute: Attribute) -> int:
+def count_work(test: Test, attribute: Attribute) -> int:
     """At how many values ``test`` has to be evaluated one by one."""
-    if not attribute.is_countable or _cuts(test, attribute) is not None:
+    if not attribute.is_countable or _find_cuts(test, attribute) is not None:
         return 0
-    names = {attribute_of(side) for side in _sides(test) if not isinstance(side, Value)}
+    names = {find_attribute(side) for side in _list_sides(test) if not isinstance(side, Value)}
     if isinstance(test, Compare) and len(names - {None}) > 1:
         return _ACROSS * attribute.size
-    slow = isinstance(test, Like) or any(isinstance(side, Call) for side in _sides(test))
+    slow = isinstance(test, Like) or any(isinstance(side, Call) for side in _list_sides(test))
     tests = len(test.values) if isinstance(test, InList) else 1
     if attribute.is_wide:
         return tests * HALVING
@@ -96,7 +96,7 @@ def check_work(tests: Sequence[tuple[Test, Attribute]]) -> None:
     Raises:
         RequestError: they are too many for attributes of so many values.
     """
-    if not passes(sum(work_of(test, attribute) for test, attribute in tests), MAX_VALUES):
+    if not passes(sum(count_work(test, attribute) for test, attribute in tests), MAX_VALUES):
         return
     widest = max((attribute for _, attribute in tests), key=lambda attribute: attribute.size)
     raise RequestError(
@@ -105,7 +105,7 @@ def check_work(tests: Sequence[tuple[Test, Attribute]]) -> None:
     )
 
 
-def classes_of(parts: Sequence[Runs], size: int) -> tuple[Classes, Integers]:
+def build_classes(parts: Sequence[Runs], size: int) -> tuple[Classes, Integers]:
     """The class of each cell, numbered as they first appear, shape (size + 1,), and the first cell of each.
 
     By runs for more cells than an attribute of 10^6 values has.
@@ -124,17 +124,17 @@ def classes_of(parts: Sequence[Runs], size: int) -> tuple[Classes, Integers]:
         )
     ids = np.zeros(len(starts), dtype=np.int64)
     for part in parts:
-        ids = _refined(ids, part.over(starts))
+        ids = _refine(ids, part.refine_to(starts))
     _, first, found = np.unique(ids, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first, kind="stable")] = np.arange(len(first))
     classes, firsts = rank[found.reshape(-1)], np.sort(starts[first]).astype(np.int64)
-    if size > MOST_POINTS + 2:  # with the cells for other values and NULL
+    if size > MAX_POINTS + 2:  # with the cells for other values and NULL
         return ClassRuns(starts.astype(np.int64), classes, size + 1), firsts
     return np.repeat(classes, np.diff(np.append(starts, size + 1))), firsts
 
 
-def _refined(ids: Integers, values: NDArray[Any]) -> Integers:
+def _refine(ids: Integers, values: NDArray[Any]) -> Integers:
     """Classes that both tell apart, numbered without gaps."""
     low = int(values.min())
     span = int(values.max()) - low + 1
@@ -149,11 +149,11 @@ def _refined(ids: Integers, values: NDArray[Any]) -> Integers:
     return np.asarray((np.cumsum(seen) - 1)[both], dtype=np.int64)
 
 
-def _sides(test: Test) -> tuple[Expression, ...]:
+def _list_sides(test: Test) -> tuple[Expression, ...]:
     return (test.left, test.right) if isinstance(test, Compare) else (test.expression,)
 
 
-def _between(cuts: tuple[list[tuple[int, int]], bool], attribute: Attribute) -> Runs:
+def _build_between(cuts: tuple[list[tuple[int, int]], bool], attribute: Attribute) -> Runs:
     """TRUE in the given ranges of cells, FALSE elsewhere (swapped if negated), UNKNOWN beyond the values."""
     ranges, negated = cuts
     outside, inside = (TRUE, FALSE) if negated else (FALSE, TRUE)
@@ -177,7 +177,7 @@ def _between(cuts: tuple[list[tuple[int, int]], bool], attribute: Attribute) -> 
     return Runs(np.array(starts, dtype=np.int64 if attribute.is_wide else np.int32), np.array(values, dtype=np.int8))
 
 
-def _cuts(test: Test, attribute: Attribute) -> tuple[list[tuple[int, int]], bool] | None:
+def _find_cuts(test: Test, attribute: Attribute) -> tuple[list[tuple[int, int]], bool] | None:
     """The ranges of cells for which a comparison with constants is true, and whether they are to be negated.
 
     None where each value must be looked at, or where the test is to be refused.
@@ -201,9 +201,9 @@ def _cut(value: Constant, op: str, attribute: Attribute) -> tuple[int, int] | No
     if attribute.kind == "category":
         if op != "=" or not isinstance(value, str):
             return None
-        cell = _place_of(value, attribute)
+        cell = _find_index(value, attribute)
         return None if cell is None else (cell, cell + 1)
-    place = _exact_place(value, attribute)
+    place = _find_exact_index(value, attribute)
     if place is None:
         return None
     steps = attribute.steps
@@ -218,12 +218,12 @@ def _cut(value: Constant, op: str, attribute: Attribute) -> tuple[int, int] | No
     }[op]
 
 
-def _place_of(value: str, attribute: Attribute) -> int | None:
+def _find_index(value: str, attribute: Attribute) -> int | None:
     place = attribute.index(value)
     return place if 0 <= place < attribute.steps and attribute.values[place] == value else None
 
 
-def _exact_place(value: Constant, attribute: Attribute) -> Fraction | None:
+def _find_exact_index(value: Constant, attribute: Attribute) -> Fraction | None:
     """The place of a constant among the declared values, in grid steps from the first one; None for another kind."""
     grid = Fraction(attribute.grid or 1)
     if attribute.is_numeric and isinstance(value, (int, Decimal)) and not isinstance(value, bool):

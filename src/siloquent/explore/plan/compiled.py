@@ -18,7 +18,7 @@ _AT_ONCE = 250_000  # weights
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class WorkloadPart:
     """One block of a workload.
 
     ``column`` maps the block's cells to columns, -1 for cells that no predicate counts. ``weights``: which columns each
@@ -45,7 +45,7 @@ class Part:
         """Roughly what it takes to keep it."""
         return self.column.nbytes + (0 if self.weights is None else self.weights.nbytes)
 
-    def rows(self, low: int, high: int) -> NDArray[np.float64]:
+    def build_rows(self, low: int, high: int) -> NDArray[np.float64]:
         """Some rows of W_B, shape (high - low, columns)."""
         if self.weights is not None:
             return self.weights[low:high].astype(np.float64)
@@ -69,7 +69,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Summed:
+class SummedAttribute:
     """The number that is summed, in units of ``quantum`` grid steps.
 
     A row adds (place + ``offset``)^``power`` grid steps, which lie in [``lowest``, ``highest``] units. ``offset`` is lo
@@ -91,7 +91,7 @@ class Summed:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compiled:
+class CompiledWorkload:
     """What a query asks of the declared cells; nothing in it depends on rows.
 
     ``labels``: for each answer its key values, named by ``keys``. ``summed``: None for counts. ``slack``: how far an
@@ -99,7 +99,7 @@ class Compiled:
     declared values each column holds.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[WorkloadPart, ...]
     keys: tuple[str, ...]
     labels: tuple[tuple[Any, ...], ...]
     nested: bool
@@ -108,14 +108,14 @@ class Compiled:
     monotone: bool
     replace_one: bool
     rows: int
-    summed: Summed | None = None
+    summed: SummedAttribute | None = None
     slack: Fraction = Fraction(0)
     value_step: int = 1
     shape: str = field(init=False, default="")
     """SHA-256 of the matrices: strategies are remembered under it."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", self._digest())
+        object.__setattr__(self, "shape", self._compute_digest())
 
     @property
     def answers(self) -> int:
@@ -160,7 +160,7 @@ class Compiled:
         """Roughly what it takes to keep it."""
         return sum(part.bytes for part in self.parts) + 200 * len(self.labels)
 
-    def _digest(self) -> str:
+    def _compute_digest(self) -> str:
         digest = hashlib.sha256()
         for part in self.parts:
             running = (True,) if part.running else ()  # a shape without them keeps its digest, and so its strategy

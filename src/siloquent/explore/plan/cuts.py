@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
-from siloquent.explore.plan.atoms import atom, values_of
 from siloquent.explore.plan.limits import passes
-from siloquent.explore.spec.forms import attribute_of
+from siloquent.explore.plan.predicate_evaluation import evaluate_atom, evaluate_expression
+from siloquent.explore.spec.normal_form import find_attribute
 from siloquent.explore.spec.predicate import (
     Arithmetic,
     Call,
@@ -50,13 +50,13 @@ class _Stretches:
     starts: Integers
     directions: Integers
 
-    def parted(self, starts: Integers) -> _Stretches:
+    def split_at(self, starts: Integers) -> _Stretches:
         """The same, parted at ``starts`` too."""
         every = np.unique(np.concatenate([self.starts, starts]))
         return _Stretches(every, self.directions[np.searchsorted(self.starts, every, side="right") - 1])
 
 
-def starts_of(expression: Expression, attribute: Attribute) -> Integers:
+def find_run_starts(expression: Expression, attribute: Attribute) -> Integers:
     """The first cell of every run of equal values of ``expression`` among the declared values of ``attribute``.
 
     Raises:
@@ -64,42 +64,46 @@ def starts_of(expression: Expression, attribute: Attribute) -> Integers:
     """
 
     def values(places: Integers) -> NDArray[Any]:
-        found = values_of(expression, attribute, places)
+        found = evaluate_expression(expression, attribute, places)
         return np.where(found.known, np.unique(found.data, return_inverse=True)[1].reshape(-1), -1)
 
-    return _changes(values, _required(_stretches(expression, attribute), expression, attribute), expression, attribute)
+    return _find_changes(
+        values, _require_starts(_find_stretches(expression, attribute), expression, attribute), expression, attribute
+    )
 
 
-def truth_starts(test: Test, attribute: Attribute) -> Integers:
+def find_truth_starts(test: Test, attribute: Attribute) -> Integers:
     """The first cell of runs within which the truth of ``test`` stays, among the declared values of ``attribute``.
 
     Raises:
-        RequestError: as ``starts_of``.
+        RequestError: as ``find_run_starts``.
     """
     if isinstance(test, InList):
-        each = [truth_starts(Compare(test.expression, "=", Value(value)), attribute) for value in test.values]
+        each = [find_truth_starts(Compare(test.expression, "=", Value(value)), attribute) for value in test.values]
         return np.unique(np.concatenate(each))
     if not isinstance(test, Compare):
-        stretches = _required(_stretches(test.expression, attribute), test.expression, attribute)
-        return _changes(lambda places: atom(test, attribute, places), stretches, test.expression, attribute)
+        stretches = _require_starts(_find_stretches(test.expression, attribute), test.expression, attribute)
+        return _find_changes(
+            lambda places: evaluate_atom(test, attribute, places), stretches, test.expression, attribute
+        )
     below, above = replace(test, op="<"), replace(test, op=">")
 
     def side(places: Integers) -> NDArray[Any]:
-        return atom(below, attribute, places) - atom(above, attribute, places)
+        return evaluate_atom(below, attribute, places) - evaluate_atom(above, attribute, places)
 
-    left, right = _stretches(test.left, attribute), _stretches(test.right, attribute)
-    own = test.right if attribute_of(test.left) is None else test.left
-    stretches = _required(_joined(left, right, flip=True), own, attribute)
-    return _changes(side, stretches, own, attribute)
+    left, right = _find_stretches(test.left, attribute), _find_stretches(test.right, attribute)
+    own = test.right if find_attribute(test.left) is None else test.left
+    stretches = _require_starts(_join_stretches(left, right, flip=True), own, attribute)
+    return _find_changes(side, stretches, own, attribute)
 
 
-def _required(stretches: _Stretches | None, expression: Expression, attribute: Attribute) -> Integers:
+def _require_starts(stretches: _Stretches | None, expression: Expression, attribute: Attribute) -> Integers:
     if stretches is None:
-        raise _refused(expression, attribute, "cannot be told apart without a look at each of them")
+        raise _build_refusal(expression, attribute, "cannot be told apart without a look at each of them")
     return stretches.starts
 
 
-def _refused(expression: Expression, attribute: Attribute, why: str) -> RequestError:
+def _build_refusal(expression: Expression, attribute: Attribute, why: str) -> RequestError:
     name = render_name(attribute.name)
     middle = attribute.label(attribute.steps // 2)
     constant = f"{middle:.15g}" if isinstance(middle, (int, float)) else f"'{middle}'"
@@ -110,7 +114,7 @@ def _refused(expression: Expression, attribute: Attribute, why: str) -> RequestE
     )
 
 
-def _changes(coded: Coded, stretches: Integers, expression: Expression, attribute: Attribute) -> Integers:
+def _find_changes(coded: Coded, stretches: Integers, expression: Expression, attribute: Attribute) -> Integers:
     """The cells at which what ``coded`` says changes, and cell 0; within each stretch it only rises, falls or stays.
 
     Codes are compared within one call alone, so that they may mean another thing in the next.
@@ -120,7 +124,7 @@ def _changes(coded: Coded, stretches: Integers, expression: Expression, attribut
         codes = coded(points)
         changed = codes[1:] != codes[:-1]
         if passes(int(np.count_nonzero(changed)), MAX_CUTS):
-            raise _refused(expression, attribute, f"change at more than {MAX_CUTS:,} places")
+            raise _build_refusal(expression, attribute, f"change at more than {MAX_CUTS:,} places")
         gaps = np.flatnonzero(changed & (np.diff(points) > 1))
         if not len(gaps):
             return np.append(0, points[1:][changed])
@@ -129,79 +133,81 @@ def _changes(coded: Coded, stretches: Integers, expression: Expression, attribut
         points = np.unique(np.concatenate([points[needed], (points[gaps] + points[gaps + 1]) // 2]))
 
 
-def _stretches(expression: Expression, attribute: Attribute) -> _Stretches | None:
+def _find_stretches(expression: Expression, attribute: Attribute) -> _Stretches | None:
     """Where ``expression`` rises and falls; None where we do not know."""
     if isinstance(expression, Column):
         return _Stretches(np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64))
     if isinstance(expression, Value):
         return _Stretches(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
     if isinstance(expression, Call):
-        return _of_call(expression, attribute)
-    return _of_arithmetic(expression, attribute) if isinstance(expression, Arithmetic) else None
+        return _find_call_stretches(expression, attribute)
+    return _find_arithmetic_stretches(expression, attribute) if isinstance(expression, Arithmetic) else None
 
 
-def _of_call(call: Call, attribute: Attribute) -> _Stretches | None:
-    inner = _stretches(call.argument, attribute)
+def _find_call_stretches(call: Call, attribute: Attribute) -> _Stretches | None:
+    inner = _find_stretches(call.argument, attribute)
     if inner is None or call.function in ("round", "year"):
         return inner
-    values_of(call, attribute, inner.starts)  # refused where the types do not fit
+    evaluate_expression(call, attribute, inner.starts)  # refused where the types do not fit
     if call.function == "abs":
-        return _folded(call.argument, inner, attribute)
+        return _fold_stretches(call.argument, inner, attribute)
     if call.function not in _WITHIN:
         return None
     unit = f"datetime64[{_WITHIN[call.function]}]"
     if call.function == "dayofweek":  # numpy's weeks begin on Thursdays, and ours on Sundays
 
         def within(places: Integers) -> NDArray[Any]:
-            days = values_of(call.argument, attribute, places).data.astype("datetime64[D]").astype(np.int64)
+            days = evaluate_expression(call.argument, attribute, places).data.astype("datetime64[D]").astype(np.int64)
             return (days + 4) // 7
     else:
 
         def within(places: Integers) -> NDArray[Any]:
-            return values_of(call.argument, attribute, places).data.astype(unit).astype(np.int64)
+            return evaluate_expression(call.argument, attribute, places).data.astype(unit).astype(np.int64)
 
-    return inner.parted(_changes(within, inner.starts, call.argument, attribute))
+    return inner.split_at(_find_changes(within, inner.starts, call.argument, attribute))
 
 
-def _folded(argument: Expression, inner: _Stretches, attribute: Attribute) -> _Stretches:
+def _fold_stretches(argument: Expression, inner: _Stretches, attribute: Attribute) -> _Stretches:
     """The stretches of the size of ``argument``: it turns round where that changes its sign."""
 
     def negative(places: Integers) -> NDArray[Any]:
-        return values_of(argument, attribute, places).data < 0
+        return evaluate_expression(argument, attribute, places).data < 0
 
-    parted = inner.parted(_changes(negative, inner.starts, argument, attribute))
+    parted = inner.split_at(_find_changes(negative, inner.starts, argument, attribute))
     return _Stretches(parted.starts, parted.directions * np.where(negative(parted.starts), -1, 1))
 
 
-def _of_arithmetic(expression: Arithmetic, attribute: Attribute) -> _Stretches | None:
-    left, right = (_stretches(side, attribute) for side in (expression.left, expression.right))
+def _find_arithmetic_stretches(expression: Arithmetic, attribute: Attribute) -> _Stretches | None:
+    left, right = (_find_stretches(side, attribute) for side in (expression.left, expression.right))
     if expression.op in ("+", "-"):
-        return _joined(left, right, flip=expression.op == "-")
-    if expression.op == "*" and attribute_of(expression.left) is None:
-        return _scaled(right, expression.left, attribute)
-    if left is None or attribute_of(expression.right) is not None:
+        return _join_stretches(left, right, flip=expression.op == "-")
+    if expression.op == "*" and find_attribute(expression.left) is None:
+        return _scale_stretches(right, expression.left, attribute)
+    if left is None or find_attribute(expression.right) is not None:
         return None
-    scaled = _scaled(left, expression.right, attribute)
+    scaled = _scale_stretches(left, expression.right, attribute)
     if expression.op != "%" or scaled is None or not scaled.directions.any():
         return scaled
     # What is left over goes as the left side does, as long as the divisor fits into that as often.
     times = replace(expression, op="//")
-    return left.parted(_changes(lambda places: values_of(times, attribute, places).data, left.starts, times, attribute))
+    return left.split_at(
+        _find_changes(lambda places: evaluate_expression(times, attribute, places).data, left.starts, times, attribute)
+    )
 
 
-def _scaled(stretches: _Stretches | None, factor: Expression, attribute: Attribute) -> _Stretches | None:
+def _scale_stretches(stretches: _Stretches | None, factor: Expression, attribute: Attribute) -> _Stretches | None:
     """The stretches of an expression times, or divided by, a constant."""
-    fixed = values_of(factor, attribute, np.zeros(1, dtype=np.int64)).fixed
+    fixed = evaluate_expression(factor, attribute, np.zeros(1, dtype=np.int64)).fixed
     if stretches is None or fixed is None:
         return None
     return _Stretches(stretches.starts, stretches.directions * ((fixed > 0) - (fixed < 0)))
 
 
-def _joined(left: _Stretches | None, right: _Stretches | None, *, flip: bool) -> _Stretches | None:
+def _join_stretches(left: _Stretches | None, right: _Stretches | None, *, flip: bool) -> _Stretches | None:
     """The stretches of a sum, or of a difference; None where one side rises while the other falls."""
     if left is None or right is None:
         return None
-    one, two = left.parted(right.starts), right.parted(left.starts)
+    one, two = left.split_at(right.starts), right.split_at(left.starts)
     other = -two.directions if flip else two.directions
     if (one.directions * other < 0).any():
         return None

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.plan.compiled import Compiled
-from siloquent.explore.plan.past import Past, area_of, quantity_of
-from siloquent.explore.plan.refinement import Refined, refine, spread
-from siloquent.explore.plan.telling import usable
+from siloquent.explore.plan.compiled import CompiledWorkload
+from siloquent.explore.plan.evidence_selection import select_usable
+from siloquent.explore.plan.linear_measurements import LinearMeasurement, build_area, describe_quantity
+from siloquent.explore.plan.refinement import Refinement, broadcast_columns, refine
 from siloquent.explore.spec.footprint import Integers
-from siloquent.maths.gls import Topping, topping, weights
+from siloquent.maths.gls import SupplementFamily, build_supplement_family, solve_weights
 from siloquent.schema import TableSchema
 
 Reals = NDArray[np.float64]
@@ -27,7 +27,7 @@ class Evidence:
     may add, both in deviations. ``rates``: scale over deviation of each noise. ``wanted``: W.
     """
 
-    blocks: tuple[Refined, ...]
+    blocks: tuple[Refinement, ...]
     known: Reals
     margins: Reals
     rates: Reals
@@ -35,42 +35,44 @@ class Evidence:
     sources: NDArray[np.int64]
     wanted: Reals
 
-    def asked(self, matrices: Sequence[Integers]) -> Reals:
+    def express_asked(self, matrices: Sequence[Integers]) -> Reals:
         """A new measurement, one whole matrix over the columns of each block, over the base cells."""
-        parts = [spread(matrix, block.asked) for matrix, block in zip(matrices, self.blocks, strict=True)]
-        return _beside(parts)
+        parts = [broadcast_columns(matrix, block.asked) for matrix, block in zip(matrices, self.blocks, strict=True)]
+        return _stack_diagonal(parts)
 
-    def with_new(self, rows: Reals, *, most: float) -> Topping | None:
+    def add_new(self, rows: Reals, *, most: float) -> SupplementFamily | None:
         """Deviations for every strength of a new measurement."""
-        return topping(self.known, rows, self.wanted, most=most)
+        return build_supplement_family(self.known, rows, self.wanted, most=most)
 
-    def weights(self, rows: Reals) -> Reals | None:
+    def find_weights(self, rows: Reals) -> Reals | None:
         """How the answers are put together from the known noises and new, standardised ``rows``."""
-        return weights(np.vstack([self.known, rows]), self.wanted)
+        return solve_weights(np.vstack([self.known, rows]), self.wanted)
 
 
-def gather(compiled: Compiled, schema: TableSchema, past: Sequence[Past]) -> Evidence:
+def gather(compiled: CompiledWorkload, schema: TableSchema, past: Sequence[LinearMeasurement]) -> Evidence:
     """The evidence of ``past`` about the answers of ``compiled``: of one version, quantity and noise."""
-    quantity, law = quantity_of(compiled), "gaussian" if schema.budget.accountant == "zcdp" else "laplace"
-    pieces = usable(past, version=schema.version, quantity=quantity, law=law)
-    blocks = tuple(refine(area_of(part, schema.domain), pieces) for part in compiled.parts)
+    quantity, law = describe_quantity(compiled), "gaussian" if schema.budget.accountant == "zcdp" else "laplace"
+    pieces = select_usable(past, version=schema.version, quantity=quantity, law=law)
+    blocks = tuple(refine(build_area(part, schema.domain), pieces) for part in compiled.parts)
     drawn = [piece for block in blocks for piece in block.pieces]
     return Evidence(
         blocks=blocks,
-        known=_beside([block.known() for block in blocks]),
-        margins=_joined([piece.margins / piece.deviation for piece in drawn]),
-        rates=_joined([np.full(len(piece.values), piece.scale / piece.deviation) for piece in drawn]),
-        values=_joined([piece.values / piece.deviation for piece in drawn]),
-        sources=_joined([np.full(len(piece.values), piece.source) for piece in drawn]).astype(np.int64),
-        wanted=np.hstack([spread(part.matrix, b.asked) for part, b in zip(compiled.parts, blocks, strict=True)]),
+        known=_stack_diagonal([block.build_known() for block in blocks]),
+        margins=_join_blocks([piece.margins / piece.deviation for piece in drawn]),
+        rates=_join_blocks([np.full(len(piece.values), piece.scale / piece.deviation) for piece in drawn]),
+        values=_join_blocks([piece.values / piece.deviation for piece in drawn]),
+        sources=_join_blocks([np.full(len(piece.values), piece.source) for piece in drawn]).astype(np.int64),
+        wanted=np.hstack(
+            [broadcast_columns(part.matrix, b.asked) for part, b in zip(compiled.parts, blocks, strict=True)]
+        ),
     )
 
 
-def _joined(parts: Sequence[Reals]) -> Reals:
+def _join_blocks(parts: Sequence[Reals]) -> Reals:
     return np.concatenate([np.zeros(0), *parts])
 
 
-def _beside(parts: Sequence[Reals]) -> Reals:
+def _stack_diagonal(parts: Sequence[Reals]) -> Reals:
     """Matrices along a diagonal."""
     rows, columns = sum(len(part) for part in parts), sum(part.shape[1] for part in parts)
     whole = np.zeros((rows, columns))

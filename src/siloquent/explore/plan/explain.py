@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from siloquent.explore.plan.cheaper import Drawn
-from siloquent.explore.plan.planner import Candidate, Plan
+from siloquent.explore.plan.planner import Plan, PlanCandidate
+from siloquent.explore.plan.reuse_plan import ReusedMechanism
 from siloquent.explore.spec.answer import Label
-from siloquent.privacy import Cost, accountant, digits
+from siloquent.privacy import Cost, format_digits, get_accountant
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,15 +43,15 @@ class Explanation:
     @property
     def label(self) -> Label:
         """How the promise would hold: for new noise alone, or drawn from earlier answers."""
-        return self.plan.chosen.label if isinstance(self.plan.chosen, Drawn) else "fresh"
+        return self.plan.chosen.label if isinstance(self.plan.chosen, ReusedMechanism) else "fresh"
 
     @property
     def sources(self) -> tuple[int, ...]:
         """The seqs of the earlier answers' receipts that would be drawn from."""
-        return self.plan.chosen.sources if isinstance(self.plan.chosen, Drawn) else ()
+        return self.plan.chosen.sources if isinstance(self.plan.chosen, ReusedMechanism) else ()
 
     @property
-    def candidates(self) -> tuple[Candidate, ...]:
+    def candidates(self) -> tuple[PlanCandidate, ...]:
         """All applicable mechanisms, cheapest first; below one unit of the ledger, all are charged that unit."""
         return self.plan.candidates
 
@@ -74,8 +74,8 @@ class Explanation:
             "candidates": [
                 {
                     "name": c.priced.name,
-                    "worst": digits(self._charged(c.amount), 6),
-                    "least": digits(self._charged(c.amount if c.least is None else c.least), 6),
+                    "worst": format_digits(self._round_charge(c.amount), 6),
+                    "least": format_digits(self._round_charge(c.amount if c.least is None else c.least), 6),
                     "reusable": c.priced.reusable,
                     "calibration": c.priced.calibration,
                 }
@@ -83,9 +83,9 @@ class Explanation:
             ],
             "chosen": self.chosen,
             "account": self.account,
-            "cost": {self.symbol: digits(self.price, 6), **self._epsilon()},
-            "left_before": digits(self.left_before, 6, up=False),
-            "left_after": None if self.left_after is None else digits(self.left_after, 6, up=False),
+            "cost": {self.symbol: format_digits(self.price, 6), **self._build_epsilon()},
+            "left_before": format_digits(self.left_before, 6, up=False),
+            "left_after": None if self.left_after is None else format_digits(self.left_after, 6, up=False),
             "free": not self.price,
             "label": self.label,
             "sources": list(self.sources),
@@ -93,22 +93,22 @@ class Explanation:
             "data_touched": False,
         }
 
-    def _charged(self, amount: Fraction) -> Fraction:
+    def _round_charge(self, amount: Fraction) -> Fraction:
         """``amount`` in the ledger's whole units, rounded up."""
-        scale = accountant(self.plan.schema.budget.accountant).scale
+        scale = get_accountant(self.plan.schema.budget.accountant).scale
         return Fraction(math.ceil(amount * scale), scale)
 
-    def _epsilon(self) -> dict[str, str]:
-        return {} if self.epsilon is None else {"epsilon": digits(self.epsilon)}
+    def _build_epsilon(self) -> dict[str, str]:
+        return {} if self.epsilon is None else {"epsilon": format_digits(self.epsilon)}
 
 
 def explain_plan(plan: Plan, *, account: str, left: Cost) -> Explanation:
     """The explanation of ``plan`` for an account that has ``left``."""
-    from siloquent.privacy import epsilon_of_zcdp
+    from siloquent.privacy import convert_zcdp_to_epsilon
 
     budget = plan.schema.budget
-    book = accountant(budget.accountant)
-    cost = book.cost(plan.event)
+    book = get_accountant(budget.accountant)
+    cost = book.compute_cost(plan.event)
     price = Fraction(cost.amount, book.scale)
     fits = cost.amount <= left.amount and cost.delta <= left.delta
     delta = float(budget.delta - budget.delta_events)
@@ -117,7 +117,7 @@ def explain_plan(plan: Plan, *, account: str, left: Cost) -> Explanation:
         account=account,
         symbol=book.symbol,
         price=price,
-        epsilon=epsilon_of_zcdp(float(price), delta) if budget.accountant == "zcdp" else None,
+        epsilon=convert_zcdp_to_epsilon(float(price), delta) if budget.accountant == "zcdp" else None,
         left_before=Fraction(left.amount, book.scale),
         left_after=Fraction(left.amount - cost.amount, book.scale) if fits else None,
     )

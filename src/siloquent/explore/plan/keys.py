@@ -12,40 +12,40 @@ from typing import Any
 import numpy as np
 
 from siloquent.errors import RequestError
-from siloquent.explore.plan.atoms import TRUE, places_through, values_of
 from siloquent.explore.plan.classes import Runs
-from siloquent.explore.plan.compiled import Part
-from siloquent.explore.plan.cuts import starts_of
+from siloquent.explore.plan.compiled import WorkloadPart
+from siloquent.explore.plan.cuts import find_run_starts
 from siloquent.explore.plan.limits import passes
-from siloquent.explore.plan.space import Key, Space, tests_in
-from siloquent.explore.spec.forms import attribute_of
+from siloquent.explore.plan.predicate_evaluation import TRUE, evaluate_expression, map_through_key
+from siloquent.explore.plan.space import GroupKey, Space, iter_tests
+from siloquent.explore.spec.normal_form import find_attribute
 from siloquent.explore.spec.predicate import Column, Expression, Predicate, Through
-from siloquent.explore.spec.query import MOST_PREDICATES, Cube, GroupBy, Ranges
+from siloquent.explore.spec.query import MAX_PREDICATES, Cube, GroupBy, Ranges
+from siloquent.explore.spec.refusals import quote_name
 from siloquent.explore.spec.render import render_expression
-from siloquent.explore.spec.words import plain_name
 from siloquent.schema import Attribute, Domain
 
-MOST_WEIGHTS = 25 * 10**6
-MOST_DATES = 10_000
-MOST_OFFERED = 30
+MAX_WEIGHTS = 25 * 10**6
+MAX_DATES = 10_000
+MAX_OFFERED = 30
 """Groups of a number that a fix proposes."""
 MAX_VALUES = 8 * 10**6
 """Of the attributes of all keys together."""
 
 
-def every_key(workload: GroupBy | Cube | Ranges | Any, domain: Domain) -> tuple[list[Key], bool]:
+def list_keys(workload: GroupBy | Cube | Ranges | Any, domain: Domain) -> tuple[list[GroupKey], bool]:
     """The keys of ``workload``, and whether each range holds all before it.
 
     Raises:
         UnknownName, RequestError: as ``compile_workload``.
     """
     if isinstance(workload, Ranges):
-        return [_ranges(workload, domain[workload.attribute])], workload.shape == "prefix"
+        return [_build_range_key(workload, domain[workload.attribute])], workload.shape == "prefix"
     expressions = workload.keys if isinstance(workload, GroupBy) else [Column(name) for name in workload.attributes]
-    keys: list[Key] = []
+    keys: list[GroupKey] = []
     groups = values = 1
     for expression in expressions:  # one by one: each takes memory for every value of its attribute
-        name = attribute_of(expression)
+        name = find_attribute(expression)
         listed = name is not None and domain[name].is_countable and not domain[name].is_wide
         values += domain[name].size if listed and name is not None else 0
         if passes(values, MAX_VALUES):
@@ -53,47 +53,51 @@ def every_key(workload: GroupBy | Cube | Ranges | Any, domain: Domain) -> tuple[
                 f"The keys have more than {MAX_VALUES:,} values together.",
                 fix="group by fewer keys, or coarser columns",
             )
-        keys.append(_key(expression, domain))
+        keys.append(_build_key(expression, domain))
         groups *= len(keys[-1].labels)
-        if passes(groups, MOST_PREDICATES):
+        if passes(groups, MAX_PREDICATES):
             raise RequestError(
-                f"The question makes more than {MOST_PREDICATES:,} groups.", fix="group by fewer or coarser keys"
+                f"The question makes more than {MAX_PREDICATES:,} groups.", fix="group by fewer or coarser keys"
             )
     return keys, False
 
 
-def keys_of(workload: GroupBy, domain: Domain) -> list[Key]:
+def list_group_keys(workload: GroupBy, domain: Domain) -> list[GroupKey]:
     """The keys of GROUP BY.
 
     Raises:
         UnknownName, RequestError: as ``compile_workload``.
     """
-    return every_key(workload, domain)[0]
+    return list_keys(workload, domain)[0]
 
 
-def _key(expression: Expression, domain: Domain) -> Key:
-    name = attribute_of(expression)
+def _build_key(expression: Expression, domain: Domain) -> GroupKey:
+    name = find_attribute(expression)
     assert name is not None
     attribute = domain[name]
     if isinstance(expression, Through):
-        public = _key(Column(expression.attribute.name), Domain((expression.attribute,)))
-        return replace(public, attribute=attribute.name, groups=Runs.of(public.groups.at(places_through(expression))))
+        public = _build_key(Column(expression.attribute.name), Domain((expression.attribute,)))
+        return replace(
+            public,
+            attribute=attribute.name,
+            groups=Runs.from_vector(public.groups.get_values(map_through_key(expression))),
+        )
     if not isinstance(expression, Column):
-        return _expression_key(expression, attribute)
+        return _build_expression_key(expression, attribute)
     if attribute.is_numeric:
         if not attribute.edges:
             raise RequestError(
                 f"Attribute {attribute.name!r} is a number without declared bins, so it cannot be grouped by as it is.",
-                fix=f"GROUP BY {plain_name(attribute.name)} // {_width(attribute)}, or bins = {{ width = .. }} in its "
+                fix=f"GROUP BY {quote_name(attribute.name)} // {_width(attribute)}, or bins = {{ width = .. }} in its "
                 "declaration",
             )
-        return Key(attribute.name, _bins(attribute), tuple(attribute.bin_labels()), attribute.name)
-    if not attribute.is_countable or (attribute.is_temporal and attribute.steps > MOST_DATES):
-        fix = f"GROUP BY year({plain_name(attribute.name)})" if attribute.is_temporal else "group by a category"
+        return GroupKey(attribute.name, _build_bins(attribute), tuple(attribute.list_bin_labels()), attribute.name)
+    if not attribute.is_countable or (attribute.is_temporal and attribute.steps > MAX_DATES):
+        fix = f"GROUP BY year({quote_name(attribute.name)})" if attribute.is_temporal else "group by a category"
         raise RequestError(f"Attribute {attribute.name!r} cannot be grouped by as it is.", fix=fix)
     groups = np.append(np.arange(attribute.size), -1)
     labels = tuple(attribute.label(i) for i in range(attribute.size))
-    return Key(attribute.name, Runs.of(groups), labels, attribute.name)
+    return GroupKey(attribute.name, Runs.from_vector(groups), labels, attribute.name)
 
 
 def _width(attribute: Attribute) -> str:
@@ -101,22 +105,22 @@ def _width(attribute: Attribute) -> str:
     grid = Decimal(attribute.grid)  # type: ignore[arg-type]
     span = attribute.steps * Fraction(grid)
     width = Decimal(1)
-    while span > width * MOST_OFFERED:
+    while span > width * MAX_OFFERED:
         width *= 10
     while span < width * 2 and width > grid:
         width /= 10
     return f"{max(width, grid):f}"
 
 
-def value_key(attribute: Attribute, step: int) -> Key:
+def build_value_key(attribute: Attribute, step: int) -> GroupKey:
     """Groups of ``step`` declared values each, for quantiles; NULL's own cell is no value."""
     starts = np.arange(0, attribute.steps, step)
     groups = Runs(np.append(starts, attribute.steps), np.append(np.arange(len(starts)), -1))
-    return Key(attribute.name, groups, tuple(range(len(starts))), attribute.name)
+    return GroupKey(attribute.name, groups, tuple(range(len(starts))), attribute.name)
 
 
-def _bins(attribute: Attribute) -> Runs:
-    starts = attribute.bin_starts()
+def _build_bins(attribute: Attribute) -> Runs:
+    starts = attribute.list_bin_starts()
     groups = np.arange(len(starts))
     cells = np.append(starts, attribute.steps)
     if attribute.null == "cell":
@@ -124,22 +128,24 @@ def _bins(attribute: Attribute) -> Runs:
     return Runs(cells, np.append(groups, -1))
 
 
-def _expression_key(expression: Expression, attribute: Attribute) -> Key:
+def _build_expression_key(expression: Expression, attribute: Attribute) -> GroupKey:
     beyond = np.arange(attribute.steps, attribute.size + 1)
-    cells = np.append(starts_of(expression, attribute) if attribute.is_wide else np.arange(attribute.steps), beyond)
-    values = values_of(expression, attribute, cells)
+    cells = np.append(
+        find_run_starts(expression, attribute) if attribute.is_wide else np.arange(attribute.steps), beyond
+    )
+    values = evaluate_expression(expression, attribute, cells)
     found, inverse = np.unique(values.data[values.known], return_inverse=True)
     groups = np.full(len(values.data), -1, dtype=np.int64)
     groups[values.known] = inverse
-    labels = values.plain(found)
+    labels = values.to_list(found)
     if attribute.null == "cell":
         groups[cells == attribute.size - 1] = len(labels)
         labels.append(None)
-    runs = Runs(cells, groups) if attribute.is_wide else Runs.of(groups)
-    return Key(attribute.name, runs, tuple(labels), render_expression(expression))
+    runs = Runs(cells, groups) if attribute.is_wide else Runs.from_vector(groups)
+    return GroupKey(attribute.name, runs, tuple(labels), render_expression(expression))
 
 
-def _ranges(workload: Ranges, attribute: Attribute) -> Key:
+def _build_range_key(workload: Ranges, attribute: Attribute) -> GroupKey:
     if not attribute.is_numeric:
         raise RequestError(f"{workload.shape.upper()} takes a number; {attribute.name!r} is {attribute.kind}.")
     count = math.ceil((Fraction(workload.hi) - Fraction(workload.lo)) / Fraction(workload.width))
@@ -159,27 +165,27 @@ def _ranges(workload: Ranges, attribute: Attribute) -> Key:
         groups[-1] = -1
     first = [workload.lo] * count if workload.shape == "prefix" else edges[:-1]
     labels = tuple(f"[{a}, {b})" for a, b in zip(first, edges[1:], strict=True))
-    return Key(attribute.name, Runs(cells, groups), labels, attribute.name)
+    return GroupKey(attribute.name, Runs(cells, groups), labels, attribute.name)
 
 
-def keyed(keys: list[Key], where: Predicate | None, domain: Domain, *, prefix: bool) -> Part:
+def build_keyed_part(keys: list[GroupKey], where: Predicate | None, domain: Domain, *, prefix: bool) -> WorkloadPart:
     """One block over the keys' attributes and those of ``where``; one answer a combination of groups."""
-    tests = list(tests_in(where)) if where is not None else []
+    tests = list(iter_tests(where)) if where is not None else []
     space = Space(tests, domain, keys)
     answer = np.zeros((1,) * len(space.names), dtype=np.int64)
     for key in keys:
-        groups = space.groups(key)
+        groups = space.lay_groups(key)
         answer = np.where((answer < 0) | (groups < 0), -1, answer * len(key.labels) + groups)
     if where is not None:
-        answer = np.where(space.truth(where) == TRUE, answer, -1)
+        answer = np.where(space.evaluate(where) == TRUE, answer, -1)
     column = np.broadcast_to(answer, space.block.shape).reshape(-1)
     count = math.prod(len(key.labels) for key in keys)
-    running = prefix and count * count > MOST_WEIGHTS
+    running = prefix and count * count > MAX_WEIGHTS
     weights = np.tril(np.ones((count, count), dtype=np.int8)) if prefix and not running else None
-    return Part(space.block, np.ascontiguousarray(column), count, weights, running)
+    return WorkloadPart(space.block, np.ascontiguousarray(column), count, weights, running)
 
 
-def combinations(labels: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+def iter_combinations(labels: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     """One label of each key, the last key's running fastest."""
     from itertools import product
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
-from siloquent.explore.spec.forms import FLIPPED
+from siloquent.explore.spec.normal_form import FLIPPED
 from siloquent.explore.spec.predicate import ArithmeticOp, CompareOp
 from siloquent.schema import Attribute
 
@@ -52,23 +52,23 @@ class Values:
     fixed: Fraction | None = None
     is_constant: bool = False
 
-    def plain(self, data: NDArray[Any]) -> list[Any]:
+    def to_list(self, data: NDArray[Any]) -> list[Any]:
         """Some of ``data`` as Python values."""
         found = data.tolist() if self.kind in ("text", "number") else [value.item() for value in data]
         return [one / self.denominator for one in found] if self.fractional else found
 
 
-def column(attribute: Attribute, places: NDArray[np.int64], known: NDArray[np.bool_]) -> Values:
+def build_column_values(attribute: Attribute, places: NDArray[np.int64], known: NDArray[np.bool_]) -> Values:
     """The declared values of a numeric attribute at ``places``.
 
     Raises:
         RequestError: as ``Attribute.numerators``.
     """
-    data, denominator = attribute.numerators(places)
+    data, denominator = attribute.list_numerators(places)
     return Values(data, known, "number", denominator=denominator, fractional=denominator != 1)
 
 
-def fixed(value: Fraction, known: NDArray[np.bool_], *, fractional: bool) -> Values:
+def build_constant_values(value: Fraction, known: NDArray[np.bool_], *, fractional: bool) -> Values:
     """The same number in every cell, of any size."""
     data = np.full(len(known), value.numerator, dtype=np.int64 if abs(value.numerator) < MOST else object)
     return Values(data, known, "number", denominator=value.denominator, fractional=fractional, fixed=value)
@@ -79,7 +79,7 @@ def is_fraction(value: object) -> bool:
     return isinstance(value, Decimal) or (isinstance(value, int) and abs(value) > LARGEST)
 
 
-def calculated(op: ArithmeticOp, left: Values, right: Values) -> Values:
+def compute_arithmetic(op: ArithmeticOp, left: Values, right: Values) -> Values:
     """``left op right``; // cuts towards zero, % has the sign of its left side, and by zero both are NULL.
 
     Raises:
@@ -90,21 +90,21 @@ def calculated(op: ArithmeticOp, left: Values, right: Values) -> Values:
     if whole:
         known = known & (right.data != 0)
     # Whole numbers whose product could pass 2^53 are written with a point, as they always were.
-    wide = not whole and max(_most(left.data), 1) * max(_most(right.data), 1) > LARGEST
+    wide = not whole and max(_find_max(left.data), 1) * max(_find_max(right.data), 1) > LARGEST
     fractional = left.fractional or right.fractional or wide
     if left.fixed is not None and right.fixed is not None:
-        value = _constant(op, left.fixed, right.fixed) if known.any() else Fraction(0)
+        value = _compute_constant(op, left.fixed, right.fixed) if known.any() else Fraction(0)
         if abs(value) > LARGEST:
-            raise _too_large(op, value.denominator)
-        return fixed(value, known, fractional=fractional)
-    data, denominator = _product(left, right, known) if op == "*" else _together(op, left, right, known)
-    data, denominator = _reduced(data, denominator)
-    if _most(data) > LARGEST:
-        raise _too_large(op, denominator)
+            raise _build_too_large(op, value.denominator)
+        return build_constant_values(value, known, fractional=fractional)
+    data, denominator = _multiply(left, right, known) if op == "*" else _align(op, left, right, known)
+    data, denominator = _reduce(data, denominator)
+    if _find_max(data) > LARGEST:
+        raise _build_too_large(op, denominator)
     return Values(data, known, "number", denominator=denominator, fractional=fractional)
 
 
-def _constant(op: ArithmeticOp, left: Fraction, right: Fraction) -> Fraction:
+def _compute_constant(op: ArithmeticOp, left: Fraction, right: Fraction) -> Fraction:
     if op in ("//", "%"):
         times = math.trunc(left / right)
         return Fraction(times) if op == "//" else left - times * right
@@ -113,9 +113,9 @@ def _constant(op: ArithmeticOp, left: Fraction, right: Fraction) -> Fraction:
     return left + right if op == "+" else left - right
 
 
-def _together(op: ArithmeticOp, left: Values, right: Values, known: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
+def _align(op: ArithmeticOp, left: Values, right: Values, known: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
     denominator = math.lcm(left.denominator, right.denominator)
-    a, b = (np.where(known, _over(side, denominator, op), 0) for side in (left, right))
+    a, b = (np.where(known, _rescale(side, denominator, op), 0) for side in (left, right))
     if op in ("+", "-"):
         return (a + b if op == "+" else a - b), denominator
     b[~known] = 1
@@ -123,17 +123,17 @@ def _together(op: ArithmeticOp, left: Values, right: Values, known: NDArray[np.b
     return (rest, denominator) if op == "%" else ((a - rest) // b, 1)
 
 
-def _product(left: Values, right: Values, known: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
-    if max(_most(left.data), _most(right.data)) >= MOST:
-        raise _too_large("*", left.denominator * right.denominator)
-    a, below_b = _reduced(np.where(known, left.data, 0), right.denominator)
-    b, below_a = _reduced(np.where(known, right.data, 0), left.denominator)
+def _multiply(left: Values, right: Values, known: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
+    if max(_find_max(left.data), _find_max(right.data)) >= MOST:
+        raise _build_too_large("*", left.denominator * right.denominator)
+    a, below_b = _reduce(np.where(known, left.data, 0), right.denominator)
+    b, below_a = _reduce(np.where(known, right.data, 0), left.denominator)
     if np.abs(a.astype(float) * b.astype(float)).max(initial=0) > MOST / 2:
-        raise _too_large("*", below_a * below_b)
+        raise _build_too_large("*", below_a * below_b)
     return a * b, below_a * below_b
 
 
-def _over(values: Values, denominator: int, op: str) -> NDArray[np.int64]:
+def _rescale(values: Values, denominator: int, op: str) -> NDArray[np.int64]:
     """The numerators over a multiple of the denominator.
 
     Raises:
@@ -142,13 +142,13 @@ def _over(values: Values, denominator: int, op: str) -> NDArray[np.int64]:
     factor = denominator // values.denominator
     if factor == 1 and values.data.dtype != object:
         return values.data
-    most = _most(values.data)
+    most = _find_max(values.data)
     if most * factor >= MOST:
-        raise _too_large(op, denominator)
+        raise _build_too_large(op, denominator)
     return values.data * factor if most else values.data
 
 
-def _reduced(data: NDArray[np.int64], denominator: int) -> tuple[NDArray[np.int64], int]:
+def _reduce(data: NDArray[np.int64], denominator: int) -> tuple[NDArray[np.int64], int]:
     """``data`` and ``denominator`` without a common divisor; a look at some values is mostly enough."""
     shared = math.gcd(denominator, *data[:_SAMPLE].tolist())
     if shared > 1:
@@ -158,11 +158,11 @@ def _reduced(data: NDArray[np.int64], denominator: int) -> tuple[NDArray[np.int6
     return (data // shared if data.any() else data), denominator // shared
 
 
-def _most(data: NDArray[Any]) -> int:
+def _find_max(data: NDArray[Any]) -> int:
     return int(np.abs(data).max(initial=0))
 
 
-def _too_large(op: str, denominator: int) -> RequestError:
+def _build_too_large(op: str, denominator: int) -> RequestError:
     steps = f", in steps of 1/{denominator}," if 1 < denominator <= LARGEST else ""
     return RequestError(
         f"A number in the condition{steps} passes 2^53, so it would not be exact: {op}.",
@@ -170,19 +170,19 @@ def _too_large(op: str, denominator: int) -> RequestError:
     )
 
 
-def absolute(values: Values) -> Values:
+def compute_absolute(values: Values) -> Values:
     """Without the sign."""
     if values.fixed is not None:
-        return fixed(abs(values.fixed), values.known, fractional=values.fractional)
+        return build_constant_values(abs(values.fixed), values.known, fractional=values.fractional)
     return replace(values, data=np.abs(values.data))
 
 
-def rounded(values: Values) -> Values:
+def round_values(values: Values) -> Values:
     """To whole numbers, halves away from zero."""
     if values.fixed is not None:
         nearest = math.floor(abs(values.fixed) + Fraction(1, 2))
         value = Fraction(-nearest if values.fixed < 0 else nearest)
-        return fixed(value, values.known, fractional=values.fractional)
+        return build_constant_values(value, values.known, fractional=values.fractional)
     if values.denominator == 1:
         return values
     size = np.abs(values.data if values.denominator < MOST else values.data.astype(object))
@@ -192,7 +192,7 @@ def rounded(values: Values) -> Values:
     return replace(values, data=data, denominator=1)
 
 
-def commensurate(left: Values, right: Values) -> tuple[Values, Values]:
+def align_values(left: Values, right: Values) -> tuple[Values, Values]:
     """Two numbers over one denominator, so that their data compare as they do; others as they are.
 
     Raises:
@@ -202,26 +202,27 @@ def commensurate(left: Values, right: Values) -> tuple[Values, Values]:
         return left, right
     denominator = math.lcm(left.denominator, right.denominator)
     one, two = (
-        replace(side, data=_over(side, denominator, "a comparison"), denominator=denominator) for side in (left, right)
+        replace(side, data=_rescale(side, denominator, "a comparison"), denominator=denominator)
+        for side in (left, right)
     )
     return one, two
 
 
-def holds(left: Values, op: CompareOp, right: Values) -> NDArray[np.bool_]:
+def compare_numbers(left: Values, op: CompareOp, right: Values) -> NDArray[np.bool_]:
     """``left op right`` of numbers, cell by cell (arrays may broadcast), exactly.
 
     Raises:
-        RequestError: as ``commensurate``.
+        RequestError: as ``align_values``.
     """
     if right.fixed is not None:
-        return _holds_for(left.data, op, right.fixed * left.denominator)
+        return _compare_with_bound(left.data, op, right.fixed * left.denominator)
     if left.fixed is not None:
-        return holds(right, FLIPPED[op], left)
-    one, two = commensurate(left, right)
+        return compare_numbers(right, FLIPPED[op], left)
+    one, two = align_values(left, right)
     return np.asarray(COMPARE[op](one.data, two.data), dtype=bool)
 
 
-def _holds_for(numerators: NDArray[Any], op: CompareOp, bound: Fraction) -> NDArray[np.bool_]:
+def _compare_with_bound(numerators: NDArray[Any], op: CompareOp, bound: Fraction) -> NDArray[np.bool_]:
     if op in ("=", "!=") and bound.denominator != 1:
         return np.full(numerators.shape, op == "!=")
     nearest = math.ceil(bound) if op in ("<", ">=") else math.floor(bound)

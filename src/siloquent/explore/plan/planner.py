@@ -10,22 +10,22 @@ from decimal import Decimal
 from fractions import Fraction
 
 from siloquent.errors import AccuracyUnreachable, RequestError
-from siloquent.explore.measure.base import Affords, Priced, Wanted
-from siloquent.explore.measure.crossing import price_crossing
-from siloquent.explore.measure.pokes import price_pokes
+from siloquent.explore.measure.base import Affords, ErrorRequirement, PricedMechanism
+from siloquent.explore.measure.direct_noise import price_gaussian, price_laplace
+from siloquent.explore.measure.multi_poking import price_pokes
+from siloquent.explore.measure.nested_threshold import price_crossing
 from siloquent.explore.measure.strategy import price_factorisation, price_strategy
 from siloquent.explore.measure.top import price_geometric_top, price_rounds, price_top_factorisation
-from siloquent.explore.measure.workload import price_gaussian, price_laplace
-from siloquent.explore.plan.compiled import Compiled
-from siloquent.explore.plan.kept import Kept
+from siloquent.explore.plan.cache import ByteLRU
+from siloquent.explore.plan.compiled import CompiledWorkload
 from siloquent.explore.plan.limits import are_lifted
 from siloquent.explore.plan.predicates import compile_workload
 from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP
 from siloquent.explore.spec.query import Accuracy, Kind, Query, Spend
-from siloquent.maths.promises import smallest_breaking
+from siloquent.maths.error_tails import compute_breaking_error
 from siloquent.maths.roots import last_negative
-from siloquent.privacy import Accountant, Cost, Event, accountant, digits, rho_of_epsilon
-from siloquent.privacy.prices import whole_units
+from siloquent.privacy import Accountant, Cost, Event, convert_epsilon_to_rho, format_digits, get_accountant
+from siloquent.privacy.budget import round_down_to_units
 from siloquent.schema import TableSchema
 
 LARGEST_THRESHOLD = 2**58
@@ -33,17 +33,17 @@ REUSE_WITHIN = Fraction(105, 100)
 EX_POST_WITHIN = Fraction(125, 100)
 UNSPENT = Fraction(1, 1_000)
 """Of a BUDGET: what is asked is used, and only a mechanism whose noise comes in steps leaves more."""
-MOST_STEPS = 2**50
-MOST_UNITS = Fraction(2**50)
+MAX_STEPS = 2**50
+MAX_UNITS = Fraction(2**50)
 
-_workloads: Kept[Compiled] = Kept(2**28, lambda compiled: compiled.bytes)
+_workloads: ByteLRU[CompiledWorkload] = ByteLRU(2**28, lambda compiled: compiled.bytes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
+class PlanCandidate:
     """One applicable mechanism, its worst-case price, and what it may turn out to cost at least where that is less."""
 
-    priced: Priced
+    priced: PricedMechanism
     cost: Cost
     amount: Fraction
     least: Fraction | None = None
@@ -55,9 +55,9 @@ class Plan:
 
     query: Query
     schema: TableSchema
-    compiled: Compiled
-    chosen: Priced
-    candidates: tuple[Candidate, ...]
+    compiled: CompiledWorkload
+    chosen: PricedMechanism
+    candidates: tuple[PlanCandidate, ...]
     alpha: Fraction
     beta: Fraction
 
@@ -84,9 +84,9 @@ class Plan:
     @property
     def promise(self) -> str:
         """The promise in words."""
-        sure = digits(1 - self.beta, 8) if self.beta < Fraction(1, 2) else str(float(1 - self.beta))
-        sure = _trimmed(1 - self.beta) or sure
-        size = f"{_trimmed(self.alpha) or digits(self.alpha, 6)} {self.alpha_unit}"
+        sure = format_digits(1 - self.beta, 8) if self.beta < Fraction(1, 2) else str(float(1 - self.beta))
+        sure = _format_trimmed(1 - self.beta) or sure
+        size = f"{_format_trimmed(self.alpha) or format_digits(self.alpha, 6)} {self.alpha_unit}"
         if self.kind == "wcq":
             return f"No value is more than {size} off, with probability {sure}."
         both = "both together" if self.query.promise.joint else "each"
@@ -103,7 +103,7 @@ class Plan:
         )
 
 
-def _trimmed(value: Fraction) -> str:
+def _format_trimmed(value: Fraction) -> str:
     """``value`` as an exact decimal if it has a short one, else nothing."""
     decimal = Decimal(value.numerator) / Decimal(value.denominator)
     return format(decimal.normalize(), "f") if Fraction(decimal) == value and len(str(decimal)) < 16 else ""
@@ -118,7 +118,7 @@ def plan(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
         UnknownName, RequestError: the query does not fit the declaration.
         AccuracyUnreachable: no mechanism keeps the promise within ``left``; ``best_alpha`` is the smallest that would.
     """
-    compiled = compiled_for(query, schema)
+    compiled = compile_query(query, schema)
     if compiled.sensitivity.linf == 0:
         raise RequestError(
             "No row could change this answer: by the declaration it is always 0.", fix=f"siloquent show {schema.name}"
@@ -128,36 +128,36 @@ def plan(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
             f"There are {compiled.answers:,} groups, so the top {query.top.k:,} are all of them.",
             fix="a smaller LIMIT, or ask for the values and sort them for free",
         )
-    wanted = _wanted(query, compiled)
+    wanted = _build_requirement(query, compiled)
     if isinstance(query.promise, Spend):
-        allowed = allowed_cost(query.promise, schema)
-        steps = _least_steps(compiled, wanted, schema, allowed)
+        allowed = compute_allowed_cost(query.promise, schema)
+        steps = _find_least_steps(compiled, wanted, schema, allowed)
         if steps is None:
             raise AccuracyUnreachable("No error bound can be promised for so little.", fix="raise BUDGET")
         alpha = steps * compiled.grid
         left = Cost(min(left.amount, allowed.amount), left.delta)
     else:
-        alpha = error_bound(query.promise, schema)
-    candidates = _candidates(compiled, wanted, schema, alpha)
-    affordable = [c for c in candidates if fits(c.cost, left)]
+        alpha = compute_error_bound(query.promise, schema)
+    candidates = _list_candidates(compiled, wanted, schema, alpha)
+    affordable = [c for c in candidates if is_affordable(c.cost, left)]
     if not affordable:
-        raise _unreachable(compiled, wanted, schema, left, alpha)
-    chosen = _choice(affordable, optimistic=query.optimistic)
+        raise _build_unreachable(compiled, wanted, schema, left, alpha)
+    chosen = _choose(affordable, optimistic=query.optimistic)
     if isinstance(query.promise, Spend):
-        wanted = replace(wanted, affords=affordable_within(left, schema))
-        candidates = _candidates(compiled, wanted, schema, alpha)
-        chosen = fullest([chosen, *affordable], candidates, left)
+        wanted = replace(wanted, affords=build_budget_test(left, schema))
+        candidates = _list_candidates(compiled, wanted, schema, alpha)
+        chosen = choose_fullest([chosen, *affordable], candidates, left)
     return Plan(query, schema, compiled, chosen.priced, tuple(candidates), alpha, query.promise.beta)
 
 
-def least_error(chosen: Plan, *, left: Cost) -> Fraction | None:
+def find_least_error(chosen: Plan, *, left: Cost) -> Fraction | None:
     """The smallest whole number of steps, in the answer's unit, that ``left`` pays for; None if none does."""
-    wanted = _wanted(chosen.query, chosen.compiled)
-    steps = _least_steps(chosen.compiled, wanted, chosen.schema, left)
+    wanted = _build_requirement(chosen.query, chosen.compiled)
+    steps = _find_least_steps(chosen.compiled, wanted, chosen.schema, left)
     return None if steps is None else steps * chosen.compiled.grid
 
 
-def compiled_for(query: Query, schema: TableSchema) -> Compiled:
+def compile_query(query: Query, schema: TableSchema) -> CompiledWorkload:
     """The workload of ``query``, remembered.
 
     Raises:
@@ -167,11 +167,11 @@ def compiled_for(query: Query, schema: TableSchema) -> Compiled:
     bare = replace(
         query, promise=Accuracy(Decimal(1)), having=None, top=None, shows_values=True, explain=False, alias=""
     )
-    return _workloads.get((bare, BySchema(schema), are_lifted()), lambda: compile_workload(bare, schema))
+    return _workloads.get((bare, SchemaKey(schema), are_lifted()), lambda: compile_workload(bare, schema))
 
 
 @dataclass(frozen=True, slots=True)
-class BySchema:
+class SchemaKey:
     """A schema as a cache key; its digest makes the hash cheap."""
 
     schema: TableSchema
@@ -181,10 +181,10 @@ class BySchema:
 
     def __eq__(self, other: object) -> bool:
         # Never by digest alone: who replaces a field of a schema in Python keeps the digest of its file.
-        return isinstance(other, BySchema) and (self.schema is other.schema or self.schema == other.schema)
+        return isinstance(other, SchemaKey) and (self.schema is other.schema or self.schema == other.schema)
 
 
-def _wanted(query: Query, compiled: Compiled) -> Wanted:
+def _build_requirement(query: Query, compiled: CompiledWorkload) -> ErrorRequirement:
     """The promise without its bound."""
     joint = query.promise.joint and query.kind != "wcq"
     threshold = 0
@@ -193,7 +193,7 @@ def _wanted(query: Query, compiled: Compiled) -> Wanted:
         threshold = math.floor(steps) if query.having.op == ">" else math.ceil(steps) - 1
         threshold = max(min(threshold, LARGEST_THRESHOLD), -LARGEST_THRESHOLD)
     top = query.top
-    return Wanted(
+    return ErrorRequirement(
         kind=query.kind,
         alpha=Fraction(1),
         m=1,
@@ -205,7 +205,7 @@ def _wanted(query: Query, compiled: Compiled) -> Wanted:
     )
 
 
-def error_bound(promise: Accuracy, schema: TableSchema) -> Fraction:
+def compute_error_bound(promise: Accuracy, schema: TableSchema) -> Fraction:
     """The (first) error bound in rows or value units.
 
     Raises:
@@ -221,17 +221,19 @@ def error_bound(promise: Accuracy, schema: TableSchema) -> Fraction:
     return Fraction(promise.error) * schema.size_hint / 100
 
 
-def _candidates(compiled: Compiled, wanted: Wanted, schema: TableSchema, alpha: Fraction) -> list[Candidate]:
+def _list_candidates(
+    compiled: CompiledWorkload, wanted: ErrorRequirement, schema: TableSchema, alpha: Fraction
+) -> list[PlanCandidate]:
     """Every mechanism that keeps ``alpha``, with its price in the account's whole units, cheapest first."""
     # Two sums are compared in a top-k list, and each was rounded.
     units = alpha / compiled.grid - compiled.slack * (2 if wanted.kind == "tcq" else 1)
     if units <= 0:  # finer than what sums are rounded to
         return []
-    units = min(units, MOST_UNITS)  # wider than any noise that can be drawn
-    wanted = replace(wanted, alpha=units, m=smallest_breaking(units))
-    book = accountant(schema.budget.accountant)
+    units = min(units, MAX_UNITS)  # wider than any noise that can be drawn
+    wanted = replace(wanted, alpha=units, m=compute_breaking_error(units))
+    book = get_accountant(schema.budget.accountant)
     price = [price_laplace, price_crossing, price_geometric_top, price_rounds]
-    if settles_early(schema):
+    if can_settle_early(schema):
         price.append(price_pokes)
     # Laplace strategies pay eps^2/2 in zCDP, several times the rho of the factorisation: not worth their search.
     price += (
@@ -240,16 +242,16 @@ def _candidates(compiled: Compiled, wanted: Wanted, schema: TableSchema, alpha: 
         else [price_strategy]
     )
     offers = [one(compiled, wanted) for one in price]
-    found = [_candidate(one, book) for one in offers if one is not None]
+    found = [_build_candidate(one, book) for one in offers if one is not None]
     return sorted(found, key=lambda c: (c.cost.amount, c.priced.name))
 
 
-def _candidate(priced: Priced, book: Accountant) -> Candidate:
-    least = None if priced.least is None else book.price(priced.least).amount
-    return Candidate(priced, book.cost(priced.event), book.price(priced.event).amount, least)
+def _build_candidate(priced: PricedMechanism, book: Accountant) -> PlanCandidate:
+    least = None if priced.least is None else book.compute_price(priced.least).amount
+    return PlanCandidate(priced, book.compute_cost(priced.event), book.compute_price(priced.event).amount, least)
 
 
-def settles_early(schema: TableSchema) -> bool:
+def can_settle_early(schema: TableSchema) -> bool:
     """Whether the table's account charges an answer that stopped early for what was published, not for the worst.
 
     The proof is one for pure accounts without a delta limit; pure budgets have none.
@@ -257,7 +259,7 @@ def settles_early(schema: TableSchema) -> bool:
     return schema.budget.accountant == "pure"
 
 
-def _choice(affordable: list[Candidate], *, optimistic: bool) -> Candidate:
+def _choose(affordable: list[PlanCandidate], *, optimistic: bool) -> PlanCandidate:
     """The cheapest, but for two exceptions.
 
     One that may turn out cheaper is taken if its worst is within 25 % of the cheapest, or whatever that is if the
@@ -272,29 +274,31 @@ def _choice(affordable: list[Candidate], *, optimistic: bool) -> Candidate:
     return cheapest if cheapest.priced.reusable or not reusable else reusable[0]
 
 
-def fits(cost: Cost, left: Cost) -> bool:
+def is_affordable(cost: Cost, left: Cost) -> bool:
     """Whether ``left`` pays for ``cost``."""
     return cost.amount <= left.amount and cost.delta <= left.delta
 
 
-def affordable_within(left: Cost, schema: TableSchema) -> Affords:
+def build_budget_test(left: Cost, schema: TableSchema) -> Affords:
     """Whether ``left`` pays for an event of the table's account."""
-    book = accountant(schema.budget.accountant)
-    return lambda event: fits(book.cost(event), left)
+    book = get_accountant(schema.budget.accountant)
+    return lambda event: is_affordable(book.compute_cost(event), left)
 
 
-def fullest(preferred: Sequence[Candidate], spending: Sequence[Candidate], allowed: Cost) -> Candidate:
+def choose_fullest(
+    preferred: Sequence[PlanCandidate], spending: Sequence[PlanCandidate], allowed: Cost
+) -> PlanCandidate:
     """The first of ``preferred``, by name, that uses a BUDGET but for a thousandth, as it is among ``spending``.
 
     The one that uses most of it where none does.
     """
-    by_name = {one.priced.name: one for one in spending if fits(one.cost, allowed)}
+    by_name = {one.priced.name: one for one in spending if is_affordable(one.cost, allowed)}
     order = [by_name[one.priced.name] for one in preferred]
     enough = allowed.amount * (1 - UNSPENT)
     return next((one for one in order if one.cost.amount >= enough), max(order, key=lambda one: one.cost.amount))
 
 
-def allowed_cost(spend: Spend, schema: TableSchema) -> Cost:
+def compute_allowed_cost(spend: Spend, schema: TableSchema) -> Cost:
     """What BUDGET allows, in the account's whole units, rounded down."""
     pure = schema.budget.accountant == "pure"
     if pure and (spend.currency == "rho" or spend.delta is not None):
@@ -302,44 +306,48 @@ def allowed_cost(spend: Spend, schema: TableSchema) -> Cost:
     amount = Fraction(spend.amount)
     if not pure and spend.currency == "epsilon":
         delta = Fraction(spend.delta) if spend.delta is not None else schema.budget.delta - schema.budget.delta_events
-        amount = Fraction(rho_of_epsilon(float(amount), float(delta)))
+        amount = Fraction(convert_epsilon_to_rho(float(amount), float(delta)))
     name = schema.budget.accountant
-    least = Fraction(1, accountant(name).scale)
+    least = Fraction(1, get_accountant(name).scale)
     if amount < least:
-        symbol = accountant(name).symbol
+        symbol = get_accountant(name).symbol
         raise AccuracyUnreachable(
-            f"The budget is below {symbol} {digits(least)}, the least that is ever charged.",
-            fix=f"ask with BUDGET {digits(least)} {symbol.upper()}",
+            f"The budget is below {symbol} {format_digits(least)}, the least that is ever charged.",
+            fix=f"ask with BUDGET {format_digits(least)} {symbol.upper()}",
         )
-    return Cost(int(whole_units(amount, name) * accountant(name).scale))
+    return Cost(int(round_down_to_units(amount, name) * get_accountant(name).scale))
 
 
-def _least_steps(compiled: Compiled, wanted: Wanted, schema: TableSchema, left: Cost) -> int | None:
+def _find_least_steps(
+    compiled: CompiledWorkload, wanted: ErrorRequirement, schema: TableSchema, left: Cost
+) -> int | None:
     """The smallest whole bound in grid steps whose cheapest mechanism costs ``left`` at most."""
 
-    book = accountant(schema.budget.accountant)
+    book = get_accountant(schema.budget.accountant)
     pure, budget = book.name == "pure", left.amount / book.scale
 
     def shortfall(steps: int) -> float:
         """ln of how many times the budget the cheapest costs; above 0 where ``left`` does not pay for any."""
         try:
-            candidates = _candidates(compiled, wanted, schema, steps * compiled.grid)
+            candidates = _list_candidates(compiled, wanted, schema, steps * compiled.grid)
         except AccuracyUnreachable:
             return math.inf
         if not candidates or not left.amount:
-            return math.inf if not any(fits(c.cost, left) for c in candidates) else -math.inf
+            return math.inf if not any(is_affordable(c.cost, left) for c in candidates) else -math.inf
         # The exact price: the cost of a tiny one is one unit, however tiny.
         ratio = math.log(float(min(c.amount for c in candidates)) or sys.float_info.min) - math.log(budget)
-        return min(ratio, 0.0) if any(fits(c.cost, left) for c in candidates) else max(ratio, sys.float_info.min)
+        return (
+            min(ratio, 0.0) if any(is_affordable(c.cost, left) for c in candidates) else max(ratio, sys.float_info.min)
+        )
 
     low, high, at_low, step = 0, 1, math.inf, 4
     while (at_high := shortfall(high)) > 0:
-        if high >= MOST_STEPS:
+        if high >= MAX_STEPS:
             return None
         # Epsilon falls with the error, rho with its square: so far at least, but for what is not in line with that.
         wider = math.exp(min(at_high if pure else at_high / 2, 30.0)) if math.isfinite(at_high) else 1.0
         low, at_low = high, at_high
-        high, step = min(max(high + step, math.ceil(high * wider)), MOST_STEPS), 4 * step
+        high, step = min(max(high + step, math.ceil(high * wider)), MAX_STEPS), 4 * step
     if high == 1:
         return 1
 
@@ -350,13 +358,13 @@ def _least_steps(compiled: Compiled, wanted: Wanted, schema: TableSchema, left: 
     return 1 + last_negative(reserve, low, high, at_low=-at_low, at_high=-at_high or sys.float_info.min)
 
 
-def _unreachable(
-    compiled: Compiled, wanted: Wanted, schema: TableSchema, left: Cost, alpha: Fraction
+def _build_unreachable(
+    compiled: CompiledWorkload, wanted: ErrorRequirement, schema: TableSchema, left: Cost, alpha: Fraction
 ) -> AccuracyUnreachable:
-    steps = _least_steps(compiled, wanted, schema, left)
+    steps = _find_least_steps(compiled, wanted, schema, left)
     best = None if steps is None else float(steps * compiled.grid)
     return AccuracyUnreachable(
-        f"Even the whole budget of {schema.name!r} would not pay for an error of {digits(alpha, 6)}.",
+        f"Even the whole budget of {schema.name!r} would not pay for an error of {format_digits(alpha, 6)}.",
         best_alpha=best,
         fix="ask for less, or with a lower CONFIDENCE" if best is None else f"ask with ERROR {best:g}",
     )

@@ -14,97 +14,113 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
-from siloquent.explore.plan.atoms import TRUE
-from siloquent.explore.plan.compiled import Compiled, Part, Summed
-from siloquent.explore.plan.keys import MOST_WEIGHTS, combinations, every_key, keyed
+from siloquent.explore.plan.compiled import CompiledWorkload, SummedAttribute, WorkloadPart
+from siloquent.explore.plan.keys import MAX_WEIGHTS, build_keyed_part, iter_combinations, list_keys
 from siloquent.explore.plan.limits import passes
-from siloquent.explore.plan.lookups import resolved
-from siloquent.explore.plan.space import Key, Space, attributes_in, tests_in
+from siloquent.explore.plan.predicate_evaluation import TRUE
+from siloquent.explore.plan.public_joins import inline_join
+from siloquent.explore.plan.space import GroupKey, Space, iter_attributes, iter_tests
 from siloquent.explore.spec.aggregates import Aggregate, Count, Moment, Quantile, Ranks, Sum
 from siloquent.explore.spec.predicate import And, Predicate
 from siloquent.explore.spec.query import Predicates, Query, SomeGroups
 from siloquent.explore.spec.render import render_predicate
-from siloquent.maths.sensitivity import Sensitivity, sensitivities
-from siloquent.maths.sum_sensitivity import replaced_sums
+from siloquent.maths.sensitivity import Sensitivity, compute_sensitivity
+from siloquent.maths.sum_sensitivity import compute_replaced_sensitivity
 from siloquent.maths.workloads import is_disjoint, is_nested, merge_columns
 from siloquent.schema import Attribute, Domain, TableSchema
 
-MOST_ENTRIES = 5 * 10**7
+MAX_ENTRIES = 5 * 10**7
 UNIT_BITS = 12
 
 
-def compile_workload(query: Query, schema: TableSchema) -> Compiled:
+def compile_workload(query: Query, schema: TableSchema) -> CompiledWorkload:
     """The blocks, matrices, labels and sensitivities of ``query``; nothing is read off data.
 
     Raises:
         UnknownName: an attribute or category value that is not declared (did you mean).
         RequestError: types that do not fit, attributes that cannot be asked about, or too many cells or answers.
     """
-    query = resolved(query, schema)
+    query = inline_join(query, schema)
     workload, domain = query.workload, schema.domain
     if isinstance(workload, SomeGroups):
-        return _some(compile_workload(replace(query, workload=workload.all_groups), schema), workload, query, schema)
+        return _select_groups(
+            compile_workload(replace(query, workload=workload.all_groups), schema), workload, query, schema
+        )
     if isinstance(workload, Predicates):
-        parts = _listed([_with(query.where, p) for p in workload.parts], domain)
+        parts = _build_parts([_conjoin(query.where, p) for p in workload.parts], domain)
         labels: tuple[tuple[Any, ...], ...] = tuple((render_predicate(p),) for p in workload.parts)
         names: tuple[str, ...] = ("predicate",)
         if workload.parts == (And(()),):
             labels, names = ((),), ()
     else:
-        keys, prefix = every_key(workload, domain)
-        parts = [keyed(keys, query.where, domain, prefix=prefix)]
-        labels = tuple(combinations([key.labels for key in keys]))
+        keys, prefix = list_keys(workload, domain)
+        parts = [build_keyed_part(keys, query.where, domain, prefix=prefix)]
+        labels = tuple(iter_combinations([key.labels for key in keys]))
         names = tuple(key.name for key in keys)
-    return _finished(parts, names, labels, query, schema)
+    return _finish(parts, names, labels, query, schema)
 
 
 def compile_keys(
-    keys: list[Key], value: Key, query: Query, schema: TableSchema, *, chosen: Sequence[int] | None, step: int = 1
-) -> Compiled:
+    keys: list[GroupKey],
+    value: GroupKey,
+    query: Query,
+    schema: TableSchema,
+    *,
+    chosen: Sequence[int] | None,
+    step: int = 1,
+) -> CompiledWorkload:
     """Counts of every group of ``value`` within each combination of ``keys`` side by side; the answers are these.
 
     Args:
         step: How many declared values each of these groups holds.
         chosen: The combinations that are wanted; None for all of them.
     """
-    part = keyed([*keys, value], query.where, schema.domain, prefix=False)
-    labels = tuple(combinations([key.labels for key in keys]))
+    part = build_keyed_part([*keys, value], query.where, schema.domain, prefix=False)
+    labels = tuple(iter_combinations([key.labels for key in keys]))
     wanted = range(len(labels)) if chosen is None else chosen
     size = len(value.labels)
     place = np.full(part.columns + 1, -1, dtype=np.int64)
     for new, old in enumerate(wanted):
         place[old * size : (old + 1) * size] = np.arange(new * size, (new + 1) * size)
-    kept = Part(part.block, place[part.column], len(wanted) * size)
-    found = _finished([kept], tuple(key.name for key in keys), tuple(labels[i] for i in wanted), query, schema)
+    kept = WorkloadPart(part.block, place[part.column], len(wanted) * size)
+    found = _finish([kept], tuple(key.name for key in keys), tuple(labels[i] for i in wanted), query, schema)
     return replace(found, value_step=step)
 
 
-def _some(every: Compiled, workload: SomeGroups, query: Query, schema: TableSchema) -> Compiled:
+def _select_groups(
+    every: CompiledWorkload, workload: SomeGroups, query: Query, schema: TableSchema
+) -> CompiledWorkload:
     """``every`` group's workload without those that were not chosen: their cells are counted no more."""
     (part,) = every.parts
     place = np.full(part.columns + 1, -1, dtype=np.int64)  # the last entry is for cells that no group counts
     place[list(workload.chosen)] = np.arange(len(workload.chosen))
-    kept = Part(part.block, place[part.column], len(workload.chosen))
-    return _finished([kept], every.keys, tuple(every.labels[i] for i in workload.chosen), query, schema)
+    kept = WorkloadPart(part.block, place[part.column], len(workload.chosen))
+    return _finish([kept], every.keys, tuple(every.labels[i] for i in workload.chosen), query, schema)
 
 
-def _with(where: Predicate | None, predicate: Predicate) -> Predicate:
+def _conjoin(where: Predicate | None, predicate: Predicate) -> Predicate:
     return predicate if where is None else And((where, predicate))
 
 
-def _finished(
-    parts: list[Part], names: tuple[str, ...], labels: tuple[tuple[Any, ...], ...], query: Query, schema: TableSchema
-) -> Compiled:
+def _finish(
+    parts: list[WorkloadPart],
+    names: tuple[str, ...],
+    labels: tuple[tuple[Any, ...], ...],
+    query: Query,
+    schema: TableSchema,
+) -> CompiledWorkload:
     rows, replace_one, answers = schema.unit.max_rows, schema.replace_one, len(labels)
-    summed = _summed(query.aggregate, schema.domain)
+    summed = _build_summed(query.aggregate, schema.domain)
     if summed is None:
-        found = sensitivities([_columns_of(part) for part in parts], replace_one=replace_one, rows=rows)
+        found = compute_sensitivity([_build_columns(part) for part in parts], replace_one=replace_one, rows=rows)
     else:
-        found = sum_sensitivity([_columns_of(part) for part in parts], summed, rows=rows, replace_one=replace_one)
+        found = compute_sum_sensitivity(
+            [_build_columns(part) for part in parts], summed, rows=rows, replace_one=replace_one
+        )
     running = len(parts) == 1 and parts[0].running
     identity = len(parts) == 1 and parts[0].weights is None and not running
     weights: NDArray[Any] | None = parts[0].weights if len(parts) == 1 else None
-    return Compiled(
+    return CompiledWorkload(
         parts=tuple(parts),
         keys=names,
         labels=labels,
@@ -115,11 +131,11 @@ def _finished(
         replace_one=replace_one,
         rows=rows,
         summed=summed,
-        slack=_most_columns(parts) * Fraction(1, 2) if summed is not None and summed.quantum > 1 else Fraction(0),
+        slack=_count_most_columns(parts) * Fraction(1, 2) if summed is not None and summed.quantum > 1 else Fraction(0),
     )
 
 
-def _columns_of(part: Part) -> NDArray[np.signedinteger[Any]]:
+def _build_columns(part: WorkloadPart) -> NDArray[np.signedinteger[Any]]:
     """A matrix whose columns differ as those of the part's own that some cell belongs to."""
     occurring = np.flatnonzero(np.bincount(part.column[part.column >= 0], minlength=part.columns))
     if part.running:  # the first column has the most ones, and no two differ by more than it has
@@ -129,7 +145,7 @@ def _columns_of(part: Part) -> NDArray[np.signedinteger[Any]]:
     return part.weights[:, occurring]
 
 
-def _most_columns(parts: Sequence[Part]) -> int:
+def _count_most_columns(parts: Sequence[WorkloadPart]) -> int:
     """The most columns that an answer adds up."""
     return max(
         (part.columns if part.running else 1)
@@ -139,7 +155,7 @@ def _most_columns(parts: Sequence[Part]) -> int:
     )
 
 
-def _summed(aggregate: Aggregate, domain: Domain) -> Summed | None:
+def _build_summed(aggregate: Aggregate, domain: Domain) -> SummedAttribute | None:
     """What is added up, None for counts of all rows. Numbers of many steps are rounded to coarse units.
 
     A unit is 2^-12 of the largest value at most, which noise that hides such a value hides many times over; noise can
@@ -152,59 +168,59 @@ def _summed(aggregate: Aggregate, domain: Domain) -> Summed | None:
     if not attribute.is_numeric or attribute.grid is None or attribute.lo is None:
         raise RequestError(f"SUM takes a number; {attribute.name!r} is {attribute.kind}.")
     if power == 0:
-        return Summed(attribute.name, Fraction(1), 0, 1, 1, power=0)
+        return SummedAttribute(attribute.name, Fraction(1), 0, 1, 1, power=0)
     grid, offset = Fraction(attribute.grid), int(Fraction(attribute.lo) / Fraction(attribute.grid))  # type: ignore[arg-type]
     if isinstance(aggregate, Moment):
-        offset = -centre_of(attribute)
+        offset = -compute_centre(attribute)
     lowest, highest = offset, offset + attribute.steps - 1
     if power == 2:
         grid, lowest, highest = grid**2, 0, max(abs(lowest), abs(highest)) ** 2
     quantum = 1 << max(0, max(abs(lowest), abs(highest)).bit_length() - UNIT_BITS)
-    return Summed(attribute.name, grid, offset, lowest // quantum, -(-highest // quantum), quantum, power)
+    return SummedAttribute(attribute.name, grid, offset, lowest // quantum, -(-highest // quantum), quantum, power)
 
 
-def centre_of(attribute: Attribute) -> int:
+def compute_centre(attribute: Attribute) -> int:
     """The place around which averages and variances are computed."""
     return attribute.steps // 2
 
 
-def sum_sensitivity(
-    blocks: Sequence[NDArray[np.signedinteger[Any]]], summed: Summed, *, rows: int, replace_one: bool
+def compute_sum_sensitivity(
+    blocks: Sequence[NDArray[np.signedinteger[Any]]], summed: SummedAttribute, *, rows: int, replace_one: bool
 ) -> Sensitivity:
     """Of whole matrices applied to sums. Adding a row moves by its value times a column; replacing one, by two such."""
     if replace_one:
-        return replaced_sums(blocks, lowest=summed.lowest, highest=summed.highest, rows=rows)
-    single, each = sensitivities(blocks, replace_one=False, rows=1), rows * summed.largest
+        return compute_replaced_sensitivity(blocks, lowest=summed.lowest, highest=summed.highest, rows=rows)
+    single, each = compute_sensitivity(blocks, replace_one=False, rows=1), rows * summed.largest
     return Sensitivity(each * single.l1, each**2 * single.l2_squared, each * single.linf)
 
 
-def _listed(predicates: list[Predicate], domain: Domain) -> list[Part]:
+def _build_parts(predicates: list[Predicate], domain: Domain) -> list[WorkloadPart]:
     """One part a group of predicates that share attributes, answers in the order of ``predicates``."""
     parts = []
-    for members in _joined([frozenset(attributes_in(p, domain)) for p in predicates]):
-        tests = list(dict.fromkeys(test for i in members for test in tests_in(predicates[i])))
+    for members in _group_predicates([frozenset(iter_attributes(p, domain)) for p in predicates]):
+        tests = list(dict.fromkeys(test for i in members for test in iter_tests(predicates[i])))
         space = Space(tests, domain, [])
         shape, size = space.block.shape, space.block.size  # each a look at all values
-        if passes(len(predicates) * size, MOST_ENTRIES):
+        if passes(len(predicates) * size, MAX_ENTRIES):
             raise RequestError(
                 f"{len(predicates):,} predicates over {size:,} cells are too many.",
                 fix="ask about fewer attributes at once",
             )
         cells: NDArray[Any] = np.zeros((len(predicates), size), dtype=np.int8)
         for i in members:
-            truth = np.broadcast_to(space.truth(predicates[i]), shape)
+            truth = np.broadcast_to(space.evaluate(predicates[i]), shape)
             cells[i] = (truth == TRUE).reshape(-1)
         weights, column = merge_columns(cells)
-        if passes(weights.size, MOST_WEIGHTS):
+        if passes(weights.size, MAX_WEIGHTS):
             raise RequestError(
                 f"{len(predicates):,} predicates tell {weights.shape[1]:,} kinds of rows apart, which is too many.",
                 fix="ask fewer predicates at once",
             )
-        parts.append(Part(space.block, column, weights.shape[1], weights.astype(np.int8)))
+        parts.append(WorkloadPart(space.block, column, weights.shape[1], weights.astype(np.int8)))
     return parts
 
 
-def _joined(sets: list[frozenset[str]]) -> list[list[int]]:
+def _group_predicates(sets: list[frozenset[str]]) -> list[list[int]]:
     """Predicates grouped by shared attributes (union-find); those without attributes stand together."""
     group: dict[str, set[str]] = {}
     for names in sets:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.plan.compiled import Compiled, Integers
-from siloquent.maths.strategies.base import least_squares, reconstruct
+from siloquent.explore.plan.compiled import CompiledWorkload, Integers
+from siloquent.maths.strategies.base import reconstruct, solve_least_squares
 from siloquent.maths.strategies.sparse import Sparse
 
 Matrix = Integers | Sparse
@@ -16,7 +16,9 @@ PARTS_OF_A_STEP = 1_024
 """Reconstructed answers are rounded to this part of a step: the digits of a float beyond it would mean nothing."""
 
 
-def reconstructions(compiled: Compiled, matrices: tuple[Integers, ...]) -> tuple[NDArray[np.float64], ...] | None:
+def compute_reconstructions(
+    compiled: CompiledWorkload, matrices: tuple[Integers, ...]
+) -> tuple[NDArray[np.float64], ...] | None:
     """One R_B a part with W_B = R_B A_B, shape (answers, measurements), or None if some A_B does not determine W_B."""
     backs = []
     for part, matrix in zip(compiled.parts, matrices, strict=True):
@@ -27,8 +29,8 @@ def reconstructions(compiled: Compiled, matrices: tuple[Integers, ...]) -> tuple
     return tuple(backs)
 
 
-def reconstructed(
-    compiled: Compiled, matrices: tuple[Matrix, ...], values: NDArray[np.int64]
+def apply_reconstruction(
+    compiled: CompiledWorkload, matrices: tuple[Matrix, ...], values: NDArray[np.int64]
 ) -> NDArray[np.float64] | None:
     """The answers from noisy ``values`` of all matrices, shape (answers,); None if the values do not determine them."""
     if len(values) != sum(len(matrix) for matrix in matrices):
@@ -40,9 +42,9 @@ def reconstructed(
         if not part.columns:
             continue
         if isinstance(matrix, Sparse):
-            total += part.add_up(matrix.least_squares(noisy))
+            total += part.add_up(matrix.solve_least_squares(noisy))
             continue
-        columns = least_squares(matrix, noisy)
+        columns = solve_least_squares(matrix, noisy)
         if columns is not None:
             total += part.add_up(columns)
             continue

@@ -9,23 +9,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.plan.past import Piece
-from siloquent.explore.plan.telling import most_telling
+from siloquent.explore.plan.evidence_selection import select_most_telling
+from siloquent.explore.plan.linear_measurements import MeasuredBlock
 from siloquent.explore.spec.footprint import Area, Integers
 from siloquent.schema import Classes, ClassRuns
 
-MOST_CELLS = 2_000
+MAX_CELLS = 2_000
 Reals = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Refined:
+class Refinement:
     """Base cells of one asked area, and the pieces that are drawn from.
 
     ``asked`` maps each base cell to the asked area's column, ``columns[i]`` to that of piece i, -1 for none.
     """
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[MeasuredBlock, ...]
     asked: Integers
     columns: tuple[Integers, ...]
 
@@ -34,45 +34,48 @@ class Refined:
         """How many base cells there are."""
         return len(self.asked)
 
-    def known(self) -> Reals:
+    def build_known(self) -> Reals:
         """The rows of all pieces over the base cells, for noise of deviation 1."""
-        rows = [spread(piece.matrix, c) / piece.deviation for piece, c in zip(self.pieces, self.columns, strict=True)]
+        rows = [
+            broadcast_columns(piece.matrix, c) / piece.deviation
+            for piece, c in zip(self.pieces, self.columns, strict=True)
+        ]
         return np.vstack([np.zeros((0, self.cells)), *rows])
 
 
-def spread(matrix: NDArray[np.signedinteger], column: Integers) -> Reals:
+def broadcast_columns(matrix: NDArray[np.signedinteger], column: Integers) -> Reals:
     """``matrix`` over columns as one over the cells that ``column`` maps to them."""
     padded = np.hstack([matrix.astype(np.float64), np.zeros((len(matrix), 1))])
     return np.ascontiguousarray(padded[:, column])
 
 
-def refine(asked: Area, pieces: Sequence[Piece]) -> Refined:
+def refine(asked: Area, pieces: Sequence[MeasuredBlock]) -> Refinement:
     """The refinement of ``asked`` by those of ``pieces`` that can say something about it.
 
     Pieces about other attributes alone are left out, and all but those that tell most. Those about the asked attributes
     alone come first, newer before older, as long as the product of all classes stays within 2,000 cells.
     """
     names = set(asked.attributes)
-    related = most_telling(asked, pieces)
+    related = select_most_telling(asked, pieces)
     inside = [piece for piece in related if set(piece.area.attributes) <= names]
     outside = [piece for piece in related if not set(piece.area.attributes) <= names]
     grid = Grid(asked)
-    taken: list[Piece] = []
-    if grid.cells <= MOST_CELLS:
+    taken: list[MeasuredBlock] = []
+    if grid.cells <= MAX_CELLS:
         for piece in (*reversed(inside), *reversed(outside)):
-            wider = grid.with_area(piece.area)
-            if wider is not None and wider.cells <= MOST_CELLS:
+            wider = grid.add_area(piece.area)
+            if wider is not None and wider.cells <= MAX_CELLS:
                 grid = wider
                 taken.append(piece)
-    return _merged(grid, asked, taken)
+    return _merge_cells(grid, asked, taken)
 
 
-def _merged(grid: Grid, asked: Area, taken: list[Piece]) -> Refined:
+def _merge_cells(grid: Grid, asked: Area, taken: list[MeasuredBlock]) -> Refinement:
     """Cells that all measurements and the question treat alike are one."""
-    columns = np.vstack([grid.columns(asked), *(grid.columns(piece.area) for piece in taken)])
+    columns = np.vstack([grid.find_columns(asked), *(grid.find_columns(piece.area) for piece in taken)])
     columns = columns[:, np.any(columns >= 0, axis=0)]
     columns = np.unique(columns, axis=1)
-    return Refined(tuple(taken), columns[0], tuple(columns[1:]))
+    return Refinement(tuple(taken), columns[0], tuple(columns[1:]))
 
 
 class Grid:
@@ -86,7 +89,7 @@ class Grid:
     def cells(self) -> int:
         return math.prod(int(one.max(initial=0)) + 1 for one in self.classes.values())
 
-    def with_area(self, area: Area) -> Grid | None:
+    def add_area(self, area: Area) -> Grid | None:
         """This grid, refined by another area; None if an attribute was declared in another way there."""
         wider = Grid(area)
         for name, classes in self.classes.items():
@@ -95,17 +98,17 @@ class Grid:
             elif wider.declared[name] != self.declared[name] or len(wider.classes[name]) != len(classes):
                 return None
             else:
-                wider.classes[name] = _joint(classes, wider.classes[name])
+                wider.classes[name] = _join_classes(classes, wider.classes[name])
         return wider
 
-    def columns(self, area: Area) -> Integers:
+    def find_columns(self, area: Area) -> Integers:
         """The column of ``area`` that each cell of the product lies in, -1 for none."""
         names = list(self.classes)
         shape = [int(self.classes[name].max(initial=0)) + 1 for name in names]
         cell = np.zeros([1] * len(names), dtype=np.int64)
         lost = np.zeros([1] * len(names), dtype=bool)
         for name, classes, size in zip(area.attributes, area.classes, area.shape, strict=True):
-            own = _coarser(classes, self.classes[name])
+            own = _find_coarser(classes, self.classes[name])
             along = [1] * len(names)
             along[names.index(name)] = -1
             cell = cell * size + np.maximum(own, 0).reshape(along)
@@ -114,7 +117,7 @@ class Grid:
         return np.ascontiguousarray(np.broadcast_to(found, shape)).reshape(-1)
 
 
-def _coarser(classes: Classes, refined: Classes) -> Integers:
+def _find_coarser(classes: Classes, refined: Classes) -> Integers:
     """Which of ``classes`` each of the refined ones lies in."""
     own = np.empty(int(refined.max(initial=0)) + 1, dtype=np.int64)
     if isinstance(refined, ClassRuns):
@@ -126,13 +129,13 @@ def _coarser(classes: Classes, refined: Classes) -> Integers:
     return own
 
 
-def _joint(one: Classes, other: Classes) -> Classes:
+def _join_classes(one: Classes, other: Classes) -> Classes:
     """Classes that both maps tell apart; equal maps, which are common, cost a comparison."""
     if isinstance(one, ClassRuns) or isinstance(other, ClassRuns):
         assert isinstance(one, ClassRuns)  # an attribute is declared alike in both
         assert isinstance(other, ClassRuns)
         starts = np.union1d(one.starts, other.starts)
-        return ClassRuns(starts, _joint(one[starts], other[starts]), one.length)  # type: ignore[arg-type]
+        return ClassRuns(starts, _join_classes(one[starts], other[starts]), one.length)  # type: ignore[arg-type]
     return one if np.array_equal(one, other) else _from_zero(one * (int(other.max(initial=0)) + 1) + other)
 
 

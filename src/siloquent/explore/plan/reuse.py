@@ -11,21 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.explore.measure.base import LARGEST_DEVIATION
-from siloquent.explore.measure.topup import Added, additions
-from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.measure.supplement import Supplement, list_supplements
+from siloquent.explore.plan.compiled import CompiledWorkload
 from siloquent.explore.plan.evidence import Evidence, gather
-from siloquent.explore.plan.past import LEAST_DEVIATION, Past, laplace_deviation
+from siloquent.explore.plan.linear_measurements import MIN_DEVIATION, LinearMeasurement, compute_laplace_deviation
 from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP
-from siloquent.explore.plan.refinement import MOST_CELLS
+from siloquent.explore.plan.refinement import MAX_CELLS
 from siloquent.explore.plan.simultaneous import read_off
 from siloquent.explore.spec.answer import Label
-from siloquent.maths.blas import one_thread
-from siloquent.maths.gls import gaussian_miss, least_strength
+from siloquent.maths.blas import limit_to_one_thread
+from siloquent.maths.gls import bound_gaussian_miss, find_least_strength
 from siloquent.privacy import FREE, DiscreteGaussian, DiscreteLaplace, Event
 from siloquent.schema import TableSchema
 
 Reals = NDArray[np.float64]
-MOST_ANSWERS = 10_000
+MAX_ANSWERS = 10_000
 _ROUNDS = 6
 _LAPLACE_STEPS = 11
 _WIDEST = 64.0
@@ -36,7 +36,7 @@ _HAIR = 1 + 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class ReuseBound:
     """What the answers must keep: no error beyond ``alpha`` units, but with probability ``beta``.
 
     ``simultaneous``: whatever is asked.
@@ -65,7 +65,7 @@ class Blend:
     weights: Reals
     values: Reals
     event: Event
-    added: Added | None = None
+    added: Supplement | None = None
     deviation: float = 1.0
 
     @property
@@ -81,23 +81,30 @@ class Blend:
 
 
 def blend(
-    compiled: Compiled, schema: TableSchema, past: Sequence[Past], bound: Bound, *, below: Fraction
+    compiled: CompiledWorkload,
+    schema: TableSchema,
+    past: Sequence[LinearMeasurement],
+    bound: ReuseBound,
+    *,
+    below: Fraction,
 ) -> Blend | None:
     """The cheapest answer that draws from ``past``; None if none is cheaper than ``below`` (epsilon or rho)."""
-    if sum(part.columns for part in compiled.parts) > MOST_CELLS or compiled.answers > MOST_ANSWERS:
+    if sum(part.columns for part in compiled.parts) > MAX_CELLS or compiled.answers > MAX_ANSWERS:
         return None
     if not any(one.pieces for one in past):
         return None
     if bound.simultaneous:
-        with one_thread():
-            return _simultaneous(compiled, schema, past, bound)
-    law = _gaussian if schema.budget.accountant == "zcdp" else _laplace
-    with one_thread():
+        with limit_to_one_thread():
+            return _find_simultaneous(compiled, schema, past, bound)
+    law = _find_gaussian if schema.budget.accountant == "zcdp" else _find_laplace
+    with limit_to_one_thread():
         evidence = gather(compiled, schema, past)
         return law(compiled, evidence, bound, below) if len(evidence.known) else None
 
 
-def _blend(evidence: Evidence, bound: Bound, found: Reals, event: Event, added: Added | None, sd: float) -> Blend:
+def _blend(
+    evidence: Evidence, bound: ReuseBound, found: Reals, event: Event, added: Supplement | None, sd: float
+) -> Blend:
     used = np.any(found[:, : len(evidence.known)] != 0, axis=0)
     new = found[:, len(evidence.known) :]
     return Blend(
@@ -114,7 +121,9 @@ def _blend(evidence: Evidence, bound: Bound, found: Reals, event: Event, added: 
 # Whatever is asked
 
 
-def _simultaneous(compiled: Compiled, schema: TableSchema, past: Sequence[Past], bound: Bound) -> Blend | None:
+def _find_simultaneous(
+    compiled: CompiledWorkload, schema: TableSchema, past: Sequence[LinearMeasurement], bound: ReuseBound
+) -> Blend | None:
     """What is known well enough, free.
 
     Nothing is topped up: of two estimates, one with a simultaneous bound and one fresh, the mean's bound is the mean of
@@ -140,60 +149,62 @@ def _simultaneous(compiled: Compiled, schema: TableSchema, past: Sequence[Past],
 # Gaussian noise
 
 
-def _gaussian(compiled: Compiled, evidence: Evidence, bound: Bound, below: Fraction) -> Blend | None:
-    free = evidence.weights(np.zeros((0, evidence.known.shape[1])))
-    if free is not None and _keeps(np.sqrt((free * free).sum(axis=1)), _room(bound, free, evidence.margins), bound):
+def _find_gaussian(compiled: CompiledWorkload, evidence: Evidence, bound: ReuseBound, below: Fraction) -> Blend | None:
+    free = evidence.find_weights(np.zeros((0, evidence.known.shape[1])))
+    if free is not None and _is_kept(
+        np.sqrt((free * free).sum(axis=1)), _compute_room(bound, free, evidence.margins), bound
+    ):
         return _blend(evidence, bound, free, FREE, None, 1.0)
     best: Blend | None = None
-    for added in additions(compiled, bound.beta, two_sided=bound.two_sided, alpha=bound.alpha, norm="l2"):
-        found = _topped(evidence, added, bound, math.sqrt(2 * below))
-        if found is not None and (best is None or _rho(found.event) < _rho(best.event)):
+    for added in list_supplements(compiled, bound.beta, two_sided=bound.two_sided, alpha=bound.alpha, norm="l2"):
+        found = _top_up_gaussian(evidence, added, bound, math.sqrt(2 * below))
+        if found is not None and (best is None or _compute_rho(found.event) < _compute_rho(best.event)):
             best = found
-    return best if best is not None and _rho(best.event) < below else None
+    return best if best is not None and _compute_rho(best.event) < below else None
 
 
-def _topped(evidence: Evidence, added: Added, bound: Bound, most: float) -> Blend | None:
+def _top_up_gaussian(evidence: Evidence, added: Supplement, bound: ReuseBound, most: float) -> Blend | None:
     """The least Gaussian noise on ``added`` that keeps the bound together with what is known.
 
     What whole noise may add is known only once the weights are: guessed from the round before, checked in the end.
     """
     size = math.sqrt(added.sensitivity.l2_squared)
-    unit = evidence.asked(added.matrices)
-    family = evidence.with_new(unit / size, most=most)
+    unit = evidence.express_asked(added.matrices)
+    family = evidence.add_new(unit / size, most=most)
     if family is None:
         return None
     margin: Reals = np.full(len(evidence.wanted), _ROUNDING)
     for _ in range(_ROUNDS):
-        strength = least_strength(family, lambda sd, m=margin: _keeps(sd, bound.alpha - m, bound))  # type: ignore[misc]
+        strength = find_least_strength(family, lambda sd, m=margin: _is_kept(sd, bound.alpha - m, bound))  # type: ignore[misc]
         if not strength:
             return None
         deviation = min(size / strength, float(LARGEST_DEVIATION))
-        if deviation < LEAST_DEVIATION:
+        if deviation < MIN_DEVIATION:
             return None
         variance = math.floor(deviation**2)
         sd = math.sqrt(variance)
-        found = evidence.weights(unit / sd)
+        found = evidence.find_weights(unit / sd)
         if found is None:
             return None
         margins = np.concatenate([evidence.margins, added.margins / sd])
-        room = _room(bound, found, margins)
-        if _keeps(np.sqrt((found * found).sum(axis=1)), room, bound):
+        room = _compute_room(bound, found, margins)
+        if _is_kept(np.sqrt((found * found).sum(axis=1)), room, bound):
             event = DiscreteGaussian(variance=Fraction(variance), l2_squared=added.sensitivity.l2_squared)
             return _blend(evidence, bound, found, event, added, sd)
         margin = (bound.alpha - room) * (1 + 1e-4) + 1e-6 * bound.alpha
     return None
 
 
-def _room(bound: Bound, found: Reals, margins: Reals) -> Reals:
+def _compute_room(bound: ReuseBound, found: Reals, margins: Reals) -> Reals:
     """What is left of alpha for continuous noise, an answer."""
     return np.asarray(bound.alpha - _ROUNDING - np.abs(found) @ margins)
 
 
-def _keeps(deviations: Reals, room: Reals, bound: Bound) -> bool:
-    return gaussian_miss(deviations * _HAIR, room, two_sided=bound.two_sided) <= bound.beta
+def _is_kept(deviations: Reals, room: Reals, bound: ReuseBound) -> bool:
+    return bound_gaussian_miss(deviations * _HAIR, room, two_sided=bound.two_sided) <= bound.beta
 
 
-def _rho(event: Event) -> Fraction:
+def _compute_rho(event: Event) -> Fraction:
     assert isinstance(event, DiscreteGaussian)
     return Fraction(event.l2_squared) / (2 * event.variance)
 
@@ -201,41 +212,41 @@ def _rho(event: Event) -> Fraction:
 # Laplace noise
 
 
-def _laplace(compiled: Compiled, evidence: Evidence, bound: Bound, below: Fraction) -> Blend | None:
-    free = evidence.weights(np.zeros((0, evidence.known.shape[1])))
-    if free is not None and _excess(free, evidence.rates, evidence.margins, bound) <= 0:
+def _find_laplace(compiled: CompiledWorkload, evidence: Evidence, bound: ReuseBound, below: Fraction) -> Blend | None:
+    free = evidence.find_weights(np.zeros((0, evidence.known.shape[1])))
+    if free is not None and _compute_excess(free, evidence.rates, evidence.margins, bound) <= 0:
         return _blend(evidence, bound, free, FREE, None, 1.0)
     best: Blend | None = None
-    for added in additions(compiled, bound.beta, two_sided=bound.two_sided, alpha=bound.alpha, norm="l1"):
-        limit = below if best is None else min(below, _epsilon(best.event))
-        found = _topped_laplace(evidence, added, bound, limit)
+    for added in list_supplements(compiled, bound.beta, two_sided=bound.two_sided, alpha=bound.alpha, norm="l1"):
+        limit = below if best is None else min(below, _compute_epsilon(best.event))
+        found = _top_up_laplace(evidence, added, bound, limit)
         best = found or best
     return best
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Tried:
+class _LaplaceTrial:
     found: Reals
     scale: Fraction
     excess: float
     deviation: float
 
 
-def _topped_laplace(evidence: Evidence, added: Added, bound: Bound, below: Fraction) -> Blend | None:
+def _top_up_laplace(evidence: Evidence, added: Supplement, bound: ReuseBound, below: Fraction) -> Blend | None:
     """The least epsilon below ``below``, within half a percent, by interpolation between scales."""
-    unit = evidence.asked(added.matrices)
+    unit = evidence.express_asked(added.matrices)
 
-    def tried(scale: float) -> _Tried | None:
+    def tried(scale: float) -> _LaplaceTrial | None:
         whole = Fraction(math.floor(scale * 1_024), 1_024)
         if whole <= 0:
             return None
-        deviation = laplace_deviation(float(whole))
-        found = evidence.weights(unit / deviation)
+        deviation = compute_laplace_deviation(float(whole))
+        found = evidence.find_weights(unit / deviation)
         if found is None:
             return None
         rates = np.concatenate([evidence.rates, np.full(len(unit), float(whole) / deviation)])
         margins = np.concatenate([evidence.margins, added.margins / deviation])
-        return _Tried(found, whole, _excess(found, rates, margins, bound), deviation)
+        return _LaplaceTrial(found, whole, _compute_excess(found, rates, margins, bound), deviation)
 
     low = float(added.sensitivity.l1 / below) * (1 + 1e-9)
     best = tried(low)
@@ -245,7 +256,7 @@ def _topped_laplace(evidence: Evidence, added: Added, bound: Bound, below: Fract
     for _ in range(_LAPLACE_STEPS):
         if high < low * _NEAR:
             break
-        scale = _between(low, best.excess, high, above, bound.alpha)
+        scale = _interpolate(low, best.excess, high, above, bound.alpha)
         middle = tried(scale)
         if middle is not None and middle.excess <= 0:
             best, low = middle, scale
@@ -255,7 +266,7 @@ def _topped_laplace(evidence: Evidence, added: Added, bound: Bound, below: Fract
     return _blend(evidence, bound, best.found, event, added, best.deviation)
 
 
-def _between(low: float, below: float, high: float, above: float, alpha: float) -> float:
+def _interpolate(low: float, below: float, high: float, above: float, alpha: float) -> float:
     """The scale to try next between ``low``, which keeps the bound by ``-below``, and ``high``, which breaks it.
 
     The error grows about in line with the scale. A try aims a little to the side on which the bracket is still wide, so
@@ -270,11 +281,11 @@ def _between(low: float, below: float, high: float, above: float, alpha: float) 
     return min(max(guess, low * _ASIDE), high / _ASIDE)
 
 
-def _excess(found: Reals, rates: Reals, margins: Reals, bound: Bound) -> float:
+def _compute_excess(found: Reals, rates: Reals, margins: Reals, bound: ReuseBound) -> float:
     """By how much the answers' errors pass the bound; at most 0 if they keep it."""
-    from siloquent.maths.sums import union_tails
+    from siloquent.maths.laplace_sums import build_union_tails
 
-    room = _room(bound, found, margins)
+    room = _compute_room(bound, found, margins)
     rows = found * rates
     noisy = rows.any(axis=1)
     if np.any(room < 0):
@@ -284,11 +295,11 @@ def _excess(found: Reals, rates: Reals, margins: Reals, bound: Bound) -> float:
     # Rows with less room count as if their noise were larger.
     least = float(room[noisy].min())
     return (
-        union_tails(rows[noisy] * (least / room[noisy])[:, None], bound.beta, two_sided=bound.two_sided).quantile
+        build_union_tails(rows[noisy] * (least / room[noisy])[:, None], bound.beta, two_sided=bound.two_sided).quantile
         - least
     )
 
 
-def _epsilon(event: Event) -> Fraction:
+def _compute_epsilon(event: Event) -> Fraction:
     assert isinstance(event, DiscreteLaplace)
     return Fraction(event.l1) / event.scale

@@ -16,26 +16,26 @@ from siloquent.explore.plan.numbers import is_fraction
 from siloquent.explore.spec.members import fields_of
 from siloquent.explore.spec.predicate import Arithmetic, Call, Column, Compare, InList, Through, Value
 from siloquent.explore.spec.query import Cube, GroupBy, Query, SomeGroups
-from siloquent.schema import Attribute, TableSchema, rules_of_bins
+from siloquent.schema import Attribute, TableSchema, list_bin_rules
 
 EXACT = "exact fractions"
 _DIGITS = 15  # decimals of so many digits keep their order as doubles
 
 
-def rules_of(query: Query, schema: TableSchema) -> tuple[str, ...]:
+def list_reading_rules(query: Query, schema: TableSchema) -> tuple[str, ...]:
     """The part of the identity of ``query`` beside its text; empty for questions that were always read alike."""
-    exact = (EXACT,) if any(_is_exact(node, query, schema) for node in _nodes(query)) else ()
-    return (*exact, *rules_of_bins(_keys(query, schema)))
+    exact = (EXACT,) if any(_is_exact(node, query, schema) for node in _iter_nodes(query)) else ()
+    return (*exact, *list_bin_rules(_iter_keys(query, schema)))
 
 
-def _keys(query: Query, schema: TableSchema) -> Iterator[Attribute]:
+def _iter_keys(query: Query, schema: TableSchema) -> Iterator[Attribute]:
     """The attributes by whose declared bins ``query`` may group."""
     workload = query.workload
     groups = workload.all_groups if isinstance(workload, SomeGroups) else workload
     names: Sequence[str] = groups.attributes if isinstance(groups, Cube) else ()
     expressions = groups.keys if isinstance(groups, GroupBy) else [Column(name) for name in names]
     for key in expressions:
-        attribute = _attribute(key.name, query, schema) if isinstance(key, Column) else None
+        attribute = _find_attribute(key.name, query, schema) if isinstance(key, Column) else None
         attribute = key.attribute if isinstance(key, Through) else attribute
         if attribute is not None:
             yield attribute
@@ -43,7 +43,7 @@ def _keys(query: Query, schema: TableSchema) -> Iterator[Attribute]:
 
 def _is_exact(node: object, query: Query, schema: TableSchema) -> bool:
     if isinstance(node, Arithmetic):
-        return any(_is_fractional(leaf, query, schema) for leaf in _nodes(node))
+        return any(_is_fractional(leaf, query, schema) for leaf in _iter_nodes(node))
     if isinstance(node, InList):
         return isinstance(node.expression, Call) and any(_is_long(value) for value in node.values)
     if isinstance(node, Compare):
@@ -54,27 +54,27 @@ def _is_exact(node: object, query: Query, schema: TableSchema) -> bool:
     return False
 
 
-def _nodes(value: Any) -> Iterator[Any]:
+def _iter_nodes(value: Any) -> Iterator[Any]:
     """Everything that ``value`` is made of, down to attributes and constants."""
     if isinstance(value, tuple):
         for part in value:
-            yield from _nodes(part)
+            yield from _iter_nodes(part)
     elif (own := fields_of(type(value))) is not None:
         yield value
         if not isinstance(value, (Column, Value, Through)):
             for part in own:
-                yield from _nodes(getattr(value, part.name))
+                yield from _iter_nodes(getattr(value, part.name))
 
 
 def _is_fractional(leaf: object, query: Query, schema: TableSchema) -> bool:
     if isinstance(leaf, Value):
         return is_fraction(leaf.value)
-    attribute = _attribute(leaf.name, query, schema) if isinstance(leaf, Column) else None
+    attribute = _find_attribute(leaf.name, query, schema) if isinstance(leaf, Column) else None
     attribute = leaf.attribute if isinstance(leaf, Through) else attribute
     return attribute is not None and attribute.is_numeric and attribute.grid != int(attribute.grid or 0)
 
 
-def _attribute(name: str, query: Query, schema: TableSchema) -> Attribute | None:
+def _find_attribute(name: str, query: Query, schema: TableSchema) -> Attribute | None:
     with suppress(UnknownName):
         return schema.domain[name]
     tables = [table for table in schema.public if query.join is not None and table.name == query.join.table]

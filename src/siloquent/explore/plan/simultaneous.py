@@ -15,48 +15,53 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.plan.compiled import Compiled, Part
-from siloquent.explore.plan.kept import Kept
-from siloquent.explore.plan.past import Past, Piece, area_of, quantity_of
-from siloquent.explore.plan.refinement import MOST_CELLS, Grid
-from siloquent.explore.plan.telling import most_telling, usable
+from siloquent.explore.plan.cache import ByteLRU
+from siloquent.explore.plan.compiled import CompiledWorkload, WorkloadPart
+from siloquent.explore.plan.evidence_selection import select_most_telling, select_usable
+from siloquent.explore.plan.linear_measurements import LinearMeasurement, MeasuredBlock, build_area, describe_quantity
+from siloquent.explore.plan.refinement import MAX_CELLS, Grid
 from siloquent.explore.spec.footprint import Area, Integers
 from siloquent.maths.gls import EXACT
-from siloquent.maths.simultaneous import chi_square_radius, laplace_radius, log_share_of_product, normal_radius
+from siloquent.maths.simultaneous import (
+    compute_chi_square_radius,
+    compute_laplace_radius,
+    compute_normal_radius,
+    compute_product_log_share,
+)
 from siloquent.schema import TableSchema
 
 Reals = NDArray[np.float64]
-MOST_COLUMNS = 1_024
-MOST_ROWS = 4_096
-MOST_READ = 100_000
+MAX_COLUMNS = 1_024
+MAX_ROWS = 4_096
+MAX_READ = 100_000
 """Noisy values that are looked at for one block of a question."""
 # Of a measurement's share: products of sets, and whatever else it determines.
 _PRODUCTS, _ANYTHING = math.log(7 / 8), math.log(1 / 8)
-_inverses: Kept[Reals] = Kept(2**26, lambda inverse: inverse.nbytes)
+_inverses: ByteLRU[Reals] = ByteLRU(2**26, lambda inverse: inverse.nbytes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
     """Answers that are read off one measurement: ``rows`` of the question, ``back`` (rows, values) times its values."""
 
-    piece: Piece
+    piece: MeasuredBlock
     rows: NDArray[np.int64]
     back: Reals
 
 
 def read_off(
-    compiled: Compiled, schema: TableSchema, past: Sequence[Past], *, alpha: float, beta: float
+    compiled: CompiledWorkload, schema: TableSchema, past: Sequence[LinearMeasurement], *, alpha: float, beta: float
 ) -> list[Reading] | None:
     """Where each answer is read off so that none is more than ``alpha`` units off; None if some cannot be."""
-    quantity, law = quantity_of(compiled), "gaussian" if schema.budget.accountant == "zcdp" else "laplace"
-    pieces = usable(past, version=schema.version, quantity=quantity, law=law)
+    quantity, law = describe_quantity(compiled), "gaussian" if schema.budget.accountant == "zcdp" else "laplace"
+    pieces = select_usable(past, version=schema.version, quantity=quantity, law=law)
     shares = {id(piece): one.log_share + math.log(beta) for one in past for piece in one.pieces}
-    fine = _fine_enough(pieces, np.array([shares[id(piece)] for piece in pieces]), alpha)
+    fine = _select_fine(pieces, np.array([shares[id(piece)] for piece in pieces]), alpha)
     found: list[Reading] = []
     for part in compiled.parts:
-        area = area_of(part, schema.domain)
+        area = build_area(part, schema.domain)
         left = np.flatnonzero(np.any(part.matrix != 0, axis=1))
-        for piece in reversed(most_telling(area, fine, noises=MOST_READ)):
+        for piece in reversed(select_most_telling(area, fine, noises=MAX_READ)):
             if not len(left):
                 break
             for reading in _read(part, area, piece, left, shares[id(piece)], alpha):
@@ -67,19 +72,19 @@ def read_off(
     return found
 
 
-def _fine_enough(pieces: Sequence[Piece], log_shares: Reals, alpha: float) -> list[Piece]:
+def _select_fine(pieces: Sequence[MeasuredBlock], log_shares: Reals, alpha: float) -> list[MeasuredBlock]:
     """Those of which some answer could be within ``alpha``: a look at all of them that costs next to nothing."""
     finest = np.array([piece.finest for piece in pieces])
-    radius = normal_radius(finest, log_shares + _PRODUCTS)
+    radius = compute_normal_radius(finest, log_shares + _PRODUCTS)
     return [piece for piece, least in zip(pieces, radius.tolist(), strict=True) if least <= alpha]
 
 
 def _read(
-    part: Part, area: Area, piece: Piece, left: NDArray[np.int64], log_share: float, alpha: float
+    part: WorkloadPart, area: Area, piece: MeasuredBlock, left: NDArray[np.int64], log_share: float, alpha: float
 ) -> Iterator[Reading]:
     """Which of the answers ``left`` can be read off ``piece``."""
-    columns = _folded(part.matrix[left], area, piece)
-    inverse = None if columns is None else _inverse(piece)
+    columns = _fold(part.matrix[left], area, piece)
+    inverse = None if columns is None else _compute_inverse(piece)
     if columns is None or inverse is None:
         return
     back = columns @ inverse
@@ -90,40 +95,40 @@ def _read(
     if not near.any():
         return
     back, columns, left = back[near], columns[near], left[near]
-    holds = _radius(piece, columns, back, log_share) + np.abs(back) @ piece.margins <= alpha
+    holds = _compute_radius(piece, columns, back, log_share) + np.abs(back) @ piece.margins <= alpha
     if holds.any():
         yield Reading(piece, left[holds], back[holds])
 
 
-def _radius(piece: Piece, columns: Reals, back: Reals, log_share: float) -> Reals:
+def _compute_radius(piece: MeasuredBlock, columns: Reals, back: Reals, log_share: float) -> Reals:
     """How far the estimates ``back`` of what ``columns`` add up may be off, for continuous noise."""
     padded = np.hstack([columns.astype(np.int64), np.zeros((len(columns), 1), dtype=np.int64)])[:, piece.area.column]
-    shares = np.array([_log_share(np.ascontiguousarray(row).tobytes(), piece.area.shape) for row in padded])
+    shares = np.array([_compute_log_share(np.ascontiguousarray(row).tobytes(), piece.area.shape) for row in padded])
     shares = shares + _PRODUCTS + log_share
     if piece.law == "laplace":
-        return np.where(np.isfinite(shares), laplace_radius(back * piece.scale, shares), np.inf)
+        return np.where(np.isfinite(shares), compute_laplace_radius(back * piece.scale, shares), np.inf)
     deviations = np.sqrt((back * back).sum(axis=1)) * piece.deviation
-    radius = np.where(np.isfinite(shares), normal_radius(deviations, np.maximum(shares, -1e300)), np.inf)
-    return np.minimum(radius, chi_square_radius(deviations, len(piece.matrix), log_share + _ANYTHING))
+    radius = np.where(np.isfinite(shares), compute_normal_radius(deviations, np.maximum(shares, -1e300)), np.inf)
+    return np.minimum(radius, compute_chi_square_radius(deviations, len(piece.matrix), log_share + _ANYTHING))
 
 
 @lru_cache(maxsize=65_536)
-def _log_share(row: bytes, shape: tuple[int, ...]) -> float:
+def _compute_log_share(row: bytes, shape: tuple[int, ...]) -> float:
     """ln of the share of 0/1 weights over the grid of a measurement's classes; -inf if they are no product of sets."""
     weights = np.frombuffer(row, dtype=np.int64)
     if not np.array_equal(weights, weights != 0):
         return -math.inf
-    return log_share_of_product(weights.reshape(shape or (1,)) != 0)
+    return compute_product_log_share(weights.reshape(shape or (1,)) != 0)
 
 
-def _folded(rows: Integers, asked: Area, piece: Piece) -> Reals | None:
+def _fold(rows: Integers, asked: Area, piece: MeasuredBlock) -> Reals | None:
     """``rows`` as sums of the columns of ``piece``, zeros where they are none; None if none is."""
     known = piece.area
-    wider = Grid(asked).with_area(known)
-    if wider is None or wider.cells > MOST_CELLS:
+    wider = Grid(asked).add_area(known)
+    if wider is None or wider.cells > MAX_CELLS:
         return None
     padded = np.hstack([rows, np.zeros((len(rows), 1), dtype=np.int64)])
-    mine, theirs = wider.columns(asked), wider.columns(known)
+    mine, theirs = wider.find_columns(asked), wider.find_columns(known)
     wide = padded.shape[1]
     pairs = np.unique((theirs + 1) * wide + mine + 1)  # which columns of the question lie in which of the measurement
     column, values = pairs // wide - 1, padded[:, pairs % wide - 1]
@@ -139,8 +144,8 @@ def _folded(rows: Integers, asked: Area, piece: Piece) -> Reals | None:
     return found
 
 
-def _inverse(piece: Piece) -> Reals | None:
+def _compute_inverse(piece: MeasuredBlock) -> Reals | None:
     """The pseudo-inverse of what was measured, (columns, values); None if it is too large."""
-    if piece.matrix.shape[1] > MOST_COLUMNS or len(piece.matrix) > MOST_ROWS:
+    if piece.matrix.shape[1] > MAX_COLUMNS or len(piece.matrix) > MAX_ROWS:
         return None
     return _inverses.get(piece, lambda: np.linalg.pinv(piece.matrix.astype(np.float64)))

@@ -13,15 +13,22 @@ from decimal import Decimal
 from fractions import Fraction
 
 from siloquent.errors import AccuracyUnreachable, RequestError
-from siloquent.explore.plan.bounds import Bounds, Part, bounds_of, half_range, parts_of, rows_with
-from siloquent.explore.plan.lookups import check_joined
-from siloquent.explore.plan.planner import Plan, allowed_cost, compiled_for, error_bound, fits, plan
-from siloquent.explore.plan.quantiles import plan_quantile, together
-from siloquent.explore.plan.replaced import event_of, one_by_one
+from siloquent.explore.plan.bounds import Bounds, Part, build_row_count, compute_bounds, compute_half_range, list_parts
+from siloquent.explore.plan.planner import (
+    Plan,
+    compile_query,
+    compute_allowed_cost,
+    compute_error_bound,
+    is_affordable,
+    plan,
+)
+from siloquent.explore.plan.public_joins import check_joined
+from siloquent.explore.plan.quantiles import merge_quantiles, plan_quantile
+from siloquent.explore.plan.replaced_rows import combine_events, compose_events
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Moment, Quantile, Sum
-from siloquent.explore.spec.numbers import MOST_DIGITS, number_text
+from siloquent.explore.spec.numbers import MAX_DIGITS, format_number
 from siloquent.explore.spec.query import Accuracy, GroupBy, Promise, Query, SomeGroups, Spend
-from siloquent.privacy import Composed, Cost, Event, accountant
+from siloquent.privacy import Composed, Cost, Event, get_accountant
 from siloquent.schema import TableSchema
 
 ROUGH = 10
@@ -33,7 +40,7 @@ _ROUNDING = 1 - Fraction(1, 2**12)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class PlanStep:
     """Simple parts that are measured together; ``plans`` stand in the order of their measurements.
 
     ``apart``: the same with a measurement for every quantile, where ``plans`` have one for several. ``even``: the same
@@ -42,21 +49,21 @@ class Step:
 
     plans: tuple[Plan, ...]
     apart: tuple[Plan, ...] = ()
-    even: Step | None = None
+    even: PlanStep | None = None
 
     @property
     def event(self) -> Event:
         """What will be released."""
-        return event_of(self.plans)
+        return combine_events(self.plans)
 
     @property
-    def ways(self) -> tuple[Step, ...]:
+    def ways(self) -> tuple[PlanStep, ...]:
         """All ways to take it, each with other numbers of measurements."""
-        return (self, Step(self.apart)) if self.apart else (self,)
+        return (self, PlanStep(self.apart)) if self.apart else (self,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Course:
+class QueryPlan:
     """How a question will be answered: its first step, and the worst second one where there may be one.
 
     ``limit``: the whole budget that it was planned under.
@@ -64,9 +71,9 @@ class Course:
 
     query: Query
     schema: TableSchema
-    first: Step
+    first: PlanStep
     limit: Cost
-    second: Step | None = None
+    second: PlanStep | None = None
 
     @property
     def event(self) -> Event:
@@ -74,7 +81,7 @@ class Course:
         return self.first.event if self.second is None else Composed((self.first.event, self.second.event))
 
 
-def chart(query: Query, schema: TableSchema, *, left: Cost) -> Course:
+def plan_query(query: Query, schema: TableSchema, *, left: Cost) -> QueryPlan:
     """The course of ``query`` under the whole budget ``left``: the same in EXPLAIN and in the run.
 
     Raises:
@@ -83,98 +90,99 @@ def chart(query: Query, schema: TableSchema, *, left: Cost) -> Course:
     """
     check_joined(query, schema)  # a join that cannot be is refused before anything else is looked at
     if not query.is_composite:
-        return Course(query, schema, Step((plan(query, schema, left=left),)), left)
+        return QueryPlan(query, schema, PlanStep((plan(query, schema, left=left),)), left)
     try:
-        course = _course(query, schema, left)
+        course = _build_plan(query, schema, left)
     except AccuracyUnreachable:
-        raise _unreachable(query, schema, left) from None
-    cost = accountant(schema.budget.accountant).cost(course.event)
+        raise _build_unreachable(query, schema, left) from None
+    cost = get_accountant(schema.budget.accountant).compute_cost(course.event)
     if cost.amount > left.amount or cost.delta > left.delta:
-        raise _unreachable(query, schema, left)
+        raise _build_unreachable(query, schema, left)
     return course
 
 
-def _course(query: Query, schema: TableSchema, left: Cost) -> Course:
+def _build_plan(query: Query, schema: TableSchema, left: Cost) -> QueryPlan:
     if query.chooses_by_another:
-        choice = _choice(query, schema)
-        first = Step((plan(choice, schema, left=left),))
-        return Course(query, schema, first, left, _values_of(query, schema, None, left))
-    later = _later(query, schema)
+        choice = _build_choice(query, schema)
+        first = PlanStep((plan(choice, schema, left=left),))
+        return QueryPlan(query, schema, first, left, _plan_values(query, schema, None, left))
+    later = _find_later(query, schema)
     if not later:
-        return _in_turn(query, schema, left, None)
-    sizes = list(_group_sizes(query, schema))
+        return _plan_in_turn(query, schema, left, None)
+    sizes = list(_compute_group_sizes(query, schema))
     for size in sizes[:-1]:
         try:
-            course = _in_turn(query, schema, left, size)
+            course = _plan_in_turn(query, schema, left, size)
         except AccuracyUnreachable:
             continue
-        if fits(accountant(schema.budget.accountant).cost(course.event), left):
+        if is_affordable(get_accountant(schema.budget.accountant).compute_cost(course.event), left):
             return course
-    return _in_turn(query, schema, left, sizes[-1])
+    return _plan_in_turn(query, schema, left, sizes[-1])
 
 
-def _group_sizes(query: Query, schema: TableSchema) -> Iterator[Fraction]:
+def _compute_group_sizes(query: Query, schema: TableSchema) -> Iterator[Fraction]:
     """Sizes of groups for which averages may be planned: an even share of the table first, the whole of it last."""
     size = Fraction(schema.size_hint or 0)
     # Which number is asked does not change the groups.
-    share = size / compiled_for(_simple(query, schema, Count(), Fraction(1)), schema).answers
+    share = size / compile_query(_build_simple(query, schema, Count(), Fraction(1)), schema).answers
     while share < size:
         yield share
         share *= _COARSER
     yield size
 
 
-def _in_turn(query: Query, schema: TableSchema, left: Cost, size: Fraction | None) -> Course:
+def _plan_in_turn(query: Query, schema: TableSchema, left: Cost, size: Fraction | None) -> QueryPlan:
     """All parts in one step; or counts first, so exact that averages of groups of ``size`` rows keep their error."""
-    asked = _asked(query, schema, _rows_promised(query, schema), size)
-    later = _later(query, schema)
-    first = _step(query, schema, {part: bound for part, bound in asked.items() if part not in later}, left)
+    asked = _merge_bounds(query, schema, _find_promised_rows(query, schema), size)
+    later = _find_later(query, schema)
+    first = _plan_step(query, schema, {part: bound for part, bound in asked.items() if part not in later}, left)
     if not later:
-        return Course(query, schema, first, left)
-    counted = _by_part(first)
+        return QueryPlan(query, schema, first, left)
+    counted = _index_by_part(first)
     worst: dict[Part, Fraction | None] = {
-        moment: half_range(schema.domain[moment.attribute]) * counted[rows_with(schema.domain[moment.attribute])].alpha
+        moment: compute_half_range(schema.domain[moment.attribute])
+        * counted[build_row_count(schema.domain[moment.attribute])].alpha
         for moment in later
     }
-    return Course(query, schema, first, left, _step(query, schema, worst, left))
+    return QueryPlan(query, schema, first, left, _plan_step(query, schema, worst, left))
 
 
-def after(
-    course: Course, found: Mapping[Aggregate, Sequence[Fraction]], chosen: Sequence[int], *, left: Cost
-) -> Step | None:
+def plan_second_step(
+    course: QueryPlan, found: Mapping[Aggregate, Sequence[Fraction]], chosen: Sequence[int], *, left: Cost
+) -> PlanStep | None:
     """The second step, from what the first one released; None if nothing is left to ask.
 
     Args:
         found: The values of the groups, by what the first step measured.
         chosen: The groups that were reported, where the first step chose some.
     Raises:
-        AccuracyUnreachable: as ``chart``.
+        AccuracyUnreachable: as ``plan_query``.
     """
     query, schema = course.query, course.schema
     if course.second is None:
         return None
     if query.chooses_by_another:
-        return _values_of(query, schema, tuple(chosen), left) if chosen else None
+        return _plan_values(query, schema, tuple(chosen), left) if chosen else None
     bounds: dict[Part, Fraction | None] = {}
-    planned = _by_part(course.first)
-    for moment, error in _later(query, schema).items():
+    planned = _index_by_part(course.first)
+    for moment, error in _find_later(query, schema).items():
         attribute = schema.domain[moment.attribute]
-        counts = found[rows_with(attribute)]
-        lost = half_range(attribute) * planned[rows_with(attribute)].alpha
+        counts = found[build_row_count(attribute)]
+        lost = compute_half_range(attribute) * planned[build_row_count(attribute)].alpha
         # Groups so small that the count alone takes more than half of the error are not worth a finer sum than what
         # the worst case has; where all are so small their averages are told all the same, with wide intervals.
         bounds[moment] = min((error * count - lost for count in counts if error * count >= 2 * lost), default=lost)
-    return _step(query, schema, bounds, left)
+    return _plan_step(query, schema, bounds, left)
 
 
-def sizes_in_words(course: Course) -> tuple[str, ...]:
+def describe_sizes(course: QueryPlan) -> tuple[str, ...]:
     """From which group size on averages keep their ERROR, where the question leaves that to the plan."""
     query, schema, promise = course.query, course.schema, course.query.promise
     if not isinstance(promise, Accuracy) or promise.at_least is not None:
         return ()
-    counted, rows = _by_part(course.first), None
+    counted, rows = _index_by_part(course.first), None
     if query.chooses_by_another:
-        rows = _rows_promised(query, schema)
+        rows = _find_promised_rows(query, schema)
     found = []
     for item in query.items:
         if not isinstance(item.aggregate, Average):
@@ -184,18 +192,18 @@ def sizes_in_words(course: Course) -> tuple[str, ...]:
             promise.bounds[query.aggregates.index(item.aggregate)].error,
         )
         if rows is None:
-            alpha = counted[rows_with(attribute)].alpha
-            least = math.ceil(2 * half_range(attribute) * alpha / Fraction(error) + alpha)
+            alpha = counted[build_row_count(attribute)].alpha
+            least = math.ceil(2 * compute_half_range(attribute) * alpha / Fraction(error) + alpha)
         else:
             least = math.ceil(rows)
         found.append(
-            f"{item.column}: ERROR {number_text(error)} holds in groups of {least:,} rows or more; smaller ones have "
+            f"{item.column}: ERROR {format_number(error)} holds in groups of {least:,} rows or more; smaller ones have "
             "wider intervals"
         )
     return tuple(found)
 
 
-def _later(query: Query, schema: TableSchema) -> dict[Moment, Fraction]:
+def _find_later(query: Query, schema: TableSchema) -> dict[Moment, Fraction]:
     """The sums that wait for a count, and the errors of their averages."""
     promise = query.promise
     if not isinstance(promise, Accuracy) or promise.at_least is not None or query.chooses_by_another:
@@ -204,11 +212,11 @@ def _later(query: Query, schema: TableSchema) -> dict[Moment, Fraction]:
     return {
         Moment(schema.domain[one.attribute].name, 1): Fraction(bound.error)
         for one, bound in asked
-        if isinstance(one, Average) and parts_of(one, schema)
+        if isinstance(one, Average) and list_parts(one, schema)
     }
 
 
-def _rows_promised(query: Query, schema: TableSchema) -> Fraction | None:
+def _find_promised_rows(query: Query, schema: TableSchema) -> Fraction | None:
     """How many rows a group has at least for which averages and variances keep their error; None: not known yet."""
     promise = query.promise
     if not isinstance(promise, Accuracy):
@@ -224,7 +232,7 @@ def _rows_promised(query: Query, schema: TableSchema) -> Fraction | None:
     if not averages:
         return None
     if query.having is not None and query.chooses_by_another:
-        least = Fraction(query.having.threshold) - _error(query, len(query.bounded) - 1, schema)
+        least = Fraction(query.having.threshold) - _get_error(query, len(query.bounded) - 1, schema)
         if not isinstance(query.having.of, Count) or least < 1:
             raise RequestError(
                 "AVG does not know from this HAVING how many rows a reported group has.",
@@ -239,76 +247,80 @@ def _rows_promised(query: Query, schema: TableSchema) -> Fraction | None:
     return None
 
 
-def _asked(query: Query, schema: TableSchema, rows: Fraction | None, size: Fraction | None = None) -> Bounds:
+def _merge_bounds(query: Query, schema: TableSchema, rows: Fraction | None, size: Fraction | None = None) -> Bounds:
     """Every part that the question's aggregates need, once, at the smallest error that any of them needs."""
     bounds: dict[Part, Fraction | None] = {}
     for place, aggregate in enumerate(query.aggregates):
-        error = _error(query, place, schema) if isinstance(query.promise, Accuracy) else None
-        for part, bound in _bounds(aggregate, error, schema, rows, size).items():
+        error = _get_error(query, place, schema) if isinstance(query.promise, Accuracy) else None
+        for part, bound in _compute_bounds(aggregate, error, schema, rows, size).items():
             known = bounds.get(part)
             bounds[part] = bound if known is None or bound is None else min(known, bound)
     return bounds
 
 
-def _bounds(
+def _compute_bounds(
     aggregate: Aggregate, error: Fraction | None, schema: TableSchema, rows: Fraction | None, size: Fraction | None
 ) -> Bounds:
     if error is None or rows is not None or not isinstance(aggregate, Average):
-        return bounds_of(aggregate, error, schema, rows)
-    count, total = parts_of(aggregate, schema)
+        return compute_bounds(aggregate, error, schema, rows)
+    count, total = list_parts(aggregate, schema)
     size = Fraction(schema.size_hint or 0) if size is None else size
     # One hundredth of a group, but not so coarse that the count alone would take the error of an average of it.
-    rough = min(size / 100, error * size / (4 * half_range(schema.domain[aggregate.attribute])))
+    rough = min(size / 100, error * size / (4 * compute_half_range(schema.domain[aggregate.attribute])))
     return {count: rough, total: None}
 
 
-def _error(query: Query, place: int, schema: TableSchema) -> Fraction:
+def _get_error(query: Query, place: int, schema: TableSchema) -> Fraction:
     assert isinstance(query.promise, Accuracy)
     bound = query.promise.bounds[place]
-    return error_bound(Accuracy(bound.error, percent=bound.percent), schema)
+    return compute_error_bound(Accuracy(bound.error, percent=bound.percent), schema)
 
 
-def _choice(query: Query, schema: TableSchema) -> Query:
+def _build_choice(query: Query, schema: TableSchema) -> Query:
     """The iceberg question that comes first."""
     assert query.having is not None
     assert isinstance(query.having.of, (Count, Sum))
-    error = _error(query, len(query.bounded) - 1, schema) if isinstance(query.promise, Accuracy) else None
-    asked = _simple(query, schema, query.having.of, error)
+    error = _get_error(query, len(query.bounded) - 1, schema) if isinstance(query.promise, Accuracy) else None
+    asked = _build_simple(query, schema, query.having.of, error)
     return replace(asked, having=replace(query.having, of=None), shows_values=False)
 
 
-def _values_of(query: Query, schema: TableSchema, chosen: tuple[int, ...] | None, left: Cost) -> Step:
+def _plan_values(query: Query, schema: TableSchema, chosen: tuple[int, ...] | None, left: Cost) -> PlanStep:
     """The aggregates of the chosen groups; of all of them where that is not known yet, which is the worst."""
-    asked = _asked(query, schema, _rows_promised(query, schema))
-    return _step(query, schema, asked, left, chosen)
+    asked = _merge_bounds(query, schema, _find_promised_rows(query, schema))
+    return _plan_step(query, schema, asked, left, chosen)
 
 
-def _step(query: Query, schema: TableSchema, bounds: Bounds, left: Cost, chosen: tuple[int, ...] | None = None) -> Step:
-    step = _step_of(query, schema, bounds, left, chosen)
-    if not isinstance(query.promise, Spend) or step.event in (step.plans[0].event, one_by_one(step.plans)):
+def _plan_step(
+    query: Query, schema: TableSchema, bounds: Bounds, left: Cost, chosen: tuple[int, ...] | None = None
+) -> PlanStep:
+    step = _build_step(query, schema, bounds, left, chosen)
+    if not isinstance(query.promise, Spend) or step.event in (step.plans[0].event, compose_events(step.plans)):
         return step
-    book = accountant(schema.budget.accountant)
-    allowed = Fraction(allowed_cost(query.promise, schema).amount * len(bounds), len(_all_parts(query, schema)))
-    cost = book.cost(step.event).amount
-    raised = _step_of(query, schema, bounds, left, chosen, allowed / cost * _ROUNDING) if cost < allowed else step
-    return replace(raised, even=step) if cost < book.cost(raised.event).amount <= allowed else step
+    book = get_accountant(schema.budget.accountant)
+    allowed = Fraction(
+        compute_allowed_cost(query.promise, schema).amount * len(bounds), len(_list_all_parts(query, schema))
+    )
+    cost = book.compute_cost(step.event).amount
+    raised = _build_step(query, schema, bounds, left, chosen, allowed / cost * _ROUNDING) if cost < allowed else step
+    return replace(raised, even=step) if cost < book.compute_cost(raised.event).amount <= allowed else step
 
 
-def _step_of(
+def _build_step(
     query: Query,
     schema: TableSchema,
     bounds: Bounds,
     left: Cost,
     chosen: tuple[int, ...] | None,
     times: Fraction = Fraction(1),
-) -> Step:
-    parts = [_simple(query, schema, part, bound, times) for part, bound in bounds.items()]
+) -> PlanStep:
+    parts = [_build_simple(query, schema, part, bound, times) for part, bound in bounds.items()]
     if chosen is not None:
         assert isinstance(query.workload, GroupBy)
         parts = [replace(part, workload=SomeGroups(query.workload, chosen)) for part in parts]
     apart = tuple(_plan_part(part, schema, left) for part in parts)
-    plans = together(apart, left=left)
-    return Step(plans, () if len(plans) == len(apart) else apart)
+    plans = merge_quantiles(apart, left=left)
+    return PlanStep(plans, () if len(plans) == len(apart) else apart)
 
 
 def _plan_part(part: Query, schema: TableSchema, left: Cost) -> Plan:
@@ -316,14 +328,14 @@ def _plan_part(part: Query, schema: TableSchema, left: Cost) -> Plan:
     return planned(part, schema, left=left)
 
 
-def _simple(
+def _build_simple(
     query: Query, schema: TableSchema, part: Part, error: Fraction | None, times: Fraction = Fraction(1)
 ) -> Query:
     """One part of ``query`` as a question of its own."""
     return Query(
         table=query.table,
         workload=query.workload,
-        promise=_share(query, schema, error, times),
+        promise=_split_share(query, schema, error, times),
         aggregate=part,
         where=query.where,
         reuse=query.reuse,
@@ -332,35 +344,35 @@ def _simple(
     )
 
 
-def _share(query: Query, schema: TableSchema, error: Fraction | None, times: Fraction) -> Promise:
+def _split_share(query: Query, schema: TableSchema, error: Fraction | None, times: Fraction) -> Promise:
     """An even share of beta, and ``times`` an even share of the budget where there is one."""
-    number = len(_all_parts(query, schema))
+    number = len(_list_all_parts(query, schema))
     promise = query.promise
     beta = promise.beta / number
-    if beta.denominator > 10**MOST_DIGITS:
-        beta = Fraction(math.floor(beta * 10**MOST_DIGITS), 10**MOST_DIGITS)
+    if beta.denominator > 10**MAX_DIGITS:
+        beta = Fraction(math.floor(beta * 10**MAX_DIGITS), 10**MAX_DIGITS)
     if isinstance(promise, Accuracy):
         assert error is not None
-        return Accuracy(_decimal_below(error), beta, joint=promise.joint)
-    book = accountant(schema.budget.accountant)
-    amount = Decimal(math.floor(allowed_cost(promise, schema).amount * times / number)) / book.scale
+        return Accuracy(_round_decimal_down(error), beta, joint=promise.joint)
+    book = get_accountant(schema.budget.accountant)
+    amount = Decimal(math.floor(compute_allowed_cost(promise, schema).amount * times / number)) / book.scale
     if not amount:
         raise AccuracyUnreachable("No error bound can be promised for so little.", fix="raise BUDGET")
     return Spend(amount, "epsilon" if book.symbol == "epsilon" else "rho", None, beta, promise.joint)
 
 
-def _all_parts(query: Query, schema: TableSchema) -> list[object]:
+def _list_all_parts(query: Query, schema: TableSchema) -> list[object]:
     """All that is measured, in one step or two: equal parts are measured once."""
-    parts: list[object] = [part for one in query.aggregates for part in parts_of(one, schema)]
+    parts: list[object] = [part for one in query.aggregates for part in list_parts(one, schema)]
     choice = [("choice",)] if query.chooses_by_another else []
     return [*dict.fromkeys(parts), *choice]
 
 
-def _by_part(step: Step) -> dict[Aggregate, Plan]:
+def _index_by_part(step: PlanStep) -> dict[Aggregate, Plan]:
     return {one.query.aggregate: one for one in step.plans}
 
 
-def _decimal_below(value: Fraction) -> Decimal:
+def _round_decimal_down(value: Fraction) -> Decimal:
     """``value`` > 0 with so many digits, rounded down: never a larger error than was computed."""
     if value.denominator == 1 and value < 10**_DIGITS:
         return Decimal(value.numerator)
@@ -368,31 +380,31 @@ def _decimal_below(value: Fraction) -> Decimal:
     return Decimal(math.floor(value * Fraction(10) ** places)).scaleb(-places)
 
 
-def widened(query: Query, factor: Fraction) -> Query:
+def widen_errors(query: Query, factor: Fraction) -> Query:
     """``query`` with all its error bounds times ``factor``, rounded up to three digits."""
     promise = query.promise
     assert isinstance(promise, Accuracy)
-    bounds = [replace(bound, error=_decimal_above(Fraction(bound.error) * factor)) for bound in promise.bounds]
+    bounds = [replace(bound, error=_round_decimal_up(Fraction(bound.error) * factor)) for bound in promise.bounds]
     first, *more = bounds
     return replace(query, promise=replace(promise, error=first.error, more=tuple(more)))
 
 
-def _decimal_above(value: Fraction) -> Decimal:
+def _round_decimal_up(value: Fraction) -> Decimal:
     places = 2 - math.floor(math.log10(value))
     return Decimal(math.ceil(value * Fraction(10) ** places)).scaleb(-places)
 
 
-def least_widening(query: Query, schema: TableSchema, *, left: Cost) -> Query | None:
+def find_least_widening(query: Query, schema: TableSchema, *, left: Cost) -> Query | None:
     """``query`` with the smallest common factor on its errors that ``left`` pays for; None if there is none."""
     if not isinstance(query.promise, Accuracy):
         return None
 
     def fits(factor: Fraction) -> bool:
         try:
-            course = _course(widened(query, factor), schema, left)
+            course = _build_plan(widen_errors(query, factor), schema, left)
         except AccuracyUnreachable:
             return False
-        cost = accountant(schema.budget.accountant).cost(course.event)
+        cost = get_accountant(schema.budget.accountant).compute_cost(course.event)
         return cost.amount <= left.amount and cost.delta <= left.delta
 
     powers: Iterable[int] = range(1, 41)
@@ -403,19 +415,19 @@ def least_widening(query: Query, schema: TableSchema, *, left: Cost) -> Query | 
     for _ in range(6):
         middle = (low + high) / 2
         low, high = (low, middle) if fits(middle) else (middle, high)
-    return widened(query, high)
+    return widen_errors(query, high)
 
 
-def errors_text(query: Query) -> str:
+def format_errors(query: Query) -> str:
     """The error bounds of ``query`` as its text has them: ``200, 0.5``."""
     assert isinstance(query.promise, Accuracy)
     bounds = query.promise.bounds
-    return ", ".join(f"{number_text(one.error)}{' PERCENT' if one.percent else ''}" for one in bounds)
+    return ", ".join(f"{format_number(one.error)}{' PERCENT' if one.percent else ''}" for one in bounds)
 
 
-def _unreachable(query: Query, schema: TableSchema, left: Cost) -> AccuracyUnreachable:
-    wider = least_widening(query, schema, left=left)
+def _build_unreachable(query: Query, schema: TableSchema, left: Cost) -> AccuracyUnreachable:
+    wider = find_least_widening(query, schema, left=left)
     return AccuracyUnreachable(
         f"Even the whole budget of {schema.name!r} would not pay for all that is asked.",
-        fix="ask for less, or with a lower CONFIDENCE" if wider is None else f"ask with ERROR {errors_text(wider)}",
+        fix="ask for less, or with a lower CONFIDENCE" if wider is None else f"ask with ERROR {format_errors(wider)}",
     )

@@ -1,6 +1,6 @@
 """What is asked and answered: three doors (SQL, BIN, Python) that make one frozen ``Query``, and the ``Answer``."""
 
-from siloquent.explore.spec.answer import Answer, Kept, Paid, Placed
+from siloquent.explore.spec.answer import Answer, AnswerAccuracy, AnswerCost, AnswerReceipt
 from siloquent.explore.spec.builder import (
     Question,
     average_of,
@@ -11,22 +11,22 @@ from siloquent.explore.spec.builder import (
     sum_of,
     variance_of,
 )
-from siloquent.explore.spec.canonical import canonical
+from siloquent.explore.spec.canonical import format_canonical
 from siloquent.explore.spec.parse import parse, parse_aggregate, parse_bin, parse_expression, parse_predicate, parse_sql
 from siloquent.explore.spec.query import Query
 from siloquent.explore.spec.render import render, render_constant, render_expression, render_predicate
 
 __all__ = [
     "Answer",
-    "Kept",
-    "Paid",
-    "Placed",
+    "AnswerAccuracy",
+    "AnswerCost",
+    "AnswerReceipt",
     "Query",
     "Question",
     "average_of",
-    "canonical",
     "count",
     "deviation_of",
+    "format_canonical",
     "median_of",
     "parse",
     "parse_aggregate",

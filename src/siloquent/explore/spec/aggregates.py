@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import Literal
 
 from siloquent.errors import RequestError
-from siloquent.explore.spec.numbers import check_number, number_text
+from siloquent.explore.spec.numbers import check_number, format_number
 from siloquent.explore.spec.predicate import check_name
-from siloquent.explore.spec.words import plain_name
+from siloquent.explore.spec.refusals import quote_name
 
 SHARE_DIGITS = 4
 
@@ -60,8 +60,8 @@ class Quantile:
         check_number(self.share, "The share of a quantile")
         if not 0 < self.share < 1:
             raise RequestError(
-                f"The share of a quantile lies between 0 and 1, both excluded, not {number_text(self.share)}.",
-                fix=f"QUANTILE({plain_name(self.attribute)}, 0.99): the very first and last value are single people's",
+                f"The share of a quantile lies between 0 and 1, both excluded, not {format_number(self.share)}.",
+                fix=f"QUANTILE({quote_name(self.attribute)}, 0.99): the very first and last value are single people's",
             )
         if (self.share * 10**SHARE_DIGITS) % 1:
             raise RequestError(f"The share of a quantile has at most {SHARE_DIGITS} places.", fix="0.9995")
@@ -100,14 +100,14 @@ Simple = Count | Sum | Moment
 """Aggregates that are one number a group: linear in the counts of cells."""
 
 
-def column_of(aggregate: Aggregate) -> str:
+def name_column(aggregate: Aggregate) -> str:
     """What the column of its values is called where nobody says otherwise.
 
-    >>> column_of(Quantile("age", Decimal("0.5"))), column_of(Average("cost"))
+    >>> name_column(Quantile("age", Decimal("0.5"))), name_column(Average("cost"))
     ('median_age', 'avg_cost')
     """
     if isinstance(aggregate, Quantile):
-        share = number_text(aggregate.share)
+        share = format_number(aggregate.share)
         return f"median_{aggregate.attribute}" if share == "0.5" else f"quantile_{aggregate.attribute}_{share}"
     words = {Sum: "sum", Average: "avg", Variance: "var", Deviation: "stddev", Moment: "moment", Ranks: "quantiles"}
     return "count" if isinstance(aggregate, Count) else f"{words[type(aggregate)]}_{aggregate.attribute}"

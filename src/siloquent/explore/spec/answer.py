@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-from siloquent.privacy import Guarantee, digits
+from siloquent.privacy import Guarantee, format_digits
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from siloquent.pictures import Picture
+    from siloquent.charts import Chart
 
-MOST_IN_A_NOTEBOOK = 200
+MAX_IN_A_NOTEBOOK = 200
 Label = Literal["fresh", "independent", "repeated", "simultaneous"]
 
 
-def weakest(labels: Iterable[Label]) -> Label:
+def find_weakest(labels: Iterable[Label]) -> Label:
     """How a promise holds that needs several ones to hold."""
     found = set(labels)
     order: tuple[Label, ...] = ("independent", "repeated", "simultaneous")
@@ -26,7 +26,7 @@ def weakest(labels: Iterable[Label]) -> Label:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptItem:
+class ItemAccuracy:
     """How exact one aggregate of several is; ``alpha`` is None where only the intervals say it."""
 
     column: str
@@ -35,7 +35,7 @@ class KeptItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class AnswerAccuracy:
     """How an answer's promise holds: bound ``alpha`` (rows or value units), chance ``beta`` to miss it, and ``label``.
 
     ``fresh``: only noise drawn after the question, so the promise holds whatever was asked before. ``independent``:
@@ -49,12 +49,12 @@ class Kept:
     beta: Fraction
     label: Label = "fresh"
     unit: str = "rows"
-    items: tuple[KeptItem, ...] = ()
+    items: tuple[ItemAccuracy, ...] = ()
     sources: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Paid:
+class AnswerCost:
     """What the answer cost its account, exactly: epsilon or rho, and what is left of the account afterwards."""
 
     account: str
@@ -64,7 +64,7 @@ class Paid:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class AnswerReceipt:
     """The receipt: where the answer stands in the ledger's chain."""
 
     ledger: str
@@ -93,15 +93,15 @@ class Answer:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     promise: str
-    accuracy: Kept
-    cost: Paid
+    accuracy: AnswerAccuracy
+    cost: AnswerCost
     guarantee: Guarantee
-    receipt: Placed
+    receipt: AnswerReceipt
     mechanism: str
     grid: Fraction = Fraction(1)
     replayed: bool = field(default=False, compare=False)
     notes: tuple[str, ...] = ()
-    earlier: tuple[Placed, ...] = ()
+    earlier: tuple[AnswerReceipt, ...] = ()
 
     @property
     def id(self) -> str:
@@ -128,12 +128,12 @@ class Answer:
 
         ``rows`` hold all digits, for computing; ``shown`` is what other interfaces print.
         """
-        from siloquent.explore.spec.shown import as_document
+        from siloquent.explore.spec.answer_text import build_text_document
 
-        cost: dict[str, str] = {"account": self.cost.account, self.cost.symbol: digits(self.cost.amount, 6)}
+        cost: dict[str, str] = {"account": self.cost.account, self.cost.symbol: format_digits(self.cost.amount, 6)}
         if self.guarantee.definition == "zcdp":
-            cost["epsilon"] = digits(self.guarantee.epsilon_at())
-            cost["delta"] = digits(self.guarantee.told_delta)
+            cost["epsilon"] = format_digits(self.guarantee.compute_epsilon())
+            cost["delta"] = format_digits(self.guarantee.told_delta)
         return {
             "schema": "siloquent/answer/1",
             "id": self.id,
@@ -141,7 +141,7 @@ class Answer:
             "table": self.table_name,
             "kind": self.kind,
             "columns": list(self.columns),
-            "rows": [[_plain(value) for value in row] for row in self.rows],
+            "rows": [[_convert_to_plain(value) for value in row] for row in self.rows],
             "promise": self.promise,
             "accuracy": {
                 "alpha": str(self.accuracy.alpha),
@@ -149,19 +149,19 @@ class Answer:
                 "label": self.accuracy.label,
                 "unit": self.accuracy.unit,
                 "sources": list(self.accuracy.sources),
-                **self._items(),
+                **self._list_items(),
             },
-            "cost": {**cost, "left": digits(self.cost.left, 6, up=False)},
-            "guarantee": self.guarantee.sentence(),
+            "cost": {**cost, "left": format_digits(self.cost.left, 6, up=False)},
+            "guarantee": self.guarantee.describe(),
             "receipt": self.receipt.to_json(),
             **({"earlier_receipts": [one.to_json() for one in self.earlier]} if self.earlier else {}),
             "mechanism": self.mechanism,
             "replayed": self.replayed,
             "notes": list(self.notes),
-            "shown": as_document(self),
+            "shown": build_text_document(self),
         }
 
-    def _items(self) -> dict[str, Any]:
+    def _list_items(self) -> dict[str, Any]:
         items = self.accuracy.items
         plain = [
             {"column": one.column, "alpha": None if one.alpha is None else str(one.alpha), "unit": one.unit}
@@ -169,32 +169,32 @@ class Answer:
         ]
         return {"items": plain} if items else {}
 
-    def pictures(self) -> tuple[Picture, ...]:
+    def pictures(self) -> tuple[Chart, ...]:
         """One picture for each aggregate with its intervals: ``.svg()`` for files, ``.lines()`` for terminals.
 
         None of answers that only name groups, or of more than 10,000 rows.
         """
-        from siloquent.explore.spec.drawn import pictures_of
+        from siloquent.explore.spec.charts import draw_pictures
 
-        return pictures_of(self)
+        return draw_pictures(self)
 
     def _repr_html_(self) -> str:
         """The answer for notebooks, with its pictures; every text is escaped."""
         from html import escape
 
-        from siloquent.explore.spec.shown import cells, lines_of
+        from siloquent.explore.spec.answer_text import build_lines, format_answer_cells
 
-        headings, lines = cells(self, self.rows[:MOST_IN_A_NOTEBOOK])
+        headings, lines = format_answer_cells(self, self.rows[:MAX_IN_A_NOTEBOOK])
         sides = [' style="text-align:right"' if one.numbers else "" for one in headings]
         head = "".join(f'<th scope="col">{escape(one.name)}</th>' for one in headings)
         body = "".join(
             "<tr>" + "".join(f"<td{side}>{escape(text)}</td>" for side, text in zip(sides, line, strict=True)) + "</tr>"
             for line in lines
         )
-        more = len(self.rows) - MOST_IN_A_NOTEBOOK
+        more = len(self.rows) - MAX_IN_A_NOTEBOOK
         cut = f"<p>{more:,} more rows: <code>answer.table</code></p>" if more > 0 else ""
         drawn = "".join(picture.svg() for picture in self.pictures())
-        words = "<br>".join(escape(line.text) for line in lines_of(self))
+        words = "<br>".join(escape(line.text) for line in build_lines(self))
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{cut}{drawn}<p>{words}</p>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
@@ -205,14 +205,14 @@ class Answer:
 
     def __str__(self) -> str:
         """The answer for people: a table with no more digits than the noise leaves, the promise, the guarantee."""
-        from siloquent.explore.spec.shown import as_text
+        from siloquent.explore.spec.answer_text import format_text
 
-        return as_text(self)
+        return format_text(self)
 
 
-def _plain(value: object) -> object:
+def _convert_to_plain(value: object) -> object:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
+        return {str(key): _convert_to_plain(inner) for key, inner in value.items()}
     return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -55,46 +55,46 @@ def _read_workload(cursor: Cursor) -> Workload:
     return _SHAPES[shape](cursor)
 
 
-def _predicates(cursor: Cursor) -> Predicates:
-    cursor.down()
+def _read_predicates(cursor: Cursor) -> Predicates:
+    cursor.enter_parenthesis()
     parts = [read_predicate(cursor)]
     while cursor.take(","):
         parts.append(read_predicate(cursor))
-    cursor.up("}")
+    cursor.leave_parenthesis("}")
     return Predicates(tuple(parts))
 
 
-def _ranges(cursor: Cursor, shape: Literal["histogram", "prefix"]) -> Ranges:
+def _read_ranges(cursor: Cursor, shape: Literal["histogram", "prefix"]) -> Ranges:
     cursor.expect("(")
-    attribute = cursor.name("an attribute")
+    attribute = cursor.take_name("an attribute")
     bounds: list[Decimal] = []
     for what in ("lo", "hi", "width"):
         cursor.expect(",")
-        bounds.append(cursor.number(what))
+        bounds.append(cursor.take_number(what))
     cursor.expect(")")
     return Ranges(shape, attribute, *bounds)
 
 
-def _histogram(cursor: Cursor) -> Ranges:
-    return _ranges(cursor, "histogram")
+def _read_histogram(cursor: Cursor) -> Ranges:
+    return _read_ranges(cursor, "histogram")
 
 
-def _prefix(cursor: Cursor) -> Ranges:
-    return _ranges(cursor, "prefix")
+def _read_prefix(cursor: Cursor) -> Ranges:
+    return _read_ranges(cursor, "prefix")
 
 
-def _cube(cursor: Cursor) -> Cube:
+def _read_cube(cursor: Cursor) -> Cube:
     cursor.expect("(")
-    names = [cursor.name("an attribute")]
+    names = [cursor.take_name("an attribute")]
     while cursor.take(","):
-        names.append(cursor.name("an attribute"))
+        names.append(cursor.take_name("an attribute"))
     cursor.expect(")")
     return Cube(tuple(names))
 
 
 _SHAPES: dict[str, Callable[[Cursor], Workload]] = {
-    "{": _predicates,
-    "HISTOGRAM": _histogram,
-    "PREFIX": _prefix,
-    "CUBE": _cube,
+    "{": _read_predicates,
+    "HISTOGRAM": _read_histogram,
+    "PREFIX": _read_prefix,
+    "CUBE": _read_cube,
 }

@@ -18,7 +18,7 @@ from siloquent.explore.spec.aggregates import (
     Sum,
     Variance,
 )
-from siloquent.explore.spec.numbers import decimal_of
+from siloquent.explore.spec.numbers import parse_decimal
 from siloquent.explore.spec.parse import parse_aggregate, parse_expression, parse_predicate
 from siloquent.explore.spec.predicate import And, Predicate
 from siloquent.explore.spec.query import (
@@ -94,7 +94,7 @@ def quantile_of(table: str, attribute: str, share: Number) -> Question:
     >>> quantile_of("visits", "age", 0.9).by("ward").within(rows=20).query().aggregate
     Quantile(attribute='age', share=Decimal('0.9'))
     """
-    return Question(table, Quantile(attribute, decimal_of(share, "share")))
+    return Question(table, Quantile(attribute, parse_decimal(share, "share")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,27 +117,27 @@ class Question:
 
     def by(self, *keys: str) -> Question:
         """One part for each combination of the declared values of ``keys``, written as behind GROUP BY."""
-        return self._over(GroupBy(tuple(parse_expression(key) for key in keys)))
+        return self._set_workload(GroupBy(tuple(parse_expression(key) for key in keys)))
 
     def over(self, predicates: Iterable[Condition]) -> Question:
         """One part for each predicate, in this order."""
-        return self._over(Predicates(tuple(_condition(one) for one in predicates)))
+        return self._set_workload(Predicates(tuple(_parse_condition(one) for one in predicates)))
 
     def histogram(self, attribute: str, lo: Number, hi: Number, width: Number) -> Question:
         """One part for each range [lo + i width, lo + (i+1) width) below ``hi``."""
-        return self._over(_ranges("histogram", attribute, lo, hi, width))
+        return self._set_workload(_build_ranges("histogram", attribute, lo, hi, width))
 
     def prefix(self, attribute: str, lo: Number, hi: Number, width: Number) -> Question:
         """One part for each range [lo, lo + (i+1) width) below ``hi``: a running total."""
-        return self._over(_ranges("prefix", attribute, lo, hi, width))
+        return self._set_workload(_build_ranges("prefix", attribute, lo, hi, width))
 
     def cube(self, *attributes: str) -> Question:
         """One part for each combination of the attributes' values."""
-        return self._over(Cube(attributes))
+        return self._set_workload(Cube(attributes))
 
     def where(self, condition: Condition) -> Question:
         """Only rows that meet ``condition``, written as behind WHERE; a second one joins it by AND."""
-        return replace(self, conditions=(*self.conditions, _condition(condition)))
+        return replace(self, conditions=(*self.conditions, _parse_condition(condition)))
 
     def joined(self, table: str, key: str) -> Question:
         """Each row with the row of ``table`` that has the same ``key``."""
@@ -158,7 +158,7 @@ class Question:
         (Item(aggregate=Count(), alias=''),)
         """
         item = Item(parse_aggregate(aggregate), named)
-        return replace(self, others=(*self.others, (item, _bound(item.aggregate, rows, percent, units))))
+        return replace(self, others=(*self.others, (item, _build_bound(item.aggregate, rows, percent, units))))
 
     def having(
         self,
@@ -181,17 +181,17 @@ class Question:
             raise RequestError("having takes over or at_least.", fix="having(over=1000)")
         by = parse_aggregate(of) if of else None
         op: Literal[">", ">="] = ">" if over is not None else ">="
-        threshold = decimal_of(over, "over") if over is not None else decimal_of(at_least, "at_least")
-        asked = replace(self, choice_bound=None if by is None else _bound(by, rows, None, units))
+        threshold = parse_decimal(over, "over") if over is not None else parse_decimal(at_least, "at_least")
+        asked = replace(self, choice_bound=None if by is None else _build_bound(by, rows, None, units))
         return asked._choose(Having(op, threshold, by), values or by is not None)
 
     def top(self, k: int, *, values: bool = False) -> Question:
         """Only the ``k`` parts with the largest value; ``values``: show every part's value, and sort for free."""
-        return self._choose(Top(_whole(k)), values)
+        return self._choose(Top(_require_whole(k)), values)
 
     def bottom(self, k: int, *, values: bool = False) -> Question:
         """As ``top``, with the smallest value."""
-        return self._choose(Top(_whole(k), largest=False), values)
+        return self._choose(Top(_require_whole(k), largest=False), values)
 
     def named(self, alias: str) -> Question:
         """What the column of values is called in the answer."""
@@ -217,11 +217,11 @@ class Question:
             joint: With ``having`` or ``top``: both kinds of error together.
             at_least: Averages and variances keep the bound for groups of so many rows.
         """
-        bound = _bound(self.aggregate, rows, percent, units)
+        bound = _build_bound(self.aggregate, rows, percent, units)
         if bound is None:
-            raise _one_bound(self.aggregate)
-        least = None if at_least is None else _whole(at_least, "at_least")
-        promise = Accuracy(bound.error, _beta(confidence), bound.percent, joint, at_least=least)
+            raise _build_one_bound(self.aggregate)
+        least = None if at_least is None else _require_whole(at_least, "at_least")
+        promise = Accuracy(bound.error, _compute_beta(confidence), bound.percent, joint, at_least=least)
         return replace(self, promise=promise)
 
     def spend(
@@ -242,9 +242,9 @@ class Question:
         if (epsilon is None) == (rho is None):
             raise RequestError("spend takes epsilon or rho.", fix='spend(epsilon="0.01")')
         currency: Literal["epsilon", "rho"] = "rho" if epsilon is None else "epsilon"
-        amount = decimal_of(rho if epsilon is None else epsilon, currency)
-        share = None if delta is None else decimal_of(delta, "delta")
-        return replace(self, promise=Spend(amount, currency, share, _beta(confidence), joint))
+        amount = parse_decimal(rho if epsilon is None else epsilon, currency)
+        share = None if delta is None else parse_decimal(delta, "delta")
+        return replace(self, promise=Spend(amount, currency, share, _compute_beta(confidence), joint))
 
     def reuse(self, past: Reuse) -> Question:
         """Which past answers may serve: ``any``, ``none``, ``simultaneous``, or as the table file has ``declared``."""
@@ -268,9 +268,9 @@ class Question:
         return Query(
             table=self.table,
             workload=self.workload,
-            promise=self._promised(self.promise),
+            promise=self._add_bounds(self.promise),
             aggregate=self.aggregate,
-            where=_all(self.conditions),
+            where=_conjoin_all(self.conditions),
             having=self.choice if isinstance(self.choice, Having) else None,
             top=self.choice if isinstance(self.choice, Top) else None,
             shows_values=self.shows_values,
@@ -281,7 +281,7 @@ class Question:
             join=self.source,
         )
 
-    def _promised(self, promise: Promise) -> Promise:
+    def _add_bounds(self, promise: Promise) -> Promise:
         """The promise with the bounds of further aggregates, which stand beside them until the end."""
         bounds = [*(bound for _, bound in self.others), *([self.choice_bound] if self.choice_bound else [])]
         if isinstance(promise, Accuracy):
@@ -290,7 +290,7 @@ class Question:
             raise RequestError("A question has error bounds or a budget, not both.", fix="also('AVG(cost)')")
         return promise
 
-    def _over(self, workload: Workload) -> Question:
+    def _set_workload(self, workload: Workload) -> Question:
         if self.workload != EVERY_ROW:
             raise RequestError("A question has one workload.", fix="say by, over, histogram, prefix or cube once")
         return replace(self, workload=workload)
@@ -301,7 +301,7 @@ class Question:
         return replace(self, choice=choice, shows_values=values)
 
 
-def _condition(condition: Condition) -> Predicate:
+def _parse_condition(condition: Condition) -> Predicate:
     if isinstance(condition, str):
         return parse_predicate(condition)
     if not isinstance(condition, Predicate):
@@ -311,22 +311,26 @@ def _condition(condition: Condition) -> Predicate:
     return condition
 
 
-def _all(conditions: tuple[Predicate, ...]) -> Predicate | None:
+def _conjoin_all(conditions: tuple[Predicate, ...]) -> Predicate | None:
     return (conditions[0] if len(conditions) == 1 else And(conditions)) if conditions else None
 
 
-def _ranges(shape: Literal["histogram", "prefix"], attribute: str, lo: Number, hi: Number, width: Number) -> Ranges:
-    return Ranges(shape, attribute, decimal_of(lo, "lo"), decimal_of(hi, "hi"), decimal_of(width, "width"))
+def _build_ranges(
+    shape: Literal["histogram", "prefix"], attribute: str, lo: Number, hi: Number, width: Number
+) -> Ranges:
+    return Ranges(shape, attribute, parse_decimal(lo, "lo"), parse_decimal(hi, "hi"), parse_decimal(width, "width"))
 
 
-def _whole(k: Number, what: str = "k") -> int:
-    number = decimal_of(k, what)
+def _require_whole(k: Number, what: str = "k") -> int:
+    number = parse_decimal(k, what)
     if number % 1:
         raise RequestError(f"{what} is a whole number, not {number}.", fix=f"{what}=3")
     return int(number)
 
 
-def _bound(aggregate: Aggregate, rows: Number | None, percent: Number | None, units: Number | None) -> Bound | None:
+def _build_bound(
+    aggregate: Aggregate, rows: Number | None, percent: Number | None, units: Number | None
+) -> Bound | None:
     """The one error bound that was given in the unit of ``aggregate``; None if none was given."""
     given = {"rows": rows, "percent": percent, "units": units}
     said = [(name, value) for name, value in given.items() if value is not None]
@@ -334,11 +338,11 @@ def _bound(aggregate: Aggregate, rows: Number | None, percent: Number | None, un
         return None
     name, value = said[0]
     if len(said) != 1 or (name != "units") != isinstance(aggregate, (Count, Quantile)):
-        raise _one_bound(aggregate)
-    return Bound(decimal_of(value, name), name == "percent")
+        raise _build_one_bound(aggregate)
+    return Bound(parse_decimal(value, name), name == "percent")
 
 
-def _one_bound(aggregate: Aggregate) -> RequestError:
+def _build_one_bound(aggregate: Aggregate) -> RequestError:
     in_rows = isinstance(aggregate, (Count, Quantile))
     return RequestError(
         "An aggregate takes one error bound: rows or percent for counts and quantiles, units for all others.",
@@ -346,7 +350,7 @@ def _one_bound(aggregate: Aggregate) -> RequestError:
     )
 
 
-def _beta(confidence: Number | Fraction | None) -> Fraction:
+def _compute_beta(confidence: Number | Fraction | None) -> Fraction:
     if confidence is None:
         return DEFAULT_BETA
-    return 1 - (confidence if isinstance(confidence, Fraction) else Fraction(decimal_of(confidence, "confidence")))
+    return 1 - (confidence if isinstance(confidence, Fraction) else Fraction(parse_decimal(confidence, "confidence")))

@@ -9,13 +9,13 @@ from fractions import Fraction
 from typing import Any
 
 from siloquent.explore.spec.members import fields_of
-from siloquent.explore.spec.numbers import number_text
-from siloquent.explore.spec.predicate import InList, Value, sort_of
+from siloquent.explore.spec.numbers import format_number
+from siloquent.explore.spec.predicate import InList, Value, get_constant_type
 from siloquent.explore.spec.query import Query
 from siloquent.explore.spec.render import render_constant
 
 
-def canonical(query: Query) -> str:
+def format_canonical(query: Query) -> str:
     """``query`` as JSON with sorted keys and spelled-out types; EXPLAIN PRIVACY asks the same question.
 
     Ledgers keep digests of this text for years: a class, field or word that it shows never changes, and a field that
@@ -24,33 +24,33 @@ def canonical(query: Query) -> str:
     >>> from siloquent.explore.spec import parse
     >>> one = parse("SELECT COUNT(*) FROM visits WHERE 30 < age ERROR 200")
     >>> other = parse("EXPLAIN PRIVACY select count(*) from visits where age > 30.0 error 2e2 confidence .9995")
-    >>> canonical(one) == canonical(other)
+    >>> format_canonical(one) == format_canonical(other)
     True
     """
     # Ledgers know a question without REUSE as one that says REUSE ANY: that was the default of their versions.
     reuse = "any" if query.reuse == "declared" else query.reuse
-    document = _document(replace(query, explain=False, reuse=reuse))
+    document = _build_document(replace(query, explain=False, reuse=reuse))
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
-def _document(value: Any) -> Any:
+def _build_document(value: Any) -> Any:
     if isinstance(value, Value):
-        return _constant(value.value)
+        return _build_constant(value.value)
     if isinstance(value, InList):
         return {
             "is": "in",
-            "expression": _document(value.expression),
-            "values": [_constant(one) for one in value.values],
+            "expression": _build_document(value.expression),
+            "values": [_build_constant(one) for one in value.values],
         }
     own = fields_of(type(value))
     if own is not None:
-        parts = {part.name: _document(getattr(value, part.name)) for part in own if not _is_later(value, part)}
+        parts = {part.name: _build_document(getattr(value, part.name)) for part in own if not _is_later(value, part)}
         return {"is": type(value).__name__.lower(), **parts}
     if isinstance(value, tuple):
-        return [_document(part) for part in value]
+        return [_build_document(part) for part in value]
     if isinstance(value, Fraction):
         return f"{value.numerator}/{value.denominator}"
-    return number_text(value) if isinstance(value, Decimal) else value
+    return format_number(value) if isinstance(value, Decimal) else value
 
 
 _LATER = frozenset({"others", "join", "more", "at_least", "of"})
@@ -62,6 +62,6 @@ def _is_later(value: Any, part: Field[Any]) -> bool:
     return part.name in _LATER and getattr(value, part.name) == part.default
 
 
-def _constant(value: Any) -> dict[str, str]:
+def _build_constant(value: Any) -> dict[str, str]:
     text = value if isinstance(value, str) else render_constant(value)
-    return {"is": sort_of(value), "value": text}
+    return {"is": get_constant_type(value), "value": text}

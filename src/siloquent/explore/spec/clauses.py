@@ -11,10 +11,18 @@ from typing import Literal, cast
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Quantile, Sum, Variance
 from siloquent.explore.spec.cursor import Cursor
-from siloquent.explore.spec.forms import FLIPPED
+from siloquent.explore.spec.normal_form import FLIPPED
 from siloquent.explore.spec.predicate import CompareOp
 from siloquent.explore.spec.query import DEFAULT_BETA, Accuracy, Bound, Having, Item, Promise, Reuse, Spend, Top
-from siloquent.explore.spec.words import AGGREGATES, CLAUSES, COMPARISONS, OTHER_AGGREGATES, TAIL, Refusal, bounds_of
+from siloquent.explore.spec.refusals import (
+    AGGREGATES,
+    CLAUSES,
+    COMPARISONS,
+    OTHER_AGGREGATES,
+    TAIL,
+    Refusal,
+    suggest_bounds,
+)
 
 _COUNT_OF = Refusal(
     "COUNT counts rows: COUNT(*).", "COUNT(*), with WHERE ward IS NOT NULL where rows without a ward are to be left out"
@@ -25,7 +33,7 @@ _IN_ROWS = Refusal(
 )
 
 
-def at_aggregate(cursor: Cursor) -> bool:
+def is_at_aggregate(cursor: Cursor) -> bool:
     """Whether an aggregate function, or one that is refused, begins here."""
     known = cursor.token.word in AGGREGATES or cursor.token.word in OTHER_AGGREGATES
     return known and cursor.following.word == "("
@@ -33,57 +41,59 @@ def at_aggregate(cursor: Cursor) -> bool:
 
 def read_aggregate(cursor: Cursor) -> Aggregate:
     """``COUNT(*)``, ``AVG(attribute)``, ``QUANTILE(attribute, 0.9)`` and their kin."""
-    if at_aggregate(cursor) and cursor.token.word in OTHER_AGGREGATES:
-        raise _other(cursor)
+    if is_at_aggregate(cursor) and cursor.token.word in OTHER_AGGREGATES:
+        raise _build_aggregate_refusal(cursor)
     function = cursor.expect(*AGGREGATES)
     cursor.expect("(")
-    if at_aggregate(cursor):
-        raise cursor.refused(Refusal("Aggregates do not nest.", "ask the inner one for each group, with its own ERROR"))
-    if cursor.at("DISTINCT"):
-        raise cursor.problem()
-    aggregate = _count(cursor) if function == "COUNT" else _of_attribute(cursor, function)
-    if cursor.at("OVER", "FILTER"):
-        raise cursor.problem()
+    if is_at_aggregate(cursor):
+        raise cursor.build_refusal(
+            Refusal("Aggregates do not nest.", "ask the inner one for each group, with its own ERROR")
+        )
+    if cursor.is_at("DISTINCT"):
+        raise cursor.build_problem()
+    aggregate = _read_count(cursor) if function == "COUNT" else _read_of_attribute(cursor, function)
+    if cursor.is_at("OVER", "FILTER"):
+        raise cursor.build_problem()
     return aggregate
 
 
-def _other(cursor: Cursor) -> RequestError:
+def _build_aggregate_refusal(cursor: Cursor) -> RequestError:
     """Why the aggregate here is refused; for MIN and MAX with a quantile of the attribute that stands in them."""
     word = cursor.token.word
-    refused = cursor.refused(OTHER_AGGREGATES[word])
+    refused = cursor.build_refusal(OTHER_AGGREGATES[word])
     if word in ("MIN", "MAX"):
         cursor.advance()
         cursor.advance()
         named = cursor.token.kind in ("word", "quoted") and cursor.following.word == ")"
-        refused.fix = bounds_of(cursor.token.text if named else "cost", largest=word == "MAX")
+        refused.fix = suggest_bounds(cursor.token.text if named else "cost", largest=word == "MAX")
     return refused
 
 
-def _count(cursor: Cursor) -> Count:
+def _read_count(cursor: Cursor) -> Count:
     if not cursor.take("*"):
-        raise cursor.refused(_COUNT_OF)
+        raise cursor.build_refusal(_COUNT_OF)
     cursor.expect(")")
     return Count()
 
 
-def _of_attribute(cursor: Cursor, function: str) -> Aggregate:
+def _read_of_attribute(cursor: Cursor, function: str) -> Aggregate:
     only = Refusal(
         f"{function} takes one declared attribute.",
         f"declare what is wanted as an attribute of its own, then {function}(cost)",
     )
     if cursor.token.kind not in ("word", "quoted"):
-        raise cursor.refused(only)
+        raise cursor.build_refusal(only)
     first = cursor.token
-    name = cursor.name("an attribute")
+    name = cursor.take_name("an attribute")
     if cursor.take("."):
         cursor.qualifiers.append(first)
-        name = cursor.name("an attribute")
+        name = cursor.take_name("an attribute")
     share = Decimal("0.5")
     if function == "QUANTILE":
         cursor.expect(",")
-        share = cursor.number("The share of a quantile")
-    if not cursor.at(")"):
-        raise cursor.refused(only)
+        share = cursor.take_number("The share of a quantile")
+    if not cursor.is_at(")"):
+        raise cursor.build_refusal(only)
     cursor.advance()
     return Quantile(name, share) if function in ("QUANTILE", "MEDIAN") else _FUNCTIONS[function](name)
 
@@ -100,7 +110,7 @@ _FUNCTIONS: dict[str, type[Sum | Average | Variance | Deviation]] = {
 
 def read_alias(cursor: Cursor) -> str:
     """``AS name``; empty without."""
-    return cursor.name("a column of the answer") if cursor.take("AS") else ""
+    return cursor.take_name("a column of the answer") if cursor.take("AS") else ""
 
 
 def read_having(cursor: Cursor, items: Sequence[Item]) -> tuple[Aggregate, Having] | None:
@@ -108,14 +118,14 @@ def read_having(cursor: Cursor, items: Sequence[Item]) -> tuple[Aggregate, Havin
     if not cursor.take("HAVING"):
         return None
     start = cursor.token.start
-    if cursor.at("-", "+") or cursor.token.kind == "number":
-        threshold = cursor.number("A threshold")
-        op = FLIPPED[_comparison(cursor)]
-        found = _chosen_by(cursor, items)
+    if cursor.is_at("-", "+") or cursor.token.kind == "number":
+        threshold = cursor.take_number("A threshold")
+        op = FLIPPED[_read_comparison(cursor)]
+        found = _read_chosen_by(cursor, items)
     else:
-        found = _chosen_by(cursor, items)
-        op = _comparison(cursor)
-        threshold = cursor.number("A threshold")
+        found = _read_chosen_by(cursor, items)
+        op = _read_comparison(cursor)
+        threshold = cursor.take_number("A threshold")
     if op not in (">", ">="):
         raise SyntaxProblem(
             "HAVING reports the parts above a threshold",
@@ -123,16 +133,18 @@ def read_having(cursor: Cursor, items: Sequence[Item]) -> tuple[Aggregate, Havin
             expected="> or >=",
             fix="HAVING COUNT(*) > 100",
         )
-    if cursor.at("AND", "OR"):
-        raise cursor.refused(Refusal("HAVING has one threshold.", "ask for the counts, and filter the answer for free"))
+    if cursor.is_at("AND", "OR"):
+        raise cursor.build_refusal(
+            Refusal("HAVING has one threshold.", "ask for the counts, and filter the answer for free")
+        )
     return found, Having(op, threshold, found if items else None)
 
 
-def _comparison(cursor: Cursor) -> CompareOp:
+def _read_comparison(cursor: Cursor) -> CompareOp:
     return cast(CompareOp, cursor.expect(*COMPARISONS))
 
 
-def _chosen_by(cursor: Cursor, items: Sequence[Item]) -> Aggregate:
+def _read_chosen_by(cursor: Cursor, items: Sequence[Item]) -> Aggregate:
     """The aggregate behind HAVING or ORDER BY, by itself or by its other name."""
     here = cursor.token
     if here.kind in ("word", "quoted") and cursor.following.word != "(":
@@ -140,9 +152,9 @@ def _chosen_by(cursor: Cursor, items: Sequence[Item]) -> Aggregate:
             if item.alias == here.text:
                 cursor.advance()
                 return item.aggregate
-    if not at_aggregate(cursor) and here.kind in ("word", "quoted"):
+    if not is_at_aggregate(cursor) and here.kind in ("word", "quoted"):
         why = "Groups come in declared order; only an aggregate sorts or filters them."
-        raise cursor.refused(Refusal(why, "ORDER BY COUNT(*) DESC LIMIT 3, or put conditions on rows into WHERE"))
+        raise cursor.build_refusal(Refusal(why, "ORDER BY COUNT(*) DESC LIMIT 3, or put conditions on rows into WHERE"))
     return read_aggregate(cursor)
 
 
@@ -152,30 +164,30 @@ def read_top(cursor: Cursor, items: Sequence[Item], *, largest: bool) -> tuple[A
         return None
     cursor.expect("BY")
     start = cursor.token.start
-    found = _chosen_by(cursor, items)
+    found = _read_chosen_by(cursor, items)
     if items and all(item.aggregate != found for item in items):
         raise SyntaxProblem(
             "ORDER BY takes an aggregate that is asked for", position=start, fix="put it among the items, too"
         )
     direction = cursor.take("DESC", "ASC")
-    if cursor.at(","):
-        raise cursor.refused(Refusal("Ties come in declared order.", "ORDER BY the aggregate alone"))
-    if not cursor.at("LIMIT") and (cursor.token.kind == "end" or cursor.at(*TAIL)):
-        raise cursor.refused(
+    if cursor.is_at(","):
+        raise cursor.build_refusal(Refusal("Ties come in declared order.", "ORDER BY the aggregate alone"))
+    if not cursor.is_at("LIMIT") and (cursor.token.kind == "end" or cursor.is_at(*TAIL)):
+        raise cursor.build_refusal(
             Refusal("ORDER BY needs LIMIT k.", "leave ORDER BY out, and sort the answer for free; or add LIMIT 3")
         )
     cursor.expect("LIMIT")
-    k = _whole(cursor, "LIMIT")
+    k = _read_whole(cursor, "LIMIT")
     return found, Top(k, direction == "DESC" if direction else largest, found if items else None)
 
 
-def _whole(cursor: Cursor, what: str) -> int:
+def _read_whole(cursor: Cursor, what: str) -> int:
     start = cursor.token.start
-    number = cursor.number(what)
+    number = cursor.take_number(what)
     if number != number.to_integral_value():
         raise SyntaxProblem(f"{what} is a whole number", position=start)
-    if cursor.at("PERCENT", "%"):
-        raise cursor.refused(Refusal(f"{what} is a number of groups, not a share.", "LIMIT 3"))
+    if cursor.is_at("PERCENT", "%"):
+        raise cursor.build_refusal(Refusal(f"{what} is a number of groups, not a share.", "LIMIT 3"))
     return int(number)
 
 
@@ -194,7 +206,7 @@ class Tail:
     reuse: Reuse = "declared"
     optimistic: bool = False
 
-    def promise(self) -> Promise | None:
+    def build_promise(self) -> Promise | None:
         """The accuracy or the budget; None if neither was read."""
         if self.bounds:
             first, *more = self.bounds
@@ -206,10 +218,10 @@ class Tail:
 
 def read_tail(cursor: Cursor, asked: Sequence[Aggregate]) -> tuple[Promise, Tail]:
     """ERROR or BUDGET, CONFIDENCE, FOR AT LEAST, REUSE and PREFER in any order, each once; nothing else may follow."""
-    if not cursor.at(*TAIL) and not cursor.is_over:
-        raise cursor.problem(*CLAUSES[1:])
+    if not cursor.is_at(*TAIL) and not cursor.is_over:
+        raise cursor.build_problem(*CLAUSES[1:])
     tail, left = Tail(asked), list(TAIL)
-    while cursor.at(*TAIL):
+    while cursor.is_at(*TAIL):
         start = cursor.token.start
         word = cursor.advance().word
         if word not in left:
@@ -217,9 +229,9 @@ def read_tail(cursor: Cursor, asked: Sequence[Aggregate]) -> tuple[Promise, Tail
         left = [other for other in left if other != word and {other, word} != {"ERROR", "BUDGET"}]
         _READERS[word](cursor, tail)
     if not cursor.is_over:
-        raise cursor.problem(*left, "the end")
+        raise cursor.build_problem(*left, "the end")
     cursor.finish()
-    promise = tail.promise()
+    promise = tail.build_promise()
     if promise is None:
         raise SyntaxProblem(
             "A question says how exact its answer must be, or what it may cost",
@@ -232,69 +244,69 @@ def read_tail(cursor: Cursor, asked: Sequence[Aggregate]) -> tuple[Promise, Tail
     return promise, tail
 
 
-def _error(cursor: Cursor, tail: Tail) -> None:
+def _read_error(cursor: Cursor, tail: Tail) -> None:
     while True:
         place = len(tail.bounds)
-        error = cursor.number("ERROR")
+        error = cursor.take_number("ERROR")
         in_rows = place >= len(tail.asked) or isinstance(tail.asked[place], (Count, Quantile))
-        if cursor.at("ROWS") and not in_rows:
-            raise cursor.refused(_IN_ROWS)
+        if cursor.is_at("ROWS") and not in_rows:
+            raise cursor.build_refusal(_IN_ROWS)
         tail.bounds.append(Bound(error, cursor.take("ROWS", "PERCENT") == "PERCENT"))
-        if cursor.at("%"):
-            raise cursor.refused(Refusal("The share of size_hint is written in words.", "ERROR 2 PERCENT"))
+        if cursor.is_at("%"):
+            raise cursor.build_refusal(Refusal("The share of size_hint is written in words.", "ERROR 2 PERCENT"))
         comma = cursor.token
         if not cursor.take(","):
             return
         # 1,000: digits right behind the comma, where no further error bound is asked for.
         is_behind = cursor.token.start == comma.start + 1 and len(cursor.token.text) == 3
         if len(tail.bounds) >= len(tail.asked) and cursor.token.kind == "number" and is_behind:
-            raise cursor.refused(_SEPARATORS)
+            raise cursor.build_refusal(_SEPARATORS)
 
 
-def _budget(cursor: Cursor, tail: Tail) -> None:
-    tail.amount = cursor.number("BUDGET")
+def _read_budget(cursor: Cursor, tail: Tail) -> None:
+    tail.amount = cursor.take_number("BUDGET")
     tail.currency = "rho" if cursor.expect("EPSILON", "RHO") == "RHO" else "epsilon"
     if cursor.take("DELTA"):
-        tail.delta = cursor.number("DELTA")
+        tail.delta = cursor.take_number("DELTA")
 
 
-def _confidence(cursor: Cursor, tail: Tail) -> None:
+def _read_confidence(cursor: Cursor, tail: Tail) -> None:
     start = cursor.token.start
-    share = Fraction(cursor.number("CONFIDENCE"))
+    share = Fraction(cursor.take_number("CONFIDENCE"))
     if cursor.take("/"):
-        whole = Fraction(cursor.number("CONFIDENCE"))
+        whole = Fraction(cursor.take_number("CONFIDENCE"))
         if not whole:
             raise SyntaxProblem("Nothing is divided by zero", position=start)
         share /= whole
-    if cursor.at(","):
-        raise cursor.refused(_SEPARATORS)
-    if cursor.at("%", "PERCENT"):
-        raise cursor.refused(Refusal("CONFIDENCE lies between 0 and 1.", "CONFIDENCE 0.9995"))
+    if cursor.is_at(","):
+        raise cursor.build_refusal(_SEPARATORS)
+    if cursor.is_at("%", "PERCENT"):
+        raise cursor.build_refusal(Refusal("CONFIDENCE lies between 0 and 1.", "CONFIDENCE 0.9995"))
     tail.beta = 1 - share
     tail.joint = cursor.take("JOINT") == "JOINT"
 
 
-def _for(cursor: Cursor, tail: Tail) -> None:
+def _read_for(cursor: Cursor, tail: Tail) -> None:
     cursor.expect("AT")
     cursor.expect("LEAST")
-    tail.at_least = _whole(cursor, "FOR AT LEAST")
+    tail.at_least = _read_whole(cursor, "FOR AT LEAST")
     cursor.expect("ROWS")
 
 
-def _reuse(cursor: Cursor, tail: Tail) -> None:
+def _read_reuse(cursor: Cursor, tail: Tail) -> None:
     tail.reuse = cast(Reuse, cursor.expect("ANY", "NONE", "SIMULTANEOUS").lower())
 
 
-def _prefer(cursor: Cursor, tail: Tail) -> None:
+def _read_prefer(cursor: Cursor, tail: Tail) -> None:
     cursor.expect("OPTIMISTIC")
     tail.optimistic = True
 
 
 _READERS = {
-    "ERROR": _error,
-    "BUDGET": _budget,
-    "CONFIDENCE": _confidence,
-    "FOR": _for,
-    "REUSE": _reuse,
-    "PREFER": _prefer,
+    "ERROR": _read_error,
+    "BUDGET": _read_budget,
+    "CONFIDENCE": _read_confidence,
+    "FOR": _read_for,
+    "REUSE": _read_reuse,
+    "PREFER": _read_prefer,
 }

@@ -15,7 +15,7 @@ from typing import cast
 
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.cursor import Cursor
-from siloquent.explore.spec.forms import MOST_DEPTH
+from siloquent.explore.spec.normal_form import MAX_DEPTH
 from siloquent.explore.spec.predicate import (
     FUNCTIONS,
     And,
@@ -35,9 +35,9 @@ from siloquent.explore.spec.predicate import (
     Predicate,
     Through,
     Value,
-    negated,
+    negate,
 )
-from siloquent.explore.spec.words import AGGREGATES, COMPARISONS, OTHER_AGGREGATES, WHY_NOT, Refusal
+from siloquent.explore.spec.refusals import AGGREGATES, COMPARISONS, OTHER_AGGREGATES, WHY_NOT, Refusal
 
 Node = Expression | Predicate
 _EXPRESSIONS = (Column, Value, Arithmetic, Call, Through)
@@ -47,225 +47,227 @@ _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}
 
 def read_predicate(cursor: Cursor) -> Predicate:
     """The condition that stands here: ``age > 30 AND NOT smoker``."""
-    return _predicate(cursor, cursor.token.start, _either(cursor))
+    return _require_predicate(cursor, cursor.token.start, _read_or(cursor))
 
 
 def read_expression(cursor: Cursor) -> Expression:
     """The expression that stands here: ``year(day)``."""
-    return _expression(cursor, cursor.token.start, _sum(cursor))
+    return _require_expression(cursor, cursor.token.start, _read_sum(cursor))
 
 
 def read_conjunction(cursor: Cursor) -> Predicate:
     """As ``read_predicate``, but an OR must stand in parentheses: what is read joins something else by AND."""
     start = cursor.token.start
-    read = _predicate(cursor, start, _both(cursor))
-    if cursor.at("OR"):
+    read = _require_predicate(cursor, start, _read_and(cursor))
+    if cursor.is_at("OR"):
         raise SyntaxProblem(
             "AND binds more tightly than OR here", position=cursor.token.start, fix="put the OR in parentheses"
         )
     return read
 
 
-def _predicate(cursor: Cursor, start: int, node: Node) -> Predicate:
+def _require_predicate(cursor: Cursor, start: int, node: Node) -> Predicate:
     if isinstance(node, Column):
         return Compare(node, "=", Value(True))  # a boolean attribute is a condition by itself
     if isinstance(node, Value) and isinstance(node.value, bool):
         return And(()) if node.value else Or(())
     if isinstance(node, _EXPRESSIONS):
         if cursor.token.word in WHY_NOT or cursor.token.kind == "end":
-            raise cursor.problem(*COMPARISONS)
+            raise cursor.build_problem(*COMPARISONS)
         raise SyntaxProblem("This is a value, not a condition", position=start, expected="a comparison as age > 30")
     return node
 
 
-def _expression(cursor: Cursor, start: int, node: Node) -> Expression:
+def _require_expression(cursor: Cursor, start: int, node: Node) -> Expression:
     if isinstance(node, _EXPRESSIONS):
         return node
     raise SyntaxProblem("A condition cannot be compared or computed with", position=start, expected="a value")
 
 
-def _either(cursor: Cursor) -> Node:
-    return _joined(cursor, "OR", _both, Or)
+def _read_or(cursor: Cursor) -> Node:
+    return _read_joined(cursor, "OR", _read_and, Or)
 
 
-def _both(cursor: Cursor) -> Node:
-    return _joined(cursor, "AND", _negated, And)
+def _read_and(cursor: Cursor) -> Node:
+    return _read_joined(cursor, "AND", _read_not, And)
 
 
-def _joined(cursor: Cursor, word: str, read: Callable[[Cursor], Node], join: type[And] | type[Or]) -> Node:
+def _read_joined(cursor: Cursor, word: str, read: Callable[[Cursor], Node], join: type[And] | type[Or]) -> Node:
     start = cursor.token.start
     first = read(cursor)
-    if not cursor.at(word):
+    if not cursor.is_at(word):
         return first
-    parts = [_predicate(cursor, start, first)]
+    parts = [_require_predicate(cursor, start, first)]
     while cursor.take(word):
         start = cursor.token.start
-        parts.append(_predicate(cursor, start, read(cursor)))
+        parts.append(_require_predicate(cursor, start, read(cursor)))
     return join(tuple(parts))
 
 
-def _negated(cursor: Cursor) -> Node:
+def _read_not(cursor: Cursor) -> Node:
     nots = 0
     while cursor.take("NOT"):
         nots += 1
     start = cursor.token.start
-    if nots > MOST_DEPTH:
-        raise SyntaxProblem(f"Conditions nest more than {MOST_DEPTH} deep", position=start)
-    node = _compared(cursor)
+    if nots > MAX_DEPTH:
+        raise SyntaxProblem(f"Conditions nest more than {MAX_DEPTH} deep", position=start)
+    node = _read_comparison(cursor)
     for _ in range(nots):
-        node = Not(_predicate(cursor, start, node))
+        node = Not(_require_predicate(cursor, start, node))
     return node
 
 
-def _compared(cursor: Cursor) -> Node:
+def _read_comparison(cursor: Cursor) -> Node:
     start = cursor.token.start
-    node = _sum(cursor)
+    node = _read_sum(cursor)
     if op := cursor.take(*COMPARISONS):
-        left = _expression(cursor, start, node)
-        node = _against(cursor, left, cast(CompareOp, op))
-    elif cursor.at("IS"):
-        node = _null_test(cursor, _expression(cursor, start, node))
-    elif cursor.at("IN", "LIKE", "BETWEEN") or (
-        cursor.at("NOT") and cursor.following.word in ("IN", "LIKE", "BETWEEN")
+        left = _require_expression(cursor, start, node)
+        node = _build_comparison(cursor, left, cast(CompareOp, op))
+    elif cursor.is_at("IS"):
+        node = _read_null_test(cursor, _require_expression(cursor, start, node))
+    elif cursor.is_at("IN", "LIKE", "BETWEEN") or (
+        cursor.is_at("NOT") and cursor.following.word in ("IN", "LIKE", "BETWEEN")
     ):
         refuse = cursor.take("NOT")
-        test = _tested(cursor, _expression(cursor, start, node))
+        test = _read_test(cursor, _require_expression(cursor, start, node))
         node = Not(test) if refuse else test
     else:
         return node
-    if cursor.at(*COMPARISONS, "IS", "IN", "LIKE", "BETWEEN"):
+    if cursor.is_at(*COMPARISONS, "IS", "IN", "LIKE", "BETWEEN"):
         raise SyntaxProblem("Comparisons do not chain", position=cursor.token.start, fix="join two of them with AND")
     return node
 
 
-def _against(cursor: Cursor, left: Expression, op: CompareOp) -> Predicate:
+def _build_comparison(cursor: Cursor, left: Expression, op: CompareOp) -> Predicate:
     start = cursor.token.start
-    if cursor.at("NULL"):
-        raise cursor.refused(Refusal("A comparison with NULL is never true.", "IS NULL, or IS NOT NULL"))
-    return Compare(left, op, _expression(cursor, start, _sum(cursor)))
+    if cursor.is_at("NULL"):
+        raise cursor.build_refusal(Refusal("A comparison with NULL is never true.", "IS NULL, or IS NOT NULL"))
+    return Compare(left, op, _require_expression(cursor, start, _read_sum(cursor)))
 
 
-def _null_test(cursor: Cursor, expression: Expression) -> Predicate:
+def _read_null_test(cursor: Cursor, expression: Expression) -> Predicate:
     cursor.expect("IS")
     negated = cursor.take("NOT")
-    if cursor.at("TRUE", "FALSE"):
-        raise cursor.refused(Refusal("IS tests for NULL alone.", "smoker = TRUE"))
+    if cursor.is_at("TRUE", "FALSE"):
+        raise cursor.build_refusal(Refusal("IS tests for NULL alone.", "smoker = TRUE"))
     cursor.expect("NULL")
     return Not(IsNull(expression)) if negated else IsNull(expression)
 
 
-def _tested(cursor: Cursor, expression: Expression) -> Predicate:
+def _read_test(cursor: Cursor, expression: Expression) -> Predicate:
     if cursor.take("BETWEEN"):
         start = cursor.token.start
-        low = _expression(cursor, start, _sum(cursor))
+        low = _require_expression(cursor, start, _read_sum(cursor))
         cursor.expect("AND")
         start = cursor.token.start
-        high = _expression(cursor, start, _sum(cursor))
+        high = _require_expression(cursor, start, _read_sum(cursor))
         return And((Compare(expression, ">=", low), Compare(expression, "<=", high)))
     if cursor.take("LIKE"):
         if cursor.token.kind != "text":
-            raise cursor.problem("a pattern in single quotes, as 'A%'")
+            raise cursor.build_problem("a pattern in single quotes, as 'A%'")
         return Like(expression, cursor.advance().text)
     cursor.expect("IN")
     cursor.expect("(")
-    values = [_constant(cursor)]
+    values = [_read_constant(cursor)]
     while cursor.take(","):
-        values.append(_constant(cursor))
+        values.append(_read_constant(cursor))
     cursor.expect(")")
     return InList(expression, tuple(values))
 
 
-def _constant(cursor: Cursor) -> Constant:
-    if cursor.at("NULL"):
-        raise cursor.refused(Refusal("NULL equals nothing, not even in a list.", "ward IN ('A', 'B') OR ward IS NULL"))
-    if cursor.at("SELECT"):
-        raise cursor.problem()
-    if cursor.at("-", "+") or cursor.token.kind == "number":
-        return cursor.number("A constant")
-    value = _literal(cursor)
+def _read_constant(cursor: Cursor) -> Constant:
+    if cursor.is_at("NULL"):
+        raise cursor.build_refusal(
+            Refusal("NULL equals nothing, not even in a list.", "ward IN ('A', 'B') OR ward IS NULL")
+        )
+    if cursor.is_at("SELECT"):
+        raise cursor.build_problem()
+    if cursor.is_at("-", "+") or cursor.token.kind == "number":
+        return cursor.take_number("A constant")
+    value = _read_literal(cursor)
     if value is None:
-        raise cursor.problem("a constant")
+        raise cursor.build_problem("a constant")
     return value.value
 
 
-def _sum(cursor: Cursor) -> Node:
-    return _computed(cursor, ("+", "-"), _product)
+def _read_sum(cursor: Cursor) -> Node:
+    return _read_arithmetic(cursor, ("+", "-"), _read_product)
 
 
-def _product(cursor: Cursor) -> Node:
-    return _computed(cursor, ("*", "//", "%"), _operand)
+def _read_product(cursor: Cursor) -> Node:
+    return _read_arithmetic(cursor, ("*", "//", "%"), _read_operand)
 
 
-def _computed(cursor: Cursor, operators: Sequence[str], read: Callable[[Cursor], Node]) -> Node:
+def _read_arithmetic(cursor: Cursor, operators: Sequence[str], read: Callable[[Cursor], Node]) -> Node:
     start, steps = cursor.token.start, 0
     node = read(cursor)
     while op := cursor.take(*operators):
-        left = _expression(cursor, start, node)
+        left = _require_expression(cursor, start, node)
         place, steps = cursor.token.start, steps + 1
-        if steps > MOST_DEPTH:
-            raise SyntaxProblem(f"Expressions nest more than {MOST_DEPTH} deep", position=place)
-        node = Arithmetic(left, cast(ArithmeticOp, op), _expression(cursor, place, read(cursor)))
+        if steps > MAX_DEPTH:
+            raise SyntaxProblem(f"Expressions nest more than {MAX_DEPTH} deep", position=place)
+        node = Arithmetic(left, cast(ArithmeticOp, op), _require_expression(cursor, place, read(cursor)))
     return node
 
 
-def _operand(cursor: Cursor) -> Node:
+def _read_operand(cursor: Cursor) -> Node:
     minus = False
     signs = cursor.token.start
     while sign := cursor.take("-", "+"):
         minus ^= sign == "-"
     start = cursor.token.start
-    node = _primary(cursor)
+    node = _read_primary(cursor)
     if start == signs:
         return node
-    expression = _expression(cursor, start, node)
+    expression = _require_expression(cursor, start, node)
     if not minus:
         return expression
     if isinstance(expression, Value) and isinstance(expression.value, (int, Decimal)):
-        return Value(negated(expression.value))
+        return Value(negate(expression.value))
     return Arithmetic(Value(0), "-", expression)
 
 
-def _primary(cursor: Cursor) -> Node:
-    if cursor.at("("):
-        return _nested(cursor)
-    if cursor.at("NULL"):
-        raise cursor.refused(Refusal("NULL is no value to compute or compare with.", "IS NULL, or IS NOT NULL"))
+def _read_primary(cursor: Cursor) -> Node:
+    if cursor.is_at("("):
+        return _read_nested(cursor)
+    if cursor.is_at("NULL"):
+        raise cursor.build_refusal(Refusal("NULL is no value to compute or compare with.", "IS NULL, or IS NOT NULL"))
     if cursor.token.kind == "number":
-        return Value(cursor.number("A constant"))
-    literal = _literal(cursor)
+        return Value(cursor.take_number("A constant"))
+    literal = _read_literal(cursor)
     if literal is not None:
         return literal
-    if cursor.at("INTERVAL") and cursor.following.kind in ("number", "text"):
-        raise cursor.refused(WHY_NOT["INTERVAL"])
+    if cursor.is_at("INTERVAL") and cursor.following.kind in ("number", "text"):
+        raise cursor.build_refusal(WHY_NOT["INTERVAL"])
     if cursor.token.kind == "word" and cursor.following.word == "(":
-        return _call(cursor)
+        return _read_call(cursor)
     if cursor.token.kind in ("word", "quoted"):
-        return _column(cursor)
-    raise cursor.problem("an attribute or a value")
+        return _read_column(cursor)
+    raise cursor.build_problem("an attribute or a value")
 
 
-def _nested(cursor: Cursor) -> Node:
+def _read_nested(cursor: Cursor) -> Node:
     cursor.expect("(")
-    if cursor.at("SELECT", "WITH"):
-        raise cursor.problem()
-    cursor.down()
-    node = _either(cursor)
-    cursor.up()
+    if cursor.is_at("SELECT", "WITH"):
+        raise cursor.build_problem()
+    cursor.enter_parenthesis()
+    node = _read_or(cursor)
+    cursor.leave_parenthesis()
     return node
 
 
-def _literal(cursor: Cursor) -> Value | None:
+def _read_literal(cursor: Cursor) -> Value | None:
     """The text, truth or date that stands here; None if something else does."""
     if cursor.token.kind == "text":
         return Value(cursor.advance().text)
-    if cursor.at("TRUE", "FALSE"):
+    if cursor.is_at("TRUE", "FALSE"):
         return Value(cursor.advance().word == "TRUE")
-    if cursor.at("DATE", "TIMESTAMP", "DATETIME") and cursor.following.kind == "text":
-        return Value(_moment(cursor))
+    if cursor.is_at("DATE", "TIMESTAMP", "DATETIME") and cursor.following.kind == "text":
+        return Value(_read_datetime(cursor))
     return None
 
 
-def _moment(cursor: Cursor) -> date | datetime:
+def _read_datetime(cursor: Cursor) -> date | datetime:
     is_day = cursor.advance().word == "DATE"
     token = cursor.advance()
     try:
@@ -277,22 +279,22 @@ def _moment(cursor: Cursor) -> date | datetime:
         raise SyntaxProblem("This is not a day or a moment", position=token.start, expected=expected) from None
 
 
-def _column(cursor: Cursor) -> Column:
+def _read_column(cursor: Cursor) -> Column:
     first = cursor.token
-    name = cursor.name("an attribute")
+    name = cursor.take_name("an attribute")
     if not cursor.take("."):
         return Column(name)
     cursor.qualifiers.append(first)
-    return Column(cursor.name("an attribute"))
+    return Column(cursor.take_name("an attribute"))
 
 
-def _call(cursor: Cursor) -> Call:
+def _read_call(cursor: Cursor) -> Call:
     word = cursor.token.word
     if word in OTHER_AGGREGATES or word in AGGREGATES:
         why = "Counts and sums are made of rows, so no condition on rows can hold one."
-        raise cursor.refused(OTHER_AGGREGATES.get(word) or Refusal(why, "HAVING COUNT(*) > 100, behind GROUP BY"))
+        raise cursor.build_refusal(OTHER_AGGREGATES.get(word) or Refusal(why, "HAVING COUNT(*) > 100, behind GROUP BY"))
     if word in WHY_NOT:
-        raise cursor.problem()
+        raise cursor.build_problem()
     function = cursor.token.text.lower()
     if function not in FUNCTIONS:
         near = get_close_matches(function[:40], FUNCTIONS, n=1)
@@ -304,8 +306,8 @@ def _call(cursor: Cursor) -> Call:
         )
     cursor.advance()
     cursor.expect("(")
-    cursor.down()
+    cursor.enter_parenthesis()
     start = cursor.token.start
-    argument = _expression(cursor, start, _sum(cursor))
-    cursor.up()
+    argument = _require_expression(cursor, start, _read_sum(cursor))
+    cursor.leave_parenthesis()
     return Call(function, argument)

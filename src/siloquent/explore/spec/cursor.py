@@ -7,20 +7,20 @@ from decimal import Decimal
 from difflib import get_close_matches
 
 from siloquent.errors import RequestError, SyntaxProblem
-from siloquent.explore.spec.forms import MOST_DEPTH
-from siloquent.explore.spec.named import own_names
+from siloquent.explore.spec.example_names import find_names
+from siloquent.explore.spec.normal_form import MAX_DEPTH
 from siloquent.explore.spec.numbers import check_number
-from siloquent.explore.spec.tokens import Token, tokens
-from siloquent.explore.spec.words import CLAUSES, RESERVED, WHY_NOT, Refusal, with_names
+from siloquent.explore.spec.refusals import CLAUSES, RESERVED, WHY_NOT, Refusal, replace_names
+from siloquent.explore.spec.tokens import Token, split_tokens
 
-_LONGEST_WORD = 40
+_MAX_WORD_LENGTH = 40
 
 
 class Cursor:
     """Reads one text from left to right and never goes back, so that reading is linear in its length."""
 
     def __init__(self, text: str) -> None:
-        self._tokens = tokens(text)
+        self._tokens = split_tokens(text)
         self._place = 0
         self._depth = 0
         self.qualifiers: list[Token] = []  # of names as visits.age: checked once the table is known
@@ -42,21 +42,21 @@ class Cursor:
             self._place += 1
         return token
 
-    def at(self, *words: str) -> bool:
+    def is_at(self, *words: str) -> bool:
         """Whether one of these words or symbols stands here."""
         return self.token.word in words and self.token.word != ""
 
     def take(self, *words: str) -> str:
         """Step over one of these words or symbols and return it; empty, without a step, if none stands here."""
-        return self.advance().word if self.at(*words) else ""
+        return self.advance().word if self.is_at(*words) else ""
 
     def expect(self, *words: str) -> str:
         """As ``take``, but one of them must stand here."""
-        if not self.at(*words):
-            raise self.problem(*words)
+        if not self.is_at(*words):
+            raise self.build_problem(*words)
         return self.advance().word
 
-    def name(self, what: str) -> str:
+    def take_name(self, what: str) -> str:
         """The name that stands here, quoted or not."""
         token = self.token
         if token.word in RESERVED:
@@ -67,18 +67,18 @@ class Cursor:
                 fix=f'write "{token.text}" in double quotes to mean a name',
             )
         if token.kind not in ("word", "quoted"):
-            raise self.problem(f"the name of {what}")
+            raise self.build_problem(f"the name of {what}")
         return self.advance().text
 
-    def number(self, what: str) -> Decimal:
+    def take_number(self, what: str) -> Decimal:
         """The number that stands here, with its sign."""
         start = self.token.start
         sign = self.take("-", "+")
         token = self.token
         if token.word in ("NAN", "INF", "INFINITY"):
-            raise self.refused(Refusal(f"{what} is a finite number, not {token.text}.", "write it in digits"))
+            raise self.build_refusal(Refusal(f"{what} is a finite number, not {token.text}.", "write it in digits"))
         if token.kind != "number":
-            raise self.problem("a number")
+            raise self.build_problem("a number")
         self.advance()
         try:
             number = Decimal(f"{sign}{token.text}")
@@ -87,13 +87,13 @@ class Cursor:
             raise SyntaxProblem(f"{what} is too large or too fine a number", position=start) from None
         return number
 
-    def down(self) -> None:
+    def enter_parenthesis(self) -> None:
         """Go one parenthesis deeper."""
         self._depth += 1
-        if self._depth > MOST_DEPTH:
-            raise SyntaxProblem(f"Parentheses nest more than {MOST_DEPTH} deep", position=self.token.start)
+        if self._depth > MAX_DEPTH:
+            raise SyntaxProblem(f"Parentheses nest more than {MAX_DEPTH} deep", position=self.token.start)
 
-    def up(self, closing: str = ")") -> None:
+    def leave_parenthesis(self, closing: str = ")") -> None:
         """Come back from one parenthesis."""
         self.expect(closing)
         self._depth -= 1
@@ -101,48 +101,48 @@ class Cursor:
     @property
     def is_over(self) -> bool:
         """Whether nothing but one semicolon is left."""
-        return self.token.kind == "end" or (self.at(";") and self.following.kind == "end")
+        return self.token.kind == "end" or (self.is_at(";") and self.following.kind == "end")
 
     def finish(self) -> None:
         """Refuse anything but one semicolon behind the question."""
         if not self.is_over:
-            raise self.problem("the end")
+            raise self.build_problem("the end")
 
-    def problem(self, *expected: str) -> RequestError:
+    def build_problem(self, *expected: str) -> RequestError:
         """The error to raise because none of ``expected`` stands here."""
         token = self.token
         if token.word in WHY_NOT:
-            return self.refused(WHY_NOT[token.word])
+            return self.build_refusal(WHY_NOT[token.word])
         fix = ""
         if token.kind == "end":
             detail = "The text ends too early"
         elif token.word in [clause.split()[0] for clause in CLAUSES]:
             detail = f"{token.word} stands in the wrong place: the order is {', '.join(CLAUSES[:-1])}"
-        elif near := _near(token, expected):
+        elif near := _find_near(token, expected):
             detail, fix = f"Did you mean {near} instead of {token.text!r}?", f"write {near}"
         else:
-            detail = f"{_shown(token)} does not fit here"
+            detail = f"{_format_token(token)} does not fit here"
         return SyntaxProblem(detail, position=token.start, expected=" or ".join(expected), fix=fix)
 
-    def refused(self, why: Refusal) -> RequestError:
+    def build_refusal(self, why: Refusal) -> RequestError:
         """The error to raise because what stands here is understood, and not answered."""
-        place = f"{_shown(self.token)} at character {self.token.start}"
-        return RequestError(f"{why.reason.removesuffix('.')} ({place}).", fix=self.example(why.fix))
+        place = f"{_format_token(self.token)} at character {self.token.start}"
+        return RequestError(f"{why.reason.removesuffix('.')} ({place}).", fix=self.format_example(why.fix))
 
-    def example(self, text: str) -> str:
+    def format_example(self, text: str) -> str:
         """``text`` with this question's table, key and attribute in the places of visits, ward and cost."""
-        return with_names(text, own_names(self._tokens))
+        return replace_names(text, find_names(self._tokens))
 
 
-def _near(token: Token, expected: Sequence[str]) -> str:
+def _find_near(token: Token, expected: Sequence[str]) -> str:
     """The one of the ``expected`` words that was probably meant; empty if none is near."""
     # Comparing a word of 64 kB with others takes seconds, and nobody mistypes one.
-    if not 2 <= len(token.word) <= _LONGEST_WORD:
+    if not 2 <= len(token.word) <= _MAX_WORD_LENGTH:
         return ""
     near = get_close_matches(token.word, [word for word in expected if word.isupper()], n=1, cutoff=0.7)
     return near[0] if near else ""
 
 
-def _shown(token: Token) -> str:
-    text = token.text if len(token.text) <= _LONGEST_WORD else f"{token.text[:_LONGEST_WORD]}.."
+def _format_token(token: Token) -> str:
+    text = token.text if len(token.text) <= _MAX_WORD_LENGTH else f"{token.text[:_MAX_WORD_LENGTH]}.."
     return "the end" if token.kind == "end" else repr(text)

@@ -37,8 +37,8 @@ class Area:
             "attributes": list(self.attributes),
             "declared": list(self.declared),
             "shape": list(self.shape),
-            "classes": [_packed_classes(classes) for classes in self.classes],
-            "column": packed(self.column),
+            "classes": [_pack_classes(classes) for classes in self.classes],
+            "column": pack_numbers(self.column),
         }
 
     @classmethod
@@ -48,8 +48,8 @@ class Area:
             attributes=tuple(str(name) for name in plain["attributes"]),
             declared=tuple(str(digest) for digest in plain["declared"]),
             shape=tuple(int(size) for size in plain["shape"]),
-            classes=tuple(_unpacked_classes(one) for one in plain["classes"]),
-            column=unpacked(plain["column"]),
+            classes=tuple(_unpack_classes(one) for one in plain["classes"]),
+            column=unpack_numbers(plain["column"]),
         )
 
 
@@ -74,7 +74,7 @@ class Footprint:
             "quantity": self.quantity,
             "rounded": int(self.rounded),
             "areas": [area.to_plain() for area in self.areas],
-            "weights": [None if one is None else [len(one), packed(one.reshape(-1))] for one in self.weights],
+            "weights": [None if one is None else [len(one), pack_numbers(one.reshape(-1))] for one in self.weights],
         }
 
     @classmethod
@@ -85,31 +85,31 @@ class Footprint:
             quantity=str(plain["quantity"]),
             areas=tuple(Area.from_plain(area) for area in plain["areas"]),
             weights=tuple(
-                None if one is None else unpacked(one[1]).reshape(int(one[0]), -1) for one in plain["weights"]
+                None if one is None else unpack_numbers(one[1]).reshape(int(one[0]), -1) for one in plain["weights"]
             ),
             rounded=bool(plain["rounded"]),
         )
 
 
-def _packed_classes(classes: Classes) -> Any:
+def _pack_classes(classes: Classes) -> Any:
     """Text, or by runs for an attribute with very many values."""
     if not isinstance(classes, ClassRuns):
-        return packed(classes)
-    return {"starts": packed(classes.starts), "classes": packed(classes.classes), "length": classes.length}
+        return pack_numbers(classes)
+    return {"starts": pack_numbers(classes.starts), "classes": pack_numbers(classes.classes), "length": classes.length}
 
 
-def _unpacked_classes(plain: Any) -> Classes:
+def _unpack_classes(plain: Any) -> Classes:
     if isinstance(plain, str):
-        return unpacked(plain)
-    return ClassRuns(unpacked(plain["starts"]), unpacked(plain["classes"]), int(plain["length"]))
+        return unpack_numbers(plain)
+    return ClassRuns(unpack_numbers(plain["starts"]), unpack_numbers(plain["classes"]), int(plain["length"]))
 
 
-def packed(numbers: Integers) -> str:
+def pack_numbers(numbers: Integers) -> str:
     """Whole numbers as text: as differences, since most are runs."""
     steps = np.diff(numbers, prepend=0)
     return base64.b64encode(zlib.compress(steps.astype("<i8").tobytes(), 6)).decode()
 
 
-def unpacked(text: str) -> Integers:
+def unpack_numbers(text: str) -> Integers:
     """The numbers that ``text`` was made from."""
     return np.cumsum(np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<i8"), dtype=np.int64)

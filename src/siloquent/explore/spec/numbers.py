@@ -8,11 +8,11 @@ from fractions import Fraction
 from siloquent.errors import RequestError
 from siloquent.foreign.numbers import is_plain_number
 
-MOST_DIGITS = 60
-_LONGEST_TEXT = 3 * MOST_DIGITS
+MAX_DIGITS = 60
+_MAX_TEXT_LENGTH = 3 * MAX_DIGITS
 
 
-def decimal_of(value: object, what: str) -> Decimal:
+def parse_decimal(value: object, what: str) -> Decimal:
     """``value`` as a decimal: an int, a Decimal, text, or a float taken as Python prints it (0.1 is one tenth).
 
     Raises:
@@ -20,7 +20,7 @@ def decimal_of(value: object, what: str) -> Decimal:
     """
     try:
         text = str(value).strip()
-        if isinstance(value, bool) or len(text) > _LONGEST_TEXT or not is_plain_number(text):
+        if isinstance(value, bool) or len(text) > _MAX_TEXT_LENGTH or not is_plain_number(text):
             raise ValueError
         number = Decimal(text)
     except (ValueError, InvalidOperation):
@@ -29,7 +29,7 @@ def decimal_of(value: object, what: str) -> Decimal:
     return number
 
 
-def check_number(number: Decimal | int, what: str, *, before: int = MOST_DIGITS, after: int = MOST_DIGITS) -> None:
+def check_number(number: Decimal | int, what: str, *, before: int = MAX_DIGITS, after: int = MAX_DIGITS) -> None:
     """Refuse what is not finite or has more digits than ``before`` and ``after`` the point.
 
     Without a limit, exact arithmetic with a number such as 1e999999999 would never end.
@@ -45,10 +45,10 @@ def check_number(number: Decimal | int, what: str, *, before: int = MOST_DIGITS,
         raise RequestError(f"{what} has at most {before} digits before and {after} after the point.")
 
 
-def number_text(number: Decimal | int) -> str:
+def format_number(number: Decimal | int) -> str:
     """The shortest decimal text of ``number``, without exponent: equal numbers have equal texts.
 
-    >>> number_text(Decimal("2.50")), number_text(Decimal("1E+3"))
+    >>> format_number(Decimal("2.50")), format_number(Decimal("1E+3"))
     ('2.5', '1000')
     """
     text = format(number, "f") if isinstance(number, Decimal) else str(number)
@@ -57,13 +57,13 @@ def number_text(number: Decimal | int) -> str:
     return "0" if text == "-0" else text
 
 
-def share_text(share: Fraction) -> str:
+def format_share(share: Fraction) -> str:
     """A number in (0, 1) as decimal text where it has one of at most 60 places, else as ``a/b``.
 
-    >>> share_text(Fraction(1999, 2000)), share_text(Fraction(2, 3))
+    >>> format_share(Fraction(1999, 2000)), format_share(Fraction(2, 3))
     ('0.9995', '2/3')
     """
-    for places in range(1, MOST_DIGITS + 1):
+    for places in range(1, MAX_DIGITS + 1):
         if 10**places % share.denominator == 0:
             digits = share.numerator * 10**places // share.denominator
             return f"0.{digits:0{places}d}"

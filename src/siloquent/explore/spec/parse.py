@@ -12,7 +12,7 @@ from siloquent.explore.spec.bin import read_bin
 from siloquent.explore.spec.clauses import read_aggregate
 from siloquent.explore.spec.conditions import read_expression, read_predicate
 from siloquent.explore.spec.cursor import Cursor
-from siloquent.explore.spec.forms import MOST_DEPTH, attribute_of, tidy
+from siloquent.explore.spec.normal_form import MAX_DEPTH, find_attribute, normalize_predicate
 from siloquent.explore.spec.predicate import Expression, Predicate
 from siloquent.explore.spec.query import Query
 from siloquent.explore.spec.sql import read_select
@@ -30,17 +30,17 @@ def parse(text: str) -> Query:
     >>> parse("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200").kind
     'wcq'
     """
-    return _short(text) if len(text) <= _SHORT else _whole(text, _question)
+    return _short(text) if len(text) <= _SHORT else _read_whole(text, _read_question)
 
 
 def parse_sql(text: str) -> Query:
     """As ``parse``, for SQL alone."""
-    return _whole(text, lambda cursor: read_select(cursor, explain=_explains(cursor)))
+    return _read_whole(text, lambda cursor: read_select(cursor, explain=_read_explain(cursor)))
 
 
 def parse_bin(text: str) -> Query:
     """As ``parse``, for BIN alone."""
-    return _whole(text, lambda cursor: read_bin(cursor, explain=_explains(cursor)))
+    return _read_whole(text, lambda cursor: read_bin(cursor, explain=_read_explain(cursor)))
 
 
 def parse_predicate(text: str) -> Predicate:
@@ -49,7 +49,7 @@ def parse_predicate(text: str) -> Predicate:
     >>> parse_predicate("30 < age")
     Compare(left=Column(name='age'), op='>', right=Value(value=30))
     """
-    return tidy(_whole(text, lambda cursor: _unqualified(cursor, read_predicate)))
+    return normalize_predicate(_read_whole(text, lambda cursor: _read_unqualified(cursor, read_predicate)))
 
 
 def parse_aggregate(text: str) -> Aggregate:
@@ -58,49 +58,51 @@ def parse_aggregate(text: str) -> Aggregate:
     >>> parse_aggregate("median(age)")
     Quantile(attribute='age', share=Decimal('0.5'))
     """
-    return _whole(text, lambda cursor: _unqualified(cursor, read_aggregate))
+    return _read_whole(text, lambda cursor: _read_unqualified(cursor, read_aggregate))
 
 
 def parse_expression(text: str) -> Expression:
     """An expression by itself, as behind GROUP BY."""
-    expression = _whole(text, lambda cursor: _unqualified(cursor, read_expression))
-    attribute_of(expression)
+    expression = _read_whole(text, lambda cursor: _read_unqualified(cursor, read_expression))
+    find_attribute(expression)
     return expression
 
 
-def _question(cursor: Cursor) -> Query:
-    explain = _explains(cursor)
-    if cursor.at("SELECT"):
+def _read_question(cursor: Cursor) -> Query:
+    explain = _read_explain(cursor)
+    if cursor.is_at("SELECT"):
         return read_select(cursor, explain=explain)
-    if cursor.at("BIN"):
+    if cursor.is_at("BIN"):
         return read_bin(cursor, explain=explain)
-    raise cursor.problem("SELECT", "BIN", *(() if explain else ("EXPLAIN PRIVACY",)))
+    raise cursor.build_problem("SELECT", "BIN", *(() if explain else ("EXPLAIN PRIVACY",)))
 
 
-def _explains(cursor: Cursor) -> bool:
+def _read_explain(cursor: Cursor) -> bool:
     if not cursor.take("EXPLAIN"):
         return False
     cursor.expect("PRIVACY")
     return True
 
 
-def _unqualified(cursor: Cursor, read: Callable[[Cursor], _Read]) -> _Read:
+def _read_unqualified(cursor: Cursor, read: Callable[[Cursor], _Read]) -> _Read:
     found = read(cursor)
     if cursor.qualifiers:
         raise SyntaxProblem("Leave the table's name out here", position=cursor.qualifiers[0].start)
     return found
 
 
-def _whole(text: str, read: Callable[[Cursor], _Read]) -> _Read:
+def _read_whole(text: str, read: Callable[[Cursor], _Read]) -> _Read:
     try:
         cursor = Cursor(text)
         found = read(cursor)
         cursor.finish()
     except RecursionError:
         # Only a caller that is itself hundreds of frames deep leaves too few for 64 parentheses.
-        raise SyntaxProblem(f"The text nests too deep to be read here (at most {MOST_DEPTH})") from None
+        raise SyntaxProblem(f"The text nests too deep to be read here (at most {MAX_DEPTH})") from None
     return found
 
 
 _SHORT = 2_000  # characters
-_short = lru_cache(256)(lambda text: _whole(text, _question))  # a question is often asked again, and never changes
+_short = lru_cache(256)(
+    lambda text: _read_whole(text, _read_question)
+)  # a question is often asked again, and never changes

@@ -17,7 +17,7 @@ Constant = int | Decimal | str | bool | date | datetime | None
 CompareOp = Literal["=", "!=", "<", "<=", ">", ">="]
 ArithmeticOp = Literal["+", "-", "*", "//", "%"]
 FUNCTIONS = ("abs", "round", "year", "month", "day", "hour", "dayofweek", "lower", "length")
-LONGEST_NAME = 128
+MAX_NAME_LENGTH = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class Value:
     sort: str = field(init=False, repr=False)  # TRUE = 1 in Python, and not here
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", plain(self.value))
-        object.__setattr__(self, "sort", sort_of(self.value))
+        object.__setattr__(self, "value", normalize_constant(self.value))
+        object.__setattr__(self, "sort", get_constant_type(self.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ class InList:
     sort: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", tuple(plain(value) for value in self.values))
-        sorts = {sort_of(value) for value in self.values}
+        object.__setattr__(self, "values", tuple(normalize_constant(value) for value in self.values))
+        sorts = {get_constant_type(value) for value in self.values}
         if len(sorts) != 1 or "null" in sorts:
             raise RequestError("IN takes a list of constants of one type, without NULL.", fix="ward IN ('A', 'B')")
         object.__setattr__(self, "sort", sorts.pop())
@@ -107,7 +107,7 @@ class Like:
     pattern: str
 
     def __post_init__(self) -> None:
-        plain(self.pattern)
+        normalize_constant(self.pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +143,11 @@ Predicate = Compare | InList | Like | IsNull | And | Or | Not
 
 def check_name(name: str, what: str) -> None:
     """Refuse names that no declaration could have: empty, longer than 128 characters, or with control characters."""
-    if not 1 <= len(name) <= LONGEST_NAME or not _is_text(name) or any(ord(letter) < 32 for letter in name):
-        raise RequestError(f"The name of an {what} has 1 to {LONGEST_NAME} characters, not {name[:20]!r}.")
+    if not 1 <= len(name) <= MAX_NAME_LENGTH or not _is_text(name) or any(ord(letter) < 32 for letter in name):
+        raise RequestError(f"The name of an {what} has 1 to {MAX_NAME_LENGTH} characters, not {name[:20]!r}.")
 
 
-def plain(constant: Constant) -> Constant:
+def normalize_constant(constant: Constant) -> Constant:
     """``constant`` in its one form: whole numbers as int.
 
     Raises:
@@ -169,7 +169,7 @@ def plain(constant: Constant) -> Constant:
     return constant
 
 
-def sort_of(constant: Constant) -> str:
+def get_constant_type(constant: Constant) -> str:
     """number, text, truth, day, moment or null: two constants of different sorts are never equal."""
     kinds: tuple[tuple[type, str], ...] = (
         (bool, "truth"),
@@ -182,7 +182,7 @@ def sort_of(constant: Constant) -> str:
     return next((name for kind, name in kinds if isinstance(constant, kind)), "null")
 
 
-def negated(number: int | Decimal) -> int | Decimal:
+def negate(number: int | Decimal) -> int | Decimal:
     """``-number``, exactly: Decimal's own minus rounds to 28 digits."""
     return number.copy_negate() if isinstance(number, Decimal) else -number
 

@@ -17,20 +17,20 @@ from siloquent.explore.spec.aggregates import (
     Quantile,
     Sum,
     Variance,
-    column_of,
+    name_column,
 )
-from siloquent.explore.spec.forms import one_attribute, tidy
-from siloquent.explore.spec.numbers import MOST_DIGITS, check_number
+from siloquent.explore.spec.normal_form import normalize_predicate, require_attribute
+from siloquent.explore.spec.numbers import MAX_DIGITS, check_number
 from siloquent.explore.spec.predicate import Expression, Predicate, check_name
 
 Kind = Literal["wcq", "icq", "tcq"]
 Reuse = Literal["declared", "any", "none", "simultaneous"]
 """Which earlier answers may serve; ``declared``: what the table file says."""
 DEFAULT_BETA = Fraction(1, 2000)
-MOST_PREDICATES = 100_000
-MOST_KEYS = 64
-MOST_ITEMS = 64
-MOST_ROWS = 2**40
+MAX_PREDICATES = 100_000
+MAX_KEYS = 64
+MAX_ITEMS = 64
+MAX_ROWS = 2**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ class GroupBy:
     keys: tuple[Expression, ...]
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.keys) <= MOST_KEYS:
-            raise RequestError(f"GROUP BY has 1 to {MOST_KEYS} keys, not {len(self.keys):,}.")
+        if not 1 <= len(self.keys) <= MAX_KEYS:
+            raise RequestError(f"GROUP BY has 1 to {MAX_KEYS} keys, not {len(self.keys):,}.")
         for key in self.keys:
-            one_attribute(key)
+            require_attribute(key)
         if len(set(self.keys)) != len(self.keys):
             raise RequestError("GROUP BY names a key twice.", fix="name it once")
 
@@ -55,9 +55,9 @@ class Predicates:
     parts: tuple[Predicate, ...]
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.parts) <= MOST_PREDICATES:
-            raise RequestError(f"A workload has 1 to {MOST_PREDICATES:,} predicates, not {len(self.parts):,}.")
-        object.__setattr__(self, "parts", tuple(tidy(part) for part in self.parts))
+        if not 1 <= len(self.parts) <= MAX_PREDICATES:
+            raise RequestError(f"A workload has 1 to {MAX_PREDICATES:,} predicates, not {len(self.parts):,}.")
+        object.__setattr__(self, "parts", tuple(normalize_predicate(part) for part in self.parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ class Ranges:
             check_number(bound, f"A bound of {self.shape.upper()}", before=15, after=12)
         if self.width <= 0 or self.lo >= self.hi:
             raise RequestError(f"{self.shape.upper()} needs lo < hi and a width above 0.")
-        if (Fraction(self.hi) - Fraction(self.lo)) / Fraction(self.width) > MOST_PREDICATES:
-            raise RequestError(f"{self.shape.upper()} would make more than {MOST_PREDICATES:,} bins.")
+        if (Fraction(self.hi) - Fraction(self.lo)) / Fraction(self.width) > MAX_PREDICATES:
+            raise RequestError(f"{self.shape.upper()} would make more than {MAX_PREDICATES:,} bins.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ class Cube:
     def __post_init__(self) -> None:
         for name in self.attributes:
             check_name(name, "attribute")
-        if not 1 <= len(self.attributes) <= MOST_KEYS or len(set(self.attributes)) != len(self.attributes):
-            raise RequestError(f"CUBE names 1 to {MOST_KEYS} attributes, each once.", fix="CUBE(ward, sex)")
+        if not 1 <= len(self.attributes) <= MAX_KEYS or len(set(self.attributes)) != len(self.attributes):
+            raise RequestError(f"CUBE names 1 to {MAX_KEYS} attributes, each once.", fix="CUBE(ward, sex)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,8 @@ class Top:
     of: Aggregate | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= self.k <= MOST_PREDICATES:
-            raise RequestError(f"LIMIT is 1 to {MOST_PREDICATES:,}.", fix="LIMIT 3")
+        if not 1 <= self.k <= MAX_PREDICATES:
+            raise RequestError(f"LIMIT is 1 to {MAX_PREDICATES:,}.", fix="LIMIT 3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +164,8 @@ class Accuracy:
     def __post_init__(self) -> None:
         Bound(self.error, self.percent)  # checks both
         _check_beta(self.beta)
-        if self.at_least is not None and not 1 <= self.at_least <= MOST_ROWS:
-            raise RequestError(f"FOR AT LEAST is 1 to {MOST_ROWS:,} rows.", fix="FOR AT LEAST 5000 ROWS")
+        if self.at_least is not None and not 1 <= self.at_least <= MAX_ROWS:
+            raise RequestError(f"FOR AT LEAST is 1 to {MAX_ROWS:,} rows.", fix="FOR AT LEAST 5000 ROWS")
 
     @property
     def bounds(self) -> tuple[Bound, ...]:
@@ -212,8 +212,8 @@ def _check_beta(beta: Fraction) -> None:
             "beyond, tails of noise cannot be computed in double precision.",
             fix="CONFIDENCE 0.999999",
         )
-    if beta.denominator > 10**MOST_DIGITS:
-        raise RequestError(f"CONFIDENCE has more than {MOST_DIGITS} digits.", fix="CONFIDENCE 0.9995")
+    if beta.denominator > 10**MAX_DIGITS:
+        raise RequestError(f"CONFIDENCE has more than {MAX_DIGITS} digits.", fix="CONFIDENCE 0.9995")
 
 
 Promise = Accuracy | Spend
@@ -233,7 +233,7 @@ class Item:
     @property
     def column(self) -> str:
         """The name of its column."""
-        return self.alias or column_of(self.aggregate)
+        return self.alias or name_column(self.aggregate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ class Query:
     def __post_init__(self) -> None:
         check_name(self.table, "table")
         if self.where is not None:
-            object.__setattr__(self, "where", tidy(self.where))
+            object.__setattr__(self, "where", normalize_predicate(self.where))
         for name in ("having", "top"):
             choice = getattr(self, name)
             if choice is not None and choice.of == self.aggregate:  # one meaning, one form
@@ -310,8 +310,8 @@ class Query:
                 raise RequestError("Only shown values have a name.", fix="leave AS out")
         if not self.others:
             return
-        if not self.shows_values or len(self.others) >= MOST_ITEMS:
-            raise RequestError(f"A question shows 1 to {MOST_ITEMS} aggregates.")
+        if not self.shows_values or len(self.others) >= MAX_ITEMS:
+            raise RequestError(f"A question shows 1 to {MAX_ITEMS} aggregates.")
         if len(set(self.aggregates)) != len(self.aggregates):
             raise RequestError("The question names an aggregate twice.", fix="name it once")
         names = [item.column for item in self.items]

@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import singledispatch
 
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Quantile, Sum, Variance
-from siloquent.explore.spec.numbers import number_text, share_text
+from siloquent.explore.spec.numbers import format_number, format_share
 from siloquent.explore.spec.predicate import (
     And,
     Arithmetic,
@@ -39,8 +39,8 @@ from siloquent.explore.spec.query import (
     Ranges,
     Workload,
 )
+from siloquent.explore.spec.refusals import RESERVED
 from siloquent.explore.spec.sql import EVERY_ROW
-from siloquent.explore.spec.words import RESERVED
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SUMS, _PRODUCTS = ("+", "-"), ("*", "//", "%")
@@ -56,9 +56,9 @@ def render(query: Query) -> str:
     plain = isinstance(query.workload, GroupBy) or (query.workload == EVERY_ROW and query.shows_values)
     clauses = [
         "EXPLAIN PRIVACY" if query.explain else "",
-        _select(query) if plain else _bin(query),
-        _choice(query),
-        _promise(query.promise),
+        _render_select(query) if plain else _render_bin(query),
+        _render_choice(query),
+        _render_promise(query.promise),
         "" if query.reuse == "declared" else f"REUSE {query.reuse.upper()}",
         "PREFER OPTIMISTIC" if query.optimistic else "",
     ]
@@ -71,7 +71,7 @@ def render_aggregate(aggregate: Aggregate) -> str:
         return "COUNT(*)"
     name = render_name(aggregate.attribute)
     if isinstance(aggregate, Quantile):
-        share = number_text(aggregate.share)
+        share = format_number(aggregate.share)
         return f"MEDIAN({name})" if share == "0.5" else f"QUANTILE({name}, {share})"
     return f"{_FUNCTIONS[type(aggregate)]}({name})"
 
@@ -81,12 +81,12 @@ _FUNCTIONS: dict[type[Aggregate], str] = {Sum: "SUM", Average: "AVG", Variance: 
 
 def render_predicate(predicate: Predicate) -> str:
     """A condition as it stands behind WHERE."""
-    return _predicate(predicate)
+    return _render_predicate(predicate)
 
 
 def render_expression(expression: Expression) -> str:
     """An expression as it stands behind GROUP BY."""
-    return _expression(expression)
+    return _render_expression(expression)
 
 
 def render_name(name: str) -> str:
@@ -101,7 +101,7 @@ def render_constant(constant: Constant) -> str:
     if constant is None or isinstance(constant, bool):
         return {None: "NULL", True: "TRUE", False: "FALSE"}[constant]
     if isinstance(constant, (int, Decimal)):
-        return number_text(constant)
+        return format_number(constant)
     if isinstance(constant, datetime):
         return f"TIMESTAMP '{constant.isoformat(sep=' ')}'"
     if isinstance(constant, date):
@@ -109,176 +109,176 @@ def render_constant(constant: Constant) -> str:
     return "'" + constant.replace("'", "''") + "'"
 
 
-def _select(query: Query) -> str:
+def _render_select(query: Query) -> str:
     keys = query.workload.keys if isinstance(query.workload, GroupBy) else ()
     names = [render_expression(key) for key in keys]
-    items = [*names, *map(_item, query.items)]
+    items = [*names, *map(_render_item, query.items)]
     where = f" WHERE {render_predicate(query.where)}" if query.where else ""
     groups = f" GROUP BY {', '.join(names)}" if names else ""
     join = f" JOIN {render_name(query.join.table)} USING ({render_name(query.join.key)})" if query.join else ""
     return f"SELECT {', '.join(items)} FROM {render_name(query.table)}{join}{where}{groups}"
 
 
-def _bin(query: Query) -> str:
-    where = f" AND {_inside(query.where, Or)}" if query.where else ""
-    asked = f"BIN {render_name(query.table)} ON {_item(Item(query.aggregate, query.alias))}"
-    return f"{asked} WHERE W = {_workload(query.workload)}{where}"
+def _render_bin(query: Query) -> str:
+    where = f" AND {_render_inside(query.where, Or)}" if query.where else ""
+    asked = f"BIN {render_name(query.table)} ON {_render_item(Item(query.aggregate, query.alias))}"
+    return f"{asked} WHERE W = {_render_workload(query.workload)}{where}"
 
 
-def _item(item: Item) -> str:
+def _render_item(item: Item) -> str:
     alias = f" AS {render_name(item.alias)}" if item.alias else ""
     return f"{render_aggregate(item.aggregate)}{alias}"
 
 
-def _choice(query: Query) -> str:
+def _render_choice(query: Query) -> str:
     choice = query.having or query.top
     aggregate = render_aggregate(choice.of or query.aggregate) if choice else ""
     if query.having:
-        return f"HAVING {aggregate} {query.having.op} {number_text(query.having.threshold)}"
+        return f"HAVING {aggregate} {query.having.op} {format_number(query.having.threshold)}"
     if query.top:
         return f"ORDER BY {aggregate} {'DESC' if query.top.largest else 'ASC'} LIMIT {query.top.k}"
     return ""
 
 
-def _promise(promise: Promise) -> str:
+def _render_promise(promise: Promise) -> str:
     if isinstance(promise, Accuracy):
-        asked = f"ERROR {_list(map(_bound, promise.bounds))}"
+        asked = f"ERROR {_join_texts(map(_render_bound, promise.bounds))}"
     else:
-        delta = "" if promise.delta is None else f" DELTA {number_text(promise.delta)}"
-        asked = f"BUDGET {number_text(promise.amount)} {promise.currency.upper()}{delta}"
-    sure = f"CONFIDENCE {share_text(1 - promise.beta)}{' JOINT' if promise.joint else ''}"
+        delta = "" if promise.delta is None else f" DELTA {format_number(promise.delta)}"
+        asked = f"BUDGET {format_number(promise.amount)} {promise.currency.upper()}{delta}"
+    sure = f"CONFIDENCE {format_share(1 - promise.beta)}{' JOINT' if promise.joint else ''}"
     rows = promise.at_least if isinstance(promise, Accuracy) else None
     return f"{asked} {sure}" if rows is None else f"{asked} {sure} FOR AT LEAST {rows} ROWS"
 
 
-def _bound(bound: Bound) -> str:
-    return f"{number_text(bound.error)}{' PERCENT' if bound.percent else ''}"
+def _render_bound(bound: Bound) -> str:
+    return f"{format_number(bound.error)}{' PERCENT' if bound.percent else ''}"
 
 
-def _list(texts: Iterable[str]) -> str:
+def _join_texts(texts: Iterable[str]) -> str:
     return ", ".join(texts)
 
 
 @singledispatch
-def _workload(workload: Workload) -> str:
+def _render_workload(workload: Workload) -> str:
     raise TypeError(f"{type(workload).__name__} is no workload of BIN.")
 
 
-@_workload.register
+@_render_workload.register
 def _(workload: Predicates) -> str:
-    return f"{{{_list(map(render_predicate, workload.parts))}}}"
+    return f"{{{_join_texts(map(render_predicate, workload.parts))}}}"
 
 
-@_workload.register
+@_render_workload.register
 def _(workload: Ranges) -> str:
-    bounds = _list(map(number_text, (workload.lo, workload.hi, workload.width)))
+    bounds = _join_texts(map(format_number, (workload.lo, workload.hi, workload.width)))
     return f"{workload.shape.upper()}({render_name(workload.attribute)}, {bounds})"
 
 
-@_workload.register
+@_render_workload.register
 def _(workload: Cube) -> str:
-    return f"CUBE({_list(map(render_name, workload.attributes))})"
+    return f"CUBE({_join_texts(map(render_name, workload.attributes))})"
 
 
 @singledispatch
-def _predicate(predicate: Predicate) -> str:
+def _render_predicate(predicate: Predicate) -> str:
     raise TypeError(f"{type(predicate).__name__} is no condition.")
 
 
-@_predicate.register
+@_render_predicate.register
 def _(predicate: Compare) -> str:
-    return f"{_expression(predicate.left)} {predicate.op} {_expression(predicate.right)}"
+    return f"{_render_expression(predicate.left)} {predicate.op} {_render_expression(predicate.right)}"
 
 
-@_predicate.register
+@_render_predicate.register
 def _(predicate: InList) -> str:
-    return _in(predicate, "IN")
+    return _render_in(predicate, "IN")
 
 
-@_predicate.register
+@_render_predicate.register
 def _(predicate: Like) -> str:
-    return _like(predicate, "LIKE")
+    return _render_like(predicate, "LIKE")
 
 
-@_predicate.register
+@_render_predicate.register
 def _(predicate: IsNull) -> str:
-    return f"{_expression(predicate.expression)} IS NULL"
+    return f"{_render_expression(predicate.expression)} IS NULL"
 
 
-@_predicate.register
+@_render_predicate.register
 def _(predicate: Not) -> str:
     part = predicate.part
     if isinstance(part, InList):
-        return _in(part, "NOT IN")
+        return _render_in(part, "NOT IN")
     if isinstance(part, Like):
-        return _like(part, "NOT LIKE")
+        return _render_like(part, "NOT LIKE")
     if isinstance(part, IsNull):
-        return f"{_expression(part.expression)} IS NOT NULL"
-    return f"NOT {_inside(part, And, Or)}"
+        return f"{_render_expression(part.expression)} IS NOT NULL"
+    return f"NOT {_render_inside(part, And, Or)}"
 
 
-@_predicate.register
+@_render_predicate.register
 def _(predicate: And) -> str:
-    return " AND ".join(_inside(part, And, Or) for part in predicate.parts) or "TRUE"
+    return " AND ".join(_render_inside(part, And, Or) for part in predicate.parts) or "TRUE"
 
 
-@_predicate.register
+@_render_predicate.register
 def _(predicate: Or) -> str:
-    return " OR ".join(_inside(part, Or) for part in predicate.parts) or "FALSE"
+    return " OR ".join(_render_inside(part, Or) for part in predicate.parts) or "FALSE"
 
 
-def _inside(predicate: Predicate, *looser: type[And] | type[Or]) -> str:
+def _render_inside(predicate: Predicate, *looser: type[And] | type[Or]) -> str:
     """``predicate`` as a part of another one: in parentheses if it is one of the ``looser`` joins of several parts."""
-    text = _predicate(predicate)
+    text = _render_predicate(predicate)
     return (
         f"({text})" if isinstance(predicate, (And, Or)) and isinstance(predicate, looser) and predicate.parts else text
     )
 
 
-def _in(predicate: InList, word: str) -> str:
-    return f"{_expression(predicate.expression)} {word} ({_list(map(render_constant, predicate.values))})"
+def _render_in(predicate: InList, word: str) -> str:
+    return f"{_render_expression(predicate.expression)} {word} ({_join_texts(map(render_constant, predicate.values))})"
 
 
-def _like(predicate: Like, word: str) -> str:
-    return f"{_expression(predicate.expression)} {word} {render_constant(predicate.pattern)}"
+def _render_like(predicate: Like, word: str) -> str:
+    return f"{_render_expression(predicate.expression)} {word} {render_constant(predicate.pattern)}"
 
 
 @singledispatch
-def _expression(expression: Expression) -> str:
+def _render_expression(expression: Expression) -> str:
     raise TypeError(f"{type(expression).__name__} is no expression.")
 
 
-@_expression.register
+@_render_expression.register
 def _(expression: Column) -> str:
     return render_name(expression.name)
 
 
-@_expression.register
+@_render_expression.register
 def _(expression: Through) -> str:
     return render_name(expression.attribute.name)
 
 
-@_expression.register
+@_render_expression.register
 def _(expression: Value) -> str:
     return render_constant(expression.value)
 
 
-@_expression.register
+@_render_expression.register
 def _(expression: Call) -> str:
-    return f"{expression.function}({_expression(expression.argument)})"
+    return f"{expression.function}({_render_expression(expression.argument)})"
 
 
-@_expression.register
+@_render_expression.register
 def _(expression: Arithmetic) -> str:
     is_product = expression.op in _PRODUCTS
-    left = _operand(expression.left, _SUMS if is_product else ())
+    left = _render_operand(expression.left, _SUMS if is_product else ())
     # On the right the same precedence needs parentheses too: a - (b - c).
-    right = _operand(expression.right, (*_SUMS, *_PRODUCTS) if is_product else _SUMS)
+    right = _render_operand(expression.right, (*_SUMS, *_PRODUCTS) if is_product else _SUMS)
     return f"{left} {expression.op} {right}"
 
 
-def _operand(expression: Expression, looser: tuple[str, ...]) -> str:
-    text = _expression(expression)
+def _render_operand(expression: Expression, looser: tuple[str, ...]) -> str:
+    text = _render_expression(expression)
     # A sign gets its own parentheses: "5 - -3" would begin a comment once the space is lost.
     is_loose = text.startswith("-") or (isinstance(expression, Arithmetic) and expression.op in looser)
     return f"({text})" if is_loose else text

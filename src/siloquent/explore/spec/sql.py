@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from siloquent.errors import RequestError, SyntaxProblem
-from siloquent.explore.spec.clauses import at_aggregate, read_aggregate, read_alias, read_having, read_tail, read_top
+from siloquent.explore.spec.clauses import is_at_aggregate, read_aggregate, read_alias, read_having, read_tail, read_top
 from siloquent.explore.spec.conditions import read_expression, read_predicate
 from siloquent.explore.spec.cursor import Cursor
 from siloquent.explore.spec.predicate import And, Expression, Value
 from siloquent.explore.spec.query import GroupBy, Item, Join, Predicates, Query, Workload
-from siloquent.explore.spec.words import CLAUSES, TAIL, WHY_NOT, Refusal, plain_name
+from siloquent.explore.spec.refusals import CLAUSES, TAIL, WHY_NOT, Refusal, quote_name
 
 EVERY_ROW = Predicates((And(()),))
 """The workload of a SELECT without GROUP BY: one part, which every row meets."""
@@ -35,15 +35,15 @@ def read_select(cursor: Cursor, *, explain: bool = False) -> Query:
     table, join = _read_source(cursor)
     where = read_predicate(cursor) if cursor.take("WHERE") else None
     workload = _read_groups(cursor, items)
-    if workload == EVERY_ROW and cursor.at("HAVING", "ORDER"):
-        raise cursor.refused(_NO_GROUPS)
+    if workload == EVERY_ROW and cursor.is_at("HAVING", "ORDER"):
+        raise cursor.build_refusal(_NO_GROUPS)
     having = read_having(cursor, items.shown)
     top = read_top(cursor, items.shown, largest=False)
     asked = [item.aggregate for item in items.shown]
     # What HAVING takes besides what is shown has its error bound last.
     asked += [found for found, _ in filter(None, (having, top)) if found not in asked]
     if not asked:
-        raise cursor.problem("HAVING", "ORDER BY") if not cursor.is_over else _nothing_asked(cursor)
+        raise cursor.build_problem("HAVING", "ORDER BY") if not cursor.is_over else _build_nothing_asked(cursor)
     promise, tail = read_tail(cursor, asked)
     check_qualifiers(cursor, table, join)
     return Query(
@@ -80,18 +80,18 @@ def check_qualifiers(cursor: Cursor, table: str, join: Join | None = None) -> No
 def _read_items(cursor: Cursor) -> _Items:
     items = _Items()
     while True:
-        if cursor.at("*", "DISTINCT"):
-            raise cursor.problem()
-        if at_aggregate(cursor):
+        if cursor.is_at("*", "DISTINCT"):
+            raise cursor.build_problem()
+        if is_at_aggregate(cursor):
             items.shown.append(Item(read_aggregate(cursor), read_alias(cursor)))
             if _is_bare_alias(cursor, ",", "FROM"):
-                raise cursor.refused(
+                raise cursor.build_refusal(
                     Refusal("A column of the answer is named behind AS.", f"AS {cursor.token.text[:40]}")
                 )
         else:
             items.keys.append((cursor.token.start, read_expression(cursor)))
-            if cursor.at("AS") or _is_bare_alias(cursor, ",", "FROM"):
-                raise cursor.refused(_KEY_ALIAS)
+            if cursor.is_at("AS") or _is_bare_alias(cursor, ",", "FROM"):
+                raise cursor.build_refusal(_KEY_ALIAS)
         if not cursor.take(","):
             return items
 
@@ -102,15 +102,15 @@ def _read_source(cursor: Cursor) -> tuple[str, Join | None]:
     join = None
     if cursor.take("JOIN"):
         other = read_table_name(cursor)
-        if cursor.at("ON"):
+        if cursor.is_at("ON"):
             raise _joined_on(cursor, table, other)
         if not cursor.take("USING"):
-            raise cursor.refused(WHY_NOT["JOIN"])
+            raise cursor.build_refusal(WHY_NOT["JOIN"])
         cursor.expect("(")
-        join = Join(other, cursor.name("an attribute"))
+        join = Join(other, cursor.take_name("an attribute"))
         cursor.expect(")")
-    if cursor.at(",", "JOIN"):
-        raise cursor.refused(WHY_NOT["JOIN"])
+    if cursor.is_at(",", "JOIN"):
+        raise cursor.build_refusal(WHY_NOT["JOIN"])
     return table, join
 
 
@@ -119,28 +119,28 @@ def _joined_on(cursor: Cursor, table: str, other: str) -> RequestError:
     position = cursor.advance().start
     key = ".."
     while cursor.token.kind in ("word", "quoted"):
-        key = plain_name(cursor.advance().text)
+        key = quote_name(cursor.advance().text)
         if not cursor.take("."):
             break
     return RequestError(
         f"{WHY_NOT['JOIN'].reason.removesuffix('.')} ('ON' at character {position}).",
-        fix=f"FROM {plain_name(table)} JOIN {plain_name(other)} USING ({key})",
+        fix=f"FROM {quote_name(table)} JOIN {quote_name(other)} USING ({key})",
     )
 
 
 def read_table_name(cursor: Cursor) -> str:
     """One table's plain name."""
-    if cursor.at("("):
-        raise cursor.refused(WHY_NOT["SELECT"])
-    table = cursor.name("a table")
-    if cursor.at("."):
-        raise cursor.refused(Refusal("Tables have one name, without database or schema.", "FROM visits"))
-    if cursor.at("AS"):
-        raise cursor.refused(Refusal("A question has one table, so it needs no other name.", "leave AS out"))
+    if cursor.is_at("("):
+        raise cursor.build_refusal(WHY_NOT["SELECT"])
+    table = cursor.take_name("a table")
+    if cursor.is_at("."):
+        raise cursor.build_refusal(Refusal("Tables have one name, without database or schema.", "FROM visits"))
+    if cursor.is_at("AS"):
+        raise cursor.build_refusal(Refusal("A question has one table, so it needs no other name.", "leave AS out"))
     if _is_bare_alias(cursor, ",", "JOIN", "USING", "ON", *_CLAUSES, *TAIL) or (
         cursor.token.kind in ("word", "quoted") and cursor.following.kind == "end" and cursor.token.word not in _WORDS
     ):
-        raise cursor.refused(_TABLE_ALIAS)
+        raise cursor.build_refusal(_TABLE_ALIAS)
     return table
 
 
@@ -156,14 +156,14 @@ def _is_bare_alias(cursor: Cursor, *behind: str) -> bool:
 
 def _read_groups(cursor: Cursor, items: _Items) -> Workload:
     if not cursor.take("GROUP"):
-        if not cursor.is_over and not cursor.at("HAVING", "ORDER", *TAIL):
-            raise cursor.problem(*CLAUSES[1:])
+        if not cursor.is_over and not cursor.is_at("HAVING", "ORDER", *TAIL):
+            raise cursor.build_problem(*CLAUSES[1:])
         if items.keys:
             raise SyntaxProblem(
                 "Values are shown for groups only, never for single rows",
                 position=items.keys[0][0],
                 expected="GROUP BY",
-                fix=cursor.example("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200"),
+                fix=cursor.format_example("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200"),
             )
         return EVERY_ROW
     cursor.expect("BY")
@@ -177,19 +177,19 @@ def _read_groups(cursor: Cursor, items: _Items) -> Workload:
             raise SyntaxProblem(
                 f"This item {wrong}",
                 position=start,
-                fix=cursor.example("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200"),
+                fix=cursor.format_example("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200"),
             )
         known.discard(key)
     return workload
 
 
 def _read_key(cursor: Cursor) -> Expression:
-    if at_aggregate(cursor):
-        raise cursor.refused(Refusal("Groups are made of attributes, not of aggregates.", "GROUP BY ward"))
+    if is_at_aggregate(cursor):
+        raise cursor.build_refusal(Refusal("Groups are made of attributes, not of aggregates.", "GROUP BY ward"))
     if cursor.token.word in ("CUBE", "ROLLUP", "GROUPING") and cursor.following.word in ("(", "SETS"):
-        raise cursor.refused(WHY_NOT["ROLLUP"])
-    if cursor.at("ALL") and not cursor.following.word == ",":
-        raise cursor.refused(Refusal("Keys are named one by one.", "GROUP BY ward, sex"))
+        raise cursor.build_refusal(WHY_NOT["ROLLUP"])
+    if cursor.is_at("ALL") and not cursor.following.word == ",":
+        raise cursor.build_refusal(Refusal("Keys are named one by one.", "GROUP BY ward, sex"))
     start = cursor.token.start
     key = read_expression(cursor)
     if isinstance(key, Value):
@@ -197,15 +197,15 @@ def _read_key(cursor: Cursor) -> Expression:
             "A key is named, not numbered",
             position=start,
             expected="an attribute",
-            fix=cursor.example("GROUP BY ward"),
+            fix=cursor.format_example("GROUP BY ward"),
         )
     return key
 
 
-def _nothing_asked(cursor: Cursor) -> SyntaxProblem:
+def _build_nothing_asked(cursor: Cursor) -> SyntaxProblem:
     return SyntaxProblem(
         "Nothing is asked about the groups",
         position=cursor.token.start,
         expected="an aggregate among the items, HAVING, or ORDER BY .. LIMIT",
-        fix=cursor.example("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200"),
+        fix=cursor.format_example("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200"),
     )

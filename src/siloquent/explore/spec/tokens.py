@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from siloquent.errors import SyntaxProblem
 
-MOST_BYTES = 64 * 1024
+MAX_BYTES = 64 * 1024
 
 _SHAPES = re.compile(
     r"""
@@ -36,7 +36,7 @@ class Token(NamedTuple):
     start: int
 
 
-def tokens(text: str) -> list[Token]:
+def split_tokens(text: str) -> list[Token]:
     """The tokens of ``text``, comments left out, with one of kind ``end`` behind them.
 
     Raises:
@@ -48,9 +48,9 @@ def tokens(text: str) -> list[Token]:
     while place < len(text):
         match = _SHAPES.match(text, place)
         if match is None or match.lastgroup is None:
-            raise _unreadable(text, place)
+            raise _build_unreadable(text, place)
         if match.lastgroup != "space":
-            found.append(_token(match.lastgroup, match.group(), place))
+            found.append(_build_token(match.lastgroup, match.group(), place))
         place = match.end()
         if match.lastgroup == "number" and place < len(text) and (text[place].isalnum() or text[place] == "_"):
             raise SyntaxProblem(
@@ -63,16 +63,16 @@ def tokens(text: str) -> list[Token]:
 def _check_text(text: str) -> None:
     try:
         # More characters than bytes allowed cannot fit: no need to encode them first.
-        size = len(text) if len(text) > MOST_BYTES else len(text.encode())
+        size = len(text) if len(text) > MAX_BYTES else len(text.encode())
     except UnicodeEncodeError as wrong:
         raise SyntaxProblem("The text holds half a character (a lone surrogate)", position=wrong.start) from None
-    if size > MOST_BYTES:
-        raise SyntaxProblem(f"A question has at most {MOST_BYTES:,} bytes", position=MOST_BYTES)
+    if size > MAX_BYTES:
+        raise SyntaxProblem(f"A question has at most {MAX_BYTES:,} bytes", position=MAX_BYTES)
     if "\0" in text:
         raise SyntaxProblem("The text holds a NUL character", position=text.index("\0"))
 
 
-def _token(shape: str, found: str, start: int) -> Token:
+def _build_token(shape: str, found: str, start: int) -> Token:
     if shape == "word":
         # Only ASCII words are words of the language: "ſelect".upper() is "SELECT" in Unicode.
         return Token("word", found, found.upper() if found.isascii() else "", start)
@@ -85,7 +85,7 @@ def _token(shape: str, found: str, start: int) -> Token:
     return Token("number", found, "", start)
 
 
-def _unreadable(text: str, place: int) -> SyntaxProblem:
+def _build_unreadable(text: str, place: int) -> SyntaxProblem:
     sign = text[place]
     if sign in _NEVER_CLOSED:
         return SyntaxProblem(f"A {_NEVER_CLOSED[sign]} is never closed", position=place, expected="its end")

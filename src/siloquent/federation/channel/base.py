@@ -12,7 +12,7 @@ from siloquent.errors import ProtocolError
 RoleKind = Literal["party", "worker", "moderator", "relay"]
 NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 STEP = re.compile(r"[a-z][a-z0-9_.-]{0,23}(/[0-9]{1,9}){0,3}")
-MOST_ATTEMPT = 999
+MAX_ATTEMPT = 999
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,17 @@ class Members:
     @property
     def parties(self) -> tuple[str, ...]:
         """Names of those that hold data, in order."""
-        return self._named("party")
+        return self._list_names("party")
 
     @property
     def workers(self) -> tuple[str, ...]:
         """Names of those that compute, in order: W_1 first."""
-        return self._named("worker")
+        return self._list_names("worker")
 
     @property
     def moderator(self) -> str:
         """The one that starts the session and gets the result."""
-        (name,) = self._named("moderator")
+        (name,) = self._list_names("moderator")
         return name
 
     def __getitem__(self, name: str) -> Member:
@@ -65,7 +65,7 @@ class Members:
     def __iter__(self) -> Iterator[Member]:
         return iter(self.all)
 
-    def _named(self, kind: RoleKind) -> tuple[str, ...]:
+    def _list_names(self, kind: RoleKind) -> tuple[str, ...]:
         return tuple(member.name for member in self.all if member.kind == kind)
 
 
@@ -105,8 +105,8 @@ class Channel(Protocol):
     A role's part is ordinary code, written once, front to back. When its process is killed, the part is run again from
     its first line by another process: ``receive`` and ``gather`` then give the very same bytes as before, and ``send``
     of what was sent already does nothing more. So the part must be a function of what it receives, of ``state`` and of
-    nothing else: randomness is drawn once, ``put`` into ``state``, and used from there. ``sent`` lets it skip dear work
-    that was sent already (also work whose seeds are erased by now).
+    nothing else: randomness is drawn once, ``put`` into ``state``, and used from there. ``is_sent`` lets it skip
+    expensive work that was sent already (also work whose seeds are erased by now).
 
     After an abort, whoever called it, every call raises ``ProtocolError`` with code ``aborted_by``.
     """
@@ -135,7 +135,7 @@ class Channel(Protocol):
                 ``bad_encoding``: no payload; ``aborted_by`` and ``session_closed``.
         """
 
-    def sent(self, to: str, step: str, attempt: int = 0) -> bool:
+    def is_sent(self, to: str, step: str, attempt: int = 0) -> bool:
         """Whether ``send`` has returned for this message, in this process or an earlier one."""
 
     def receive(self, step: str, sender: str, timeout: float | None = None, attempt: int = 0) -> bytes:
@@ -173,7 +173,7 @@ class Channel(Protocol):
     def verify(self, role: str, label: str, content: bytes, signature: bytes) -> bool:
         """Whether ``role`` signed ``content`` under ``label`` in this session."""
 
-    def head(self) -> str:
+    def read_head(self) -> str:
         """``COUNT:HASH`` over all headers that this role has sent and received; fixed by the first call."""
 
     def abort(self, code: str, *, step: str = "") -> NoReturn:
@@ -183,7 +183,7 @@ class Channel(Protocol):
             step: Where in the protocol; the step that this role is at if left out.
         """
 
-    def status(self) -> Status:
+    def get_status(self) -> Status:
         """Where this role stands, to be called from any thread."""
 
 
@@ -194,19 +194,19 @@ def check_step(step: str, attempt: int) -> None:
     """
     if not STEP.fullmatch(step):
         raise ValueError(f"{step!r} is no name of a step, such as 'a1' or 'u2.1/17'")
-    if not 0 <= attempt <= MOST_ATTEMPT:
-        raise ValueError(f"attempt {attempt} is not within 0..{MOST_ATTEMPT}")
+    if not 0 <= attempt <= MAX_ATTEMPT:
+        raise ValueError(f"attempt {attempt} is not within 0..{MAX_ATTEMPT}")
 
 
-def step_of(told: object) -> str:
+def parse_step(told: object) -> str:
     """The step that a peer or relay names; nothing if it is no step's name.
 
-    >>> step_of("c2/3"), step_of("<b>")
+    >>> parse_step("c2/3"), parse_step("<b>")
     ('c2/3', '')
     """
     return told if isinstance(told, str) and STEP.fullmatch(told) else ""
 
 
-def missing(step: str, role: str) -> ProtocolError:
+def build_missing(step: str, role: str) -> ProtocolError:
     """The error of a role that did not come in time."""
     return ProtocolError("peer_missing", role=role, step=step)

@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from siloquent.errors import CAUSES, ProtocolError
-from siloquent.federation.channel.base import Channel, Members, RoleState, Status, check_step, missing
-from siloquent.federation.payload import kind_of
+from siloquent.federation.channel.base import Channel, Members, RoleState, Status, build_missing, check_step
+from siloquent.federation.payload import parse_kind
 
 T = TypeVar("T")
 Key = tuple[str, str, str, int]  # sender, receiver, step, attempt
 
 
 class MemoryNetwork:
-    """All roles of one session in one process. Give each role ``channel(name)`` and a thread of its own.
+    """All roles of one session in one process. Give each role ``open_channel(name)`` and a thread of its own.
 
-    A second ``channel(name)`` is that role after a restart: it finds its messages and its state as they were.
+    A second ``open_channel(name)`` is that role after a restart: it finds its messages and its state as they were.
     """
 
     def __init__(self, members: Members, *, session: bytes | None = None) -> None:
@@ -31,19 +31,19 @@ class MemoryNetwork:
         self._news = threading.Condition()
         self._messages: dict[Key, bytes] = {}
         self._gathered: dict[tuple[str, str, int], tuple[str, ...]] = {}
-        self._states: dict[str, MemoryState] = {name: MemoryState() for name in self._names()}
+        self._states: dict[str, MemoryState] = {name: MemoryState() for name in self._list_names()}
         self._ended: tuple[str, str, str] | None = None  # who aborted, with which code, at which step
 
-    def channel(self, name: str) -> MemoryChannel:
+    def open_channel(self, name: str) -> MemoryChannel:
         """The end of ``name``."""
         return MemoryChannel(self, self.members[name].name)
 
-    def traffic(self) -> dict[Key, bytes]:
+    def list_traffic(self) -> dict[Key, bytes]:
         """Every message so far, for tests that look for what must not be in them."""
         with self._news:
             return dict(self._messages)
 
-    def _names(self) -> list[str]:
+    def _list_names(self) -> list[str]:
         return [member.name for member in self.members]
 
 
@@ -101,7 +101,7 @@ class MemoryChannel:
     def send(self, to: str, step: str, payload: bytes, attempt: int = 0) -> None:
         """Leave ``payload`` for ``to``."""
         check_step(step, attempt)
-        kind_of(payload)
+        parse_kind(payload)
         key = (self._me, self.members[to].name, step, attempt)
         with self._net._news:
             self._refuse_if_ended()
@@ -109,7 +109,7 @@ class MemoryChannel:
                 raise ProtocolError("message_conflict", role=self._me, step=step)
             self._net._news.notify_all()
 
-    def sent(self, to: str, step: str, attempt: int = 0) -> bool:
+    def is_sent(self, to: str, step: str, attempt: int = 0) -> bool:
         """Whether this message is on its way."""
         with self._net._news:
             return (self._me, to, step, attempt) in self._net._messages
@@ -132,18 +132,18 @@ class MemoryChannel:
         until = None if timeout is None else time.monotonic() + timeout
         with self._net._news:
             decided = self._net._gathered.get((self._me, step, attempt))
-            while decided is None and len(found := self._here(wanted, step, attempt)) < len(wanted):
+            while decided is None and len(found := self._list_arrived(wanted, step, attempt)) < len(wanted):
                 self._refuse_if_ended()
-                self._waits(step, tuple(name for name in wanted if name not in found))
+                self._set_waiting(step, tuple(name for name in wanted if name not in found))
                 left = None if until is None else until - time.monotonic()
                 if left is not None and left <= 0:
                     if len(found) < (len(wanted) if enough is None else enough):
-                        raise missing(step, self._waiting[0])
+                        raise build_missing(step, self._waiting[0])
                     decided = found
                 else:
                     self._net._news.wait(left)
             self._refuse_if_ended()
-            self._waits(step, ())
+            self._set_waiting(step, ())
             names = self._net._gathered.setdefault((self._me, step, attempt), decided or wanted)
             return {name: self._net._messages[name, self._me, step, attempt] for name in names}
 
@@ -154,15 +154,15 @@ class MemoryChannel:
 
     def verify(self, role: str, label: str, content: bytes, signature: bytes) -> bool:
         """Whether ``role`` made this mark."""
-        return hmac.compare_digest(self._net.channel(role).sign(label, content), signature)
+        return hmac.compare_digest(self._net.open_channel(role).sign(label, content), signature)
 
-    def head(self) -> str:
+    def read_head(self) -> str:
         """A hash over this role's messages; fixed by the first call."""
         kept = self.state.get("transcript")
         if kept is None:
             mine = sorted(
                 f"{key}{hashlib.sha256(value).hexdigest()}"
-                for key, value in self._net.traffic().items()
+                for key, value in self._net.list_traffic().items()
                 if self._me in key[:2]
             )
             kept = f"{len(mine)}:{hashlib.sha256(''.join(mine).encode()).hexdigest()}".encode()
@@ -179,16 +179,16 @@ class MemoryChannel:
             self._net._news.notify_all()
         raise ProtocolError(code, role=self._me, step=step)
 
-    def status(self) -> Status:
+    def get_status(self) -> Status:
         """Where this role stands."""
         with self._net._news:
             state: RoleState = "running" if self._net._ended is None else "aborted"
             return Status(self._me, state, self._step, self._waiting, time.monotonic() - self._since)
 
-    def _here(self, wanted: tuple[str, ...], step: str, attempt: int) -> tuple[str, ...]:
+    def _list_arrived(self, wanted: tuple[str, ...], step: str, attempt: int) -> tuple[str, ...]:
         return tuple(name for name in wanted if (name, self._me, step, attempt) in self._net._messages)
 
-    def _waits(self, step: str, names: tuple[str, ...]) -> None:
+    def _set_waiting(self, step: str, names: tuple[str, ...]) -> None:
         if (step, names) != (self._step, self._waiting):
             self._step, self._waiting, self._since = step, names, time.monotonic()
 
@@ -207,7 +207,7 @@ def run_all(network: MemoryNetwork, parts: Mapping[str, Callable[[Channel], T]])
     failed: list[BaseException] = []
 
     def run(name: str) -> None:
-        channel = network.channel(name)
+        channel = network.open_channel(name)
         try:
             results[name] = parts[name](channel)
         except BaseException as error:  # allowed: raised below, in the caller's thread

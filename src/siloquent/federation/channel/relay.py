@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 from siloquent.errors import CAUSES, ProtocolError
-from siloquent.federation.channel.base import Members, Status, check_step, missing
-from siloquent.federation.payload import kind_of
+from siloquent.federation.channel.base import Members, Status, build_missing, check_step
+from siloquent.federation.payload import parse_kind
 from siloquent.federation.peer import Peer
-from siloquent.federation.seal import signed_by
-from siloquent.federation.transcript import head_of
+from siloquent.federation.seal import is_signed_by
+from siloquent.federation.transcript import compute_head
 
-LONGEST_LOOK_S = 5.0  # how long a wait lasts before the session's state is looked at again
+MAX_LOOK_SECONDS = 5.0  # how long a wait lasts before the session's state is looked at again
 
 
 class JournalState:
@@ -47,11 +47,11 @@ class RelayChannel:
     """
 
     def __init__(self, peer: Peer, session: str, names: tuple[str, ...] | None = None) -> None:
-        known = peer.journal.session(session)
+        known = peer.journal.find_session(session)
         if known is None:
             raise ProtocolError("unknown_session", role=peer.name)
         self._peer, self._session, self._deadline = peer, session, known.deadline
-        self._members = peer.roster.members(names or known.members)
+        self._members = peer.roster.build_members(names or known.members)
         asked = known.invitation.get("invitation", {})
         self._longest_s = float(asked["step_deadline_s"]) if asked.get("on_missing") == "abort" else None
         self._state = JournalState(peer, session)
@@ -82,20 +82,20 @@ class RelayChannel:
     def send(self, to: str, step: str, payload: bytes, attempt: int = 0) -> None:
         """Leave ``payload`` for ``to``; returns when the relay holds it."""
         check_step(step, attempt)
-        kind = kind_of(payload)
+        kind = parse_kind(payload)
         name = self.members[to].name
         self._peer.refuse_if_over(self._session)
-        self._waits(step, ())
+        self._set_waiting(step, ())
         try:
             self._peer.leave(self._session, name, step, payload, attempt, kind)
         except ProtocolError as failed:
             self._heed(failed)
             raise
 
-    def sent(self, to: str, step: str, attempt: int = 0) -> bool:
+    def is_sent(self, to: str, step: str, attempt: int = 0) -> bool:
         """Whether the relay holds this message."""
         journal = self._peer.journal
-        found = journal.envelopes(self._session, self.me, to, step, attempt)
+        found = journal.list_envelopes(self._session, self.me, to, step, attempt)
         return bool(found) and not any(envelope.sealed for envelope in found)
 
     def receive(self, step: str, sender: str, timeout: float | None = None, attempt: int = 0) -> bytes:
@@ -114,29 +114,29 @@ class RelayChannel:
         check_step(step, attempt)
         wanted = tuple(senders)
         least = len(wanted) if enough is None else enough
-        names = self._peer.journal.gathered(self._session, step, attempt)
+        names = self._peer.journal.find_gathered(self._session, step, attempt)
         if names is None:
-            names = self._came(step, wanted, least, timeout, attempt)
+            names = self._wait_for_messages(step, wanted, least, timeout, attempt)
             if len(names) < len(wanted):
                 self._peer.journal.keep_gathered(self._session, step, attempt, names)
         self._peer.refuse_if_over(self._session)
-        return {name: self._payload(step, name, attempt) for name in names}
+        return {name: self._read_payload(step, name, attempt) for name in names}
 
     def sign(self, label: str, content: bytes) -> bytes:
         """This role's signature over ``content`` in this session."""
-        return self._peer.keys.sign(_label(label, self.session), content)
+        return self._peer.keys.sign(_build_label(label, self.session), content)
 
     def verify(self, role: str, label: str, content: bytes, signature: bytes) -> bool:
         """Whether ``role`` signed ``content`` in this session."""
-        key = self._peer.roster.role(role).sign_key
-        return signed_by(key, _label(label, self.session), content, signature)
+        key = self._peer.roster.get_role(role).sign_key
+        return is_signed_by(key, _build_label(label, self.session), content, signature)
 
-    def head(self) -> str:
+    def read_head(self) -> str:
         """The transcript's head: fixed by the first call, the same after a restart."""
         kept = self.state.get("transcript")
         if kept is None:
-            headers = [header for header, _ in self._peer.journal.headers(self._session)]
-            kept = f"{len(headers)}:{head_of(self._session, headers)}".encode()
+            headers = [header for header, _ in self._peer.journal.list_headers(self._session)]
+            kept = f"{len(headers)}:{compute_head(self._session, headers)}".encode()
             self.state.put("transcript", kept)
         return kept.decode()
 
@@ -144,19 +144,19 @@ class RelayChannel:
         """End the session for all."""
         assert code in CAUSES, code
         self._peer.refuse_if_over(self._session)
-        step = step or self.status().step
+        step = step or self.get_status().step
         self._peer.abort(self._session, code, step=step)
         raise ProtocolError(code, role=self.me, step=step)
 
-    def status(self) -> Status:
+    def get_status(self) -> Status:
         """Where this role stands."""
-        known = self._peer.journal.session(self._session)
+        known = self._peer.journal.find_session(self._session)
         assert known is not None
         with self._lock:
             since = self._peer.clock.now() - self._since
             return Status(self.me, known.state, self._step, self._waiting, since)
 
-    def _came(
+    def _wait_for_messages(
         self, step: str, wanted: tuple[str, ...], least: int, timeout: float | None, attempt: int
     ) -> tuple[str, ...]:
         """Who of ``wanted`` came in time."""
@@ -166,27 +166,27 @@ class RelayChannel:
         while True:
             self._peer.refuse_if_over(self._session)
             with self._peer.news:
-                came = self._peer.arrived(self._session)
+                came = self._peer.list_arrived(self._session)
                 here = tuple(name for name in wanted if (name, step, attempt) in came)
                 left = until - clock.now()
-                self._waits(step, tuple(name for name in wanted if name not in here))
+                self._set_waiting(step, tuple(name for name in wanted if name not in here))
                 if len(here) == len(wanted):
                     return here
                 if left <= 0:
                     break
                 if not self._peer.polls_itself:
-                    self._peer.wait(min(left, LONGEST_LOOK_S))  # under the lock: no news is lost in between
+                    self._peer.wait(min(left, MAX_LOOK_SECONDS))  # under the lock: no news is lost in between
                     continue
-            self._peer.wait(min(left, LONGEST_LOOK_S))
+            self._peer.wait(min(left, MAX_LOOK_SECONDS))
         if len(here) < least:
-            raise missing(step, self._waiting[0])
-        self._waits(step, ())
+            raise build_missing(step, self._waiting[0])
+        self._set_waiting(step, ())
         return here
 
-    def _payload(self, step: str, name: str, attempt: int) -> bytes:
-        payload = self._peer.payload(self._session, name, step, attempt)
+    def _read_payload(self, step: str, name: str, attempt: int) -> bytes:
+        payload = self._peer.read_payload(self._session, name, step, attempt)
         try:
-            kind_of(payload)
+            parse_kind(payload)
         except ProtocolError:
             self._peer.abort(self._session, "bad_encoding", role=name, step=step)
             raise ProtocolError("bad_encoding", role=name, step=step) from None
@@ -194,13 +194,13 @@ class RelayChannel:
 
     def _heed(self, failed: ProtocolError) -> None:
         if failed.code in ("aborted_by", "session_closed"):
-            self._peer.closed_by_relay(self._session, failed)
+            self._peer.record_relay_close(self._session, failed)
 
-    def _waits(self, step: str, names: tuple[str, ...]) -> None:
+    def _set_waiting(self, step: str, names: tuple[str, ...]) -> None:
         with self._lock:
             if (step, names) != (self._step, self._waiting):
                 self._step, self._waiting, self._since = step, names, self._peer.clock.now()
 
 
-def _label(label: str, session: bytes) -> bytes:
+def _build_label(label: str, session: bytes) -> bytes:
     return f"siloquent/{label}/1|".encode() + session + b"|"

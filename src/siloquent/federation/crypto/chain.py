@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from siloquent.errors import ProtocolError
 from siloquent.federation.crypto.group import Group
 from siloquent.federation.crypto.hashing import hash_to_group
-from siloquent.federation.crypto.permute import permuted
-from siloquent.federation.crypto.points import POINT, as_rows
-from siloquent.federation.crypto.seeds import derive, scalar_of
+from siloquent.federation.crypto.permute import permute_batch
+from siloquent.federation.crypto.points import POINT, view_rows
+from siloquent.federation.crypto.seeds import derive, derive_scalar
 
 _FILLING = b"siloquent/filling/1"
 
 
-def blinded(
+def blind_batch(
     group: Group,
     hashed: bytes,
     size: int,
@@ -48,12 +48,12 @@ def blinded(
     missing = size - len(hashed) // POINT
     if missing < 0:
         raise ProtocolError("batch_size")
-    factor = _blinding(group, shared[0], session, query, attempt)
+    factor = _derive_blinding(group, shared[0], session, query, attempt)
     for seed in shared[1:]:
-        factor = group.product(factor, _blinding(group, seed, session, query, attempt))
+        factor = group.multiply_scalars(factor, _derive_blinding(group, seed, session, query, attempt))
     made_up = (derive(own, "padding", session, query, attempt, index) for index in range(missing))
     filled = hashed + hash_to_group(group, made_up, _FILLING)
-    return permuted(group.times(filled, factor), derive(own, "order", session, query, attempt))
+    return permute_batch(group.multiply_points(filled, factor), derive(own, "order", session, query, attempt))
 
 
 def hop(
@@ -73,9 +73,9 @@ def hop(
         ProtocolError: ``bad_encoding``, ``duplicate_points``: not a batch of different elements.
     """
     group.check(batch)
-    factor = group.inverse(_blinding(group, shared, session, query, attempt))
-    exponent = group.product(scalar_of(group, own, "key", session, query, attempt), factor)
-    return permuted(group.times(batch, exponent), derive(own, "order", session, query, attempt, party))
+    factor = group.invert_scalar(_derive_blinding(group, shared, session, query, attempt))
+    exponent = group.multiply_scalars(derive_scalar(group, own, "key", session, query, attempt), factor)
+    return permute_batch(group.multiply_points(batch, exponent), derive(own, "order", session, query, attempt, party))
 
 
 def tally(batches: Sequence[bytes]) -> NDArray[np.int64]:
@@ -86,12 +86,12 @@ def tally(batches: Sequence[bytes]) -> NDArray[np.int64]:
     Raises:
         ProtocolError: ``duplicate_points``: one party's batch holds an element twice.
     """
-    rows = [np.unique(as_rows(batch)) for batch in batches]
+    rows = [np.unique(view_rows(batch)) for batch in batches]
     if any(len(row) * POINT != len(batch) for row, batch in zip(rows, batches, strict=True)):
         raise ProtocolError("duplicate_points")
     _, held_by = np.unique(np.concatenate(rows), return_counts=True)
     return np.bincount(held_by, minlength=len(batches) + 1)[1:].astype(np.int64)
 
 
-def _blinding(group: Group, seed: bytes, session: bytes, query: int, attempt: int) -> bytes:
-    return scalar_of(group, seed, "blind", session, query, attempt)
+def _derive_blinding(group: Group, seed: bytes, session: bytes, query: int, attempt: int) -> bytes:
+    return derive_scalar(group, seed, "blind", session, query, attempt)

@@ -38,42 +38,42 @@ class Group(Protocol):
     def from_uniform(self, wide: bytes) -> bytes:
         """One element a 64 uniform bytes: the map of RFC 9496, for hashing and for points of unknown logarithm."""
 
-    def reduced(self, wide: bytes) -> bytes:
+    def reduce_wide(self, wide: bytes) -> bytes:
         """64 uniform bytes modulo L: a scalar, all zeros with probability 2^-252."""
 
-    def product(self, a: bytes, b: bytes) -> bytes:
+    def multiply_scalars(self, a: bytes, b: bytes) -> bytes:
         """The product of two scalars."""
 
-    def total(self, a: bytes, b: bytes) -> bytes:
+    def add_scalars(self, a: bytes, b: bytes) -> bytes:
         """The sum of two scalars."""
 
-    def difference(self, a: bytes, b: bytes) -> bytes:
+    def subtract_scalars(self, a: bytes, b: bytes) -> bytes:
         """The difference of two scalars."""
 
-    def inverse(self, a: bytes) -> bytes:
+    def invert_scalar(self, a: bytes) -> bytes:
         """1 / a modulo L, of a scalar that is not zero."""
 
-    def base(self, scalars: bytes) -> bytes:
+    def multiply_base(self, scalars: bytes) -> bytes:
         """a G for each scalar a of a batch; a = 0 gives the identity."""
 
-    def times(self, batch: bytes, scalar: bytes) -> bytes:
+    def multiply_points(self, batch: bytes, scalar: bytes) -> bytes:
         """The same multiple of every element.
 
         Raises:
             ProtocolError: ``bad_encoding``: one encoding stands for no element.
         """
 
-    def times_each(self, batch: bytes, scalars: bytes) -> bytes:
+    def multiply_each(self, batch: bytes, scalars: bytes) -> bytes:
         """Each element times its own scalar.
 
         Raises:
-            ProtocolError: as ``times``.
+            ProtocolError: as ``multiply_points``.
         """
 
-    def plus(self, a: bytes, b: bytes) -> bytes:
+    def add_points(self, a: bytes, b: bytes) -> bytes:
         """Element by element sums of two batches of decodable elements."""
 
-    def minus(self, a: bytes, b: bytes) -> bytes:
+    def subtract_points(self, a: bytes, b: bytes) -> bytes:
         """Element by element differences of two batches of decodable elements."""
 
 
@@ -88,64 +88,64 @@ class Ristretto:
 
     def require_decodable(self, batch: bytes) -> None:
         """Refuse encodings that stand for no element."""
-        valid = _sodium().crypto_core_ristretto255_is_valid_point
+        valid = _load_sodium().crypto_core_ristretto255_is_valid_point
         if not all(valid(element) for element in split(batch)):
             raise ProtocolError("bad_encoding")
 
     def from_uniform(self, wide: bytes) -> bytes:
         """One element a 64 bytes."""
-        mapped = _sodium().crypto_core_ristretto255_from_hash
+        mapped = _load_sodium().crypto_core_ristretto255_from_hash
         return b"".join(mapped(wide[at : at + WIDE]) for at in range(0, len(wide), WIDE))
 
-    def reduced(self, wide: bytes) -> bytes:
+    def reduce_wide(self, wide: bytes) -> bytes:
         """64 bytes modulo L."""
-        return bytes(_sodium().crypto_core_ristretto255_scalar_reduce(wide))
+        return bytes(_load_sodium().crypto_core_ristretto255_scalar_reduce(wide))
 
-    def product(self, a: bytes, b: bytes) -> bytes:
+    def multiply_scalars(self, a: bytes, b: bytes) -> bytes:
         """a b."""
-        return bytes(_sodium().crypto_core_ristretto255_scalar_mul(a, b))
+        return bytes(_load_sodium().crypto_core_ristretto255_scalar_mul(a, b))
 
-    def total(self, a: bytes, b: bytes) -> bytes:
+    def add_scalars(self, a: bytes, b: bytes) -> bytes:
         """a + b."""
-        return bytes(_sodium().crypto_core_ristretto255_scalar_add(a, b))
+        return bytes(_load_sodium().crypto_core_ristretto255_scalar_add(a, b))
 
-    def difference(self, a: bytes, b: bytes) -> bytes:
+    def subtract_scalars(self, a: bytes, b: bytes) -> bytes:
         """a - b."""
-        return bytes(_sodium().crypto_core_ristretto255_scalar_sub(a, b))
+        return bytes(_load_sodium().crypto_core_ristretto255_scalar_sub(a, b))
 
-    def inverse(self, a: bytes) -> bytes:
+    def invert_scalar(self, a: bytes) -> bytes:
         """1 / a."""
-        return bytes(_sodium().crypto_core_ristretto255_scalar_invert(a))
+        return bytes(_load_sodium().crypto_core_ristretto255_scalar_invert(a))
 
-    def base(self, scalars: bytes) -> bytes:
+    def multiply_base(self, scalars: bytes) -> bytes:
         """a G for each a."""
-        multiple = _sodium().crypto_scalarmult_ristretto255_base_allow_scalar_zero
+        multiple = _load_sodium().crypto_scalarmult_ristretto255_base_allow_scalar_zero
         return b"".join(multiple(scalar) for scalar in split(scalars))
 
-    def times(self, batch: bytes, scalar: bytes) -> bytes:
+    def multiply_points(self, batch: bytes, scalar: bytes) -> bytes:
         """All elements times one scalar."""
-        multiple = _sodium().crypto_scalarmult_ristretto255
+        multiple = _load_sodium().crypto_scalarmult_ristretto255
         try:
             return b"".join([multiple(scalar, batch[at : at + POINT]) for at in range(0, len(batch), POINT)])
         except RuntimeError:  # libsodium's only complaint: no element, or a product that is the identity
             raise ProtocolError("bad_encoding") from None
 
-    def times_each(self, batch: bytes, scalars: bytes) -> bytes:
+    def multiply_each(self, batch: bytes, scalars: bytes) -> bytes:
         """Each element times its scalar."""
-        multiple = _sodium().crypto_scalarmult_ristretto255
+        multiple = _load_sodium().crypto_scalarmult_ristretto255
         try:
             return b"".join(multiple(s, p) for s, p in zip(split(scalars), split(batch), strict=True))
         except RuntimeError:
             raise ProtocolError("bad_encoding") from None
 
-    def plus(self, a: bytes, b: bytes) -> bytes:
+    def add_points(self, a: bytes, b: bytes) -> bytes:
         """Sums."""
-        add = _sodium().crypto_core_ristretto255_add
+        add = _load_sodium().crypto_core_ristretto255_add
         return b"".join(add(x, y) for x, y in zip(split(a), split(b), strict=True))
 
-    def minus(self, a: bytes, b: bytes) -> bytes:
+    def subtract_points(self, a: bytes, b: bytes) -> bytes:
         """Differences."""
-        subtract = _sodium().crypto_core_ristretto255_sub
+        subtract = _load_sodium().crypto_core_ristretto255_sub
         return b"".join(subtract(x, y) for x, y in zip(split(a), split(b), strict=True))
 
 
@@ -155,7 +155,7 @@ def split(batch: bytes) -> Sequence[bytes]:
 
 
 @lru_cache(maxsize=1)
-def _sodium() -> Any:
+def _load_sodium() -> Any:
     try:
         import rbcl  # loads libsodium, which takes a while
     except ImportError:

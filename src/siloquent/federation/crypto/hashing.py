@@ -9,7 +9,7 @@ from siloquent.federation.crypto.group import WIDE, Group
 
 _BLOCK = 128  # SHA-512 reads blocks of this many bytes
 _ZEROS = hashlib.sha512(bytes(_BLOCK))
-LONGEST_TAG = 255
+MAX_TAG_LENGTH = 255
 
 
 def expand_message(message: bytes, tag: bytes, length: int) -> bytes:
@@ -21,7 +21,7 @@ def expand_message(message: bytes, tag: bytes, length: int) -> bytes:
     Source:
         RFC 9380, section 5.3.1.
     """
-    if not 1 <= len(tag) <= LONGEST_TAG or not 0 < length <= 255 * 64:
+    if not 1 <= len(tag) <= MAX_TAG_LENGTH or not 0 < length <= 255 * 64:
         raise ValueError("a tag has 1 to 255 bytes, and the output at most 255 * 64")
     suffix = tag + bytes([len(tag)])
     first = _ZEROS.copy()

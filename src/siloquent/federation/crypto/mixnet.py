@@ -11,26 +11,28 @@ from collections.abc import Sequence
 
 from siloquent.errors import ProtocolError
 from siloquent.federation.crypto.group import SCALAR, Group
-from siloquent.federation.crypto.permute import permuted
+from siloquent.federation.crypto.permute import permute_batch
 from siloquent.federation.crypto.points import POINT
-from siloquent.federation.crypto.seeds import derive, scalar_of, scalars_of
-from siloquent.federation.crypto.votes import PAIR, halves, zipped
+from siloquent.federation.crypto.seeds import derive, derive_scalar, derive_scalars
+from siloquent.federation.crypto.votes import PAIR, split_halves, zip_pairs
 
 
-def encrypted(group: Group, points: bytes, key: bytes, *, seed: bytes, session: bytes, query: int, label: str) -> bytes:
+def encrypt_points(
+    group: Group, points: bytes, key: bytes, *, seed: bytes, session: bytes, query: int, label: str
+) -> bytes:
     """A pair for each element of ``points``, under the joint ``key``."""
     count = len(points) // POINT
-    numbers = scalars_of(group, seed, f"{label} pair", session, query, count=count)
-    return zipped(group.base(numbers), group.plus(points, group.times_each(key * count, numbers)))
+    numbers = derive_scalars(group, seed, f"{label} pair", session, query, count=count)
+    return zip_pairs(group.multiply_base(numbers), group.add_points(points, group.multiply_each(key * count, numbers)))
 
 
-def number_point(group: Group, value: int) -> bytes:
+def encode_number(group: Group, value: int) -> bytes:
     """``value`` G, for numbers that are added up under encryption."""
     scalar = abs(value).to_bytes(SCALAR, "little")
-    return group.base(scalar if value >= 0 else group.difference(bytes(SCALAR), scalar))
+    return group.multiply_base(scalar if value >= 0 else group.subtract_scalars(bytes(SCALAR), scalar))
 
 
-def pooled(group: Group, lots: Sequence[bytes], most: int) -> bytes:
+def pool_pairs(group: Group, lots: Sequence[bytes], most: int) -> bytes:
     """All parties' pairs in one batch, each lot checked.
 
     Raises:
@@ -49,7 +51,7 @@ def check_pairs(group: Group, pairs: bytes, most: int) -> None:
     group.require_decodable(pairs)
 
 
-def mixed(
+def mix_pairs(
     group: Group,
     pairs: bytes,
     key: bytes,
@@ -68,21 +70,21 @@ def mixed(
     Returns:
         Shuffled pairs; behind the last worker shuffled tags alone.
     """
-    first, second = halves(pairs)
+    first, second = split_halves(pairs)
     count = len(first) // POINT
-    second = group.minus(second, group.times(first, key))
-    factor = scalar_of(group, seed, f"{label} key", session, query)
+    second = group.subtract_points(second, group.multiply_points(first, key))
+    factor = derive_scalar(group, seed, f"{label} key", session, query)
     order = derive(seed, f"{label} order", session, query)
     if behind is None:
-        return permuted(_times_or_zero(group, second, factor), order)
-    fresh = scalars_of(group, seed, f"{label} fresh", session, query, count=count)
-    first = group.plus(group.times(first, factor), group.base(fresh))
-    second = group.plus(group.times(second, factor), group.times_each(behind * count, fresh))
-    return permuted(zipped(first, second), order, width=PAIR)
+        return permute_batch(_multiply_or_zero(group, second, factor), order)
+    fresh = derive_scalars(group, seed, f"{label} fresh", session, query, count=count)
+    first = group.add_points(group.multiply_points(first, factor), group.multiply_base(fresh))
+    second = group.add_points(group.multiply_points(second, factor), group.multiply_each(behind * count, fresh))
+    return permute_batch(zip_pairs(first, second), order, width=PAIR)
 
 
-def _times_or_zero(group: Group, batch: bytes, factor: bytes) -> bytes:
+def _multiply_or_zero(group: Group, batch: bytes, factor: bytes) -> bytes:
     """Multiples of elements of which some may be the identity: where numbers added up to zero, they stay it."""
     zero = bytes(POINT)
     elements = [batch[at : at + POINT] for at in range(0, len(batch), POINT)]
-    return b"".join(zero if element == zero else group.times(element, factor) for element in elements)
+    return b"".join(zero if element == zero else group.multiply_points(element, factor) for element in elements)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from siloquent.federation.crypto.points import POINT
 
 
-def permutation(key: bytes, count: int) -> NDArray[np.int64]:
+def derive_permutation(key: bytes, count: int) -> NDArray[np.int64]:
     """A permutation of 0..count-1: the order of ``count`` pseudorandom words of 128 bits.
 
     Equal words would make it biased; their chance is below count^2 / 2^129.
@@ -19,7 +19,7 @@ def permutation(key: bytes, count: int) -> NDArray[np.int64]:
     return np.lexsort((words[:, 1], words[:, 0])).astype(np.int64)
 
 
-def permuted(batch: bytes, key: bytes, *, width: int = POINT) -> bytes:
+def permute_batch(batch: bytes, key: bytes, *, width: int = POINT) -> bytes:
     """A batch of ``width``-byte items in the order of ``key``'s permutation."""
     items = np.frombuffer(batch, dtype=f"V{width}")
-    return items[permutation(key, len(items))].tobytes()
+    return items[derive_permutation(key, len(items))].tobytes()

@@ -42,10 +42,10 @@ def check_points(buffer: bytes, *, distinct: bool = True, identity: bool = False
 
 def has_duplicates(buffer: bytes) -> bool:
     """Whether an element occurs twice in a batch."""
-    rows = as_rows(buffer)
+    rows = view_rows(buffer)
     return len(np.unique(rows)) < len(rows)
 
 
-def as_rows(buffer: bytes) -> NDArray[np.void]:
+def view_rows(buffer: bytes) -> NDArray[np.void]:
     """A batch as an array of 32-byte values that can be compared and sorted, shape (elements,)."""
     return np.frombuffer(buffer, dtype=f"V{POINT}")

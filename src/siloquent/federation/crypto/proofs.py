@@ -6,7 +6,7 @@ from siloquent.errors import ProtocolError
 from siloquent.federation.crypto.group import SCALAR, Group
 from siloquent.federation.crypto.hashing import expand_message
 from siloquent.federation.crypto.points import POINT
-from siloquent.federation.crypto.seeds import scalar_of
+from siloquent.federation.crypto.seeds import derive_scalar
 
 _TAG = b"siloquent/schnorr/1"
 PROOF = POINT + SCALAR
@@ -14,11 +14,11 @@ PROOF = POINT + SCALAR
 
 def prove(group: Group, key: bytes, seed: bytes, *, session: bytes, name: str) -> bytes:
     """A proof for the public key of ``key``, bound to ``session`` and ``name``; the nonce comes from ``seed``."""
-    public = group.base(key)
-    nonce = scalar_of(group, seed, "schnorr nonce", session + public)
-    commitment = group.base(nonce)
-    challenge = _challenge(group, public, commitment, session, name)
-    return commitment + group.total(nonce, group.product(challenge, key))
+    public = group.multiply_base(key)
+    nonce = derive_scalar(group, seed, "schnorr nonce", session + public)
+    commitment = group.multiply_base(nonce)
+    challenge = _derive_challenge(group, public, commitment, session, name)
+    return commitment + group.add_scalars(nonce, group.multiply_scalars(challenge, key))
 
 
 def verify(group: Group, public: bytes, proof: bytes, *, session: bytes, name: str) -> None:
@@ -32,13 +32,13 @@ def verify(group: Group, public: bytes, proof: bytes, *, session: bytes, name: s
     commitment, answer = proof[:POINT], proof[POINT:]
     group.check(public + commitment, distinct=False)
     group.require_decodable(public + commitment)
-    challenge = _challenge(group, public, commitment, session, name)
-    if group.reduced(answer + bytes(SCALAR)) != answer:  # one answer has one encoding
+    challenge = _derive_challenge(group, public, commitment, session, name)
+    if group.reduce_wide(answer + bytes(SCALAR)) != answer:  # one answer has one encoding
         raise ProtocolError("bad_encoding", role=name)
-    if group.base(answer) != group.plus(commitment, group.times(public, challenge)):
+    if group.multiply_base(answer) != group.add_points(commitment, group.multiply_points(public, challenge)):
         raise ProtocolError("bad_encoding", role=name)
 
 
-def _challenge(group: Group, public: bytes, commitment: bytes, session: bytes, name: str) -> bytes:
+def _derive_challenge(group: Group, public: bytes, commitment: bytes, session: bytes, name: str) -> bytes:
     text = session + len(name).to_bytes(2, "big") + name.encode() + public + commitment
-    return group.reduced(expand_message(text, _TAG, 64))
+    return group.reduce_wide(expand_message(text, _TAG, 64))

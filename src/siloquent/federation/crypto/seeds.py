@@ -20,26 +20,26 @@ def derive(seed: bytes, label: str, session: bytes, *numbers: int, size: int = 6
     return hashlib.blake2b(data, key=seed, digest_size=size).digest()
 
 
-def scalar_of(group: Group, seed: bytes, label: str, session: bytes, *numbers: int) -> bytes:
+def derive_scalar(group: Group, seed: bytes, label: str, session: bytes, *numbers: int) -> bytes:
     """A uniform scalar that is not zero, from seed, label, session and numbers."""
     counter = 0
     while True:
-        found = group.reduced(derive(seed, f"{group.name} {label}", session, *numbers, counter))
+        found = group.reduce_wide(derive(seed, f"{group.name} {label}", session, *numbers, counter))
         if found != _ZERO:
             return found
         counter += 1
 
 
-def scalars_of(group: Group, seed: bytes, label: str, session: bytes, *numbers: int, count: int) -> bytes:
+def derive_scalars(group: Group, seed: bytes, label: str, session: bytes, *numbers: int, count: int) -> bytes:
     """A batch of ``count`` scalars that are not zero."""
-    return b"".join(scalar_of(group, seed, label, session, *numbers, index) for index in range(count))
+    return b"".join(derive_scalar(group, seed, label, session, *numbers, index) for index in range(count))
 
 
-def stream(seed: bytes, label: str, session: bytes, *numbers: int, size: int) -> bytes:
+def derive_stream(seed: bytes, label: str, session: bytes, *numbers: int, size: int) -> bytes:
     """``size`` pseudorandom bytes, of any number: SHAKE256 over a key derived as above."""
     return hashlib.shake_256(derive(seed, f"stream {label}", session, *numbers)).digest(size)
 
 
-def following(seed: bytes, step: int) -> bytes:
+def derive_next_seed(seed: bytes, step: int) -> bytes:
     """The seed of the next pass; the old one cannot be found from it."""
     return hashlib.blake2b(b"next" + step.to_bytes(8, "big"), key=seed, digest_size=SEED).digest()

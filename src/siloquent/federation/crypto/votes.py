@@ -13,22 +13,22 @@ from collections.abc import Sequence
 from siloquent.errors import ProtocolError
 from siloquent.federation.crypto.group import IDENTITY, Group, split
 from siloquent.federation.crypto.points import POINT
-from siloquent.federation.crypto.seeds import scalars_of
+from siloquent.federation.crypto.seeds import derive_scalars
 
 PAIR = 2 * POINT
 
 
-def joint_key(group: Group, publics: Sequence[bytes]) -> bytes:
+def compute_joint_key(group: Group, publics: Sequence[bytes]) -> bytes:
     """The sum of the workers' public keys, each of which was proven (``proofs.verify``)."""
     total = publics[0]
     for public in publics[1:]:
-        total = group.plus(total, public)
+        total = group.add_points(total, public)
     if total == IDENTITY:
         raise ProtocolError("bad_encoding")
     return total
 
 
-def ties(
+def derive_vote_blinding(
     group: Group, secret: bytes, place: int, parties: int, *, session: bytes, told: bytes, level: int, count: int
 ) -> bytes:
     """One number a candidate for party number ``place``: over all parties that were ``told`` the same they add up to 0.
@@ -39,10 +39,10 @@ def ties(
     """
 
     def drawn(party: int) -> bytes:
-        return scalars_of(group, secret, "vote tie", session + told, level, party % parties, count=count)
+        return derive_scalars(group, secret, "vote tie", session + told, level, party % parties, count=count)
 
     pairs = zip(split(drawn(place)), split(drawn(place + 1)), strict=True)
-    return b"".join(group.difference(own, other) for own, other in pairs)
+    return b"".join(group.subtract_scalars(own, other) for own, other in pairs)
 
 
 def cast(
@@ -51,20 +51,21 @@ def cast(
     """A party's ballots, 64 bytes a candidate: (rG, (r + t)K) for yes; (rG, (s + t)K), so any pair, for no.
 
     Args:
-        tied: This party's ``ties`` t: without every party's ballot, or if they were told different things, all is no.
+        tied: This party's t of ``derive_vote_blinding``: without every party's ballot, or if the parties were told
+            different things, every vote reads as no.
     Privacy:
         Input privacy: under the decisional Diffie-Hellman assumption yes and no look alike to all workers but one. Both
         take the same multiplications.
     """
     count = len(votes)
-    numbers = scalars_of(group, seed, "ballot", session, level, count=count)
-    others = scalars_of(group, seed, "no", session, level, count=count)
+    numbers = derive_scalars(group, seed, "ballot", session, level, count=count)
+    others = derive_scalars(group, seed, "no", session, level, count=count)
     drawn = zip(votes, split(numbers), split(others), split(tied), strict=True)
-    chosen = b"".join(group.total(r if yes else s, tie) for yes, r, s, tie in drawn)
-    return zipped(group.base(numbers), group.times_each(key * count, chosen))
+    chosen = b"".join(group.add_scalars(r if yes else s, tie) for yes, r, s, tie in drawn)
+    return zip_pairs(group.multiply_base(numbers), group.multiply_each(key * count, chosen))
 
 
-def added(group: Group, ballots: Sequence[bytes], count: int) -> bytes:
+def add_ballots(group: Group, ballots: Sequence[bytes], count: int) -> bytes:
     """The first worker's sum of all parties' ballots.
 
     Raises:
@@ -72,12 +73,12 @@ def added(group: Group, ballots: Sequence[bytes], count: int) -> bytes:
     """
     total = b""
     for ballot in ballots:
-        checked_pairs(group, ballot, count)
-        total = group.plus(total, ballot) if total else ballot
+        require_pairs(group, ballot, count)
+        total = group.add_points(total, ballot) if total else ballot
     return total
 
 
-def checked_pairs(group: Group, pairs: bytes, count: int) -> None:
+def require_pairs(group: Group, pairs: bytes, count: int) -> None:
     """Refuse what are not ``count`` pairs of elements; sums of bad encodings would pass for a zero."""
     if len(pairs) != PAIR * count:
         raise ProtocolError("batch_size")
@@ -85,7 +86,7 @@ def checked_pairs(group: Group, pairs: bytes, count: int) -> None:
     group.require_decodable(pairs)
 
 
-def opened(
+def open_pairs(
     group: Group, pairs: bytes, key: bytes, *, seed: bytes | None, session: bytes, level: int
 ) -> tuple[bytes, ...]:
     """A worker's step: its key's share out of every pair, then both halves times a fresh number.
@@ -96,25 +97,25 @@ def opened(
     Returns:
         The pairs' first and second halves, as two batches.
     """
-    first, second = halves(pairs)
-    second = group.minus(second, group.times(first, key))
+    first, second = split_halves(pairs)
+    second = group.subtract_points(second, group.multiply_points(first, key))
     if seed is None:
         return first, second
-    fresh = scalars_of(group, seed, "ballot factor", session, level, count=len(first) // POINT)
-    return group.times_each(first, fresh), group.times_each(second, fresh)
+    fresh = derive_scalars(group, seed, "ballot factor", session, level, count=len(first) // POINT)
+    return group.multiply_each(first, fresh), group.multiply_each(second, fresh)
 
 
-def verdicts(second: bytes) -> list[bool]:
+def read_verdicts(second: bytes) -> list[bool]:
     """For each candidate whether all parties said yes, of the last worker's second halves."""
     return [element == IDENTITY for element in split(second)]
 
 
-def halves(pairs: bytes) -> tuple[bytes, bytes]:
+def split_halves(pairs: bytes) -> tuple[bytes, bytes]:
     """First and second halves of pairs, as two batches."""
     elements = split(pairs)
     return b"".join(elements[::2]), b"".join(elements[1::2])
 
 
-def zipped(first: bytes, second: bytes) -> bytes:
+def zip_pairs(first: bytes, second: bytes) -> bytes:
     """Pairs again, of two batches."""
     return b"".join(a + b for a, b in zip(split(first), split(second), strict=True))

@@ -18,11 +18,11 @@ from siloquent.federation.channel import Channel
 from siloquent.federation.crypto import chain, mixnet, proofs, votes
 from siloquent.federation.crypto.framing import join_batches, split_batches
 from siloquent.federation.crypto.group import Group, Ristretto
-from siloquent.federation.crypto.keeping import kept_seed, moved_on, passes_done
-from siloquent.federation.crypto.seeds import scalar_of
+from siloquent.federation.crypto.seed_store import count_passes, load_seed, rotate_seeds
+from siloquent.federation.crypto.seeds import derive_scalar
 from siloquent.federation.payload import pack_bytes, pack_words, unpack_bytes, unpack_json
 
-MOST_ELEMENTS = 2**18  # in one message: 8 MiB
+MAX_ELEMENTS = 2**18  # in one message: 8 MiB
 _KEY_BYTES = 32 + proofs.PROOF
 
 
@@ -76,12 +76,12 @@ class ChainWorker:
 
     @property
     def _key(self) -> bytes:
-        return scalar_of(self.group, kept_seed(self.channel.state, "elgamal"), "elgamal", self.channel.session)
+        return derive_scalar(self.group, load_seed(self.channel.state, "elgamal"), "elgamal", self.channel.session)
 
     def _start(self) -> None:
         channel = self.channel
         self._publish(self._parties)
-        kept_seed(channel.state, "own")
+        load_seed(channel.state, "own")
         for party, payload in channel.gather("seed", self._parties).items():
             if channel.state.get(f"with-{party}") is None:
                 channel.state.put(f"with-{party}", unpack_bytes(payload, 32))
@@ -89,11 +89,11 @@ class ChainWorker:
     def _publish(self, names: tuple[str, ...]) -> None:
         """Tell this worker's public key, with a proof that it is its own."""
         channel, key = self.channel, self._key
-        seed = kept_seed(channel.state, "elgamal")
+        seed = load_seed(channel.state, "elgamal")
         proof = proofs.prove(self.group, key, seed, session=channel.session, name=channel.me)
         for name in names:
             if name != channel.me:
-                channel.send(name, "key", pack_bytes(self.group.base(key) + proof))
+                channel.send(name, "key", pack_bytes(self.group.multiply_base(key) + proof))
 
     def _obey(self, number: int) -> bool:
         """Carry out order ``number``; whether more may follow."""
@@ -102,7 +102,7 @@ class ChainWorker:
             "hop": self._hop,
             "vote": self._vote,
             "mix": self._mix,
-            "zero": self._zero,
+            "zero": self._test_zero,
         }
         if not isinstance(order, dict) or order.get("do") not in {*known, "end"}:
             raise ProtocolError("bad_encoding", step=f"order/{number}")
@@ -121,32 +121,32 @@ class ChainWorker:
         for offset, queries in enumerate(order["chunks"]):
             self._take(queries, sizes)
             step = f"c{self._place + 2}/{first + offset}"
-            if not self.channel.sent(self._next, step):
-                done = self._hopped(first + offset, queries, sizes, exact=exact)
-                self.channel.send(self._next, step, self._counted(done, shown) if self._is_last else done)
+            if not self.channel.is_sent(self._next, step):
+                done = self._hop_batches(first + offset, queries, sizes, exact=exact)
+                self.channel.send(self._next, step, self._count_values(done, shown) if self._is_last else done)
         # What this pass used is never needed again, nor can it be found from what comes next.
-        moved_on(self.channel.state, self._passes, ("own", *(f"with-{party}" for party in self._parties)))
+        rotate_seeds(self.channel.state, self._passes, ("own", *(f"with-{party}" for party in self._parties)))
         self._passes += 1
 
     def _take(self, queries: Any, sizes: list[int]) -> None:
         """Every query is served once: their numbers only grow."""
         if not queries or any(not isinstance(query, int) for query in queries):
             raise ProtocolError("bad_encoding")
-        if len(queries) * sum(sizes) > MOST_ELEMENTS and len(queries) > 1:
+        if len(queries) * sum(sizes) > MAX_ELEMENTS and len(queries) > 1:
             raise ProtocolError("too_large")
         for query in queries:
             if query <= self._last_query:
                 raise ProtocolError("secret_reuse")
             self._last_query = query
 
-    def _hopped(self, chunk: int, queries: list[int], sizes: list[int], *, exact: bool) -> bytes:
+    def _hop_batches(self, chunk: int, queries: list[int], sizes: list[int], *, exact: bool) -> bytes:
         """The batches of a chunk after this worker's step: for each query, for each party."""
-        if passes_done(self.channel.state) != self._passes:
+        if count_passes(self.channel.state) != self._passes:
             raise ProtocolError("state_lost")
-        columns = self._received(chunk, len(queries), sizes, exact=exact)
+        columns = self._receive_batches(chunk, len(queries), sizes, exact=exact)
         state, session = self.channel.state, self.channel.session
-        shared = [kept_seed(state, f"with-{party}") for party in self._parties]
-        own = kept_seed(state, "own")
+        shared = [load_seed(state, f"with-{party}") for party in self._parties]
+        own = load_seed(state, "own")
         return pack_bytes(
             join_batches(
                 chain.hop(self.group, batch, shared=shared[party], own=own, session=session, query=query, party=party)
@@ -155,7 +155,7 @@ class ChainWorker:
             )
         )
 
-    def _received(self, chunk: int, queries: int, sizes: list[int], *, exact: bool) -> list[list[bytes]]:
+    def _receive_batches(self, chunk: int, queries: int, sizes: list[int], *, exact: bool) -> list[list[bytes]]:
         """For each query the parties' batches, from the parties themselves or from the worker before."""
         step = f"c{self._place + 1}/{chunk}"
         if self._place == 0:
@@ -168,10 +168,10 @@ class ChainWorker:
         flat = split_batches(unpack_bytes(self.channel.receive(step, self._before)), sizes * queries, exact=exact)
         return [flat[at : at + len(sizes)] for at in range(0, len(flat), len(sizes))]
 
-    def _counted(self, done: bytes, shown: int) -> bytes:
+    def _count_values(self, done: bytes, shown: int) -> bytes:
         """n_k of every query from k = ``shown`` on, as words."""
         parties = len(self._parties)
-        batches = _all_batches(unpack_bytes(done))
+        batches = _split_batches(unpack_bytes(done))
         found = [chain.tally(batches[at : at + parties])[shown - 1 :] for at in range(0, len(batches), parties)]
         return pack_words(np.concatenate(found))
 
@@ -179,77 +179,79 @@ class ChainWorker:
         """One level of ballots."""
         level, count = int(order["level"]), int(order["count"])
         step = f"v{self._place + 2}/{level}"
-        if self.channel.sent(self._next, step):
+        if self.channel.is_sent(self._next, step):
             return
         if self._place == 0:
             found = self.channel.gather(f"v1/{level}", self._parties)
-            pairs = votes.added(self.group, [unpack_bytes(ballot) for ballot in found.values()], count)
+            pairs = votes.add_ballots(self.group, [unpack_bytes(ballot) for ballot in found.values()], count)
         else:
             pairs = unpack_bytes(self.channel.receive(f"v{self._place + 1}/{level}", self._before))
-            votes.checked_pairs(self.group, pairs, count)
-        seed = None if self._is_last else kept_seed(self.channel.state, "own")
-        first, second = votes.opened(self.group, pairs, self._key, seed=seed, session=self.channel.session, level=level)
+            votes.require_pairs(self.group, pairs, count)
+        seed = None if self._is_last else load_seed(self.channel.state, "own")
+        first, second = votes.open_pairs(
+            self.group, pairs, self._key, seed=seed, session=self.channel.session, level=level
+        )
         if self._is_last:
             # The parties hear it from this worker, too: else whoever hands it on could tell one what its rows refute.
             for name in (*self._parties, self._next):
-                self.channel.send(name, step, pack_bytes(bytes(votes.verdicts(second))))
+                self.channel.send(name, step, pack_bytes(bytes(votes.read_verdicts(second))))
         else:
-            self.channel.send(self._next, step, pack_bytes(votes.zipped(first, second)))
+            self.channel.send(self._next, step, pack_bytes(votes.zip_pairs(first, second)))
 
     def _mix(self, number: int, order: Mapping[str, Any]) -> None:
         """All parties' pairs of some sets, each set through the mix network by itself."""
         chunk, first, count, most = (int(order[key]) for key in ("chunk", "first", "count", "most"))
-        self._take(_numbered(first, count), [2 * most] * len(self._parties))
+        self._take(_number_queries(first, count), [2 * most] * len(self._parties))
         # The mix network alone needs the keys of workers behind, and the moderator's pairs the joint one.
         self._publish((*self.channel.members.workers, self.channel.members.moderator))
         step = f"m{self._place + 2}/{chunk}"
-        if self.channel.sent(self._next, step):
+        if self.channel.is_sent(self._next, step):
             return
-        pooled = self._pooled(f"m{self._place + 1}/{chunk}", count, most)
-        mixed = (self._mixed(pairs, query, "m") for query, pairs in enumerate(pooled, start=first))
+        pooled = self._pool_sets(f"m{self._place + 1}/{chunk}", count, most)
+        mixed = (self._mix_pairs(pairs, query, "m") for query, pairs in enumerate(pooled, start=first))
         self.channel.send(self._next, step, pack_bytes(join_batches(mixed)))
 
-    def _pooled(self, step: str, count: int, most: int) -> list[bytes]:
+    def _pool_sets(self, step: str, count: int, most: int) -> list[bytes]:
         """For each set the pairs of all parties, from themselves or from the worker before."""
         parties = len(self._parties)
         if self._place == 0:
             found = self.channel.gather(step, self._parties).values()
             lots = [split_batches(unpack_bytes(payload), [2 * most] * count, exact=False) for payload in found]
-            return [mixnet.pooled(self.group, of_one_set, most) for of_one_set in zip(*lots, strict=True)]
+            return [mixnet.pool_pairs(self.group, of_one_set, most) for of_one_set in zip(*lots, strict=True)]
         message = unpack_bytes(self.channel.receive(step, self._before))
         batches = split_batches(message, [2 * most * parties] * count, exact=False)
         for pairs in batches:
             mixnet.check_pairs(self.group, pairs, most * parties)
         return batches
 
-    def _zero(self, number: int, order: Mapping[str, Any]) -> None:
+    def _test_zero(self, number: int, order: Mapping[str, Any]) -> None:
         """Whether numbers of all parties and the moderator add up to zero, by the same steps on one pair each."""
         level, first, count = (int(order[key]) for key in ("level", "first", "count"))
-        self._take(_numbered(first, count), [2])
+        self._take(_number_queries(first, count), [2])
         step = f"d{self._place + 2}/{level}"
-        if self.channel.sent(self._next, step):
+        if self.channel.is_sent(self._next, step):
             return
         if self._place == 0:
             found = self.channel.gather(f"d1/{level}", (*self._parties, self.channel.members.moderator))
-            pairs = votes.added(self.group, [unpack_bytes(payload) for payload in found.values()], count)
+            pairs = votes.add_ballots(self.group, [unpack_bytes(payload) for payload in found.values()], count)
         else:
             pairs = unpack_bytes(self.channel.receive(f"d{self._place + 1}/{level}", self._before))
-            votes.checked_pairs(self.group, pairs, count)
+            votes.require_pairs(self.group, pairs, count)
         each = [pairs[at : at + votes.PAIR] for at in range(0, len(pairs), votes.PAIR)]
-        done = b"".join(self._mixed(pair, query, "d") for query, pair in enumerate(each, start=first))
+        done = b"".join(self._mix_pairs(pair, query, "d") for query, pair in enumerate(each, start=first))
         self.channel.send(self._next, step, pack_bytes(done))
 
     @property
     def _before(self) -> str:
         return self.channel.members.workers[self._place - 1]
 
-    def _mixed(self, pairs: bytes, query: int, label: str) -> bytes:
-        return mixnet.mixed(
+    def _mix_pairs(self, pairs: bytes, query: int, label: str) -> bytes:
+        return mixnet.mix_pairs(
             self.group,
             pairs,
             self._key,
             self._behind,
-            seed=kept_seed(self.channel.state, "own"),
+            seed=load_seed(self.channel.state, "own"),
             session=self.channel.session,
             query=query,
             label=label,
@@ -259,17 +261,17 @@ class ChainWorker:
     def _behind(self) -> bytes | None:
         """The sum of the keys of the workers behind this one; None for the last."""
         if self._behind_known is None:
-            self._behind_known = (self._keys_behind(),)
+            self._behind_known = (self._combine_later_keys(),)
         return self._behind_known[0]
 
-    def _keys_behind(self) -> bytes | None:
+    def _combine_later_keys(self) -> bytes | None:
         workers = self.channel.members.workers[self._place + 1 :]
         if not workers:
             return None
-        return votes.joint_key(self.group, proven_keys(self.channel, self.group, workers))
+        return votes.compute_joint_key(self.group, gather_proven_keys(self.channel, self.group, workers))
 
 
-def proven_keys(channel: Channel, group: Group, workers: tuple[str, ...]) -> list[bytes]:
+def gather_proven_keys(channel: Channel, group: Group, workers: tuple[str, ...]) -> list[bytes]:
     """The public keys of ``workers``, each with a proof that it is its own.
 
     Raises:
@@ -283,7 +285,7 @@ def proven_keys(channel: Channel, group: Group, workers: tuple[str, ...]) -> lis
     return publics
 
 
-def _all_batches(message: bytes) -> list[bytes]:
+def _split_batches(message: bytes) -> list[bytes]:
     """The batches that this worker joined itself."""
     batches, at = [], 0
     while at < len(message):
@@ -293,8 +295,8 @@ def _all_batches(message: bytes) -> list[bytes]:
     return batches
 
 
-def _numbered(first: int, count: int) -> list[int]:
+def _number_queries(first: int, count: int) -> list[int]:
     """The numbers of ``count`` queries from ``first`` on; no message holds more than it may hold elements."""
-    if not 0 <= count <= MOST_ELEMENTS:
+    if not 0 <= count <= MAX_ELEMENTS:
         raise ProtocolError("batch_size")
     return list(range(first, first + count))

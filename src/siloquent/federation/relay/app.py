@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from siloquent.errors import NotAllowed, ProtocolError, SiloquentError
-from siloquent.federation.channel.base import STEP, step_of
-from siloquent.federation.message import MOST_ENVELOPE
-from siloquent.federation.relay.rates import Rates
+from siloquent.federation.channel.base import STEP, parse_step
+from siloquent.federation.message import MAX_ENVELOPE
+from siloquent.federation.relay.rates import RelayRates
 from siloquent.federation.relay.store import RelayStore
 from siloquent.foreign import load_json
-from siloquent.foreign.numbers import plain_float, plain_whole
+from siloquent.foreign.numbers import parse_plain_float, parse_plain_int
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 T = TypeVar("T")
-LONGEST_WAIT_S = 25.0
-MOST_JSON = 64 * 1024
+MAX_WAIT_SECONDS = 25.0
+MAX_JSON = 64 * 1024
 MAX_WHOLE = 2**63 - 1  # what the store can keep
 SEQ = "Siloquent-Seq"
 STATUS = {
@@ -50,9 +50,9 @@ class Relay:
     """
 
     def __init__(
-        self, store: RelayStore, admit: Admit, members: Callable[[], frozenset[str]], rates: Rates | None = None
+        self, store: RelayStore, admit: Admit, members: Callable[[], frozenset[str]], rates: RelayRates | None = None
     ) -> None:
-        self._store, self._admit, self._members, self._rates = store, admit, members, rates or Rates()
+        self._store, self._admit, self._members, self._rates = store, admit, members, rates or RelayRates()
         # One thread: SQLite has one writer, and a second one would only wait for it.
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
         self._news: dict[str, asyncio.Event] = {}
@@ -65,7 +65,7 @@ class Relay:
         except (SiloquentError, OSError):  # each request says why
             return "refused"
 
-    def app(self) -> Starlette:
+    def build_app(self) -> Starlette:
         """The application that uvicorn serves behind mutual TLS."""
         from starlette.applications import Starlette
         from starlette.routing import Route
@@ -75,9 +75,9 @@ class Relay:
             routes=[
                 Route("/v1/sessions", self._guard(self.open_session), methods=["POST"]),
                 Route(message, self._guard(self.put), methods=["PUT"]),
-                Route("/v1/inbox", self._guard(self.inbox), methods=["GET"]),
-                Route("/v1/inbox/ack", self._guard(self.ack), methods=["POST"]),
-                Route("/v1/sessions/{session}/beat", self._guard(self.beat), methods=["POST"]),
+                Route("/v1/inbox", self._guard(self.read_inbox), methods=["GET"]),
+                Route("/v1/inbox/ack", self._guard(self.acknowledge), methods=["POST"]),
+                Route("/v1/sessions/{session}/beat", self._guard(self.record_heartbeat), methods=["POST"]),
                 Route("/v1/sessions/{session}/close", self._guard(self.close), methods=["POST"]),
                 Route("/v1/sessions/{session}", self._guard(self.look), methods=["GET"]),
             ]
@@ -89,9 +89,9 @@ class Relay:
 
         if kind != "moderator":
             raise NotAllowed("Moderators alone open sessions.")
-        asked = await _json(request)
-        members = _names(asked.get("members"))
-        session, deadline = str(asked.get("session")), _whole(asked.get("deadline"))
+        asked = await _read_json(request)
+        members = _require_names(asked.get("members"))
+        session, deadline = str(asked.get("session")), _require_whole(asked.get("deadline"))
         if not _SESSION.fullmatch(session):
             raise ProtocolError("bad_encoding", role=role)
         if not self._members().issuperset(members):
@@ -104,8 +104,8 @@ class Relay:
         from starlette.responses import Response
 
         at = request.path_params
-        length = _length(request, MOST_ENVELOPE)
-        attempt, part = _whole(plain_whole(at["attempt"])), _whole(plain_whole(at["part"]))
+        length = _length(request, MAX_ENVELOPE)
+        attempt, part = _require_whole(parse_plain_int(at["attempt"])), _require_whole(parse_plain_int(at["part"]))
         if not STEP.fullmatch(at["step"]):
             raise ProtocolError("bad_encoding", role=role)
         await self._do(self._store.admit, role, at["session"])
@@ -113,22 +113,25 @@ class Relay:
         key = (at["session"], at["to"], at["step"], attempt, part)
         is_new = await self._do(self._store.put, role, key, wire)
         if is_new:
-            self._event(at["to"]).set()
+            self._get_event(at["to"]).set()
         return Response(status_code=201 if is_new else 200)
 
-    async def inbox(self, request: Request, kind: str, role: str) -> Response:
+    async def read_inbox(self, request: Request, kind: str, role: str) -> Response:
         """The caller's oldest envelope behind ``after``; waits up to ``wait`` seconds for one."""
         from starlette.responses import Response
 
         asked = request.query_params
-        after, wait = _whole(plain_whole(asked.get("after", "0"))), plain_float(asked.get("wait", "0"))
+        after, wait = (
+            _require_whole(parse_plain_int(asked.get("after", "0"))),
+            parse_plain_float(asked.get("wait", "0")),
+        )
         if math.isnan(wait):
             raise ProtocolError("bad_encoding", role=role)
-        until = asyncio.get_running_loop().time() + min(max(wait, 0.0), LONGEST_WAIT_S)
+        until = asyncio.get_running_loop().time() + min(max(wait, 0.0), MAX_WAIT_SECONDS)
         while True:
-            event = self._event(role)
+            event = self._get_event(role)
             event.clear()  # before the look: what is stored after it sets the event again
-            stored = await self._do(self._store.next, role, after)
+            stored = await self._do(self._store.find_next, role, after)
             if stored is not None:
                 return Response(stored.wire, headers={SEQ: str(stored.seq)}, media_type="application/octet-stream")
             left = until - asyncio.get_running_loop().time()
@@ -139,24 +142,24 @@ class Relay:
             except TimeoutError:
                 continue
 
-    async def ack(self, request: Request, kind: str, role: str) -> Response:
+    async def acknowledge(self, request: Request, kind: str, role: str) -> Response:
         """The caller holds everything up to a place of its inbox."""
         from starlette.responses import Response
 
-        await self._do(self._store.ack, role, _whole((await _json(request)).get("upto")))
+        await self._do(self._store.acknowledge, role, _require_whole((await _read_json(request)).get("upto")))
         return Response(status_code=204)
 
-    async def beat(self, request: Request, kind: str, role: str) -> Response:
+    async def record_heartbeat(self, request: Request, kind: str, role: str) -> Response:
         """The caller says where it stands."""
         from starlette.responses import Response
 
-        told = await _json(request)
+        told = await _read_json(request)
         since = told.get("since_s", 0)
         if not isinstance(since, (int, float)) or not 0 <= since < 10**9:
             raise ProtocolError("bad_encoding", role=role)
-        session, waits = request.path_params["session"], _names(told.get("waiting_for", []))
+        session, waits = request.path_params["session"], _require_names(told.get("waiting_for", []))
         state, step = str(told.get("state", "")), str(told.get("step", ""))
-        await self._do(self._store.beat, role, session, state, step, waits, since)
+        await self._do(self._store.record_heartbeat, role, session, state, step, waits, since)
         return Response(status_code=204)
 
     async def look(self, request: Request, kind: str, role: str) -> Response:
@@ -169,10 +172,10 @@ class Relay:
         """The end of a session, for good."""
         from starlette.responses import Response
 
-        told = await _json(request)
+        told = await _read_json(request)
         code, transcript = str(told.get("code", ""))[:64], str(told.get("transcript", ""))[:128]
         session = request.path_params["session"]
-        await self._do(self._store.finish, role, session, code, transcript, step_of(told.get("step")))
+        await self._do(self._store.finish, role, session, code, transcript, parse_step(told.get("step")))
         return Response(status_code=204)
 
     def _guard(
@@ -188,19 +191,19 @@ class Relay:
                 self._rates.take(role)
                 return await handler(request, kind, role)
             except SiloquentError as refused:
-                return _problem(refused)
+                return _build_problem(refused)
             except ValueError:
-                return _problem(ProtocolError("bad_encoding"))
+                return _build_problem(ProtocolError("bad_encoding"))
             except (sqlite3.OperationalError, OSError) as failed:  # a locked file, a full disk: the caller comes again
                 _log.warning("a request could not be stored: %s", failed)
-                return _problem(ProtocolError("relay_unreachable", where="the relay cannot write its file"))
+                return _build_problem(ProtocolError("relay_unreachable", where="the relay cannot write its file"))
 
         return guarded
 
     async def _do(self, call: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._writer, call, *arguments)
 
-    def _event(self, role: str) -> asyncio.Event:
+    def _get_event(self, role: str) -> asyncio.Event:
         return self._news.setdefault(role, asyncio.Event())
 
 
@@ -214,14 +217,14 @@ def watch_app(store: RelayStore, relay: Relay) -> Starlette:
         return JSONResponse({"ok": True})
 
     async def metrics(request: Request) -> Response:
-        lines = [f"federation_{name} {value}" for name, value in store.totals().items()]
+        lines = [f"federation_{name} {value}" for name, value in store.compute_totals().items()]
         lines += [f'federation_requests{{role="{role}"}} {n}' for role, n in sorted(relay.requests.items())]
         return PlainTextResponse("\n".join(lines) + "\n")
 
     return Starlette(routes=[Route("/healthz", healthz), Route("/metrics", metrics)])
 
 
-def _problem(refused: SiloquentError) -> Response:
+def _build_problem(refused: SiloquentError) -> Response:
     from starlette.responses import JSONResponse
 
     status = STATUS.get(refused.code, 403 if isinstance(refused, NotAllowed) else 422)
@@ -245,7 +248,7 @@ def _length(request: Request, most: int) -> int:
     Raises:
         ProtocolError: ``too_large``, also where it says none.
     """
-    length = plain_whole(request.headers.get("content-length", "0"))
+    length = parse_plain_int(request.headers.get("content-length", "0"))
     if not 0 < length <= most:
         raise ProtocolError("too_large")
     return length
@@ -266,22 +269,22 @@ async def _body(request: Request, length: int) -> bytes:
     return b"".join(parts)
 
 
-async def _json(request: Request) -> dict[str, Any]:
+async def _read_json(request: Request) -> dict[str, Any]:
     """A small JSON object."""
-    value = load_json(await _body(request, _length(request, MOST_JSON)))
+    value = load_json(await _body(request, _length(request, MAX_JSON)))
     if not isinstance(value, dict):
         raise ProtocolError("bad_encoding")
     return value
 
 
-def _whole(value: object) -> int:
+def _require_whole(value: object) -> int:
     """A whole number of a peer that every part of this relay can count with."""
     if not isinstance(value, int) or isinstance(value, bool) or not -MAX_WHOLE <= value <= MAX_WHOLE:
         raise ProtocolError("bad_encoding")
     return value
 
 
-def _names(value: object) -> list[str]:
+def _require_names(value: object) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(name, str) and len(name) <= 32 for name in value):
         raise ProtocolError("bad_encoding")
     return list(value)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from siloquent.errors import ProtocolError
 
 
-class Rates:
+class RelayRates:
     """At most ``rate`` requests a second for each role in the long run, ``burst`` at once.
 
-    >>> Rates(rate=1, burst=1).take("north")
+    >>> RelayRates(rate=1, burst=1).take("north")
     """
 
     def __init__(

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.errors import NotAllowed, ProtocolError
 from siloquent.federation.bundle import CA, ROSTER, TLS, TLS_KEY, Bundle, read_small
-from siloquent.federation.certificates import name_in
+from siloquent.federation.certificates import parse_uri_name
 from siloquent.federation.relay.app import Relay, watch_app
-from siloquent.federation.relay.rates import Rates
-from siloquent.federation.relay.store import Limits, RelayStore
+from siloquent.federation.relay.rates import RelayRates
+from siloquent.federation.relay.store import RelayLimits, RelayStore
 from siloquent.federation.roster import Roster, read_roster
 from siloquent.foreign.addresses import address_of
-from siloquent.foreign.connections import limited_protocol, prepare_process
+from siloquent.foreign.connections import build_limited_protocol, prepare_process
 
 if TYPE_CHECKING:
     import uvicorn
 
 IDLE_S, GRACE_S = 75, 1
 SWEEP_S = 3600.0
-MOST_HEADERS = 8192
+MAX_HEADERS = 8192
 _log = logging.getLogger("siloquent.relay")
 MAX_CONNECTIONS, MAX_CONNECTIONS_OF_A_ROLE = 512, 16
 
 
-class TodaysRoster:
+class CurrentRoster:
     """The roster as it is on disk now: a revoked role is refused from the moment its operator hands the file over."""
 
     def __init__(self, bundle: Bundle) -> None:
@@ -42,7 +42,7 @@ class TodaysRoster:
             ProtocolError: ``certificate_refused``: revoked.
             NotAllowed: no role of the roster.
         """
-        roster = self._today()
+        roster = self._read_current()
         if serial in roster.revoked:
             raise ProtocolError("certificate_refused", role=name)
         for role in roster.roles:
@@ -50,12 +50,12 @@ class TodaysRoster:
                 return name
         raise NotAllowed("The roster knows no such role.", fix="siloquent federation accept roster.json")
 
-    def members(self) -> frozenset[str]:
+    def list_members(self) -> frozenset[str]:
         """Who may be a member of a session."""
-        roster = self._today()
+        roster = self._read_current()
         return frozenset(role.name for role in roster.roles if role.kind != "relay")
 
-    def _today(self) -> Roster:
+    def _read_current(self) -> Roster:
         stamp = (self._folder / ROSTER).stat().st_mtime_ns
         if stamp != self._stamp:
             self._roster = read_roster(read_small(self._folder / ROSTER), read_small(self._folder / CA))
@@ -63,7 +63,7 @@ class TodaysRoster:
         return self._roster
 
 
-def server_context(bundle: Bundle) -> ssl.SSLContext:
+def build_server_context(bundle: Bundle) -> ssl.SSLContext:
     """TLS 1.3 for roles of this federation alone: no certificate of its CA, no connection."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -73,11 +73,11 @@ def server_context(bundle: Bundle) -> ssl.SSLContext:
     return context
 
 
-def peer_of(transport: Any) -> tuple[str, str, str]:
+def read_peer(transport: Any) -> tuple[str, str, str]:
     """Kind, name and serial number in the certificate of a connection; empty words if there is none of ours."""
     certificate = transport.get_extra_info("peercert") or {}
     for kind, value in certificate.get("subjectAltName", ()):
-        who = name_in(value) if kind == "URI" else None
+        who = parse_uri_name(value) if kind == "URI" else None
         if who is not None:
             return (*who, format(int(certificate["serialNumber"], 16), "x"))
     return "", "", ""
@@ -88,16 +88,16 @@ def make_server(bundle: Bundle, relay: Relay, host: str, port: int) -> uvicorn.S
     import uvicorn
 
     # uvicorn does not hand the certificate on; what is put into its state reaches the routes as ``request.state``.
-    protocol = limited_protocol(
-        lambda transport: relay.peer_of(*peer_of(transport)),
+    protocol = build_limited_protocol(
+        lambda transport: relay.peer_of(*read_peer(transport)),
         max_each=MAX_CONNECTIONS_OF_A_ROLE,
         max_all=MAX_CONNECTIONS,
-        state=lambda transport: {"peer": peer_of(transport)},
-        tls=server_context(bundle),
+        state=lambda transport: {"peer": read_peer(transport)},
+        tls=build_server_context(bundle),
         arriving=address_of,
     )
     config = uvicorn.Config(
-        relay.app(),
+        relay.build_app(),
         host=host,
         port=port,
         http=protocol,
@@ -108,7 +108,7 @@ def make_server(bundle: Bundle, relay: Relay, host: str, port: int) -> uvicorn.S
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=GRACE_S,  # receivers that wait come back by themselves; nothing is lost
         limit_concurrency=MAX_CONNECTIONS + 1,
-        h11_max_incomplete_event_size=MOST_HEADERS,
+        h11_max_incomplete_event_size=MAX_HEADERS,
         backlog=prepare_process(MAX_CONNECTIONS),
     )
     return uvicorn.Server(config)
@@ -120,8 +120,8 @@ def run_relay(
     host: str = "",
     port: int = 0,
     watch_port: int = 0,
-    limits: Limits | None = None,
-    rates: Rates | None = None,
+    limits: RelayLimits | None = None,
+    rates: RelayRates | None = None,
 ) -> None:
     """Serve until the process is told to stop; what was answered with 201 survives any end.
 
@@ -132,8 +132,8 @@ def run_relay(
     import uvicorn
 
     with closing(RelayStore(bundle.state / "relay.sqlite", limits=limits)) as store:
-        roster = TodaysRoster(bundle)
-        relay = Relay(store, roster.admit, roster.members, rates)
+        roster = CurrentRoster(bundle)
+        relay = Relay(store, roster.admit, roster.list_members, rates)
         server = make_server(bundle, relay, host or bundle.roster.host, port or bundle.roster.port)
         stop = threading.Event()
         sweeper = threading.Thread(target=_sweep, args=(store, stop), daemon=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from siloquent.errors import NotAllowed, ProtocolError
-from siloquent.federation.durable import Durable
+from siloquent.federation.durable_store import DurableStore
 from siloquent.federation.message import Envelope, Header
 
 INLINE_BYTES = 2**20  # larger envelopes are files beside the database
@@ -46,7 +46,7 @@ _LATER = (("session", "step", "TEXT NOT NULL DEFAULT ''"),)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RelayLimits:
     """What one relay takes; settings of ``siloquent relay run``.
 
     Attributes:
@@ -67,21 +67,21 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredEnvelope:
     """One envelope of an inbox with its place in it."""
 
     seq: int
     wire: bytes
 
 
-class RelayStore(Durable):
+class RelayStore(DurableStore):
     """The mailbox; every method is one transaction, and has happened for good when it returns."""
 
     def __init__(
-        self, path: Path | str, *, limits: Limits | None = None, clock: Callable[[], float] = time.time
+        self, path: Path | str, *, limits: RelayLimits | None = None, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(path, _TABLES, later=_LATER)
-        self.limits, self._clock, self._path = limits or Limits(), clock, path
+        self.limits, self._clock, self._path = limits or RelayLimits(), clock, path
         self._bodies = None if path == ":memory:" else Path(path).parent / "bodies"
         if self._bodies is not None:
             self._bodies.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -97,10 +97,10 @@ class RelayStore(Durable):
         if len(members) > self.limits.roles or moderator not in members or len(set(members)) != len(members):
             raise ProtocolError("quota", where=f"at most {self.limits.roles} different members, the moderator included")
         if not now < deadline <= now + self.limits.longest_days * DAY:
-            clocks = f"{_utc(now)} by the relay's clock, and the deadline is {_utc(deadline)}"
+            clocks = f"{_format_utc(now)} by the relay's clock, and the deadline is {_format_utc(deadline)}"
             raise ProtocolError("bad_encoding", where=f"{clocks}; at most {self.limits.longest_days} days ahead")
         told = json.dumps(members)
-        with self._transaction() as db:
+        with self._open_transaction() as db:
             old = db.execute("SELECT * FROM session WHERE id = ?", (session,)).fetchone()
             if old is not None:
                 if (old["moderator"], old["members"], old["deadline"]) != (moderator, told, deadline):
@@ -121,7 +121,7 @@ class RelayStore(Durable):
             ProtocolError: ``unknown_session``, ``session_closed``.
         """
         with self._lock:
-            self._open(self._member(sender, session))
+            self._open(self._require_member(sender, session))
 
     def put(self, sender: str, key: MessagePath, wire: bytes) -> bool:
         """Store an envelope; False if the same one is stored already.
@@ -147,7 +147,7 @@ class RelayStore(Durable):
             self._drop_bodies([digest])  # it was refused: no row will ever name this file
             raise
 
-    def next(self, receiver: str, after: int) -> Stored | None:
+    def find_next(self, receiver: str, after: int) -> StoredEnvelope | None:
         """The oldest envelope for ``receiver`` behind ``after``, over all its sessions; None if there is none yet."""
         with self._lock:
             row = self._db.execute(
@@ -157,11 +157,13 @@ class RelayStore(Durable):
             ).fetchone()
             if row is None:
                 return None
-            return Stored(row["seq"], row["body"] if row["body"] is not None else self._body(row["digest"]))
+            return StoredEnvelope(
+                row["seq"], row["body"] if row["body"] is not None else self._read_body(row["digest"])
+            )
 
-    def ack(self, receiver: str, upto: int) -> None:
+    def acknowledge(self, receiver: str, upto: int) -> None:
         """``receiver`` holds everything up to ``upto`` durably: the bodies may go."""
-        with self._transaction() as db:
+        with self._open_transaction() as db:
             rows = db.execute(
                 "UPDATE message SET acked = 1, body = NULL WHERE receiver = ? AND acked = 0 AND seq <= ?"
                 " RETURNING digest, size",
@@ -169,15 +171,17 @@ class RelayStore(Durable):
             ).fetchall()
         self._drop_bodies(row["digest"] for row in rows if row["size"] > INLINE_BYTES)
 
-    def beat(self, role: str, session: str, state: str, step: str, waiting_for: list[str], since_s: float) -> None:
+    def record_heartbeat(
+        self, role: str, session: str, state: str, step: str, waiting_for: list[str], since_s: float
+    ) -> None:
         """Remember what ``role`` says of itself.
 
         Raises:
             ProtocolError: ``unknown_session``; ``aborted_by`` or ``session_closed``: the session is over.
         """
         now = int(self._clock())
-        with self._transaction() as db:
-            row = self._member(role, session)
+        with self._open_transaction() as db:
+            row = self._require_member(role, session)
             db.execute(
                 "INSERT OR REPLACE INTO beat VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (session, role, state[:16], step[:48], json.dumps(waiting_for[:32]), now - int(since_s), now),
@@ -192,7 +196,7 @@ class RelayStore(Durable):
         """
         now = int(self._clock())
         with self._lock:
-            row = self._member(role, session)
+            row = self._require_member(role, session)
             beats = {
                 beat["role"]: beat
                 for beat in self._db.execute("SELECT * FROM beat WHERE session = ?", (session,)).fetchall()
@@ -202,11 +206,11 @@ class RelayStore(Durable):
                     "SELECT sender, SUM(size) FROM message WHERE session = ? GROUP BY sender", (session,)
                 ).fetchall()
             )
-        roles = [_role_line(name, beats.get(name), sent.get(name, 0), now) for name in json.loads(row["members"])]
+        roles = [_build_role_line(name, beats.get(name), sent.get(name, 0), now) for name in json.loads(row["members"])]
         return {
             "session": session,
             "moderator": row["moderator"],
-            "state": _state(row, now),
+            "state": _describe_state(row, now),
             "code": row["code"] or "",
             "by": row["by_role"] or "",
             "step": row["step"],
@@ -222,8 +226,8 @@ class RelayStore(Durable):
         Raises:
             NotAllowed: somebody else than the moderator says that it ended well.
         """
-        with self._transaction() as db:
-            row = self._member(role, session)
+        with self._open_transaction() as db:
+            row = self._require_member(role, session)
             if code == "ended" and role != row["moderator"]:
                 raise NotAllowed("A session's moderator alone ends it.")
             db.execute(
@@ -236,7 +240,7 @@ class RelayStore(Durable):
         """Forget bodies some days after a session's end, later its headers, and files that no row names."""
         now = int(self._clock())
         old, older = now - self.limits.body_days * DAY, now - self.limits.header_days * DAY
-        with self._transaction() as db:
+        with self._open_transaction() as db:
             over = "session IN (SELECT id FROM session WHERE COALESCE(closed, deadline) < ?)"
             rows = db.execute(
                 f"UPDATE message SET acked = 1, body = NULL WHERE acked = 0 AND {over} RETURNING digest, size", (old,)
@@ -247,7 +251,7 @@ class RelayStore(Durable):
         self._drop_bodies(row["digest"] for row in rows if row["size"] > INLINE_BYTES)
         self._drop_orphans(now)
 
-    def totals(self) -> dict[str, int]:
+    def compute_totals(self) -> dict[str, int]:
         """Sizes for an operator's eyes: sessions open, messages and bytes that wait."""
         with self._lock:
             waiting = self._db.execute(
@@ -257,7 +261,7 @@ class RelayStore(Durable):
         return {"sessions_open": live[0], "messages_waiting": waiting[0], "bytes_waiting": waiting[1]}
 
     def _insert(self, header: Header, envelope: Envelope, digest: str, size: int, body: bytes | None) -> bool:
-        with self._transaction() as db:
+        with self._open_transaction() as db:
             if self._is_known(header, digest, size):
                 return False
             db.execute(
@@ -272,7 +276,7 @@ class RelayStore(Durable):
 
     def _is_known(self, header: Header, digest: str, size: int) -> bool:
         """Whether this very message was stored; one that was not has a place here, or is refused."""
-        row = self._member(header.sender, header.session)
+        row = self._require_member(header.sender, header.session)
         old = self._db.execute(
             "SELECT digest FROM message WHERE session = ? AND sender = ? AND receiver = ? AND step = ?"
             " AND attempt = ? AND part = ?",
@@ -283,7 +287,7 @@ class RelayStore(Durable):
         if old is not None:
             raise ProtocolError("message_conflict", role=header.sender, step=header.step)
         self._open(row)
-        self._room(row, header, size)
+        self._require_room(row, header, size)
         return False
 
     def _open_sessions(self, moderator: str) -> tuple[int, int]:
@@ -295,7 +299,7 @@ class RelayStore(Durable):
         ).fetchone()
         return int(found[0]), int(found[1])
 
-    def _member(self, role: str, session: str) -> sqlite3.Row:
+    def _require_member(self, role: str, session: str) -> sqlite3.Row:
         """The session, for its members alone: to others it does not exist."""
         row: sqlite3.Row | None = self._db.execute("SELECT * FROM session WHERE id = ?", (session,)).fetchone()
         if row is None or role not in json.loads(row["members"]):
@@ -303,13 +307,13 @@ class RelayStore(Durable):
         return row
 
     def _open(self, row: sqlite3.Row) -> None:
-        state = _state(row, int(self._clock()))
+        state = _describe_state(row, int(self._clock()))
         if state == "aborted":
             raise ProtocolError("aborted_by", role=row["by_role"], step=row["step"], where=row["code"])
         if state != "open":
             raise ProtocolError("session_closed")
 
-    def _room(self, row: sqlite3.Row, header: Header, size: int) -> None:
+    def _require_room(self, row: sqlite3.Row, header: Header, size: int) -> None:
         """Refuse what does not fit: receiver, limits of session, moderator and disk, back pressure between a pair."""
         if header.receiver not in json.loads(row["members"]):
             raise ProtocolError("unknown_session", role=header.receiver)
@@ -345,7 +349,7 @@ class RelayStore(Durable):
                 os.close(folder)
         return None
 
-    def _body(self, digest: str) -> bytes:
+    def _read_body(self, digest: str) -> bytes:
         assert self._bodies is not None
         return (self._bodies / digest).read_bytes()
 
@@ -369,7 +373,7 @@ class RelayStore(Durable):
                     file.unlink()
 
 
-def _utc(seconds: int) -> str:
+def _format_utc(seconds: int) -> str:
     """A moment in words; one that no calendar holds as its number."""
     try:
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
@@ -377,13 +381,13 @@ def _utc(seconds: int) -> str:
         return str(seconds)[:24]
 
 
-def _state(row: sqlite3.Row, now: int) -> str:
+def _describe_state(row: sqlite3.Row, now: int) -> str:
     if row["closed"] is not None:
         return "ended" if row["code"] == "ended" else "aborted"
     return "expired" if row["deadline"] <= now else "open"
 
 
-def _role_line(name: str, beat: Mapping[str, Any] | sqlite3.Row | None, sent: int, now: int) -> dict[str, Any]:
+def _build_role_line(name: str, beat: Mapping[str, Any] | sqlite3.Row | None, sent: int, now: int) -> dict[str, Any]:
     if beat is None:
         return {
             "role": name, "state": "idle", "step": "", "waiting_for": [], "since_s": 0, "seen_s": -1, "bytes": sent,

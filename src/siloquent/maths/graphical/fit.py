@@ -9,7 +9,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.graphical.tree import Attributes, JunctionTree, Projection, Propagation, expanded, junction_tree
+from siloquent.maths.graphical.tree import (
+    Attributes,
+    JunctionTree,
+    Projection,
+    Propagation,
+    build_junction_tree,
+    expand_table,
+)
 
 Floats = NDArray[np.float64]
 
@@ -39,11 +46,11 @@ class GraphicalModel:
     loss: float = 0.0
     evaluations: int = 0
 
-    def marginal(self, attributes: Attributes) -> Floats:
+    def compute_marginal(self, attributes: Attributes) -> Floats:
         """Probabilities of the cells of ``attributes``, one axis each; they may lie in different cliques."""
-        from siloquent.maths.graphical.marginals import marginal
+        from siloquent.maths.graphical.marginals import compute_marginal
 
-        return marginal(self.tree, self.beliefs, attributes)
+        return compute_marginal(self.tree, self.beliefs, attributes)
 
 
 @dataclass(slots=True)
@@ -63,7 +70,7 @@ class _Problem:
 
     def __post_init__(self) -> None:
         self.propagate = Propagation(self.tree)
-        self.hosts = [self.tree.host(t.attributes) for t in self.targets]
+        self.hosts = [self.tree.find_host(t.attributes) for t in self.targets]
         self.projections = [
             Projection(self.tree.cliques[host].attributes, self.tree.cliques[host].shape, target.attributes)
             for host, target in zip(self.hosts, self.targets, strict=True)
@@ -72,11 +79,11 @@ class _Problem:
         self.bounds = [slice(a, b) for a, b in pairwise(ends)]
         self.fixed = [np.zeros(clique.shape) for clique in self.tree.cliques]
         for attributes, allowed in self.masks.items():
-            host = self.tree.host(attributes)
+            host = self.tree.find_host(attributes)
             into = self.tree.cliques[host].attributes
-            self.fixed[host] += expanded(np.where(allowed, 0.0, MASKED), attributes, into)
+            self.fixed[host] += expand_table(np.where(allowed, 0.0, MASKED), attributes, into)
 
-    def shares(self) -> Floats:
+    def compute_shares(self) -> Floats:
         """What the targets say of each cell's share, each brought to the sum one.
 
         A model's marginals sum to one in any case. Shifting a target along its variances changes the loss by a constant
@@ -89,32 +96,32 @@ class _Problem:
             made.append((target.values - surplus * spread / float(spread.sum())).ravel() / self.total)
         return np.concatenate(made)
 
-    def independent(self, shares: Floats) -> Floats:
+    def compute_independent(self, shares: Floats) -> Floats:
         """The potentials of independent columns: no cell of a column below half of its noise."""
         made = np.zeros(shares.size)
-        floors = np.sqrt(self.variances()) / 2
+        floors = np.sqrt(self.list_variances()) / 2
         for target, bound in zip(self.targets, self.bounds, strict=True):
             if len(target.attributes) == 1:
                 made[bound] = np.log(np.maximum(shares[bound], floors[bound]))
         return made
 
-    def loss(self, expected: Floats) -> float:
+    def compute_loss(self, expected: Floats) -> float:
         """The loss of a model with these marginals."""
         said = np.concatenate([target.values.ravel() for target in self.targets]) / self.total
-        return 0.5 * float(((expected - said) ** 2 / self.variances()).sum())
+        return 0.5 * float(((expected - said) ** 2 / self.list_variances()).sum())
 
-    def variances(self) -> Floats:
+    def list_variances(self) -> Floats:
         spread = [np.broadcast_to(t.variance, t.values.shape).ravel() for t in self.targets]
         return np.concatenate(spread) / self.total**2
 
-    def beliefs(self, theta: Floats) -> tuple[float, list[Floats]]:
+    def compute_beliefs(self, theta: Floats) -> tuple[float, list[Floats]]:
         energies = [table.copy() for table in self.fixed]
         for host, target, bound in zip(self.hosts, self.targets, self.bounds, strict=True):
             table = theta[bound].reshape(target.values.shape)
-            energies[host] += expanded(table, target.attributes, self.tree.cliques[host].attributes)
+            energies[host] += expand_table(table, target.attributes, self.tree.cliques[host].attributes)
         return self.propagate(energies)
 
-    def expected(self, beliefs: list[Floats]) -> Floats:
+    def compute_expected(self, beliefs: list[Floats]) -> Floats:
         found = [project(beliefs[host]).ravel() for project, host in zip(self.projections, self.hosts, strict=True)]
         return np.concatenate(found)
 
@@ -150,32 +157,32 @@ def fit(
     from scipy.optimize import minimize
 
     masks = masks or {}
-    tree = junction_tree(sizes, [*(t.attributes for t in targets), *masks])
+    tree = build_junction_tree(sizes, [*(t.attributes for t in targets), *masks])
     problem = _Problem(tree, targets, total, strength, masks)
-    shares, variances = problem.shares(), strength * problem.variances()
-    independent = problem.independent(shares)
-    theta = _start(problem, shares, start or {}, independent)
-    scale = 1 / np.sqrt(np.maximum(shares, np.sqrt(problem.variances())) + variances)
+    shares, variances = problem.compute_shares(), strength * problem.list_variances()
+    independent = problem.compute_independent(shares)
+    theta = _build_start(problem, shares, start or {}, independent)
+    scale = 1 / np.sqrt(np.maximum(shares, np.sqrt(problem.list_variances())) + variances)
 
     def dual(scaled: Floats) -> tuple[float, Floats]:
         theta = scaled * scale
-        log_total, beliefs = problem.beliefs(independent + theta)
-        gradient = problem.expected(beliefs) - shares + variances * theta
+        log_total, beliefs = problem.compute_beliefs(independent + theta)
+        gradient = problem.compute_expected(beliefs) - shares + variances * theta
         value = log_total - float(theta @ shares) + 0.5 * float((variances * theta) @ theta)
         return value, gradient * scale
 
     options = {"maxcor": 20, "maxfun": evaluations, "maxiter": evaluations, "ftol": 1e-12, "gtol": tolerance}
     found = minimize(dual, theta / scale, jac=True, method="L-BFGS-B", options=options)
     theta = independent + found.x * scale
-    _, beliefs = problem.beliefs(theta)
-    loss = problem.loss(problem.expected(beliefs))
+    _, beliefs = problem.compute_beliefs(theta)
+    loss = problem.compute_loss(problem.compute_expected(beliefs))
     potentials = {
         t.attributes: theta[bound].reshape(t.values.shape) for t, bound in zip(targets, problem.bounds, strict=True)
     }
     return GraphicalModel(tree, tuple(beliefs), potentials, loss, int(found.nfev))
 
 
-def _start(problem: _Problem, shares: Floats, start: Mapping[Attributes, Floats], independent: Floats) -> Floats:
+def _build_start(problem: _Problem, shares: Floats, start: Mapping[Attributes, Floats], independent: Floats) -> Floats:
     """What known potentials add to independent columns; a new one begins with one step of proportional fitting."""
     theta = np.zeros(shares.size)
     fresh = []
@@ -185,9 +192,9 @@ def _start(problem: _Problem, shares: Floats, start: Mapping[Attributes, Floats]
         else:
             fresh.append(bound)
     if fresh:
-        _, beliefs = problem.beliefs(independent + theta)
-        expected = problem.expected(beliefs)
-        floor = np.sqrt(problem.variances())
+        _, beliefs = problem.compute_beliefs(independent + theta)
+        expected = problem.compute_expected(beliefs)
+        floor = np.sqrt(problem.list_variances())
         for bound in fresh:
             ratio = np.maximum(shares[bound], floor[bound] / 2) / np.maximum(expected[bound], floor[bound] / 2)
             theta[bound] = np.log(ratio)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.graphical.tree import Attributes, JunctionTree, Projection, expanded
+from siloquent.maths.graphical.tree import Attributes, JunctionTree, Projection, expand_table
 
 Floats = NDArray[np.float64]
 
@@ -19,11 +19,11 @@ class Spreader:
 
     def __init__(self, tree: JunctionTree, beliefs: Sequence[Floats]) -> None:
         self.tree, self.beliefs = tree, beliefs
-        self._near = neighbours(tree)
-        self._laws: dict[tuple[int, Attributes, Attributes], _Law] = {}
+        self._near = list_neighbours(tree)
+        self._laws: dict[tuple[int, Attributes, Attributes], _Conditional] = {}
         self._known: dict[tuple[int, Attributes], Floats] = {}
 
-    def joint(self, clique: int, wanted: Attributes) -> Floats:
+    def compute_joint(self, clique: int, wanted: Attributes) -> Floats:
         """Probabilities of ``wanted``, all of them in ``clique``; remembered."""
         key = (clique, wanted)
         if key not in self._known:
@@ -33,11 +33,11 @@ class Spreader:
             )
         return self._known[key]
 
-    def pairs(self, source: int) -> dict[int, Floats]:
+    def compute_pairs(self, source: int) -> dict[int, Floats]:
         """For every other attribute b, P(source, b), shape (size of source, size of b)."""
-        root = self.tree.host([source])
+        root = self.tree.find_host([source])
         attributes = self.tree.cliques[root].attributes
-        found = {b: self.joint(root, (source, b)) for b in attributes if b != source}
+        found = {b: self.compute_joint(root, (source, b)) for b in attributes if b != source}
         for clique, separator, table in self._walk(root, source):
             for b in self.tree.cliques[clique].attributes:
                 if b not in found and b != source:
@@ -49,7 +49,7 @@ class Spreader:
         rows = self.tree.sizes[source]
         stack: list[tuple[int, int, Attributes, Floats]] = []
         for other, separator in self._near[root]:
-            stack.append((other, root, separator, self._with_source(root, source, separator).reshape(rows, -1)))
+            stack.append((other, root, separator, self._compute_with_source(root, source, separator).reshape(rows, -1)))
         while stack:
             clique, came_from, separator, table = stack.pop()
             yield clique, separator, table
@@ -57,18 +57,18 @@ class Spreader:
                 if other != came_from:
                     stack.append((other, clique, following, self._step(clique, separator, following, table)))
 
-    def _with_source(self, root: int, source: int, separator: Attributes) -> Floats:
+    def _compute_with_source(self, root: int, source: int, separator: Attributes) -> Floats:
         """P(source, separator) in the clique ``root``: diagonal in a source that is part of the separator."""
         if source not in separator:
-            return self.joint(root, (source, *separator))
+            return self.compute_joint(root, (source, *separator))
         axis, size = separator.index(source), self.tree.sizes[source]
         shape = [size] + [1] * len(separator)
         shape[1 + axis] = size
-        return self.joint(root, separator)[None] * np.eye(size).reshape(shape)
+        return self.compute_joint(root, separator)[None] * np.eye(size).reshape(shape)
 
     def _step(self, clique: int, separator: Attributes, wanted: Attributes, table: Floats) -> Floats:
         """P(source, wanted) from P(source, separator), through ``clique``: shape (source, wanted)."""
-        law = self._law(clique, separator, wanted)
+        law = self._find_conditional(clique, separator, wanted)
         sizes, rows = self.tree.sizes, table.shape[0]
         ordered = table.reshape(rows, *(sizes[v] for v in separator)).transpose(law.order)
         # (both, source, lost) @ (both, lost, new) -> (both, source, new)
@@ -76,7 +76,7 @@ class Spreader:
         made = product.transpose(1, 0, 2).reshape(rows, *law.shape)
         return np.ascontiguousarray(made.transpose(law.back)).reshape(rows, -1)
 
-    def _law(self, clique: int, separator: Attributes, wanted: Attributes) -> _Law:
+    def _find_conditional(self, clique: int, separator: Attributes, wanted: Attributes) -> _Conditional:
         """The law of ``wanted`` given ``separator`` in one clique; remembered, since every source needs it."""
         key = (clique, separator, wanted)
         if key not in self._laws:
@@ -85,9 +85,9 @@ class Spreader:
             lost = tuple(v for v in separator if v not in wanted)
             new = tuple(v for v in wanted if v not in separator)
             shape = [math.prod(sizes[v] for v in part) for part in (both, lost, new)]
-            joint = self.joint(clique, (*both, *lost, *new)).reshape(shape)
+            joint = self.compute_joint(clique, (*both, *lost, *new)).reshape(shape)
             whole = joint.sum(axis=2, keepdims=True)
-            self._laws[key] = _Law(
+            self._laws[key] = _Conditional(
                 given=joint / np.where(whole > 0, whole, 1.0),
                 order=(0, *(1 + separator.index(v) for v in (*both, *lost))),
                 shape=tuple(sizes[v] for v in (*both, *new)),
@@ -97,7 +97,7 @@ class Spreader:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Law:
+class _Conditional:
     """P(new | both, lost), shape (both, lost, new), and how tables are turned before and after."""
 
     given: Floats
@@ -106,17 +106,17 @@ class _Law:
     back: tuple[int, ...]
 
 
-def conditioned(tree: JunctionTree, beliefs: Sequence[Floats], attribute: int, value: int) -> list[Floats]:
+def condition_beliefs(tree: JunctionTree, beliefs: Sequence[Floats], attribute: int, value: int) -> list[Floats]:
     """The tables of the rows that have ``value``: they sum to its probability, not to one."""
-    return weighted(tree, beliefs, attribute, (np.arange(tree.sizes[attribute]) == value).astype(np.float64))
+    return weight_beliefs(tree, beliefs, attribute, (np.arange(tree.sizes[attribute]) == value).astype(np.float64))
 
 
-def weighted(tree: JunctionTree, beliefs: Sequence[Floats], attribute: int, weights: Floats) -> list[Floats]:
+def weight_beliefs(tree: JunctionTree, beliefs: Sequence[Floats], attribute: int, weights: Floats) -> list[Floats]:
     """The tables of the rows that are kept with a probability that depends on ``attribute``, shape (its size,)."""
     made: list[Floats] = [np.zeros(0)] * len(tree.cliques)
-    root = tree.host([attribute])
-    made[root] = beliefs[root] * expanded(weights, (attribute,), tree.cliques[root].attributes)
-    near = neighbours(tree)
+    root = tree.find_host([attribute])
+    made[root] = beliefs[root] * expand_table(weights, (attribute,), tree.cliques[root].attributes)
+    near = list_neighbours(tree)
     stack = [(other, root, separator) for other, separator in near[root]]
     while stack:
         clique, came_from, separator = stack.pop()
@@ -124,12 +124,12 @@ def weighted(tree: JunctionTree, beliefs: Sequence[Floats], attribute: int, weig
         before = Projection(there.attributes, there.shape, separator)(beliefs[came_from])
         after = Projection(there.attributes, there.shape, separator)(made[came_from])
         ratio = after / np.where(before > 0, before, 1.0)
-        made[clique] = beliefs[clique] * expanded(ratio, separator, here.attributes)
+        made[clique] = beliefs[clique] * expand_table(ratio, separator, here.attributes)
         stack.extend((other, clique, shared) for other, shared in near[clique] if other != came_from)
     return made
 
 
-def neighbours(tree: JunctionTree) -> list[list[tuple[int, Attributes]]]:
+def list_neighbours(tree: JunctionTree) -> list[list[tuple[int, Attributes]]]:
     """For each clique, the cliques beside it and what they share."""
     near: list[list[tuple[int, Attributes]]] = [[] for _ in tree.cliques]
     for i, clique in enumerate(tree.cliques):
@@ -139,7 +139,7 @@ def neighbours(tree: JunctionTree) -> list[list[tuple[int, Attributes]]]:
     return near
 
 
-def marginal(tree: JunctionTree, beliefs: Sequence[Floats], attributes: Attributes) -> Floats:
+def compute_marginal(tree: JunctionTree, beliefs: Sequence[Floats], attributes: Attributes) -> Floats:
     """Probabilities of the cells of ``attributes``, one axis each, by elimination along the tree.
 
     Cliques that no wanted attribute needs are summed out first; what is left is multiplied and summed in turn.
@@ -155,7 +155,7 @@ def marginal(tree: JunctionTree, beliefs: Sequence[Floats], attributes: Attribut
             whole = beliefs[i].reshape(clique.contexts, -1).sum(axis=1).reshape(shape)
         names, table = clique.attributes, beliefs[i] / np.where(whole > 0, whole, 1.0)
         for other_names, other in pending[i]:
-            names, table = _product(names, table, other_names, other)
+            names, table = _multiply_tables(names, table, other_names, other)
         keep = tuple(v for v in names if v in wanted or v in clique.separator)
         axes = tuple(j for j, v in enumerate(names) if v not in keep)
         table = table.sum(axis=axes) if axes else table
@@ -167,7 +167,7 @@ def marginal(tree: JunctionTree, beliefs: Sequence[Floats], attributes: Attribut
     return table.transpose([names.index(v) for v in attributes])
 
 
-def _product(names: Attributes, table: Floats, others: Attributes, other: Floats) -> tuple[Attributes, Floats]:
+def _multiply_tables(names: Attributes, table: Floats, others: Attributes, other: Floats) -> tuple[Attributes, Floats]:
     new = tuple(v for v in others if v not in names)
     union = (*names, *new)
     left = table.reshape(*table.shape, *([1] * len(new)))

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.graphical.triangulate import cliques, mask_of, members
+from siloquent.maths.graphical.triangulate import build_mask, find_cliques, list_members
 
 Floats = NDArray[np.float64]
 Attributes = tuple[int, ...]
@@ -50,7 +50,7 @@ class JunctionTree:
         """How many cells all tables have together."""
         return sum(math.prod(clique.shape) for clique in self.cliques)
 
-    def host(self, attributes: Iterable[int]) -> int:
+    def find_host(self, attributes: Iterable[int]) -> int:
         """The smallest clique that holds ``attributes``.
 
         Raises:
@@ -63,10 +63,10 @@ class JunctionTree:
         return min(fitting, key=lambda i: math.prod(self.cliques[i].shape))
 
 
-def junction_tree(sizes: Sequence[int], sets: Iterable[Attributes]) -> JunctionTree:
+def build_junction_tree(sizes: Sequence[int], sets: Iterable[Attributes]) -> JunctionTree:
     """The junction tree of the triangulated graph in which each of ``sets`` lies in one clique."""
-    found = cliques(sizes, [mask_of(each) for each in sets])
-    parents = _spanning_tree(found)
+    found = find_cliques(sizes, [build_mask(each) for each in sets])
+    parents = _build_spanning_tree(found)
     children: list[list[int]] = [[] for _ in found]
     for child, parent in enumerate(parents):
         if parent >= 0:
@@ -79,13 +79,13 @@ def junction_tree(sizes: Sequence[int], sets: Iterable[Attributes]) -> JunctionT
     made = []
     for old in order:
         shared = found[old] & found[parents[old]] if parents[old] >= 0 else 0
-        attributes = (*members(shared), *members(found[old] & ~shared))
+        attributes = (*list_members(shared), *list_members(found[old] & ~shared))
         shape = tuple(sizes[v] for v in attributes)
         made.append(Clique(attributes, shape, shared.bit_count(), place.get(parents[old], -1)))
     return JunctionTree(tuple(sizes), tuple(made))
 
 
-def _spanning_tree(found: list[int]) -> list[int]:
+def _build_spanning_tree(found: list[int]) -> list[int]:
     """The parent of each clique in a spanning tree with the largest separators; -1 for clique 0, the root."""
     parents, best = [-1] * len(found), [-1] * len(found)
     outside, newest = set(range(1, len(found))), 0
@@ -135,7 +135,7 @@ class Projection:
         return table.reshape(self._shape).transpose(self._order)
 
 
-def expanded(table: Floats, attributes: Attributes, into: Attributes) -> Floats:
+def expand_table(table: Floats, attributes: Attributes, into: Attributes) -> Floats:
     """A view of ``table`` that broadcasts against a table with axes ``into``."""
     order = sorted(range(len(attributes)), key=lambda i: into.index(attributes[i]))
     view = table.transpose(order)
@@ -176,7 +176,7 @@ class Propagation:
             else:
                 parent = tree.cliques[clique.parent]
                 message = (np.log(sums) + top).reshape(clique.shape[: clique.shared])
-                energies[clique.parent] += expanded(message, clique.separator, parent.attributes)
+                energies[clique.parent] += expand_table(message, clique.separator, parent.attributes)
         scales.reverse()
         for i, clique in enumerate(tree.cliques):
             project = self._down[i]

@@ -9,7 +9,7 @@ from functools import lru_cache
 _BITS = 8
 
 
-def mask_of(attributes: Iterable[int]) -> int:
+def build_mask(attributes: Iterable[int]) -> int:
     """Attribute numbers as a bitmask."""
     mask = 0
     for attribute in attributes:
@@ -17,7 +17,7 @@ def mask_of(attributes: Iterable[int]) -> int:
     return mask
 
 
-def members(mask: int) -> tuple[int, ...]:
+def list_members(mask: int) -> tuple[int, ...]:
     """The attribute numbers in a bitmask, increasing."""
     found = []
     while mask:
@@ -27,7 +27,7 @@ def members(mask: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def cliques(sizes: Sequence[int], sets: Iterable[int]) -> list[int]:
+def find_cliques(sizes: Sequence[int], sets: Iterable[int]) -> list[int]:
     """The maximal cliques, as bitmasks, of a triangulated graph in which every set of ``sets`` is connected.
 
     The attribute whose elimination makes the smallest table goes first. Every attribute is in some clique.
@@ -36,8 +36,8 @@ def cliques(sizes: Sequence[int], sets: Iterable[int]) -> list[int]:
         Greedy minimum-weight elimination, "Triangulation of graphs: algorithms giving small total state space" (1990).
     """
     weights = _Weights(tuple(sizes))
-    around = _neighbours(len(sizes), sets)
-    cost = [weights.of(around[v] | 1 << v) for v in range(len(sizes))]
+    around = _build_neighbours(len(sizes), sets)
+    cost = [weights.compute_log_size(around[v] | 1 << v) for v in range(len(sizes))]
     left = list(range(len(sizes)))
     found: list[int] = []
     while left:
@@ -46,21 +46,21 @@ def cliques(sizes: Sequence[int], sets: Iterable[int]) -> list[int]:
         clique = around[v] | 1 << v
         if not any(clique & other == clique for other in found):
             found.append(clique)
-        for u in members(around[v]):
+        for u in list_members(around[v]):
             around[u] = (around[u] | around[v]) & ~(1 << u) & ~(1 << v)
-            cost[u] = weights.of(around[u] | 1 << u)
+            cost[u] = weights.compute_log_size(around[u] | 1 << u)
     return found
 
 
-def cells(sizes: Sequence[int], found: Iterable[int]) -> int:
+def count_cells(sizes: Sequence[int], found: Iterable[int]) -> int:
     """How many cells the tables of these cliques have together."""
-    return sum(math.prod(sizes[v] for v in members(clique)) for clique in found)
+    return sum(math.prod(sizes[v] for v in list_members(clique)) for clique in found)
 
 
-def _neighbours(count: int, sets: Iterable[int]) -> list[int]:
+def _build_neighbours(count: int, sets: Iterable[int]) -> list[int]:
     around = [0] * count
     for mask in sets:
-        for v in members(mask):
+        for v in list_members(mask):
             around[v] |= mask & ~(1 << v)
     return around
 
@@ -69,9 +69,9 @@ class _Weights:
     """The logarithm of the size of a clique, by tables of eight attributes each."""
 
     def __init__(self, sizes: tuple[int, ...]) -> None:
-        self.tables = _tables(sizes)
+        self.tables = _build_tables(sizes)
 
-    def of(self, mask: int) -> float:
+    def compute_log_size(self, mask: int) -> float:
         total, place = 0.0, 0
         while mask:
             total += self.tables[place][mask & (2**_BITS - 1)]
@@ -81,10 +81,10 @@ class _Weights:
 
 
 @lru_cache(maxsize=8)
-def _tables(sizes: tuple[int, ...]) -> tuple[tuple[float, ...], ...]:
+def _build_tables(sizes: tuple[int, ...]) -> tuple[tuple[float, ...], ...]:
     logs = [math.log(size) for size in sizes]
     logs += [0.0] * (-len(logs) % _BITS)
     return tuple(
-        tuple(sum(logs[start + v] for v in members(mask)) for mask in range(2**_BITS))
+        tuple(sum(logs[start + v] for v in list_members(mask)) for mask in range(2**_BITS))
         for start in range(0, len(logs), _BITS)
     )

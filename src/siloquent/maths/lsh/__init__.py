@@ -9,7 +9,7 @@
 The seeds are public: hashing hides nothing, noise does. Only ``draw_hashes`` uses random numbers, from a public seed.
 """
 
-from siloquent.maths.lsh.counting import count_dense, count_sparse, row_sums
+from siloquent.maths.lsh.counting import compute_row_sums, count_dense, count_sparse
 from siloquent.maths.lsh.families import (
     KINDS,
     Angular,
@@ -21,12 +21,12 @@ from siloquent.maths.lsh.families import (
     Product,
     PStable,
     Surrogate,
-    kernel_from_plain,
-    kernel_to_plain,
+    dump_kernel,
+    parse_kernel,
 )
 from siloquent.maths.lsh.hashes import Axes, Hashes, draw_hashes
-from siloquent.maths.lsh.minhash import MinHashes, count_sets, draw_minhashes, set_sums, token_of_ids
-from siloquent.maths.lsh.surrogate import lifted_models, lifted_records, surrogate_axes
+from siloquent.maths.lsh.minhash import MinHashes, compute_set_sums, count_sets, draw_minhashes, hash_ids
+from siloquent.maths.lsh.surrogate import build_surrogate_axes, lift_models, lift_records
 
 __all__ = [
     "KINDS",
@@ -42,17 +42,17 @@ __all__ = [
     "Power",
     "Product",
     "Surrogate",
+    "build_surrogate_axes",
+    "compute_row_sums",
+    "compute_set_sums",
     "count_dense",
     "count_sets",
     "count_sparse",
     "draw_hashes",
     "draw_minhashes",
-    "kernel_from_plain",
-    "kernel_to_plain",
-    "lifted_models",
-    "lifted_records",
-    "row_sums",
-    "set_sums",
-    "surrogate_axes",
-    "token_of_ids",
+    "dump_kernel",
+    "hash_ids",
+    "lift_models",
+    "lift_records",
+    "parse_kernel",
 ]

@@ -21,7 +21,7 @@ LANES = 64
 RANGE, BITS = 0, 1
 
 
-def _compiled(function: F) -> F:
+def _compile_kernel(function: F) -> F:
     try:
         made: F = numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:  # nowhere to keep the compiled code: compile anew in each process
@@ -29,7 +29,7 @@ def _compiled(function: F) -> F:
     return made
 
 
-@_compiled
+@_compile_kernel
 def mix64(x: Any) -> Any:
     """A bijection of 64 bits in which every input bit moves every output bit (the finaliser of splitmix64)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -37,8 +37,8 @@ def mix64(x: Any) -> Any:
     return x ^ (x >> np.uint64(31))
 
 
-@_compiled
-def _codes(columns: Any, start: int, count: int, A: Any, b: float, shift: int, column: int, value: Any) -> None:  # noqa: C901 - loops, unrolled
+@_compile_kernel
+def _add_codes(columns: Any, start: int, count: int, A: Any, b: float, shift: int, column: int, value: Any) -> None:  # noqa: C901 - loops, unrolled
     """One component of one row for records start..start+count, into ``value`` (int64).
 
     Four attributes a pass, the last pass straight to the code: a pass of its own for each costs twice the time.
@@ -68,14 +68,14 @@ def _codes(columns: Any, start: int, count: int, A: Any, b: float, shift: int, c
                 total[i] += a0 * c0[i] + a1 * c1[i] + a2 * c2[i] + a3 * c3[i]
 
 
-@_compiled
-def _row(
+@_compile_kernel
+def _fill_row(
     columns: Any, start: int, count: int, r: int, A: Any, B: Any, shift: Any, column: Any, low: Any, key: Any,
     mode: int, width: int, value: Any, bucket: Any
 ) -> None:  # fmt: skip
     """The buckets of row r for records start..start+count."""
     if mode == RANGE:
-        _codes(columns, start, count, A[r, 0], B[r, 0], shift[r, 0], column[r, 0], bucket)
+        _add_codes(columns, start, count, A[r, 0], B[r, 0], shift[r, 0], column[r, 0], bucket)
         for i in range(count):
             bucket[i] -= low[r]
         return
@@ -83,7 +83,7 @@ def _row(
     for i in range(count):
         mixed[i] = key[r] if mode != BITS else np.uint64(0)
     for c in range(A.shape[1]):
-        _codes(columns, start, count, A[r, c], B[r, c], shift[r, c], column[r, c], value)
+        _add_codes(columns, start, count, A[r, c], B[r, c], shift[r, c], column[r, c], value)
         if mode == BITS:
             for i in range(count):
                 mixed[i] = (mixed[i] << np.uint64(1)) | np.uint64(value[i] & 1)
@@ -95,8 +95,8 @@ def _row(
         bucket[i] = np.int64(mixed[i] & mask)
 
 
-@_compiled
-def all_buckets(
+@_compile_kernel
+def fill_buckets(
     columns: Any, A: Any, B: Any, shift: Any, column: Any, low: Any, key: Any, mode: int, width: int, found: Any
 ) -> None:
     """Every row's bucket of every record, into ``found`` (rows, records)."""
@@ -105,12 +105,12 @@ def all_buckets(
     for start in range(0, n, CHUNK):
         count = min(CHUNK, n - start)
         for r in range(A.shape[0]):
-            _row(columns, start, count, r, A, B, shift, column, low, key, mode, width, value, bucket)
+            _fill_row(columns, start, count, r, A, B, shift, column, low, key, mode, width, value, bucket)
             for i in range(count):
                 found[r, start + i] = bucket[i]
 
 
-@_compiled
+@_compile_kernel
 def count_all(
     columns: Any, classes: Any, A: Any, B: Any, shift: Any, column: Any, low: Any, key: Any, mode: int, width: int,
     counters: Any
@@ -121,7 +121,7 @@ def count_all(
     for start in range(0, n, CHUNK):
         count = min(CHUNK, n - start)
         for r in range(A.shape[0]):
-            _row(columns, start, count, r, A, B, shift, column, low, key, mode, width, value, bucket)
+            _fill_row(columns, start, count, r, A, B, shift, column, low, key, mode, width, value, bucket)
             if one_class:
                 cells = counters[0, r]
                 for i in range(count):
@@ -131,7 +131,7 @@ def count_all(
                     counters[classes[start + i], r, bucket[i]] += 1
 
 
-@_compiled
+@_compile_kernel
 def count_projected(projected: Any, classes: Any, first: int, shift: Any, low: Any, counters: Any) -> None:
     """As ``count_all`` for a range of codes, from ready projections (rows, records) of records from ``first`` on."""
     for r in range(projected.shape[0]):
@@ -140,8 +140,8 @@ def count_projected(projected: Any, classes: Any, first: int, shift: Any, low: A
             counters[classes[first + i], r, code] += 1
 
 
-@_compiled
-def _bucket_of_one(
+@_compile_kernel
+def _hash_record(
     place: Any, r: int, A: Any, B: Any, shift: Any, column: Any, low: Any, key: Any, mode: int, width: int
 ) -> Any:
     """The bucket of one record in row r; A and B as whole numbers."""
@@ -164,7 +164,7 @@ def _bucket_of_one(
     return np.int64(mixed & np.uint64(width - 1))
 
 
-@_compiled
+@_compile_kernel
 def draw_rows(word: Any, rows: int, chosen: Any) -> None:
     """``len(chosen)`` different rows of a power of two, every choice as likely; grown from one random word."""
     state = word
@@ -180,7 +180,7 @@ def draw_rows(word: Any, rows: int, chosen: Any) -> None:
         chosen[k] = row
 
 
-@_compiled
+@_compile_kernel
 def _count_one(places: Any, classes: Any, words: Any, A: Any, B: Any, shift: Any, low: Any, counters: Any) -> None:
     """``count_some`` for one hit and a range of codes: the case met most, without the general one's branches."""
     mask = np.uint64(A.shape[0] - 1)
@@ -192,7 +192,7 @@ def _count_one(places: Any, classes: Any, words: Any, A: Any, B: Any, shift: Any
         counters[classes[i], r, (total >> shift[r, 0]) - low[r]] += 1
 
 
-@_compiled
+@_compile_kernel
 def count_some(
     places: Any, classes: Any, words: Any, hits: int, A: Any, B: Any, shift: Any, column: Any, low: Any, key: Any,
     mode: int, width: int, counters: Any
@@ -209,11 +209,11 @@ def count_some(
         draw_rows(words[i], A.shape[0], chosen)
         for k in range(hits):
             r = chosen[k]
-            at = _bucket_of_one(places[i], r, A, B, shift, column, low, key, mode, width)
+            at = _hash_record(places[i], r, A, B, shift, column, low, key, mode, width)
             counters[classes[i], r, at] += 1
 
 
-@_compiled
+@_compile_kernel
 def look_up(
     columns: Any, A: Any, B: Any, shift: Any, column: Any, low: Any, key: Any, mode: int, width: int, counters: Any,
     sums: Any, squares: Any
@@ -224,7 +224,7 @@ def look_up(
     for start in range(0, n, CHUNK):
         count = min(CHUNK, n - start)
         for r in range(A.shape[0]):
-            _row(columns, start, count, r, A, B, shift, column, low, key, mode, width, value, bucket)
+            _fill_row(columns, start, count, r, A, B, shift, column, low, key, mode, width, value, bucket)
             for c in range(counters.shape[0]):
                 cells = counters[c, r]
                 for i in range(count):
@@ -233,8 +233,8 @@ def look_up(
                     squares[c, start + i] += found * found
 
 
-@_compiled
-def _least(tokens: Any, begin: int, end: int, seed: Any, odd: Any, least: Any) -> None:
+@_compile_kernel
+def _find_least_hashes(tokens: Any, begin: int, end: int, seed: Any, odd: Any, least: Any) -> None:
     """The least hash of tokens[begin:end] under LANES hash functions at a time."""
     for k in range(LANES):
         least[k] = np.uint32(0xFFFFFFFF)
@@ -246,14 +246,14 @@ def _least(tokens: Any, begin: int, end: int, seed: Any, odd: Any, least: Any) -
             least[k] = min(least[k], h)
 
 
-@_compiled
+@_compile_kernel
 def _set_buckets(tokens: Any, begin: int, end: int, seed: Any, odd: Any, bits: int, block: int, bucket: Any) -> None:
     """The buckets of one set in rows block..block+LANES; seed and odd have shape (components, rows)."""
     least = np.empty(LANES, dtype=np.uint32)
     mixed = np.zeros(LANES, dtype=np.uint32)
     for c in range(seed.shape[0]):
         span = slice(block, block + LANES)
-        _least(tokens, begin, end, seed[c, span], odd[c, span], least)
+        _find_least_hashes(tokens, begin, end, seed[c, span], odd[c, span], least)
         for k in range(LANES):
             mixed[k] = np.uint32((np.uint32(mixed[k] ^ least[k])) * np.uint32(0x9E3779B1))
             mixed[k] = mixed[k] ^ (mixed[k] >> np.uint32(16)) if c + 1 < seed.shape[0] else mixed[k]
@@ -261,7 +261,7 @@ def _set_buckets(tokens: Any, begin: int, end: int, seed: Any, odd: Any, bits: i
         bucket[k] = np.int64(mixed[k] >> np.uint32(32 - bits))
 
 
-@_compiled
+@_compile_kernel
 def count_all_sets(tokens: Any, ends: Any, classes: Any, seed: Any, odd: Any, bits: int, counters: Any) -> None:
     """As ``count_all`` for sets: set i holds tokens[ends[i]:ends[i + 1]]; empty sets are left out."""
     bucket = np.empty(LANES, dtype=np.int64)
@@ -280,8 +280,8 @@ def count_all_sets(tokens: Any, ends: Any, classes: Any, seed: Any, odd: Any, bi
         counters[:, block : block + last] += cells[:, :last]
 
 
-@_compiled
-def _bucket_of_one_set(tokens: Any, begin: int, end: int, seed: Any, odd: Any, bits: int, r: int) -> Any:
+@_compile_kernel
+def _hash_set(tokens: Any, begin: int, end: int, seed: Any, odd: Any, bits: int, r: int) -> Any:
     mixed = np.uint32(0)
     for c in range(seed.shape[0]):
         least = np.uint32(0xFFFFFFFF)
@@ -295,7 +295,7 @@ def _bucket_of_one_set(tokens: Any, begin: int, end: int, seed: Any, odd: Any, b
     return np.int64(mixed >> np.uint32(32 - bits))
 
 
-@_compiled
+@_compile_kernel
 def count_some_sets(
     tokens: Any, ends: Any, classes: Any, words: Any, hits: int, seed: Any, odd: Any, bits: int, counters: Any
 ) -> None:
@@ -306,11 +306,11 @@ def count_some_sets(
             continue
         draw_rows(words[i], counters.shape[1], chosen)
         for k in range(hits):
-            at = _bucket_of_one_set(tokens, ends[i], ends[i + 1], seed, odd, bits, chosen[k])
+            at = _hash_set(tokens, ends[i], ends[i + 1], seed, odd, bits, chosen[k])
             counters[classes[i], chosen[k], at] += 1
 
 
-@_compiled
+@_compile_kernel
 def look_up_sets(
     tokens: Any, ends: Any, seed: Any, odd: Any, bits: int, counters: Any, sums: Any, squares: Any
 ) -> None:
@@ -333,8 +333,8 @@ def look_up_sets(
                 squares[c, i] += square
 
 
-@_compiled
-def set_bucket_table(tokens: Any, ends: Any, seed: Any, odd: Any, bits: int, found: Any) -> None:
+@_compile_kernel
+def fill_set_buckets(tokens: Any, ends: Any, seed: Any, odd: Any, bits: int, found: Any) -> None:
     """Every row's bucket of every set, into ``found`` (sets, rows); -1 for empty sets."""
     bucket = np.empty(LANES, dtype=np.int64)
     for block in range(0, seed.shape[1], LANES):

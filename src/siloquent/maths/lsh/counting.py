@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.lsh.hashes import Hashes, columns_of
+from siloquent.maths.lsh.hashes import Hashes, pack_columns
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -25,14 +25,14 @@ def count_dense(hashes: Hashes, places: Integers, classes: Integers, *, class_co
     from siloquent.maths.lsh import compiled
 
     counters = np.zeros((class_count, hashes.rows, hashes.width), dtype=np.int64)
-    columns = columns_of(places)
+    columns = pack_columns(places)
     if hashes.bucket == "range" and hashes.A.shape[2] >= WIDE:
         matrix, offset = hashes.A[:, 0], hashes.B[:, :1]
         for first in range(0, len(places), BLOCK):
             projected = matrix @ columns[:, first : first + BLOCK] + offset
             compiled.count_projected(projected, classes, first, hashes.shift, hashes.low, counters)
     else:
-        compiled.count_all(columns, classes, *hashes.arrays(), counters)
+        compiled.count_all(columns, classes, *hashes.list_arrays(), counters)
     return counters
 
 
@@ -53,17 +53,17 @@ def count_sparse(
     from siloquent.maths.lsh import compiled
 
     counters = np.zeros((class_count, hashes.rows, hashes.width), dtype=np.int64)
-    shift, column, low, key, mode, width = hashes.arrays()[2:]
+    shift, column, low, key, mode, width = hashes.list_arrays()[2:]
     A, B = (part.astype(np.int64) for part in (hashes.A[:, :, : places.shape[1]], hashes.B))
     records = np.ascontiguousarray(places)
     compiled.count_some(records, classes, words, hits, A, B, shift, column, low, key, mode, width, counters)
     return counters
 
 
-def row_sums(hashes: Hashes, counters: Integers, places: Integers | Floats) -> tuple[Floats, Floats]:
+def compute_row_sums(hashes: Hashes, counters: Integers, places: Integers | Floats) -> tuple[Floats, Floats]:
     """Sums over rows of the cells that each query meets, and of their squares; both (classes, queries)."""
     from siloquent.maths.lsh import compiled
 
     sums, squares = (np.zeros((len(counters), len(places))) for _ in range(2))
-    compiled.look_up(columns_of(places), *hashes.arrays(), counters, sums, squares)
+    compiled.look_up(pack_columns(places), *hashes.list_arrays(), counters, sums, squares)
     return sums, squares

@@ -16,18 +16,18 @@ from numpy.typing import NDArray
 from siloquent.errors import KernelInvalid
 
 Floats = NDArray[np.float64]
-MOST_BITS = 62
+MAX_BITS = 62
 
 
-def _above_zero(name: str, value: float) -> None:
+def _require_positive(name: str, value: float) -> None:
     if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
         raise KernelInvalid(f"{name} must be a finite number above 0, not {str(value)[:40]!r}.", fix=f"{name}=1.0")
 
 
-def _count(name: str, value: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_BITS:
+def _require_count(name: str, value: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_BITS:
         raise KernelInvalid(
-            f"{name} must be a whole number from 1 to {MOST_BITS}, not {str(value)[:40]!r}.", fix=f"{name}=4"
+            f"{name} must be a whole number from 1 to {MAX_BITS}, not {str(value)[:40]!r}.", fix=f"{name}=4"
         )
 
 
@@ -46,7 +46,7 @@ class PStable:
             raise KernelInvalid(
                 f"order must be 1 (L1 distance) or 2 (Euclidean), not {str(self.order)[:40]!r}.", fix="order=2"
             )
-        _above_zero("bandwidth", self.bandwidth)
+        _require_positive("bandwidth", self.bandwidth)
 
     def probability(self, distance: Floats) -> Floats:
         """The kernel at distances of any shape; 1 at distance 0."""
@@ -69,7 +69,7 @@ class Laplacian:
     sigma: float
 
     def __post_init__(self) -> None:
-        _above_zero("sigma", self.sigma)
+        _require_positive("sigma", self.sigma)
 
     def probability(self, distance: Floats) -> Floats:
         """The kernel at L1 distances of any shape."""
@@ -86,7 +86,7 @@ class Angular:
     bits: int
 
     def __post_init__(self) -> None:
-        _count("bits", self.bits)
+        _require_count("bits", self.bits)
 
     def probability(self, angle: Floats) -> Floats:
         """The kernel at angles in radians."""
@@ -100,7 +100,7 @@ class Hamming:
     bits: int
 
     def __post_init__(self) -> None:
-        _count("bits", self.bits)
+        _require_count("bits", self.bits)
 
     def probability(self, share: Floats) -> Floats:
         """The kernel at shares of attributes that differ."""
@@ -119,7 +119,7 @@ class Surrogate:
     bits: int
 
     def __post_init__(self) -> None:
-        _count("bits", self.bits)
+        _require_count("bits", self.bits)
         if not 2 <= self.bits <= 16:
             raise KernelInvalid(
                 f"A surrogate loss takes 2 to 16 bits, not {self.bits}: with one it is constant.",
@@ -152,7 +152,7 @@ class Power:
 
     def __post_init__(self) -> None:
         _require_kernel(self.kernel)
-        _count("times", self.times)
+        _require_count("times", self.times)
         if isinstance(self.kernel, Surrogate):
             raise KernelInvalid(
                 "A power of a surrogate loss is a surrogate loss of more bits.",
@@ -201,18 +201,20 @@ def is_of_sets(kernel: Kernel) -> bool:
     return isinstance(kernel, Jaccard) or (isinstance(kernel, Power) and is_of_sets(kernel.kernel))
 
 
-def similarity(kernel: Kernel, points: Floats, queries: Floats) -> Floats:
+def compute_similarity(kernel: Kernel, points: Floats, queries: Floats) -> Floats:
     """k(x, q) for all pairs of rows of numbers, shape (points, queries)."""
     if isinstance(kernel, Power):
-        return np.asarray(similarity(kernel.kernel, points, queries) ** kernel.times)
+        return np.asarray(compute_similarity(kernel.kernel, points, queries) ** kernel.times)
     if isinstance(kernel, Product):
-        return np.asarray(np.prod([similarity(part, points, queries) for part in kernel.kernels], axis=0))
+        return np.asarray(np.prod([compute_similarity(part, points, queries) for part in kernel.kernels], axis=0))
     if isinstance(kernel, Jaccard):
         raise KernelInvalid("Jaccard compares sets, not rows of numbers.", fix="Laplacian(1.0)")
-    return kernel.probability(_distance(kernel, points, queries))
+    return kernel.probability(_compute_distance(kernel, points, queries))
 
 
-def _distance(kernel: PStable | Laplacian | Angular | Hamming | Surrogate, points: Floats, queries: Floats) -> Floats:
+def _compute_distance(
+    kernel: PStable | Laplacian | Angular | Hamming | Surrogate, points: Floats, queries: Floats
+) -> Floats:
     if isinstance(kernel, Surrogate):
         return np.asarray(np.arccos(np.clip(points @ queries.T, -1, 1)))
     if isinstance(kernel, Angular):
@@ -225,26 +227,26 @@ def _distance(kernel: PStable | Laplacian | Angular | Hamming | Surrogate, point
     return np.asarray((apart != 0).mean(axis=2) if isinstance(kernel, Hamming) else np.abs(apart).sum(axis=2))
 
 
-def kernel_to_plain(kernel: Kernel) -> dict[str, Any]:
+def dump_kernel(kernel: Kernel) -> dict[str, Any]:
     """The kernel as JSON takes it."""
     if isinstance(kernel, Power):
-        return {"kind": "power", "kernel": kernel_to_plain(kernel.kernel), "times": kernel.times}
+        return {"kind": "power", "kernel": dump_kernel(kernel.kernel), "times": kernel.times}
     if isinstance(kernel, Product):
-        return {"kind": "product", "kernels": [kernel_to_plain(part) for part in kernel.kernels]}
+        return {"kind": "product", "kernels": [dump_kernel(part) for part in kernel.kernels]}
     kind = next(name for name, made in KINDS.items() if isinstance(kernel, made))
     return {"kind": kind, **{name: getattr(kernel, name) for name in kernel.__dataclass_fields__}}
 
 
-def kernel_from_plain(plain: dict[str, Any]) -> Kernel:
-    """The kernel that ``kernel_to_plain`` wrote.
+def parse_kernel(plain: dict[str, Any]) -> Kernel:
+    """The kernel that ``dump_kernel`` wrote.
 
     Raises:
         ValueError, KeyError, TypeError: It is not one.
     """
     fields = {name: value for name, value in plain.items() if name != "kind"}
     if plain["kind"] == "power":
-        return Power(kernel_from_plain(fields.pop("kernel")), **fields)
+        return Power(parse_kernel(fields.pop("kernel")), **fields)
     if plain["kind"] == "product":
-        return Product(tuple(kernel_from_plain(part) for part in fields["kernels"]))
+        return Product(tuple(parse_kernel(part) for part in fields["kernels"]))
     made: Kernel = KINDS[plain["kind"]](**fields)
     return made

@@ -24,8 +24,8 @@ Projections = Literal["sobol", "iid"]
 SIGN = 62
 """The shift that leaves a number's sign: -1 or 0."""
 LARGEST = 2**53
-MOST_SHIFT = 30
-MOST_SOBOL = 64
+MAX_SHIFT = 30
+MAX_SOBOL = 64
 LINES = 4
 """Attributes that compiled loops take at a time."""
 _CAUCHY = 2.0**24
@@ -98,27 +98,27 @@ class Hashes:
         elif self.width & (self.width - 1) or (self.bucket == "bits" and self.width != 2 ** self.A.shape[1]):
             raise ValueError("the width does not fit")
 
-    def every(self, start: int, step: int) -> Hashes:
+    def take_every(self, start: int, step: int) -> Hashes:
         """Rows start, start + step, .. alone."""
         chosen = slice(start, None, step)
         parts = {name: getattr(self, name)[chosen] for name in ("A", "B", "shift", "column", "low", "key")}
         return replace(self, **parts)
 
-    def buckets(self, places: Integers | Floats) -> Integers:
+    def compute_buckets(self, places: Integers | Floats) -> Integers:
         """The bucket of each record in each row; ``places`` (records, d) -> (records, R)."""
         from siloquent.maths.lsh import compiled
 
         found = np.empty((self.rows, len(places)), dtype=np.int64)
-        compiled.all_buckets(columns_of(places), *self.arrays(), found)
+        compiled.fill_buckets(pack_columns(places), *self.list_arrays(), found)
         return found.T
 
-    def arrays(self) -> tuple[Floats, Floats, Integers, Integers, Integers, NDArray[np.uint64], int, int]:
+    def list_arrays(self) -> tuple[Floats, Floats, Integers, Integers, Integers, NDArray[np.uint64], int, int]:
         """What compiled loops take, in their order."""
         mode = ("range", "bits", "hash").index(self.bucket)
         return self.A, self.B, self.shift, self.column, self.low, self.key, mode, self.width
 
 
-def columns_of(places: Integers | Floats) -> Floats:
+def pack_columns(places: Integers | Floats) -> Floats:
     """Places as compiled loops read them: a line of doubles an attribute, then zeros up to a multiple of four."""
     columns = np.zeros((-(-places.shape[1] // LINES) * LINES, len(places)))
     columns[: places.shape[1]] = places.T
@@ -149,18 +149,18 @@ def draw_hashes(
     if width is not None and (width < 2 or width & (width - 1)):
         raise ValueError(f"width must be a power of two, at least 2, not {width}")
     random = np.random.default_rng(seed)
-    needed = sum(_uniforms(part, len(axes.steps)) for part in _components(kernel))
-    if projections == "sobol" and needed <= MOST_SOBOL:
-        uniform = _sobol(random, rows, needed)
+    needed = sum(_count_uniforms(part, len(axes.steps)) for part in _iter_components(kernel))
+    if projections == "sobol" and needed <= MAX_SOBOL:
+        uniform = _draw_sobol(random, rows, needed)
     else:
         uniform = random.random((rows, needed))
-    drawn = _Drawn(rows, axes, np.clip(uniform, 2.0**-32, 1 - 2.0**-32), random)
-    for part in _components(kernel):
+    drawn = _DrawnHashes(rows, axes, np.clip(uniform, 2.0**-32, 1 - 2.0**-32), random)
+    for part in _iter_components(kernel):
         drawn.add(part)
     return drawn.finish(kernel, width)
 
 
-def _sobol(random: np.random.Generator, rows: int, needed: int) -> Floats:
+def _draw_sobol(random: np.random.Generator, rows: int, needed: int) -> Floats:
     from scipy.stats import qmc
 
     if rows & (rows - 1):
@@ -169,19 +169,19 @@ def _sobol(random: np.random.Generator, rows: int, needed: int) -> Floats:
     return points
 
 
-def _components(kernel: Kernel) -> Iterator[Kernel]:
+def _iter_components(kernel: Kernel) -> Iterator[Kernel]:
     """The simple kernels whose codes make up the tuple."""
     if isinstance(kernel, Power):
         for _ in range(kernel.times):
-            yield from _components(kernel.kernel)
+            yield from _iter_components(kernel.kernel)
     elif isinstance(kernel, Product):
         for part in kernel.kernels:
-            yield from _components(part)
+            yield from _iter_components(part)
     else:
         yield kernel
 
 
-def _uniforms(kernel: Kernel, d: int) -> int:
+def _count_uniforms(kernel: Kernel, d: int) -> int:
     """How many uniform numbers one hash function takes."""
     if isinstance(kernel, PStable):
         return d + 1
@@ -194,7 +194,7 @@ def _uniforms(kernel: Kernel, d: int) -> int:
     raise ValueError(f"{type(kernel).__name__} compares sets, which have no places")
 
 
-class _Drawn:
+class _DrawnHashes:
     """Components as they are drawn: real coefficients first, whole numbers at the end."""
 
     def __init__(self, rows: int, axes: Axes, uniform: Floats, random: np.random.Generator) -> None:
@@ -214,39 +214,39 @@ class _Drawn:
 
             u = self.take(d)
             a = ndtri(u) if kernel.order == 2 else np.clip(np.tan(math.pi * (u - 0.5)), -_CAUCHY, _CAUCHY)
-            self._affine(a * self.axes.grid / kernel.bandwidth, self.take(1)[:, 0])
+            self._add_affine(a * self.axes.grid / kernel.bandwidth, self.take(1)[:, 0])
         elif isinstance(kernel, Laplacian):
             from scipy.special import gammaincinv
 
             for j in range(d):
                 u = self.take(2)
                 pitch = np.maximum(kernel.sigma * gammaincinv(2.0, u[:, 0]), self.axes.grid[j] * 2.0**-20)
-                self._affine((self.axes.grid[j] / pitch)[:, None], u[:, 1], column=np.full(self.rows, j))
+                self._add_affine((self.axes.grid[j] / pitch)[:, None], u[:, 1], column=np.full(self.rows, j))
         elif isinstance(kernel, Angular | Surrogate):
             from scipy.special import ndtri
 
             for _ in range(kernel.bits):
                 a = ndtri(self.take(d))
-                self._sign(a * self.axes.grid, a @ self.axes.lo)
+                self._add_sign(a * self.axes.grid, a @ self.axes.lo)
         elif isinstance(kernel, Hamming):
             for _ in range(kernel.bits):
                 column = np.minimum((self.take(1)[:, 0] * d).astype(np.int64), d - 1)
                 one = np.ones((self.rows, 1))
                 self.parts.append((one, np.zeros(self.rows), np.zeros(self.rows, dtype=np.int64), column))
 
-    def _affine(self, a: Floats, b: Floats, *, column: Integers | None = None) -> None:
+    def _add_affine(self, a: Floats, b: Floats, *, column: Integers | None = None) -> None:
         """A component floor(a . k + b) with b uniform in [0, 1): where the attributes begin changes b's law no bit."""
         steps = self.axes.steps.astype(np.float64) if column is None else self.axes.steps[column][:, None]
         reach = (np.abs(a) * steps).sum(axis=1) + 1
         # |rint(2^t a) k + rint(2^t b)| + 2^t < 2^53 for every k of the domain, half a unit of rounding each included.
         room = (LARGEST - float(self.axes.steps.sum()) - 2) / (reach + 1)
-        shift = np.clip(np.floor(np.log2(np.maximum(room, 1))), 0, MOST_SHIFT).astype(np.int64)
+        shift = np.clip(np.floor(np.log2(np.maximum(room, 1))), 0, MAX_SHIFT).astype(np.int64)
         scale = 2.0**shift
         whole = np.rint(a * scale[:, None]), np.rint(b * scale)
         none = np.full(self.rows, -1, dtype=np.int64)
         self.parts.append((*whole, shift, none if column is None else column))
 
-    def _sign(self, a: Floats, b: Floats) -> None:
+    def _add_sign(self, a: Floats, b: Floats) -> None:
         """A component that is the sign of a . k + b; the scale is free, so it is the largest that fits."""
         reach = (np.abs(a) * self.axes.steps).sum(axis=1) + np.abs(b)
         scale = 2.0 ** np.floor(np.log2((LARGEST - float(self.axes.steps.sum()) - 2) / np.maximum(reach, 1e-300)) - 1)

@@ -34,7 +34,7 @@ class MinHashes:
         """Whether different minima never share a bucket: they do."""
         return False
 
-    def every(self, start: int, step: int) -> MinHashes:
+    def take_every(self, start: int, step: int) -> MinHashes:
         """Rows start, start + step, .. alone."""
         return MinHashes(self.seed[:, start::step], self.odd[:, start::step], self.width)
 
@@ -43,18 +43,18 @@ class MinHashes:
         """log2 of the width."""
         return self.width.bit_length() - 1
 
-    def padded(self) -> tuple[Tokens, Tokens]:
+    def pad_lanes(self) -> tuple[Tokens, Tokens]:
         """Seeds and factors for a whole number of lanes; what is added is never looked at."""
         more = -self.rows % _LANES
         seed, odd = (np.pad(part, ((0, 0), (0, more)), constant_values=1) for part in (self.seed, self.odd))
         return np.ascontiguousarray(seed), np.ascontiguousarray(odd)
 
-    def buckets(self, tokens: Tokens, ends: Integers) -> Integers:
+    def compute_buckets(self, tokens: Tokens, ends: Integers) -> Integers:
         """The bucket of each set in each row, shape (sets, R); -1 for empty sets."""
         from siloquent.maths.lsh import compiled
 
         found = np.empty((len(ends) - 1, self.rows), dtype=np.int64)
-        compiled.set_bucket_table(tokens, ends, *self.padded(), self.bits, found)
+        compiled.fill_set_buckets(tokens, ends, *self.pad_lanes(), self.bits, found)
         return found
 
 
@@ -69,19 +69,19 @@ def draw_minhashes(kernel: Kernel, *, rows: int, seed: int, width: int) -> MinHa
     if width < 2 or width & (width - 1):
         raise ValueError(f"width must be a power of two, at least 2, not {width}")
     random = np.random.default_rng(seed)
-    shape = (_times(kernel), rows)
+    shape = (_count_codes(kernel), rows)
     drawn = random.integers(0, 2**32, (2, *shape), dtype=np.uint32)
     return MinHashes(drawn[0], drawn[1] | np.uint32(1), width)
 
 
-def _times(kernel: Kernel) -> int:
+def _count_codes(kernel: Kernel) -> int:
     if isinstance(kernel, Power):
-        return kernel.times * _times(kernel.kernel)
+        return kernel.times * _count_codes(kernel.kernel)
     assert isinstance(kernel, Jaccard)
     return 1
 
 
-def token_of_ids(ids: Integers, *, key: int) -> Tokens:
+def hash_ids(ids: Integers, *, key: int) -> Tokens:
     """Declared ids as scattered 32-bit tokens: a bijection of ids below 2^32, so that ids in a row are no structure."""
     h = (ids.astype(np.uint64) + np.uint64(key & 0xFFFFFFFF)).astype(np.uint32)
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
@@ -108,16 +108,16 @@ def count_sets(
 
     counters = np.zeros((class_count, hashes.rows, hashes.width), dtype=np.int64)
     if hits is None or words is None:
-        compiled.count_all_sets(tokens, ends, classes, *hashes.padded(), hashes.bits, counters)
+        compiled.count_all_sets(tokens, ends, classes, *hashes.pad_lanes(), hashes.bits, counters)
     else:
-        compiled.count_some_sets(tokens, ends, classes, words, hits, *hashes.padded(), hashes.bits, counters)
+        compiled.count_some_sets(tokens, ends, classes, words, hits, *hashes.pad_lanes(), hashes.bits, counters)
     return counters
 
 
-def set_sums(hashes: MinHashes, counters: Integers, tokens: Tokens, ends: Integers) -> tuple[Floats, Floats]:
+def compute_set_sums(hashes: MinHashes, counters: Integers, tokens: Tokens, ends: Integers) -> tuple[Floats, Floats]:
     """Sums over rows of the cells that each queried set meets, and of their squares; both (classes, sets)."""
     from siloquent.maths.lsh import compiled
 
     sums, squares = (np.zeros((len(counters), len(ends) - 1)) for _ in range(2))
-    compiled.look_up_sets(tokens, ends, *hashes.padded(), hashes.bits, counters, sums, squares)
+    compiled.look_up_sets(tokens, ends, *hashes.pad_lanes(), hashes.bits, counters, sums, squares)
     return sums, squares

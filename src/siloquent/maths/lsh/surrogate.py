@@ -18,9 +18,9 @@ LIFT = 2**12
 """Steps of the two coordinates that make vectors of length 1."""
 
 
-def surrogate_axes(steps: Integers) -> Axes:
+def build_surrogate_axes(steps: Integers) -> Axes:
     """Attributes on -1..1, a constant for the intercept, all over sqrt(d + 1), and the two lifts; shape (d + 3,)."""
-    reach = _reach(steps)
+    reach = _compute_reach(steps)
     ends = np.maximum(steps - 1, 1)
     return Axes(
         np.concatenate([steps, [1, LIFT + 1, LIFT + 1]]),
@@ -29,10 +29,10 @@ def surrogate_axes(steps: Integers) -> Axes:
     )
 
 
-def lifted_records(places: Integers, steps: Integers) -> Integers:
+def lift_records(places: Integers, steps: Integers) -> Integers:
     """Places (records, d) with the constant and the first lift, shape (records, d + 3)."""
-    z = (2 * places / np.maximum(steps - 1, 1) - 1) * _reach(steps)
-    squares = np.full(len(places), _reach(steps) ** 2)
+    z = (2 * places / np.maximum(steps - 1, 1) - 1) * _compute_reach(steps)
+    squares = np.full(len(places), _compute_reach(steps) ** 2)
     for column in z.T:  # in this order on every machine
         squares += column**2
     lift = np.rint(LIFT * np.sqrt(np.maximum(1 - squares, 0))).astype(np.int64)
@@ -40,13 +40,13 @@ def lifted_records(places: Integers, steps: Integers) -> Integers:
     return np.column_stack([places, none, lift, none])
 
 
-def lifted_models(models: Floats, steps: Integers) -> Floats:
+def lift_models(models: Floats, steps: Integers) -> Floats:
     """Models (models, d + 1), in the unit ball, the constant's weight last, as places that need not be whole."""
-    axes = surrogate_axes(steps)
+    axes = build_surrogate_axes(steps)
     lift = np.sqrt(np.maximum(1 - (models**2).sum(axis=1), 0))
     points = np.column_stack([models, np.zeros(len(models)), lift])
     return np.asarray((points - axes.lo) / axes.grid)
 
 
-def _reach(steps: Integers) -> float:
+def _compute_reach(steps: Integers) -> float:
     return 1 / float(np.sqrt(len(steps) + 1))

@@ -1,23 +1,23 @@
 """Strategies: what to measure instead of the workload, so that its answers come out with less noise."""
 
 from siloquent.maths.strategies.base import Norm, Strategy, WholeStrategy, quantise, reconstruct
-from siloquent.maths.strategies.offers import (
-    Calibrated,
-    gaussian_strategy,
-    laplace_strategy,
-    product_strategy,
-    proposals,
+from siloquent.maths.strategies.selection import (
+    CalibratedStrategy,
+    choose_gaussian_strategy,
+    choose_laplace_strategy,
+    choose_product_strategy,
+    list_proposals,
 )
 
 __all__ = [
-    "Calibrated",
+    "CalibratedStrategy",
     "Norm",
     "Strategy",
     "WholeStrategy",
-    "gaussian_strategy",
-    "laplace_strategy",
-    "product_strategy",
-    "proposals",
+    "choose_gaussian_strategy",
+    "choose_laplace_strategy",
+    "choose_product_strategy",
+    "list_proposals",
     "quantise",
     "reconstruct",
 ]

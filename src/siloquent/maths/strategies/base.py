@@ -18,7 +18,7 @@ Asked = NDArray[np.int64] | NDArray[np.float64]
 Norm = Literal["l1", "l2"]
 
 QUANTUM_BITS = 16
-_LEAST_PIVOT = 1e-6  # below, a zero that rounding moved cannot be told from a small pivot
+_MIN_PIVOT = 1e-6  # below, a zero that rounding moved cannot be told from a small pivot
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def reconstruct(workload: Asked, matrix: NDArray[np.int64]) -> Reals | None:
     return result / unit if exact else None
 
 
-def least_squares(matrix: NDArray[np.int64], noisy: NDArray[np.int64]) -> Reals | None:
+def solve_least_squares(matrix: NDArray[np.int64], noisy: NDArray[np.int64]) -> Reals | None:
     """The cells x that fit ``matrix`` x = ``noisy`` best, shape (cells,); None where that is not well determined.
 
     One system for one vector: a reconstruction solves one for each answer.
@@ -108,7 +108,7 @@ def least_squares(matrix: NDArray[np.int64], noisy: NDArray[np.int64]) -> Reals 
     except LinAlgError:
         return None
     pivots = np.abs(np.diag(factor[0]))
-    if pivots.min(initial=1.0) < _LEAST_PIVOT * pivots.max(initial=1.0):
+    if pivots.min(initial=1.0) < _MIN_PIVOT * pivots.max(initial=1.0):
         return None
     values = noisy / unit
     found = cho_solve(factor, real.T @ values)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from siloquent.maths.blas import one_thread
+from siloquent.maths.blas import limit_to_one_thread
 from siloquent.maths.strategies.base import Asked, Reals, Strategy
 
 _Q = 60
 
 
-def toeplitz_root(cells: int) -> Reals:
+def build_toeplitz_root(cells: int) -> Reals:
     """The lower triangular square root of the prefix workload: A_ij = c_(i-j), c_k = c_(k-1) (2k - 1)/(2k)."""
     k = np.arange(1, cells)
     c = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
@@ -18,14 +18,14 @@ def toeplitz_root(cells: int) -> Reals:
     return np.where(place[:, None] >= place, c[np.abs(place[:, None] - place)], 0.0)
 
 
-def balanced_root(W: Reals) -> Reals:
+def build_balanced_root(W: Reals) -> Reals:
     """The square root of W'W, slightly regularised: the start that suits workloads in no order."""
     values, vectors = np.linalg.eigh(W.T @ W)
     root = np.sqrt(np.sqrt(np.maximum(values, 0.0)) + 1e-2 * np.sqrt(values.max()))
     return np.asarray((vectors * root) @ vectors.T)
 
 
-def noise_norm(X: Reals, W: Reals, q: int = _Q) -> tuple[float, Reals]:
+def compute_noise_norm(X: Reals, W: Reals, q: int = _Q) -> tuple[float, Reals]:
     """The l_q norm of the answers' variances for A = X with its columns scaled to length 1, and its gradient in X."""
     length = np.sqrt((X * X).sum(axis=0))
     A = X / length
@@ -38,7 +38,7 @@ def noise_norm(X: Reals, W: Reals, q: int = _Q) -> tuple[float, Reals]:
     return float(f), (G - A * (A * G).sum(axis=0)) / length
 
 
-def best_factorisation(workload: Asked, *, steps: int) -> Strategy:
+def find_best_factorisation(workload: Asked, *, steps: int) -> Strategy:
     """The better of two tuned factorisations, from the Toeplitz root and from the root of W'W."""
     from scipy.optimize import minimize
 
@@ -46,12 +46,14 @@ def best_factorisation(workload: Asked, *, steps: int) -> Strategy:
     shape = (W.shape[1], W.shape[1])
 
     def objective(flat: Reals) -> tuple[float, Reals]:
-        value, slope = noise_norm(flat.reshape(shape), W)
+        value, slope = compute_noise_norm(flat.reshape(shape), W)
         return float(np.log(value)), slope.reshape(-1) / value
 
     options = {"maxiter": steps, "maxfun": 2 * steps}
-    with one_thread():
-        starts = sorted((toeplitz_root(shape[0]), balanced_root(W)), key=lambda X: noise_norm(X, W)[0])
+    with limit_to_one_thread():
+        starts = sorted(
+            (build_toeplitz_root(shape[0]), build_balanced_root(W)), key=lambda X: compute_noise_norm(X, W)[0]
+        )
         best = minimize(objective, starts[0].reshape(-1), jac=True, method="L-BFGS-B", options=options)
     X = best.x.reshape(shape)
     return Strategy("factorisation", X / np.sqrt((X * X).sum(axis=0)))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from siloquent.maths.blas import one_thread
+from siloquent.maths.blas import limit_to_one_thread
 from siloquent.maths.strategies.base import Asked, Reals, Strategy
 
 _Q = 4
@@ -18,13 +18,13 @@ _PROMISING = 2
 _HEAVIEST = 1e3  # beyond, the low-rank inverse loses its digits
 
 
-def identity_strategy(T: Reals) -> Reals:
+def build_identity_strategy(T: Reals) -> Reals:
     """A = [I; T] D, shape (cells + p, cells)."""
     D = 1 / (1 + T.sum(axis=0))
     return np.vstack([np.diag(D), T * D])
 
 
-def noise_norm(T: Reals, W: Reals, q: int = _Q) -> tuple[float, Reals]:
+def compute_noise_norm(T: Reals, W: Reals, q: int = _Q) -> tuple[float, Reals]:
     """The l_q norm of the answers' variances w (A'A)^-1 w', and its gradient in T.
 
     Source:
@@ -46,7 +46,7 @@ def noise_norm(T: Reals, W: Reals, q: int = _Q) -> tuple[float, Reals]:
     return float(f), slope
 
 
-def best_identity(workload: Asked, *, p: int, starts: int, steps: int, seed: int) -> Strategy:
+def find_best_identity(workload: Asked, *, p: int, starts: int, steps: int, seed: int) -> Strategy:
     """The best of several p-Identity strategies, each tuned by L-BFGS-B from a random start."""
     from scipy.optimize import minimize
 
@@ -55,7 +55,7 @@ def best_identity(workload: Asked, *, p: int, starts: int, steps: int, seed: int
     shape = (p, W.shape[1])
 
     def objective(flat: Reals) -> tuple[float, Reals]:
-        value, slope = noise_norm(flat.reshape(shape), W)
+        value, slope = compute_noise_norm(flat.reshape(shape), W)
         # The logarithm makes the stopping rule one of relative improvement, whatever the size of the counts.
         return float(np.log(value)), slope.reshape(-1) / value
 
@@ -65,10 +65,10 @@ def best_identity(workload: Asked, *, p: int, starts: int, steps: int, seed: int
         options = {"maxiter": most, "maxfun": 2 * most}
         return minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
 
-    with one_thread():
+    with limit_to_one_thread():
         # Where a start ends shows early: a few steps for all of them, the rest for the most promising.
         tried = [tuned(random.random(p * W.shape[1]), min(_FIRST_STEPS, steps)) for _ in range(starts)]
         tried.sort(key=lambda run: float(run.fun))
         runs = [tuned(run.x, steps) for run in tried[:_PROMISING]]
     best = min(runs, key=lambda run: float(run.fun))
-    return Strategy(f"{p}-Identity", identity_strategy(np.maximum(best.x.reshape(shape), 0.0)))
+    return Strategy(f"{p}-Identity", build_identity_strategy(np.maximum(best.x.reshape(shape), 0.0)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from siloquent.maths.strategies.base import Norm, Reals
 from siloquent.maths.strategies.sparse import Sparse, kronecker
-from siloquent.maths.strategies.trees import add_runs, best_weights, levels, solve_tree
+from siloquent.maths.strategies.trees import add_runs, build_levels, find_best_weights, solve_tree
 
 Integers = NDArray[np.int64]
 Rows = Callable[[], Iterator[NDArray[np.float64]]]
@@ -25,7 +25,7 @@ _CHUNK = 500_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Axis:
+class TreeAxis:
     """A tree over one axis with a whole weight a level, coarsest first; a cell alone on several levels is one node.
 
     Attributes:
@@ -52,7 +52,7 @@ class Axis:
             first[np.repeat(sizes == 1, sizes)] = level
         return np.asarray(whole[first])
 
-    def matrix(self) -> Sparse:
+    def build_matrix(self) -> Sparse:
         """What is measured along this axis: wide nodes by level, then every cell."""
         starts, places, entries = [0], [], []
         for edges, weight in zip(self.shape, self.weights, strict=True):
@@ -98,50 +98,52 @@ class Shapes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layered:
+class LayeredStrategy:
     """A product of axes: its whole matrix has a row for each combination of nodes."""
 
     name: str
-    axes: tuple[Axis, ...]
+    axes: tuple[TreeAxis, ...]
 
-    def matrix(self, place: Integers) -> Sparse:
+    def build_matrix(self, place: Integers) -> Sparse:
         """The whole matrix: its first columns are the cells ``place`` of the grid, in that order."""
-        full = self.axes[0].matrix()
+        full = self.axes[0].build_matrix()
         for axis in self.axes[1:]:
-            full = kronecker(full, axis.matrix())
+            full = kronecker(full, axis.build_matrix())
         column = np.full(full.columns, -1, dtype=np.int64)
         column[place] = np.arange(len(place))
         column[column < 0] = np.arange(len(place), full.columns)
         return Sparse(len(place), full.starts, column[full.places], full.entries, full.columns - len(place))
 
-    def shapes(self, rows: Rows) -> Shapes:
+    def compute_shapes(self, rows: Rows) -> Shapes:
         """Of the reconstruction R = W (A'A)^-1 A' over the whole grid."""
-        found = [self._shapes(chunk) for chunk in rows()]
+        found = [self._compute_chunk_shapes(chunk) for chunk in rows()]
         return Shapes(*(np.concatenate([getattr(one, name) for one in found]) for name in Shapes.__slots__))
 
-    def _shapes(self, chunk: Reals) -> Shapes:
+    def _compute_chunk_shapes(self, chunk: Reals) -> Shapes:
         count = len(chunk)
         values = chunk.reshape(count, *(axis.cells for axis in self.axes))
         for place, axis in enumerate(self.axes, start=1):
-            values = _along(values, place, lambda flat, axis=axis: axis.measure(axis.solve(flat)))  # type: ignore[misc]
+            values = _apply_along(values, place, lambda flat, axis=axis: axis.measure(axis.solve(flat)))  # type: ignore[misc]
         flat = np.abs(values.reshape(count, -1))
-        return shapes_of(flat)
+        return compute_row_shapes(flat)
 
 
-def shapes_of(absolute: Reals) -> Shapes:
+def compute_row_shapes(absolute: Reals) -> Shapes:
     """Of rows of absolute values, shape (answers, noises)."""
     squares = absolute * absolute
     fourths = np.einsum("rn,rn->r", squares, squares)
     return Shapes(squares.sum(axis=1), fourths, absolute.max(axis=1), absolute.sum(axis=1))
 
 
-def _along(values: Reals, axis: int, change: Callable[[Reals], Reals]) -> Reals:
+def _apply_along(values: Reals, axis: int, change: Callable[[Reals], Reals]) -> Reals:
     moved = np.moveaxis(values, axis, 0)
     changed = change(np.ascontiguousarray(moved).reshape(len(moved), -1))
     return np.moveaxis(changed.reshape(-1, *moved.shape[1:]), 0, axis)
 
 
-def layered(shape: Sequence[int], seen: Reals, *, norm: Norm, weight: float = 1.0, bits: int = 16) -> Layered:
+def build_layered(
+    shape: Sequence[int], seen: Reals, *, norm: Norm, weight: float = 1.0, bits: int = 16
+) -> LayeredStrategy:
     """A tree for each axis, tuned to what some rows of the workload ask of that axis alone.
 
     Args:
@@ -156,20 +158,20 @@ def layered(shape: Sequence[int], seen: Reals, *, norm: Norm, weight: float = 1.
     for place, cells in enumerate(shape):
         others = tuple(other + 1 for other in range(len(shape)) if other != place)
         asked = np.unique(grid.any(axis=others), axis=0).astype(np.float64)
-        branching, weights = best_weights(cells, asked, norm=norm)
+        branching, weights = find_best_weights(cells, asked, norm=norm)
         scaled = weights * (2.0**bits * (weight if place == 0 else 1.0))
         whole = np.maximum(np.floor(scaled + 1e-7), 1).astype(np.int64)
-        axes.append(Axis(levels(cells, branching), tuple(whole.tolist()), cells, norm))
+        axes.append(TreeAxis(build_levels(cells, branching), tuple(whole.tolist()), cells, norm))
         names.append("cells" if len(whole) == 1 else f"H{branching} tree")
-    return Layered(" x ".join(names), tuple(axes))
+    return LayeredStrategy(" x ".join(names), tuple(axes))
 
 
-def chunk_rows(cells: int) -> int:
+def choose_chunk_rows(cells: int) -> int:
     """How many rows over ``cells`` are looked at together."""
     return max(1, _CHUNK // cells)
 
 
-def laplace_tails(shapes: Shapes, x: float) -> Reals:
+def bound_laplace_tails(shapes: Shapes, x: float) -> Reals:
     """Upper bounds on P[sum_i r_i X_i > x], X_i independent Laplace(1), for each row, shape (answers,).
 
     Proof: docs/explanation/calibration.md, on large workloads.
@@ -184,11 +186,11 @@ def laplace_tails(shapes: Shapes, x: float) -> Reals:
     exponent = n * u * u - n4 * (np.log1p(-u * u) + u * u) - u * z
     # Noise tilted by u has a density of one peak, log-concave, which is at most 1/deviation.
     deviation = np.sqrt(2 * n + 6 * n4 * u * u)
-    peak = np.minimum(1 / deviation, _fourier_peak(n, n4, u))
+    peak = np.minimum(1 / deviation, _bound_fourier_peak(n, n4, u))
     return np.asarray(np.exp(exponent) * np.minimum(1.0, peak / np.maximum(u, 1e-300)))
 
 
-def _fourier_peak(n: Reals, n4: Reals, u: Reals) -> Reals:
+def _bound_fourier_peak(n: Reals, n4: Reals, u: Reals) -> Reals:
     """The density's largest value by its Fourier integral: at most that of ``k`` equal noises, infinite for too few."""
     from scipy.special import gammaln
 
@@ -199,14 +201,14 @@ def _fourier_peak(n: Reals, n4: Reals, u: Reals) -> Reals:
     return np.where(enough, ratio * np.sqrt((1 - u * u) / math.pi) / 2 * (1 + 1e-9), np.inf)
 
 
-def laplace_level(shapes: Shapes, beta: float, *, two_sided: bool) -> float:
+def find_laplace_level(shapes: Shapes, beta: float, *, two_sided: bool) -> float:
     """Where the bounds of all rows add up to ``beta``: noise of scale b keeps an error of b times this."""
     from scipy.optimize import brentq
 
     sides = 2 if two_sided else 1
 
     def excess(x: float) -> float:
-        return math.log(max(sides * float(laplace_tails(shapes, x).sum()), 1e-300) / beta)
+        return math.log(max(sides * float(bound_laplace_tails(shapes, x).sum()), 1e-300) / beta)
 
     low = float(np.sqrt(shapes.squares).max())
     high = low * math.sqrt(2) * math.log(4 * len(shapes.squares) / beta)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from siloquent.maths.strategies.base import Reals
-from siloquent.maths.strategies.layered import Axis, Integers, Shapes
+from siloquent.maths.strategies.layered import Integers, Shapes, TreeAxis
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,9 +32,9 @@ class _Level:
     largest: Reals
 
 
-def prefix_shapes(axis: Axis) -> Shapes:
+def compute_prefix_shapes(axis: TreeAxis) -> Shapes:
     """The shapes of all cumulative sums over ``axis``; ``largest`` may be that of a node's sibling, never too small."""
-    levels = _levels(axis)
+    levels = _list_levels(axis)
     cell = np.arange(axis.cells)
     paths = [np.searchsorted(edges, cell, side="right") - 1 for edges in axis.shape] + [cell]
     # Up: what the covered cells below each node of the path hold.
@@ -48,19 +48,19 @@ def prefix_shapes(axis: Axis) -> Shapes:
     # Down: the number that subtrees right of the path are multiplied by; left of it one more.
     found = _Totals(axis.cells)
     shift = np.zeros(axis.cells)
-    found.siblings(levels[0], np.zeros_like(cell), paths[0], np.full_like(cell, len(levels[0].sums)), shift)
+    found.add_siblings(levels[0], np.zeros_like(cell), paths[0], np.full_like(cell, len(levels[0].sums)), shift)
     for level, edges in enumerate(axis.shape):
         here, node = levels[level], paths[level]
         found.add(np.abs(here.own[node] * (held[level] + shift * here.sums[node])))
         shift = shift * here.kept[node] - here.strength[node] * held[level]
         ends = np.append(here.first, len(levels[level + 1].sums))
-        found.siblings(levels[level + 1], ends[node], paths[level + 1], ends[node + 1], shift)
+        found.add_siblings(levels[level + 1], ends[node], paths[level + 1], ends[node + 1], shift)
         assert len(edges) == len(here.sums)
     found.add(np.abs(axis.leaves * levels[-1].sums * (1 + shift)))
     return Shapes(found.powers[1], found.powers[2], found.largest * (1 + 1e-9), found.powers[0])
 
 
-def _levels(axis: Axis) -> list[_Level]:
+def _list_levels(axis: TreeAxis) -> list[_Level]:
     """The levels of nodes, coarsest first, and the cells."""
     ones = 1.0 / axis.leaves.astype(np.float64) ** 2
     pattern = axis.leaves * ones
@@ -100,7 +100,7 @@ class _Totals:
             total += entry**power
         self.largest = np.maximum(self.largest, entry)
 
-    def siblings(self, level: _Level, low: Integers, path: Integers, high: Integers, shift: Reals) -> None:
+    def add_siblings(self, level: _Level, low: Integers, path: Integers, high: Integers, shift: Reals) -> None:
         """The subtrees from ``low`` to the path, times shift + 1, and those beyond it up to ``high``, times shift."""
         for number, (power, part) in enumerate(zip((1, 2, 4), level.powers, strict=True)):
             ends = np.append(0.0, np.cumsum(part))

@@ -12,7 +12,7 @@ Reals = NDArray[np.float64]
 
 _SAFE = 2**62
 _CLOSE = 1e-13
-_MOST_STEPS = 400
+_MAX_STEPS = 400
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +61,7 @@ class Sparse:
         )
         return found
 
-    def lengths(self) -> tuple[int, int, int]:
+    def compute_lengths(self) -> tuple[int, int, int]:
         """The largest L1 norm, squared L2 norm and entry of the first columns, exactly. Nothing may be negative."""
         assert self.entries.min(initial=0) >= 0
         order = np.argsort(self.places, kind="stable")
@@ -71,7 +71,7 @@ class Sparse:
         ones, squares = (np.add.reduceat(part, edges) for part in (entries, entries * entries))
         return int(max(ones)), int(max(squares)), int(max(entries))
 
-    def least_squares(self, y: NDArray[np.int64]) -> Reals:
+    def solve_least_squares(self, y: NDArray[np.int64]) -> Reals:
         """The x that fits A x = y best, its first columns, by conjugate gradients.
 
         A layered strategy has some ten distinct singular values, so some ten steps reach a float's precision.
@@ -91,7 +91,7 @@ class Sparse:
         slope = back(rest)
         step, size = slope.copy(), float(slope @ slope)
         goal = _CLOSE**2 * size
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_STEPS):
             if size <= goal:
                 break
             along = forth(step)

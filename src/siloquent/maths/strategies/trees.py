@@ -19,7 +19,7 @@ _SMALL = 4_096  # cells
 _LOOKS = 60_000  # cells times predicates in one look of a short search
 
 
-def levels(cells: int, branching: int) -> tuple[Starts, ...]:
+def build_levels(cells: int, branching: int) -> tuple[Starts, ...]:
     """Where the nodes of each level start, from below the root down to single cells; splits are near-equal."""
     found = []
     edges = np.array([0, cells], dtype=np.int64)
@@ -33,14 +33,14 @@ def levels(cells: int, branching: int) -> tuple[Starts, ...]:
     return tuple(found) or (np.zeros(1, dtype=np.int64),)
 
 
-def tree(cells: int, branching: int, weights: Reals, *, norm: Norm, name: str) -> Strategy:
+def build_range_tree(cells: int, branching: int, weights: Reals, *, norm: Norm, name: str) -> Strategy:
     """The tree with given level weights, scaled so that every column has norm 1.
 
     A node that is one cell already on an upper level is measured once, with the weights of all its levels together.
     """
     scaled = weights / (weights.sum() if norm == "l1" else np.sqrt((weights * weights).sum()))
     nodes: dict[tuple[int, int], float] = {}
-    for starts, weight in zip(levels(cells, branching), scaled.tolist(), strict=True):
+    for starts, weight in zip(build_levels(cells, branching), scaled.tolist(), strict=True):
         for low, high in zip(starts.tolist(), [*starts[1:].tolist(), cells], strict=True):
             before = nodes.get((low, high), 0.0)
             nodes[low, high] = before + weight if norm == "l1" else float(np.hypot(before, weight))
@@ -50,22 +50,22 @@ def tree(cells: int, branching: int, weights: Reals, *, norm: Norm, name: str) -
     return Strategy(name, matrix)
 
 
-def best_trees(workload: Asked, *, norm: Norm) -> list[Strategy]:
+def find_best_trees(workload: Asked, *, norm: Norm) -> list[Strategy]:
     """Trees for this workload: the best equal-weight one, and the best few with weights tuned by Nelder-Mead."""
     from scipy.optimize import minimize
 
     cells = workload.shape[1]
     picked = np.unique(np.linspace(0, len(workload) - 1, min(len(workload), _ROWS)).astype(np.int64))
     target = workload[picked].astype(np.float64).T
-    shapes = {b: levels(cells, b) for b in BRANCHINGS if b <= max(2, cells)}
+    shapes = {b: build_levels(cells, b) for b in BRANCHINGS if b <= max(2, cells)}
 
     def cost(branching: int, logs: Reals) -> float:
         weights = np.exp(logs - logs.max())
-        return math.log(_cost(shapes[branching], weights, target, norm))
+        return math.log(_compute_cost(shapes[branching], weights, target, norm))
 
     ranked = sorted(shapes, key=lambda b: cost(b, np.zeros(len(shapes[b]))))
     equal = np.ones(len(shapes[ranked[0]]))
-    found = [tree(cells, ranked[0], equal, norm=norm, name=f"H{ranked[0]} tree")]
+    found = [build_range_tree(cells, ranked[0], equal, norm=norm, name=f"H{ranked[0]} tree")]
     for branching in ranked[:_TUNED]:
         count = len(shapes[branching])
         if count > 1:
@@ -73,11 +73,11 @@ def best_trees(workload: Asked, *, norm: Norm) -> list[Strategy]:
             options = {"maxfev": 60 * count, "xatol": 1e-3, "fatol": 1e-9, "initial_simplex": simplex}
             best = minimize(lambda logs, b=branching: cost(b, logs), simplex[0], method="Nelder-Mead", options=options)
             weights = np.exp(best.x - best.x.max())
-            found.append(tree(cells, branching, weights, norm=norm, name=f"weighted H{branching} tree"))
+            found.append(build_range_tree(cells, branching, weights, norm=norm, name=f"weighted H{branching} tree"))
     return found
 
 
-def best_weights(cells: int, rows: Reals, *, norm: Norm) -> tuple[int, Reals]:
+def find_best_weights(cells: int, rows: Reals, *, norm: Norm) -> tuple[int, Reals]:
     """The best branching for ``rows``, shape (rows, cells), and its level weights at unit column norm.
 
     One level alone is the cells themselves. Less is searched where cells are many: each look takes longer.
@@ -86,10 +86,10 @@ def best_weights(cells: int, rows: Reals, *, norm: Norm) -> tuple[int, Reals]:
 
     most = int(np.clip(_LOOKS // cells, 4, _ROWS))
     target = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64))].T
-    shapes = {b: levels(cells, b) for b in sorted({*(b for b in BRANCHINGS if b < cells), cells})}
+    shapes = {b: build_levels(cells, b) for b in sorted({*(b for b in BRANCHINGS if b < cells), cells})}
 
     def cost(branching: int, logs: Reals) -> float:
-        return math.log(_cost(shapes[branching], np.exp(logs - logs.max()), target, norm))
+        return math.log(_compute_cost(shapes[branching], np.exp(logs - logs.max()), target, norm))
 
     best = min(shapes, key=lambda b: cost(b, np.zeros(len(shapes[b]))))
     count = len(shapes[best])
@@ -108,7 +108,7 @@ def best_weights(cells: int, rows: Reals, *, norm: Norm) -> tuple[int, Reals]:
     return best, scaled
 
 
-def _cost(shape: tuple[Starts, ...], weights: Reals, target: Reals, norm: Norm) -> float:
+def _compute_cost(shape: tuple[Starts, ...], weights: Reals, target: Reals, norm: Norm) -> float:
     """The l_q norm of the answers' noise variances at unit column norm; target: (cells, predicates)."""
     scaled = weights / (weights.sum() if norm == "l1" else np.sqrt((weights * weights).sum()))
     variances = np.einsum("cr,cr->r", target, _solve(shape, scaled, target, norm))
@@ -122,7 +122,7 @@ def _solve(shape: tuple[Starts, ...], weights: Reals, target: Reals, norm: Norm)
     strength = weights * weights
     # A cell that is a node of its own from some level on has that node's weights of all these levels together.
     below = np.cumsum(weights[::-1])[::-1] ** 2 if norm == "l1" else np.cumsum(strength[::-1])[::-1]
-    ones = 1.0 / below[_single_from(shape, cells)]
+    ones = 1.0 / below[_find_single_levels(shape, cells)]
     return solve_tree(shape, strength, ones, target)
 
 
@@ -170,7 +170,7 @@ def solve_tree(shape: tuple[Starts, ...], strength: Reals, ones: Reals, target: 
     return (target + shift) * ones[:, None]
 
 
-def _single_from(shape: tuple[Starts, ...], cells: int) -> NDArray[np.int64]:
+def _find_single_levels(shape: tuple[Starts, ...], cells: int) -> NDArray[np.int64]:
     """For every cell the first level on which it is a node of its own."""
     first = np.full(cells, len(shape) - 1, dtype=np.int64)
     for level in range(len(shape) - 1, -1, -1):

@@ -4,22 +4,39 @@ Nothing here is seeded and nothing survives a call, so a fork repeats no draw. P
 refused, since what it says on paper is not what it is.
 """
 
+from typing import TYPE_CHECKING
+
+from siloquent.deprecation import keep_old_names
 from siloquent.privacy.noise.additive import add_gaussian, add_geometric, add_laplace
-from siloquent.privacy.noise.bits import secure_words
-from siloquent.privacy.noise.chain import noise_chain
-from siloquent.privacy.noise.coins import bernoulli, bernoulli_exp, randomised_response
-from siloquent.privacy.noise.selection import exponential, exponential_top_k, permute_and_flip
+from siloquent.privacy.noise.bernoulli_draws import draw_bernoulli, draw_bernoulli_exp, randomise_values
+from siloquent.privacy.noise.bits import draw_words
+from siloquent.privacy.noise.noise_reduction import draw_noise_chain
+from siloquent.privacy.noise.selection import permute_and_flip, select_exponential, select_exponential_top_k
 
 __all__ = [
     "add_gaussian",
     "add_geometric",
     "add_laplace",
-    "bernoulli",
-    "bernoulli_exp",
-    "exponential",
-    "exponential_top_k",
-    "noise_chain",
+    "draw_bernoulli",
+    "draw_bernoulli_exp",
+    "draw_noise_chain",
+    "draw_words",
     "permute_and_flip",
-    "randomised_response",
-    "secure_words",
+    "randomise_values",
+    "select_exponential",
+    "select_exponential_top_k",
 ]
+
+if not TYPE_CHECKING:  # the names of 0.1
+    __getattr__ = keep_old_names(
+        __name__,
+        {
+            "bernoulli": "draw_bernoulli",
+            "bernoulli_exp": "draw_bernoulli_exp",
+            "exponential": "select_exponential",
+            "exponential_top_k": "select_exponential_top_k",
+            "noise_chain": "draw_noise_chain",
+            "randomised_response": "randomise_values",
+            "secure_words": "draw_words",
+        },
+    )

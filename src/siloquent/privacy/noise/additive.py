@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.privacy.noise.checks import int64_values
+from siloquent.privacy.noise.checks import require_int64
+from siloquent.privacy.noise.distributions import GaussianDistribution, MagnitudeDistribution
 from siloquent.privacy.noise.draws import add_draws
-from siloquent.privacy.noise.laws import GaussianLaw, MagnitudeLaw
-from siloquent.privacy.noise.vetted import SMALL, add_vetted, float_scale
+from siloquent.privacy.noise.opendp_noise import SMALL, add_opendp_noise, find_float_scale
 
 
 def add_laplace(values: NDArray[np.int64], *, scale: Fraction | int) -> NDArray[np.int64]:
@@ -30,10 +30,10 @@ def add_laplace(values: NDArray[np.int64], *, scale: Fraction | int) -> NDArray[
         "The Discrete Gaussian for Differential Privacy" (NeurIPS 2020), algorithm 2. Short vectors are drawn by OpenDP,
         the others by our own samplers; proof: docs/explanation/discrete-laplace.md.
     """
-    law = MagnitudeLaw.of_scale(scale)
-    exact = int64_values("values", values)
-    vetted = float_scale("laplace", Fraction(scale)) if 0 < exact.size <= SMALL else None
-    return add_draws(exact, "laplace", law) if vetted is None else add_vetted(exact, "laplace", vetted)
+    law = MagnitudeDistribution.from_scale(scale)
+    exact = require_int64("values", values)
+    vetted = find_float_scale("laplace", Fraction(scale)) if 0 < exact.size <= SMALL else None
+    return add_draws(exact, "laplace", law) if vetted is None else add_opendp_noise(exact, "laplace", vetted)
 
 
 def add_gaussian(values: NDArray[np.int64], *, variance: Fraction | int) -> NDArray[np.int64]:
@@ -55,10 +55,10 @@ def add_gaussian(values: NDArray[np.int64], *, variance: Fraction | int) -> NDAr
         vectors are drawn by OpenDP where a float is the root of the variance, the others by our own samplers; proof:
         docs/explanation/discrete-gaussian.md.
     """
-    law = GaussianLaw.of_variance(variance)
-    exact = int64_values("values", values)
-    vetted = float_scale("gaussian", Fraction(variance)) if 0 < exact.size <= SMALL else None
-    return add_draws(exact, "gaussian", law) if vetted is None else add_vetted(exact, "gaussian", vetted)
+    law = GaussianDistribution.from_variance(variance)
+    exact = require_int64("values", values)
+    vetted = find_float_scale("gaussian", Fraction(variance)) if 0 < exact.size <= SMALL else None
+    return add_draws(exact, "gaussian", law) if vetted is None else add_opendp_noise(exact, "gaussian", vetted)
 
 
 def add_geometric(values: NDArray[np.int64], *, scale: Fraction | int) -> NDArray[np.int64]:
@@ -78,5 +78,5 @@ def add_geometric(values: NDArray[np.int64], *, scale: Fraction | int) -> NDArra
     Source:
         As ``add_laplace``, without the sign.
     """
-    law = MagnitudeLaw.of_scale(scale)
-    return add_draws(int64_values("values", values), "geometric", law)
+    law = MagnitudeDistribution.from_scale(scale)
+    return add_draws(require_int64("values", values), "geometric", law)

@@ -16,19 +16,19 @@ from numpy.typing import NDArray
 Source = Callable[[int], bytes]
 
 
-def secure_words(count: int, *, source: Source = os.urandom) -> NDArray[np.uint64]:
+def draw_words(count: int, *, source: Source = os.urandom) -> NDArray[np.uint64]:
     """``count`` independent, uniform 64-bit words, shape (count,)."""
     words = np.frombuffer(source(8 * count), dtype=np.uint64)
     return words.copy()  # frombuffer is read-only
 
 
-def half_words(count: int, *, source: Source = os.urandom) -> NDArray[np.uint32]:
+def draw_half_words(count: int, *, source: Source = os.urandom) -> NDArray[np.uint32]:
     """``count`` independent, uniform 32-bit words, shape (count,): what the samplers read."""
     words = np.frombuffer(source(4 * count), dtype=np.uint32)
     return words.copy()
 
 
-class Bits:
+class RandomBits:
     """A stream of random 32-bit words.
 
     Args:
@@ -44,19 +44,19 @@ class Bits:
         self._source = source
         self._words = list(words)[::-1]
 
-    def word(self) -> int:
+    def take_word(self) -> int:
         """The next 32 bits as a whole number in [0, 2^32)."""
         if not self._words:
-            self._words = half_words(self.CHUNK, source=self._source).tolist()[::-1]
+            self._words = draw_half_words(self.CHUNK, source=self._source).tolist()[::-1]
         return self._words.pop()
 
     def take(self, count: int) -> int:
         """``count`` bits as a whole number in [0, 2^count), from an even number of words, the high ones first."""
         taken = 0
         for _ in range(-(-count // 64)):
-            taken = taken << 64 | self.word() << 32 | self.word()
+            taken = taken << 64 | self.take_word() << 32 | self.take_word()
         return taken & ((1 << count) - 1)
 
-    def rest(self) -> NDArray[np.uint32]:
+    def list_unread(self) -> NDArray[np.uint32]:
         """The words that were fetched and not read."""
         return np.array(self._words[::-1], dtype=np.uint32)

@@ -17,7 +17,7 @@ LIMIT_VALUE = 2**60
 _BUG = "report this as a bug: noise got a parameter that no plan may produce"
 
 
-def rational(
+def require_fraction(
     name: str,
     value: object,
     *,
@@ -41,7 +41,7 @@ def rational(
     return Fraction(value)
 
 
-def whole(name: str, value: object, *, least: int, most: int) -> int:
+def require_whole(name: str, value: object, *, least: int, most: int) -> int:
     """``value`` as an int in [least, most].
 
     Raises:
@@ -54,7 +54,7 @@ def whole(name: str, value: object, *, least: int, most: int) -> int:
     return value
 
 
-def int64_values(name: str, values: object) -> NDArray[np.int64]:
+def require_int64(name: str, values: object) -> NDArray[np.int64]:
     """``values``, if it is an int64 array of any shape with every entry within +-2^60.
 
     Raises:
@@ -68,6 +68,6 @@ def int64_values(name: str, values: object) -> NDArray[np.int64]:
     return values
 
 
-def refuse(detail: str) -> RequestError:
+def build_refusal(detail: str) -> RequestError:
     """The error for a rule between several parameters that does not hold."""
     return RequestError(detail, fix=_BUG)

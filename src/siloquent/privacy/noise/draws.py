@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.privacy.noise import reference
-from siloquent.privacy.noise.bits import Bits, Source, half_words
-from siloquent.privacy.noise.laws import GaussianLaw, MagnitudeLaw
+from siloquent.privacy.noise.bits import RandomBits, Source, draw_half_words
+from siloquent.privacy.noise.distributions import GaussianDistribution, MagnitudeDistribution
 
 T = TypeVar("T")
 Kind = Literal["geometric", "laplace", "gaussian"]
@@ -31,14 +31,18 @@ _LOW, _HIGH = -(2**63), 2**63 - 1
 
 
 def add_draws(
-    values: NDArray[np.int64], kind: Kind, law: MagnitudeLaw | GaussianLaw, *, source: Source = os.urandom
+    values: NDArray[np.int64],
+    kind: Kind,
+    law: MagnitudeDistribution | GaussianDistribution,
+    *,
+    source: Source = os.urandom,
 ) -> NDArray[np.int64]:
     """A copy of ``values`` (any shape) plus one independent draw of ``law`` an entry."""
     noisy = values.flatten()
     if are_few(noisy.size):
-        bits = Bits(source)
+        bits = RandomBits(source)
         for i, value in enumerate(noisy.tolist()):
-            noisy[i] = _clipped(value + one_draw(kind, law, bits))
+            noisy[i] = _clip(value + draw_one(kind, law, bits))
     else:
         _add_compiled(noisy, kind, law, source)
     return noisy.reshape(values.shape)
@@ -57,15 +61,15 @@ def are_few(count: int) -> bool:
     return _drawn <= WORTH_LOADING
 
 
-def one_draw(kind: Kind, law: MagnitudeLaw | GaussianLaw, bits: Bits) -> int:
+def draw_one(kind: Kind, law: MagnitudeDistribution | GaussianDistribution, bits: RandomBits) -> int:
     """One draw in plain Python."""
-    if isinstance(law, GaussianLaw):
-        return reference.gaussian(law, bits)
-    return reference.laplace(law, bits) if kind == "laplace" else reference.magnitude(law, bits)
+    if isinstance(law, GaussianDistribution):
+        return reference.sample_gaussian(law, bits)
+    return reference.sample_laplace(law, bits) if kind == "laplace" else reference.sample_magnitude(law, bits)
 
 
 @dataclass(slots=True)
-class Feed:
+class WordBuffer:
     """The words that a compiled sampler reads, and where it stands in them (see ``kernels``)."""
 
     source: Source
@@ -74,29 +78,31 @@ class Feed:
 
     def refill(self, count: int) -> None:
         """``count`` fresh words behind the unread ones; the sampler may go on."""
-        self._restart(np.concatenate([self.words[self.place[0] :], half_words(count, source=self.source)]))
+        self._restart(np.concatenate([self.words[self.place[0] :], draw_half_words(count, source=self.source)]))
 
-    def in_python(self, step: Callable[[Bits], T]) -> T:
+    def run_in_python(self, step: Callable[[RandomBits], T]) -> T:
         """What ``step`` makes of the words from here on; the sampler may then go on behind them."""
-        bits = Bits(self.source, self.words[self.place[0] :].tolist())
+        bits = RandomBits(self.source, self.words[self.place[0] :].tolist())
         result = step(bits)
-        self._restart(bits.rest())
+        self._restart(bits.list_unread())
         return result
 
     def _restart(self, words: NDArray[np.uint32]) -> None:
         self.words, self.place[:2] = words, 0
 
 
-def _add_compiled(noisy: NDArray[np.int64], kind: Kind, law: MagnitudeLaw | GaussianLaw, source: Source) -> None:
+def _add_compiled(
+    noisy: NDArray[np.int64], kind: Kind, law: MagnitudeDistribution | GaussianDistribution, source: Source
+) -> None:
     """Add draws in place."""
     # Numba takes .2 s to import and more to load its code: only many draws pay for it.
     from siloquent.privacy.noise import kernels
 
-    feed, packed, done = Feed(source), _packed(kind, law), 0
+    feed, packed, done = WordBuffer(source), _pack_distribution(kind, law), 0
     while done < noisy.size:
         if feed.place[1] == kernels.BEYOND:
             value = int(noisy[done])
-            noisy[done] = _clipped(value + feed.in_python(lambda bits: one_draw(kind, law, bits)))
+            noisy[done] = _clip(value + feed.run_in_python(lambda bits: draw_one(kind, law, bits)))
             done += 1
         else:
             # A draw takes 7 to 12 words; half a megabyte at a time stays in the processor's cache.
@@ -104,19 +110,19 @@ def _add_compiled(noisy: NDArray[np.int64], kind: Kind, law: MagnitudeLaw | Gaus
         done = kernels.add(noisy, done, packed, feed.words, feed.place)
 
 
-def _packed(kind: Kind, law: MagnitudeLaw | GaussianLaw) -> NDArray[np.int64]:
+def _pack_distribution(kind: Kind, law: MagnitudeDistribution | GaussianDistribution) -> NDArray[np.int64]:
     """``law`` as the compiled samplers read it (see ``kernels._one``)."""
     from siloquent.privacy.noise import kernels
 
-    base = law.proposal if isinstance(law, GaussianLaw) else law
+    base = law.proposal if isinstance(law, GaussianDistribution) else law
     code = {"geometric": kernels.GEOMETRIC, "laplace": kernels.LAPLACE, "gaussian": kernels.GAUSSIAN}[kind]
     head = [code, base.t, (base.t - 1).bit_length(), base.s, base.t // base.s, base.t % base.s]
-    if isinstance(law, GaussianLaw):
+    if isinstance(law, GaussianDistribution):
         # (|Y| g - h)^2 m <= ROOM for every |Y| up to the last entry (h^2 m <= ROOM as well: h^2 m <= n d or n^2).
         farthest = math.isqrt(kernels.ROOM // law.m)
         head += [law.g, law.h, law.m, law.f, (law.f - 1).bit_length(), (farthest + law.h) // law.g]
     return np.array(head, dtype=np.int64)
 
 
-def _clipped(value: int) -> int:
+def _clip(value: int) -> int:
     return min(max(value, _LOW), _HIGH)

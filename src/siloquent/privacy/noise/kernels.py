@@ -42,7 +42,7 @@ ROOM = 2**62
 _WORDS, _PLACE, _LAW, _VALUES = uint32[::1], int64[::1], int64[::1], int64[::1]
 
 
-def compiled(signature: Any) -> Callable[[F], F]:
+def compile_kernel(signature: Any) -> Callable[[F], F]:
     """Compile now, for one signature; from the disk cache where there is one.
 
     Numba keeps its cache beside this file, else in the user's cache folder. Where neither can be written (a read-only
@@ -60,7 +60,7 @@ def compiled(signature: Any) -> Callable[[F], F]:
     return make
 
 
-@compiled(int64(_WORDS, _PLACE))
+@compile_kernel(int64(_WORDS, _PLACE))
 def _next(words: Words, place: Integers) -> int:
     """The next 32 bits; 0 and SHORT when the words run dry."""
     at = place[0]
@@ -72,7 +72,7 @@ def _next(words: Words, place: Integers) -> int:
     return drawn
 
 
-@compiled(int64(int64, int64, _WORDS, _PLACE))
+@compile_kernel(int64(int64, int64, _WORDS, _PLACE))
 def _below(n: int, width: int, words: Words, place: Integers) -> int:
     """Uniform in [0, n); ``width`` = bit length of n - 1. A dry stream gives a number below n, so the loops end."""
     if n == 1:
@@ -90,7 +90,7 @@ def _below(n: int, width: int, words: Words, place: Integers) -> int:
             return drawn
 
 
-@compiled(boolean(_WORDS, _PLACE))
+@compile_kernel(boolean(_WORDS, _PLACE))
 def _bernoulli_e(words: Words, place: Integers) -> bool:
     """exp(-1). One word tells, but for one of its 2^32 values, on which Python looks at more digits."""
     drawn = _next(words, place)
@@ -99,7 +99,7 @@ def _bernoulli_e(words: Words, place: Integers) -> bool:
     return drawn < E32 and place[1] == READY
 
 
-@compiled(boolean(int64, int64, int64, _WORDS, _PLACE))
+@compile_kernel(boolean(int64, int64, int64, _WORDS, _PLACE))
 def _bernoulli_exp_unit(a: int, d: int, width: int, words: Words, place: Integers) -> bool:
     """exp(-a/d) for 0 <= a <= d; ``width`` = bit length of d - 1."""
     k = 1
@@ -118,7 +118,7 @@ def _bernoulli_exp_unit(a: int, d: int, width: int, words: Words, place: Integer
     return (k & 1) == 1 and place[1] == READY
 
 
-@compiled(boolean(int64, _WORDS, _PLACE))
+@compile_kernel(boolean(int64, _WORDS, _PLACE))
 def _run(length: int, words: Words, place: Integers) -> bool:
     """``length`` coins of e^-1, all heads."""
     for _ in range(length):  # noqa: SIM110 (generators do not compile)
@@ -127,7 +127,7 @@ def _run(length: int, words: Words, place: Integers) -> bool:
     return True
 
 
-@compiled(boolean(int64, int64, int64, _WORDS, _PLACE))
+@compile_kernel(boolean(int64, int64, int64, _WORDS, _PLACE))
 def _bernoulli_exp(a: int, d: int, width: int, words: Words, place: Integers) -> bool:
     """exp(-a/d) for a >= 0."""
     if a <= d:
@@ -136,9 +136,9 @@ def _bernoulli_exp(a: int, d: int, width: int, words: Words, place: Integers) ->
     return _run(whole, words, place) and _bernoulli_exp_unit(a - whole * d, d, width, words, place)
 
 
-@compiled(int64(_LAW, _WORDS, _PLACE))
+@compile_kernel(int64(_LAW, _WORDS, _PLACE))
 def _magnitude(law: Integers, words: Words, place: Integers) -> int:
-    """A geometric magnitude of scale t / s; ``law`` as in ``_one``."""
+    """A geometric magnitude of scale t / s; ``law`` as in ``_draw_one``."""
     t, width = law[1], law[2]
     low = _below(t, width, words, place)
     while not _bernoulli_exp_unit(low, t, width, words, place):
@@ -157,8 +157,8 @@ def _magnitude(law: Integers, words: Words, place: Integers) -> int:
     return size
 
 
-@compiled(int64(_LAW, _WORDS, _PLACE))
-def _one(law: Integers, words: Words, place: Integers) -> int:
+@compile_kernel(int64(_LAW, _WORDS, _PLACE))
+def _draw_one(law: Integers, words: Words, place: Integers) -> int:
     """One value of ``law`` = [kind, t, width of t, s, t // s, t % s, g, h, m, f, width of f, largest |Y|]."""
     while True:
         size = _magnitude(law, words, place)
@@ -176,7 +176,7 @@ def _one(law: Integers, words: Words, place: Integers) -> int:
             return -size if negative else size
 
 
-@compiled(int64(_VALUES, int64, _LAW, _WORDS, _PLACE))
+@compile_kernel(int64(_VALUES, int64, _LAW, _WORDS, _PLACE))
 def add(values: Integers, start: int, law: Integers, words: Words, place: Integers) -> int:
     """Add draws to ``values[start:]`` in place; return the first index not done.
 
@@ -184,7 +184,7 @@ def add(values: Integers, start: int, law: Integers, words: Words, place: Intege
     """
     for i in range(start, values.size):
         read = place[0]
-        drawn = _one(law, words, place)
+        drawn = _draw_one(law, words, place)
         if place[1] != READY:
             place[0] = read
             return i
@@ -192,7 +192,7 @@ def add(values: Integers, start: int, law: Integers, words: Words, place: Intege
     return values.size
 
 
-@compiled(int64(_VALUES, int64, _VALUES, _VALUES, boolean, _LAW, _WORDS, _PLACE))
+@compile_kernel(int64(_VALUES, int64, _VALUES, _VALUES, boolean, _LAW, _WORDS, _PLACE))
 def select(
     chosen: Integers,
     start: int,

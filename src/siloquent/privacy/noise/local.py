@@ -14,19 +14,19 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.privacy.noise.bits import Source, secure_words
-from siloquent.privacy.noise.checks import int64_values, rational, refuse, whole
-from siloquent.privacy.noise.probability import exp_minus
+from siloquent.privacy.noise.bits import Source, draw_words
+from siloquent.privacy.noise.checks import build_refusal, require_fraction, require_int64, require_whole
+from siloquent.privacy.noise.probability import enclose_exp_minus
 
 Words = NDArray[np.uint64]
-MOST_BITS = 128
+MAX_BITS = 128
 CHUNK = 1 << 16
 SYSTEM: Source = os.urandom
 """Where a device's bits come from; only tests and repeatable simulations pass another source."""
 _DIGITS = 192
 
 
-def threshold(*, epsilon: Fraction, weight: int, others: int) -> int:
+def compute_threshold(*, epsilon: Fraction, weight: int, others: int) -> int:
     """How many words of 2^64 say the truth: the most with T / 2^64 / weight <= e^epsilon (1 - T / 2^64) / others.
 
     Args:
@@ -34,16 +34,16 @@ def threshold(*, epsilon: Fraction, weight: int, others: int) -> int:
     Privacy:
         A truth of T / 2^64 is pure epsilon-DP, rounding included: T is rounded down, on intervals of whole numbers.
     """
-    rational("epsilon", epsilon, above=0, most=64)
-    whole("weight", weight, least=1, most=2**20)
-    whole("others", others, least=1, most=2**20)
+    require_fraction("epsilon", epsilon, above=0, most=64)
+    require_whole("weight", weight, least=1, most=2**20)
+    require_whole("others", others, least=1, most=2**20)
     # p = w / (w + others e^-epsilon), which falls as e^-epsilon grows: its upper end gives the lower p.
-    _, high = exp_minus(epsilon, _DIGITS)
+    _, high = enclose_exp_minus(epsilon, _DIGITS)
     return (weight << (64 + _DIGITS)) // ((weight << _DIGITS) + others * high)
 
 
 @dataclass(frozen=True, slots=True)
-class SetLaw:
+class SetDistribution:
     """A set of ``size`` out of ``nodes`` nodes, with the true one in it for ``truth`` of 2^64 words."""
 
     nodes: int
@@ -51,13 +51,13 @@ class SetLaw:
     truth: int
 
     def __post_init__(self) -> None:
-        whole("number of nodes", self.nodes, least=2, most=MOST_BITS)
-        whole("size of a set", self.size, least=1, most=self.nodes - 1)
-        whole("threshold", self.truth, least=1, most=2**64 - 1)
+        require_whole("number of nodes", self.nodes, least=2, most=MAX_BITS)
+        require_whole("size of a set", self.size, least=1, most=self.nodes - 1)
+        require_whole("threshold", self.truth, least=1, most=2**64 - 1)
 
 
 @dataclass(frozen=True, slots=True)
-class HashLaw:
+class HashDistribution:
     """A hash function onto ``size`` buckets and a bucket: the true one for ``truth`` of 2^64 words."""
 
     nodes: int
@@ -65,12 +65,12 @@ class HashLaw:
     truth: int
 
     def __post_init__(self) -> None:
-        whole("number of nodes", self.nodes, least=2, most=2**30)
-        whole("number of buckets", self.size, least=2, most=2**20)
-        whole("threshold", self.truth, least=1, most=2**64 - 1)
+        require_whole("number of nodes", self.nodes, least=2, most=2**30)
+        require_whole("number of buckets", self.size, least=2, most=2**20)
+        require_whole("threshold", self.truth, least=1, most=2**64 - 1)
 
 
-def draw_sets(nodes: NDArray[np.int64], law: SetLaw, *, source: Source = SYSTEM) -> NDArray[np.uint64]:
+def draw_sets(nodes: NDArray[np.int64], law: SetDistribution, *, source: Source = SYSTEM) -> NDArray[np.uint64]:
     """A set for each of ``nodes`` (n,), as 128 bits: shape (n, 2), node j is bit j % 64 of column j // 64.
 
     Privacy:
@@ -83,14 +83,14 @@ def draw_sets(nodes: NDArray[np.int64], law: SetLaw, *, source: Source = SYSTEM)
     expected = 1 + (law.size * 2 * 128) // (8 * 64)
 
     def step(start: int, words: Words) -> tuple[int, int]:
-        done: tuple[int, int] = kernels.sets(nodes, start, law.nodes, law.size, np.uint64(law.truth), words, found)
+        done: tuple[int, int] = kernels.fill_sets(nodes, start, law.nodes, law.size, np.uint64(law.truth), words, found)
         return done
 
     _fill(step, nodes.size, expected, source)
     return found
 
 
-def draw_hashes(nodes: NDArray[np.int64], law: HashLaw, *, source: Source = SYSTEM) -> NDArray[np.int64]:
+def draw_hashes(nodes: NDArray[np.int64], law: HashDistribution, *, source: Source = SYSTEM) -> NDArray[np.int64]:
     """A hash function and a bucket for each of ``nodes`` (n,): shape (n, 3), columns a, b, y.
 
     Privacy:
@@ -102,7 +102,7 @@ def draw_hashes(nodes: NDArray[np.int64], law: HashLaw, *, source: Source = SYST
     found = np.zeros((nodes.size, 3), dtype=np.int64)
 
     def step(start: int, words: Words) -> tuple[int, int]:
-        done: tuple[int, int] = kernels.hashes(nodes, start, law.size, np.uint64(law.truth), words, found)
+        done: tuple[int, int] = kernels.fill_hashes(nodes, start, law.size, np.uint64(law.truth), words, found)
         return done
 
     _fill(step, nodes.size, 4, source)
@@ -110,16 +110,16 @@ def draw_hashes(nodes: NDArray[np.int64], law: HashLaw, *, source: Source = SYST
 
 
 def _check(nodes: NDArray[np.int64], size: int) -> None:
-    exact = int64_values("nodes", nodes)
+    exact = require_int64("nodes", nodes)
     if exact.size and not (exact.min() >= 0 and exact.max() < size):
-        raise refuse(f"Nodes lie in [0, {size}).")
+        raise build_refusal(f"Nodes lie in [0, {size}).")
 
 
 def _fill(step: Callable[[int, Words], tuple[int, int]], count: int, expected: int, source: Source) -> None:
     """Run a kernel to its end, with fresh words whenever it runs dry; words that were not read come first again."""
     done, words = 0, np.empty(0, dtype=np.uint64)
     while done < count:
-        fresh = secure_words(min(count - done, CHUNK) * expected + 64, source=source)
+        fresh = draw_words(min(count - done, CHUNK) * expected + 64, source=source)
         words = fresh if words.size == 0 else np.concatenate([words, fresh])
         done, read = step(done, words)
         words = words[read:]

@@ -10,7 +10,7 @@ import numpy as np
 from numba import int64, types, uint64
 from numpy.typing import NDArray
 
-from siloquent.privacy.noise.kernels import compiled
+from siloquent.privacy.noise.kernels import compile_kernel
 
 PRIME = 2**31 - 1
 _WORDS, _VALUES = uint64[::1], int64[::1]
@@ -21,8 +21,8 @@ _HALF = np.uint64(32)
 _MASK = np.uint64(PRIME)
 
 
-@compiled(_ENDS(_VALUES, int64, int64, int64, uint64, _WORDS, uint64[:, ::1]))
-def sets(  # noqa: C901 - one loop over words; compiled, and split it would read no better
+@compile_kernel(_ENDS(_VALUES, int64, int64, int64, uint64, _WORDS, uint64[:, ::1]))
+def fill_sets(  # noqa: C901 - one loop over words; compiled, and split it would read no better
     nodes: NDArray[np.int64],
     start: int,
     k: int,
@@ -78,8 +78,8 @@ def sets(  # noqa: C901 - one loop over words; compiled, and split it would read
     return nodes.size, at
 
 
-@compiled(_ENDS(_VALUES, int64, int64, uint64, _WORDS, int64[:, ::1]))
-def hashes(
+@compile_kernel(_ENDS(_VALUES, int64, int64, uint64, _WORDS, int64[:, ::1]))
+def fill_hashes(
     nodes: NDArray[np.int64],
     start: int,
     g: int,

@@ -14,12 +14,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from siloquent.privacy.noise.bits import Bits
+    from siloquent.privacy.noise.bits import RandomBits
 
 Enclosure = tuple[int, int]
 
 
-def exp_minus(x: Fraction, n: int) -> Enclosure:
+def enclose_exp_minus(x: Fraction, n: int) -> Enclosure:
     """2^n exp(-x) for x >= 0.
 
     With y = x / 2^h <= 1/2 the Taylor series alternates with falling terms, so the first term left out bounds the rest;
@@ -53,7 +53,7 @@ class Weight:
 
     enclose: Callable[[int], Enclosure]
 
-    def compare(self, drawn: int, width: int, bits: Bits) -> bool:
+    def compare(self, drawn: int, width: int, bits: RandomBits) -> bool:
         """Whether U < w, when the first ``width`` binary digits of the uniform real U are ``drawn``."""
         while True:
             low, high = self.enclose(width)
@@ -65,10 +65,10 @@ class Weight:
             drawn, width = drawn << 64 | bits.take(64), width + 64
 
 
-def _exp_minus_one(n: int) -> Enclosure:
-    return _EXP_MINUS_ONE_32 if n == 32 else exp_minus(Fraction(1), n)
+def _enclose_exp_minus_one(n: int) -> Enclosure:
+    return _EXP_MINUS_ONE_32 if n == 32 else enclose_exp_minus(Fraction(1), n)
 
 
 #: The enclosure of nearly every coin, so that it is not computed each time; a test computes it.
 _EXP_MINUS_ONE_32 = (1580030168, 1580030169)
-EXP_MINUS_ONE = Weight(_exp_minus_one)
+EXP_MINUS_ONE = Weight(_enclose_exp_minus_one)

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from siloquent.privacy.noise.bits import Bits
-from siloquent.privacy.noise.laws import GaussianLaw, MagnitudeLaw
+from siloquent.privacy.noise.bits import RandomBits
+from siloquent.privacy.noise.distributions import GaussianDistribution, MagnitudeDistribution
 from siloquent.privacy.noise.probability import EXP_MINUS_ONE
 
 #: Uniform numbers below n <= SMALL come from the product of one word and n; d k <= SMALL makes one coin of two.
@@ -23,7 +23,7 @@ SMALL = 2**26
 _WORD = 2**32
 
 
-def below(n: int, bits: Bits) -> int:
+def sample_below(n: int, bits: RandomBits) -> int:
     """A uniform whole number in [0, n)."""
     if n == 1:
         return 0
@@ -31,7 +31,7 @@ def below(n: int, bits: Bits) -> int:
         while True:
             # The quotient of word n by 2^32 is uniform if of each quotient's remainders the same number is kept:
             # all from (2^32 mod n) on, of which there are floor(2^32 / n) whatever the quotient.
-            quotient, remainder = divmod(bits.word() * n, _WORD)
+            quotient, remainder = divmod(bits.take_word() * n, _WORD)
             if remainder >= n or remainder >= _WORD % n:
                 return quotient
     width = (n - 1).bit_length()
@@ -41,58 +41,62 @@ def below(n: int, bits: Bits) -> int:
             return drawn
 
 
-def bernoulli_e(bits: Bits) -> bool:
+def sample_bernoulli_e(bits: RandomBits) -> bool:
     """True with probability exp(-1)."""
-    return EXP_MINUS_ONE.compare(bits.word(), 32, bits)
+    return EXP_MINUS_ONE.compare(bits.take_word(), 32, bits)
 
 
-def bernoulli_exp_unit(a: int, d: int, bits: Bits) -> bool:
+def sample_bernoulli_exp_unit(a: int, d: int, bits: RandomBits) -> bool:
     """True with probability exp(-a/d), for 0 <= a <= d."""
     k = 1
     # P[the loop passes k = 1..j] = (a/d)^j / j!, so P[k odd at the end] is the alternating series of exp(-a/d).
-    while (below(d * k, bits) < a) if d * k <= SMALL else (below(k, bits) == 0 and below(d, bits) < a):
+    while (
+        (sample_below(d * k, bits) < a)
+        if d * k <= SMALL
+        else (sample_below(k, bits) == 0 and sample_below(d, bits) < a)
+    ):
         k += 1
     return k % 2 == 1
 
 
-def bernoulli_exp(a: int, d: int, bits: Bits) -> bool:
+def sample_bernoulli_exp(a: int, d: int, bits: RandomBits) -> bool:
     """True with probability exp(-a/d), for a >= 0, d >= 1."""
     whole, rest = (0, a) if a <= d else divmod(a, d)
     # Stops at the first failure: a huge exponent costs 1.6 coins on average, not a/d of them.
-    return all(bernoulli_e(bits) for _ in range(whole)) and bernoulli_exp_unit(rest, d, bits)
+    return all(sample_bernoulli_e(bits) for _ in range(whole)) and sample_bernoulli_exp_unit(rest, d, bits)
 
 
-def bernoulli(p: Fraction, bits: Bits) -> bool:
+def sample_bernoulli(p: Fraction, bits: RandomBits) -> bool:
     """True with probability p."""
-    return below(p.denominator, bits) < p.numerator
+    return sample_below(p.denominator, bits) < p.numerator
 
 
-def magnitude(law: MagnitudeLaw, bits: Bits) -> int:
+def sample_magnitude(law: MagnitudeDistribution, bits: RandomBits) -> int:
     """A geometric magnitude: P[Y >= j] = exp(-j s/t), j = 0, 1, ..."""
     while True:
-        low = below(law.t, bits)
-        if bernoulli_exp_unit(low, law.t, bits):
+        low = sample_below(law.t, bits)
+        if sample_bernoulli_exp_unit(low, law.t, bits):
             break
     high = 0
-    while bernoulli_e(bits):
+    while sample_bernoulli_e(bits):
         high += 1
     # low + t high has P ~ exp(-x/t) on all whole x >= 0; s of them in a row share one quotient.
     return (low + law.t * high) // law.s
 
 
-def laplace(law: MagnitudeLaw, bits: Bits) -> int:
+def sample_laplace(law: MagnitudeDistribution, bits: RandomBits) -> int:
     """A discrete Laplace value: P[Y = y] ~ exp(-|y| s/t)."""
     while True:
-        size = magnitude(law, bits)
-        negative = bits.word() & 1
+        size = sample_magnitude(law, bits)
+        negative = bits.take_word() & 1
         if not (negative and size == 0):  # otherwise zero would have two chances
             return -size if negative else size
 
 
-def gaussian(law: GaussianLaw, bits: Bits) -> int:
+def sample_gaussian(law: GaussianDistribution, bits: RandomBits) -> int:
     """A discrete Gaussian value: P[Y = y] ~ exp(-y^2 / (2 variance))."""
     while True:
-        value = laplace(law.proposal, bits)
+        value = sample_laplace(law.proposal, bits)
         distance = abs(value) * law.g - law.h
-        if bernoulli_exp(distance * distance * law.m, law.f, bits):
+        if sample_bernoulli_exp(distance * distance * law.m, law.f, bits):
             return value

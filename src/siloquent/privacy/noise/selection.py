@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.privacy.noise import reference
-from siloquent.privacy.noise.bits import Bits, Source
-from siloquent.privacy.noise.checks import int64_values, rational, refuse, whole
-from siloquent.privacy.noise.draws import Feed, are_few
+from siloquent.privacy.noise.bits import RandomBits, Source
+from siloquent.privacy.noise.checks import build_refusal, require_fraction, require_int64, require_whole
+from siloquent.privacy.noise.draws import WordBuffer, are_few
 
 Rule = Literal["permute-and-flip", "exponential"]
 
@@ -37,10 +37,10 @@ def permute_and_flip(utilities: NDArray[np.int64], *, rate: Fraction | int) -> i
     Source:
         "Permute-and-Flip: A New Mechanism for Differentially Private Selection" (NeurIPS 2020), algorithm 1.
     """
-    return int(selections(utilities, rate=rate, rule="permute-and-flip", times=1)[0])
+    return int(draw_selections(utilities, rate=rate, rule="permute-and-flip", times=1)[0])
 
 
-def exponential(utilities: NDArray[np.int64], *, rate: Fraction | int) -> int:
+def select_exponential(utilities: NDArray[np.int64], *, rate: Fraction | int) -> int:
     """The position of one candidate, with probability ~ exp(rate utility).
 
     Args:
@@ -54,34 +54,34 @@ def exponential(utilities: NDArray[np.int64], *, rate: Fraction | int) -> int:
     Source:
         "Mechanism Design via Differential Privacy" (FOCS 2007), drawn by rejection.
     """
-    return int(selections(utilities, rate=rate, rule="exponential", times=1)[0])
+    return int(draw_selections(utilities, rate=rate, rule="exponential", times=1)[0])
 
 
-def exponential_top_k(utilities: NDArray[np.int64], *, rate: Fraction | int, k: int) -> NDArray[np.int64]:
+def select_exponential_top_k(utilities: NDArray[np.int64], *, rate: Fraction | int, k: int) -> NDArray[np.int64]:
     """``k`` different positions in the order of choice: k exponential selections, each among those not yet chosen.
 
     Args:
         utilities: Whole, shape (n,), 1 <= n <= 2^26, within +-2^60; larger is better.
-        rate: The rate of one round, as in ``exponential``.
+        rate: The rate of one round, as in ``select_exponential``.
         k: 1 <= k <= n.
     Raises:
         RequestError: Too few candidates, a float, or something out of range.
     Privacy:
-        k adaptive rounds of bounded range g as in ``exponential``: pure (k g)-DP, and (k g^2 / 8)-zCDP.
+        k adaptive rounds of bounded range g as in ``select_exponential``: pure (k g)-DP, and (k g^2 / 8)-zCDP.
     Source:
         "Practical Differentially Private Top-k Selection with Pay-what-you-get Composition" (NeurIPS 2019).
     """
-    whole("number of rounds", k, least=1, most=_candidates(utilities).size)
+    require_whole("number of rounds", k, least=1, most=_require_candidates(utilities).size)
     left = np.arange(utilities.size, dtype=np.int64)
     chosen = []
     for _ in range(k):
-        at = exponential(utilities[left], rate=rate)
+        at = select_exponential(utilities[left], rate=rate)
         chosen.append(left[at])
         left = np.delete(left, at)
     return np.array(chosen, dtype=np.int64)
 
 
-def selections(
+def draw_selections(
     utilities: NDArray[np.int64], *, rate: Fraction | int, rule: Rule, times: int, source: Source = os.urandom
 ) -> NDArray[np.int64]:
     """``times`` independent selections by ``rule`` from the same utilities, shape (times,).
@@ -89,29 +89,31 @@ def selections(
     Privacy:
         ``times`` times the price of one.
     """
-    exact = _candidates(utilities)
-    fraction = rational("rate", rate, above=0, most=LIMIT_RATE)
-    rational("rate's denominator", fraction.denominator, above=0, most=LIMIT_RATE)
-    rational("rate's numerator", fraction.numerator, above=0, most=LIMIT_RATE)
+    exact = _require_candidates(utilities)
+    fraction = require_fraction("rate", rate, above=0, most=LIMIT_RATE)
+    require_fraction("rate's denominator", fraction.denominator, above=0, most=LIMIT_RATE)
+    require_fraction("rate's numerator", fraction.numerator, above=0, most=LIMIT_RATE)
     gaps = exact.max() - exact  # at most 2^61
     if are_few(times * gaps.size):
-        return _in_python(gaps, fraction, rule, times, source)
-    return _compiled(gaps, fraction, rule, times, source)
+        return _select_in_python(gaps, fraction, rule, times, source)
+    return _select_compiled(gaps, fraction, rule, times, source)
 
 
-def _candidates(utilities: object) -> NDArray[np.int64]:
-    exact = int64_values("utilities", utilities)
+def _require_candidates(utilities: object) -> NDArray[np.int64]:
+    exact = require_int64("utilities", utilities)
     if exact.ndim != 1 or not 1 <= exact.size <= LIMIT_CANDIDATES:
-        raise refuse(f"A selection needs a vector of 1 to 2^26 utilities, not the shape {exact.shape}.")
+        raise build_refusal(f"A selection needs a vector of 1 to 2^26 utilities, not the shape {exact.shape}.")
     return exact
 
 
-def _in_python(gaps: NDArray[np.int64], rate: Fraction, rule: Rule, times: int, source: Source) -> NDArray[np.int64]:
-    bits, gap, order = Bits(source), gaps.tolist(), list(range(gaps.size))
-    return np.array([_one(gap, order, rate, rule, bits) for _ in range(times)], dtype=np.int64)
+def _select_in_python(
+    gaps: NDArray[np.int64], rate: Fraction, rule: Rule, times: int, source: Source
+) -> NDArray[np.int64]:
+    bits, gap, order = RandomBits(source), gaps.tolist(), list(range(gaps.size))
+    return np.array([_select_one(gap, order, rate, rule, bits) for _ in range(times)], dtype=np.int64)
 
 
-def _one(gap: list[int], order: list[int], rate: Fraction, rule: Rule, bits: Bits) -> int:
+def _select_one(gap: list[int], order: list[int], rate: Fraction, rule: Rule, bits: RandomBits) -> int:
     """One selection. ``order`` holds all candidates in any order and is shuffled on the way."""
     step = 0
     while True:
@@ -123,13 +125,15 @@ def _one(gap: list[int], order: list[int], rate: Fraction, rule: Rule, bits: Bit
             step += 1
 
 
-def _step(gap: list[int], order: list[int], step: int, rate: Fraction, bits: Bits) -> tuple[int, bool]:
+def _step(gap: list[int], order: list[int], step: int, rate: Fraction, bits: RandomBits) -> tuple[int, bool]:
     """A uniform place in ``order`` from ``step`` on, and whether its candidate is accepted."""
-    at = step + reference.below(len(order) - step, bits)
-    return at, reference.bernoulli_exp(gap[order[at]] * rate.numerator, rate.denominator, bits)
+    at = step + reference.sample_below(len(order) - step, bits)
+    return at, reference.sample_bernoulli_exp(gap[order[at]] * rate.numerator, rate.denominator, bits)
 
 
-def _compiled(gaps: NDArray[np.int64], rate: Fraction, rule: Rule, times: int, source: Source) -> NDArray[np.int64]:
+def _select_compiled(
+    gaps: NDArray[np.int64], rate: Fraction, rule: Rule, times: int, source: Source
+) -> NDArray[np.int64]:
     # Numba takes .2 s to import: only long or many selections pay for it.
     from siloquent.privacy.noise import kernels
 
@@ -137,7 +141,7 @@ def _compiled(gaps: NDArray[np.int64], rate: Fraction, rule: Rule, times: int, s
     largest = kernels.ROOM // rate.numerator
     law = np.array([rate.numerator, rate.denominator, (rate.denominator - 1).bit_length(), largest], dtype=np.int64)
     order, chosen = np.arange(gaps.size, dtype=np.int64), np.empty(times, dtype=np.int64)
-    done, feed, again = 0, Feed(source), rule == "exponential"
+    done, feed, again = 0, WordBuffer(source), rule == "exponential"
     while done < times:
         if feed.place[1] == kernels.BEYOND:
             done += _step_beyond(feed, gaps, order, rate, again, chosen[done : done + 1])
@@ -148,7 +152,7 @@ def _compiled(gaps: NDArray[np.int64], rate: Fraction, rule: Rule, times: int, s
 
 
 def _step_beyond(
-    feed: Feed,
+    feed: WordBuffer,
     gaps: NDArray[np.int64],
     order: NDArray[np.int64],
     rate: Fraction,
@@ -157,7 +161,7 @@ def _step_beyond(
 ) -> int:
     """The step that the compiled code gave up, in Python; 1 if it made a choice, else 0."""
     step = int(feed.place[2])
-    at, accepted = feed.in_python(lambda bits: _step(gaps.tolist(), order.tolist(), step, rate, bits))
+    at, accepted = feed.run_in_python(lambda bits: _step(gaps.tolist(), order.tolist(), step, rate, bits))
     if accepted:
         chosen[0] = order[at]
         feed.place[2] = 0

@@ -3,28 +3,28 @@
 Guarantee: input privacy; what is revealed to whom stands in ``siloquent.profile.spec.leakage``.
 """
 
-from siloquent.profile.measure.encode import encode_cell, encoded_value
+from siloquent.profile.measure.encode import encode_cell, encode_value
 from siloquent.profile.measure.local import (
     LocalResult,
-    local,
-    own_rows,
+    discover_locally,
+    read_arrow_snapshot,
+    read_owner_rows,
+    read_table_snapshot,
     require_readable,
-    snapshot_of_arrow,
-    snapshot_of_table,
 )
 from siloquent.profile.measure.party import PartyData
-from siloquent.profile.measure.snapshot import Snapshot, snapshot_from_bytes
+from siloquent.profile.measure.snapshot import Snapshot, decode_snapshot
 
 __all__ = [
     "LocalResult",
     "PartyData",
     "Snapshot",
+    "decode_snapshot",
+    "discover_locally",
     "encode_cell",
-    "encoded_value",
-    "local",
-    "own_rows",
+    "encode_value",
+    "read_arrow_snapshot",
+    "read_owner_rows",
+    "read_table_snapshot",
     "require_readable",
-    "snapshot_from_bytes",
-    "snapshot_of_arrow",
-    "snapshot_of_table",
 ]

@@ -14,16 +14,16 @@ from fractions import Fraction
 from typing import Any
 
 from siloquent.errors import RequestError
-from siloquent.profile.spec.columns import Column
+from siloquent.profile.spec.columns import ProfileColumn
 
 NULL = b"\0\0\0\0\0"
-LONGEST_CELL = 2**16
+MAX_CELL_BYTES = 2**16
 _DISTINCT = 9
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _EPOCH = datetime(1970, 1, 1)
 
 
-def encode_cell(column: Column, value: Any) -> bytes:
+def encode_cell(column: ProfileColumn, value: Any) -> bytes:
     """The canonical bytes of ``value`` in ``column``; None and NaN are NULL.
 
     Raises:
@@ -38,27 +38,27 @@ def encode_cell(column: Column, value: Any) -> bytes:
             f"Column {column.name!r} holds a value that cannot be read as {column.type}.",
             fix="declare the column as it is, or mend the rows",
         ) from None
-    if len(content) > LONGEST_CELL:
-        raise RequestError(f"Column {column.name!r} holds a value of more than {LONGEST_CELL} bytes.")
-    return framed(tag, content)
+    if len(content) > MAX_CELL_BYTES:
+        raise RequestError(f"Column {column.name!r} holds a value of more than {MAX_CELL_BYTES} bytes.")
+    return frame_bytes(tag, content)
 
 
-def null_of_its_own(party: str, row: int, random: bytes) -> bytes:
+def encode_unique_null(party: str, row: int, random: bytes) -> bytes:
     """A NULL that equals nothing, itself neither: of one row of one party in one session."""
-    return framed(_DISTINCT, party.encode() + row.to_bytes(8, "big") + random)
+    return frame_bytes(_DISTINCT, party.encode() + row.to_bytes(8, "big") + random)
 
 
-def encoded_value(cells: Iterable[bytes]) -> bytes:
+def encode_value(cells: Iterable[bytes]) -> bytes:
     """The value of several columns: their cells in column order."""
     return b"".join(cells)
 
 
-def framed(tag: int, content: bytes) -> bytes:
+def frame_bytes(tag: int, content: bytes) -> bytes:
     """Type byte, length, content."""
     return bytes([tag]) + len(content).to_bytes(4, "big") + content
 
 
-def _text(column: Column, value: Any) -> tuple[int, bytes]:
+def _encode_text(column: ProfileColumn, value: Any) -> tuple[int, bytes]:
     if column.names_people and type(value) is int:
         value = str(value)  # one silo keeps its ids as numbers, another one as digits
     if not isinstance(value, str):
@@ -68,52 +68,52 @@ def _text(column: Column, value: Any) -> tuple[int, bytes]:
     return 1, unicodedata.normalize("NFC", text).encode()
 
 
-def _integer(column: Column, value: Any) -> tuple[int, bytes]:
-    return 2, _whole(Fraction(value))
+def _encode_integer(column: ProfileColumn, value: Any) -> tuple[int, bytes]:
+    return 2, _encode_whole(Fraction(value))
 
 
-def _boolean(column: Column, value: Any) -> tuple[int, bytes]:
+def _encode_boolean(column: ProfileColumn, value: Any) -> tuple[int, bytes]:
     if not isinstance(value, bool) and value not in (0, 1):
         raise TypeError
     return 2, b"1" if value else b"0"
 
 
-def _decimal(column: Column, value: Any) -> tuple[int, bytes]:
+def _encode_decimal(column: ProfileColumn, value: Any) -> tuple[int, bytes]:
     exact = Fraction(Decimal(repr(value)) if isinstance(value, float) else Decimal(value))
-    return 3, _whole(exact * 10**column.scale)
+    return 3, _encode_whole(exact * 10**column.scale)
 
 
-def _real(column: Column, value: Any) -> tuple[int, bytes]:
+def _encode_real(column: ProfileColumn, value: Any) -> tuple[int, bytes]:
     exact, step = Fraction(value), Fraction(column.grid)
     return 4, str(math.floor(exact / step + Fraction(1, 2))).encode()
 
 
-def _date(column: Column, value: Any) -> tuple[int, bytes]:
+def _encode_date(column: ProfileColumn, value: Any) -> tuple[int, bytes]:
     return 5, str(value.toordinal() - _EPOCH_DAY).encode()
 
 
-def _datetime(column: Column, value: Any) -> tuple[int, bytes]:
+def _encode_datetime(column: ProfileColumn, value: Any) -> tuple[int, bytes]:
     since = value.replace(tzinfo=None) - _EPOCH
     return 6, str((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds).encode()
 
 
-def _bytes(column: Column, value: Any) -> tuple[int, bytes]:
+def _encode_bytes(column: ProfileColumn, value: Any) -> tuple[int, bytes]:
     return 8, bytes(memoryview(value))
 
 
-def _whole(value: Fraction) -> bytes:
+def _encode_whole(value: Fraction) -> bytes:
     if value.denominator != 1:
         raise ValueError("not whole")
     return str(value.numerator).encode()
 
 
-_ENCODERS: Mapping[str, Callable[[Column, Any], tuple[int, bytes]]] = {
-    "text": _text,
-    "integer": _integer,
-    "boolean": _boolean,
-    "decimal": _decimal,
-    "real": _real,
-    "date": _date,
-    "datetime": _datetime,
-    "bytes": _bytes,
+_ENCODERS: Mapping[str, Callable[[ProfileColumn, Any], tuple[int, bytes]]] = {
+    "text": _encode_text,
+    "integer": _encode_integer,
+    "boolean": _encode_boolean,
+    "decimal": _encode_decimal,
+    "real": _encode_real,
+    "date": _encode_date,
+    "datetime": _encode_datetime,
+    "bytes": _encode_bytes,
 }

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError, SchemaError
-from siloquent.maths.dependencies import Progress, discover
-from siloquent.profile.measure.snapshot import Snapshot, snapshot
-from siloquent.profile.spec.columns import Column
-from siloquent.profile.spec.report import Dependency, dependencies_of
+from siloquent.maths.dependencies import DiscoveryProgress, discover
+from siloquent.profile.measure.snapshot import Snapshot, encode_snapshot
+from siloquent.profile.spec.columns import ProfileColumn
+from siloquent.profile.spec.report import Dependency, build_dependencies
 from siloquent.profile.spec.request import LOCAL_LHS, WIDE_TABLE
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ class LocalResult:
     complete_to_lhs: int
 
 
-def local(
+def discover_locally(
     table: Any,
     *,
     max_lhs: int | None = None,
     empty_lhs: bool = False,
     nulls: str = "value",
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[DiscoveryProgress], None] | None = None,
 ) -> LocalResult:
     """The functional dependencies of ``table``, anything with ``__arrow_c_stream__``, in the open.
 
@@ -58,16 +58,16 @@ def local(
         raise RequestError(f"max_lhs is a whole number of at least 1, not {max_lhs!r}.", fix="max_lhs=3")
     if max_lhs is None and arrow.num_columns > WIDE_TABLE:
         max_lhs = LOCAL_LHS
-    codes = _codes(arrow, nulls)
+    codes = _encode_codes(arrow, nulls)
     found = discover(codes, max_lhs=max_lhs, empty_lhs=empty_lhs, progress=progress)
     constants = [name for j, name in enumerate(arrow.column_names) if len(np.unique(codes[:, j])) <= 1]
     most = len(arrow.column_names) if max_lhs is None else max_lhs
     return LocalResult(
-        tuple(arrow.column_names), dependencies_of(found, arrow.column_names), tuple(constants), min(most, 62)
+        tuple(arrow.column_names), build_dependencies(found, arrow.column_names), tuple(constants), min(most, 62)
     )
 
 
-def _codes(table: Any, nulls: str) -> NDArray[np.int64]:
+def _encode_codes(table: Any, nulls: str) -> NDArray[np.int64]:
     """Codes of every cell, shape (rows, columns)."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -92,8 +92,8 @@ def _codes(table: Any, nulls: str) -> NDArray[np.int64]:
     return np.stack(columns, axis=1)
 
 
-def snapshot_of_table(
-    table: PrivateTable, columns: Sequence[Column], permit: Permit, *, nulls: str, party: str, random: bytes
+def read_table_snapshot(
+    table: PrivateTable, columns: Sequence[ProfileColumn], permit: Permit, *, nulls: str, party: str, random: bytes
 ) -> Snapshot:
     """The rows of a private table that count, read once, as they are now. A cell that cannot be read is NULL.
 
@@ -104,19 +104,19 @@ def snapshot_of_table(
         Exact, in this process only. ``permit`` is for the disclosure that the session's statement describes.
     """
     parts: list[list[Any]] = [[] for _ in columns]
-    for batch in table.rows([column.name for column in columns], permit):
+    for batch in table.read_rows([column.name for column in columns], permit):
         for part, values in zip(parts, batch.columns, strict=True):
             part.extend(values.to_pylist())
-    return snapshot(columns, parts, nulls=nulls, party=party, random=random, refuse=False)
+    return encode_snapshot(columns, parts, nulls=nulls, party=party, random=random, refuse=False)
 
 
-def require_readable(table: PrivateTable, columns: Sequence[Column]) -> None:
+def require_readable(table: PrivateTable, columns: Sequence[ProfileColumn]) -> None:
     """Refuse columns whose source holds what a session cannot compare; no row is read.
 
     Raises:
         SchemaError: ids that are neither texts nor whole numbers: what equals what would hang on the engine.
     """
-    _, stored, _ = table.for_its_owner()
+    _, stored, _ = table.open_for_owner()
     kinds = {column.attribute.name: column.kind for column in stored}
     for column in columns:
         kind = kinds[column.name]
@@ -127,18 +127,18 @@ def require_readable(table: PrivateTable, columns: Sequence[Column]) -> None:
             )
 
 
-def snapshot_of_arrow(
-    table: Any, columns: Sequence[Column], *, nulls: str = "value", party: str = "", random: bytes = b""
+def read_arrow_snapshot(
+    table: Any, columns: Sequence[ProfileColumn], *, nulls: str = "value", party: str = "", random: bytes = b""
 ) -> Snapshot:
     """The rows of a table in the open: for simulations and benchmarks on public data."""
     import pyarrow as pa
 
     arrow = pa.table(table)
     parts = [arrow[column.name].to_pylist() for column in columns]
-    return snapshot(columns, parts, nulls=nulls, party=party, random=random)
+    return encode_snapshot(columns, parts, nulls=nulls, party=party, random=random)
 
 
-def own_rows(table: PrivateTable, names: Sequence[str]) -> Any:
+def read_owner_rows(table: PrivateTable, names: Sequence[str]) -> Any:
     """The rows of a private table that count, as an Arrow table, for its owner's own eyes.
 
     Privacy:
@@ -146,11 +146,11 @@ def own_rows(table: PrivateTable, names: Sequence[str]) -> Any:
     """
     import pyarrow as pa
 
-    from siloquent.data.bounding import bounded_rows
+    from siloquent.data.contribution_bounding import select_bounded_rows
     from siloquent.data.decode import Decoder
 
-    engine, columns, salt = table.for_its_owner()
+    engine, columns, salt = table.open_for_owner()
     wanted = tuple(next(c for c in columns if c.attribute.name == name) for name in names)
     decode = Decoder(wanted, False)
-    query = bounded_rows(columns, table.schema.unit, salt=salt, wanted=wanted)
-    return pa.Table.from_batches([decode(batch) for batch in engine.batches(query)])
+    query = select_bounded_rows(columns, table.schema.unit, salt=salt, wanted=wanted)
+    return pa.Table.from_batches([decode(batch) for batch in engine.read_batches(query)])

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
-from siloquent.maths.dependencies import columns_of, group_ids
-from siloquent.profile.measure.encode import NULL, encode_cell, encoded_value, null_of_its_own
-from siloquent.profile.spec.columns import Column
+from siloquent.maths.dependencies import list_columns, number_groups
+from siloquent.profile.measure.encode import NULL, encode_cell, encode_unique_null, encode_value
+from siloquent.profile.spec.columns import ProfileColumn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,7 +24,7 @@ class Snapshot:
     ``codes``: shape (rows, columns), equal cells have equal codes. ``cells``: for each column the bytes of each code.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[ProfileColumn, ...]
     codes: NDArray[np.int64] = field(repr=False)
     cells: tuple[tuple[bytes, ...], ...] = field(repr=False)
 
@@ -33,37 +33,37 @@ class Snapshot:
         """How many rows there are: private, for this room alone."""
         return len(self.codes)
 
-    def values(self, mask: int) -> list[bytes]:
+    def list_values(self, mask: int) -> list[bytes]:
         """The different values of the columns in ``mask``, each once, in no order that means anything to others."""
-        _, first = group_ids(self.codes, mask)
-        chosen = columns_of(mask)
+        _, first = number_groups(self.codes, mask)
+        chosen = list_columns(mask)
         parts = [[self.cells[column][code] for code in self.codes[first, column].tolist()] for column in chosen]
-        return [encoded_value(cells) for cells in zip(*parts, strict=True)] if parts else [b""] * len(first)
+        return [encode_value(cells) for cells in zip(*parts, strict=True)] if parts else [b""] * len(first)
 
-    def distinct(self, mask: int) -> int:
+    def count_distinct(self, mask: int) -> int:
         """How many different values the columns in ``mask`` have."""
-        return len(group_ids(self.codes, mask)[1])
+        return len(number_groups(self.codes, mask)[1])
 
     def to_bytes(self) -> bytes:
         """The snapshot for the role's own state folder: a restarted party goes on with it, whatever its source does."""
-        parts = [_block(self.codes.astype("<i8").tobytes())]
+        parts = [_frame_block(self.codes.astype("<i8").tobytes())]
         for cells in self.cells:
-            parts += [len(cells).to_bytes(8, "big"), *(_block(cell) for cell in cells)]
+            parts += [len(cells).to_bytes(8, "big"), *(_frame_block(cell) for cell in cells)]
         return b"".join(parts)
 
-    def commitment(self, salt: bytes) -> str:
+    def compute_commitment(self, salt: bytes) -> str:
         """SHA-256 over the sorted encoded rows and ``salt``: what a party can be held to in a dispute."""
         every = (1 << len(self.columns)) - 1
-        group, first = group_ids(self.codes, every)
-        ordered = sorted(zip(self.values(every), np.bincount(group, minlength=len(first)).tolist(), strict=True))
+        group, first = number_groups(self.codes, every)
+        ordered = sorted(zip(self.list_values(every), np.bincount(group, minlength=len(first)).tolist(), strict=True))
         digest = hashlib.sha256(salt)
         for value, count in ordered:
             digest.update(count.to_bytes(8, "big") + len(value).to_bytes(8, "big") + value)
         return digest.hexdigest()
 
 
-def snapshot(
-    columns: Sequence[Column],
+def encode_snapshot(
+    columns: Sequence[ProfileColumn],
     table: Sequence[Iterable[Any]],
     *,
     nulls: str = "value",
@@ -88,10 +88,10 @@ def snapshot(
         for row, value in enumerate(values):
             code = cache.get(value) if _is_plain(value) else None
             if code is None:
-                cell = _cell(column, value, refuse)
+                cell = _encode_column_cell(column, value, refuse)
                 is_own = cell == NULL and nulls == "distinct"
                 if is_own:
-                    cell = null_of_its_own(party, row, random)
+                    cell = encode_unique_null(party, row, random)
                 code = known.setdefault(cell, len(known))
                 if _is_plain(value) and not is_own:
                     cache[value] = code
@@ -101,7 +101,7 @@ def snapshot(
     return Snapshot(tuple(columns), np.stack(codes, axis=1), tuple(cells))
 
 
-def _cell(column: Column, value: Any, refuse: bool) -> bytes:
+def _encode_column_cell(column: ProfileColumn, value: Any, refuse: bool) -> bytes:
     try:
         return encode_cell(column, value)
     except RequestError:
@@ -115,7 +115,7 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def snapshot_from_bytes(columns: Sequence[Column], data: bytes) -> Snapshot:
+def decode_snapshot(columns: Sequence[ProfileColumn], data: bytes) -> Snapshot:
     """The snapshot that ``to_bytes`` wrote, of the same columns."""
     reader = io.BytesIO(data)
 
@@ -127,5 +127,5 @@ def snapshot_from_bytes(columns: Sequence[Column], data: bytes) -> Snapshot:
     return Snapshot(tuple(columns), codes, cells)
 
 
-def _block(content: bytes) -> bytes:
+def _frame_block(content: bytes) -> bytes:
     return len(content).to_bytes(8, "big") + content

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.federation.crypto.seeds import stream
+from siloquent.federation.crypto.seeds import derive_stream
 
 YES = -1
 """On this canary of a vote everybody says yes; 0, 1, ..: the party of that number says no."""
@@ -23,29 +23,29 @@ class SharingPlan:
 
     shares: tuple[tuple[int, int], ...]
 
-    def held(self, party: int) -> list[tuple[int, int]]:
+    def list_held(self, party: int) -> list[tuple[int, int]]:
         """(group, count) of the groups that ``party`` is in."""
         return [(group, count) for group, count in self.shares if group >> party & 1]
 
-    def histogram(self, parties: int) -> NDArray[np.int64]:
+    def compute_histogram(self, parties: int) -> NDArray[np.int64]:
         """n_2 .. n_m as the last worker must find them."""
         found = np.zeros(parties + 1, dtype=np.int64)
         for group, count in self.shares:
             found[group.bit_count()] += count
         return found[2:]
 
-    def to_plain(self) -> list[list[int]]:
+    def to_list(self) -> list[list[int]]:
         """As JSON takes it."""
         return [list(share) for share in self.shares]
 
 
-def sharing_plan(sizes: Sequence[int], seed: bytes, session: bytes, query: int) -> SharingPlan:
+def draw_sharing_plan(sizes: Sequence[int], seed: bytes, session: bytes, query: int) -> SharingPlan:
     """A random plan in which no party holds more values than its batch has places; counts are log-uniform.
 
     One value at least is shared: a request in which nothing is could not tell that equalities were lost.
     """
     groups = [group for group in range(2 ** len(sizes)) if group.bit_count() >= 2]
-    words = np.frombuffer(stream(seed, "sharing", session, query, size=8 * len(groups)), dtype="<u8")
+    words = np.frombuffer(derive_stream(seed, "sharing", session, query, size=8 * len(groups)), dtype="<u8")
     left = list(sizes)
     shares = []
     for group, word in zip(groups, words.tolist(), strict=True):
@@ -59,7 +59,7 @@ def sharing_plan(sizes: Sequence[int], seed: bytes, session: bytes, query: int) 
     return SharingPlan(tuple(shares) or ((groups[-1], 1),))
 
 
-def plan_from_plain(plain: Any, sizes: Sequence[int]) -> SharingPlan:
+def parse_sharing_plan(plain: Any, sizes: Sequence[int]) -> SharingPlan:
     """The plan that a moderator sent.
 
     Raises:
@@ -71,43 +71,43 @@ def plan_from_plain(plain: Any, sizes: Sequence[int]) -> SharingPlan:
         raise ValueError("no groups of parties")
     plan = SharingPlan(shares)
     for party, size in enumerate(sizes):
-        if any(count < 1 for _, count in shares) or sum(count for _, count in plan.held(party)) > size:
+        if any(count < 1 for _, count in shares) or sum(count for _, count in plan.list_held(party)) > size:
             raise ValueError("more values than places")
     return plan
 
 
-def needed(sets: int, share: Fraction) -> int:
+def count_canaries(sets: int, share: Fraction) -> int:
     """How many canaries a session of ``sets`` sets has by now: at least one."""
     return max(1, math.ceil(share * sets))
 
 
-def vote_canaries_needed(candidates: int, share: Fraction) -> int:
+def count_vote_canaries(candidates: int, share: Fraction) -> int:
     """How many canaries a round has: the parties compute no more ballots than that."""
     return max(2, math.ceil(share * candidates)) if share else 0
 
 
-def vote_canaries(
+def draw_vote_canaries(
     candidates: int, parties: int, share: Fraction, seed: bytes, session: bytes, number: int
 ) -> list[int]:
     """What the canaries of a round say: ``YES`` or the party that says no; about ``share`` of the candidates."""
-    count = vote_canaries_needed(candidates, share)
-    words = np.frombuffer(stream(seed, "vote canaries", session, number, size=8 * count), dtype="<u8")
+    count = count_vote_canaries(candidates, share)
+    words = np.frombuffer(derive_stream(seed, "vote canaries", session, number, size=8 * count), dtype="<u8")
     # One of each kind at least; kinds alternate so that both are always there.
     return [YES if index % 2 == 0 else int(word % parties) for index, word in enumerate(words.tolist())]
 
 
-def vote_places(count: int, order: bytes, session: bytes, number: int) -> list[int]:
+def compute_vote_indices(count: int, order: bytes, session: bytes, number: int) -> list[int]:
     """Where each of ``count`` ballots of a round stands: the real ones in the search's order first, then canaries.
 
     Args:
         order: What the moderator tells parties and no worker.
     """
-    return shuffled(count, order, session, "votes", number)
+    return shuffle_order(count, order, session, "votes", number)
 
 
-def shuffled(count: int, seed: bytes, session: bytes, label: str, number: int) -> list[int]:
+def shuffle_order(count: int, seed: bytes, session: bytes, label: str, number: int) -> list[int]:
     """An order of ``count`` things that workers cannot guess."""
-    from siloquent.federation.crypto.permute import permutation
+    from siloquent.federation.crypto.permute import derive_permutation
 
-    key = stream(seed, f"shuffle {label}", session, number, size=32)
-    return [int(place) for place in permutation(key, count)]
+    key = derive_stream(seed, f"shuffle {label}", session, number, size=32)
+    return [int(place) for place in derive_permutation(key, count)]

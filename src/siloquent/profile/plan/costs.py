@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from siloquent.profile.plan.sizes import size_class
-from siloquent.profile.spec import Column, ProfileSpec, statement
+from siloquent.profile.plan.sizes import compute_size_class
+from siloquent.profile.spec import ProfileColumn, ProfileSpec, describe_leakage
 
 # Measured on one core, all roles together: benchmarks/profile_smfd.py.
 MICROSECONDS_A_POINT = 11
@@ -39,14 +39,14 @@ class SessionPlan:
     warnings: tuple[str, ...]
 
 
-def most_sets(spec: ProfileSpec) -> int:
+def compute_max_sets(spec: ProfileSpec) -> int:
     """How many sets a session of ``spec`` asks at most: its own limit, or every set of columns once."""
     every = (1 << len(spec.columns)) - 1 + int(spec.empty_lhs)
     return every if spec.max_sets is None else min(every, spec.max_sets)
 
 
 def explain(
-    spec: ProfileSpec, *, columns: Sequence[Column] = (), parties: int = 3, workers: int = 3, rows: int = 1_000
+    spec: ProfileSpec, *, columns: Sequence[ProfileColumn] = (), parties: int = 3, workers: int = 3, rows: int = 1_000
 ) -> SessionPlan:
     """What a session of ``spec`` would take; contacts nobody, reads nothing.
 
@@ -57,7 +57,7 @@ def explain(
     d, most = len(spec.columns), spec.most
     least = 0 if spec.empty_lhs else 1
     votes = sum(math.comb(d, k) * (d - k) for k in range(least, min(d - 1, most) + 1))
-    points = parties * (size_class(rows) if spec.size_class else rows)
+    points = parties * (compute_size_class(rows) if spec.size_class else rows)
     if spec.protocol == "smfd":
         set_bytes, set_us = 64 * points * workers, 543 * points
     else:
@@ -68,18 +68,18 @@ def explain(
         parties=parties,
         workers=workers,
         rows=rows,
-        most_sets=most_sets(spec),
+        most_sets=compute_max_sets(spec),
         most_votes=votes,
         set_bytes=set_bytes,
         set_seconds=set_us / 1e6,
         vote_bytes=VOTE_BYTES * (parties + workers - 1),
         vote_seconds=MICROSECONDS_A_VOTE / 1e6,
-        statement=statement(spec.protocol, parties=parties, workers=workers, size_class=spec.size_class),
-        warnings=tuple(_warnings(spec, columns)),
+        statement=describe_leakage(spec.protocol, parties=parties, workers=workers, size_class=spec.size_class),
+        warnings=tuple(_list_warnings(spec, columns)),
     )
 
 
-def _warnings(spec: ProfileSpec, columns: Sequence[Column]) -> list[str]:
+def _list_warnings(spec: ProfileSpec, columns: Sequence[ProfileColumn]) -> list[str]:
     found = [
         f"{column.name} names people: how many of its values the parties share is how many people they share."
         for column in columns

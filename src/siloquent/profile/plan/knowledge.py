@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.dependencies import FD, closures, columns_of, tightened
+from siloquent.maths.dependencies import FD, compute_closures, list_columns, tighten_closures
 
 Sets = NDArray[np.int64]
 
@@ -57,32 +57,32 @@ class Knowledge:
     def __post_init__(self) -> None:
         every = np.arange(2**self.columns, dtype=np.int64)
         self.closed, self.refuted = every.copy(), np.zeros_like(every)
-        self._within = closures(self.cfds, self.columns)
+        self._within = compute_closures(self.cfds, self.columns)
         sizes = np.bitwise_count(every)
         self._searched = (sizes <= self.most) & (sizes >= (0 if self.empty_lhs else 1))
 
-    def within(self, lhs: int) -> int:
+    def compute_local_closure(self, lhs: int) -> int:
         """The closure of ``lhs`` under the dependencies of every party."""
         return int(self._within[lhs])
 
-    def closure(self, lhs: int) -> int:
+    def compute_closure(self, lhs: int) -> int:
         """All that ``lhs`` is known to determine, itself included."""
         return int(self.closed[lhs])
 
-    def open(self, lhs: int) -> int:
+    def find_undecided(self, lhs: int) -> int:
         """The columns of which it is not known whether they depend on ``lhs``."""
         return int(self._within[lhs] & ~self.closed[lhs] & ~self.refuted[lhs])
 
-    def wide(self, right: int) -> NDArray[np.bool_]:
+    def find_wide(self, right: int) -> NDArray[np.bool_]:
         """The sets of any size of which it is open whether ``right`` depends on them."""
         still = self._within & ~self.closed & ~self.refuted
         return (still >> right & 1).astype(bool)
 
-    def opens(self) -> Sets:
-        """``open`` of every set that is searched, 0 of others."""
+    def find_undecided_sets(self) -> Sets:
+        """``find_undecided`` of every set that is searched, 0 of others."""
         return np.where(self._searched, self._within & ~self.closed & ~self.refuted, 0)
 
-    def asked(self, lhs: int) -> int | None:
+    def find_asked(self, lhs: int) -> int | None:
         """A set that was asked and has the same E as ``lhs``; None if there is none yet."""
         return self._asked.get(int(self.closed[lhs]))
 
@@ -118,7 +118,7 @@ class Knowledge:
                 self._noes.append((lhs, right))
         self._follow()
 
-    def minimal(self) -> list[FD]:
+    def list_minimal(self) -> list[FD]:
         """The minimal dependencies of the union that are known, among the searched left sides."""
         every = np.arange(len(self.closed))
         gives = np.where(self._searched, self.closed & ~every, 0)
@@ -132,7 +132,7 @@ class Knowledge:
             found += [(int(lhs), right) for lhs in every[holds & ~below]]
         return sorted(found, key=lambda fd: (fd[1], fd[0].bit_count(), fd[0]))
 
-    def superkeys(self) -> list[int]:
+    def list_superkeys(self) -> list[int]:
         """The minimal sets, among the searched, that determine all columns."""
         every = np.arange(len(self.closed))
         whole = self._searched & (self.closed == len(self.closed) - 1)
@@ -144,7 +144,7 @@ class Knowledge:
 
     def _follow(self) -> None:
         """Armstrong's rules; then what was refuted and what was asked, by the larger closures."""
-        self.closed = tightened(self.closed)
+        self.closed = tighten_closures(self.closed)
         self._follow_noes()
         for one in list(self._asked.values()):
             self._asked.setdefault(int(self.closed[one]), one)
@@ -160,11 +160,11 @@ class Knowledge:
             halves[:, 0] |= halves[:, 1]
 
 
-def extremes(opens: NDArray[np.bool_], *, largest: bool, count: int) -> list[int]:
+def find_extremes(opens: NDArray[np.bool_], *, largest: bool, count: int) -> list[int]:
     """The ``count`` largest maximal sets of ``opens`` (over masks), or the smallest minimal ones, by size and mask."""
     every = np.arange(len(opens))
     beyond = opens.copy()
-    for column in columns_of(len(opens) - 1):
+    for column in list_columns(len(opens) - 1):
         halves = beyond.reshape(-1, 2, 1 << column)
         if largest:
             halves[:, 0] |= halves[:, 1]
@@ -172,7 +172,7 @@ def extremes(opens: NDArray[np.bool_], *, largest: bool, count: int) -> list[int
             halves[:, 1] |= halves[:, 0]
     # Now ``beyond`` says whether some open set lies at or above (below) each set; extreme: none lies strictly beyond.
     strictly = np.zeros_like(opens)
-    for column in columns_of(len(opens) - 1):
+    for column in list_columns(len(opens) - 1):
         has = (every >> column & 1).astype(bool)
         inside, outside = every[has] ^ (1 << column), every[has]
         if largest:

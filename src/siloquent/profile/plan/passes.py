@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from siloquent.profile.plan.canaries import SharingPlan, sharing_plan, shuffled
-from siloquent.profile.plan.sizes import chunks
+from siloquent.profile.plan.canaries import SharingPlan, draw_sharing_plan, shuffle_order
+from siloquent.profile.plan.sizes import split_queries
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class QueryPass:
     """Queries are numbered on and on over the whole session, and so are messages.
 
     ``masks``: the set of each real query. ``plans``: of each made-up one the sharing plan, and a real query whose
@@ -24,17 +24,17 @@ class Pass:
     chunks: tuple[tuple[int, ...], ...]
     first_chunk: int
 
-    def for_parties(self, bits: str) -> dict[str, Any]:
+    def build_party_message(self, bits: str) -> dict[str, Any]:
         """What parties are told; they compute ``masks`` themselves and compare."""
         return {
             "bits": bits,
             "queries": [[query, mask] for query, mask in self.masks.items()],
-            "canaries": [[query, plan.to_plain(), like] for query, (plan, like) in self.plans.items()],
+            "canaries": [[query, plan.to_list(), like] for query, (plan, like) in self.plans.items()],
             "chunks": [list(chunk) for chunk in self.chunks],
             "chunk": self.first_chunk,
         }
 
-    def for_workers(self, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
+    def build_worker_message(self, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
         """What workers are told: numbers of queries, and how large batches are."""
         return {
             "do": "hop",
@@ -46,7 +46,7 @@ class Pass:
         }
 
 
-def lay_out(
+def lay_out_pass(
     wanted: Sequence[int],
     made_up: int,
     *,
@@ -56,15 +56,15 @@ def lay_out(
     sizes: Sequence[int],
     seed: bytes,
     session: bytes,
-) -> Pass:
+) -> QueryPass:
     """The pass that asks ``wanted`` and ``made_up`` canaries among them, at places that only ``seed`` tells."""
     total = len(wanted) + made_up
-    hidden = set(shuffled(total, seed, session, "pass", number)[:made_up])
+    hidden = set(shuffle_order(total, seed, session, "pass", number)[:made_up])
     real = [first_query + place for place in range(total) if place not in hidden]
     masks = dict(zip(real, wanted, strict=True))
     plans = {
-        first_query + place: (sharing_plan(sizes, seed, session, first_query + place), real[index % len(real)])
+        first_query + place: (draw_sharing_plan(sizes, seed, session, first_query + place), real[index % len(real)])
         for index, place in enumerate(sorted(hidden))
     }
-    cut = chunks(range(first_query, first_query + total), sum(sizes))
-    return Pass(number, masks, plans, tuple(tuple(chunk) for chunk in cut), first_chunk)
+    cut = split_queries(range(first_query, first_query + total), sum(sizes))
+    return QueryPass(number, masks, plans, tuple(tuple(chunk) for chunk in cut), first_chunk)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from siloquent.errors import ProtocolError
-from siloquent.maths.dependencies import FD, columns_of
-from siloquent.profile.plan.knowledge import Answers, Knowledge, extremes
+from siloquent.maths.dependencies import FD, list_columns
+from siloquent.profile.plan.knowledge import Answers, Knowledge, find_extremes
 
 FAR_SETS = 2
 """Per right side, how many of the largest and of the smallest open sets are probed at a time."""
@@ -30,7 +30,7 @@ class _Probe:
 class Search:
     """The search for the union's dependencies, a pass at a time.
 
-    ``request`` gives the sets of the next pass (none: the search is over); ``learn`` takes the answers to them.
+    ``list_requests`` gives the sets of the next pass (none: the search is over); ``learn`` takes the answers to them.
     """
 
     knowledge: Knowledge
@@ -39,7 +39,7 @@ class Search:
     _started: bool = False
     _widened: set[int] = field(default_factory=set)
 
-    def request(self, answers: Answers) -> list[int]:
+    def list_requests(self, answers: Answers) -> list[int]:
         """The sets that the next pass asks; none when all is known.
 
         Args:
@@ -48,17 +48,17 @@ class Search:
         while True:
             self._advance_all(answers)
             if self._living:
-                return self._wanted()
-            self._living = [_Probe(lhs) for lhs in self._starts()]
+                return self._list_wanted()
+            self._living = [_Probe(lhs) for lhs in self._list_starts()]
             if not self._living:
-                return [self._whole] if self.wants_keys and self.knowledge.asked(self._whole) is None else []
+                return [self._whole] if self.wants_keys and self.knowledge.find_asked(self._whole) is None else []
 
-    def keys(self, answers: Answers) -> list[int]:
+    def list_keys(self, answers: Answers) -> list[int]:
         """The minimal sets on which no two rows agree, if no party has two equal rows; after the search."""
-        asked = self.knowledge.asked(self._whole)
+        asked = self.knowledge.find_asked(self._whole)
         if asked is None or not answers.is_zero(asked):
             return []
-        return self.knowledge.superkeys()
+        return self.knowledge.list_superkeys()
 
     @property
     def _whole(self) -> int:
@@ -75,16 +75,16 @@ class Search:
             before = waiting
             self._living = [probe for probe in self._living if self._advance(probe, answers)]
 
-    def _wanted(self) -> list[int]:
+    def _list_wanted(self) -> list[int]:
         """The sets that the living probes wait for, each once up to what is known to have the same E."""
         wanted: dict[int, int] = {}
         for probe in self._living:
             wanted.setdefault(int(self.knowledge.closed[probe.wants]), probe.wants)
         return list(wanted.values())
 
-    def _starts(self) -> list[int]:
+    def _list_starts(self) -> list[int]:
         """Left sides to probe: first those of every party's dependencies, then the ends of what is still open."""
-        opens = self.knowledge.opens()
+        opens = self.knowledge.find_undecided_sets()
         if not self._started:
             self._started = True
             first = sorted({lhs for lhs, _ in self.knowledge.cfds if opens[lhs]}, key=lambda m: (m.bit_count(), m))
@@ -95,64 +95,64 @@ class Search:
             mine = (opens >> right & 1).astype(bool)
             if mine.any():
                 for largest in (True, False):
-                    found |= dict.fromkeys(extremes(mine, largest=largest, count=FAR_SETS))
-                found = self._wider(right) | found
+                    found |= dict.fromkeys(find_extremes(mine, largest=largest, count=FAR_SETS))
+                found = self._list_wider(right) | found
         return list(found)
 
-    def _wider(self, right: int) -> dict[int, None]:
+    def _list_wider(self, right: int) -> dict[int, None]:
         """Once for each right side: sets beyond the longest left side, since a no there is a no for all within."""
         if right in self._widened or self.knowledge.most >= self.knowledge.columns - 1:
             return {}
         self._widened.add(right)
-        return dict.fromkeys(extremes(self.knowledge.wide(right), largest=True, count=1))
+        return dict.fromkeys(find_extremes(self.knowledge.find_wide(right), largest=True, count=1))
 
     def _advance(self, probe: _Probe, answers: Answers) -> bool:
         """Go on with a probe as far as answers reach; whether it waits for one."""
-        for wants in self._steps(probe, answers):
+        for wants in self._generate_steps(probe, answers):
             probe.wants = wants
-            if self.knowledge.asked(wants) is None:
+            if self.knowledge.find_asked(wants) is None:
                 return True
         return False
 
-    def _steps(self, probe: _Probe, answers: Answers) -> Iterator[int]:
+    def _generate_steps(self, probe: _Probe, answers: Answers) -> Iterator[int]:
         """The sets that a probe needs, one after the other; each is known when the next is asked for."""
         know, lhs = self.knowledge, probe.lhs
         if probe.rights is None:
-            if not know.open(lhs):
+            if not know.find_undecided(lhs):
                 return
             yield lhs
-            if answers.is_zero(_known(know, lhs)):
+            if answers.is_zero(_get_asked(know, lhs)):
                 know.learn_unshared(lhs)
                 return
-            probe.rights = [know.open(lhs)]
+            probe.rights = [know.find_undecided(lhs)]
         while probe.rights:
-            rights = probe.rights[-1] & know.open(lhs)
+            rights = probe.rights[-1] & know.find_undecided(lhs)
             if not rights:
                 probe.rights.pop()
                 continue
             yield lhs | rights
             probe.rights.pop()
-            if answers.is_equal(_known(know, lhs), _known(know, lhs | rights)):
+            if answers.is_equal(_get_asked(know, lhs), _get_asked(know, lhs | rights)):
                 know.learn_yes(lhs, rights)
             elif rights.bit_count() == 1:
                 know.learn_no(lhs, rights.bit_length() - 1)
             else:
-                probe.rights += reversed(halves(rights))
+                probe.rights += reversed(halve_mask(rights))
 
 
-def _known(knowledge: Knowledge, lhs: int) -> int:
-    asked = knowledge.asked(lhs)
+def _get_asked(knowledge: Knowledge, lhs: int) -> int:
+    asked = knowledge.find_asked(lhs)
     assert asked is not None
     return asked
 
 
-def halves(mask: int) -> tuple[int, int]:
+def halve_mask(mask: int) -> tuple[int, int]:
     """A set of columns in two, the first half not smaller.
 
-    >>> halves(0b10110)
+    >>> halve_mask(0b10110)
     (6, 16)
     """
-    columns = columns_of(mask)
+    columns = list_columns(mask)
     middle = (len(columns) + 1) // 2
     first = sum(1 << column for column in columns[:middle])
     return first, mask & ~first
@@ -167,7 +167,7 @@ class Excesses:
 
     def is_zero(self, asked: int) -> bool:
         """Whether E is 0."""
-        return self._noted(self.values[asked] == 0)
+        return self._note_bit(self.values[asked] == 0)
 
     def is_equal(self, one: int, other: int) -> bool:
         """Whether two sets have one E; ``other`` is ``one`` with columns that depend on it in every party.
@@ -177,15 +177,15 @@ class Excesses:
         """
         if self.values[one] < self.values[other]:
             raise ProtocolError("canary_failed")
-        return self._noted(self.values[one] == self.values[other])
+        return self._note_bit(self.values[one] == self.values[other])
 
-    def _noted(self, bit: bool) -> bool:
+    def _note_bit(self, bit: bool) -> bool:
         self.bits.append(bit)
         return bit
 
 
 @dataclass(slots=True)
-class Bits:
+class ReplayedVerdicts:
     """A party's answers: the moderator's comparisons in the order in which the search makes them."""
 
     bits: list[bool] = field(default_factory=list)
@@ -193,25 +193,25 @@ class Bits:
 
     def is_zero(self, asked: int) -> bool:
         """The next bit."""
-        return self._next()
+        return self._take_next()
 
     def is_equal(self, one: int, other: int) -> bool:
         """The next bit."""
-        return self._next()
+        return self._take_next()
 
     @property
     def exhausted(self) -> bool:
         """Whether every bit was used."""
         return self.used == len(self.bits)
 
-    def _next(self) -> bool:
+    def _take_next(self) -> bool:
         if self.used >= len(self.bits):
             raise IndexError("fewer comparisons than the search needs")
         self.used += 1
         return self.bits[self.used - 1]
 
 
-def start(columns: int, cfds: Sequence[FD], *, most: int, empty_lhs: bool = False, keys: bool = False) -> Search:
+def start_search(columns: int, cfds: Sequence[FD], *, most: int, empty_lhs: bool = False, keys: bool = False) -> Search:
     """A search that knows the dependencies of every party, and nothing about the union yet.
 
     With ``empty_lhs`` E of the empty set is known: its one value is held by all parties.

@@ -8,22 +8,22 @@ CHUNK_ELEMENTS = 2**13
 """In one message: 256 kB, so that the next worker begins early."""
 
 
-def size_class(rows: int) -> int:
+def compute_size_class(rows: int) -> int:
     """The next multiple of 2^(floor(log2 rows) - 4): at most 6.25 % more, and exact below 32.
 
-    >>> [size_class(rows) for rows in (31, 32, 33, 1000, 1001)]
+    >>> [compute_size_class(rows) for rows in (31, 32, 33, 1000, 1001)]
     [31, 32, 34, 1024, 1024]
     """
     step = 1 << max(0, rows.bit_length() - 1 - 4)
     return -(-rows // step) * step
 
 
-def chunks(queries: Sequence[int], elements: int) -> list[list[int]]:
+def split_queries(queries: Sequence[int], elements: int) -> list[list[int]]:
     """Queries of ``elements`` elements each, over all parties, cut into messages; in order, each query once."""
     each = max(1, CHUNK_ELEMENTS // max(1, elements))
     return [list(queries[at : at + each]) for at in range(0, len(queries), each)]
 
 
-def set_chunks(first: int, count: int, sizes: Sequence[int]) -> list[list[int]]:
+def split_sets(first: int, count: int, sizes: Sequence[int]) -> list[list[int]]:
     """The sets ``first`` .. of one level of the thesis' traversal, cut into messages; a value is a pair of elements."""
-    return chunks(range(first, first + count), 2 * sum(sizes))
+    return split_queries(range(first, first + count), 2 * sum(sizes))

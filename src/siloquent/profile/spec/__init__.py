@@ -1,30 +1,30 @@
 """What is asked and answered: frozen values that check themselves."""
 
-from siloquent.profile.spec.columns import Column, column_from_plain, declared_columns, digest_of_columns
-from siloquent.profile.spec.leakage import reveals, statement
+from siloquent.profile.spec.columns import ProfileColumn, build_columns, compute_columns_digest, parse_column
+from siloquent.profile.spec.leakage import describe_leakage, format_leakage
 from siloquent.profile.spec.report import (
     Dependency,
     FDReport,
     Leakage,
-    dependencies_of,
+    build_dependencies,
     parse_dependency,
-    report_from_plain,
+    parse_report,
 )
-from siloquent.profile.spec.request import ProfileSpec, spec_from_plain
+from siloquent.profile.spec.request import ProfileSpec, parse_spec
 
 __all__ = [
-    "Column",
     "Dependency",
     "FDReport",
     "Leakage",
+    "ProfileColumn",
     "ProfileSpec",
-    "column_from_plain",
-    "declared_columns",
-    "dependencies_of",
-    "digest_of_columns",
+    "build_columns",
+    "build_dependencies",
+    "compute_columns_digest",
+    "describe_leakage",
+    "format_leakage",
+    "parse_column",
     "parse_dependency",
-    "report_from_plain",
-    "reveals",
-    "spec_from_plain",
-    "statement",
+    "parse_report",
+    "parse_spec",
 ]

@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from siloquent.errors import RequestError
-from siloquent.schema.toml import finite
+from siloquent.schema.toml import parse_finite
 
 if TYPE_CHECKING:
     from siloquent.schema import TableSchema
 
 ColumnKind = Literal["text", "integer", "boolean", "decimal", "real", "date", "datetime", "bytes"]
 KINDS: tuple[ColumnKind, ...] = ("text", "integer", "boolean", "decimal", "real", "date", "datetime", "bytes")
-MOST_SCALE = 38
+MAX_SCALE = 38
 _OF_SCHEMA: Mapping[str, ColumnKind] = {
     "category": "text",
     "id": "text",
@@ -30,7 +30,7 @@ _OF_SCHEMA: Mapping[str, ColumnKind] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ProfileColumn:
     """A column of the session.
 
     Args:
@@ -54,8 +54,8 @@ class Column:
             raise RequestError("A column's name has 1 to 128 characters.")
         if self.type not in KINDS:
             raise RequestError(f"Column {self.name!r}: type is one of {', '.join(KINDS)}, not {self.type!r}.")
-        if not isinstance(self.scale, int) or not 0 <= self.scale <= MOST_SCALE:
-            raise RequestError(f"Column {self.name!r}: scale is 0 to {MOST_SCALE}.")
+        if not isinstance(self.scale, int) or not 0 <= self.scale <= MAX_SCALE:
+            raise RequestError(f"Column {self.name!r}: scale is 0 to {MAX_SCALE}.")
         if self.type == "real" and not _is_step(self.grid):
             raise RequestError(
                 f"Column {self.name!r} is real and has no grid, so equality would be an accident of rounding.",
@@ -64,31 +64,31 @@ class Column:
         if (self.trim or self.casefold) and self.type != "text":
             raise RequestError(f"Column {self.name!r}: trim and casefold belong to texts.")
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As JSON takes it; what is not set is left out."""
         return {key: value for key, value in asdict(self).items() if value or key in ("name", "type")}
 
 
 def _is_step(text: str) -> bool:
     try:
-        return finite(text) > 0
+        return parse_finite(text) > 0
     except (ArithmeticError, TypeError, ValueError):
         return False
 
 
-def column_from_plain(plain: Any) -> Column:
-    """The column that ``to_plain`` wrote.
+def parse_column(plain: Any) -> ProfileColumn:
+    """The column that ``to_dict`` wrote.
 
     Raises:
         RequestError: it is none.
     """
     try:
-        return Column(**plain)
+        return ProfileColumn(**plain)
     except TypeError:
         raise RequestError("A column has a name and a type, and perhaps scale, grid, trim, casefold.") from None
 
 
-def declared_columns(schema: TableSchema, names: Iterable[str]) -> tuple[Column, ...]:
+def build_columns(schema: TableSchema, names: Iterable[str]) -> tuple[ProfileColumn, ...]:
     """Columns as the table's declaration has them: types by kind, a real's grid, ids as names of people.
 
     Raises:
@@ -98,11 +98,11 @@ def declared_columns(schema: TableSchema, names: Iterable[str]) -> tuple[Column,
     for name in names:
         attribute = schema.domain[name]
         grid = str(attribute.grid) if attribute.kind == "real" else ""
-        found.append(Column(name, _OF_SCHEMA[attribute.kind], grid=grid, names_people=attribute.kind == "id"))
+        found.append(ProfileColumn(name, _OF_SCHEMA[attribute.kind], grid=grid, names_people=attribute.kind == "id"))
     return tuple(found)
 
 
-def digest_of_columns(columns: Iterable[Column]) -> str:
+def compute_columns_digest(columns: Iterable[ProfileColumn]) -> str:
     """SHA-256 of names, types and reading rules: parties compare it before anything is computed."""
-    plain = [column.to_plain() for column in columns]
+    plain = [column.to_dict() for column in columns]
     return hashlib.sha256(json.dumps(plain, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def statement(
+def describe_leakage(
     protocol: str,
     *,
     parties: int,
@@ -55,8 +55,10 @@ def statement(
     )
 
 
-def reveals(protocol: str, columns: Sequence[str], *, parties: int, workers: int, size_class: bool = True) -> str:
+def format_leakage(
+    protocol: str, columns: Sequence[str], *, parties: int, workers: int, size_class: bool = True
+) -> str:
     """The statement in one line, for ledgers: what went out to whom about which columns."""
-    shown = statement(protocol, parties=parties, workers=workers, size_class=size_class)
+    shown = describe_leakage(protocol, parties=parties, workers=workers, size_class=size_class)
     told = "; ".join(f"{role}: {text}" for role, text in shown)
     return f"dependencies between {', '.join(columns)}. {told}"

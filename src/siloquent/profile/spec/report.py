@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from siloquent.errors import ReleaseError, RequestError
-from siloquent.maths.dependencies import FD, columns_of
-from siloquent.profile.spec.columns import Column, column_from_plain
+from siloquent.maths.dependencies import FD, list_columns
+from siloquent.profile.spec.columns import ProfileColumn, parse_column
 
 FORMAT = 1
 
@@ -26,10 +26,10 @@ class Dependency:
         return f"{', '.join(self.lhs) or '{}'} -> {self.rhs}"
 
 
-def dependencies_of(found: Iterable[FD], names: Sequence[str]) -> tuple[Dependency, ...]:
+def build_dependencies(found: Iterable[FD], names: Sequence[str]) -> tuple[Dependency, ...]:
     """Masks as names, ordered by right side, length and left side, in column order."""
-    ordered = sorted(found, key=lambda fd: (fd[1], fd[0].bit_count(), columns_of(fd[0])))
-    return tuple(Dependency(tuple(names[column] for column in columns_of(lhs)), names[rhs]) for lhs, rhs in ordered)
+    ordered = sorted(found, key=lambda fd: (fd[1], fd[0].bit_count(), list_columns(fd[0])))
+    return tuple(Dependency(tuple(names[column] for column in list_columns(lhs)), names[rhs]) for lhs, rhs in ordered)
 
 
 def parse_dependency(text: str) -> Dependency:
@@ -64,7 +64,7 @@ class FDReport:
     """
 
     protocol: str
-    columns: tuple[Column, ...]
+    columns: tuple[ProfileColumn, ...]
     nulls: str
     empty_lhs: bool
     complete_to_lhs: int
@@ -93,7 +93,7 @@ class FDReport:
             one for one in self.cfd if not any(rhs == one.rhs and lhs <= frozenset(one.lhs) for lhs, rhs in known)
         )
 
-    def sentence(self) -> str:
+    def describe_guarantee(self) -> str:
         """The guarantee in words."""
         shown = "; ".join(f"{role}: {text}" for role, text in self.leakage.statement)
         return (
@@ -101,23 +101,23 @@ class FDReport:
             f"What the protocol revealed besides: {shown}."
         )
 
-    def digest(self) -> str:
+    def compute_digest(self) -> str:
         """SHA-256 of everything but transcript and signatures: what parties confirm."""
-        plain = {k: v for k, v in self.to_plain().items() if k not in ("transcript", "signatures")}
-        return hashlib.sha256(_canonical(plain).encode()).hexdigest()
+        plain = {k: v for k, v in self.to_dict().items() if k not in ("transcript", "signatures")}
+        return hashlib.sha256(_render_canonical(plain).encode()).hexdigest()
 
-    def confirmed_by(self, parties: Iterable[str]) -> FDReport:
+    def add_confirmations(self, parties: Iterable[str]) -> FDReport:
         """This report with the names of ``parties``, which all said that it is theirs."""
-        return replace(self, signatures=dict.fromkeys(parties, f"sha256:{self.digest()}"))
+        return replace(self, signatures=dict.fromkeys(parties, f"sha256:{self.compute_digest()}"))
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As JSON takes it."""
         return {
             "format": FORMAT,
             "id": self.id,
             "session": self.session,
             "protocol": self.protocol,
-            "columns": [column.to_plain() for column in self.columns],
+            "columns": [column.to_dict() for column in self.columns],
             "conventions": {
                 "nulls": self.nulls,
                 "empty_lhs": self.empty_lhs,
@@ -137,11 +137,11 @@ class FDReport:
 
     def to_json(self) -> str:
         """The report's file: sorted keys, one document."""
-        return json.dumps(self.to_plain(), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+        return json.dumps(self.to_dict(), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
 
 
-def report_from_plain(plain: Any) -> FDReport:
-    """The report that ``to_plain`` wrote.
+def parse_report(plain: Any) -> FDReport:
+    """The report that ``to_dict`` wrote.
 
     Raises:
         ReleaseError: it is none, or of a later format.
@@ -152,14 +152,14 @@ def report_from_plain(plain: Any) -> FDReport:
         shown, conventions = plain["leakage"], plain["conventions"]
         report = FDReport(
             protocol=str(plain["protocol"]),
-            columns=tuple(column_from_plain(column) for column in plain["columns"]),
+            columns=tuple(parse_column(column) for column in plain["columns"]),
             nulls=str(conventions["nulls"]),
             empty_lhs=bool(conventions["empty_lhs"]),
             complete_to_lhs=int(conventions["complete_to_lhs"]),
             parties=tuple((str(party["name"]), int(party["size_class"])) for party in plain["parties"]),
             workers=tuple(str(name) for name in plain["workers"]),
-            ufd=_listed(plain["ufd"]),
-            cfd=_listed(plain["cfd"]),
+            ufd=_parse_dependencies(plain["ufd"]),
+            cfd=_parse_dependencies(plain["cfd"]),
             keys=tuple(tuple(str(name) for name in key) for key in plain["keys"]),
             constants=tuple(str(name) for name in plain["constants"]),
             leakage=Leakage(
@@ -180,9 +180,9 @@ def report_from_plain(plain: Any) -> FDReport:
     return report
 
 
-def _listed(plain: Any) -> tuple[Dependency, ...]:
+def _parse_dependencies(plain: Any) -> tuple[Dependency, ...]:
     return tuple(Dependency(tuple(str(name) for name in lhs), str(rhs)) for lhs, rhs in plain)
 
 
-def _canonical(plain: Any) -> str:
+def _render_canonical(plain: Any) -> str:
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

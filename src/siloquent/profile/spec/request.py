@@ -9,10 +9,10 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from siloquent.errors import RequestError
-from siloquent.foreign.numbers import plain_float
+from siloquent.foreign.numbers import parse_plain_float
 from siloquent.foreign.spec_types import check_types
-from siloquent.maths.dependencies import MOST_LATTICE
-from siloquent.privacy import told_fraction
+from siloquent.maths.dependencies import MAX_LATTICE
+from siloquent.privacy import parse_fraction
 
 Kind = Literal["cfd", "ufd", "keys"]
 Nulls = Literal["value", "distinct"]
@@ -60,12 +60,12 @@ class ProfileSpec:
     deadline: float = 86_400.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "canaries", _share(self.canaries))
+        object.__setattr__(self, "canaries", _parse_share(self.canaries))
         check_types(self, RequestError)
         if not self.table:
             raise RequestError("A profile needs a table.", fix=_FIX)
-        if not 2 <= len(self.columns) <= MOST_LATTICE or len(set(self.columns)) != len(self.columns):
-            raise RequestError(f"A profile has 2 to {MOST_LATTICE} columns, each named once.", fix=_FIX)
+        if not 2 <= len(self.columns) <= MAX_LATTICE or len(set(self.columns)) != len(self.columns):
+            raise RequestError(f"A profile has 2 to {MAX_LATTICE} columns, each named once.", fix=_FIX)
         for name, known in (("nulls", ("value", "distinct")), ("protocol", PROTOCOLS)):
             if getattr(self, name) not in known:
                 raise RequestError(f"{name} is one of {', '.join(known)}, not {getattr(self, name)!r}.")
@@ -95,28 +95,28 @@ class ProfileSpec:
             return self.max_lhs
         return len(self.columns) if len(self.columns) <= WIDE_TABLE else NARROW_LHS
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As JSON and TOML take it."""
         plain = asdict(self)
         return {**plain, "columns": list(self.columns), "kinds": list(self.kinds), "canaries": str(self.canaries)}
 
     def canonical(self) -> str:
         """Canonical JSON: equal specs have equal texts."""
-        return json.dumps(self.to_plain(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 PROTOCOLS: tuple[Protocol, ...] = ("padded", "fast", "smfd")
 
 
-def _share(given: object) -> Fraction:
+def _parse_share(given: object) -> Fraction:
     """A share as it was given, exactly; a float as it is printed."""
     try:
-        return given if isinstance(given, Fraction) else told_fraction(str(given) if type(given) is float else given)
+        return given if isinstance(given, Fraction) else parse_fraction(str(given) if type(given) is float else given)
     except (ValueError, ZeroDivisionError):
         raise RequestError(f"canaries is a share from 0 to 1, not {str(given)[:40]}.", fix="canaries=.05") from None
 
 
-def spec_from_plain(plain: Any) -> ProfileSpec:
+def parse_spec(plain: Any) -> ProfileSpec:
     """The spec that a TOML file or JSON document declares.
 
     Raises:
@@ -142,9 +142,9 @@ def spec_from_plain(plain: Any) -> ProfileSpec:
                     raise TypeError(f"{name} is a list")
                 values[name] = tuple(values[name])
         if "canaries" in values:
-            values["canaries"] = _share(values["canaries"])
+            values["canaries"] = _parse_share(values["canaries"])
         if isinstance(values.get("deadline"), str):
-            values["deadline"] = plain_float(values["deadline"])
+            values["deadline"] = parse_plain_float(values["deadline"])
         return ProfileSpec(**values)
     except (TypeError, ValueError, ArithmeticError) as wrong:
         raise RequestError(f"The profile cannot be read: {wrong}.", fix=_FIX) from None

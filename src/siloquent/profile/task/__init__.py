@@ -1,24 +1,24 @@
 """The walks of a session: ``discover`` for the moderator, ``respond`` for a party; workers have the federation's."""
 
-from siloquent.profile.task.adopt import adopted, chosen, entries, write_adopted
+from siloquent.profile.task.adopt import adopt_constraints, build_constraint_entries, choose_dependencies, write_adopted
 from siloquent.profile.task.discover import discover
-from siloquent.profile.task.member import Approve, rows_of
+from siloquent.profile.task.in_process import discover_in_process
 from siloquent.profile.task.respond import respond
 from siloquent.profile.task.simulate import simulate
-from siloquent.profile.task.terms import Terms, terms_from_plain
-from siloquent.profile.task.together import discover_together
+from siloquent.profile.task.terms import Terms, parse_terms
+from siloquent.profile.task.workspace_party import Approve, build_row_opener
 
 __all__ = [
     "Approve",
     "Terms",
-    "adopted",
-    "chosen",
+    "adopt_constraints",
+    "build_constraint_entries",
+    "build_row_opener",
+    "choose_dependencies",
     "discover",
-    "discover_together",
-    "entries",
+    "discover_in_process",
+    "parse_terms",
     "respond",
-    "rows_of",
     "simulate",
-    "terms_from_plain",
     "write_adopted",
 ]

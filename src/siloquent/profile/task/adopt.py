@@ -15,7 +15,7 @@ from siloquent.schema.toml import read_toml
 _ARRAY = re.compile(r"^constraint\s*=\s*\[", re.MULTILINE)
 
 
-def chosen(report: FDReport, pick: Sequence[str]) -> tuple[Dependency, ...]:
+def choose_dependencies(report: FDReport, pick: Sequence[str]) -> tuple[Dependency, ...]:
     """The dependencies of the union that ``pick`` names, such as ``"supplier -> city"``.
 
     Raises:
@@ -35,7 +35,7 @@ def chosen(report: FDReport, pick: Sequence[str]) -> tuple[Dependency, ...]:
     return tuple(found)
 
 
-def entries(report: FDReport, dependencies: Sequence[Dependency]) -> list[dict[str, Any]]:
+def build_constraint_entries(report: FDReport, dependencies: Sequence[Dependency]) -> list[dict[str, Any]]:
     """The constraints as a table file holds them."""
     return [
         {"kind": "fd", "lhs": list(one.lhs), "rhs": one.rhs, "hard": True, "source": f"profile:{report.id}"}
@@ -44,7 +44,7 @@ def entries(report: FDReport, dependencies: Sequence[Dependency]) -> list[dict[s
     ]
 
 
-def adopted(text: str, new: Sequence[dict[str, Any]]) -> str:
+def adopt_constraints(text: str, new: Sequence[dict[str, Any]]) -> str:
     """A table file's text with ``new`` constraints; what is declared already stays as it is.
 
     Raises:
@@ -55,8 +55,8 @@ def adopted(text: str, new: Sequence[dict[str, Any]]) -> str:
     wanted = [one for one in new if (tuple(one["lhs"]), one["rhs"]) not in held]
     if not wanted:
         return text
-    lines = [_line(one) for one in wanted]
-    changed = _into_array(text, lines) if _ARRAY.search(text) else _as_tables(text, wanted)
+    lines = [_format_line(one) for one in wanted]
+    changed = _insert_into_array(text, lines) if _ARRAY.search(text) else _append_tables(text, wanted)
     held_now = before.get("constraint", [])
     try:
         after = read_toml(changed)
@@ -74,7 +74,7 @@ def adopted(text: str, new: Sequence[dict[str, Any]]) -> str:
 def write_adopted(path: Path, new: Sequence[dict[str, Any]]) -> bool:
     """Write ``new`` constraints into a table file, whole or not at all; whether anything changed."""
     text = path.read_text(encoding="utf-8")
-    changed = adopted(text, new)
+    changed = adopt_constraints(text, new)
     if changed == text:
         return False
     beside = path.with_suffix(".toml.new")
@@ -83,20 +83,20 @@ def write_adopted(path: Path, new: Sequence[dict[str, Any]]) -> bool:
     return True
 
 
-def _line(entry: dict[str, Any]) -> str:
-    lhs = ", ".join(_quoted(name) for name in entry["lhs"])
+def _format_line(entry: dict[str, Any]) -> str:
+    lhs = ", ".join(_quote_text(name) for name in entry["lhs"])
     return (
-        f'{{ kind = "fd", lhs = [{lhs}], rhs = {_quoted(entry["rhs"])}, '
-        f"hard = true, source = {_quoted(entry['source'])} }}"
+        f'{{ kind = "fd", lhs = [{lhs}], rhs = {_quote_text(entry["rhs"])}, '
+        f"hard = true, source = {_quote_text(entry['source'])} }}"
     )
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-def _into_array(text: str, lines: Sequence[str]) -> str:
+def _insert_into_array(text: str, lines: Sequence[str]) -> str:
     """Behind the bracket that opens the array: nothing that stands there needs to be understood."""
     found = _ARRAY.search(text)
     assert found is not None
@@ -104,10 +104,11 @@ def _into_array(text: str, lines: Sequence[str]) -> str:
     return text[:at] + "".join(f"\n  {line}," for line in lines) + text[at:]
 
 
-def _as_tables(text: str, wanted: Sequence[dict[str, Any]]) -> str:
+def _append_tables(text: str, wanted: Sequence[dict[str, Any]]) -> str:
     blocks = [
-        f'\n[[constraint]]\nkind = "fd"\nlhs = [{", ".join(map(_quoted, one["lhs"]))}]\nrhs = {_quoted(one["rhs"])}\n'
-        f"hard = true\nsource = {_quoted(one['source'])}\n"
+        f'\n[[constraint]]\nkind = "fd"\nlhs = [{", ".join(map(_quote_text, one["lhs"]))}]\n'
+        f"rhs = {_quote_text(one['rhs'])}\n"
+        f"hard = true\nsource = {_quote_text(one['source'])}\n"
         for one in wanted
     ]
     return text.rstrip("\n") + "\n" + "".join(blocks)

@@ -11,27 +11,36 @@ from siloquent.federation.channel import Channel
 from siloquent.federation.crypto import mixnet
 from siloquent.federation.crypto.framing import split_batches
 from siloquent.federation.crypto.group import IDENTITY, Group, Ristretto, split
-from siloquent.federation.crypto.keeping import kept_seed
 from siloquent.federation.crypto.points import POINT
+from siloquent.federation.crypto.seed_store import load_seed
 from siloquent.federation.crypto.seeds import SEED, derive
-from siloquent.federation.crypto.votes import joint_key
-from siloquent.federation.crypto.worker import proven_keys
+from siloquent.federation.crypto.votes import compute_joint_key
+from siloquent.federation.crypto.worker import gather_proven_keys
 from siloquent.federation.payload import pack_bytes, pack_json, unpack_bytes, unpack_json, unpack_words
-from siloquent.maths.dependencies import FD, columns_of
+from siloquent.maths.dependencies import FD, list_columns
 from siloquent.profile import estimate
 from siloquent.profile.plan import canaries as trip
-from siloquent.profile.plan.borders import Borders
-from siloquent.profile.plan.passes import Pass, lay_out
-from siloquent.profile.plan.planner import Excesses, start
-from siloquent.profile.plan.sizes import set_chunks
-from siloquent.profile.plan.thesis import Traversal
-from siloquent.profile.spec import FDReport, Leakage, dependencies_of, digest_of_columns, statement
-from siloquent.profile.task.terms import Say, Terms, digest_of, plain_candidates, silent, to_text
+from siloquent.profile.plan.levelwise import LevelwiseSearch
+from siloquent.profile.plan.local_search import LocalSearch
+from siloquent.profile.plan.passes import QueryPass, lay_out_pass
+from siloquent.profile.plan.planner import Excesses, start_search
+from siloquent.profile.plan.sizes import split_sets
+from siloquent.profile.spec import FDReport, Leakage, build_dependencies, compute_columns_digest, describe_leakage
+from siloquent.profile.task.terms import (
+    ProgressCallback,
+    Terms,
+    compute_digest,
+    dump_candidates,
+    format_bits,
+    ignore_progress,
+)
 
-MOST_ROWS = 2**24
+MAX_ROWS = 2**24
 
 
-def discover(channel: Channel, terms: Terms, *, group: Group | None = None, say: Say = silent) -> FDReport:
+def discover(
+    channel: Channel, terms: Terms, *, group: Group | None = None, say: ProgressCallback = ignore_progress
+) -> FDReport:
     """Find the dependencies of all parties' rows together, as the moderator.
 
     Args:
@@ -44,7 +53,7 @@ def discover(channel: Channel, terms: Terms, *, group: Group | None = None, say:
     Privacy:
         Input privacy: ``siloquent.profile.spec.statement`` says what the moderator and the others learn.
     """
-    walk = _Walk(channel, terms, group or Ristretto(), say)
+    walk = _Moderator(channel, terms, group or Ristretto(), say)
     try:
         return walk.run()
     except ProtocolError as broken:
@@ -54,11 +63,11 @@ def discover(channel: Channel, terms: Terms, *, group: Group | None = None, say:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _Moderator:
     channel: Channel
     terms: Terms
     group: Group
-    say: Say
+    say: ProgressCallback
     sizes: list[int] = field(init=False)
     orders: int = 0
     votes: int = 0
@@ -87,7 +96,7 @@ class _Walk:
 
     @property
     def _seed(self) -> bytes:
-        return kept_seed(self.channel.state, "own")
+        return load_seed(self.channel.state, "own")
 
     def _tell(self, step: str, document: Mapping[str, Any]) -> None:
         for party in self._parties:
@@ -98,21 +107,21 @@ class _Walk:
             self.channel.send(worker, f"order/{self.orders}", pack_json(document))
         self.orders += 1
 
-    def _from_last(self, step: str) -> bytes:
+    def _receive_from_last(self, step: str) -> bytes:
         return self.channel.receive(step, self._workers[-1])
 
     def _start(self) -> None:
         if len(self._parties) < 2 or len(self._workers) < 2:
             raise ProtocolError("policy_refused", role=self.channel.me)
-        self._tell("terms", self.terms.to_plain())
-        digest = digest_of_columns(self.terms.columns)
+        self._tell("terms", self.terms.to_dict())
+        digest = compute_columns_digest(self.terms.columns)
         sizes = []
         for party, payload in self.channel.gather("entry", self._parties).items():
             joined = unpack_json(payload)
             if not isinstance(joined, dict) or joined.get("columns") != digest:
                 raise ProtocolError("bad_encoding", role=party, step="entry")
             size = joined.get("size")
-            if not isinstance(size, int) or not self.terms.spec.min_rows <= size <= MOST_ROWS:
+            if not isinstance(size, int) or not self.terms.spec.min_rows <= size <= MAX_ROWS:
                 raise ProtocolError("bad_encoding", role=party, step="entry")
             sizes.append(size)
         self.sizes = sizes
@@ -122,60 +131,60 @@ class _Walk:
     def _vote(self) -> list[FD]:
         """What holds in every party."""
         spec = self.terms.spec
-        borders, bits = Borders(len(spec.columns), spec.most, spec.empty_lhs), ""
-        while candidates := borders.candidates():
+        borders, bits = LocalSearch(len(spec.columns), spec.most, spec.empty_lhs), ""
+        while candidates := borders.list_candidates():
             number = borders.rounds
             with_twins = number == 0 and "keys" in spec.kinds
             verdicts = self._vote_round(number, candidates, bits, with_twins=with_twins)
-            bits = to_text(verdicts)
+            bits = format_bits(verdicts)
             self.no_twins = verdicts.pop() if with_twins else self.no_twins
             borders.learn(candidates, verdicts)
             self.votes += len(candidates) + with_twins
             self.say(f"votes: round {borders.rounds}, {len(candidates)} candidates")
         self._tell(f"v0/{borders.rounds}", {"bits": bits})
-        return borders.found()
+        return borders.list_dependencies()
 
     def _vote_round(self, number: int, candidates: Sequence[FD], bits: str, *, with_twins: bool) -> list[bool]:
         """Hand on the last round's verdicts with this round's ballots: one message less."""
         real, session, share = len(candidates) + with_twins, self.channel.session, self.terms.spec.canaries
-        kinds = trip.vote_canaries(real, len(self.sizes), share, self._seed, session, number)
+        kinds = trip.draw_vote_canaries(real, len(self.sizes), share, self._seed, session, number)
         # Parties know the order of the ballots, workers do not: a bit at its place would say what it is about.
         order = derive(self._seed, "vote order", session, number, size=SEED)
-        places = trip.vote_places(real + len(kinds), order, session, number)
-        digest = digest_of(plain_candidates(candidates))
+        places = trip.compute_vote_indices(real + len(kinds), order, session, number)
+        digest = compute_digest(dump_candidates(candidates))
         self._tell(f"v0/{number}", {"bits": bits, "digest": digest, "canaries": kinds, "order": order.hex()})
         self._order({"do": "vote", "level": number, "count": len(places)})
         self.canaries += len(kinds)
-        found = unpack_bytes(self._from_last(f"v{len(self._workers) + 1}/{number}"))
-        return estimate.real_verdicts(found, kinds, places)
+        found = unpack_bytes(self._receive_from_last(f"v{len(self._workers) + 1}/{number}"))
+        return estimate.select_real_verdicts(found, kinds, places)
 
     def _search(self, cfds: list[FD]) -> tuple[list[FD], list[int]]:
         """What holds over all rows together."""
         spec = self.terms.spec
         wants_keys = "keys" in spec.kinds and self.no_twins
-        search = start(len(spec.columns), cfds, most=spec.most, empty_lhs=spec.empty_lhs, keys=wants_keys)
+        search = start_search(len(spec.columns), cfds, most=spec.most, empty_lhs=spec.empty_lhs, keys=wants_keys)
         answers, told, keys = Excesses({0: len(self.sizes) - 1}), 0, list[int]()
-        while wanted := search.request(answers):
-            laid = self._laid_out(wanted)
-            self._tell(f"u0/{self.passes}", laid.for_parties(to_text(answers.bits[told:])))
+        while wanted := search.list_requests(answers):
+            laid = self._lay_out_pass(wanted)
+            self._tell(f"u0/{self.passes}", laid.build_party_message(format_bits(answers.bits[told:])))
             told = len(answers.bits)
-            answers.values |= self._measured(laid)
+            answers.values |= self._measure_pass(laid)
             search.learn(wanted)
             self.say(f"pass {self.passes}: {self.sets} sets asked")
         if wants_keys:
-            keys = search.keys(answers)
-        self._tell(f"u0/{self.passes}", {"bits": to_text(answers.bits[told:])})
-        return search.knowledge.minimal(), keys
+            keys = search.list_keys(answers)
+        self._tell(f"u0/{self.passes}", {"bits": format_bits(answers.bits[told:])})
+        return search.knowledge.list_minimal(), keys
 
-    def _laid_out(self, wanted: list[int]) -> Pass:
+    def _lay_out_pass(self, wanted: list[int]) -> QueryPass:
         """The next pass, with so many canaries that their share is kept over the whole session."""
         self.sets += len(wanted)
         if self.sets > self.terms.most_sets:
             raise ProtocolError("too_large", role=self.channel.me)
         share = self.terms.spec.canaries
-        made_up = max(0, trip.needed(self.sets, share) - self.made_up) if share else 0
+        made_up = max(0, trip.count_canaries(self.sets, share) - self.made_up) if share else 0
         self.made_up += made_up
-        laid = lay_out(
+        laid = lay_out_pass(
             wanted,
             made_up,
             number=self.passes,
@@ -189,64 +198,64 @@ class _Walk:
         self.chunks += len(laid.chunks)
         return laid
 
-    def _measured(self, laid: Pass) -> dict[int, int]:
+    def _measure_pass(self, laid: QueryPass) -> dict[int, int]:
         """E of every set of a pass, when all its canaries are as they were made."""
         exact = self.terms.spec.protocol == "padded"
-        order = laid.for_workers(dict(zip(self._parties, self.sizes, strict=True)), exact=exact)
+        order = laid.build_worker_message(dict(zip(self._parties, self.sizes, strict=True)), exact=exact)
         self._order(order)
         first, counts = order["shown"], dict[int, Any]()
         for offset, chunk in enumerate(laid.chunks):
             step = f"c{len(self._workers) + 1}/{laid.first_chunk + offset}"
-            words = unpack_words(self._from_last(step))
-            found = estimate.histograms(words, len(chunk), first, self.sizes)
+            words = unpack_words(self._receive_from_last(step))
+            found = estimate.compute_histograms(words, len(chunk), first, self.sizes)
             counts |= dict(zip(chunk, found, strict=True))
         plans = {query: plan for query, (plan, _) in laid.plans.items()}
         estimate.check_canaries(plans, counts, len(self.sizes), first)
         self.passes += 1
-        return {mask: estimate.excess(counts[query], first) for query, mask in laid.masks.items()}
+        return {mask: estimate.compute_excess(counts[query], first) for query, mask in laid.masks.items()}
 
     def _trace(self) -> tuple[list[FD], list[int]]:
         """The thesis' traversal."""
-        traversal, number, first, chunk = Traversal(len(self.terms.spec.columns), self.terms.spec.most), 0, 0, 0
+        traversal, number, first, chunk = LevelwiseSearch(len(self.terms.spec.columns), self.terms.spec.most), 0, 0, 0
         shared: dict[int, int] = {}
-        while candidates := traversal.candidates():
-            sets = traversal.new_sets(candidates)
-            digest = digest_of(plain_candidates(candidates))
+        while candidates := traversal.list_candidates():
+            sets = traversal.list_new_sets(candidates)
+            digest = compute_digest(dump_candidates(candidates))
             self._tell(f"s0/{number}", {"sets": sets, "digest": digest, "first": first})
-            shared |= dict(zip(sets, self._occurrences_shared(first, len(sets), chunk), strict=True))
-            chunk += len(set_chunks(first, len(sets), self.sizes))
+            shared |= dict(zip(sets, self._count_shared_occurrences(first, len(sets), chunk), strict=True))
+            chunk += len(split_sets(first, len(sets), self.sizes))
             second = first + len(sets)
             surplus = [shared[lhs] - shared[lhs | 1 << right] for lhs, right in candidates]
             verdicts = self._add_up(surplus, second, number)
-            self._tell(f"s9/{number}", {"bits": to_text(verdicts)})
+            self._tell(f"s9/{number}", {"bits": format_bits(verdicts)})
             traversal.learn(candidates, verdicts)
             self.sets += len(sets)
             self.passes += 1
             number, first = number + 1, second + len(candidates)
             self.say(f"level {number}: {len(candidates)} candidates")
-        return traversal.minimal(), []
+        return traversal.list_minimal(), []
 
-    def _occurrences_shared(self, first: int, count: int, chunk: int) -> list[int]:
+    def _count_shared_occurrences(self, first: int, count: int, chunk: int) -> list[int]:
         """S(X) of so many sets: occurrences of values over all parties, less the number of different values."""
         found, most = [], max(self.sizes)
-        cut = set_chunks(first, count, self.sizes)
+        cut = split_sets(first, count, self.sizes)
         for number, queries in enumerate(cut, start=chunk):
             self._order({"do": "mix", "chunk": number, "first": queries[0], "count": len(queries), "most": most})
         for number, queries in enumerate(cut, start=chunk):
-            message = unpack_bytes(self._from_last(f"m{len(self._workers) + 1}/{number}"))
+            message = unpack_bytes(self._receive_from_last(f"m{len(self._workers) + 1}/{number}"))
             for tags in split_batches(message, [sum(self.sizes)] * len(queries), exact=False):
                 self.group.check(tags, distinct=False)
-                found.append(len(tags) // POINT - estimate.distinct_tags(tags))
+                found.append(len(tags) // POINT - estimate.count_distinct_tags(tags))
         return found
 
     def _add_up(self, numbers: Sequence[int], first: int, level: int) -> list[bool]:
         """For each candidate whether the parties' numbers and the moderator's add up to zero."""
         self._order({"do": "zero", "level": level, "first": first, "count": len(numbers)})
-        key = joint_key(self.group, proven_keys(self.channel, self.group, self._workers))
+        key = compute_joint_key(self.group, gather_proven_keys(self.channel, self.group, self._workers))
         pairs = [
-            mixnet.encrypted(
+            mixnet.encrypt_points(
                 self.group,
-                mixnet.number_point(self.group, number),
+                mixnet.encode_number(self.group, number),
                 key,
                 seed=self._seed,
                 session=self.channel.session,
@@ -256,23 +265,23 @@ class _Walk:
             for query, number in enumerate(numbers, start=first)
         ]
         self.channel.send(self._workers[0], f"d1/{level}", pack_bytes(b"".join(pairs)))
-        left = unpack_bytes(self._from_last(f"d{len(self._workers) + 1}/{level}"), POINT * len(numbers))
+        left = unpack_bytes(self._receive_from_last(f"d{len(self._workers) + 1}/{level}"), POINT * len(numbers))
         return [point == IDENTITY for point in split(left)]
 
     def _agree(self, ufds: list[FD], cfds: list[FD], keys: list[int]) -> FDReport:
         """Tell everybody the result; it stands when every party has confirmed it."""
-        report = self._report(ufds, cfds, keys)
-        self._tell("report", report.to_plain())
+        report = self._build_report(ufds, cfds, keys)
+        self._tell("report", report.to_dict())
         agreed = self.channel.gather("agreed", self._parties)
         for party, payload in agreed.items():
-            if unpack_json(payload) != {"digest": report.digest()}:
+            if unpack_json(payload) != {"digest": report.compute_digest()}:
                 raise ProtocolError("planner_mismatch", role=party, step="agreed")
         self._tell("final", {"agreed": list(agreed)})
-        return report.confirmed_by(agreed)
+        return report.add_confirmations(agreed)
 
-    def _report(self, ufds: list[FD], cfds: list[FD], keys: list[int]) -> FDReport:
+    def _build_report(self, ufds: list[FD], cfds: list[FD], keys: list[int]) -> FDReport:
         spec = self.terms.spec
-        shown = statement(
+        shown = describe_leakage(
             spec.protocol,
             parties=len(self.sizes),
             workers=len(self._workers),
@@ -288,9 +297,9 @@ class _Walk:
             complete_to_lhs=spec.most,
             parties=tuple(zip(self._parties, self.sizes, strict=True)),
             workers=self._workers,
-            ufd=dependencies_of(ufds, spec.columns),
-            cfd=dependencies_of(cfds, spec.columns),
-            keys=tuple(tuple(spec.columns[column] for column in columns_of(key)) for key in keys),
+            ufd=build_dependencies(ufds, spec.columns),
+            cfd=build_dependencies(cfds, spec.columns),
+            keys=tuple(tuple(spec.columns[column] for column in list_columns(key)) for key in keys),
             constants=tuple(spec.columns[right] for lhs, right in ufds if lhs == 0),
             leakage=Leakage(self.sets, self.votes, self.passes, shown),
             canaries=(self.canaries + self.made_up, 0),

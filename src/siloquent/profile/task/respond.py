@@ -16,35 +16,37 @@ from siloquent.errors import ProtocolError, ReleaseError, SiloquentError
 from siloquent.federation.channel import Channel
 from siloquent.federation.crypto.framing import join_batches
 from siloquent.federation.crypto.group import Group, Ristretto
-from siloquent.federation.crypto.keeping import kept_seed, moved_on
+from siloquent.federation.crypto.seed_store import load_seed, rotate_seeds
 from siloquent.federation.crypto.seeds import SEED
-from siloquent.federation.crypto.votes import joint_key, ties
-from siloquent.federation.crypto.worker import proven_keys
+from siloquent.federation.crypto.votes import compute_joint_key, derive_vote_blinding
+from siloquent.federation.crypto.worker import gather_proven_keys
 from siloquent.federation.payload import pack_bytes, pack_json, unpack_bytes, unpack_json
-from siloquent.maths.dependencies import FD, closures
-from siloquent.profile.estimate import real_verdicts
+from siloquent.maths.dependencies import FD, compute_closures
+from siloquent.profile.estimate import select_real_verdicts
 from siloquent.profile.measure import PartyData, Snapshot
-from siloquent.profile.plan.borders import Borders
-from siloquent.profile.plan.canaries import YES, plan_from_plain, vote_canaries_needed, vote_places
-from siloquent.profile.plan.planner import Bits, Search, start
-from siloquent.profile.plan.sizes import set_chunks
-from siloquent.profile.plan.thesis import Traversal
-from siloquent.profile.spec import FDReport, dependencies_of, digest_of_columns, report_from_plain
+from siloquent.profile.plan.canaries import YES, compute_vote_indices, count_vote_canaries, parse_sharing_plan
+from siloquent.profile.plan.levelwise import LevelwiseSearch
+from siloquent.profile.plan.local_search import LocalSearch
+from siloquent.profile.plan.planner import ReplayedVerdicts, Search, start_search
+from siloquent.profile.plan.sizes import split_sets
+from siloquent.profile.spec import FDReport, build_dependencies, compute_columns_digest, parse_report
 from siloquent.profile.task.terms import (
-    Say,
+    ProgressCallback,
     Terms,
-    digest_of,
-    from_text,
-    plain_candidates,
-    silent,
-    terms_from_plain,
+    compute_digest,
+    dump_candidates,
+    ignore_progress,
+    parse_bits,
+    parse_terms,
 )
 
-Open = Callable[[Terms], Snapshot]
+RowOpener = Callable[[Terms], Snapshot]
 """Gives the rows for terms that were approved, or raises: called once, after everything public was checked."""
 
 
-def respond(channel: Channel, open_rows: Open, *, group: Group | None = None, say: Say = silent) -> FDReport:
+def respond(
+    channel: Channel, open_rows: RowOpener, *, group: Group | None = None, say: ProgressCallback = ignore_progress
+) -> FDReport:
     """Take part in a session as a party.
 
     Args:
@@ -57,7 +59,7 @@ def respond(channel: Channel, open_rows: Open, *, group: Group | None = None, sa
         Input privacy: the statement of ``siloquent.profile.spec.statement`` for the terms' protocol says what the
         others learn. Not differential privacy.
     """
-    walk = _Walk(channel, open_rows, group or Ristretto(), say)
+    walk = _Party(channel, open_rows, group or Ristretto(), say)
     try:
         return walk.run()
     except ProtocolError as broken:
@@ -72,11 +74,11 @@ def respond(channel: Channel, open_rows: Open, *, group: Group | None = None, sa
 
 
 @dataclass(slots=True)
-class _Walk:
+class _Party:
     channel: Channel
-    open_rows: Open
+    open_rows: RowOpener
     group: Group
-    say: Say
+    say: ProgressCallback
     terms: Terms = field(init=False)
     data: PartyData = field(init=False)
     sizes: list[int] = field(init=False)
@@ -104,7 +106,7 @@ class _Walk:
     def _first(self) -> str:
         return self.channel.members.workers[0]
 
-    def _told(self, step: str) -> Mapping[str, Any]:
+    def _receive_document(self, step: str) -> Mapping[str, Any]:
         """A JSON document of the moderator's."""
         told = unpack_json(self.channel.receive(step, self._moderator))
         if not isinstance(told, dict):
@@ -113,7 +115,7 @@ class _Walk:
 
     def _join(self) -> None:
         channel, members = self.channel, self.channel.members
-        self.terms = terms_from_plain(self._told("terms"))
+        self.terms = parse_terms(self._receive_document("terms"))
         spec = self.terms.spec
         if len(members.parties) < 2 or len(members.workers) < 2:
             raise ProtocolError("policy_refused", role=channel.me)
@@ -122,23 +124,23 @@ class _Walk:
             few = ProtocolError("policy_refused", role=channel.me)
             few.add_note(f"this table has fewer rows than the session's min_rows, {spec.min_rows}, or other columns")
             raise few
-        agreed = bytes.fromhex(digest_of(self.terms.to_plain()))
+        agreed = bytes.fromhex(compute_digest(self.terms.to_dict()))
         self.data = PartyData(snapshot, channel.session, spec.most, spec.empty_lhs, self.group, agreed)
         salt = channel.state.get("salt") or secrets.token_bytes(32)  # allowed: salt of a commitment, no noise
         channel.state.put("salt", salt)
         joined = {
-            "columns": digest_of_columns(self.terms.columns),
-            "size": self.data.size(rounded=spec.size_class),
-            "commitment": self.data.commitment(salt),
+            "columns": compute_columns_digest(self.terms.columns),
+            "size": self.data.compute_batch_size(rounded=spec.size_class),
+            "commitment": self.data.compute_commitment(salt),
         }
         channel.send(self._moderator, "entry", pack_json(joined))
         for worker in members.workers:
-            if not channel.sent(worker, "seed"):
-                channel.send(worker, "seed", pack_bytes(kept_seed(channel.state, f"with-{worker}")))
+            if not channel.is_sent(worker, "seed"):
+                channel.send(worker, "seed", pack_bytes(load_seed(channel.state, f"with-{worker}")))
         self._share_canary_key()
-        self.key = joint_key(self.group, proven_keys(channel, self.group, members.workers))
-        told = self._told("sizes")
-        self.sizes = _whole_numbers(told.get("sizes"))
+        self.key = compute_joint_key(self.group, gather_proven_keys(channel, self.group, members.workers))
+        told = self._receive_document("sizes")
+        self.sizes = _parse_whole_numbers(told.get("sizes"))
         if len(self.sizes) != len(members.parties) or self.sizes[self._me] != joined["size"]:
             raise ProtocolError("planner_mismatch", role=self._moderator, step="sizes")
 
@@ -146,7 +148,7 @@ class _Walk:
         """The first party draws the key of made-up values; workers and moderator never see it."""
         first, *others = self.channel.members.parties
         if self.channel.me == first:
-            self.canary_key = kept_seed(self.channel.state, "canary")
+            self.canary_key = load_seed(self.channel.state, "canary")
             for party in others:
                 self.channel.send(party, "canary", pack_bytes(self.canary_key))
         else:
@@ -155,48 +157,48 @@ class _Walk:
     def _vote(self) -> None:
         """Round by round: what holds in every party."""
         spec = self.terms.spec
-        borders = Borders(len(spec.columns), spec.most, spec.empty_lhs)
-        told, heard = self._told("v0/0"), digest_of([self.terms.to_plain(), self.sizes])
-        while candidates := borders.candidates():
-            number, heard = borders.rounds, digest_of([heard, told])
+        borders = LocalSearch(len(spec.columns), spec.most, spec.empty_lhs)
+        told, heard = self._receive_document("v0/0"), compute_digest([self.terms.to_dict(), self.sizes])
+        while candidates := borders.list_candidates():
+            number, heard = borders.rounds, compute_digest([heard, told])
             with_twins = number == 0 and "keys" in spec.kinds
             kinds, places = self._vote_round(number, told, bytes.fromhex(heard), candidates, with_twins=with_twins)
-            told = self._told(f"v0/{number + 1}")
-            verdicts = self._heard_twice(number, told, kinds, places)
+            told = self._receive_document(f"v0/{number + 1}")
+            verdicts = self._receive_verdicts(number, told, kinds, places)
             self.no_twins = verdicts.pop() if with_twins else self.no_twins
             borders.learn(candidates, verdicts)
             self.say(f"votes: round {borders.rounds}, {len(candidates)} candidates")
-        self.cfds = borders.found()
+        self.cfds = borders.list_dependencies()
         self._check_own(self.cfds)
 
     def _vote_round(
         self, number: int, told: Mapping[str, Any], heard: bytes, candidates: Sequence[FD], *, with_twins: bool
     ) -> tuple[list[int], list[int]]:
         """Cast this party's ballots; what each canary says, and where each candidate and canary stands."""
-        if told.get("digest") != digest_of(plain_candidates(candidates)):
+        if told.get("digest") != compute_digest(dump_candidates(candidates)):
             raise ProtocolError("planner_mismatch", role=self._moderator, step=f"v0/{number}")
         kinds: Any = told.get("canaries")
         real = len(candidates) + with_twins
-        canaries = canary_ballots(kinds, self._me, len(self.sizes))
-        if len(canaries) != vote_canaries_needed(real, self.terms.spec.canaries):
+        canaries = build_canary_ballots(kinds, self._me, len(self.sizes))
+        if len(canaries) != count_vote_canaries(real, self.terms.spec.canaries):
             raise ProtocolError("planner_mismatch", role=self._moderator, step=f"v0/{number}")
-        order = _seed_of(told.get("order"))
-        places = vote_places(real + len(canaries), order, self.channel.session, number)
-        if self.channel.sent(self._first, f"v1/{number}"):
+        order = _parse_seed(told.get("order"))
+        places = compute_vote_indices(real + len(canaries), order, self.channel.session, number)
+        if self.channel.is_sent(self._first, f"v1/{number}"):
             return list(kinds), places
         own = [self.data.holds(lhs, right) for lhs, right in candidates]
-        own += [self.data.has_no_twins()] if with_twins else []
+        own += [self.data.has_no_duplicate_rows()] if with_twins else []
         cast = [vote for _, vote in sorted(zip(places, (*own, *canaries), strict=True))]
-        tied = ties(
+        tied = derive_vote_blinding(
             self.group, self.canary_key, self._me, len(self.sizes),
             session=self.channel.session, told=heard, level=number, count=len(cast),
         )  # fmt: skip
-        seed = kept_seed(self.channel.state, "own")
-        ballots = self.data.ballots(cast, self.key, seed=seed, level=number, tied=tied)
+        seed = load_seed(self.channel.state, "own")
+        ballots = self.data.encrypt_ballots(cast, self.key, seed=seed, level=number, tied=tied)
         self.channel.send(self._first, f"v1/{number}", pack_bytes(ballots))
         return list(kinds), places
 
-    def _heard_twice(
+    def _receive_verdicts(
         self, number: int, told: Mapping[str, Any], kinds: Sequence[int], places: Sequence[int]
     ) -> list[bool]:
         """A round's verdicts, which the moderator and the last worker both tell, before this party's rows meet them.
@@ -205,20 +207,22 @@ class _Walk:
         """
         workers = self.channel.members.workers
         step = f"v{len(workers) + 1}/{number}"
-        said = real_verdicts(unpack_bytes(self.channel.receive(step, workers[-1])), kinds, places)
-        if from_text(told.get("bits")) != said:
+        said = select_real_verdicts(unpack_bytes(self.channel.receive(step, workers[-1])), kinds, places)
+        if parse_bits(told.get("bits")) != said:
             raise ProtocolError("planner_mismatch", role=self._moderator, step=f"v0/{number + 1}")
         return said
 
     def _search(self) -> tuple[list[FD], list[int]]:
         """Pass by pass: what holds over all rows together."""
         spec = self.terms.spec
-        search = start(len(spec.columns), self.cfds, most=spec.most, empty_lhs=spec.empty_lhs, keys=self._wants_keys)
-        answers, number, asked, last = Bits(), 0, 0, -1
+        search = start_search(
+            len(spec.columns), self.cfds, most=spec.most, empty_lhs=spec.empty_lhs, keys=self._wants_keys
+        )
+        answers, number, asked, last = ReplayedVerdicts(), 0, 0, -1
         while True:
-            told = self._told(f"u0/{number}")
-            answers.bits += from_text(told.get("bits"))
-            wanted = self._recomputed(search, answers, number)
+            told = self._receive_document(f"u0/{number}")
+            answers.bits += parse_bits(told.get("bits"))
+            wanted = self._recompute_sets(search, answers, number)
             if not wanted:
                 break
             asked += len(wanted)
@@ -228,19 +232,19 @@ class _Walk:
             self.say(f"pass {number}: {asked} sets asked")
             if asked > self.terms.most_sets:
                 raise ProtocolError("planner_mismatch", role=self._moderator, step=f"u0/{number}")
-        return search.knowledge.minimal(), self.keys
+        return search.knowledge.list_minimal(), self.keys
 
     @property
     def _wants_keys(self) -> bool:
         return "keys" in self.terms.spec.kinds and self.no_twins
 
-    def _recomputed(self, search: Search, answers: Bits, number: int) -> list[int]:
+    def _recompute_sets(self, search: Search, answers: ReplayedVerdicts, number: int) -> list[int]:
         """The sets of the next pass by this party's own reckoning; every bit that was told must be used by it."""
         wanted: list[int] | None = None
         with suppress(IndexError):
-            wanted = search.request(answers)
+            wanted = search.list_requests(answers)
             if not wanted and self._wants_keys:
-                self.keys = search.keys(answers)
+                self.keys = search.list_keys(answers)
         if wanted is None or not answers.exhausted:
             raise ProtocolError("planner_mismatch", role=self._moderator, step=f"u0/{number}")
         return wanted
@@ -252,73 +256,75 @@ class _Walk:
             masks = {int(query): int(mask) for query, mask in told["queries"]}
             canaries = {int(query): (plan, int(like)) for query, plan, like in told["canaries"]}
             cut = [[int(query) for query in chunk] for chunk in told["chunks"]]
-            (first,) = _whole_numbers([told["chunk"]])
+            (first,) = _parse_whole_numbers([told["chunk"]])
         except (KeyError, TypeError, ValueError):
             raise ProtocolError("bad_encoding", role=self._moderator, step=step) from None
         queries = [query for chunk in cut for query in chunk]
         if list(masks.values()) != wanted or sorted(masks | canaries) != queries or queries[0] <= last:
             raise ProtocolError("planner_mismatch", role=self._moderator, step=step)
         for offset, chunk in enumerate(cut):
-            if not self.channel.sent(self._first, f"c1/{first + offset}"):
-                batches = [self._batch(query, masks, canaries, step) for query in chunk]
+            if not self.channel.is_sent(self._first, f"c1/{first + offset}"):
+                batches = [self._build_batch(query, masks, canaries, step) for query in chunk]
                 self.channel.send(self._first, f"c1/{first + offset}", pack_bytes(join_batches(batches)))
-        moved_on(state, number, ("own", *(f"with-{worker}" for worker in self.channel.members.workers)))
+        rotate_seeds(state, number, ("own", *(f"with-{worker}" for worker in self.channel.members.workers)))
         return queries[-1]
 
-    def _batch(self, query: int, masks: Mapping[int, int], canaries: Mapping[int, tuple[Any, int]], step: str) -> bytes:
+    def _build_batch(
+        self, query: int, masks: Mapping[int, int], canaries: Mapping[int, tuple[Any, int]], step: str
+    ) -> bytes:
         padded = self.terms.spec.protocol == "padded"
         size = self.sizes[self._me] if padded else None
         state = self.channel.state
-        shared = [kept_seed(state, f"with-{worker}") for worker in self.channel.members.workers]
-        own = kept_seed(state, "own")
+        shared = [load_seed(state, f"with-{worker}") for worker in self.channel.members.workers]
+        own = load_seed(state, "own")
         if query in masks:
-            return self.data.batch(masks[query], size, query, shared=shared, own=own)
+            return self.data.build_batch(masks[query], size, query, shared=shared, own=own)
         plain, like = canaries[query]
         try:
-            plan = plan_from_plain(plain, self.sizes)
-            size = self.data.snapshot.distinct(masks[like]) if size is None else size
+            plan = parse_sharing_plan(plain, self.sizes)
+            size = self.data.snapshot.count_distinct(masks[like]) if size is None else size
         except (KeyError, TypeError, ValueError):
             raise ProtocolError("bad_encoding", role=self._moderator, step=step) from None
-        size = max(size, sum(count for _, count in plan.held(self._me)))
-        return self.data.canary(plan, self._me, size, query, key=self.canary_key, shared=shared, own=own)
+        size = max(size, sum(count for _, count in plan.list_held(self._me)))
+        return self.data.build_canary_batch(plan, self._me, size, query, key=self.canary_key, shared=shared, own=own)
 
     def _trace(self) -> tuple[list[FD], list[int]]:
         """The thesis' traversal: every set once through the mix network, then one number a candidate."""
-        spec, own = self.terms.spec, kept_seed(self.channel.state, "own")
-        traversal, number, first, chunk = Traversal(len(spec.columns), spec.most), 0, 0, 0
-        while candidates := traversal.candidates():
-            told = self._told(f"s0/{number}")
-            sets = traversal.new_sets(candidates)
+        spec, own = self.terms.spec, load_seed(self.channel.state, "own")
+        traversal, number, first, chunk = LevelwiseSearch(len(spec.columns), spec.most), 0, 0, 0
+        while candidates := traversal.list_candidates():
+            told = self._receive_document(f"s0/{number}")
+            sets = traversal.list_new_sets(candidates)
             # A query's number that came before would draw the same numbers for other values.
-            asked = {"sets": sets, "digest": digest_of(plain_candidates(candidates)), "first": first}
+            asked = {"sets": sets, "digest": compute_digest(dump_candidates(candidates)), "first": first}
             if told != asked:
                 raise ProtocolError("planner_mismatch", role=self._moderator, step=f"s0/{number}")
             second = first + len(sets)
-            for queries in set_chunks(first, len(sets), self.sizes):
-                if not self.channel.sent(self._first, f"m1/{chunk}"):
-                    lots = [self.data.encrypted(sets[q - first], self.key, q, own=own) for q in queries]
+            for queries in split_sets(first, len(sets), self.sizes):
+                if not self.channel.is_sent(self._first, f"m1/{chunk}"):
+                    lots = [self.data.encrypt_values(sets[q - first], self.key, q, own=own) for q in queries]
                     self.channel.send(self._first, f"m1/{chunk}", pack_bytes(join_batches(lots)))
                 chunk += 1
-            if not self.channel.sent(self._first, f"d1/{number}"):
-                numbers = enumerate((self.data.surplus(lhs, right) for lhs, right in candidates), start=second)
-                pairs = b"".join(self.data.number(value, self.key, query, own=own) for query, value in numbers)
+            if not self.channel.is_sent(self._first, f"d1/{number}"):
+                numbers = enumerate((self.data.compute_surplus(lhs, right) for lhs, right in candidates), start=second)
+                pairs = b"".join(self.data.encrypt_number(value, self.key, query, own=own) for query, value in numbers)
                 self.channel.send(self._first, f"d1/{number}", pack_bytes(pairs))
-            verdicts = from_text(self._told(f"s9/{number}").get("bits"))
+            verdicts = parse_bits(self._receive_document(f"s9/{number}").get("bits"))
             if len(verdicts) != len(candidates):
                 raise ProtocolError("planner_mismatch", role=self._moderator, step=f"s9/{number}")
             traversal.learn(candidates, verdicts)
             number, first = number + 1, second + len(candidates)
             self.say(f"level {number}: {len(candidates)} candidates")
-        found = traversal.minimal()
+        found = traversal.list_minimal()
         # By what all parties know, and not by one party's rows: it would end the session under its own name.
-        implied = closures(self.cfds, len(spec.columns))
+        implied = compute_closures(self.cfds, len(spec.columns))
         if any(not implied[lhs] >> right & 1 for lhs, right in found):
             raise ProtocolError("planner_mismatch", role=self._moderator, step=f"s9/{number - 1}")
         return found, []
 
-    def _told_report(self) -> FDReport:
+    def _receive_report(self) -> FDReport:
         try:
-            return report_from_plain(self._told("report"))
+            return parse_report(self._receive_document("report"))
         except ReleaseError:
             raise ProtocolError("bad_encoding", role=self._moderator, step="report") from None
 
@@ -330,11 +336,11 @@ class _Walk:
     def _agree(self, ufds: list[FD], keys: list[int]) -> FDReport:
         """Compare the moderator's report with what this party computed, then confirm it."""
         self._check_own(ufds)
-        report = self._told_report()
+        report = self._receive_report()
         spec = self.terms.spec
         same = (
-            report.ufd == dependencies_of(ufds, spec.columns)
-            and report.cfd == dependencies_of(self.cfds, spec.columns)
+            report.ufd == build_dependencies(ufds, spec.columns)
+            and report.cfd == build_dependencies(self.cfds, spec.columns)
             and report.columns == self.terms.columns
             and set(report.keys) == {tuple(c for j, c in enumerate(spec.columns) if key >> j & 1) for key in keys}
             and tuple(size for _, size in report.parties) == tuple(self.sizes)
@@ -342,13 +348,13 @@ class _Walk:
         )
         if not same:
             raise ProtocolError("planner_mismatch", role=self._moderator, step="report")
-        self.channel.send(self._moderator, "agreed", pack_json({"digest": report.digest()}))
-        if self._told("final") != {"agreed": list(self.channel.members.parties)}:
+        self.channel.send(self._moderator, "agreed", pack_json({"digest": report.compute_digest()}))
+        if self._receive_document("final") != {"agreed": list(self.channel.members.parties)}:
             raise ProtocolError("planner_mismatch", role=self._moderator, step="final")
-        return report.confirmed_by(self.channel.members.parties)
+        return report.add_confirmations(self.channel.members.parties)
 
 
-def canary_ballots(kinds: Any, me: int, parties: int) -> list[bool]:
+def build_canary_ballots(kinds: Any, me: int, parties: int) -> list[bool]:
     """What party number ``me`` says on a round's canaries.
 
     Args:
@@ -361,7 +367,7 @@ def canary_ballots(kinds: Any, me: int, parties: int) -> list[bool]:
     return [kind != me for kind in kinds]
 
 
-def _seed_of(text: Any) -> bytes:
+def _parse_seed(text: Any) -> bytes:
     """A seed that was told in hex.
 
     Raises:
@@ -376,7 +382,7 @@ def _seed_of(text: Any) -> bytes:
     return found
 
 
-def _whole_numbers(plain: Any) -> list[int]:
+def _parse_whole_numbers(plain: Any) -> list[int]:
     """A list of whole numbers that are not negative.
 
     Raises:

@@ -9,22 +9,22 @@ from siloquent.errors import RequestError
 from siloquent.federation.channel import Channel, Member, Members, MemoryNetwork, run_all
 from siloquent.federation.crypto.group import Group, Ristretto
 from siloquent.federation.crypto.worker import ChainWorker
-from siloquent.profile.measure import Snapshot, snapshot_of_arrow
-from siloquent.profile.spec import Column, FDReport, ProfileSpec
+from siloquent.profile.measure import Snapshot, read_arrow_snapshot
+from siloquent.profile.spec import FDReport, ProfileColumn, ProfileSpec
 from siloquent.profile.task.discover import discover
-from siloquent.profile.task.respond import Open, respond
-from siloquent.profile.task.terms import Say, Terms, silent
+from siloquent.profile.task.respond import RowOpener, respond
+from siloquent.profile.task.terms import ProgressCallback, Terms, ignore_progress
 
 
 def simulate(
     spec: ProfileSpec,
     tables: Sequence[Any],
-    columns: Sequence[Column],
+    columns: Sequence[ProfileColumn],
     *,
     workers: int = 3,
     group: Group | None = None,
     network: MemoryNetwork | None = None,
-    say: Say = silent,
+    say: ProgressCallback = ignore_progress,
 ) -> FDReport:
     """Run moderator, workers and one party for each of ``tables`` in memory.
 
@@ -39,38 +39,38 @@ def simulate(
     """
     if len(tables) < 2 or workers < 2:
         raise RequestError("A simulation has two parties and two workers at least.", fix="--split 3 --workers 3")
-    chosen = network or MemoryNetwork(roster(len(tables), workers))
+    chosen = network or MemoryNetwork(build_roster(len(tables), workers))
     snapshots = [open_in_memory(table, name) for table, name in zip(tables, chosen.members.parties, strict=True)]
-    parts = parts_of(chosen.members, Terms(spec, tuple(columns)), snapshots, group=group or Ristretto(), say=say)
+    parts = build_parts(chosen.members, Terms(spec, tuple(columns)), snapshots, group=group or Ristretto(), say=say)
     reports = run_all(chosen, parts)
     report = reports[chosen.members.moderator]
     assert isinstance(report, FDReport)
     return report
 
 
-def roster(parties: int, workers: int) -> Members:
+def build_roster(parties: int, workers: int) -> Members:
     """Roles for a simulation: p1, p2, .., w1, w2, .., and the moderator ``office``."""
     names = [Member(f"p{n}", "party", f"party {n}") for n in range(1, parties + 1)]
     names += [Member(f"w{n}", "worker", f"worker {n}") for n in range(1, workers + 1)]
     return Members((*names, Member("office", "moderator", "office")))
 
 
-def open_in_memory(table: Any, name: str) -> Open:
+def open_in_memory(table: Any, name: str) -> RowOpener:
     """Rows in the open as a party opens its own."""
 
     def open_rows(agreed: Terms) -> Snapshot:
         random = name.encode().ljust(16, b"\0")
-        return snapshot_of_arrow(table, agreed.columns, nulls=agreed.spec.nulls, party=name, random=random)
+        return read_arrow_snapshot(table, agreed.columns, nulls=agreed.spec.nulls, party=name, random=random)
 
     return open_rows
 
 
-def parts_of(
-    members: Members, terms: Terms, rows: Sequence[Open], *, group: Group, say: Say = silent
+def build_parts(
+    members: Members, terms: Terms, rows: Sequence[RowOpener], *, group: Group, say: ProgressCallback = ignore_progress
 ) -> dict[str, Callable[[Channel], FDReport | None]]:
     """What each role runs; ``rows``: how each party opens its own."""
 
-    def party(open_rows: Open) -> Callable[[Channel], FDReport]:
+    def party(open_rows: RowOpener) -> Callable[[Channel], FDReport]:
         return lambda channel: respond(channel, open_rows, group=group)
 
     def worker(channel: Channel) -> None:

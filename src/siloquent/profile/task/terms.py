@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from siloquent.errors import ProtocolError, RequestError
-from siloquent.federation.payload import canonical
+from siloquent.federation.payload import encode_canonical
 from siloquent.maths.dependencies import FD
-from siloquent.profile.plan.costs import most_sets
-from siloquent.profile.spec import Column, ProfileSpec, column_from_plain, spec_from_plain
+from siloquent.profile.plan.costs import compute_max_sets
+from siloquent.profile.spec import ProfileColumn, ProfileSpec, parse_column, parse_spec
 
 VERSION = 2
 """2: the last worker tells the parties, too, what was voted."""
-MOST_SETS = 2**16
-Say = Callable[[str], None]
+MAX_SETS = 2**16
+ProgressCallback = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,25 +27,25 @@ class Terms:
     """
 
     spec: ProfileSpec
-    columns: tuple[Column, ...]
+    columns: tuple[ProfileColumn, ...]
     most_sets: int = 0
 
     def __post_init__(self) -> None:
         if not self.most_sets:
-            object.__setattr__(self, "most_sets", min(MOST_SETS, most_sets(self.spec)))
+            object.__setattr__(self, "most_sets", min(MAX_SETS, compute_max_sets(self.spec)))
         if tuple(column.name for column in self.columns) != self.spec.columns:
             raise RequestError("The columns' types are not those of the spec's columns.")
-        if not 1 <= self.most_sets <= MOST_SETS:
-            raise RequestError(f"A session asks 1 to {MOST_SETS:,} sets.", fix="max_sets=400")
+        if not 1 <= self.most_sets <= MAX_SETS:
+            raise RequestError(f"A session asks 1 to {MAX_SETS:,} sets.", fix="max_sets=400")
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As the invitation holds it."""
-        columns = [column.to_plain() for column in self.columns]
-        return {"v": VERSION, "spec": self.spec.to_plain(), "columns": columns, "most_sets": self.most_sets}
+        columns = [column.to_dict() for column in self.columns]
+        return {"v": VERSION, "spec": self.spec.to_dict(), "columns": columns, "most_sets": self.most_sets}
 
 
-def terms_from_plain(plain: Any) -> Terms:
-    """The terms that ``to_plain`` wrote.
+def parse_terms(plain: Any) -> Terms:
+    """The terms that ``to_dict`` wrote.
 
     Raises:
         ProtocolError: ``version_mismatch``, ``bad_encoding``.
@@ -53,32 +53,32 @@ def terms_from_plain(plain: Any) -> Terms:
     if not isinstance(plain, dict) or plain.get("v") != VERSION:
         raise ProtocolError("version_mismatch")
     try:
-        columns = tuple(column_from_plain(column) for column in plain["columns"])
-        return Terms(spec_from_plain(plain["spec"]), columns, int(plain["most_sets"]))
+        columns = tuple(parse_column(column) for column in plain["columns"])
+        return Terms(parse_spec(plain["spec"]), columns, int(plain["most_sets"]))
     except (KeyError, TypeError, ValueError, RequestError):
         raise ProtocolError("bad_encoding") from None
 
 
-def digest_of(value: Any) -> str:
+def compute_digest(value: Any) -> str:
     """SHA-256 of canonical JSON."""
-    return hashlib.sha256(canonical(value)).hexdigest()
+    return hashlib.sha256(encode_canonical(value)).hexdigest()
 
 
-def plain_candidates(candidates: Sequence[FD]) -> list[list[int]]:
+def dump_candidates(candidates: Sequence[FD]) -> list[list[int]]:
     """Candidates as JSON takes them."""
     return [list(candidate) for candidate in candidates]
 
 
-def to_text(bits: Sequence[bool]) -> str:
+def format_bits(bits: Sequence[bool]) -> str:
     """Bits as they travel.
 
-    >>> to_text([True, False])
+    >>> format_bits([True, False])
     '10'
     """
     return "".join("1" if bit else "0" for bit in bits)
 
 
-def from_text(text: Any) -> list[bool]:
+def parse_bits(text: Any) -> list[bool]:
     """Bits again.
 
     Raises:
@@ -89,5 +89,5 @@ def from_text(text: Any) -> list[bool]:
     return [letter == "1" for letter in text]
 
 
-def silent(_: str) -> None:
+def ignore_progress(_: str) -> None:
     """For callers who want no progress."""

@@ -7,23 +7,23 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from siloquent.errors import RequestError
-from siloquent.remote.answers import RemoteAnswer, RemoteExplanation, answer_of
-from siloquent.remote.calls import call
+from siloquent.remote.answers import RemoteAnswer, RemoteExplanation, parse_answer
+from siloquent.remote.calls import build_call
+from siloquent.remote.clients import ApiClient, verb
 from siloquent.remote.exchange import Steps
-from siloquent.remote.faces import Face, verb
 from siloquent.remote.replies import UNKNOWN, UPGRADE
 
 if TYPE_CHECKING:
-    from siloquent.door import Asks
+    from siloquent.api import SupportsQuery
     from siloquent.explore import Query
 
 
-class AskingVerbs(Face):
+class AskingVerbs(ApiClient):
     """ask and explain."""
 
     @verb
     def ask(
-        self, question: str | Query | Asks, *, key: str | None = None, max_cost: str | None = None
+        self, question: str | Query | SupportsQuery, *, key: str | None = None, max_cost: str | None = None
     ) -> Steps[RemoteAnswer]:
         """Answer a question; see ``siloquent.Session.ask``.
 
@@ -38,30 +38,30 @@ class AskingVerbs(Face):
         Privacy:
             As declared for the table: charged to the token's account, once for a key, before a row is read.
         """
-        body: dict[str, Any] = {"sql": text_of(question)}
+        body: dict[str, Any] = {"sql": render_question(question)}
         if max_cost is not None:
             body["max_cost"] = max_cost
-        key = checked_key(key)
-        reply = yield from self._send(call("answer", body=body, key=key))
+        key = require_key(key)
+        reply = yield from self._send(build_call("answer", body=body, key=key))
         try:
-            return answer_of(reply.document(), replayed=reply.replayed)
+            return parse_answer(reply.require_document(), replayed=reply.replayed)
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RequestError):
             raise RequestError(
                 "The server's answer cannot be read.", fix=f"{UPGRADE}, then ask with the key {key!r}", spent=UNKNOWN
             ) from None
 
     @verb
-    def explain(self, question: str | Query | Asks) -> Steps[RemoteExplanation]:
+    def explain(self, question: str | Query | SupportsQuery) -> Steps[RemoteExplanation]:
         """What ``question`` would cost, how it would be answered, what would be left. Does not read data; free.
 
         Raises:
             SiloquentError: as ``siloquent.Session.explain`` does.
         """
-        document = yield from self._document(call("explain", body={"sql": text_of(question)}))
+        document = yield from self._fetch_document(build_call("explain", body={"sql": render_question(question)}))
         return RemoteExplanation(document)
 
 
-def text_of(question: str | Query | Asks) -> str:
+def render_question(question: str | Query | SupportsQuery) -> str:
     """A question as text."""
     from siloquent.explore import Query
     from siloquent.explore.spec import render
@@ -71,7 +71,7 @@ def text_of(question: str | Query | Asks) -> str:
     return render(question if isinstance(question, Query) else question.query())
 
 
-def checked_key(key: str | None) -> str:
+def require_key(key: str | None) -> str:
     """``key``, or a fresh one; what cannot be a key is refused before it is sent.
 
     Raises:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from siloquent.remote.calls import call
-from siloquent.remote.documents import Job, Plan
+from siloquent.remote.api_document import read_list
+from siloquent.remote.calls import build_call
+from siloquent.remote.clients import ApiClient, verb
+from siloquent.remote.documents import Job, JobPlan
 from siloquent.remote.exchange import Pause, Steps
-from siloquent.remote.faces import Face, verb
-from siloquent.remote.specs import plain_of
-from siloquent.remote.told import listed
-from siloquent.remote.verbs.asking import checked_key
+from siloquent.remote.specs import dump_spec
+from siloquent.remote.verbs.asking import require_key
 
 MAX_POLL_SECONDS = 25
 MIN_POLL_SECONDS = 1.0
 
 
-class JobVerbs(Face):
+class JobVerbs(ApiClient):
     """start, price_job, jobs, job, wait, cancel, forget."""
 
     @verb
@@ -34,22 +34,24 @@ class JobVerbs(Face):
         Privacy:
             As the task's own verb, charged to the token's account under ``key``, once.
         """
-        body: dict[str, Any] = {"task": task, "spec": plain_of(spec)}
+        body: dict[str, Any] = {"task": task, "spec": dump_spec(spec)}
         if max_cost is not None:
             body["max_cost"] = max_cost
-        return (yield from self._told(Job, call("create_job", body=body, key=checked_key(key))))
+        return (yield from self._fetch_as(Job, build_call("create_job", body=body, key=require_key(key))))
 
     @verb
-    def price_job(self, task: str, spec: object) -> Steps[Plan]:
+    def price_job(self, task: str, spec: object) -> Steps[JobPlan]:
         """What a job would cost, and how exact it would be. Does not read data; free.
 
         Raises:
             SiloquentError: as ``start`` does.
         """
-        return (yield from self._told(Plan, call("price_job", body={"task": task, "spec": plain_of(spec)})))
+        return (
+            yield from self._fetch_as(JobPlan, build_call("price_job", body={"task": task, "spec": dump_spec(spec)}))
+        )
 
     @verb
-    def jobs(
+    def list_jobs(
         self,
         *,
         limit: int | None = None,
@@ -65,13 +67,13 @@ class JobVerbs(Face):
             state: Only jobs in this state; ``table``: only jobs about it.
         """
         query = {"limit": limit, "after": after, "state": state, "table": table}
-        document = yield from self._document(call("list_jobs", query=query))
-        return listed(Job, document, "jobs")
+        document = yield from self._fetch_document(build_call("list_jobs", query=query))
+        return read_list(Job, document, "jobs")
 
     @verb
-    def job(self, number: str) -> Steps[Job]:
+    def get_job(self, number: str) -> Steps[Job]:
         """How far a job is."""
-        return (yield from self._told(Job, call("show_job", {"job": number})))
+        return (yield from self._fetch_as(Job, build_call("show_job", {"job": number})))
 
     @verb
     def wait(
@@ -91,7 +93,7 @@ class JobVerbs(Face):
             seconds = int(max(0, min(MAX_POLL_SECONDS, self._link.timeouts.read / 2, left)))
             if progress is not None:
                 seconds = min(seconds, 1)
-            found = yield from self._told(Job, call("show_job", {"job": number}, query={"wait": seconds}))
+            found = yield from self._fetch_as(Job, build_call("show_job", {"job": number}, query={"wait": seconds}))
             if (now := (found.done, found.steps)) != last and progress is not None and not found.has_ended:
                 progress(*now)
             last = now
@@ -103,9 +105,9 @@ class JobVerbs(Face):
     @verb
     def cancel(self, number: str) -> Steps[Job]:
         """End a job that is not done. What it was charged stays."""
-        return (yield from self._told(Job, call("cancel_job", {"job": number})))
+        return (yield from self._fetch_as(Job, build_call("cancel_job", {"job": number})))
 
     @verb
     def forget(self, number: str) -> Steps[None]:
         """Let the server forget a job that has ended; its charge and its release stay. For owners."""
-        yield from self._send(call("cancel_job", {"job": number}, query={"forget": "true"}, ends=True))
+        yield from self._send(build_call("cancel_job", {"job": number}, query={"forget": "true"}, ends=True))

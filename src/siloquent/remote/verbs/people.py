@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from siloquent.remote.calls import call
+from siloquent.remote.api_document import read_list
+from siloquent.remote.calls import build_call
+from siloquent.remote.clients import ApiClient, verb
 from siloquent.remote.documents import NewToken, TokenLine
 from siloquent.remote.exchange import Steps
-from siloquent.remote.faces import Face, verb
-from siloquent.remote.told import listed
-from siloquent.remote.verbs.asking import checked_key
+from siloquent.remote.verbs.asking import require_key
 
 
-class PeopleVerbs(Face):
+class PeopleVerbs(ApiClient):
     """create_token, tokens, revoke_token. For owners."""
 
     @verb
@@ -30,15 +30,15 @@ class PeopleVerbs(Face):
                 its text was lost: revoke that token.
         """
         body = {"name": name, "role": role, "tables": list(tables), "days": days}
-        return (yield from self._told(NewToken, call("create_token", body=body, key=checked_key(key))))
+        return (yield from self._fetch_as(NewToken, build_call("create_token", body=body, key=require_key(key))))
 
     @verb
-    def tokens(self, *, limit: int | None = None, after: str | None = None) -> Steps[list[TokenLine]]:
+    def list_tokens(self, *, limit: int | None = None, after: str | None = None) -> Steps[list[TokenLine]]:
         """Up to ``limit`` (1,000) tokens without their secrets, oldest first, made after the token ``after``."""
-        document = yield from self._document(call("list_tokens", query={"limit": limit, "after": after}))
-        return listed(TokenLine, document, "tokens")
+        document = yield from self._fetch_document(build_call("list_tokens", query={"limit": limit, "after": after}))
+        return read_list(TokenLine, document, "tokens")
 
     @verb
     def revoke_token(self, token: str) -> Steps[None]:
         """End a token, by its id, and the browser sessions that it opened, at once."""
-        yield from self._send(call("revoke_token", {"token": token}))
+        yield from self._send(build_call("revoke_token", {"token": token}))

@@ -10,36 +10,36 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from siloquent.documents.releases import release_document
+from siloquent.documents.releases import build_release_document
 from siloquent.errors import ReleaseError, RequestError
 from siloquent.releases import ReleaseVerdict, read_manifest
 from siloquent.releases.manifest import MANIFEST
-from siloquent.remote.calls import call
+from siloquent.remote.api_document import ApiDocument, DocumentField, read_boolean, read_list, read_many, read_text
+from siloquent.remote.calls import build_call
+from siloquent.remote.clients import ApiClient, verb
 from siloquent.remote.documents import Dependencies, Release, SketchAnswer
-from siloquent.remote.exchange import Steps, work
-from siloquent.remote.faces import Face, verb
-from siloquent.remote.told import Field, Told, flag, listed, many, text
+from siloquent.remote.exchange import Steps, run_work
 
 if TYPE_CHECKING:
     from siloquent.sketch import Anomaly, Classify, Density, Modes
 
 
-class _Verdict(Told):
-    release = Field(text)
-    problems = Field(many(text))
-    notes = Field(many(text))
-    compared = Field(flag)
+class _ReleaseVerdictDocument(ApiDocument):
+    release = DocumentField(read_text)
+    problems = DocumentField(read_many(read_text))
+    notes = DocumentField(read_many(read_text))
+    compared = DocumentField(read_boolean)
 
 
-class _Adopted(Told):
-    changed = Field(flag)
+class _AdoptionDocument(ApiDocument):
+    changed = DocumentField(read_boolean)
 
 
-class ReleaseVerbs(Face):
+class ReleaseVerbs(ApiClient):
     """releases, release, download, fetch, verify, share_release, delete_release, ask_sketch, dependencies, adopt."""
 
     @verb
-    def releases(
+    def list_releases(
         self,
         *,
         limit: int | None = None,
@@ -55,13 +55,13 @@ class ReleaseVerbs(Face):
             task: Only releases of this task; ``table``: only releases about it.
         """
         query = {"limit": limit, "after": after, "task": task, "table": table}
-        document = yield from self._document(call("list_releases", query=query))
-        return listed(Release, document, "releases")
+        document = yield from self._fetch_document(build_call("list_releases", query=query))
+        return read_list(Release, document, "releases")
 
     @verb
-    def release(self, name: str) -> Steps[Release]:
+    def get_release(self, name: str) -> Steps[Release]:
         """A release's manifest."""
-        return (yield from self._told(Release, call("show_release", {"release": name})))
+        return (yield from self._fetch_as(Release, build_call("show_release", {"release": name})))
 
     @verb
     def download(self, release: str, file: str, target: Path | str, *, sha256: str | None = None) -> Steps[Path]:
@@ -84,7 +84,7 @@ class ReleaseVerbs(Face):
             RequestError: the folder exists, or a name leads out of it. ReleaseError: as in ``download``.
         """
         folder = Path(folder)
-        found = yield from self._told(Release, call("show_release", {"release": release}))
+        found = yield from self._fetch_as(Release, build_call("show_release", {"release": release}))
         try:
             folder.mkdir()
         except OSError as failed:
@@ -99,7 +99,7 @@ class ReleaseVerbs(Face):
             if refused.code == "not_found":  # an earlier server gives the files alone
                 return found
             raise
-        told = release_document(read_manifest(folder))
+        told = build_release_document(read_manifest(folder))
         if any(found.get(name) != value for name, value in told.items()):
             raise ReleaseError(f"The {MANIFEST} of {release} is not what the server says.", fix="do not use it")
         return found
@@ -107,18 +107,18 @@ class ReleaseVerbs(Face):
     @verb
     def verify(self, release: str) -> Steps[ReleaseVerdict]:
         """Compare a release with what the ledger keeps; see ``siloquent.Session.verify``. For owners and auditors."""
-        told = yield from self._told(_Verdict, call("verify_release", {"release": release}))
+        told = yield from self._fetch_as(_ReleaseVerdictDocument, build_call("verify_release", {"release": release}))
         return ReleaseVerdict(told.release, told.problems, told.notes, told.compared)
 
     @verb
     def share_release(self, release: str) -> Steps[Release]:
         """Let every analyst of the release's table see it: the owner's approval."""
-        return (yield from self._told(Release, call("share_release", {"release": release})))
+        return (yield from self._fetch_as(Release, build_call("share_release", {"release": release})))
 
     @verb
     def delete_release(self, release: str) -> Steps[Release]:
         """Delete a release's values; its manifest stays on record. For owners."""
-        return (yield from self._told(Release, call("delete_release", {"release": release})))
+        return (yield from self._fetch_as(Release, build_call("delete_release", {"release": release})))
 
     @verb
     def ask_sketch(
@@ -133,13 +133,13 @@ class ReleaseVerbs(Face):
             ReleaseError: the release is not a sketch. RequestError: the question does not fit it, or has an option that
                 the route does not know: fetch the release and ask it here.
         """
-        body = question if isinstance(question, Mapping) else _sketch_question(question)
-        return (yield from self._told(SketchAnswer, call("ask_release", {"release": release}, body=body)))
+        body = question if isinstance(question, Mapping) else _dump_sketch_question(question)
+        return (yield from self._fetch_as(SketchAnswer, build_call("ask_release", {"release": release}, body=body)))
 
     @verb
-    def dependencies(self, release: str) -> Steps[Dependencies]:
+    def get_dependencies(self, release: str) -> Steps[Dependencies]:
         """The dependencies that a profile over silos found, with what its protocol told whom."""
-        return (yield from self._told(Dependencies, call("show_dependencies", {"release": release})))
+        return (yield from self._fetch_as(Dependencies, build_call("show_dependencies", {"release": release})))
 
     @verb
     def adopt(self, release: str, table: str, pick: Sequence[str]) -> Steps[bool]:
@@ -151,39 +151,41 @@ class ReleaseVerbs(Face):
             Whether the declaration has changed.
         """
         body = {"table": table, "pick": list(pick)}
-        told = yield from self._told(_Adopted, call("adopt_dependencies", {"release": release}, body=body))
+        told = yield from self._fetch_as(
+            _AdoptionDocument, build_call("adopt_dependencies", {"release": release}, body=body)
+        )
         return told.changed
 
 
-def _download(face: Face, release: str, file: str, target: Path, sha256: str | None) -> Steps[Path]:
+def _download(face: ApiClient, release: str, file: str, target: Path, sha256: str | None) -> Steps[Path]:
     """Through a file beside the target: a part of a file never has its name."""
     try:
         with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.") as building:
-            yield from face._send(call("release_file", {"release": release, "file": file}, sink=building.file))
+            yield from face._send(build_call("release_file", {"release": release, "file": file}, sink=building.file))
             building.flush()
-            if sha256 is not None and (yield from work(partial(_digest, building.name))) != sha256:
+            if sha256 is not None and (yield from run_work(partial(_compute_digest, building.name))) != sha256:
                 raise ReleaseError(
                     f"{file} is not what the manifest of {release} says.", fix="do not use it; fetch again"
                 )
             os.link(building.name, target)  # refuses a name that is taken
-            target.chmod(0o666 & ~_umask())
+            target.chmod(0o666 & ~_read_umask())
     except OSError as failed:
         raise RequestError(f"{target} cannot be written: {failed.strerror}.", fix="name another file") from None
     return target
 
 
-def _digest(path: str) -> str:
+def _compute_digest(path: str) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _umask() -> int:
+def _read_umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
 
 
-def _sketch_question(question: Density | Classify | Anomaly | Modes) -> dict[str, Any]:
+def _dump_sketch_question(question: Density | Classify | Anomaly | Modes) -> dict[str, Any]:
     """The route's body for a question of ``siloquent.sketch``.
 
     Raises:

@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from siloquent.errors import RequestError
-from siloquent.remote.documents import Plan
-from siloquent.remote.exchange import Steps, work
-from siloquent.remote.faces import Face, verb
-from siloquent.remote.verbs.asking import checked_key
+from siloquent.remote.clients import ApiClient, verb
+from siloquent.remote.documents import JobPlan
+from siloquent.remote.exchange import Steps, run_work
+from siloquent.remote.verbs.asking import require_key
 from siloquent.remote.verbs.jobs import JobVerbs
 from siloquent.remote.verbs.releases import ReleaseVerbs
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 Plain = Mapping[str, Any]
 
 
-class SketchVerbs(Face):
+class RemoteSketchVerbs(ApiClient):
     """Sketches: ``build``, ``explain``, ``load``; ``siloquent.sketch.ask`` asks one here, for free."""
 
     @verb
@@ -39,20 +39,20 @@ class SketchVerbs(Face):
         Privacy:
             As declared for the table: charged to the token's account, once for ``key``, before a row is read.
         """
-        return (yield from _made(self, "sketch", spec, key, max_cost, _sketch))
+        return (yield from _run_job(self, "sketch", spec, key, max_cost, _load_sketch))
 
     @verb
-    def explain(self, spec: SketchSpec | Plain) -> Steps[Plan]:
+    def explain(self, spec: SketchSpec | Plain) -> Steps[JobPlan]:
         """What it would cost and how it would be built. Does not read data; free."""
         return (yield from JobVerbs.price_job(self, "sketch", spec))
 
     @verb
     def load(self, release: str) -> Steps[Sketch]:
         """The sketch in a release of the server."""
-        return (yield from _loaded(self, release, _sketch))
+        return (yield from _load_release(self, release, _load_sketch))
 
 
-class SynthVerbs(Face):
+class RemoteSynthVerbs(ApiClient):
     """Synthetic tables: ``synthesize``, ``explain``, ``load``."""
 
     @verb
@@ -66,20 +66,20 @@ class SynthVerbs(Face):
         Privacy:
             As declared for the table: charged to the token's account, once for ``key``, before a row is read.
         """
-        return (yield from _made(self, "synth", spec, key, max_cost, _model))
+        return (yield from _run_job(self, "synth", spec, key, max_cost, _load_model))
 
     @verb
-    def explain(self, spec: SynthSpec | Plain) -> Steps[Plan]:
+    def explain(self, spec: SynthSpec | Plain) -> Steps[JobPlan]:
         """What it would cost and how each constraint would be kept. Does not read data; free."""
         return (yield from JobVerbs.price_job(self, "synth", spec))
 
     @verb
     def load(self, release: str) -> Steps[Model]:
         """The model in a release of the server: more rows of it cost nothing."""
-        return (yield from _loaded(self, release, _model))
+        return (yield from _load_release(self, release, _load_model))
 
 
-class SearchVerbs(Face):
+class RemoteSearchVerbs(ApiClient):
     """Offers: ``offer``, ``explain``, ``load``."""
 
     @verb
@@ -91,20 +91,20 @@ class SearchVerbs(Face):
         Privacy:
             As declared for the table: charged to the token's account, once for ``key``, before a row is read.
         """
-        return (yield from _made(self, "search", spec, key, max_cost, _offer))
+        return (yield from _run_job(self, "search", spec, key, max_cost, _load_offer))
 
     @verb
-    def explain(self, spec: OfferSpec | Plain) -> Steps[Plan]:
+    def explain(self, spec: OfferSpec | Plain) -> Steps[JobPlan]:
         """What an offer would cost, and how exact it would be. Does not read data; free."""
         return (yield from JobVerbs.price_job(self, "search", spec))
 
     @verb
     def load(self, release: str) -> Steps[Offer]:
         """The offer in a release of the server."""
-        return (yield from _loaded(self, release, _offer))
+        return (yield from _load_release(self, release, _load_offer))
 
 
-class ShareVerbs(Face):
+class RemoteShareVerbs(ApiClient):
     """Releases for other silos: ``release``, ``explain``, ``load``."""
 
     @verb
@@ -118,24 +118,24 @@ class ShareVerbs(Face):
         Privacy:
             As declared for the table: charged to the token's account, once for ``key``, before a row is read.
         """
-        return (yield from _made(self, "share", spec, key, max_cost, _share))
+        return (yield from _run_job(self, "share", spec, key, max_cost, _load_share))
 
     @verb
-    def explain(self, spec: ShareSpec | Plain) -> Steps[Plan]:
+    def explain(self, spec: ShareSpec | Plain) -> Steps[JobPlan]:
         """What it would cost, and how exact it would be. Does not read data; free."""
         return (yield from JobVerbs.price_job(self, "share", spec))
 
     @verb
     def load(self, release: str) -> Steps[ShareRelease]:
         """What is in a release of the server."""
-        return (yield from _loaded(self, release, _share))
+        return (yield from _load_release(self, release, _load_share))
 
 
-def _made(
-    face: Face, task: str, spec: object, key: str | None, max_cost: str | None, load: Callable[[Path], T]
+def _run_job(
+    face: ApiClient, task: str, spec: object, key: str | None, max_cost: str | None, load: Callable[[Path], T]
 ) -> Steps[T]:
     """The release of a job, once it has ended."""
-    key = checked_key(key)
+    key = require_key(key)
     job = yield from JobVerbs.start(face, task, spec, key=key, max_cost=max_cost)
     job = yield from JobVerbs.wait(face, job.id)
     if job.error is not None:
@@ -147,35 +147,35 @@ def _made(
             fix=f"start it again with the key {key!r}",
             spent="what it was charged stays, under its key",
         )
-    return (yield from _loaded(face, job.release, load))
+    return (yield from _load_release(face, job.release, load))
 
 
-def _loaded(face: Face, release: str, load: Callable[[Path], T]) -> Steps[T]:
+def _load_release(face: ApiClient, release: str, load: Callable[[Path], T]) -> Steps[T]:
     """What ``load`` reads from a release, which is fetched into a folder that does not stay."""
     with TemporaryDirectory() as folder:
         yield from ReleaseVerbs.fetch(face, release, Path(folder) / "release")
-        return (yield from work(partial(load, Path(folder) / "release")))
+        return (yield from run_work(partial(load, Path(folder) / "release")))
 
 
-def _sketch(folder: Path) -> Sketch:
+def _load_sketch(folder: Path) -> Sketch:
     from siloquent.sketch.release import load_sketch
 
     return load_sketch(folder)
 
 
-def _model(folder: Path) -> Model:
+def _load_model(folder: Path) -> Model:
     from siloquent.synth.release import load_model
 
     return load_model(folder)
 
 
-def _offer(folder: Path) -> Offer:
+def _load_offer(folder: Path) -> Offer:
     from siloquent.search import load_offer
 
     return load_offer(folder)
 
 
-def _share(folder: Path) -> ShareRelease:
+def _load_share(folder: Path) -> ShareRelease:
     from siloquent.share.files import load_release
 
     return load_release(folder)

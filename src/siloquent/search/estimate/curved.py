@@ -8,21 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.curves import Solved, equations, solve
-from siloquent.maths.higher import orderings, products, summed_exactly, tensor_places
-from siloquent.maths.ridge import ridge_of
-from siloquent.search.estimate.models import Scales, in_own_units
+from siloquent.maths.glm_curves import GlmSolution, compute_equations, solve
+from siloquent.maths.monomial_index import count_orderings, index_tensor, list_products, sum_products_exactly
+from siloquent.maths.ridge import choose_ridge
+from siloquent.search.estimate.models import Scales, convert_units
 from siloquent.search.estimate.training import DRAWS, LocalRows
-from siloquent.search.found import FittedModel
 from siloquent.search.offers import Offer
-from siloquent.search.plan.planner import deviation
+from siloquent.search.plan.planner import compute_deviation
+from siloquent.search.results import FittedModel
 
 Floats = NDArray[np.float64]
 Z95 = 1.959964
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Products:
+class MomentProducts:
     """Sums of products of up to ``order`` numbers in -1..1, the target last: by degree, and the noise's variances."""
 
     numbers: int
@@ -30,47 +30,47 @@ class Products:
     sums: Floats
     variances: Floats
 
-    def __add__(self, other: Products) -> Products:
+    def __add__(self, other: MomentProducts) -> MomentProducts:
         """Both tables' rows together."""
-        return Products(self.numbers, self.order, self.sums + other.sums, self.variances + other.variances)
+        return MomentProducts(self.numbers, self.order, self.sums + other.sums, self.variances + other.variances)
 
 
-def products_of_rows(rows: LocalRows, order: int) -> Products:
+def compute_row_products(rows: LocalRows, order: int) -> MomentProducts:
     """Exactly, of one's own rows."""
     numbers = rows.numbers.shape[1]
     found = [np.array([len(rows.numbers)], dtype=np.float64), rows.numbers.sum(axis=0)]
-    found += [summed_exactly(rows.numbers, degree) for degree in range(2, order + 1)]
+    found += [sum_products_exactly(rows.numbers, degree) for degree in range(2, order + 1)]
     sums = np.concatenate(found)
-    return Products(numbers, order, sums, np.zeros_like(sums))
+    return MomentProducts(numbers, order, sums, np.zeros_like(sums))
 
 
-def products_of(offer: Offer, columns: Sequence[int], order: int) -> Products | None:
+def extract_offer_products(offer: Offer, columns: Sequence[int], order: int) -> MomentProducts | None:
     """Of some columns of an offer, in their order; None where its order is lower."""
-    second, whole = offer.second(), len(offer.columns)
+    second, whole = offer.compute_second_moments(), len(offer.columns)
     if second is None or len(offer.measured.higher) < order - 2:
         return None
-    counts, sums = offer.by_key(0)
+    counts, sums = offer.get_key_sums(0)
     found, variances = [counts.sum(keepdims=True), sums.sum(axis=0)[list(columns)]], []
-    by_degree = [second[tuple(products(whole, 2).T)]]
+    by_degree = [second[tuple(list_products(whole, 2).T)]]
     by_degree += [array / offer.steps**degree for degree, array in enumerate(offer.measured.higher, start=3)]
     place = np.asarray(columns, dtype=np.int64)
     law = "gaussian" if offer.noise == "gaussian" else "laplace"
     for degree in range(order + 1):
-        variance = (deviation(law, offer.parameters[degree]) / offer.steps**degree) ** 2  # type: ignore[arg-type]
+        variance = (compute_deviation(law, offer.parameters[degree]) / offer.steps**degree) ** 2  # type: ignore[arg-type]
         if degree < 2:
             variances.append(np.full(1 if degree == 0 else len(place), variance))
             continue
         weights = whole ** np.arange(degree - 1, -1, -1, dtype=np.int64)
-        wanted = np.sort(place[products(len(place), degree)], axis=1)
-        at = np.searchsorted(products(whole, degree) @ weights, wanted @ weights)
+        wanted = np.sort(place[list_products(len(place), degree)], axis=1)
+        at = np.searchsorted(list_products(whole, degree) @ weights, wanted @ weights)
         found.append(by_degree[degree - 2][at])
-        times = orderings(whole, degree)[at]
+        times = count_orderings(whole, degree)[at]
         variances.append(variance / (times if degree > 2 or offer.is_halved else np.ones_like(times)))
-    return Products(len(place), order, np.concatenate(found), np.concatenate(variances))
+    return MomentProducts(len(place), order, np.concatenate(found), np.concatenate(variances))
 
 
-def curved_model(
-    total: Products, kind: str, names: Sequence[str], scales: Scales, r2: float, rng: np.random.Generator
+def fit_curved_model(
+    total: MomentProducts, kind: str, names: Sequence[str], scales: Scales, r2: float, rng: np.random.Generator
 ) -> tuple[FittedModel, str]:
     """The model with 95 % intervals for noise, sampling and the curve's error, which is said in words, too.
 
@@ -80,35 +80,43 @@ def curved_model(
         Saibot, section 6 (generalised linear models by higher orders); docs/decisions/search-curves.md.
     """
     middle, half = (0.5, 0.5) if kind == "logistic" else scales[-1]
-    order, ridge = total.order, _ridge(total)
-    moments, wanted = _parts(total, total.sums, order, middle, half)
+    order, ridge = total.order, _compute_ridge(total)
+    moments, wanted = _extract_parts(total, total.sums, order, middle, half)
     found = solve(moments, wanted, kind, ridge=ridge)
     while not found.has_settled and order > 3:
         order, moments = order - 1, moments[0]
         found = solve(moments, wanted, kind, ridge=ridge)
-    width = _widths(total, found, moments, (order, middle, half), rng) + np.abs(ridge * found.inverse @ found.weights)
+    width = _compute_widths(total, found, moments, (order, middle, half), rng) + np.abs(
+        ridge * found.inverse @ found.weights
+    )
     slopes, width = found.weights[1:], width[1:]
     scales = (*scales[:-1], (0.0, 1.0))  # what is predicted is a score, which has no unit
-    model = in_own_units(names, scales, slopes, slopes - width, slopes + width, float(found.weights[0]), r2, kind)
-    return model, _words(found, kind, order)
+    model = convert_units(names, scales, slopes, slopes - width, slopes + width, float(found.weights[0]), r2, kind)
+    return model, _describe_fit(found, kind, order)
 
 
-def _ridge(total: Products) -> float:
+def _compute_ridge(total: MomentProducts) -> float:
     """As a union's: as large as the noise of second moments is."""
-    one = tensor_places(total.numbers, 2)[1, 1]
-    return ridge_of(total.numbers, float(np.sqrt(total.variances[one])), float(total.sums[0]))
+    one = index_tensor(total.numbers, 2)[1, 1]
+    return choose_ridge(total.numbers, float(np.sqrt(total.variances[one])), float(total.sums[0]))
 
 
-def _parts(total: Products, sums: Floats, order: int, middle: float, half: float) -> tuple[Floats, Floats]:
+def _extract_parts(
+    total: MomentProducts, sums: Floats, order: int, middle: float, half: float
+) -> tuple[Floats, Floats]:
     """E[x x ..] (p,) * order and E[y x] (p,), with a 1 before x and y in its own unit."""
     p, rows = total.numbers, max(float(total.sums[0]), 1.0)
-    pairs = sums[tensor_places(p, 2)]
-    own = sums[tensor_places(p, order)][(slice(0, p),) * order]
+    pairs = sums[index_tensor(p, 2)]
+    own = sums[index_tensor(p, order)][(slice(0, p),) * order]
     return own / rows, (half * pairs[p, :p] + middle * pairs[0, :p]) / rows
 
 
-def _widths(
-    total: Products, found: Solved, moments: Floats, asked: tuple[int, float, float], rng: np.random.Generator
+def _compute_widths(
+    total: MomentProducts,
+    found: GlmSolution,
+    moments: Floats,
+    asked: tuple[int, float, float],
+    rng: np.random.Generator,
 ) -> Floats:
     """Half the intervals' widths: noise drawn again from its law, sampling, and what the curve is off by."""
     rows, p = max(float(total.sums[0]), 1.0), total.numbers
@@ -116,8 +124,8 @@ def _widths(
     moved = []
     for _ in range(DRAWS if total.variances.any() else 0):
         noise = rng.normal(0, 1, len(total.sums)) * np.sqrt(total.variances)
-        more, products_ = _parts(total, noise - total.sums / rows * noise[0], *asked)
-        moved.append(equations(more, found.weights, found.curve)[0] - products_)
+        more, products_ = _extract_parts(total, noise - total.sums / rows * noise[0], *asked)
+        moved.append(compute_equations(more, found.weights, found.curve)[0] - products_)
     if moved:
         covariance = covariance + found.inverse @ np.cov(np.stack(moved).T) @ found.inverse
     # The curve's error, in the direction in which it moves a weight most.
@@ -126,7 +134,7 @@ def _widths(
     return np.asarray(Z95 * np.sqrt(np.maximum(np.diag(covariance), 0)) + off)
 
 
-def _words(found: Solved, kind: str, order: int) -> str:
+def _describe_fit(found: GlmSolution, kind: str, order: int) -> str:
     curve = {"logistic": "chance", "poisson": "rate"}[kind]
     if not found.has_settled:
         return f"no {kind} model of order {order} holds these products: scores spread too far, or noise is too large"

@@ -9,23 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.maths import normal_quantile
-from siloquent.maths.partial import ByKey, exact_gains_of, gains_of, robust_errors, wide_quantile
-from siloquent.search.estimate.joins import Candidate, Joined
+from siloquent.maths.partial_correlation import (
+    MomentsByKey,
+    compute_exact_gains,
+    compute_gains,
+    compute_robust_errors,
+    compute_wide_quantile,
+)
+from siloquent.search.estimate.joins import CandidatePool, JoinCandidate
 from siloquent.search.estimate.training import Training
 
 Floats = NDArray[np.float64]
-MOST_RANKED = 100
+MAX_RANKED = 100
 BETA = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scored:
+class ScoredCandidate:
     """A candidate in one round: R2 gained with its interval, and its values and errors by own cell.
 
     ``expected``: the gain drawn in by what noise may have made of it, by which candidates are ranked.
     """
 
-    candidate: Candidate
+    candidate: JoinCandidate
     expected: float
     gain: float
     low: float
@@ -38,60 +44,62 @@ class Scored:
 class Round:
     """The best candidates of one round, best first, how many were scored, and which was taken: the first sure one."""
 
-    ranked: tuple[Scored, ...]
+    ranked: tuple[ScoredCandidate, ...]
     looked_at: int
-    taken: Scored | None
+    taken: ScoredCandidate | None
 
 
-def ranking(training: Training, pools: Sequence[Joined], rng: np.random.Generator) -> tuple[list[Scored], int]:
+def rank_candidates(
+    training: Training, pools: Sequence[CandidatePool], rng: np.random.Generator
+) -> tuple[list[ScoredCandidate], int]:
     """The best candidates over all keys, best first, with intervals that hold for all candidates at once."""
     total = sum(len(pool.candidates) for key, pool in enumerate(pools) if training.can_join(key))
-    found: list[Scored] = []
+    found: list[ScoredCandidate] = []
     for key, pool in enumerate(pools):
         if not pool.candidates or not training.can_join(key):
             continue
-        table = training.by_key(key)
+        table = training.compute_key_moments(key)
         # Less one key's value, which changes no gain: a constant is then 0 exactly, and no rounding of large values
         # looks like a gain. Where nothing varies, nothing is gained.
         moved = pool.values - pool.values[:, [int(np.argmax(table.counts))]]
         # Single precision says which are worth a closer look; their order is that of double precision.
-        rough = gains_of(table, moved.astype(np.float32), unsure=pool.unsure)
-        best = np.argsort(-rough.expected(), kind="stable")[:MOST_RANKED]
-        found += _with_intervals(training, key, table, pool, moved[best], best, rough.spread, total, rng)
-    return sorted(found, key=lambda one: (-one.expected, -one.gain))[:MOST_RANKED], total
+        rough = compute_gains(table, moved.astype(np.float32), unsure=pool.unsure)
+        best = np.argsort(-rough.compute_expected(), kind="stable")[:MAX_RANKED]
+        found += _add_intervals(training, key, table, pool, moved[best], best, rough.spread, total, rng)
+    return sorted(found, key=lambda one: (-one.expected, -one.gain))[:MAX_RANKED], total
 
 
-def _with_intervals(
+def _add_intervals(
     training: Training,
     key: int,
-    table: ByKey,
-    pool: Joined,
+    table: MomentsByKey,
+    pool: CandidatePool,
     values: Floats,
     best: NDArray[np.int64],
     spread: float,
     total: int,
     rng: np.random.Generator,
-) -> list[Scored]:
+) -> list[ScoredCandidate]:
     unsure = np.broadcast_to(np.asarray(pool.unsure), len(pool.values))[best]
-    exact = exact_gains_of(table, values, unsure=unsure)
-    expected = exact.expected(spread)
+    exact = compute_exact_gains(table, values, unsure=unsure)
+    expected = exact.compute_expected(spread)
     r = np.sign(exact.slopes) * np.sqrt(exact.gains)
     # The partial correlation is the partial covariance over this length, which noise and sampling hardly move.
     length = np.abs(exact.gains / np.where(exact.slopes == 0, 1, exact.slopes)) / np.maximum(np.abs(r), 1e-9)
     length = np.where(np.abs(r) > 1e-9, length, 1.0)
     whole = max(float(table.covariance[-1, -1]), 1e-9)
-    errors = robust_errors(table, values) / np.maximum(length * whole, 1e-9)
+    errors = compute_robust_errors(table, values) / np.maximum(length * whole, 1e-9)
     cells, used = int((table.counts > 0).sum()), table.sums.shape[1]
-    sampling = wide_quantile(BETA / 2 / max(total, 1), cells - used) * errors
+    sampling = compute_wide_quantile(BETA / 2 / max(total, 1), cells - used) * errors
     noise = np.zeros(len(best))
-    drawn = [exact_gains_of(moved, values) for moved in training.drawn(key, rng)]
+    drawn = [compute_exact_gains(moved, values) for moved in training.draw_moments(key, rng)]
     if drawn:
         moved = np.stack([np.sign(one.slopes) * np.sqrt(one.gains) for one in drawn])
         noise = normal_quantile(BETA / 2 / max(total, 1)) * moved.std(axis=0, ddof=1)
     half = np.sqrt(sampling**2 + noise**2)
     near, far = np.maximum(np.abs(r) - half, 0), np.minimum(np.abs(r) + half, 1)
     return [
-        Scored(
+        ScoredCandidate(
             candidate=pool.candidates[i],
             expected=float(expected[n]),
             gain=float(exact.gains[n]),
@@ -104,8 +112,8 @@ def _with_intervals(
     ]
 
 
-def greedy(
-    training: Training, pools: Sequence[Joined], *, most: int, least_gain: float, rng: np.random.Generator
+def select_greedily(
+    training: Training, pools: Sequence[CandidatePool], *, most: int, least_gain: float, rng: np.random.Generator
 ) -> tuple[list[Round], Training]:
     """Rounds until ``most`` were taken, or the best gains less than ``least_gain``, or surely nothing.
 
@@ -114,7 +122,7 @@ def greedy(
     """
     rounds: list[Round] = []
     while len(rounds) < most:
-        ranked, looked_at = ranking(training, pools, rng)
+        ranked, looked_at = rank_candidates(training, pools, rng)
         before = [earlier.taken.candidate for earlier in rounds if earlier.taken is not None]
         ranked = [one for one in ranked if one.candidate not in before]
         # Intervals hold for all candidates at once, so whichever is sure may be taken.
@@ -122,5 +130,5 @@ def greedy(
         rounds.append(Round(tuple(ranked), looked_at, taken))
         if taken is None:
             break
-        training = training.with_feature(taken.candidate.own, taken.values)
+        training = training.add_feature(taken.candidate.own, taken.values)
     return rounds, training

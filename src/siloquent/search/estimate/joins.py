@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.mean_join import KeyMeans, key_means
+from siloquent.maths.shrinkage import KeyMeans, estimate_key_means
 from siloquent.search.domains import JoinKey
 from siloquent.search.offers import Offer
 
 Floats = NDArray[np.float64]
-LEAST_OVERLAP = 0.5
+MIN_OVERLAP = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class JoinCandidate:
     """One feature of an offer that can be joined: ``key`` of the offer, ``own`` of the request, ``column``."""
 
     offer: Offer
@@ -32,44 +32,48 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Joined:
+class CandidatePool:
     """All candidates of one key of the request: ``values`` and error ``variances`` (candidates, own cells).
 
     ``unsure``: the variance of the noise that is left in a candidate's values, (candidates,), over all cells.
     """
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[JoinCandidate, ...]
     values: Floats
     variances: Floats
     unsure: Floats
 
 
-def means_of(offer: Offer, key: int) -> KeyMeans:
+def compute_offer_means(offer: Offer, key: int) -> KeyMeans:
     """The means of every column by one of the offer's keys, in units of -1..1, with the variance of their errors.
 
     A key with a parent draws its values in to the parent's mean instead of to that of all rows.
     """
-    counts, sums = offer.by_key(key)
+    counts, sums = offer.get_key_sums(key)
     zero, first, _ = offer.deviations
-    group, groups = offer.keys[key].parents()
+    group, groups = offer.keys[key].compute_parents()
     if groups == 1:
-        return key_means(counts, sums, count_variance=zero**2, sum_variance=first**2)
+        return estimate_key_means(counts, sums, count_variance=zero**2, sum_variance=first**2)
     # The parents' sums are sums of their children's, and so is the noise.
     children = np.bincount(group, minlength=groups)
     added = [np.bincount(group, weights=column, minlength=groups) for column in sums.T]
     coarse = np.stack(added, axis=1).astype(np.float64)
     whole = np.bincount(group, weights=counts, minlength=groups).astype(np.float64)
     each = float(children.mean())
-    parents = key_means(whole, coarse, count_variance=each * zero**2, sum_variance=each * first**2)
-    return key_means(counts, sums, count_variance=zero**2, sum_variance=first**2, parents=parents, parent_of=group)
+    parents = estimate_key_means(whole, coarse, count_variance=each * zero**2, sum_variance=each * first**2)
+    return estimate_key_means(
+        counts, sums, count_variance=zero**2, sum_variance=first**2, parents=parents, parent_of=group
+    )
 
 
-def fits(mine: JoinKey, theirs: JoinKey) -> bool:
+def is_matching_key(mine: JoinKey, theirs: JoinKey) -> bool:
     """Whether the other key has at least half of one's own values."""
-    return mine.overlap(theirs) >= LEAST_OVERLAP
+    return mine.compute_overlap(theirs) >= MIN_OVERLAP
 
 
-def joined(offers: Sequence[Offer], own_keys: Sequence[JoinKey], *, without: frozenset[str]) -> list[Joined]:
+def pool_candidates(
+    offers: Sequence[Offer], own_keys: Sequence[JoinKey], *, without: frozenset[str]
+) -> list[CandidatePool]:
     """For each key of the request everything that can be joined by it.
 
     Args:
@@ -77,25 +81,25 @@ def joined(offers: Sequence[Offer], own_keys: Sequence[JoinKey], *, without: fro
     """
     found = []
     for own, mine in enumerate(own_keys):
-        candidates: list[Candidate] = []
+        candidates: list[JoinCandidate] = []
         values: list[Floats] = []
         variances: list[Floats] = []
         unsure: list[Floats] = []
         for offer in offers:
             for key, theirs in enumerate(offer.keys):
-                if not fits(mine, theirs):
+                if not is_matching_key(mine, theirs):
                     continue
-                columns = [i for i, name in enumerate(_owners(offer)) if name not in without]
-                at, means = mine.aligned(theirs), means_of(offer, key)
-                candidates += [Candidate(offer, key, own, column) for column in columns]
-                values.append(_placed(means.values, means.centre, at)[:, columns].T)
-                errors = _placed(means.variances, means.spread, at)[:, columns]
+                columns = [i for i, name in enumerate(_list_owners(offer)) if name not in without]
+                at, means = mine.align_cells(theirs), compute_offer_means(offer, key)
+                candidates += [JoinCandidate(offer, key, own, column) for column in columns]
+                values.append(_place_rows(means.values, means.centre, at)[:, columns].T)
+                errors = _place_rows(means.variances, means.spread, at)[:, columns]
                 variances.append(errors.T)
                 # A mean that is kept to a share k of itself has noise of k times its error's variance.
                 unsure.append((errors * (1 - errors / means.spread[columns])).mean(axis=0))
         shape = (0, mine.cells)
         found.append(
-            Joined(
+            CandidatePool(
                 tuple(candidates),
                 np.concatenate(values) if values else np.zeros(shape),
                 np.concatenate(variances) if variances else np.zeros(shape),
@@ -105,11 +109,11 @@ def joined(offers: Sequence[Offer], own_keys: Sequence[JoinKey], *, without: fro
     return found
 
 
-def _owners(offer: Offer) -> list[str]:
+def _list_owners(offer: Offer) -> list[str]:
     """The feature that each column belongs to."""
     return [feature.name for feature in offer.features for _ in feature.columns]
 
 
-def _placed(found: Floats, other: Floats, at: NDArray[np.int64]) -> Floats:
+def _place_rows(found: Floats, other: Floats, at: NDArray[np.int64]) -> Floats:
     """Rows of ``found`` at the places ``at``, and ``other`` where there is none (-1)."""
     return np.where((at >= 0)[:, None], found[np.maximum(at, 0)], other)

@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.maths.moments import Moments
-from siloquent.maths.ridge import covariance_of, positive, slopes_of
+from siloquent.maths.ridge import clip_eigenvalues, estimate_covariance_matrix, solve_slopes
 from siloquent.search.offers import Offer
 
 Floats = NDArray[np.float64]
 
 
-def pooled_covariance(own: Offer, other: Offer, key: int = 0, other_key: int = 0) -> Floats:
+def compute_pooled_covariance(own: Offer, other: Offer, key: int = 0, other_key: int = 0) -> Floats:
     """The covariance of the other's numbers, then one's own (the target last), over pairs with one key.
 
     Products within a table are released once, over all rows; only products across come from sums by key, corrected for
@@ -22,8 +22,8 @@ def pooled_covariance(own: Offer, other: Offer, key: int = 0, other_key: int = 0
         "Saibot: A Differentially Private Data Search Platform" (PVLDB 2023), proposition 6, with numbers centred before
         they meet: their means then add no noise.
     """
-    (a, s), (b, t) = own.by_key(key), other.by_key(other_key)
-    one, two = own.second(), other.second()
+    (a, s), (b, t) = own.get_key_sums(key), other.get_key_sums(other_key)
+    one, two = own.compute_second_moments(), other.compute_second_moments()
     assert one is not None
     assert two is not None
     rows, others = max(float(a.sum()), 1.0), max(float(b.sum()), 1.0)
@@ -31,22 +31,22 @@ def pooled_covariance(own: Offer, other: Offer, key: int = 0, other_key: int = 0
     keys = len(a)
     # Of n rows and d keys, sums by key move together n (n - 1) / d (d - 1) times as much as pairs do.
     met = (s - a[:, None] * mine).T @ (t - b[:, None] * theirs) / (keys - 1) * keys / np.sqrt(rows * others)
-    own_part = covariance_of(Moments(rows, s.sum(axis=0), one))
-    other_part = covariance_of(Moments(others, t.sum(axis=0), two))
+    own_part = estimate_covariance_matrix(Moments(rows, s.sum(axis=0), one))
+    other_part = estimate_covariance_matrix(Moments(others, t.sum(axis=0), two))
     return np.block([[other_part, met.T], [met, own_part]])
 
 
-def cross_error(own: Offer, other: Offer) -> float:
+def compute_cross_error(own: Offer, other: Offer) -> float:
     """The standard error of one covariance across, from noise and from the chance that brings rows together."""
-    (a, s), (b, t) = own.by_key(0), other.by_key(0)
+    (a, s), (b, t) = own.get_key_sums(0), other.get_key_sums(0)
     rows, others, keys = max(float(a.sum()), 1.0), max(float(b.sum()), 1.0), len(a)
     centred = s - a[:, None] * (s.sum(axis=0) / rows), t - b[:, None] * (t.sum(axis=0) / others)
     spread = [float((part**2).mean()) for part in centred]
     return float(np.sqrt(keys * spread[0] * spread[1]) / (keys - 1) * keys / np.sqrt(rows * others))
 
 
-def pooled_slopes(own: Offer, other: Offer) -> Floats:
+def compute_pooled_slopes(own: Offer, other: Offer) -> Floats:
     """Slopes on the other's numbers, then one's own; the ridge is what noise does to products across."""
-    covariance = positive(pooled_covariance(own, other))
-    ridge = cross_error(own, other)
-    return slopes_of(covariance, ridge)
+    covariance = clip_eigenvalues(compute_pooled_covariance(own, other))
+    ridge = compute_cross_error(own, other)
+    return solve_slopes(covariance, ridge)

@@ -8,11 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.curves import fitted_to_rows
-from siloquent.maths.ridge import slopes_of
-from siloquent.maths.surrogates import EXPONENTIAL, EXPONENTIAL_ERROR, LOGISTIC, logistic_slopes, poisson_slopes
+from siloquent.maths.glm_curves import fit_rows
+from siloquent.maths.glm_surrogates import (
+    EXPONENTIAL,
+    EXPONENTIAL_ERROR,
+    LOGISTIC,
+    convert_to_logistic,
+    convert_to_poisson,
+)
+from siloquent.maths.ridge import solve_slopes
 from siloquent.search.estimate.training import LocalRows, ReleasedSums
-from siloquent.search.found import Coefficient, FittedModel
+from siloquent.search.results import Coefficient, FittedModel
 
 Floats = NDArray[np.float64]
 Z95 = 1.959964
@@ -20,33 +26,33 @@ Scales = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
+class LinearFit:
     """A linear model of numbers in -1..1."""
 
     values: Floats
     intercept: float
 
 
-def line_of(training: LocalRows | ReleasedSums) -> Fitted:
+def fit_line(training: LocalRows | ReleasedSums) -> LinearFit:
     """The linear model of rows, or of sums with their noise."""
     if isinstance(training, LocalRows):
-        return Fitted(*training.slopes())
-    table = training.by_key(training.first_key)
-    slopes, means = slopes_of(table.covariance, 0.0), table.means
-    return Fitted(slopes, float(means[-1] - means[:-1] @ slopes))
+        return LinearFit(*training.fit_slopes())
+    table = training.compute_key_moments(training.first_key)
+    slopes, means = solve_slopes(table.covariance, 0.0), table.means
+    return LinearFit(slopes, float(means[-1] - means[:-1] @ slopes))
 
 
-def r2_of(learnt: LocalRows | ReleasedSums, tested: LocalRows | None) -> float:
+def compute_r2(learnt: LocalRows | ReleasedSums, tested: LocalRows | None) -> float:
     """How much of the target the linear model explains: of rows kept aside, else of what it was fitted to."""
     if tested is not None:
-        line = line_of(learnt)
-        return tested.r2_of(line.values, line.intercept)
-    covariance = learnt.by_key(0 if isinstance(learnt, LocalRows) else learnt.first_key).covariance
+        line = fit_line(learnt)
+        return tested.compute_r2(line.values, line.intercept)
+    covariance = learnt.compute_key_moments(0 if isinstance(learnt, LocalRows) else learnt.first_key).covariance
     whole = max(float(covariance[-1, -1]), 1e-12)
-    return float(covariance[:-1, -1] @ slopes_of(covariance, 0.0)) / whole if len(covariance) > 1 else 0.0
+    return float(covariance[:-1, -1] @ solve_slopes(covariance, 0.0)) / whole if len(covariance) > 1 else 0.0
 
 
-def fitted_model(
+def fit_model(
     training: LocalRows | ReleasedSums,
     names: Sequence[str],
     scales: Scales,
@@ -57,37 +63,37 @@ def fitted_model(
 ) -> FittedModel:
     """Slopes of the last name on the others; the intervals of a release hold its noise, drawn anew 200 times."""
     if kind != "linear" and isinstance(training, LocalRows):
-        return _exact(training, names, scales, kind)
-    table = training.by_key(key)
-    slopes, means = slopes_of(table.covariance, 0.0), table.means
+        return _fit_exactly(training, names, scales, kind)
+    table = training.compute_key_moments(key)
+    slopes, means = solve_slopes(table.covariance, 0.0), table.means
     solved = np.linalg.inv(table.covariance[:-1, :-1]) if len(slopes) else np.zeros((0, 0))
     w = np.append(-slopes, 1.0)
     left = max(float(w @ table.covariance @ w), 0.0)
     variance = left * np.diag(solved) / table.rows
-    drawn = training.drawn(key, rng)
+    drawn = training.draw_moments(key, rng)
     if drawn:
-        variance = variance + np.stack([slopes_of(one.covariance, 0.0) for one in drawn]).var(axis=0, ddof=1)
+        variance = variance + np.stack([solve_slopes(one.covariance, 0.0) for one in drawn]).var(axis=0, ddof=1)
     half = Z95 * np.sqrt(variance)
     intercept = float(means[-1] - means[:-1] @ slopes)
     whole = max(float(table.covariance[-1, -1]), 1e-12)
     r2 = 1 - left / whole
     if kind == "linear":
-        return in_own_units(names, scales, slopes, slopes - half, slopes + half, intercept, r2)
-    return turned_model(slopes, half, means, intercept, names, scales, kind, r2)
+        return convert_units(names, scales, slopes, slopes - half, slopes + half, intercept, r2)
+    return turn_model(slopes, half, means, intercept, names, scales, kind, r2)
 
 
-def _exact(training: LocalRows, names: Sequence[str], scales: Scales, kind: str) -> FittedModel:
+def _fit_exactly(training: LocalRows, names: Sequence[str], scales: Scales, kind: str) -> FittedModel:
     """The model of greatest likelihood, where one's own rows are at hand; ``r2`` is the linear model's."""
     middle, half = (0.5, 0.5) if kind == "logistic" else scales[-1]
     rows, target = training.numbers[:, :-1], middle + half * training.numbers[:, -1]
-    weights, covariance = fitted_to_rows(rows, np.maximum(target, 0.0), kind)
+    weights, covariance = fit_rows(rows, np.maximum(target, 0.0), kind)
     slopes, width = weights[1:], Z95 * np.sqrt(np.diag(covariance))[1:]
     scales = (*scales[:-1], (0.0, 1.0))
-    r2 = training.r2_of(*training.slopes())
-    return in_own_units(names, scales, slopes, slopes - width, slopes + width, float(weights[0]), r2, kind)
+    r2 = training.compute_r2(*training.fit_slopes())
+    return convert_units(names, scales, slopes, slopes - width, slopes + width, float(weights[0]), r2, kind)
 
 
-def turned_model(
+def turn_model(
     slopes: Floats,
     half: Floats,
     means: Floats,
@@ -98,25 +104,25 @@ def turned_model(
     r2: float,
 ) -> FittedModel:
     """A linear model's direction as one of another kind; ``means`` of all numbers, the target's last."""
-    turned, constant, factor = _turned(kind, slopes, means, intercept, scales[-1])
+    turned, constant, factor = _turn_line(kind, slopes, means, intercept, scales[-1])
     scales = (*scales[:-1], (0.0, 1.0))  # what is predicted is a score, which has no unit
-    return in_own_units(names, scales, turned, turned - factor * half, turned + factor * half, constant, r2, kind)
+    return convert_units(names, scales, turned, turned - factor * half, turned + factor * half, constant, r2, kind)
 
 
-def _turned(
+def _turn_line(
     kind: str, slopes: Floats, means: Floats, intercept: float, scale: tuple[float, float]
 ) -> tuple[Floats, float, float]:
     """The model of another kind in the linear one's direction: slopes, constant, and what slopes were multiplied by."""
     if kind == "logistic":
-        turned, constant = logistic_slopes(slopes, intercept)
+        turned, constant = convert_to_logistic(slopes, intercept)
         return turned, constant, LOGISTIC[0].factor
     middle, half = scale
     mean = middle + half * float(means[-1])
-    turned, constant = poisson_slopes(half * slopes, means[:-1], mean)
+    turned, constant = convert_to_poisson(half * slopes, means[:-1], mean)
     return turned, constant, half / max(mean, 1e-9) / (2 * EXPONENTIAL[2])
 
 
-def words_of_kind(kind: str) -> list[str]:
+def describe_kind(kind: str) -> list[str]:
     """What a model of this kind leaves out, for its reader."""
     if kind == "logistic":
         one = LOGISTIC[0]
@@ -129,7 +135,7 @@ def words_of_kind(kind: str) -> list[str]:
     return []
 
 
-def in_own_units(
+def convert_units(
     names: Sequence[str],
     scales: Scales,
     slopes: Floats,

@@ -8,10 +8,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.mean_join import likely_counts
 from siloquent.maths.moments import Moments
-from siloquent.maths.partial import ByKey
-from siloquent.maths.ridge import covariance_of, positive, ridge_of, slopes_of
+from siloquent.maths.partial_correlation import MomentsByKey
+from siloquent.maths.ridge import choose_ridge, clip_eigenvalues, estimate_covariance_matrix, solve_slopes
+from siloquent.maths.shrinkage import estimate_counts
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -19,7 +19,7 @@ _LEAST = 1e-9
 DRAWS = 200
 
 
-class Line(Protocol):
+class LineLike(Protocol):
     """A linear model of numbers in -1..1."""
 
     @property
@@ -36,11 +36,11 @@ class Line(Protocol):
 class Training(Protocol):
     """What greedy search needs of a request's table: numbers in units of -1..1, the target last."""
 
-    def by_key(self, key: int) -> ByKey:
+    def compute_key_moments(self, key: int) -> MomentsByKey:
         """The table's moments by one key."""
         ...
 
-    def with_feature(self, key: int, values: Floats) -> Training:
+    def add_feature(self, key: int, values: Floats) -> Training:
         """The table with one more feature, before the target, of one value a cell of ``key``."""
         ...
 
@@ -48,7 +48,7 @@ class Training(Protocol):
         """Whether a feature by ``key`` can be added to those that were added already."""
         ...
 
-    def drawn(self, key: int, rng: np.random.Generator) -> list[ByKey]:
+    def draw_moments(self, key: int, rng: np.random.Generator) -> list[MomentsByKey]:
         """The moments as they might have been with other noise; none where there is no noise."""
         ...
 
@@ -61,21 +61,21 @@ class LocalRows:
     cells: tuple[Integers, ...]
     sizes: tuple[int, ...]
 
-    def by_key(self, key: int) -> ByKey:
+    def compute_key_moments(self, key: int) -> MomentsByKey:
         """Exact moments."""
         cell, size = self.cells[key], self.sizes[key]
         sums = np.stack([np.bincount(cell, weights=column, minlength=size) for column in self.numbers.T], axis=1)
         counts = np.bincount(cell, minlength=size)
-        return ByKey(counts.astype(np.float64), sums.astype(np.float64), self.covariance())
+        return MomentsByKey(counts.astype(np.float64), sums.astype(np.float64), self.compute_covariance())
 
-    def covariance(self) -> Floats:
+    def compute_covariance(self) -> Floats:
         """The rows' covariance, with a ridge against features that repeat one another."""
         centred = self.numbers - self.numbers.mean(axis=0)
         found = centred.T @ centred / max(len(centred), 1)
         found[np.diag_indices(len(found) - 1)] += _LEAST
         return np.asarray(found)
 
-    def with_feature(self, key: int, values: Floats) -> LocalRows:
+    def add_feature(self, key: int, values: Floats) -> LocalRows:
         """The rows with the feature looked up."""
         column = values[self.cells[key]][:, None]
         return replace(self, numbers=np.hstack([self.numbers[:, :-1], column, self.numbers[:, -1:]]))
@@ -85,7 +85,7 @@ class LocalRows:
         del key
         return True
 
-    def drawn(self, key: int, rng: np.random.Generator) -> list[ByKey]:
+    def draw_moments(self, key: int, rng: np.random.Generator) -> list[MomentsByKey]:
         """There is no noise in one's own rows."""
         del key, rng
         return []
@@ -95,25 +95,25 @@ class LocalRows:
         order = rng.permutation(len(self.numbers))
         cut = round(share * len(order))
         test, train = order[:cut], order[cut:]
-        return self._rows(train), self._rows(test)
+        return self._select_rows(train), self._select_rows(test)
 
-    def _rows(self, chosen: Integers) -> LocalRows:
+    def _select_rows(self, chosen: Integers) -> LocalRows:
         return replace(self, numbers=self.numbers[chosen], cells=tuple(cell[chosen] for cell in self.cells))
 
-    def slopes(self) -> tuple[Floats, float]:
+    def fit_slopes(self) -> tuple[Floats, float]:
         """The linear model's slopes and intercept."""
-        slopes = slopes_of(self.covariance(), 0.0)
+        slopes = solve_slopes(self.compute_covariance(), 0.0)
         means = self.numbers.mean(axis=0)
         return slopes, float(means[-1] - means[:-1] @ slopes)
 
-    def r2_of(self, slopes: Floats, intercept: float) -> float:
+    def compute_r2(self, slopes: Floats, intercept: float) -> float:
         """How much of these rows' target a model explains."""
         target = self.numbers[:, -1]
         left = target - self.numbers[:, :-1] @ slopes - intercept
         whole = float(((target - target.mean()) ** 2).sum())
         return 1 - float((left**2).sum()) / whole if whole > 0 else 0.0
 
-    def improvement(self, before: Line, after: Line) -> tuple[float, float]:
+    def compute_improvement(self, before: LineLike, after: LineLike) -> tuple[float, float]:
         """By how much R2 grows on these rows from one model to the other, and the standard error of that."""
         target = self.numbers[:, -1]
         errors = [
@@ -146,40 +146,40 @@ class ReleasedSums:
         """The key of the features that were added, or any that all tables have."""
         return self.joined if self.joined is not None else next(i for i, c in enumerate(self.counts) if c is not None)
 
-    def by_key(self, key: int) -> ByKey:
+    def compute_key_moments(self, key: int) -> MomentsByKey:
         """Moments with noise: the covariance's negative eigenvalues cut, and a ridge as large as the noise."""
-        return self._completed(key, *self._of(key), self.second)
+        return self._complete_moments(key, *self._select_key(key), self.second)
 
-    def _of(self, key: int) -> tuple[Floats, Floats]:
+    def _select_key(self, key: int) -> tuple[Floats, Floats]:
         counts, sums = self.counts[key], self.sums[key]
         assert counts is not None
         assert sums is not None
         return counts, sums
 
-    def _noise(self, key: int) -> tuple[float, float]:
+    def _get_noise(self, key: int) -> tuple[float, float]:
         return self.by_key_noise[key] if self.by_key_noise else self.deviations[:2]
 
-    def _completed(self, key: int, counts: Floats, sums: Floats, second: Floats) -> ByKey:
+    def _complete_moments(self, key: int, counts: Floats, sums: Floats, second: Floats) -> MomentsByKey:
         """With the features that were added, whose products follow from sums by key."""
         own = sums.shape[1]
         rows = max(float(counts.sum()), 1.0)
-        zero, first = self._noise(key)
-        likely, unsure = likely_counts(counts, zero**2)
-        covariance = covariance_of(Moments(rows, sums.sum(axis=0), second))
-        ridge = ridge_of(max(own - 1, 1), self.deviations[2], rows)
+        zero, first = self._get_noise(key)
+        likely, unsure = estimate_counts(counts, zero**2)
+        covariance = estimate_covariance_matrix(Moments(rows, sums.sum(axis=0), second))
+        ridge = choose_ridge(max(own - 1, 1), self.deviations[2], rows)
         covariance[np.diag_indices(own - 1)] += ridge
         for values in self.added:
             mean, means = float(values @ likely) / rows, sums.sum(axis=0) / rows
             cross = sums.T @ values / rows - mean * means
             variance = max(float(values**2 @ likely) / rows - mean**2, _LEAST)
-            covariance = _bordered(covariance, cross, variance)
+            covariance = _border_matrix(covariance, cross, variance)
             sums = np.insert(sums, -1, values * likely, axis=1)
         if self.added:
-            covariance = positive(covariance)
+            covariance = clip_eigenvalues(covariance)
             covariance[np.diag_indices(len(covariance) - 1)] += _LEAST
-        return ByKey(likely, sums, covariance, (unsure, first**2))
+        return MomentsByKey(likely, sums, covariance, (unsure, first**2))
 
-    def with_feature(self, key: int, values: Floats) -> ReleasedSums:
+    def add_feature(self, key: int, values: Floats) -> ReleasedSums:
         """The release with a feature that is a function of ``key``."""
         return replace(self, joined=key, added=(*self.added, values))
 
@@ -187,7 +187,7 @@ class ReleasedSums:
         """Features by two keys need counts of their pairs, which no release by single keys holds."""
         return self.joined in (None, key) and self.counts[key] is not None
 
-    def united(self, other: ReleasedSums) -> ReleasedSums:
+    def unite(self, other: ReleasedSums) -> ReleasedSums:
         """The rows of both tables, before features are added: keys that one of them lacks are lost."""
         pairs = zip(self.counts, other.counts, self.sums, other.sums, strict=True)
         both = [(None, None) if a is None or b is None else (a + b, s + t) for a, b, s, t in pairs]  # type: ignore[operator]
@@ -202,29 +202,29 @@ class ReleasedSums:
             is_halved=(self.is_halved or not self.deviations[2]) and (other.is_halved or not other.deviations[2]),
             by_key_noise=tuple(
                 (float(np.hypot(a[0], b[0])), float(np.hypot(a[1], b[1])))
-                for a, b in ((self._noise(key), other._noise(key)) for key in keys)
+                for a, b in ((self._get_noise(key), other._get_noise(key)) for key in keys)
             ),
         )
 
-    def drawn(self, key: int, rng: np.random.Generator) -> list[ByKey]:
+    def draw_moments(self, key: int, rng: np.random.Generator) -> list[MomentsByKey]:
         """The moments with more noise of the same law: how far they move is how far noise moved them."""
-        second, (zero, first) = self.deviations[2], self._noise(key)
+        second, (zero, first) = self.deviations[2], self._get_noise(key)
         if not second and not first:
             return []
-        counts, sums = self._of(key)
+        counts, sums = self._select_key(key)
         p = sums.shape[1]
         return [
-            self._completed(
+            self._complete_moments(
                 key,
                 counts + rng.normal(0, zero, counts.shape),
                 sums + rng.normal(0, first, sums.shape),
-                self.second + symmetric_noise(rng, p, second, is_halved=self.is_halved),
+                self.second + draw_symmetric_noise(rng, p, second, is_halved=self.is_halved),
             )
             for _ in range(DRAWS)
         ]
 
 
-def _bordered(covariance: Floats, cross: Floats, variance: float) -> Floats:
+def _border_matrix(covariance: Floats, cross: Floats, variance: float) -> Floats:
     """A covariance matrix with one more number before the last, of these covariances with the others."""
     p = len(covariance)
     order = [*range(p - 1), p, p - 1]
@@ -232,7 +232,7 @@ def _bordered(covariance: Floats, cross: Floats, variance: float) -> Floats:
     return np.asarray(whole[np.ix_(order, order)])
 
 
-def symmetric_noise(rng: np.random.Generator, p: int, deviation: float, *, is_halved: bool) -> Floats:
+def draw_symmetric_noise(rng: np.random.Generator, p: int, deviation: float, *, is_halved: bool) -> Floats:
     """A symmetric matrix of noise as an offer's second moments hold it."""
     drawn = rng.normal(0, deviation, (p, p))
     off = np.triu(drawn, 1) / (np.sqrt(2) if is_halved else 1)

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
 from siloquent.maths.moments import Moments
-from siloquent.maths.ridge import covariance_of, ridge_of, slopes_of
+from siloquent.maths.ridge import choose_ridge, estimate_covariance_matrix, solve_slopes
 from siloquent.search.domains import Feature
-from siloquent.search.estimate.models import Scales, in_own_units
-from siloquent.search.estimate.training import DRAWS, LocalRows, ReleasedSums, symmetric_noise
-from siloquent.search.found import FittedModel
+from siloquent.search.estimate.models import Scales, convert_units
+from siloquent.search.estimate.training import DRAWS, LocalRows, ReleasedSums, draw_symmetric_noise
 from siloquent.search.offers import Offer
+from siloquent.search.results import FittedModel
 
 Floats = NDArray[np.float64]
 Z95 = 1.959964
@@ -52,17 +52,17 @@ class Slopes:
     risk: float
 
 
-def totals_of(offer: Offer, columns: Sequence[int] | None = None) -> NoisyMoments:
+def compute_totals(offer: Offer, columns: Sequence[int] | None = None) -> NoisyMoments:
     """The moments of all rows of an offer, of some columns in order.
 
     Raises:
         RequestError: The offer holds no second moments.
     """
-    second = offer.second()
+    second = offer.compute_second_moments()
     if second is None:
         raise RequestError(f"The offer {offer.id} holds no second moments, so it serves joins alone.")
     chosen = list(range(len(offer.columns))) if columns is None else list(columns)
-    counts, sums = offer.by_key(0)
+    counts, sums = offer.get_key_sums(0)
     zero, first, last = offer.deviations
     cells = len(counts)
     # Second moments by key were added up, and their noise with them.
@@ -74,7 +74,7 @@ def totals_of(offer: Offer, columns: Sequence[int] | None = None) -> NoisyMoment
     )
 
 
-def columns_for(offer: Offer, wanted: Sequence[Feature]) -> list[int] | None:
+def find_offer_columns(offer: Offer, wanted: Sequence[Feature]) -> list[int] | None:
     """Where an offer holds the columns of ``wanted``; None where it lacks one.
 
     Raises:
@@ -91,21 +91,21 @@ def columns_for(offer: Offer, wanted: Sequence[Feature]) -> list[int] | None:
         theirs, at = places[feature.name]
         if theirs != feature:
             raise RequestError(
-                f"The offer {offer.id} declares {feature.name!r} as {_words(theirs)}, the request as "
-                f"{_words(feature)}: their sums do not add up.",
+                f"The offer {offer.id} declares {feature.name!r} as {_describe_feature(theirs)}, the request as "
+                f"{_describe_feature(feature)}: their sums do not add up.",
                 fix="declare the same range, grid or values in both tables, and offer anew",
             )
         found += at
     return found
 
 
-def _words(feature: Feature) -> str:
+def _describe_feature(feature: Feature) -> str:
     if feature.kind == "category":
         return f"a category of {len(feature.values)} values"
     return f"{feature.kind} from {feature.lo} to {feature.hi} by {feature.grid}"
 
 
-def fitted(noisy: NoisyMoments, rng: np.random.Generator) -> Slopes:
+def fit_noisy_moments(noisy: NoisyMoments, rng: np.random.Generator) -> Slopes:
     """The model of noisy moments, and 95 % intervals for its slopes: noise, sampling and the ridge's pull.
 
     Source:
@@ -113,13 +113,13 @@ def fitted(noisy: NoisyMoments, rng: np.random.Generator) -> Slopes:
     """
     moments = noisy.moments
     n, p = max(moments.count, 1.0), len(moments.sums)
-    covariance = covariance_of(moments)
-    ridge = ridge_of(p - 1, float(np.sqrt(noisy.variances[2])), n)
-    beta = slopes_of(covariance, ridge)
+    covariance = estimate_covariance_matrix(moments)
+    ridge = choose_ridge(p - 1, float(np.sqrt(noisy.variances[2])), n)
+    beta = solve_slopes(covariance, ridge)
     w = np.concatenate([-beta, [1.0]])
     means = moments.sums / n
     solved = np.linalg.inv(covariance[:-1, :-1] + ridge * np.eye(p - 1))
-    moved = np.stack([_score_noise(noisy, w, means, n, rng) for _ in range(DRAWS)])
+    moved = np.stack([_compute_score_noise(noisy, w, means, n, rng) for _ in range(DRAWS)])
     scores = moved[:, :-1]
     noise = solved @ np.cov(scores.T).reshape(p - 1, p - 1) @ solved
     left = max(float(w @ covariance @ w), 0.0)
@@ -132,30 +132,30 @@ def fitted(noisy: NoisyMoments, rng: np.random.Generator) -> Slopes:
     return Slopes(beta, beta - half, beta + half, float(means[-1] - means[:-1] @ beta), 1 - left / whole, risk)
 
 
-def _score_noise(noisy: NoisyMoments, w: Floats, means: Floats, n: float, rng: np.random.Generator) -> Floats:
+def _compute_score_noise(noisy: NoisyMoments, w: Floats, means: Floats, n: float, rng: np.random.Generator) -> Floats:
     """How one draw of noise moves the products of all numbers with what the model leaves, (p,)."""
     zero, first, second = (float(np.sqrt(v)) for v in noisy.variances)
-    E = symmetric_noise(rng, len(w), second, is_halved=noisy.is_halved)
+    E = draw_symmetric_noise(rng, len(w), second, is_halved=noisy.is_halved)
     e, e0 = rng.normal(0, first, len(w)), rng.normal(0, zero)
     moved = E @ w - means * float(w @ e) - float(w @ means) * e + means * float(w @ means) * e0
     return np.asarray(moved / n)
 
 
-def own_moments(training: LocalRows | ReleasedSums, own: Offer | None) -> NoisyMoments:
+def compute_own_moments(training: LocalRows | ReleasedSums, own: Offer | None) -> NoisyMoments:
     """The request's own moments: of its release, or exactly, of its rows."""
     if isinstance(training, ReleasedSums):
         assert own is not None
-        return totals_of(own)
+        return compute_totals(own)
     rows = training.numbers
     return NoisyMoments(Moments(float(len(rows)), rows.sum(axis=0), rows.T @ rows), (0.0, 0.0, 0.0))
 
 
-def agree(one: Slopes, other: Slopes) -> bool:
+def is_consistent(one: Slopes, other: Slopes) -> bool:
     """Whether no slope of two models is surely another: at three standard errors of the difference."""
     errors = np.hypot(one.high - one.low, other.high - other.low) / 2 / Z95
     return bool((np.abs(one.values - other.values) <= 3 * errors).all())
 
 
-def model_of(slopes: Slopes, names: Sequence[str], scales: Scales) -> FittedModel:
+def build_union_model(slopes: Slopes, names: Sequence[str], scales: Scales) -> FittedModel:
     """The model in the attributes' own units."""
-    return in_own_units(names, scales, slopes.values, slopes.low, slopes.high, slopes.intercept, slopes.r2)
+    return convert_units(names, scales, slopes.values, slopes.low, slopes.high, slopes.intercept, slopes.r2)

@@ -1,26 +1,26 @@
 """The room where rows meet noise, and the owner's own exact rows for local scoring."""
 
-from siloquent.search.measure.own import OwnRows, own_rows, own_table
+from siloquent.search.measure.local_rows import ExactRows, read_local_rows, read_local_table
 from siloquent.search.measure.statistics import (
     SumBatch,
-    cells_of,
-    counted,
-    kernel_of,
+    add_plan_noise,
+    build_sum_kernel,
+    compute_key_cells,
+    find_counted_rows,
     measure,
-    noisy,
 )
-from siloquent.search.records import unit_records, whole_records
+from siloquent.search.records import build_unit_records, build_whole_records
 
 __all__ = [
-    "OwnRows",
+    "ExactRows",
     "SumBatch",
-    "cells_of",
-    "counted",
-    "kernel_of",
+    "add_plan_noise",
+    "build_sum_kernel",
+    "build_unit_records",
+    "build_whole_records",
+    "compute_key_cells",
+    "find_counted_rows",
     "measure",
-    "noisy",
-    "own_rows",
-    "own_table",
-    "unit_records",
-    "whole_records",
+    "read_local_rows",
+    "read_local_table",
 ]

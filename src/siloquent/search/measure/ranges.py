@@ -23,7 +23,7 @@ Clip = tuple[int, int, int]
 """The first and the last place of a range, and how many places are declared."""
 
 
-def measured_ranges(plan: OfferPlan, table: PrivateTable, permit: Permit) -> tuple[Clip | None, ...]:
+def measure_ranges(plan: OfferPlan, table: PrivateTable, permit: Permit) -> tuple[Clip | None, ...]:
     """For each feature the places between which its range lies, None where the declared range stands.
 
     Privacy:
@@ -32,21 +32,21 @@ def measured_ranges(plan: OfferPlan, table: PrivateTable, permit: Permit) -> tup
     if plan.rate is None:
         return tuple(None for _ in plan.features)
     numbers = [feature for feature in plan.features if is_estimated(feature)]
-    blocks = [Block((feature.name,), (_places(plan, feature),)) for feature in numbers]
+    blocks = [Block((feature.name,), (_list_indices(plan, feature),)) for feature in numbers]
     found = {
-        feature.name: selected_range(counts, plan.rate)
-        for feature, counts in zip(numbers, table.counts(blocks, permit), strict=True)
+        feature.name: select_range(counts, plan.rate)
+        for feature, counts in zip(numbers, table.count_by_cell(blocks, permit), strict=True)
     }
     return tuple(found.get(feature.name) for feature in plan.features)
 
 
-def _places(plan: OfferPlan, feature: Feature) -> Integers:
+def _list_indices(plan: OfferPlan, feature: Feature) -> Integers:
     """Every value its own class; OUTSIDE and NULL in none."""
     size = plan.schema.domain[feature.name].size
     return np.where(np.arange(size + 1) < feature.steps, np.arange(size + 1), -1).astype(np.int64)
 
 
-def selected_range(counts: Integers, rate: Fraction) -> Clip:
+def select_range(counts: Integers, rate: Fraction) -> Clip:
     """A range that about one row in 50 lies below, and one above, from counts by place.
 
     Privacy:
@@ -55,19 +55,19 @@ def selected_range(counts: Integers, rate: Fraction) -> Clip:
         "Privacy-preserving statistical estimation with optimal convergence rates" (STOC 2011): quantiles by the
         exponential mechanism on ranks.
     """
-    from siloquent.privacy.noise import exponential
+    from siloquent.privacy.noise import select_exponential
 
     below = np.concatenate([[0], np.cumsum(counts)[:-1]])
     above = counts.sum() - below - counts
     # PARTS times the rows on one side against all others: 0 where one in PARTS lies there.
     low = -np.abs((PARTS - 1) * below - (above + counts))
     high = -np.abs((PARTS - 1) * above - (below + counts))
-    first, last = sorted((exponential(low, rate=rate), exponential(high, rate=rate)))
+    first, last = sorted((select_exponential(low, rate=rate), select_exponential(high, rate=rate)))
     last = min(max(last, first + 1), len(counts) - 1)
     return min(first, last - 1), last, len(counts)
 
 
-def clipped(feature: Feature, clip: Clip | None) -> Feature:
+def clip_feature(feature: Feature, clip: Clip | None) -> Feature:
     """The feature with the range between two places of the declared one."""
     if clip is None:
         return feature

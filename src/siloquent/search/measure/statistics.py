@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.higher import orderings, products, summed
-from siloquent.privacy.prices import drawable
+from siloquent.maths.monomial_index import count_orderings, list_products, sum_products
+from siloquent.privacy.budget import round_up_to_drawable
 from siloquent.search.domains import Feature, JoinKey
-from siloquent.search.measure.ranges import Clip, clipped, measured_ranges
-from siloquent.search.offers import Measured
-from siloquent.search.records import whole_records
+from siloquent.search.measure.ranges import Clip, clip_feature, measure_ranges
+from siloquent.search.offers import MeasuredSums
+from siloquent.search.records import build_whole_records
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +28,7 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-def measure(plan: OfferPlan, table: PrivateTable, permit: Permit) -> tuple[Measured, tuple[Feature, ...]]:
+def measure(plan: OfferPlan, table: PrivateTable, permit: Permit) -> tuple[MeasuredSums, tuple[Feature, ...]]:
     """Counts, sums and second moments of all records, with noise, and the features with the ranges that were used.
 
     Raises:
@@ -41,62 +41,64 @@ def measure(plan: OfferPlan, table: PrivateTable, permit: Permit) -> tuple[Measu
         "Saibot: A Differentially Private Data Search Platform" (PVLDB 2023), algorithm 1; all orders in one joint
         release with whole noise instead of one scale for all.
     """
-    clips = measured_ranges(plan, table, permit)
-    features = tuple(map(clipped, plan.features, clips))
-    kernel = kernel_of(plan, features, clips)
-    exact = kernel.unpacked(table.fold(kernel, np.add, list(plan.places), permit, encoded=True))
-    return noisy(plan, exact), features
+    clips = measure_ranges(plan, table, permit)
+    features = tuple(map(clip_feature, plan.features, clips))
+    kernel = build_sum_kernel(plan, features, clips)
+    exact = kernel.unpack_sums(table.fold(kernel, np.add, list(plan.places), permit, encoded=True))
+    return add_plan_noise(plan, exact), features
 
 
-def kernel_of(plan: OfferPlan, features: tuple[Feature, ...], clips: tuple[Clip | None, ...] = ()) -> SumBatch:
+def build_sum_kernel(plan: OfferPlan, features: tuple[Feature, ...], clips: tuple[Clip | None, ...] = ()) -> SumBatch:
     """What a plan adds up of each batch of rows."""
     spec = plan.spec
     return SumBatch(features, plan.keys, plan.steps, spec.norm_cut, spec.second_moments, clips, spec.order)
 
 
-def noisy(plan: OfferPlan, exact: Measured) -> Measured:
+def add_plan_noise(plan: OfferPlan, exact: MeasuredSums) -> MeasuredSums:
     """``exact`` with the plan's noise: a product's variance is divided by the number of its numbers' orders.
 
     Privacy:
         ``plan.event``, for the unit that ``plan`` was made for.
     """
     zero, first, second, *others = plan.parameters
-    return Measured(
-        counts=tuple(_noisy(plan, counts, zero) for counts in exact.counts),
-        sums=tuple(_noisy(plan, sums, first) for sums in exact.sums),
-        second=None if exact.second is None else _noisy_matrices(plan, exact.second, second),
+    return MeasuredSums(
+        counts=tuple(_add_noise(plan, counts, zero) for counts in exact.counts),
+        sums=tuple(_add_noise(plan, sums, first) for sums in exact.sums),
+        second=None if exact.second is None else _add_matrix_noise(plan, exact.second, second),
         higher=tuple(
-            _noisy_products(plan, array, parameter, order)
+            _add_product_noise(plan, array, parameter, order)
             for order, (array, parameter) in enumerate(zip(exact.higher, others, strict=True), start=3)
         ),
     )
 
 
-def _noisy_products(plan: OfferPlan, exact: Integers, parameter: Fraction | None, order: int) -> Integers:
+def _add_product_noise(plan: OfferPlan, exact: Integers, parameter: Fraction | None, order: int) -> Integers:
     """Products of so many numbers, (.., products); each stands for as many entries of the tensor as it has orders."""
     assert parameter is not None
-    times = orderings(len(plan.columns), order)
+    times = count_orderings(len(plan.columns), order)
     found = np.zeros_like(exact)
     for each in np.unique(times):
-        found[..., times == each] = _noisy(plan, exact[..., times == each], drawable(parameter / int(each)))
+        found[..., times == each] = _add_noise(
+            plan, exact[..., times == each], round_up_to_drawable(parameter / int(each))
+        )
     return found
 
 
-def _noisy_matrices(plan: OfferPlan, exact: Integers, parameter: Fraction | None) -> Integers:
+def _add_matrix_noise(plan: OfferPlan, exact: Integers, parameter: Fraction | None) -> Integers:
     """Symmetric noise on symmetric matrices, shape (.., p, p)."""
     assert parameter is not None
     p = exact.shape[-1]
     off, on = np.triu_indices(p, 1), np.diag_indices(p)
     found = np.zeros_like(exact)
-    found[..., off[0], off[1]] = _noisy(
+    found[..., off[0], off[1]] = _add_noise(
         plan, exact[..., off[0], off[1]], parameter / 2 if plan.is_halved else parameter
     )
     found += np.swapaxes(found, -1, -2)
-    found[..., on[0], on[1]] = _noisy(plan, exact[..., on[0], on[1]], parameter)
+    found[..., on[0], on[1]] = _add_noise(plan, exact[..., on[0], on[1]], parameter)
     return found
 
 
-def _noisy(plan: OfferPlan, values: Integers, parameter: Fraction | None) -> Integers:
+def _add_noise(plan: OfferPlan, values: Integers, parameter: Fraction | None) -> Integers:
     from siloquent.privacy.noise import add_gaussian, add_laplace
 
     whole = np.ascontiguousarray(values)
@@ -126,17 +128,17 @@ class SumBatch:
         }
         for feature, clip in zip(self.features, self.clips, strict=False):
             if clip is not None:
-                places[feature.name] = shifted(places[feature.name], clip)
-        cells = [cells_of(key, places, batch.num_rows) for key in self.keys]
-        keep = counted(self.features, places, cells, batch.num_rows)
-        records = whole_records(self.features, places, batch.num_rows, self.steps, self.norm_cut)[keep]
-        return self.summed(records, [cell[keep] for cell in cells])
+                places[feature.name] = shift_indices(places[feature.name], clip)
+        cells = [compute_key_cells(key, places, batch.num_rows) for key in self.keys]
+        keep = find_counted_rows(self.features, places, cells, batch.num_rows)
+        records = build_whole_records(self.features, places, batch.num_rows, self.steps, self.norm_cut)[keep]
+        return self.sum_records(records, [cell[keep] for cell in cells])
 
-    def summed(self, records: Integers, cells: list[Integers]) -> Integers:
+    def sum_records(self, records: Integers, cells: list[Integers]) -> Integers:
         """Exact sums of whole records, flat.
 
         Privacy:
-            None: exact. One record moves them by at most what ``maths/joint.py`` says.
+            None: exact. One record moves them by at most what ``maths/joint_sensitivity.py`` says.
         """
         parts: list[NDArray[Any]] = []
         grouped = list(zip(cells, (key.cells for key in self.keys), strict=True)) or [
@@ -152,11 +154,11 @@ class SumBatch:
             cell, size = grouped[0]
             products = [np.bincount(cell, weights=a * b, minlength=size) for a in records.T for b in records.T]
             parts.append(np.stack(products, axis=1).ravel())
-        parts += [summed(records, order) for order in range(3, self.order + 1)]
+        parts += [sum_products(records, order) for order in range(3, self.order + 1)]
         return np.concatenate(parts).astype(np.int64)
 
-    def unpacked(self, flat: Integers) -> Measured:
-        """The sums that ``summed`` put one after the other."""
+    def unpack_sums(self, flat: Integers) -> MeasuredSums:
+        """The sums that ``sum_products`` put one after the other."""
         p = sum(len(feature.columns) for feature in self.features)
         sizes = [key.cells for key in self.keys] or [1]
         counts, sums, at = [], [], 0
@@ -165,20 +167,20 @@ class SumBatch:
             sums.append(flat[at + size : at + size * (1 + p)].reshape(size, p))
             at += size * (1 + p)
         shape = {"none": (0,), "total": (p, p), "per-key": (sizes[0], p, p)}[self.second]
-        higher = [len(products(p, order)) for order in range(3, self.order + 1)]
+        higher = [len(list_products(p, order)) for order in range(3, self.order + 1)]
         rest = np.split(flat[at:], np.cumsum([math.prod(shape), *higher]))
         second = None if self.second == "none" else rest[0].reshape(shape)
-        return Measured(tuple(counts), tuple(sums), second, tuple(rest[1:-1]))
+        return MeasuredSums(tuple(counts), tuple(sums), second, tuple(rest[1:-1]))
 
 
-def shifted(places: Integers, clip: Clip) -> Integers:
+def shift_indices(places: Integers, clip: Clip) -> Integers:
     """Places from the start of an estimated range, clamped to it; cells behind the declared places stay behind it."""
     first, last, declared = clip
     inside = np.where(places < declared, np.clip(places, first, last) - first, last + 1 - first)
     return np.where(places < 0, -1, inside)
 
 
-def counted(
+def find_counted_rows(
     features: tuple[Feature, ...], places: dict[str, Integers], cells: list[Integers], rows: int
 ) -> NDArray[np.bool_]:
     """Which rows count: those that have every key, and no feature OUTSIDE."""
@@ -190,7 +192,7 @@ def counted(
     return keep
 
 
-def cells_of(key: JoinKey, places: dict[str, Integers], rows: int) -> Integers:
+def compute_key_cells(key: JoinKey, places: dict[str, Integers], rows: int) -> Integers:
     """The cell of each row, -1 where a part of its key is OUTSIDE."""
     cell, inside = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=np.bool_)
     for part in key.parts:

@@ -9,24 +9,24 @@ from fractions import Fraction
 from siloquent.errors import SchemaError
 from siloquent.schema import Attribute, TableSchema
 from siloquent.search.domains import Feature, JoinKey, KeyPart
-from siloquent.search.spec import MOST_CELLS, KeyOf, OfferSpec
+from siloquent.search.spec import MAX_CELLS, KeyOf, OfferSpec
 
-MOST_COLUMNS = 2_000
+MAX_COLUMNS = 2_000
 
 
-def features_of(spec: OfferSpec, schema: TableSchema) -> tuple[Feature, ...]:
+def build_features(spec: OfferSpec, schema: TableSchema) -> tuple[Feature, ...]:
     """The features with their units.
 
     Raises:
         UnknownName, SchemaError: One was never declared, is a text, or has one value only.
     """
-    found = tuple(feature_of(schema.domain[name], indicator=name in spec.indicators) for name in spec.features)
-    if sum(len(feature.columns) for feature in found) > MOST_COLUMNS:
-        raise SchemaError(f"The features have more than {MOST_COLUMNS:,} columns.", fix="leave wide categories out")
+    found = tuple(build_feature(schema.domain[name], indicator=name in spec.indicators) for name in spec.features)
+    if sum(len(feature.columns) for feature in found) > MAX_COLUMNS:
+        raise SchemaError(f"The features have more than {MAX_COLUMNS:,} columns.", fix="leave wide categories out")
     return found
 
 
-def feature_of(attribute: Attribute, *, indicator: bool = False) -> Feature:
+def build_feature(attribute: Attribute, *, indicator: bool = False) -> Feature:
     """One attribute as a feature."""
     if not attribute.is_countable or attribute.is_temporal:
         raise SchemaError(
@@ -50,24 +50,24 @@ def is_always_inside(attribute: Attribute) -> bool:
     return attribute.outside == "clamp" if attribute.is_numeric else attribute.other == "cell"
 
 
-def join_key(key: KeyOf, schema: TableSchema) -> JoinKey:
+def build_join_key(key: KeyOf, schema: TableSchema) -> JoinKey:
     """One key with its cells.
 
     Raises:
         UnknownName, SchemaError: An attribute was never declared, has no finite domain, or there are too many cells.
     """
-    parts = tuple(_part(schema.domain[name]) for name in key.attributes)
+    parts = tuple(_build_key_part(schema.domain[name]) for name in key.attributes)
     cells = math.prod(part.cells for part in parts)
-    if cells > MOST_CELLS:
+    if cells > MAX_CELLS:
         raise SchemaError(
-            f"The key {key.name} has {cells:,} values; the most is {MOST_CELLS:,}.", fix="join by a coarser attribute"
+            f"The key {key.name} has {cells:,} values; the most is {MAX_CELLS:,}.", fix="join by a coarser attribute"
         )
     if key.parent is not None and parts[0].kind != "category":
         raise SchemaError(f"The parent of {key.name} is taken from first characters, so the key must be a category.")
     return JoinKey(parts, key.parent)
 
 
-def _part(attribute: Attribute) -> KeyPart:
+def _build_key_part(attribute: Attribute) -> KeyPart:
     if not attribute.is_countable:
         raise SchemaError(
             f"The key {attribute.name!r} is {attribute.kind}, whose values are not declared and would tell about rows.",
@@ -76,8 +76,8 @@ def _part(attribute: Attribute) -> KeyPart:
     more = attribute.size - attribute.steps
     if attribute.kind in ("category", "boolean"):
         return KeyPart(attribute.name, attribute.kind, attribute.steps, values=attribute.values, more=more)
-    if attribute.steps > MOST_CELLS:
-        raise SchemaError(f"The key {attribute.name!r} has {attribute.steps:,} values; the most is {MOST_CELLS:,}.")
+    if attribute.steps > MAX_CELLS:
+        raise SchemaError(f"The key {attribute.name!r} has {attribute.steps:,} values; the most is {MAX_CELLS:,}.")
     lo, grid = attribute.lo, attribute.grid
     first = lo.isoformat() if isinstance(lo, datetime) else str(Fraction(lo))  # type: ignore[arg-type]
     return KeyPart(attribute.name, attribute.kind, attribute.steps, first, str(Fraction(grid)), more=more)  # type: ignore[arg-type]

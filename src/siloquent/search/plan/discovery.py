@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from siloquent.maths.lsh import Jaccard
 from siloquent.maths.lsh.minhash import MinHashes, draw_minhashes
 from siloquent.search.domains import JoinKey
-from siloquent.search.plan.columns import join_key
-from siloquent.search.spec import MOST_CELLS, KeyOf
+from siloquent.search.plan.columns import build_join_key
+from siloquent.search.spec import MAX_CELLS, KeyOf
 
 if TYPE_CHECKING:
     from siloquent.schema import TableSchema
@@ -22,39 +22,41 @@ if TYPE_CHECKING:
 
 Signatures = NDArray[np.int32]
 LENGTH = 128
-LEAST_CONTAINED = 0.5
+MIN_CONTAINED = 0.5
 _BITS = 30
 _SEED = 20_230_704
 """Public and fixed: signatures made anywhere can be compared."""
 
 
 @lru_cache(maxsize=1)
-def _hashes() -> MinHashes:
+def _draw_key_hashes() -> MinHashes:
     return draw_minhashes(Jaccard(), rows=LENGTH, seed=_SEED, width=2**_BITS)
 
 
-def signature(key: JoinKey) -> Signatures:
+def compute_signature(key: JoinKey) -> Signatures:
     """The signature of a key's declared values, (128,): no row is behind it."""
-    labels = ["\x1f".join(parts) for parts in _values(key)]
-    tokens = np.array([_token(label) for label in labels], dtype=np.uint32)
-    found = _hashes().buckets(tokens, np.array([0, len(tokens)], dtype=np.int64))
+    labels = ["\x1f".join(parts) for parts in _list_values(key)]
+    tokens = np.array([_compute_token(label) for label in labels], dtype=np.uint32)
+    found = _draw_key_hashes().compute_buckets(tokens, np.array([0, len(tokens)], dtype=np.int64))
     return np.asarray(found[0], dtype=np.int32)
 
 
-def _values(key: JoinKey) -> list[tuple[str, ...]]:
+def _list_values(key: JoinKey) -> list[tuple[str, ...]]:
     found = []
     for cell in range(key.cells):
-        labels = key.labels(cell)
+        labels = key.get_labels(cell)
         if None not in labels:
             found.append(tuple(str(label) for label in labels))
     return found
 
 
-def _token(label: str) -> int:
+def _compute_token(label: str) -> int:
     return int.from_bytes(hashlib.blake2b(label.encode(), digest_size=4).digest(), "little")
 
 
-def contained(own: Signatures, size: int, others: Signatures, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+def estimate_containment(
+    own: Signatures, size: int, others: Signatures, sizes: NDArray[np.int64]
+) -> NDArray[np.float64]:
     """About which share of a key's ``size`` values each other key has, too, shape (others,).
 
     Args:
@@ -64,17 +66,19 @@ def contained(own: Signatures, size: int, others: Signatures, sizes: NDArray[np.
     return np.asarray(np.minimum(similar * (size + sizes) / ((1 + similar) * size), 1.0))
 
 
-def proposed(own: JoinKey, others: Sequence[JoinKey]) -> list[tuple[int, float]]:
+def find_matching_keys(own: JoinKey, others: Sequence[JoinKey]) -> list[tuple[int, float]]:
     """The keys that share at least half of ``own``'s values, by their place, with the estimated share; most first."""
     if not others:
         return []
-    sizes = np.array([len(_values(other)) for other in others], dtype=np.int64)
-    shares = contained(signature(own), len(_values(own)), np.stack([signature(o) for o in others]), sizes)
+    sizes = np.array([len(_list_values(other)) for other in others], dtype=np.int64)
+    shares = estimate_containment(
+        compute_signature(own), len(_list_values(own)), np.stack([compute_signature(o) for o in others]), sizes
+    )
     order = np.argsort(-shares, kind="stable")
-    return [(int(i), float(shares[i])) for i in order if shares[i] >= LEAST_CONTAINED]
+    return [(int(i), float(shares[i])) for i in order if shares[i] >= MIN_CONTAINED]
 
 
-def suggested(schema: TableSchema, catalogue: Catalogue) -> list[tuple[str, str, str, float]]:
+def find_matching_offers(schema: TableSchema, catalogue: Catalogue) -> list[tuple[str, str, str, float]]:
     """Which offers share a key with a table: (offer, its key, own attribute, about the share of own values).
 
     Only declarations and releases are compared; no row is read.
@@ -82,9 +86,9 @@ def suggested(schema: TableSchema, catalogue: Catalogue) -> list[tuple[str, str,
     keys = [(offer.id, key) for offer in catalogue.offers for key in offer.keys if len(key.parts) == 1]
     found: list[tuple[str, str, str, float]] = []
     for attribute in schema.domain:
-        if attribute.is_countable and attribute.steps <= MOST_CELLS:
-            own = join_key(KeyOf(attribute.name), schema)
+        if attribute.is_countable and attribute.steps <= MAX_CELLS:
+            own = build_join_key(KeyOf(attribute.name), schema)
             kin = [(offer, key) for offer, key in keys if key.parts[0].kind == own.parts[0].kind]
-            matches = proposed(own, [key for _, key in kin])
+            matches = find_matching_keys(own, [key for _, key in kin])
             found += [(kin[i][0], kin[i][1].name, attribute.name, share) for i, share in matches]
     return found

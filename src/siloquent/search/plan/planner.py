@@ -8,15 +8,15 @@ from fractions import Fraction
 from typing import Literal
 
 from siloquent.errors import RequestError
-from siloquent.maths.joint import Release
-from siloquent.maths.tails import laplace_variance
-from siloquent.privacy import Composed, Event, accountant, digits
-from siloquent.privacy.prices import drawable, joint_event, whole_amount
+from siloquent.maths.joint_sensitivity import JointRelease
+from siloquent.maths.tails import compute_laplace_variance
+from siloquent.privacy import Composed, Event, format_digits, get_accountant
+from siloquent.privacy.budget import build_joint_event, round_up_to_drawable, subtract_rounding
 from siloquent.schema import TableSchema
 from siloquent.search.domains import Feature, JoinKey
-from siloquent.search.plan.columns import features_of, is_always_inside, join_key
-from siloquent.search.plan.ranges import RANGES_SHARE, selection
-from siloquent.search.records import longest_record, record_pairs
+from siloquent.search.plan.columns import build_features, build_join_key, is_always_inside
+from siloquent.search.plan.ranges import RANGES_SHARE, plan_range_selection
+from siloquent.search.records import build_record_pairs, compute_max_record_length
 from siloquent.search.spec import OfferSpec
 
 Noise = Literal["gaussian", "laplace"]
@@ -26,12 +26,12 @@ STEPS = (1_023, 255, 63, 15)
 """Whole steps from 0 to half a range, the finest for which the noise can be drawn."""
 COARSE_STEPS = (63, 15, 7, 3)
 """The same for orders above 2, whose noise grows with the step's third and fourth power."""
-MOST_SUMS = 10**7
-MOST_CURVED = 40
+MAX_SUMS = 10**7
+MAX_CURVED = 40
 FAINT, HIDDEN = 0.15, 0.5
 """Errors of a key's mean, in half ranges, from which a plan warns: means of groups rarely differ by more than half."""
-_MOST_VARIANCE = 2**49
-_MOST_SCALE = 2**49
+_MAX_VARIANCE = 2**49
+_MAX_SCALE = 2**49
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,8 +69,8 @@ class OfferPlan:
     @property
     def price(self) -> Fraction:
         """What is charged, in the account's epsilon or rho: whole units of the ledger, rounded up."""
-        book = accountant(self.schema.budget.accountant)
-        return Fraction(book.cost(self.event).amount, book.scale)
+        book = get_accountant(self.schema.budget.accountant)
+        return Fraction(book.compute_cost(self.event).amount, book.scale)
 
     @property
     def numbers(self) -> int:
@@ -85,16 +85,16 @@ class OfferPlan:
         """Whether entries off the diagonal have half the variance: the joint event counts their changes twice."""
         return self.noise == "gaussian" and self.spec.mechanism == "joint"
 
-    def mean_error(self, rows: float) -> float:
+    def compute_mean_error(self, rows: float) -> float:
         """The standard error that noise alone gives a key's mean over ``rows`` rows, in half ranges."""
-        return deviation(self.noise, self.parameters[1]) / self.steps / rows
+        return compute_deviation(self.noise, self.parameters[1]) / self.steps / rows
 
 
-def deviation(noise: Noise, parameter: Fraction | None) -> float:
+def compute_deviation(noise: Noise, parameter: Fraction | None) -> float:
     """The standard deviation of discrete noise, 0 where there is none."""
     if parameter is None:
         return 0.0
-    return math.sqrt(parameter if noise == "gaussian" else laplace_variance(parameter))
+    return math.sqrt(parameter if noise == "gaussian" else compute_laplace_variance(parameter))
 
 
 def plan(spec: OfferSpec, schema: TableSchema) -> OfferPlan:
@@ -108,21 +108,23 @@ def plan(spec: OfferSpec, schema: TableSchema) -> OfferPlan:
         raise RequestError("Higher orders have Gaussian noise; a pure account needs another.", fix="order = 2")
     if schema.budget.accountant == "pure" and spec.mechanism != "joint":
         raise RequestError("The paper's mechanisms add Gaussian noise; a pure account needs another.", fix="joint")
-    features, keys = features_of(spec, schema), tuple(join_key(key, schema) for key in spec.keys)
+    features, keys = build_features(spec, schema), tuple(build_join_key(key, schema) for key in spec.keys)
     for steps in STEPS if spec.order == 2 else COARSE_STEPS:
-        made = _planned(spec, schema, features, keys, steps)
+        made = _build_plan(spec, schema, features, keys, steps)
         if made is not None:
-            return _with_notes(with_ranges(made, _whole_amount(made)) if made.spec.range == "quantiles" else made)
+            return _add_notes(
+                add_range_selection(made, _compute_whole_amount(made)) if made.spec.range == "quantiles" else made
+            )
     raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.01" or more')
 
 
-def with_ranges(made: OfferPlan, amount: Fraction) -> OfferPlan:
+def add_range_selection(made: OfferPlan, amount: Fraction) -> OfferPlan:
     """The plan with the selection of ranges' ends before its sums, for their part of ``amount``."""
-    rate, event = selection(made.features, made.schema, amount * RANGES_SHARE)
+    rate, event = plan_range_selection(made.features, made.schema, amount * RANGES_SHARE)
     return replace(made, rate=rate, event=Composed((event, made.event)))
 
 
-def _planned(
+def _build_plan(
     spec: OfferSpec, schema: TableSchema, features: tuple[Feature, ...], keys: tuple[JoinKey, ...], steps: int
 ) -> OfferPlan | None:
     """The plan with so many steps; None where its noise cannot be drawn."""
@@ -132,34 +134,34 @@ def _planned(
         features=features,
         keys=keys,
         steps=steps,
-        longest=longest_record(features, steps, spec.norm_cut),
+        longest=compute_max_record_length(features, steps, spec.norm_cut),
         noise="laplace" if schema.budget.accountant == "pure" else "gaussian",
         parameters=(None, None, None),
         event=Composed(()),
     )
-    if made.numbers > MOST_SUMS:
+    if made.numbers > MAX_SUMS:
         raise RequestError(
-            f"The offer would hold {made.numbers:,} numbers; the most is {MOST_SUMS:,}.",
+            f"The offer would hold {made.numbers:,} numbers; the most is {MAX_SUMS:,}.",
             fix="a coarser key, fewer features, or no second moments per key",
         )
-    if spec.order > 2 and len(made.columns) > MOST_CURVED:
+    if spec.order > 2 and len(made.columns) > MAX_CURVED:
         raise RequestError(
-            f"Of {len(made.columns)} columns there are too many products of {spec.order}; the most is {MOST_CURVED} "
+            f"Of {len(made.columns)} columns there are too many products of {spec.order}; the most is {MAX_CURVED} "
             "columns.",
             fix="fewer features, or order = 2",
         )
     if made.longest < 1:
         return None
-    return _laplace(made) if made.noise == "laplace" else _gaussian(made)
+    return _plan_laplace(made) if made.noise == "laplace" else _plan_gaussian(made)
 
 
-def _release(made: OfferPlan) -> Release:
+def _build_joint_release(made: OfferPlan) -> JointRelease:
     schema, spec = made.schema, made.spec
     pairs = None
     if spec.range == "declared":  # else a place's number hangs on the ranges that are estimated
         cells = [schema.domain[feature.name].size for feature in made.features]
-        pairs = record_pairs(made.features, cells, made.steps, spec.norm_cut)
-    return Release(
+        pairs = build_record_pairs(made.features, cells, made.steps, spec.norm_cut)
+    return JointRelease(
         longest=made.longest if pairs is None else pairs.longest,
         keys=max(1, len(made.keys)),
         replaced=schema.replace_one,
@@ -182,7 +184,7 @@ def _is_counted_exactly(made: OfferPlan) -> bool:
     return all(is_always_inside(schema.domain[feature.name]) for feature in made.features)
 
 
-def _shares(made: OfferPlan) -> tuple[Fraction, ...]:
+def _compute_shares(made: OfferPlan) -> tuple[Fraction, ...]:
     """The parts of the price; the number of rows is free exactly where neighbours do not differ in it.
 
     Raises:
@@ -199,46 +201,46 @@ def _shares(made: OfferPlan) -> tuple[Fraction, ...]:
     return (counts, *others)
 
 
-def _gaussian(made: OfferPlan) -> OfferPlan | None:
-    shares = _shares(made)
-    release = _release(made)
+def _plan_gaussian(made: OfferPlan) -> OfferPlan | None:
+    shares = _compute_shares(made)
+    release = _build_joint_release(made)
     if made.spec.mechanism == "joint":
-        found = release.variances(shares, _rho(made, release, shares))
+        found = release.split_variances(shares, _compute_rho(made, release, shares))
     else:
-        found = _paper(made, release, _rho(made, release, shares))
-    rounded = [None if v is None else drawable(v) for v in found]
-    if any(v is not None and v > _MOST_VARIANCE for v in rounded):
+        found = _plan_paper_noise(made, release, _compute_rho(made, release, shares))
+    rounded = [None if v is None else round_up_to_drawable(v) for v in found]
+    if any(v is not None and v > _MAX_VARIANCE for v in rounded):
         return None
     variances: Parameters = tuple(rounded)
-    return replace(made, parameters=variances, event=joint_event(release.moved(variances), gaussian=True))
+    return replace(made, parameters=variances, event=build_joint_event(release.bound_change(variances), gaussian=True))
 
 
-def _rho(made: OfferPlan, release: Release, shares: tuple[Fraction, ...]) -> Fraction:
+def _compute_rho(made: OfferPlan, release: JointRelease, shares: tuple[Fraction, ...]) -> Fraction:
     if made.spec.budget is not None:
-        return _amount(made)
+        return _compute_amount(made)
     assert made.spec.accuracy is not None
     goal = made.spec.accuracy
     # The variance of a sum that gives the wanted error, in whole steps; at rho 1 it would be the first one over rho.
     # An error is told in ranges, which are two half ranges.
     wanted = Fraction(2 * goal.mean_error * goal.rows_per_key * made.steps) ** 2
-    at_one = release.variances(shares, Fraction(1))[1]
+    at_one = release.split_variances(shares, Fraction(1))[1]
     assert at_one is not None
     return at_one / wanted
 
 
-def _laplace(made: OfferPlan) -> OfferPlan | None:
+def _plan_laplace(made: OfferPlan) -> OfferPlan | None:
     """Noise of each order for its own part of epsilon, as far as one unit can move all of them at once."""
     if made.spec.budget is None:
         raise RequestError("An accuracy is planned in zCDP accounts; a pure one needs a budget.", fix="--epsilon 1")
-    release, shares = _release(made), _shares(made)
-    found = release.scales(shares, _amount(made))
-    if any(scale is not None and scale > _MOST_SCALE for scale in found):
+    release, shares = _build_joint_release(made), _compute_shares(made)
+    found = release.split_scales(shares, _compute_amount(made))
+    if any(scale is not None and scale > _MAX_SCALE for scale in found):
         return None
-    scales: Parameters = tuple(None if scale is None else drawable(scale) for scale in found)
-    return replace(made, parameters=scales, event=joint_event(release.moved_l1(scales), gaussian=False))
+    scales: Parameters = tuple(None if scale is None else round_up_to_drawable(scale) for scale in found)
+    return replace(made, parameters=scales, event=build_joint_event(release.bound_l1_change(scales), gaussian=False))
 
 
-def _paper(made: OfferPlan, release: Release, rho: Fraction) -> Parameters:
+def _plan_paper_noise(made: OfferPlan, release: JointRelease, rho: Fraction) -> Parameters:
     """The noise of the paper's mechanisms at the same price.
 
     FPM: one variance for all orders. FPM-OPT: each order by itself, for an equal part of the price.
@@ -247,7 +249,7 @@ def _paper(made: OfferPlan, release: Release, rho: Fraction) -> Parameters:
 
     def moved(orders: list[bool]) -> Fraction:
         ones = [Fraction(1) if wanted else None for wanted in orders]
-        return release.moved((ones[0], ones[1], ones[2]))
+        return release.bound_change((ones[0], ones[1], ones[2]))
 
     if made.spec.mechanism == "fpm":
         each = [moved(released) / (2 * rho)] * 3
@@ -257,39 +259,39 @@ def _paper(made: OfferPlan, release: Release, rho: Fraction) -> Parameters:
     return found[0], found[1], found[2]
 
 
-def _amount(made: OfferPlan) -> Fraction:
+def _compute_amount(made: OfferPlan) -> Fraction:
     """What is left of the budget for sums, where the ends of ranges take their part."""
-    return _whole_amount(made) * (1 - RANGES_SHARE if made.spec.range == "quantiles" else 1)
+    return _compute_whole_amount(made) * (1 - RANGES_SHARE if made.spec.range == "quantiles" else 1)
 
 
-def _whole_amount(made: OfferPlan) -> Fraction:
+def _compute_whole_amount(made: OfferPlan) -> Fraction:
     """The budget in the account's own money, less the two units by which rounding may raise the price."""
     if made.spec.budget is None:
         raise RequestError("Estimated ranges are planned for a budget.", fix='budget=Budget(epsilon="1")')
     declared = made.schema.budget
-    amount = made.spec.budget.in_account(declared.accountant, delta=declared.delta - declared.delta_events)
-    return whole_amount(amount, accountant(declared.accountant).scale)
+    amount = made.spec.budget.convert_to_account(declared.accountant, delta=declared.delta - declared.delta_events)
+    return subtract_rounding(amount, get_accountant(declared.accountant).scale)
 
 
-def _with_notes(made: OfferPlan) -> OfferPlan:
+def _add_notes(made: OfferPlan) -> OfferPlan:
     """What the plan cannot do, said before anything is spent, from public facts."""
     notes, size = [], made.schema.size_hint
     if size is None:
         return replace(made, notes=("how exact this will be is not known beforehand: the table file has no size_hint",))
     for key in made.keys:
         rows = max(size / key.cells, 1)
-        error = made.mean_error(rows)
+        error = made.compute_mean_error(rows)
         if error > FAINT:
             seen = "hides what tells them apart" if error > HIDDEN else "leaves only large differences to see"
             notes.append(
-                f"by {key.name} there are about {digits(size / key.cells, 2)} rows a value: noise of "
-                f"+-{digits(error, 2)} half ranges on each mean {seen}; a coarser key, a parent or a larger budget "
-                "helps"
+                f"by {key.name} there are about {format_digits(size / key.cells, 2)} rows a value: noise of "
+                f"+-{format_digits(error, 2)} half ranges on each mean {seen}; a coarser key, a parent or "
+                "a larger budget helps"
             )
     if not made.keys:
-        error = deviation(made.noise, made.parameters[2]) / made.steps**2 / size
+        error = compute_deviation(made.noise, made.parameters[2]) / made.steps**2 / size
         if error > 0.1:
             notes.append(
-                f"with {size:,} rows, noise of +-{digits(error, 2)} on each mean product hides linear relations"
+                f"with {size:,} rows, noise of +-{format_digits(error, 2)} on each mean product hides linear relations"
             )
     return replace(made, notes=tuple(notes))

@@ -9,7 +9,7 @@ from siloquent.errors import RequestError
 from siloquent.privacy import ExponentialSelect
 from siloquent.schema import TableSchema
 from siloquent.search.domains import Feature
-from siloquent.search.spec import MOST_CELLS
+from siloquent.search.spec import MAX_CELLS
 
 RANGES_SHARE = Fraction(1, 10)
 """Of the price, for the ends of all ranges."""
@@ -18,7 +18,7 @@ PARTS = 50
 _FINE = 2**40
 
 
-def selection(
+def plan_range_selection(
     features: tuple[Feature, ...], schema: TableSchema, amount: Fraction
 ) -> tuple[Fraction, ExponentialSelect]:
     """The rate of each selection and the event of all of them, two a number.
@@ -32,10 +32,10 @@ def selection(
     numbers = [feature for feature in features if is_estimated(feature)]
     if not numbers:
         raise RequestError("Only numbers have ranges to estimate.", fix='range="declared"')
-    wide = next((feature for feature in numbers if feature.steps > MOST_CELLS), None)
+    wide = next((feature for feature in numbers if feature.steps > MAX_CELLS), None)
     if wide is not None:
         raise RequestError(
-            f"{wide.name!r} has {wide.steps:,} places; an end is selected from at most {MOST_CELLS:,}.",
+            f"{wide.name!r} has {wide.steps:,} places; an end is selected from at most {MAX_CELLS:,}.",
             fix="declare a coarser grid",
         )
     rounds = 2 * len(numbers)

@@ -16,43 +16,43 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from siloquent.errors import ReleaseError
-from siloquent.server.guard import Guarded, House, Who, house_of, key_of, require_declared
+from siloquent.server.guard import AppState, CurrentUser, GuardedRoute, get_app_state, read_key, require_declared
 from siloquent.server.jobs import ledger_key_of
 from siloquent.server.problems import PERHAPS, Refused
 from siloquent.server.repeats import REPLAYED, key_reused
 from siloquent.server.routes.bodies import AnswerBody, QuestionBody
 from siloquent.server.store import ADD_RELEASE
-from siloquent.server.tokens import Person
+from siloquent.server.tokens import Principal
 
-router = APIRouter(route_class=Guarded)
+router = APIRouter(route_class=GuardedRoute)
 SMALL_CELLS = 10_000
 
 
 @router.post("/explanations")
-async def explain(request: Request, body: QuestionBody, person: Who) -> dict[str, Any]:
+async def explain(request: Request, body: QuestionBody, person: CurrentUser) -> dict[str, Any]:
     """What a question would cost, how it would be answered, and what would be left. Touches no data, costs nothing."""
-    found: dict[str, Any] = await explained(house_of(request), person, body.sql)
+    found: dict[str, Any] = await build_explanation(get_app_state(request), person, body.sql)
     return found
 
 
 @router.post("/answers")
-async def answer(request: Request, body: AnswerBody, person: Who) -> Response:
+async def answer(request: Request, body: AnswerBody, person: CurrentUser) -> Response:
     """The answer, charged to the analyst's account; the same key and body give the same bytes for nothing."""
-    house, key = house_of(request), key_of(request)
-    document, replayed = await answered(house, person, body.sql, key=key, max_cost=body.max_cost)
-    request.state.spent = None if replayed else spent_of(document)
+    house, key = get_app_state(request), read_key(request)
+    document, replayed = await build_answer(house, person, body.sql, key=key, max_cost=body.max_cost)
+    request.state.spent = None if replayed else extract_spent(document)
     return JSONResponse(document, headers=REPLAYED if replayed else None)
 
 
-async def explained(house: House, person: Person, sql: str) -> dict[str, Any]:
+async def build_explanation(house: AppState, person: Principal, sql: str) -> dict[str, Any]:
     """The explanation of ``sql`` for ``person``, as a document."""
     _check_text(house, sql)
-    async with house.room.place(person.token):
+    async with house.room.hold_place(person.token):
         return await house.planners.price_question(person, sql)
 
 
-async def answered(
-    house: House, person: Person, sql: str, *, key: str, max_cost: str | None
+async def build_answer(
+    house: AppState, person: Principal, sql: str, *, key: str, max_cost: str | None
 ) -> tuple[dict[str, Any], bool]:
     """The answer's document, and whether it was given before.
 
@@ -61,7 +61,7 @@ async def answered(
     """
     # A token for fewer tables must not read what another of the same name was answered.
     body = _digest([sql, max_cost, person.tables])
-    if kept := _kept(house, person, key, body, older=_digest([sql, max_cost])):
+    if kept := _find_reply(house, person, key, body, older=_digest([sql, max_cost])):
         return kept, True
     _check_text(house, sql)
 
@@ -71,13 +71,13 @@ async def answered(
         query = parse(sql)
         require_declared(session, person, query.table)
         found = session.ask(query, key=ledger_key_of(person.name, key), max_cost=max_cost)
-        _save(house, session, person, found)
+        _save_reply(house, session, person, found)
         return {**found.to_json(), "replayed": False, "key": key}
 
-    async with house.room.place(person.token):
+    async with house.room.hold_place(person.token):
         # Where plans are bounded: what is too large to plan never comes to a thread that reads rows.
         plan = await house.planners.price_question(person, sql, key=ledger_key_of(person.name, key))
-        document = await _in_its_slot(house, person, _slot_length(house, plan), work)
+        document = await _in_its_slot(house, person, _compute_slot_length(house, plan), work)
         # The answer is in the ledger: where the store is locked or full, its key finds it there.
         with suppress(sqlite3.Error):
             await asyncio.to_thread(
@@ -85,13 +85,13 @@ async def answered(
                 "INSERT OR IGNORE INTO reply (name, key, body, document, created) VALUES (?, ?, ?, ?, ?)",
                 *(person.name, key, body, json.dumps(document), int(time.time())),
             )
-    return _kept(house, person, key, body) or document, False
+    return _find_reply(house, person, key, body) or document, False
 
 
 async def _in_its_slot(
-    house: House, person: Person, length_ms: int, work: Callable[[Any], dict[str, Any]]
+    house: AppState, person: Principal, length_ms: int, work: Callable[[Any], dict[str, Any]]
 ) -> dict[str, Any]:
-    async with house.slots.one() as slot:
+    async with house.slots.hold_slot() as slot:
         slot.length_ms = length_ms
         try:
             return await asyncio.wait_for(
@@ -105,12 +105,12 @@ async def _in_its_slot(
             ) from None  # fmt: skip
 
 
-def _slot_length(house: House, plan: dict[str, Any]) -> int:
+def _compute_slot_length(house: AppState, plan: dict[str, Any]) -> int:
     small = plan.get("cells", SMALL_CELLS + 1) <= SMALL_CELLS and plan.get("unit") == "rows"
     return house.settings.slot_counts_ms if small else house.settings.slot_answers_ms
 
 
-def spent_of(document: dict[str, Any]) -> dict[str, str]:
+def extract_spent(document: dict[str, Any]) -> dict[str, str]:
     """What an answer cost, for the log: the account and its money, no value."""
     return {name: amount for name, amount in document["cost"].items() if name != "left"}
 
@@ -119,9 +119,11 @@ def _digest(request: list[Any]) -> bytes:
     return hashlib.sha256(json.dumps(request).encode()).digest()
 
 
-def _kept(house: House, person: Person, key: str, body: bytes, *, older: bytes = b"") -> dict[str, Any] | None:
+def _find_reply(
+    house: AppState, person: Principal, key: str, body: bytes, *, older: bytes = b""
+) -> dict[str, Any] | None:
     """What was answered under the key. ``older`` is the request as the earliest servers kept it, without tables."""
-    row = house.store.one("SELECT body, document FROM reply WHERE name = ? AND key = ?", person.name, key)
+    row = house.store.fetch_one("SELECT body, document FROM reply WHERE name = ? AND key = ?", person.name, key)
     if row is None:
         return None
     found: dict[str, Any] = json.loads(row["document"])
@@ -131,7 +133,7 @@ def _kept(house: House, person: Person, key: str, body: bytes, *, older: bytes =
     return found
 
 
-def _save(house: House, session: Any, person: Person, found: Any) -> None:
+def _save_reply(house: AppState, session: Any, person: Principal, found: Any) -> None:
     try:
         session.save(found)
     except ReleaseError:
@@ -140,7 +142,7 @@ def _save(house: House, session: Any, person: Person, found: Any) -> None:
         house.store.write(ADD_RELEASE, found.id, person.name, int(time.time()))
 
 
-def _check_text(house: House, sql: str) -> None:
+def _check_text(house: AppState, sql: str) -> None:
     most = house.settings.text_bytes
     if len(sql.encode("utf-8", "replace")) > most:
         raise Refused(413, "text_too_long", f"A question has at most {most} bytes.", fix="ask for less at once")

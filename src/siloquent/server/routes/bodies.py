@@ -15,13 +15,13 @@ Name = Annotated[str, Field(min_length=1, max_length=64)]
 Amount = Annotated[str, Field(min_length=1, max_length=64, description="In the account's epsilon or rho, as text.")]
 
 
-def _plain(text: object) -> object:
+def _require_plain(text: object) -> object:
     if isinstance(text, str) and not is_plain_number(text):
         raise ValueError("digits are 0 to 9, with nothing between them")
     return text
 
 
-Whole = Annotated[int, BeforeValidator(_plain)]
+PlainInt = Annotated[int, BeforeValidator(_require_plain)]
 """A whole number of an address."""
 
 

@@ -16,44 +16,47 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from siloquent.documents.reports import answer_document, counters_document
-from siloquent.server.guard import Guarded, House, Who, house_of
-from siloquent.server.problems import Refused, not_found
+from siloquent.server.guard import AppState, CurrentUser, GuardedRoute, get_app_state
+from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import REPLAYED, KeyTaken, Repeat, keep, kept, repeat_of
 from siloquent.server.routes.bodies import QuestionBody
 
-router = APIRouter(route_class=Guarded)
-MOST_BYTES = 4 * 2**20
-MOST_DOCUMENT = 64 * 2**20
+router = APIRouter(route_class=GuardedRoute)
+MAX_BYTES = 4 * 2**20
+MAX_DOCUMENT = 64 * 2**20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _busy: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 """One batch at a time for each collection, in this process; the store's file has a lock against others."""
 
 
 @router.get("/collections")
-async def list_collections(request: Request, person: Who) -> dict[str, Any]:
+async def list_collections(request: Request, person: CurrentUser) -> dict[str, Any]:
     """The collections whose documents lie in the workspace."""
-    return {"schema": "siloquent/collection-list/1", "collections": names(Path(request.app.state.folder))}
+    return {
+        "schema": "siloquent/collection-list/1",
+        "collections": list_collection_names(Path(request.app.state.folder)),
+    }
 
 
 @router.get("/collections/{collection}")
-async def show_collection(request: Request, collection: str, person: Who) -> dict[str, Any]:
+async def show_collection(request: Request, collection: str, person: CurrentUser) -> dict[str, Any]:
     """What became of the reports so far, by reason and by layer."""
-    made = document_of(Path(request.app.state.folder), collection)
+    made = load_collection(Path(request.app.state.folder), collection)
 
     def work(session: Any) -> dict[str, Any]:
         with session.collect.store(made) as store:
             return counters_document(made, store.counters, store)
 
-    return await house_of(request).heavy.run_in_turn(person.name, None, work)
+    return await get_app_state(request).heavy.run_in_turn(person.name, None, work)
 
 
 @router.post("/collections/{collection}/reports")
-async def send_reports(request: Request, collection: str, person: Who) -> Response:
+async def send_reports(request: Request, collection: str, person: CurrentUser) -> Response:
     """Take up to 4 MiB of reports in. A report that came before is refused and counted, so sending again is safe."""
-    repeat, house = repeat_of(request, person), house_of(request)
-    made, data = document_of(Path(request.app.state.folder), collection), await request.body()
-    if not data or len(data) > MOST_BYTES:
-        raise Refused(413, "body_too_large", f"Between 1 and {MOST_BYTES} bytes of reports are taken at once.")
+    repeat, house = repeat_of(request, person), get_app_state(request)
+    made, data = load_collection(Path(request.app.state.folder), collection), await request.body()
+    if not data or len(data) > MAX_BYTES:
+        raise Refused(413, "body_too_large", f"Between 1 and {MAX_BYTES} bytes of reports are taken at once.")
     sent = hashlib.sha256(data).digest()
     async with _busy[f"{request.app.state.folder}/{collection}"]:
         if repeat is not None and (known := kept(house.store, repeat, sent)):
@@ -67,28 +70,31 @@ async def send_reports(request: Request, collection: str, person: Who) -> Respon
     return JSONResponse(told)
 
 
-def _keep(house: House, repeat: Repeat, sent: bytes, told: dict[str, Any]) -> None:
-    with suppress(KeyTaken), house.store.writing() as db:  # another server was sent the same: each counted once
+def _keep(house: AppState, repeat: Repeat, sent: bytes, told: dict[str, Any]) -> None:
+    with (
+        suppress(KeyTaken),
+        house.store.open_transaction() as db,
+    ):  # another server was sent the same: each counted once
         keep(db, repeat, sent, told)
 
 
 @router.post("/collections/{collection}/estimates")
-async def estimate(request: Request, collection: str, body: QuestionBody, person: Who) -> dict[str, Any]:
+async def estimate(request: Request, collection: str, body: QuestionBody, person: CurrentUser) -> dict[str, Any]:
     """Answer a question in SQL from the reports, with standard errors. Free, however often."""
-    made = document_of(Path(request.app.state.folder), collection)
-    house = house_of(request)
-    async with house.room.place(person.token):
+    made = load_collection(Path(request.app.state.folder), collection)
+    house = get_app_state(request)
+    async with house.room.hold_place(person.token):
         return await house.heavy.run_in_turn(
             person.name, None, lambda session: answer_document(made, session.collect.estimate(made, body.sql))
         )
 
 
-def names(folder: Path) -> list[str]:
+def list_collection_names(folder: Path) -> list[str]:
     """The collections of a workspace."""
     return sorted(one.stem for one in (folder / "collections").glob("*.json"))
 
 
-def document_of(folder: Path, name: str) -> Any:
+def load_collection(folder: Path, name: str) -> Any:
     """The collection ``name``.
 
     Raises:
@@ -97,6 +103,6 @@ def document_of(folder: Path, name: str) -> Any:
     from siloquent.collect import read_collection
 
     path = folder / "collections" / f"{name}.json"
-    if not _NAME.fullmatch(name) or not path.is_file() or path.stat().st_size > MOST_DOCUMENT:
-        raise not_found()
+    if not _NAME.fullmatch(name) or not path.is_file() or path.stat().st_size > MAX_DOCUMENT:
+        raise build_not_found()
     return read_collection(path.read_text("utf-8"))

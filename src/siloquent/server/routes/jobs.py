@@ -12,78 +12,86 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from siloquent.server.guard import Guarded, House, Who, house_of, key_of, person_of, require_table
-from siloquent.server.jobs import ENDED, MAX_LISTED, cost_of_job, job_document, table_of
-from siloquent.server.problems import Refused, not_found
+from siloquent.server.guard import (
+    AppState,
+    CurrentUser,
+    GuardedRoute,
+    find_person,
+    get_app_state,
+    read_key,
+    require_table,
+)
+from siloquent.server.jobs import ENDED, MAX_LISTED, build_job_document, cost_of_job, table_of
+from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import REPLAYED
-from siloquent.server.routes.bodies import JobBody, JobPriceBody, Whole
+from siloquent.server.routes.bodies import JobBody, JobPriceBody, PlainInt
 from siloquent.server.runner import TICK_SECONDS
-from siloquent.server.tokens import Person
+from siloquent.server.tokens import Principal
 
-router = APIRouter(route_class=Guarded)
+router = APIRouter(route_class=GuardedRoute)
 MAX_WAIT_SECONDS = 25
 HEARTBEAT_SECONDS = 15.0
 
 
 @router.post("/jobs", status_code=202)
-async def create_job(request: Request, body: JobBody, person: Who) -> Response:
+async def create_job(request: Request, body: JobBody, person: CurrentUser) -> Response:
     """Queue work that takes longer than an answer; it spends under its key, once."""
     table = body.spec.get("table")
     if isinstance(table, str):
         require_table(person, table)
-    house, key = house_of(request), key_of(request)
+    house, key = get_app_state(request), read_key(request)
     number, is_known = await asyncio.to_thread(
         house.jobs.add, person, task=body.task, spec=body.spec, key=key, max_cost=body.max_cost
     )
     headers = {"Location": f"/v1/jobs/{number}", **(REPLAYED if is_known else {})}
-    return JSONResponse(await job_of(house, number, person), status_code=202, headers=headers)
+    return JSONResponse(await get_job(house, number, person), status_code=202, headers=headers)
 
 
 @router.post("/jobs/prices")
-async def price_job(request: Request, body: JobPriceBody, person: Who) -> dict[str, Any]:
+async def price_job(request: Request, body: JobPriceBody, person: CurrentUser) -> dict[str, Any]:
     """What a job would cost, and how exact it would be, before it runs. Does not read data; free."""
     if isinstance(table := body.spec.get("table"), str):
         require_table(person, table)
-    house = house_of(request)
-    async with house.room.place(person.token):
+    house = get_app_state(request)
+    async with house.room.hold_place(person.token):
         return await house.planners.price_job(person, body.task, body.spec)
 
 
 @router.get("/jobs")
 async def list_jobs(
     request: Request,
-    person: Who,
+    person: CurrentUser,
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = MAX_LISTED,
     after: Annotated[str | None, Query(max_length=64)] = None,
     state: Literal["queued", "running", "done", "failed", "cancelled"] | None = None,
     table: Annotated[str | None, Query(max_length=64)] = None,
 ) -> dict[str, Any]:
     """The newest jobs, older than job ``after`` if it is named: one's own; an owner sees everybody's."""
-    house = house_of(request)
-    rows = await asyncio.to_thread(house.jobs.listed, person, limit=limit, after=after, state=state, table=table)
+    house = get_app_state(request)
+    rows = await asyncio.to_thread(house.jobs.list_jobs, person, limit=limit, after=after, state=state, table=table)
     return {"schema": "siloquent/job-list/1", "jobs": await _told(house, rows)}
 
 
 @router.get("/jobs/{job}")
 async def show_job(
-    request: Request, job: str, person: Who, wait: Annotated[Whole, Query(ge=0, le=MAX_WAIT_SECONDS)] = 0
+    request: Request, job: str, person: CurrentUser, wait: Annotated[PlainInt, Query(ge=0, le=MAX_WAIT_SECONDS)] = 0
 ) -> dict[str, Any]:
     """How far a job is, and what it made; waits up to ``wait`` seconds for its end."""
-    house, until = house_of(request), time.monotonic() + wait
+    house, until = get_app_state(request), time.monotonic() + wait
     row = row_of(house, job, person)
     while row["state"] not in ENDED and (left := until - time.monotonic()) > 0:
         await asyncio.sleep(min(TICK_SECONDS, left))
-        if await request.is_disconnected() or person_of(request) is None:
+        if await request.is_disconnected() or find_person(request) is None:
             break
         row = row_of(house, job, person)
     return (await _told(house, [row]))[0]
 
 
 @router.delete("/jobs/{job}")
-async def cancel_job(request: Request, job: str, person: Who, forget: bool = False) -> dict[str, Any]:
+async def cancel_job(request: Request, job: str, person: CurrentUser, forget: bool = False) -> dict[str, Any]:
     """End a job that is not done, what it was charged stays; an owner may also ``forget`` one that has ended."""
-    house = house_of(request)
-    found = await job_of(house, job, person)
+    house = get_app_state(request)
+    found = await get_job(house, job, person)
     if forget:
         if person.role != "owner":
             raise Refused(403, "not_allowed", "Only the owner may make the server forget a job.", fix="GET /v1/me")
@@ -92,30 +100,34 @@ async def cancel_job(request: Request, job: str, person: Who, forget: bool = Fal
             raise Refused(409, "conflict", detail, fix=f"DELETE /v1/jobs/{job}")
         return found
     await asyncio.to_thread(house.jobs.cancel, job, by=person)
-    return await job_of(house, job, person)
+    return await get_job(house, job, person)
 
 
 @router.get("/jobs/{job}/events")
-async def job_events(request: Request, job: str, person: Who) -> Response:
+async def job_events(request: Request, job: str, person: CurrentUser) -> Response:
     """The job as server-sent events, one a second while something changes; the last one is ``end``.
 
     A comment comes every 15 seconds, so that no proxy takes silence for an end. Whoever comes again with the header
     Last-Event-ID hears numbers that go on from there.
     """
-    house = house_of(request)
+    house = get_app_state(request)
     row_of(house, job, person)
     told = request.headers.get("last-event-id", "0")
     last = int(told) if told.isascii() and told.isdigit() and len(told) < 10 else 0
     return StreamingResponse(
-        _events(request, house, job, person, last), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+        _stream_events(request, house, job, person, last),
+        media_type="text/event-stream",
+        headers={"X-Accel-Buffering": "no"},
     )
 
 
-async def _events(request: Request, house: House, job: str, person: Person, number: int) -> AsyncIterator[str]:
+async def _stream_events(
+    request: Request, house: AppState, job: str, person: Principal, number: int
+) -> AsyncIterator[str]:
     last, heard = "", time.monotonic()
     # Asked each time: a token may be revoked, a browser log out, while the stream is open.
-    while not await request.is_disconnected() and person_of(request) is not None:
-        found = await job_of(house, job, person)
+    while not await request.is_disconnected() and find_person(request) is not None:
+        found = await get_job(house, job, person)
         text = json.dumps(found, sort_keys=True)
         ended = found["state"] in ENDED
         if text != last or ended:
@@ -130,7 +142,7 @@ async def _events(request: Request, house: House, job: str, person: Person, numb
         await asyncio.sleep(TICK_SECONDS)
 
 
-def row_of(house: House, job: str, person: Person) -> Mapping[str, Any]:
+def row_of(house: AppState, job: str, person: Principal) -> Mapping[str, Any]:
     """A job's row, if it is the person's.
 
     Raises:
@@ -139,16 +151,16 @@ def row_of(house: House, job: str, person: Person) -> Mapping[str, Any]:
     found = house.jobs.row(job)
     is_theirs = found is not None and (person.role == "owner" or found["name"] == person.name)
     if found is None or not is_theirs or not person.may_see(table_of(found)):
-        raise not_found()
+        raise build_not_found()
     return found
 
 
-async def job_of(house: House, job: str, person: Person) -> dict[str, Any]:
+async def get_job(house: AppState, job: str, person: Principal) -> dict[str, Any]:
     """A job's document, if it is the person's; as ``row_of``."""
     return (await _told(house, [row_of(house, job, person)]))[0]
 
 
-async def _told(house: House, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+async def _told(house: AppState, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Jobs as documents; what they cost is asked of the ledger, but for those that are done."""
     unknown = [row for row in rows if row["account"] and not row["cost"]]
     costs: dict[str, dict[str, str] | None] = {}
@@ -156,4 +168,4 @@ async def _told(house: House, rows: Sequence[Mapping[str, Any]]) -> list[dict[st
         costs = await house.desk.run(
             None, lambda session: {str(row["id"]): cost_of_job(session, row) for row in unknown}
         )
-    return [job_document(row, costs.get(row["id"])) for row in rows]
+    return [build_job_document(row, costs.get(row["id"])) for row in rows]

@@ -12,18 +12,18 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from siloquent.documents.releases import release_document, release_verdict_document
+from siloquent.documents.releases import build_release_document, build_release_verdict_document
 from siloquent.errors import ReleaseError, UnknownName
 from siloquent.releases.manifest import MANIFEST
 from siloquent.server.acts import record
-from siloquent.server.guard import Guarded, House, Who, house_of
+from siloquent.server.guard import AppState, CurrentUser, GuardedRoute, get_app_state
 from siloquent.server.keeper import remove_files
-from siloquent.server.problems import Refused, not_found
+from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.routes.bodies import ReleaseQuestion
 from siloquent.server.store import ADD_RELEASE
-from siloquent.server.tokens import Person
+from siloquent.server.tokens import Principal
 
-router = APIRouter(route_class=Guarded)
+router = APIRouter(route_class=GuardedRoute)
 MAX_LISTED = 200
 _SHARE = """
 INSERT INTO release (id, name, shared, created) VALUES (?, ?, 1, ?) ON CONFLICT (id) DO UPDATE SET shared = 1
@@ -33,84 +33,90 @@ INSERT INTO release (id, name, shared, created) VALUES (?, ?, 1, ?) ON CONFLICT 
 @router.get("/releases")
 async def list_releases(
     request: Request,
-    person: Who,
+    person: CurrentUser,
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = MAX_LISTED,
     after: Annotated[str | None, Query(max_length=200)] = None,
     task: Annotated[str, Query(max_length=64)] = "",
     table: Annotated[str, Query(max_length=64)] = "",
 ) -> dict[str, Any]:
     """The releases that the person may see, newest first, older than release ``after`` if it is named."""
-    found = await seen(house_of(request), _folder(request), person, limit=limit, after=after, task=task, table=table)
+    found = await list_visible_releases(
+        get_app_state(request), _get_folder(request), person, limit=limit, after=after, task=task, table=table
+    )
     return {"schema": "siloquent/release-list/1", "releases": found}
 
 
 @router.get("/releases/{release}")
-async def show_release(request: Request, release: str, person: Who) -> dict[str, Any]:
+async def show_release(request: Request, release: str, person: CurrentUser) -> dict[str, Any]:
     """A release's manifest: its table, what was promised, what it cost. Its values are in its files."""
-    return manifest_of(house_of(request), _folder(request), release, person)
+    return load_manifest(get_app_state(request), _get_folder(request), release, person)
 
 
 @router.get("/releases/{release}/files/{file}")
-async def release_file(request: Request, release: str, file: str, person: Who) -> Response:
+async def release_file(request: Request, release: str, file: str, person: CurrentUser) -> Response:
     """One file of a release, as it was written: those that its manifest names, and ``manifest.json`` itself."""
-    found = manifest_of(house_of(request), _folder(request), release, person)
+    found = load_manifest(get_app_state(request), _get_folder(request), release, person)
     if (
         file not in {MANIFEST, *(one["name"] for one in found["files"])}
-        or not (_folder(request) / release / file).is_file()
+        or not (_get_folder(request) / release / file).is_file()
     ):
-        raise not_found()
-    return FileResponse(_folder(request) / release / file, filename=f"{release}-{file}")
+        raise build_not_found()
+    return FileResponse(_get_folder(request) / release / file, filename=f"{release}-{file}")
 
 
 @router.post("/releases/{release}/verify")
-async def verify_release(request: Request, release: str, person: Who) -> dict[str, Any]:
+async def verify_release(request: Request, release: str, person: CurrentUser) -> dict[str, Any]:
     """Compare a release with what the ledger keeps, and its receipt with the chain."""
-    manifest_of(house_of(request), _folder(request), release, person)
-    path = _folder(request) / release
-    house = house_of(request)
-    async with house.room.place(person.token):
+    load_manifest(get_app_state(request), _get_folder(request), release, person)
+    path = _get_folder(request) / release
+    house = get_app_state(request)
+    async with house.room.hold_place(person.token):
         return await house.heavy.run_in_turn(
-            person.name, person.analyst, lambda session: release_verdict_document(session.verify(path))
+            person.name, person.analyst, lambda session: build_release_verdict_document(session.verify(path))
         )
 
 
 @router.post("/releases/{release}/share")
-async def share_release(request: Request, release: str, person: Who) -> dict[str, Any]:
+async def share_release(request: Request, release: str, person: CurrentUser) -> dict[str, Any]:
     """Let every analyst of the release's table see it: the owner's approval."""
-    found = manifest_of(house_of(request), _folder(request), release, person)
+    found = load_manifest(get_app_state(request), _get_folder(request), release, person)
     share = (_SHARE, (release, person.name, int(time.time())))
-    await asyncio.to_thread(_write_with_act, house_of(request), share, person, "share_release", release)
+    await asyncio.to_thread(_write_with_act, get_app_state(request), share, person, "share_release", release)
     return {**found, "shared": True}
 
 
 @router.delete("/releases/{release}")
-async def delete_release(request: Request, release: str, person: Who) -> dict[str, Any]:
+async def delete_release(request: Request, release: str, person: CurrentUser) -> dict[str, Any]:
     """Delete a release's values. Its manifest stays: what was given to whom at which price is on record for good."""
-    house, folder = house_of(request), _folder(request)
-    found = manifest_of(house, folder, release, person)
+    house, folder = get_app_state(request), _get_folder(request)
+    found = load_manifest(house, folder, release, person)
     add = (ADD_RELEASE, (release, _payer(found), int(time.time())))
     await asyncio.to_thread(_write_with_act, house, add, person, "delete_release", release)
     await asyncio.to_thread(remove_files, folder.parent, house.store, release)
     return {**found, "deleted": True}
 
 
-def _write_with_act(house: House, write: tuple[str, tuple[Any, ...]], person: Person, what: str, release: str) -> None:
-    with house.store.writing() as db:
+def _write_with_act(
+    house: AppState, write: tuple[str, tuple[Any, ...]], person: Principal, what: str, release: str
+) -> None:
+    with house.store.open_transaction() as db:
         db.execute(*write)
         record(db, person, what, release)
 
 
 @router.post("/releases/{release}/questions")
-async def ask_release(request: Request, release: str, body: ReleaseQuestion, person: Who) -> dict[str, Any]:
+async def ask_release(request: Request, release: str, body: ReleaseQuestion, person: CurrentUser) -> dict[str, Any]:
     """Ask a sketch, from what was released alone: free, however often."""
-    manifest_of(house_of(request), _folder(request), release, person)
-    path = _folder(request) / release
-    house = house_of(request)
-    async with house.room.place(person.token):
-        return await house.heavy.run_in_turn(person.name, person.analyst, lambda session: asked(session, path, body))
+    load_manifest(get_app_state(request), _get_folder(request), release, person)
+    path = _get_folder(request) / release
+    house = get_app_state(request)
+    async with house.room.hold_place(person.token):
+        return await house.heavy.run_in_turn(
+            person.name, person.analyst, lambda session: answer_question(session, path, body)
+        )
 
 
-def asked(session: Any, path: Path, body: ReleaseQuestion) -> dict[str, Any]:
+def answer_question(session: Any, path: Path, body: ReleaseQuestion) -> dict[str, Any]:
     """What the sketch in ``path`` answers, as a document of kind ``siloquent/sketch-answer/1``.
 
     Raises:
@@ -143,14 +149,14 @@ def asked(session: Any, path: Path, body: ReleaseQuestion) -> dict[str, Any]:
                 ["unusual", *columns],
                 [[bool(f), *row] for f, row in zip(answer.flagged, rows, strict=True)],
             )
-    plain = {"columns": columns, "rows": rows, "free": True, "guarantee": made.sentence()}
+    plain = {"columns": columns, "rows": rows, "free": True, "guarantee": made.describe_guarantee()}
     return {"schema": "siloquent/sketch-answer/1", **plain}
 
 
-async def seen(
-    house: House,
+async def list_visible_releases(
+    house: AppState,
     folder: Path,
-    person: Person,
+    person: Principal,
     *,
     limit: int = MAX_LISTED,
     after: str | None = None,
@@ -158,27 +164,27 @@ async def seen(
     table: str = "",
 ) -> list[dict[str, Any]]:
     """Up to ``limit`` manifests that ``person`` may see, newest first, of one ``task`` or ``table`` if it is named."""
-    async with house.room.place(person.token):
-        return await asyncio.to_thread(_seen, house, folder, person, limit, after, (task, table))
+    async with house.room.hold_place(person.token):
+        return await asyncio.to_thread(_list_visible, house, folder, person, limit, after, (task, table))
 
 
-def _seen(
-    house: House, folder: Path, person: Person, limit: int, after: str | None, of: tuple[str, str]
+def _list_visible(
+    house: AppState, folder: Path, person: Principal, limit: int, after: str | None, of: tuple[str, str]
 ) -> list[dict[str, Any]]:
     from siloquent.releases import list_folders
 
     # Not theirs: their manifests need not be read to know.
-    others = house.store.all("SELECT id FROM release WHERE shared = 0 AND name != ?", person.name)
+    others = house.store.fetch_all("SELECT id FROM release WHERE shared = 0 AND name != ?", person.name)
     hidden = {row["id"] for row in others} if person.role == "analyst" else set()
     listed = list_folders(folder)[::-1]
     if after is not None and after not in listed:
-        raise not_found()  # a list that began anew would never end for who reads page by page
+        raise build_not_found()  # a list that began anew would never end for who reads page by page
     found: list[dict[str, Any]] = []
     for name in listed[listed.index(after) + 1 if after else 0 :]:
         if name in hidden:
             continue
         with suppress(Refused):
-            manifest = manifest_of(house, folder, name, person)
+            manifest = load_manifest(house, folder, name, person)
             wanted = zip(of, (manifest["task"], manifest["table"]), strict=True)
             found += [manifest] if all(asked in ("", told) for asked, told in wanted) else []
         if len(found) == limit:
@@ -186,7 +192,7 @@ def _seen(
     return found
 
 
-def manifest_of(house: House, folder: Path, release: str, person: Person) -> dict[str, Any]:
+def load_manifest(house: AppState, folder: Path, release: str, person: Principal) -> dict[str, Any]:
     """A release's manifest as a document, if the person may see it.
 
     Owners and auditors see every manifest of their tables; analysts their own and what the owner shared.
@@ -194,19 +200,19 @@ def manifest_of(house: House, folder: Path, release: str, person: Person) -> dic
     Raises:
         Refused: 404, it is unknown or not for this person.
     """
-    from siloquent.releases import read_manifest, release_folder
+    from siloquent.releases import get_release_folder, read_manifest
 
     try:
-        manifest = read_manifest(release_folder(folder, release))
+        manifest = read_manifest(get_release_folder(folder, release))
     except (ReleaseError, UnknownName):  # whose text would list the releases of others
-        raise not_found() from None
-    row = house.store.one("SELECT name, shared, deleted FROM release WHERE id = ?", release)
+        raise build_not_found() from None
+    row = house.store.fetch_one("SELECT name, shared, deleted FROM release WHERE id = ?", release)
     shared, deleted = (bool(row and row[name]) for name in ("shared", "deleted"))
-    document = release_document(manifest)
+    document = build_release_document(manifest)
     own = _payer(document) == person.name if row is None else row["name"] == person.name
     sees_every = person.role in ("owner", "auditor")
     if not person.may_see(manifest.table) or not (sees_every or own or shared):
-        raise not_found()
+        raise build_not_found()
     return {**document, "shared": shared, "deleted": deleted}
 
 
@@ -215,5 +221,5 @@ def _payer(document: dict[str, Any]) -> str:
     return str(document["guarantee"].get("account", "")).partition("/")[2]
 
 
-def _folder(request: Request) -> Path:
+def _get_folder(request: Request) -> Path:
     return Path(request.app.state.folder) / "releases"

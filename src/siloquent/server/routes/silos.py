@@ -9,61 +9,61 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.requests import Request
 
-from siloquent.documents.dependencies import report_document
-from siloquent.documents.federation import session_document, status_document
-from siloquent.documents.offers import catalogue_document
+from siloquent.documents.dependencies import build_report_document
+from siloquent.documents.federation import build_session_document, build_status_document
+from siloquent.documents.offers import build_catalogue_document
 from siloquent.errors import ReleaseError, WorkspaceError
 from siloquent.server.acts import write_act
 from siloquent.server.declaring import declarations_held
-from siloquent.server.guard import Guarded, House, Who, house_of
-from siloquent.server.problems import Refused, not_found
+from siloquent.server.guard import AppState, CurrentUser, GuardedRoute, get_app_state
+from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.routes.bodies import AdoptionBody, ApprovalBody
-from siloquent.server.routes.releases import manifest_of
-from siloquent.server.tokens import Person
+from siloquent.server.routes.releases import load_manifest
+from siloquent.server.tokens import Principal
 
-router = APIRouter(route_class=Guarded)
+router = APIRouter(route_class=GuardedRoute)
 CATALOGUE = "catalogue"
 
 
 @router.get("/releases/{release}/dependencies")
-async def show_dependencies(request: Request, release: str, person: Who) -> dict[str, Any]:
+async def show_dependencies(request: Request, release: str, person: CurrentUser) -> dict[str, Any]:
     """The dependencies that a profile over silos found, with what its protocol told whom."""
-    return report_document(report_of(request, release, person), None)
+    return build_report_document(require_report(request, release, person), None)
 
 
 @router.post("/releases/{release}/adoption")
-async def adopt_dependencies(request: Request, release: str, body: AdoptionBody, person: Who) -> dict[str, Any]:
+async def adopt_dependencies(request: Request, release: str, body: AdoptionBody, person: CurrentUser) -> dict[str, Any]:
     """Write dependencies that hold over all rows into a table's declaration."""
-    changed = await adopted(request, release, person, body.table, body.pick)
+    changed = await adopt_picked(request, release, person, body.table, body.pick)
     told = {"id": release, "table": body.table, "picked": body.pick, "changed": changed}
     return {"schema": "siloquent/fd-adopted/1", **told, "adopted": body.pick}
 
 
 @router.get("/catalogue")
-async def show_catalogue(request: Request, person: Who) -> dict[str, Any]:
+async def show_catalogue(request: Request, person: CurrentUser) -> dict[str, Any]:
     """The offers in the workspace's catalogue, from declarations alone."""
-    return catalogue_of(Path(request.app.state.folder))
+    return load_catalogue(Path(request.app.state.folder))
 
 
 @router.get("/sessions")
-async def list_sessions(request: Request, person: Who) -> dict[str, Any]:
+async def list_sessions(request: Request, person: CurrentUser) -> dict[str, Any]:
     """The federation that the workspace's bundle is a role of: its roles, its certificate's days, its sessions."""
-    return await federation_of(house_of(request), Path(request.app.state.folder), person)
+    return await describe_federation(get_app_state(request), Path(request.app.state.folder), person)
 
 
 @router.get("/sessions/{session}")
-async def show_session(request: Request, session: str, person: Who) -> dict[str, Any]:
+async def show_session(request: Request, session: str, person: CurrentUser) -> dict[str, Any]:
     """One session: what is asked, and who is where and waited for since when, as the relay tells it now."""
-    return await session_of(house_of(request), Path(request.app.state.folder), person, session)
+    return await describe_session(get_app_state(request), Path(request.app.state.folder), person, session)
 
 
 @router.post("/sessions/{session}/approval")
-async def decide_session(request: Request, session: str, body: ApprovalBody, person: Who) -> dict[str, Any]:
+async def decide_session(request: Request, session: str, body: ApprovalBody, person: CurrentUser) -> dict[str, Any]:
     """Approve or refuse a session that waits for its owner's word."""
-    return await decided(house_of(request), Path(request.app.state.folder), person, session, body.decision)
+    return await apply_decision(get_app_state(request), Path(request.app.state.folder), person, session, body.decision)
 
 
-def report_of(request: Request, release: str, person: Person) -> Any:
+def require_report(request: Request, release: str, person: Principal) -> Any:
     """The report in a release, if the person may see it and it is one.
 
     Raises:
@@ -72,21 +72,25 @@ def report_of(request: Request, release: str, person: Person) -> Any:
     from siloquent.profile.release import load_report
 
     folder = Path(request.app.state.folder) / "releases"
-    if manifest_of(house_of(request), folder, release, person)["task"] != "profile":
-        raise not_found()
+    if load_manifest(get_app_state(request), folder, release, person)["task"] != "profile":
+        raise build_not_found()
     try:
         return load_report(folder / release)
     except ReleaseError:
-        raise not_found() from None
+        raise build_not_found() from None
 
 
-async def adopted(request: Request, release: str, person: Person, table: str, pick: list[str]) -> bool:
+async def adopt_picked(request: Request, release: str, person: Principal, table: str, pick: list[str]) -> bool:
     """Whether the declaration of ``table`` changed.
 
     Raises:
         SiloquentError: the report holds no such dependency over all rows, or the table no such column.
     """
-    report, house, folder = report_of(request, release, person), house_of(request), Path(request.app.state.folder)
+    report, house, folder = (
+        require_report(request, release, person),
+        get_app_state(request),
+        Path(request.app.state.folder),
+    )
 
     def work(session: Any) -> bool:
         with declarations_held(folder):
@@ -98,26 +102,26 @@ async def adopted(request: Request, release: str, person: Person, table: str, pi
     return changed
 
 
-def catalogue_of(folder: Path) -> dict[str, Any]:
+def load_catalogue(folder: Path) -> dict[str, Any]:
     """The workspace's catalogue as a document; one that is not there is empty."""
     from siloquent.search import open_catalogue
 
     if not (folder / CATALOGUE).is_dir():
         return {"schema": "siloquent/catalogue/1", "folder": CATALOGUE, "offers": [], "fitting": [], "notes": []}
-    return {**catalogue_document(open_catalogue(folder / CATALOGUE), folder, []), "folder": CATALOGUE}
+    return {**build_catalogue_document(open_catalogue(folder / CATALOGUE), folder, []), "folder": CATALOGUE}
 
 
-async def federation_of(house: House, folder: Path, person: Person) -> dict[str, Any]:
+async def describe_federation(house: AppState, folder: Path, person: Principal) -> dict[str, Any]:
     """What this role's own bundle and journal tell; the relay is not asked."""
 
     def work(_: Any) -> dict[str, Any]:
-        from siloquent.federation.checking import certificate_days
-        from siloquent.federation.running import open_journal
+        from siloquent.federation.connection_check import check_certificate_days
+        from siloquent.federation.role_process import open_journal
 
-        role = _bundle(folder, house.settings.bundle)
+        role = _load_bundle(folder, house.settings.bundle)
         with open_journal(role) as journal:
-            sessions = sorted(journal.sessions(), key=lambda known: known.state != "invited")
-        days = certificate_days(role)
+            sessions = sorted(journal.list_sessions(), key=lambda known: known.state != "invited")
+        days = check_certificate_days(role)
         return {
             "schema": "siloquent/federation/1",
             "name": role.roster.name,
@@ -126,41 +130,43 @@ async def federation_of(house: House, folder: Path, person: Person) -> dict[str,
             "kind": role.kind,
             "certificate": {"state": days.state, "found": days.found, "fix": days.fix},
             "roles": [{"name": one.name, "kind": one.kind, "owner": one.owner} for one in role.roster.roles],
-            "sessions": [session_document(role, known) for known in sessions],
+            "sessions": [build_session_document(role, known) for known in sessions],
         }
 
-    async with house.room.place(person.token):
+    async with house.room.hold_place(person.token):
         return await house.heavy.run_in_turn(person.name, None, work)
 
 
-async def session_of(house: House, folder: Path, person: Person, session: str) -> dict[str, Any]:
+async def describe_session(house: AppState, folder: Path, person: Principal, session: str) -> dict[str, Any]:
     """A session of this role's journal with what the relay tells of it; without an answer, with why there is none."""
 
     def work(_: Any) -> dict[str, Any]:
         from contextlib import closing
 
         from siloquent.errors import ProtocolError
-        from siloquent.federation.running import open_journal
+        from siloquent.federation.role_process import open_journal
         from siloquent.federation.transport import HttpTransport
 
-        role = _bundle(folder, house.settings.bundle)
+        role = _load_bundle(folder, house.settings.bundle)
         with open_journal(role) as journal:
-            known = _known(journal, session)
+            known = _find_session(journal, session)
         status, silent = None, ""
         try:
             with closing(HttpTransport(role)) as transport:
-                status = status_document(transport.look(session), role.roster)
+                status = build_status_document(transport.look(session), role.roster)
         except ProtocolError as refused:
             silent = refused.detail
-        asked = session_document(role, known)
+        asked = build_session_document(role, known)
         told = {"decided": known.decided, "status": status, "silent": silent}
         return {"schema": "siloquent/federation-session/1", **asked, **told}
 
-    async with house.room.place(person.token):
+    async with house.room.hold_place(person.token):
         return await house.heavy.run_in_turn(person.name, None, work)
 
 
-async def decided(house: House, folder: Path, person: Person, session: str, decision: str) -> dict[str, Any]:
+async def apply_decision(
+    house: AppState, folder: Path, person: Principal, session: str, decision: str
+) -> dict[str, Any]:
     """The session's line after an owner's word.
 
     Raises:
@@ -168,21 +174,21 @@ async def decided(house: House, folder: Path, person: Person, session: str, deci
     """
 
     def work(_: Any) -> dict[str, Any]:
-        from siloquent.federation.running import open_journal
+        from siloquent.federation.role_process import open_journal
 
-        role = _bundle(folder, house.settings.bundle)
+        role = _load_bundle(folder, house.settings.bundle)
         with open_journal(role) as journal:
-            known = _known(journal, session)
+            known = _find_session(journal, session)
             if not journal.decide(session, decision):
                 raise Refused(409, "conflict", f"This session is {known.state} already.", fix="GET /v1/sessions")
         write_act(house.store, person, "decide_session", session)
         return {"schema": "siloquent/decision/1", "session": session, "decision": decision}
 
-    async with house.room.place(person.token):
+    async with house.room.hold_place(person.token):
         return await house.heavy.run_in_turn(person.name, None, work)
 
 
-def _bundle(folder: Path, bundle: str) -> Any:
+def _load_bundle(folder: Path, bundle: str) -> Any:
     from siloquent.federation.bundle import read_bundle
 
     try:
@@ -192,8 +198,8 @@ def _bundle(folder: Path, bundle: str) -> Any:
         raise Refused(404, "not_found", detail, fix='bundle = "DIR" in [server]') from None
 
 
-def _known(journal: Any, session: str) -> Any:
-    known = next((one for one in journal.sessions() if one.id == session), None)
+def _find_session(journal: Any, session: str) -> Any:
+    known = next((one for one in journal.list_sessions() if one.id == session), None)
     if known is None:
-        raise not_found()
+        raise build_not_found()
     return known

@@ -15,26 +15,26 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from siloquent.documents.money import account_document, exact
-from siloquent.documents.tables import check_report, table_document, table_line
+from siloquent.documents.ledger import build_account_document, format_exact_amount
+from siloquent.documents.tables import build_check_report, build_table_document, build_table_line
 from siloquent.server.acts import record, write_act
-from siloquent.server.arrived import parquet_columns
 from siloquent.server.declaring import Precondition, declared, tag_of
-from siloquent.server.guard import Guarded, House, Who, house_of, require_table
+from siloquent.server.guard import AppState, CurrentUser, GuardedRoute, get_app_state, require_table
 from siloquent.server.keeper import is_named, remove_upload
-from siloquent.server.problems import Refused, not_found
+from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import REPLAYED, KeyTaken, Repeat, is_known, keep, kept, repeat_of
 from siloquent.server.routes.bodies import TableBody
-from siloquent.server.tokens import Person
+from siloquent.server.tokens import Principal
+from siloquent.server.upload_inspection import read_parquet_columns
 
-router = APIRouter(route_class=Guarded)
-MOST_QUESTIONS = 1_000
+router = APIRouter(route_class=GuardedRoute)
+MAX_QUESTIONS = 1_000
 _PARQUET = b"PAR1"
 _OTHERS = (b"PK", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh", b"7z\xbc\xaf", b"\x7fELF", b"%PDF", b"ARROW1")
 
 
 @router.get("/me")
-async def me(request: Request, person: Who) -> dict[str, Any]:
+async def me(request: Request, person: CurrentUser) -> dict[str, Any]:
     """Who the token is for, what it may do, and on which tables."""
     return {
         "schema": "siloquent/person/1",
@@ -46,17 +46,17 @@ async def me(request: Request, person: Who) -> dict[str, Any]:
 
 
 @router.get("/tables")
-async def list_tables(request: Request, person: Who) -> dict[str, Any]:
+async def list_tables(request: Request, person: CurrentUser) -> dict[str, Any]:
     """The declared tables that the token is for, and what is left of their budgets."""
 
     def work(session: Any) -> list[dict[str, Any]]:
-        return [table_line(session, name) for name in session.tables() if person.may_see(name)]
+        return [build_table_line(session, name) for name in session.list_tables() if person.may_see(name)]
 
-    return {"schema": "siloquent/table-list/1", "tables": await house_of(request).desk.run(person.analyst, work)}
+    return {"schema": "siloquent/table-list/1", "tables": await get_app_state(request).desk.run(person.analyst, work)}
 
 
 @router.get("/tables/{table}")
-async def show_table(request: Request, table: str, person: Who) -> Response:
+async def show_table(request: Request, table: str, person: CurrentUser) -> Response:
     """What is declared about a table: attributes, unit, constraints, budget. No row is read.
 
     To an owner the header ETag names the declaration, for If-Match; it does not change with what is left of the budget.
@@ -66,7 +66,7 @@ async def show_table(request: Request, table: str, person: Who) -> Response:
     return JSONResponse(found, headers={"ETag": tag} if tag and person.role == "owner" else None)
 
 
-async def shown(request: Request, table: str, person: Person) -> dict[str, Any]:
+async def shown(request: Request, table: str, person: Principal) -> dict[str, Any]:
     """A table as a document of kind ``siloquent/table/1``, if the token is for it.
 
     Raises:
@@ -75,35 +75,35 @@ async def shown(request: Request, table: str, person: Person) -> dict[str, Any]:
     require_table(person, table)
 
     def work(session: Any) -> dict[str, Any]:
-        if table not in session.tables():
-            raise not_found()
-        schema, account = session.schema(table), session.account(table)
-        left = exact(account, session.left(table).amount)
-        return table_document(schema, {**account_document(account), "left": left})
+        if table not in session.list_tables():
+            raise build_not_found()
+        schema, account = session.schema(table), session.get_account(table)
+        left = format_exact_amount(account, session.get_remaining(table).amount)
+        return build_table_document(schema, {**build_account_document(account), "left": left})
 
-    return await house_of(request).desk.run(person.analyst, work)
+    return await get_app_state(request).desk.run(person.analyst, work)
 
 
 @router.get("/tables/{table}/history")
-async def table_history(request: Request, table: str, person: Who) -> dict[str, Any]:
+async def table_history(request: Request, table: str, person: CurrentUser) -> dict[str, Any]:
     """The newest 1,000 questions asked of a table, oldest first, as far as the person may see them."""
     require_table(person, table)
 
     def work(session: Any) -> list[dict[str, Any]]:
-        from siloquent.explore import history
+        from siloquent.explore import list_history
 
-        if table not in session.tables():
-            raise not_found()
-        return [one.to_json() for one in history(session, table)[-MOST_QUESTIONS:]]
+        if table not in session.list_tables():
+            raise build_not_found()
+        return [one.to_json() for one in list_history(session, table)[-MAX_QUESTIONS:]]
 
-    house = house_of(request)
-    async with house.room.place(person.token):
+    house = get_app_state(request)
+    async with house.room.hold_place(person.token):
         questions = await house.heavy.run_in_turn(person.name, person.analyst, work)
     return {"schema": "siloquent/history/1", "table": table, "questions": questions}
 
 
 @router.put("/tables/{table}", status_code=200)
-async def put_table(request: Request, table: str, body: TableBody, person: Who) -> Response:
+async def put_table(request: Request, table: str, body: TableBody, person: CurrentUser) -> Response:
     """Declare a table, or declare it anew. What was spent stays spent; no bound is ever guessed from its rows.
 
     With If-Match it takes the place of that declaration alone, with If-None-Match: * of none; 412 otherwise.
@@ -114,26 +114,26 @@ async def put_table(request: Request, table: str, body: TableBody, person: Who) 
 
 
 @router.post("/tables/{table}/check")
-async def check_table(request: Request, table: str, person: Who) -> dict[str, Any]:
+async def check_table(request: Request, table: str, person: CurrentUser) -> dict[str, Any]:
     """What is wrong with a table's rows, in exact counts: for its owner's eyes only."""
     require_table(person, table)
 
     def work(session: Any) -> dict[str, Any]:
-        if table not in session.tables():
-            raise not_found()
-        report = check_report(session, table, alone=False)
+        if table not in session.list_tables():
+            raise build_not_found()
+        report = build_check_report(session, table, alone=False)
         return {"schema": "siloquent/check/1", "clean": report["clean"], "tables": [report]}
 
-    house = house_of(request)
-    async with house.room.place(person.token):
+    house = get_app_state(request)
+    async with house.room.hold_place(person.token):
         return await house.rows.run_in_turn(person.name, None, work)
 
 
 @router.post("/uploads", status_code=201)
-async def upload(request: Request, person: Who) -> Response:
+async def upload(request: Request, person: CurrentUser) -> Response:
     """Take a data file into the workspace, as it arrives; its kind is read off its first bytes, its name is ours."""
     repeat = repeat_of(request, person)
-    if repeat is not None and is_known(house_of(request).store, repeat):
+    if repeat is not None and is_known(get_app_state(request).store, repeat):
         return JSONResponse(await _again(request, repeat), status_code=201, headers=REPLAYED)
     made, is_new = await take(request, request.stream(), repeat)
     return JSONResponse(made, status_code=201, headers=None if is_new else REPLAYED)
@@ -148,24 +148,24 @@ async def _again(request: Request, repeat: Repeat) -> dict[str, Any]:
     seen = hashlib.sha256()
     async for chunk in request.stream():
         seen.update(chunk)
-    found = kept(house_of(request).store, repeat, seen.digest())
+    found = kept(get_app_state(request).store, repeat, seen.digest())
     if found is None:
-        raise not_found()  # forgotten while it arrived
+        raise build_not_found()  # forgotten while it arrived
     return found
 
 
 @router.get("/uploads")
-async def list_uploads(request: Request, person: Who) -> dict[str, Any]:
+async def list_uploads(request: Request, person: CurrentUser) -> dict[str, Any]:
     """The newest 100 files that were uploaded, each with the source that a table file names."""
-    return {"schema": "siloquent/upload-list/1", "uploads": uploads(house_of(request))}
+    return {"schema": "siloquent/upload-list/1", "uploads": read_uploads(get_app_state(request))}
 
 
 @router.delete("/uploads/{upload}", status_code=204)
-async def delete_upload(request: Request, upload: str, person: Who) -> Response:
+async def delete_upload(request: Request, upload: str, person: CurrentUser) -> Response:
     """Delete an uploaded file that no table names."""
-    house, folder = house_of(request), Path(request.app.state.folder)
-    if house.store.one("SELECT id FROM upload WHERE id = ?", upload) is None:
-        raise not_found()
+    house, folder = get_app_state(request), Path(request.app.state.folder)
+    if house.store.fetch_one("SELECT id FROM upload WHERE id = ?", upload) is None:
+        raise build_not_found()
     if await asyncio.to_thread(is_named, folder, upload):
         raise Refused(409, "conflict", "A table names this file as its source.", fix="PUT /v1/tables/TABLE")
     await asyncio.to_thread(write_act, house.store, person, "delete_upload", upload)
@@ -180,9 +180,9 @@ async def take(
 
     Raises:
         Refused: 409, the key stands for another request; 415, it is of no kind that is read here; 422, as
-            ``parquet_columns``.
+            ``read_parquet_columns``.
     """
-    house, folder = house_of(request), Path(request.app.state.folder) / "uploads"
+    house, folder = get_app_state(request), Path(request.app.state.folder) / "uploads"
     folder.mkdir(mode=0o700, exist_ok=True)
     number = f"u-{secrets.token_hex(8)}"  # allowed: a name or a key, no noise
     building, first, size, seen = folder / f".{number}", b"", 0, hashlib.sha256()
@@ -195,9 +195,9 @@ async def take(
                 file.write(chunk)
             file.flush()
             await asyncio.to_thread(os.fsync, file.fileno())
-        form = form_of(first)
+        form = detect_form(first)
         if form == "parquet":
-            await parquet_columns(building)
+            await read_parquet_columns(building)
         os.replace(building, folder / f"{number}.{form}")
     finally:
         building.unlink(missing_ok=True)
@@ -205,7 +205,7 @@ async def take(
     made = {"schema": "siloquent/upload/1", "id": number, "format": form, "source": source, "bytes": size}
 
     def write() -> None:
-        with house.store.writing() as db:
+        with house.store.open_transaction() as db:
             db.execute("INSERT INTO upload VALUES (?, ?, ?, ?)", (number, form, size, int(time.time())))
             record(db, request.state.person, "upload", number)
             if repeat is not None:
@@ -224,9 +224,9 @@ async def take(
     return made, True
 
 
-def uploads(house: House) -> list[dict[str, Any]]:
+def read_uploads(house: AppState) -> list[dict[str, Any]]:
     """The files that were uploaded, newest first, each with the source that a table file names."""
-    found = house.store.all("SELECT id, form, size, created FROM upload ORDER BY created DESC, id LIMIT 100")
+    found = house.store.fetch_all("SELECT id, form, size, created FROM upload ORDER BY created DESC, id LIMIT 100")
     return [
         {
             **one,
@@ -237,7 +237,7 @@ def uploads(house: House) -> list[dict[str, Any]]:
     ]
 
 
-def form_of(first: bytes) -> str:
+def detect_form(first: bytes) -> str:
     """The kind of file that begins with ``first``.
 
     Raises:

@@ -12,23 +12,23 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from siloquent.server.acts import record, recorded
-from siloquent.server.guard import Guarded, House, Who, house_of
-from siloquent.server.problems import Refused, not_found
+from siloquent.server.guard import AppState, CurrentUser, GuardedRoute, get_app_state
+from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import KeyTaken, Repeat, keep, kept, repeat_of
 from siloquent.server.routes.bodies import TokenBody
 
-router = APIRouter(route_class=Guarded)
+router = APIRouter(route_class=GuardedRoute)
 MAX_LISTED = 1_000
 
 
 @router.post("/tokens", status_code=201)
-async def create_token(request: Request, body: TokenBody, person: Who) -> Response:
+async def create_token(request: Request, body: TokenBody, person: CurrentUser) -> Response:
     """A token for somebody. Its text is in this answer and nowhere else: sent again with its key it is refused."""
-    house, repeat = house_of(request), repeat_of(request, person)
+    house, repeat = get_app_state(request), repeat_of(request, person)
     sent = hashlib.sha256(body.model_dump_json().encode()).digest()
     if repeat is not None:
         _refuse_known(house, repeat, sent)
-    known = await house.desk.run(None, lambda session: session.tables()) if body.tables else None
+    known = await house.desk.run(None, lambda session: session.list_tables()) if body.tables else None
 
     def also(db: sqlite3.Connection, number: str) -> None:
         record(db, person, "create_token", number)
@@ -49,7 +49,7 @@ async def create_token(request: Request, body: TokenBody, person: Who) -> Respon
     return JSONResponse(house.tokens.document(text), status_code=201)
 
 
-def _refuse_known(house: House, repeat: Repeat, sent: bytes) -> None:
+def _refuse_known(house: AppState, repeat: Repeat, sent: bytes) -> None:
     """Refuse a key that made a token: the text was shown once, and not even the server has it.
 
     Raises:
@@ -67,22 +67,22 @@ def _refuse_known(house: House, repeat: Repeat, sent: bytes) -> None:
 @router.get("/tokens")
 async def list_tokens(
     request: Request,
-    person: Who,
+    person: CurrentUser,
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = MAX_LISTED,
     after: Annotated[str | None, Query(max_length=64)] = None,
 ) -> dict[str, Any]:
     """Tokens without their secrets, oldest first, made after token ``after`` if it is named."""
-    found = house_of(request).tokens.list()
+    found = get_app_state(request).tokens.list()
     ids = [one["id"] for one in found]
     if after is not None and after not in ids:
-        raise not_found()
+        raise build_not_found()
     begin = ids.index(after) + 1 if after is not None else 0
     return {"schema": "siloquent/token-list/1", "tokens": found[begin : begin + limit]}
 
 
 @router.delete("/tokens/{token}", status_code=204)
-async def revoke_token(request: Request, token: str, person: Who) -> Response:
+async def revoke_token(request: Request, token: str, person: CurrentUser) -> Response:
     """End a token, and the browser sessions that it opened, at once."""
-    revoke = house_of(request).tokens.revoke
+    revoke = get_app_state(request).tokens.revoke
     await asyncio.to_thread(revoke, token, also=recorded(person, "revoke_token"))
     return Response(status_code=204)

@@ -14,29 +14,29 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from siloquent.errors import SchemaError, SiloquentError
-from siloquent.server.arrived import parquet_columns
 from siloquent.server.declaring import declared
-from siloquent.server.guard import house_of, require_proof
+from siloquent.server.guard import get_app_state, require_proof
 from siloquent.server.problems import Refused
 from siloquent.server.routes import tables
-from siloquent.server.web.pages import form_of, render, visitor
+from siloquent.server.upload_inspection import read_parquet_columns
+from siloquent.server.web.pages import read_form, render, require_visitor
 
 router = APIRouter(include_in_schema=False)
 TYPES = ("category", "integer", "real", "boolean", "date", "id", "text")
-MOST_COLUMNS = 300
+MAX_COLUMNS = 300
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _CHUNK = 2**20
 
 
 @router.get("/declare")
 async def begin(request: Request) -> Response:
-    person = visitor(request, "owner")
-    return render(request, "wizard.html", person, uploads=tables.uploads(house_of(request)))
+    person = require_visitor(request, "owner")
+    return render(request, "wizard.html", person, uploads=tables.read_uploads(get_app_state(request)))
 
 
 @router.post("/declare/upload")
 async def upload(request: Request) -> Response:
-    person = visitor(request, "owner")
+    person = require_visitor(request, "owner")
     async with request.form(max_files=1, max_fields=2) as form:
         require_proof(person, str(form.get("csrf", "")))
         file = form.get("file")
@@ -53,15 +53,17 @@ async def upload(request: Request) -> Response:
 
 @router.api_route("/declare/{upload}", methods=["GET", "POST"])
 async def columns(request: Request, upload: str) -> Response:
-    person, house = visitor(request, "owner"), house_of(request)
-    found = next((one for one in tables.uploads(house) if one["id"] == upload), None)
+    person, house = require_visitor(request, "owner"), get_app_state(request)
+    found = next((one for one in tables.read_uploads(house) if one["id"] == upload), None)
     if found is None:
         raise Refused(404, "not_found", "There is no such upload.", fix="/declare")
-    fields, problem = await form_of(request, person) if request.method == "POST" else {}, None
-    names = await names_in(Path(request.app.state.folder) / str(found["source"]).partition(":")[2], str(found["form"]))
+    fields, problem = await read_form(request, person) if request.method == "POST" else {}, None
+    names = await read_column_names(
+        Path(request.app.state.folder) / str(found["source"]).partition(":")[2], str(found["form"])
+    )
     if request.method == "POST":
         try:
-            name, toml = fields.get("name", "").strip(), composed(fields, names, source=str(found["source"]))
+            name, toml = fields.get("name", "").strip(), compose_table_file(fields, names, source=str(found["source"]))
             await declared(request, name, toml)
             return RedirectResponse(f"/tables/{name}", status_code=303)
         except SiloquentError as wrong:
@@ -79,38 +81,37 @@ async def columns(request: Request, upload: str) -> Response:
     )
 
 
-async def names_in(file: Path, form: str) -> list[str]:
+async def read_column_names(file: Path, form: str) -> list[str]:
     """The columns' names: the first line of a CSV file, the footer of a Parquet file; no row is unpacked.
 
     Raises:
         SchemaError: there are none that can be read, or more than a form holds.
     """
-    from siloquent.door import read_csv_header
+    from siloquent.api import read_csv_header
 
     if form == "csv":
         names, _, _ = read_csv_header(file)
     else:
-        names = await parquet_columns(file)
-    if not 1 <= len(names) <= MOST_COLUMNS:
+        names = await read_parquet_columns(file)
+    if not 1 <= len(names) <= MAX_COLUMNS:
         raise SchemaError(
-            f"A form holds 1 to {MOST_COLUMNS} columns, not {len(names)}.", fix="write the table file by hand"
+            f"A form holds 1 to {MAX_COLUMNS} columns, not {len(names)}.", fix="write the table file by hand"
         )
     return list(names)
 
 
-def composed(fields: Mapping[str, str], names: list[str], *, source: str) -> str:
+def compose_table_file(fields: Mapping[str, str], names: list[str], *, source: str) -> str:
     """The table file that the form's fields say. What was left empty is left out, so that its absence is an error.
 
     >>> fields = {"name": "t", "type-0": "integer", "lo-0": "0", "hi-0": "9", "epsilon": "1"}
-    >>> '{ name = "age", type = "integer", lo = 0, hi = 9 }' in composed(fields, ["age"], source="csv:t.csv")
+    >>> '{ name = "age", type = "integer", lo = 0, hi = 9 }' in compose_table_file(fields, ["age"], source="csv:t.csv")
     True
     """
-    attributes = [line for place, name in enumerate(names) if (line := _attribute(fields, place, name))]
+    attributes = [line for place, name in enumerate(names) if (line := _compose_attribute(fields, place, name))]
     unit = '{ kind = "row" }'
     if fields.get("unit"):
-        unit = (
-            f'{{ kind = "user", column = {_text(fields["unit"])}, max_rows = {_number(fields.get("max_rows", ""))} }}'
-        )
+        max_rows = _format_number(fields.get("max_rows", ""))
+        unit = f'{{ kind = "user", column = {_quote_text(fields["unit"])}, max_rows = {max_rows} }}'
     given = {name: fields.get(name, "").strip() for name in ("size_hint", "epsilon", "delta")}
     lines = [
         "format = 1",
@@ -119,43 +120,43 @@ def composed(fields: Mapping[str, str], names: list[str], *, source: str) -> str
         "]",
         "",
         "[table]",
-        f"name = {_text(fields.get('name', '').strip())}",
-        f"source = {_text(source)}",
-        f"adjacency = {_text(fields.get('adjacency', 'add-remove'))}",
-        *([f"size_hint = {_number(given['size_hint'])}"] if given["size_hint"] else []),
+        f"name = {_quote_text(fields.get('name', '').strip())}",
+        f"source = {_quote_text(source)}",
+        f"adjacency = {_quote_text(fields.get('adjacency', 'add-remove'))}",
+        *([f"size_hint = {_format_number(given['size_hint'])}"] if given["size_hint"] else []),
         f"unit = {unit}",
         "",
         "[budget]",
-        f"accountant = {_text('zcdp' if given['delta'] else 'pure')}",
-        *(f"{name} = {_text(given[name])}" for name in ("epsilon", "delta") if given[name]),
+        f"accountant = {_quote_text('zcdp' if given['delta'] else 'pure')}",
+        *(f"{name} = {_quote_text(given[name])}" for name in ("epsilon", "delta") if given[name]),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _attribute(fields: Mapping[str, str], place: int, name: str) -> str:
+def _compose_attribute(fields: Mapping[str, str], place: int, name: str) -> str:
     """One column's line; empty if it is left out."""
     kind = fields.get(f"type-{place}", "")
     if not kind:
         return ""
     said = {key: fields.get(f"{key}-{place}", "").strip() for key in ("lo", "hi", "grid", "values", "null", "outside")}
-    parts = [f"name = {_text(name)}", f"type = {_text(kind)}"]
+    parts = [f"name = {_quote_text(name)}", f"type = {_quote_text(kind)}"]
     if kind == "category":
-        values = [_text(one.strip()) for one in said["values"].splitlines() if one.strip()]
+        values = [_quote_text(one.strip()) for one in said["values"].splitlines() if one.strip()]
         parts.append(f"values = [{', '.join(values)}]")
     if kind in ("integer", "real", "date"):
-        parts += [f"{key} = {_number(said[key])}" for key in ("lo", "hi", "grid") if said[key]]
-        parts += [f"outside = {_text(said['outside'])}"] if said["outside"] else []
+        parts += [f"{key} = {_format_number(said[key])}" for key in ("lo", "hi", "grid") if said[key]]
+        parts += [f"outside = {_quote_text(said['outside'])}"] if said["outside"] else []
     if kind == "text":
-        parts.append(f"max_bytes = {_number(said['hi'])}")
+        parts.append(f"max_bytes = {_format_number(said['hi'])}")
     if kind not in ("id", "text") and said["null"]:
-        parts.append(f"null = {_text(said['null'])}")
+        parts.append(f"null = {_quote_text(said['null'])}")
     return f"{{ {', '.join(parts)} }}"
 
 
-def _text(text: str) -> str:
+def _quote_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _number(text: str) -> str:
+def _format_number(text: str) -> str:
     """A number as it is, anything else as text: then the reader of table files says what is wrong with it."""
-    return text.strip() if _NUMBER.fullmatch(text.strip()) else _text(text.strip())
+    return text.strip() if _NUMBER.fullmatch(text.strip()) else _quote_text(text.strip())

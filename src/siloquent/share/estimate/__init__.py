@@ -1,28 +1,28 @@
 """From releases (and, at home, own rows) to models, rows and advice. No noise and no ledger here."""
 
-from siloquent.share.estimate.advise import Advice, Difference, Measures, advise
-from siloquent.share.estimate.pool import Pool, check_together, pool
-from siloquent.share.estimate.shared import shared_scores
+from siloquent.share.estimate.advise import Advice, Measures, PairedDifference, advise
+from siloquent.share.estimate.pool import Pool, check_together, pool_releases
+from siloquent.share.estimate.shared import fit_shared_scores
 from siloquent.share.estimate.stack import Fit, fit_alone, fit_stacked
-from siloquent.share.estimate.synthesize import as_table, rows_of_marginals
-from siloquent.share.estimate.vote import rows_of_trees, scores_of_trees
-from siloquent.share.scores import Scores
+from siloquent.share.estimate.synthesize import build_table, draw_marginal_rows
+from siloquent.share.estimate.vote import draw_tree_rows, fit_tree_scores
+from siloquent.share.linear_score import LinearScore
 
 __all__ = [
     "Advice",
-    "Difference",
     "Fit",
+    "LinearScore",
     "Measures",
+    "PairedDifference",
     "Pool",
-    "Scores",
     "advise",
-    "as_table",
+    "build_table",
     "check_together",
+    "draw_marginal_rows",
+    "draw_tree_rows",
     "fit_alone",
+    "fit_shared_scores",
     "fit_stacked",
-    "pool",
-    "rows_of_marginals",
-    "rows_of_trees",
-    "scores_of_trees",
-    "shared_scores",
+    "fit_tree_scores",
+    "pool_releases",
 ]

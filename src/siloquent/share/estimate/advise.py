@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.share.encoding import Encoding
-from siloquent.share.estimate.stack import Fit, constant_scores, fit_alone, fit_stacked, fold_of
-from siloquent.share.scores import Scores, decided
+from siloquent.share.estimate.stack import Fit, assign_folds, fit_alone, fit_constant_scores, fit_stacked
+from siloquent.share.linear_score import LinearScore, decide_classes
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -38,7 +38,7 @@ class Measures:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PairedDifference:
     """Stacked minus alone on the same rows: the mean and its 95 % interval; below 0 is better."""
 
     mean: float
@@ -55,12 +55,12 @@ class Advice:
     """
 
     measures: dict[str, Measures]
-    error: Difference
-    loss: Difference
+    error: PairedDifference
+    loss: PairedDifference
     recommended: bool
     rows: int
 
-    def sentence(self) -> str:
+    def describe(self) -> str:
         """The advice in words."""
         if self.rows < 2:
             return "There are no own rows to compare on: the shared model is all there is."
@@ -80,38 +80,38 @@ class Advice:
         return f"No: sharing makes no difference that these rows can show. {words}"
 
 
-def advise(encoding: Encoding, places: Integers, shared: Scores, how: Fit) -> Advice:
+def advise(encoding: Encoding, places: Integers, shared: LinearScore, how: Fit) -> Advice:
     """Cross-validate the four models on own rows of places (rows, features + 1)."""
     rows, label = len(places), places[:, -1]
     held = {name: np.zeros((rows, len(shared.constant))) for name in MODELS}
     if rows < how.folds:
-        return Advice({}, Difference(0.0, 0.0, 0.0), Difference(0.0, 0.0, 0.0), False, 0)
-    y = encoding.target(label) if encoding.is_regression else label
-    folds = fold_of(y, how.folds, how.seed, regression=encoding.is_regression)
+        return Advice({}, PairedDifference(0.0, 0.0, 0.0), PairedDifference(0.0, 0.0, 0.0), False, 0)
+    y = encoding.compute_target(label) if encoding.is_regression else label
+    folds = assign_folds(y, how.folds, how.seed, regression=encoding.is_regression)
     for fold in range(how.folds):
         train, test = places[folds != fold], folds == fold
         for name, scores in (
-            ("constant", constant_scores(encoding, train)),
+            ("constant", fit_constant_scores(encoding, train)),
             ("alone", fit_alone(encoding, train, how)),
             ("shared", shared),
             ("stacked", fit_stacked(encoding, train, shared, how)),
         ):
-            held[name][test] = _odds(scores, scores.of(encoding, places[test, :-1]))
-    errors = {name: _errors(encoding, held[name], y) for name in MODELS}
-    losses = {name: _losses(encoding, held[name], y) for name in MODELS}
-    error, loss = (_difference(found["stacked"] - found["alone"]) for found in (errors, losses))
-    measures = {name: _measures(encoding, held[name], y, errors[name], losses[name]) for name in MODELS}
+            held[name][test] = _compute_log_odds(scores, scores.compute_scores(encoding, places[test, :-1]))
+    errors = {name: _compute_errors(encoding, held[name], y) for name in MODELS}
+    losses = {name: _compute_losses(encoding, held[name], y) for name in MODELS}
+    error, loss = (_compute_difference(found["stacked"] - found["alone"]) for found in (errors, losses))
+    measures = {name: _compute_measures(encoding, held[name], y, errors[name], losses[name]) for name in MODELS}
     return Advice(measures, error, loss, recommended=is_gain(measures, error, loss), rows=rows)
 
 
-def is_gain(measures: Mapping[str, Measures], error: Difference, loss: Difference) -> bool:
+def is_gain(measures: Mapping[str, Measures], error: PairedDifference, loss: PairedDifference) -> bool:
     """Whether the others' releases surely help: more than alone, and more than without any model."""
     stacked, constant = measures["stacked"], measures["constant"]
     beats_alone = loss.high < -ROUNDING and error.mean <= 0
     return beats_alone and stacked.loss < constant.loss - ROUNDING and stacked.error <= constant.error
 
 
-def _odds(scores: Scores, found: Floats) -> Floats:
+def _compute_log_odds(scores: LinearScore, found: Floats) -> Floats:
     """Scores as log-odds; a least-squares score of -1..1 is read as 2 p - 1."""
     if scores.link != "sign":
         return found
@@ -119,13 +119,13 @@ def _odds(scores: Scores, found: Floats) -> Floats:
     return np.asarray(np.log(p) - (np.log1p(-p) if found.shape[1] == 1 else 0.0))
 
 
-def _errors(encoding: Encoding, found: Floats, y: Floats | Integers) -> Floats:
+def _compute_errors(encoding: Encoding, found: Floats, y: Floats | Integers) -> Floats:
     if encoding.is_regression:
         return np.asarray((found[:, 0] - y) ** 2)
-    return np.asarray(decided(found) != y, dtype=np.float64)
+    return np.asarray(decide_classes(found) != y, dtype=np.float64)
 
 
-def _losses(encoding: Encoding, found: Floats, y: Floats | Integers) -> Floats:
+def _compute_losses(encoding: Encoding, found: Floats, y: Floats | Integers) -> Floats:
     if encoding.is_regression:
         return np.asarray((found[:, 0] - y) ** 2)
     if found.shape[1] == 1:
@@ -135,16 +135,18 @@ def _losses(encoding: Encoding, found: Floats, y: Floats | Integers) -> Floats:
     return np.asarray(totals - found[np.arange(len(y)), y.astype(np.int64)])
 
 
-def _difference(each: Floats) -> Difference:
+def _compute_difference(each: Floats) -> PairedDifference:
     from scipy.special import stdtrit
 
     # Few rows do not know their own spread well: Student's t, which is 1.96 for many.
     wide = float(stdtrit(len(each) - 1, (1 + COVERED) / 2))
     mean, error = float(each.mean()), float(each.std(ddof=1)) / math.sqrt(len(each))
-    return Difference(mean, mean - wide * error, mean + wide * error)
+    return PairedDifference(mean, mean - wide * error, mean + wide * error)
 
 
-def _measures(encoding: Encoding, found: Floats, y: Floats | Integers, errors: Floats, losses: Floats) -> Measures:
+def _compute_measures(
+    encoding: Encoding, found: Floats, y: Floats | Integers, errors: Floats, losses: Floats
+) -> Measures:
     if encoding.is_regression:
         return Measures(float(errors.mean()), math.nan, math.nan, float(losses.mean()))
     present = np.unique(y)

@@ -26,18 +26,18 @@ class _Rises:
     start: Floats
     rate: Floats
 
-    def at(self, multiplier: Floats) -> Floats:
+    def evaluate(self, multiplier: Floats) -> Floats:
         """The value of each node's function at its multiplier (nodes,)."""
         terms = self.rate * np.maximum(multiplier[self.node] - self.start, 0.0)
         return np.bincount(self.node, weights=terms, minlength=len(multiplier)).astype(np.float64)
 
-    def added_up(self, parent: Integers) -> _Rises:
+    def sum_children(self, parent: Integers) -> _Rises:
         """The sum of each parent's children."""
         above = parent[self.node]
         order = np.lexsort((self.start, above))
         return _Rises(above[order], self.start[order], self.rate[order])
 
-    def against(self, weight: Floats, count: Floats) -> _Rises:
+    def add_weight(self, weight: Floats, count: Floats) -> _Rises:
         """How a node's size answers a multiplier when the node also pays weight (size - count)^2, both (nodes,).
 
         With size x = S(l) below, the multiplier above is l + 2 weight (x - count): the same points, moved along.
@@ -57,7 +57,7 @@ class _Rises:
         return _Rises(self.node, 2 * w * (size - c) + self.start, np.maximum(rate, 0.0))
 
 
-def consistent(counts: Sequence[Floats], weights: Sequence[Floats], parents: Sequence[Integers]) -> list[Floats]:
+def make_consistent(counts: Sequence[Floats], weights: Sequence[Floats], parents: Sequence[Integers]) -> list[Floats]:
     """The counts nearest to ``counts`` in weighted squares that add up and are not negative: exactly, in one pass.
 
     Args:
@@ -73,17 +73,17 @@ def consistent(counts: Sequence[Floats], weights: Sequence[Floats], parents: Seq
     answers = _Rises(np.arange(len(counts[last])), -2 * weights[last] * counts[last], 1 / (2 * weights[last]))
     kept: list[_Rises] = []
     for level in range(last - 1, -1, -1):
-        answers = answers.added_up(parents[level]).against(weights[level], counts[level])
+        answers = answers.sum_children(parents[level]).add_weight(weights[level], counts[level])
         kept.insert(0, answers)
     multiplier = np.zeros(len(counts[0]))
     for level in range(last):
-        size = kept[level].at(multiplier)
+        size = kept[level].evaluate(multiplier)
         multiplier = (multiplier - 2 * weights[level] * (size - counts[level]))[parents[level]]
     leaves = np.maximum(counts[last] + multiplier / (2 * weights[last]), 0.0)
-    return _exactly(leaves, [len(count) for count in counts], parents)
+    return _make_exact(leaves, [len(count) for count in counts], parents)
 
 
-def _exactly(leaves: Floats, nodes: Sequence[int], parents: Sequence[Integers]) -> list[Floats]:
+def _make_exact(leaves: Floats, nodes: Sequence[int], parents: Sequence[Integers]) -> list[Floats]:
     """Counts that add up to the last digit: leaves as they are, every other level from the one below."""
     made = [leaves]
     for parent, count in zip(reversed(parents), reversed(nodes[:-1]), strict=True):
@@ -91,6 +91,6 @@ def _exactly(leaves: Floats, nodes: Sequence[int], parents: Sequence[Integers]) 
     return made
 
 
-def whole_rows(counts: Floats, rng: np.random.Generator) -> Integers:
+def round_rows(counts: Floats, rng: np.random.Generator) -> Integers:
     """Counts as whole numbers with the same mean: the fraction is the chance of one more."""
     return np.floor(counts + rng.random(len(counts))).astype(np.int64)

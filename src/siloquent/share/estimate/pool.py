@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError, RequestError
-from siloquent.share.encoding import Encoding, encoding_of
+from siloquent.share.encoding import Encoding, build_encoding
 from siloquent.share.layout import Layout
 from siloquent.share.release import ShareRelease
 from siloquent.share.spec import Agreement
@@ -33,9 +33,9 @@ class Pool:
     silos: int
     most_rows: int | None
 
-    def part(self, number: int) -> tuple[Floats, Floats]:
+    def get_part(self, number: int) -> tuple[Floats, Floats]:
         """The numbers and deviations of one of ``layout.lengths()``."""
-        ends = np.cumsum((0, *self.layout.lengths()))
+        ends = np.cumsum((0, *self.layout.list_lengths()))
         here = slice(ends[number], ends[number + 1])
         return self.counts[here], self.deviations[here]
 
@@ -48,7 +48,7 @@ def check_together(releases: Sequence[ShareRelease]) -> Agreement:
     """
     first, seen = releases[0], dict[tuple[str, str], ShareRelease]()
     for release in releases:
-        difference = first.agreement.difference(release.agreement)
+        difference = first.agreement.describe_difference(release.agreement)
         if difference:
             raise RequestError(
                 f"The release of {release.name} was made under another agreement than that of {first.name}: "
@@ -76,7 +76,7 @@ def _check_once(seen: dict[tuple[str, str], ShareRelease], release: ShareRelease
     )
 
 
-def pool(releases: Sequence[ShareRelease]) -> Pool:
+def pool_releases(releases: Sequence[ShareRelease]) -> Pool:
     """The sum of releases, all of one agreement.
 
     Raises:
@@ -87,7 +87,7 @@ def pool(releases: Sequence[ShareRelease]) -> Pool:
         raise RequestError("Trees vote; they do not add up.", fix="synthesize(releases)")
     if agreement.trust == "sum" and len(releases) > 1:
         raise RequestError("A secure sum is one release for all of its silos: name one of the copies.")
-    encoding = encoding_of(agreement)
+    encoding = build_encoding(agreement)
     total = np.zeros(len(releases[0].counts))
     variance = np.zeros_like(total)
     for release in releases:
@@ -104,23 +104,23 @@ def pool(releases: Sequence[ShareRelease]) -> Pool:
         counts=total,
         deviations=np.sqrt(variance),
         silos=sum(release.silos for release in releases),
-        most_rows=most_rows(releases),
+        most_rows=compute_max_rows(releases),
     )
 
 
-def most_rows(releases: Sequence[ShareRelease]) -> int | None:
+def compute_max_rows(releases: Sequence[ShareRelease]) -> int | None:
     """The most rows that the releases may stand for; None where a silo declared no size."""
     if not all(release.rows for release in releases):
         return None
     return ABOVE_HINT * sum(release.rows for release in releases)
 
 
-def total_variance(releases: Sequence[ShareRelease]) -> Fraction:
+def compute_total_variance(releases: Sequence[ShareRelease]) -> Fraction:
     """The variance of the noise on the first number of the sum."""
     return sum((release.noise[0].variance for release in releases), Fraction(0))
 
 
-def rows_within(estimate: float, most: int | None) -> int:
+def clamp_rows(estimate: float, most: int | None) -> int:
     """An estimated number of rows, at least 0 and at most ``most``."""
     found = max(0, round(estimate)) if math.isfinite(estimate) else 0
     return found if most is None else min(found, most)

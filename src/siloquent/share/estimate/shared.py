@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
 from siloquent.maths.moments import Moments
-from siloquent.maths.ridge import covariance_of, ridge_of, slopes_of
+from siloquent.maths.ridge import choose_ridge, estimate_covariance_matrix, solve_slopes
 from siloquent.share.encoding import Encoding
-from siloquent.share.estimate.pool import Pool, rows_within
+from siloquent.share.estimate.pool import Pool, clamp_rows
 from siloquent.share.layout import STEPS
-from siloquent.share.scores import Scores
+from siloquent.share.linear_score import LinearScore
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tables:
+class CleanedTables:
     """Cleaned tables: ``cells`` (classes, columns), all above 0; ``classes`` (classes,) are at least 1."""
 
     cells: Floats
@@ -28,16 +28,16 @@ class Tables:
     rows: int
 
 
-def shared_scores(pooled: Pool) -> Scores:
+def fit_shared_scores(pooled: Pool) -> LinearScore:
     """The model that pooled releases determine."""
     if pooled.agreement.method == "marginals":
-        return _from_tables(pooled.encoding, tables_of(pooled))
+        return _fit_from_tables(pooled.encoding, clean_tables(pooled))
     if pooled.agreement.method == "gram":
-        return _from_pairs(pooled)
-    return _from_moments(pooled)
+        return _fit_from_pairs(pooled)
+    return _fit_from_moments(pooled)
 
 
-def tables_of(pooled: Pool) -> Tables:
+def clean_tables(pooled: Pool) -> CleanedTables:
     """Label x bin tables of pooled marginals, without the cells that noise alone may have made.
 
     Raises:
@@ -55,10 +55,10 @@ def tables_of(pooled: Pool) -> Tables:
     # for no class. (Cutting such cells to one value for all classes would speak for the rarest.)
     added = (deviation + 0.5) * classes / classes.sum()
     cleaned = np.maximum(cells, 0.0) + added[:, None]
-    return Tables(cleaned, classes, rows_within(float(found.sum()), pooled.most_rows))
+    return CleanedTables(cleaned, classes, clamp_rows(float(found.sum()), pooled.most_rows))
 
 
-def _from_tables(encoding: Encoding, tables: Tables) -> Scores:
+def _fit_from_tables(encoding: Encoding, tables: CleanedTables) -> LinearScore:
     """What logistic regression on ever more rows with features independent given the label converges to."""
     widths, blocks = np.array(encoding.widths), encoding.blocks
     totals = np.zeros((encoding.classes, len(widths)))
@@ -67,48 +67,48 @@ def _from_tables(encoding: Encoding, tables: Tables) -> Scores:
     prior = np.log(tables.classes / tables.classes.sum())
     numbers = np.zeros((len(encoding.numeric), encoding.classes))
     if encoding.is_regression:
-        return _expected(encoding, np.exp(logs), prior)
+        return _fit_expected(encoding, np.exp(logs), prior)
     weights, constant = np.vstack([logs.T, numbers]), prior
     if encoding.classes == 2:
         weights, constant = weights[:, 1:] - weights[:, :1], constant[1:] - constant[:1]
-    return Scores(weights, constant, "logit")
+    return LinearScore(weights, constant, "logit")
 
 
-def _expected(encoding: Encoding, shares: Floats, prior: Floats) -> Scores:
+def _fit_expected(encoding: Encoding, shares: Floats, prior: Floats) -> LinearScore:
     """A number from its buckets: the least squares plane of bucket middles, features independent given the bucket."""
-    middles, p = bucket_middles(encoding), np.exp(prior)
+    middles, p = compute_bucket_middles(encoding), np.exp(prior)
     mean = p @ shares
     cross = (p * middles) @ shares
     second = shares.T @ (p[:, None] * shares)
     same = encoding.blocks[:, None] == encoding.blocks[None, :]
     second = np.where(same, np.diag(mean), second)
     centre = float(p @ middles)
-    weights = _solved(second - np.outer(mean, mean), (cross - centre * mean)[:, None], ridge=1e-3)[:, 0]
+    weights = _solve_ridge(second - np.outer(mean, mean), (cross - centre * mean)[:, None], ridge=1e-3)[:, 0]
     whole = np.concatenate([weights, np.zeros(len(encoding.numeric))])[:, None]
-    return Scores(whole, np.array([centre - float(mean @ weights)]), "value")
+    return LinearScore(whole, np.array([centre - float(mean @ weights)]), "value")
 
 
-def bucket_middles(encoding: Encoding) -> Floats:
+def compute_bucket_middles(encoding: Encoding) -> Floats:
     """The middle of each bucket of a number over its declared range as -1..1, shape (buckets,)."""
     edges = np.concatenate([[0], encoding.label_cuts, [encoding.label.steps]])
-    return encoding.target((edges[:-1] + edges[1:] - 1) / 2)
+    return encoding.compute_target((edges[:-1] + edges[1:] - 1) / 2)
 
 
-def _solved(second: Floats, cross: Floats, *, ridge: float) -> Floats:
+def _solve_ridge(second: Floats, cross: Floats, *, ridge: float) -> Floats:
     """S^-1 b for columns b, with the eigenvalues of S cut at 0 and ``ridge`` added."""
     values, vectors = np.linalg.eigh((second + second.T) / 2)
     return np.asarray(vectors @ ((vectors.T @ cross) / (np.maximum(values, 0.0) + ridge)[:, None]))
 
 
-def _from_pairs(pooled: Pool) -> Scores:
+def _fit_from_pairs(pooled: Pool) -> LinearScore:
     """Least squares on +-1 from pair counts; the ridge is as large as the noise's eigenvalues."""
     encoding, layout = pooled.encoding, pooled.layout
     columns, blocks = encoding.columns, encoding.blocks
-    pairs, deviations = pooled.part(0)
+    pairs, deviations = pooled.get_part(0)
     second = np.zeros((columns, columns))
     second[layout.pairs] = pairs
     second += second.T
-    ones, cross, total = _label_sums(pooled)
+    ones, cross, total = _compute_label_sums(pooled)
     # Every record has one bin in each feature: each block of single counts estimates the number of records.
     sums = np.bincount(blocks, weights=ones)
     rows = max(float(sums.mean()), 1.0)
@@ -117,42 +117,44 @@ def _from_pairs(pooled: Pool) -> Scores:
     intercept = np.concatenate([ones, [rows]])
     whole = np.vstack([np.hstack([second, ones[:, None]]), intercept[None, :]])
     deviation = float(deviations[0]) if len(deviations) else float(pooled.deviations[0])
-    weights = _solved(whole, np.vstack([cross, total[None, :]]), ridge=max(math.sqrt(columns) * deviation, 1e-6 * rows))
+    weights = _solve_ridge(
+        whole, np.vstack([cross, total[None, :]]), ridge=max(math.sqrt(columns) * deviation, 1e-6 * rows)
+    )
     made = np.vstack([weights[:-1], np.zeros((len(encoding.numeric), weights.shape[1]))])
-    return Scores(made, weights[-1], "value" if encoding.is_regression else "sign")
+    return LinearScore(made, weights[-1], "value" if encoding.is_regression else "sign")
 
 
-def _label_sums(pooled: Pool) -> tuple[Floats, Floats, Floats]:
+def _compute_label_sums(pooled: Pool) -> tuple[Floats, Floats, Floats]:
     """Single counts (columns,), label-weighted ones (columns, outputs) and the label's sums (outputs,)."""
     encoding = pooled.encoding
     if pooled.layout.is_signed:
-        ones, cross, total = (pooled.part(number)[0] for number in (1, 2, 3))
+        ones, cross, total = (pooled.get_part(number)[0] for number in (1, 2, 3))
         return ones, cross[:, None], total
-    tables = pooled.part(1)[0].reshape(encoding.classes, encoding.columns)
+    tables = pooled.get_part(1)[0].reshape(encoding.classes, encoding.columns)
     ones, classes = tables.sum(axis=0), tables.sum(axis=1) / len(encoding.features)
     if encoding.is_regression:
-        middles = bucket_middles(encoding)
+        middles = compute_bucket_middles(encoding)
         return ones, (middles @ tables)[:, None], np.array([middles @ classes])
     return ones, (2 * tables - ones).T, 2 * classes - classes.sum()
 
 
-def _from_moments(pooled: Pool) -> Scores:
+def _fit_from_moments(pooled: Pool) -> LinearScore:
     """The linear model of noisy moments: never of a negative covariance, and with a ridge as large as the noise."""
     layout, encoding = pooled.layout, pooled.encoding
-    (count, _), (sums, _), (squares, noise), (products, _) = (pooled.part(number) for number in range(4))
+    (count, _), (sums, _), (squares, noise), (products, _) = (pooled.get_part(number) for number in range(4))
     d, rows = layout.dimensions, max(float(count[0]), 1.0)
     second = np.zeros((d, d))
     second[np.triu_indices(d, 1)] = products
     second += second.T
     second[np.diag_indices(d)] = squares
-    covariance = covariance_of(Moments(rows, sums, second))
+    covariance = estimate_covariance_matrix(Moments(rows, sums, second))
     # A class needs the direction of the weights alone, a number their length, too: then the ridge is as large as the
     # noise's largest eigenvalue, twice its root mean square.
-    ridge = (2 if encoding.is_regression else 1) * ridge_of(d - 1, float(noise[0]), rows)
-    weights = slopes_of(covariance, ridge)
+    ridge = (2 if encoding.is_regression else 1) * choose_ridge(d - 1, float(noise[0]), rows)
+    weights = solve_slopes(covariance, ridge)
     # Features and label were scaled alike, so that slopes need no change; the constant does.
     unit = STEPS / math.sqrt(layout.nonzero)
     constant = float(sums[-1] - sums[:-1] @ weights) / rows / unit
-    return Scores(
+    return LinearScore(
         layout.to_design(weights)[:, None], np.array([constant]), "value" if encoding.is_regression else "sign"
     )

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.blas import one_thread
+from siloquent.maths.blas import limit_to_one_thread
 from siloquent.share.encoding import Encoding
-from siloquent.share.scores import Scores
+from siloquent.share.linear_score import LinearScore
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -32,72 +32,72 @@ class Fit:
     seed: int = 0
 
 
-def fit_alone(encoding: Encoding, places: Integers, how: Fit) -> Scores:
+def fit_alone(encoding: Encoding, places: Integers, how: Fit) -> LinearScore:
     """The model of own rows of places (rows, features + 1) alone."""
-    with one_thread():
-        return _fitted(encoding, places, None, how)
+    with limit_to_one_thread():
+        return _fit_model(encoding, places, None, how)
 
 
-def fit_stacked(encoding: Encoding, places: Integers, shared: Scores, how: Fit) -> Scores:
+def fit_stacked(encoding: Encoding, places: Integers, shared: LinearScore, how: Fit) -> LinearScore:
     """The model of own rows that starts from the shared one; the shared one itself where there are too few rows."""
-    with one_thread():
-        return _fitted(encoding, places, shared, how)
+    with limit_to_one_thread():
+        return _fit_model(encoding, places, shared, how)
 
 
-def _fitted(encoding: Encoding, places: Integers, shared: Scores | None, how: Fit) -> Scores:
+def _fit_model(encoding: Encoding, places: Integers, shared: LinearScore | None, how: Fit) -> LinearScore:
     label = places[:, -1]
-    y = encoding.target(label) if encoding.is_regression else label
+    y = encoding.compute_target(label) if encoding.is_regression else label
     if len(places) < FEWEST or (not encoding.is_regression and np.bincount(y.astype(int)).max() > len(y) - how.folds):
-        return shared if shared is not None else constant_scores(encoding, places)
-    design = encoding.design(places[:, :-1])
+        return shared if shared is not None else fit_constant_scores(encoding, places)
+    design = encoding.build_design(places[:, :-1])
     if shared is None:
-        weights, constant = _best(design, y, how, encoding)
-        return _scores(encoding, weights, constant, how.kind)
-    raw = shared.of(encoding, places[:, :-1])
+        weights, constant = _choose_best(design, y, how, encoding)
+        return _build_scores(encoding, weights, constant, how.kind)
+    raw = shared.compute_scores(encoding, places[:, :-1])
     spread = np.maximum(raw.std(axis=0), 1e-9)
-    weights, constant = _best(np.hstack([design, (raw - raw.mean(axis=0)) / spread * SPREAD]), y, how, encoding)
+    weights, constant = _choose_best(np.hstack([design, (raw - raw.mean(axis=0)) / spread * SPREAD]), y, how, encoding)
     # A score of scores is a score: fold the shared weights in.
     own, lent = weights[: design.shape[1]], weights[design.shape[1] :] * (SPREAD / spread)[:, None]
-    return _scores(
+    return _build_scores(
         encoding, own + shared.weights @ lent, constant + (shared.constant - raw.mean(axis=0)) @ lent, how.kind
     )
 
 
-def _scores(encoding: Encoding, weights: Floats, constant: Floats, kind: Kind) -> Scores:
+def _build_scores(encoding: Encoding, weights: Floats, constant: Floats, kind: Kind) -> LinearScore:
     if encoding.is_regression:
-        return Scores(weights, constant, "value")
-    return Scores(weights, constant, "logit" if kind == "logistic" else "sign")
+        return LinearScore(weights, constant, "value")
+    return LinearScore(weights, constant, "logit" if kind == "logistic" else "sign")
 
 
-def constant_scores(encoding: Encoding, places: Integers) -> Scores:
+def fit_constant_scores(encoding: Encoding, places: Integers) -> LinearScore:
     """The best guess without looking at features: class shares as log-odds, or the mean."""
     label = places[:, -1]
     rows = encoding.columns + len(encoding.numeric)
     if encoding.is_regression:
-        mean = float(encoding.target(label).mean()) if len(label) else 0.0
-        return Scores(np.zeros((rows, 1)), np.array([mean]), "value")
+        mean = float(encoding.compute_target(label).mean()) if len(label) else 0.0
+        return LinearScore(np.zeros((rows, 1)), np.array([mean]), "value")
     counts = np.bincount(label, minlength=encoding.classes) + 0.5
     logs = np.log(counts / counts.sum())
     if encoding.classes == 2:
-        return Scores(np.zeros((rows, 1)), logs[1:] - logs[:1], "logit")
-    return Scores(np.zeros((rows, encoding.classes)), logs, "logit")
+        return LinearScore(np.zeros((rows, 1)), logs[1:] - logs[:1], "logit")
+    return LinearScore(np.zeros((rows, encoding.classes)), logs, "logit")
 
 
-def _best(design: Floats, y: Any, how: Fit, encoding: Encoding) -> tuple[Floats, Floats]:
+def _choose_best(design: Floats, y: Any, how: Fit, encoding: Encoding) -> tuple[Floats, Floats]:
     """Weights (columns, outputs) and constants of the penalty that does best in cross-validation on these rows."""
-    folds = fold_of(y, how.folds, how.seed, regression=encoding.is_regression)
+    folds = assign_folds(y, how.folds, how.seed, regression=encoding.is_regression)
     losses = []
     for strength in STRENGTHS:
         loss = 0.0
         for fold in range(how.folds):
             train, test = folds != fold, folds == fold
-            weights, constant = _penalised(design[train], y[train], how.kind, strength, encoding.classes)
-            loss += _loss(how.kind)(design[test] @ weights + constant, y[test])
+            weights, constant = _fit_penalised(design[train], y[train], how.kind, strength, encoding.classes)
+            loss += _choose_loss(how.kind)(design[test] @ weights + constant, y[test])
         losses.append(loss)
-    return _penalised(design, y, how.kind, STRENGTHS[int(np.argmin(losses))], encoding.classes)
+    return _fit_penalised(design, y, how.kind, STRENGTHS[int(np.argmin(losses))], encoding.classes)
 
 
-def fold_of(y: Any, folds: int, seed: int, *, regression: bool) -> Integers:
+def assign_folds(y: Any, folds: int, seed: int, *, regression: bool) -> Integers:
     """The fold of each row, shape (rows,): equal shares of every class in each."""
     random = np.random.default_rng(seed)
     order = random.permutation(len(y))
@@ -108,7 +108,7 @@ def fold_of(y: Any, folds: int, seed: int, *, regression: bool) -> Integers:
     return made
 
 
-def _penalised(design: Floats, y: Any, kind: Kind, strength: float, classes: int) -> tuple[Floats, Floats]:
+def _fit_penalised(design: Floats, y: Any, kind: Kind, strength: float, classes: int) -> tuple[Floats, Floats]:
     # scikit-learn takes .5 s to import: only learning pays for it.
     from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.svm import LinearSVC
@@ -125,10 +125,10 @@ def _penalised(design: Floats, y: Any, kind: Kind, strength: float, classes: int
     else:
         made = LinearSVC(C=strength, loss="hinge" if len(design) < 2_000 else "squared_hinge", max_iter=5_000, tol=1e-3)
         made.fit(design, y)
-    return _of_classes(made, classes)
+    return _extract_weights(made, classes)
 
 
-def _of_classes(made: Any, classes: int) -> tuple[Floats, Floats]:
+def _extract_weights(made: Any, classes: int) -> tuple[Floats, Floats]:
     """A fitted classifier's weights with one output, or one a class; a class that is not there is never chosen."""
     weights, constant = np.asarray(made.coef_, dtype=float), np.asarray(made.intercept_, dtype=float)
     if classes == 2:
@@ -140,7 +140,7 @@ def _of_classes(made: Any, classes: int) -> tuple[Floats, Floats]:
     return whole.T, shift
 
 
-def _loss(kind: Kind) -> Callable[[Floats, Any], float]:
+def _choose_loss(kind: Kind) -> Callable[[Floats, Any], float]:
     return {"logistic": log_loss, "svm": hinge_loss, "linear": squared_loss}[kind]
 
 

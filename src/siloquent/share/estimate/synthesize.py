@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from siloquent.share.encoding import Encoding
 from siloquent.share.estimate.pool import Pool
-from siloquent.share.estimate.shared import tables_of
-from siloquent.share.estimate.vote import label_places
+from siloquent.share.estimate.shared import clean_tables
+from siloquent.share.estimate.vote import draw_label_indices
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from siloquent.schema import Attribute
 
 Integers = NDArray[np.int64]
-MOST_ROWS = 10**7
+MAX_ROWS = 10**7
 
 
-def rows_of_marginals(pooled: Pool, rng: np.random.Generator, count: int | None = None) -> Integers:
+def draw_marginal_rows(pooled: Pool, rng: np.random.Generator, count: int | None = None) -> Integers:
     """Places (rows, features + 1): a label by its share, then each feature given the label, by itself.
 
     Args:
@@ -30,20 +30,20 @@ def rows_of_marginals(pooled: Pool, rng: np.random.Generator, count: int | None 
     Raises:
         RequestError: The releases are no marginals.
     """
-    tables, encoding = tables_of(pooled), pooled.encoding
-    rows = min(tables.rows if count is None else count, MOST_ROWS)
+    tables, encoding = clean_tables(pooled), pooled.encoding
+    rows = min(tables.rows if count is None else count, MAX_ROWS)
     classes = rng.choice(encoding.classes, rows, p=tables.classes / tables.classes.sum())
     made = np.empty((rows, len(encoding.features) + 1), dtype=np.int64)
-    made[:, -1] = label_places(encoding, classes, rng)
+    made[:, -1] = draw_label_indices(encoding, classes, rng)
     for feature, (start, width) in enumerate(zip(encoding.starts, encoding.widths, strict=True)):
         cells = tables.cells[:, start : start + width]
         edges = np.cumsum(cells, axis=1) / cells.sum(axis=1, keepdims=True)
         drawn = (edges[classes] < rng.random((rows, 1))).sum(axis=1)
-        made[:, feature] = _places_in(encoding, feature, np.minimum(drawn, width - 1), rng)
+        made[:, feature] = _draw_indices(encoding, feature, np.minimum(drawn, width - 1), rng)
     return made
 
 
-def _places_in(encoding: Encoding, feature: int, bins: Integers, rng: np.random.Generator) -> Integers:
+def _draw_indices(encoding: Encoding, feature: int, bins: Integers, rng: np.random.Generator) -> Integers:
     """A place in each bin, uniform; NULL's bin and a category's have one place."""
     attribute = encoding.features[feature]
     if not attribute.is_numeric:
@@ -54,15 +54,15 @@ def _places_in(encoding: Encoding, feature: int, bins: Integers, rng: np.random.
     return np.where(null, attribute.steps, rng.integers(low, high))
 
 
-def as_table(encoding: Encoding, places: Integers) -> pa.Table:
+def build_table(encoding: Encoding, places: Integers) -> pa.Table:
     """Rows of places (rows, features + 1) as the values that they stand for, the label last."""
     import pyarrow as pa
 
     attributes = (*encoding.features, encoding.label)
-    return pa.table({a.name: pa.array(_values(a, places[:, i])) for i, a in enumerate(attributes)})
+    return pa.table({a.name: pa.array(_decode_values(a, places[:, i])) for i, a in enumerate(attributes)})
 
 
-def _values(attribute: Attribute, places: Integers) -> Sequence[object]:
+def _decode_values(attribute: Attribute, places: Integers) -> Sequence[object]:
     distinct, back = np.unique(places, return_inverse=True)
     labels = np.empty(len(distinct), dtype=object)
     labels[:] = [attribute.label(int(place)) for place in distinct]

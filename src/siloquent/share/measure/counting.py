@@ -31,10 +31,10 @@ class CountRows:
     def __call__(self, batch: pa.RecordBatch) -> Integers:
         names = self.layout.encoding.names
         columns = [np.asarray(batch.column(name).to_numpy(zero_copy_only=False), dtype=np.int64) for name in names]
-        return exact_counts(self.layout, np.stack(columns, axis=1))
+        return count_exactly(self.layout, np.stack(columns, axis=1))
 
 
-def exact_counts(layout: Layout, places: Integers) -> Integers:
+def count_exactly(layout: Layout, places: Integers) -> Integers:
     """The exact vector of rows of places (rows, features + 1), the label last.
 
     Privacy:
@@ -55,25 +55,25 @@ def measure_counts(plan: SharePlan, table: PrivateTable, permit: Permit) -> Inte
     Privacy:
         ``plan.event`` in the account's unit and adjacency. Proof: docs/explanation/share.md.
     """
-    return noisy_counts(plan, _counted(plan, table, permit))
+    return add_count_noise(plan, _count_table(plan, table, permit))
 
 
-def shared_counts(plan: SharePlan, table: PrivateTable, permit: Permit) -> Integers:
+def measure_shared_counts(plan: SharePlan, table: PrivateTable, permit: Permit) -> Integers:
     """The vector with this silo's share of the noise, for a secure sum alone.
 
     Privacy:
         NONE by itself: a share holds less noise than the event says. Only the sum over at least ``honest`` silos keeps
         ``plan.event``; the vector must leave this silo split or encrypted, never as it is.
     """
-    return with_shares(plan, _counted(plan, table, permit))
+    return add_noise_shares(plan, _count_table(plan, table, permit))
 
 
-def _counted(plan: SharePlan, table: PrivateTable, permit: Permit) -> Integers:
+def _count_table(plan: SharePlan, table: PrivateTable, permit: Permit) -> Integers:
     assert plan.layout is not None
     return table.fold(CountRows(plan.layout), np.add, list(plan.encoding.names), permit, encoded=True)
 
 
-def noisy_counts(plan: SharePlan, exact: Integers) -> Integers:
+def add_count_noise(plan: SharePlan, exact: Integers) -> Integers:
     """An exact vector with the plan's noise.
 
     Privacy:
@@ -91,13 +91,13 @@ def noisy_counts(plan: SharePlan, exact: Integers) -> Integers:
     return made
 
 
-def with_shares(plan: SharePlan, exact: Integers) -> Integers:
+def add_noise_shares(plan: SharePlan, exact: Integers) -> Integers:
     """An exact vector with one silo's share of the plan's noise.
 
     Privacy:
-        NONE by itself; see ``shared_counts``.
+        NONE by itself; see ``measure_shared_counts``.
     """
-    from siloquent.privacy.noise.shares import add_gaussian_share, add_laplace_share
+    from siloquent.privacy.noise.distributed import add_gaussian_share, add_laplace_share
 
     honest = plan.spec.honest
     assert honest is not None

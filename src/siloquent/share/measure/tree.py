@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.share.trees import Level, Skeleton, TreePlan, grow, seed_to_words
+from siloquent.share.trees import DecisionTreePlan, Level, Skeleton, grow_tree, split_seed
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -41,37 +41,41 @@ def measure_tree(plan: SharePlan, table: PrivateTable, permit: Permit) -> dict[s
     assert tree is not None
     batches = [
         np.stack([np.asarray(column.to_numpy(zero_copy_only=False)) for column in batch.columns], axis=1)
-        for batch in table.rows(list(encoding.names), permit, encoded=True)
+        for batch in table.read_rows(list(encoding.names), permit, encoded=True)
     ]
     places = np.concatenate(batches) if batches else np.zeros((0, len(encoding.names)), dtype=np.int64)
-    return grown_on(encoding, tree, places[encoding.inside(places)], select=selected, add=noisy)
+    return grow_on_rows(
+        encoding, tree, places[encoding.find_inside(places)], select=select_candidates, add=add_leaf_noise
+    )
 
 
-def grown_on(encoding: Encoding, tree: TreePlan, places: Integers, *, select: Select, add: Add) -> dict[str, Integers]:
+def grow_on_rows(
+    encoding: Encoding, tree: DecisionTreePlan, places: Integers, *, select: Select, add: Add
+) -> dict[str, Integers]:
     """The tree on rows of places (rows, features + 1), all of them inside.
 
     Privacy:
         That of ``select`` and ``add``; see ``measure_tree``.
     """
-    features, classes = places[:, :-1], encoding.classes_of(places[:, -1])
+    features, classes = places[:, :-1], encoding.find_classes(places[:, -1])
     rows = _Rows(features, classes, encoding.classes)
 
     def choose(level: Level, at: Integers, candidates: Integers) -> Integers:
         rows.follow(level)
-        chosen = select(rows.utilities(at, candidates, level), tree.rate)
+        chosen = select(rows.compute_utilities(at, candidates, level), tree.rate)
         return candidates[np.arange(len(candidates)), chosen]
 
-    skeleton = grow(encoding, tree.spec, tree.seed, choose)
+    skeleton = grow_tree(encoding, tree.spec, tree.seed, choose)
     rows.follow(skeleton.leaves)
     cells = np.bincount(rows.node * encoding.classes + classes, minlength=skeleton.leaves.nodes * encoding.classes)
     leaves = cells.reshape(-1, encoding.classes).astype(np.int64)
     for splits in np.unique(skeleton.leaves.splits):
         here = skeleton.leaves.splits == splits
-        leaves[here] = add(np.ascontiguousarray(leaves[here]), tree.leaf_scale(int(splits)))
-    sizes = [_sizes(skeleton, depth, features) for depth in range(tree.spec.p - 1)]
+        leaves[here] = add(np.ascontiguousarray(leaves[here]), tree.compute_leaf_scale(int(splits)))
+    sizes = [_count_node_rows(skeleton, depth, features) for depth in range(tree.spec.p - 1)]
     return {
-        "seed": seed_to_words(tree.seed),
-        "splits": skeleton.cuts(),
+        "seed": split_seed(tree.seed),
+        "splits": skeleton.list_cuts(),
         "leaves": leaves.ravel(),
         "levels": add(np.concatenate(sizes), tree.level_scale),
     }
@@ -88,10 +92,10 @@ class _Rows:
     def follow(self, level: Level) -> None:
         """Go down to ``level``, the child of the one before."""
         if self._above is not None:
-            self.node = self._above.child_of(self.node, self.features)
+            self.node = self._above.find_child(self.node, self.features)
         self._above = level
 
-    def utilities(self, at: Integers, candidates: Integers, level: Level) -> Integers:
+    def compute_utilities(self, at: Integers, candidates: Integers, level: Level) -> Integers:
         """Of candidates (n, t) of the nodes ``at``: most frequent class on the left, plus that on the right."""
         n, t = candidates.shape
         number = np.full(level.nodes, -1, dtype=np.int64)
@@ -113,24 +117,24 @@ class _Rows:
         return found
 
 
-def _sizes(skeleton: Skeleton, depth: int, features: Integers) -> Integers:
+def _count_node_rows(skeleton: Skeleton, depth: int, features: Integers) -> Integers:
     """How many rows lie in each node of a level."""
-    node = skeleton.node_of(features, depth)
+    node = skeleton.find_node(features, depth)
     return np.bincount(node, minlength=skeleton.levels[depth].nodes).astype(np.int64)
 
 
-def selected(utilities: Integers, rate: Fraction) -> Integers:
+def select_candidates(utilities: Integers, rate: Fraction) -> Integers:
     """One candidate for each node, with probability ~ exp(rate utility), shape (nodes,).
 
     Privacy:
         A record lies in one node of a level: one choice of bounded range 2 rate, or rate where utilities never fall.
     """
-    from siloquent.privacy.noise import exponential
+    from siloquent.privacy.noise import select_exponential
 
-    return np.array([exponential(each, rate=rate) for each in utilities], dtype=np.int64)
+    return np.array([select_exponential(each, rate=rate) for each in utilities], dtype=np.int64)
 
 
-def noisy(counts: Integers, scale: Fraction) -> Integers:
+def add_leaf_noise(counts: Integers, scale: Fraction) -> Integers:
     """Counts with discrete Laplace noise.
 
     Privacy:

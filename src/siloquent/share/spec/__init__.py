@@ -1,15 +1,15 @@
 """What is asked and what is released: values that check themselves."""
 
-from siloquent.share.spec.agreement import Agreement, agreement_from_json, agreement_of, differing_attribute
-from siloquent.share.spec.asked import LearnSpec, ShareSpec, TreeSpec, spec_from_plain
+from siloquent.share.spec.agreement import Agreement, build_agreement, find_differing_attribute, parse_agreement
+from siloquent.share.spec.requests import LearnSpec, ShareSpec, TreeSpec, parse_spec
 
 __all__ = [
     "Agreement",
     "LearnSpec",
     "ShareSpec",
     "TreeSpec",
-    "agreement_from_json",
-    "agreement_of",
-    "differing_attribute",
-    "spec_from_plain",
+    "build_agreement",
+    "find_differing_attribute",
+    "parse_agreement",
+    "parse_spec",
 ]

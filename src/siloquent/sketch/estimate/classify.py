@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from siloquent.errors import RequestError
-from siloquent.sketch.estimate.points import kernel_sums, quantile
+from siloquent.sketch.estimate.points import compute_kernel_sums, quantile
 from siloquent.sketch.sketch import Sketch
 from siloquent.sketch.spec import Classify, Verdicts
 
@@ -22,8 +22,8 @@ def classify(sketch: Sketch, question: Classify) -> Verdicts:
     labels = sketch.plan.labels
     if len(labels) < 2:
         raise RequestError("This sketch has no classes.", fix='build it with label=".."')
-    sums, outside = kernel_sums(sketch, question.points)
-    factors = _factors(sketch, question)
+    sums, outside = compute_kernel_sums(sketch, question.points)
+    factors = _compute_factors(sketch, question)
     scores, errors = sums.values * factors[:, None], sums.errors * factors[:, None]
     order = np.argsort(-scores, axis=0, kind="stable")
     at = np.arange(scores.shape[1])
@@ -33,8 +33,8 @@ def classify(sketch: Sketch, question: Classify) -> Verdicts:
     return Verdicts(tuple(labels[i] for i in first), gap > reach, scores.T, outside)
 
 
-def _factors(sketch: Sketch, question: Classify) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    sizes = sketch.class_sizes()
+def _compute_factors(sketch: Sketch, question: Classify) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    sizes = sketch.estimate_class_sizes()
     if question.rule == "map":
         return np.ones(len(sizes))
     if question.rule == "likelihood":

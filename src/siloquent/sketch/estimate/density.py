@@ -10,41 +10,49 @@ from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
 from siloquent.maths.lsh import Hashes, MinHashes
-from siloquent.sketch.estimate.points import Sums, kernel_sums, places_of, point_array, quantile
-from siloquent.sketch.sets import sets_of_points
+from siloquent.sketch.estimate.points import (
+    KernelSums,
+    build_point_array,
+    compute_kernel_sums,
+    compute_point_indices,
+    quantile,
+)
 from siloquent.sketch.sketch import Sketch
-from siloquent.sketch.spec import Density, Difference, Estimate
+from siloquent.sketch.spec import Density, DensityEstimate, Difference
+from siloquent.sketch.tokens import build_point_sets
 
 Floats = NDArray[np.float64]
 CHUNK = 256
 
 
-def density(sketch: Sketch, question: Density) -> Estimate:
+def estimate_density(sketch: Sketch, question: Density) -> DensityEstimate:
     """Kernel sums at each point, of all classes or of one; as a share of all records where ``normalise``.
 
     Raises:
         RequestError: A point that is no point of this sketch, or a class that it has not.
     """
-    sums, outside = kernel_sums(sketch, question.points)
-    chosen = _class(sketch, question.label)
+    sums, outside = compute_kernel_sums(sketch, question.points)
+    chosen = _find_class(sketch, question.label)
     values = sums.values[chosen].sum(axis=0)
     errors = np.sqrt((sums.errors[chosen] ** 2).sum(axis=0))
     if question.normalise:
-        size = float(sketch.class_sizes()[chosen].sum())
+        size = float(sketch.estimate_class_sizes()[chosen].sum())
         size_variance = sketch.class_size_variance * len(chosen)
         # The delta method: relative variances of numerator and denominator add up.
         errors = np.sqrt((errors / size) ** 2 + values**2 * size_variance / size**4)
         values = values / size
-    return interval(values, errors, sums.rows, question.beta, outside)
+    return build_interval(values, errors, sums.rows, question.beta, outside)
 
 
-def interval(values: Floats, errors: Floats, rows: int, beta: float, outside: NDArray[np.bool_]) -> Estimate:
+def build_interval(
+    values: Floats, errors: Floats, rows: int, beta: float, outside: NDArray[np.bool_]
+) -> DensityEstimate:
     """Values with symmetric intervals of chance 1 - ``beta``."""
     reach = quantile(rows, beta) * errors
-    return Estimate(values, errors, values - reach, values + reach, outside)
+    return DensityEstimate(values, errors, values - reach, values + reach, outside)
 
 
-def _class(sketch: Sketch, label: Any) -> NDArray[np.int64]:
+def _find_class(sketch: Sketch, label: Any) -> NDArray[np.int64]:
     if label is None:
         return np.arange(sketch.plan.classes)
     if label not in sketch.plan.labels:
@@ -52,41 +60,41 @@ def _class(sketch: Sketch, label: Any) -> NDArray[np.int64]:
     return np.array([sketch.plan.labels.index(label)])
 
 
-def row_values(sketch: Sketch, points: Any) -> Floats:
+def compute_row_values(sketch: Sketch, points: Any) -> Floats:
     """What each row says of the kernel sum at each point, all classes together, shape (points, R)."""
     plan, hashes = sketch.plan, sketch.plan.hashes
     if isinstance(hashes, MinHashes):
-        buckets = hashes.buckets(*sets_of_points(plan, points))
+        buckets = hashes.compute_buckets(*build_point_sets(plan, points))
     else:
-        buckets = hashes.buckets(places_of(plan, point_array(plan, points))[0])
+        buckets = hashes.compute_buckets(compute_point_indices(plan, build_point_array(plan, points))[0])
     cells = sketch.counters.sum(axis=0)[np.arange(hashes.rows), np.maximum(buckets, 0)]
     values = np.where(buckets >= 0, cells, 0) * (sketch.rows / sketch.per_record)
     if not hashes.is_exact and sketch.sizes is not None:
-        values = (hashes.width * values - sketch.class_sizes().sum()) / (hashes.width - 1)
+        values = (hashes.width * values - sketch.estimate_class_sizes().sum()) / (hashes.width - 1)
     return np.asarray(values, dtype=np.float64)
 
 
-def difference(sketch: Sketch, question: Difference) -> Estimate:
+def estimate_difference(sketch: Sketch, question: Difference) -> DensityEstimate:
     """f(point) - f(other) pair by pair: rows whose cells are the same say 0, without noise.
 
     Raises:
-        RequestError: As ``density``, or the two lists differ in length.
+        RequestError: As ``estimate_density``, or the two lists differ in length.
     """
-    apart = row_values(sketch, question.points) - row_values(sketch, question.others)
+    apart = compute_row_values(sketch, question.points) - compute_row_values(sketch, question.others)
     outside = np.zeros(len(apart), dtype=np.bool_)
     if isinstance(sketch.plan.hashes, Hashes):
         for points in (question.points, question.others):
-            outside |= places_of(sketch.plan, point_array(sketch.plan, points))[1]
+            outside |= compute_point_indices(sketch.plan, build_point_array(sketch.plan, points))[1]
     errors = apart.std(axis=1, ddof=1) / math.sqrt(sketch.rows)
-    return interval(apart.mean(axis=1), errors, sketch.rows, question.beta, outside)
+    return build_interval(apart.mean(axis=1), errors, sketch.rows, question.beta, outside)
 
 
-def paper_mean(sketch: Sketch, points: Any) -> Floats:
+def compute_paper_mean(sketch: Sketch, points: Any) -> Floats:
     """Algorithm 2: the mean of the cells, as a share of the mean of all rows' totals; shape (points,).
 
     Source: "A One-Pass Distributed and Private Sketch for Kernel Sums" (CCS 2021), algorithm 2.
     """
-    values = row_values(sketch, points).mean(axis=1)
+    values = compute_row_values(sketch, points).mean(axis=1)
     return np.asarray(values / (sketch.counters.sum() / sketch.rows))
 
 
@@ -96,8 +104,16 @@ def median_of_means(sketch: Sketch, points: Any, *, delta: float) -> Floats:
     Source: Lemma 3.3 there. A tighter proof, not a better estimate: the plain mean has a smaller error.
     """
     groups = min(max(1, math.ceil(8 * math.log(1 / delta))), sketch.rows)
-    parts = np.array_split(row_values(sketch, points), groups, axis=1)
+    parts = np.array_split(compute_row_values(sketch, points), groups, axis=1)
     return np.asarray(np.median([part.mean(axis=1) for part in parts], axis=0))
 
 
-__all__ = ["Sums", "density", "difference", "interval", "median_of_means", "paper_mean", "row_values"]
+__all__ = [
+    "KernelSums",
+    "build_interval",
+    "compute_paper_mean",
+    "compute_row_values",
+    "estimate_density",
+    "estimate_difference",
+    "median_of_means",
+]

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import LedgerError
-from siloquent.maths.moments import Moments, linear_model
+from siloquent.maths.moments import Moments, fit_linear_model
 from siloquent.privacy import Composed, DiscreteGaussian, DiscreteLaplace, Event
-from siloquent.privacy.events import told_fraction
+from siloquent.privacy.events import parse_fraction
 from siloquent.sketch.plan.moments import FINEST, MomentsPlan
 from siloquent.sketch.spec import LinearModel
 
 
-def model_of(chosen: MomentsPlan, payload: bytes, event: Event) -> LinearModel:
+def build_stored_model(chosen: MomentsPlan, payload: bytes, event: Event) -> LinearModel:
     """The model that stored moments determine: free post-processing.
 
     Args:
@@ -29,16 +29,16 @@ def model_of(chosen: MomentsPlan, payload: bytes, event: Event) -> LinearModel:
         plain = json.loads(payload)
         count, sums, second = (np.array(plain[name], dtype=np.int64) for name in ("count", "sums", "second"))
         if plain["format"] == 1:
-            chosen = _as_first_planned(chosen, event)
+            chosen = _restore_first_plan(chosen, event)
         else:
-            first, middle, last = (told_fraction(number) for number in plain["parameters"])
+            first, middle, last = (parse_fraction(number) for number in plain["parameters"])
             chosen = replace(chosen, quanta=int(plain["quanta"]), parameters=(first, middle, last))
     except (ValueError, KeyError, TypeError) as broken:
         raise LedgerError("Stored moments cannot be read.", fix="siloquent ledger verify") from broken
-    return model_from(chosen, count, sums, second)
+    return build_linear_model(chosen, count, sums, second)
 
 
-def _as_first_planned(chosen: MomentsPlan, event: Event) -> MomentsPlan:
+def _restore_first_plan(chosen: MomentsPlan, event: Event) -> MomentsPlan:
     """The plan of moments that were paid for order by order: an event each, the middle one of a record's length."""
     if not isinstance(event, Composed):
         raise ValueError("moments of format 1 have an event an order")
@@ -56,14 +56,14 @@ def _as_first_planned(chosen: MomentsPlan, event: Event) -> MomentsPlan:
     return replace(chosen, quanta=quanta, parameters=(noises[0], noises[1], noises[2]))
 
 
-def model_from(
+def build_linear_model(
     chosen: MomentsPlan, count: NDArray[np.int64], sums: NDArray[np.int64], second: NDArray[np.int64]
 ) -> LinearModel:
     """The model that noisy moments determine, in the attributes' own units."""
     moments = Moments(float(count[0]), sums.astype(np.float64), second.astype(np.float64))
     last = float(chosen.parameters[2])
     deviation = math.sqrt(last / 2) if chosen.noise == "gaussian" else last * math.sqrt(2)
-    weights, intercept = linear_model(moments, deviation=deviation)
+    weights, intercept = fit_linear_model(moments, deviation=deviation)
     # From whole steps of the ball to the attributes' own units: z = (QUANTA / radius) (2 (x - lo) / range - 1).
     lo, grid, steps = (np.array(part, dtype=float) for part in (chosen.lo, chosen.grid, chosen.steps))
     span = np.maximum(steps - 1, 1) * grid

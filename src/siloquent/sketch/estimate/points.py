@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
-from siloquent.maths.lsh import Hashes, MinHashes, Surrogate, row_sums, set_sums
-from siloquent.sketch.hash_plan import Feature, HashPlan
-from siloquent.sketch.sets import sets_of_points
+from siloquent.maths.lsh import Hashes, MinHashes, Surrogate, compute_row_sums, compute_set_sums
+from siloquent.sketch.hash_plan import HashedFeature, HashPlan
 from siloquent.sketch.sketch import Sketch
+from siloquent.sketch.tokens import build_point_sets
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sums:
+class KernelSums:
     """Kernel sums of each class at each point, with standard errors; both (classes, points)."""
 
     values: Floats
@@ -27,7 +27,7 @@ class Sums:
     rows: int
 
 
-def point_array(plan: HashPlan, points: Any) -> Floats:
+def build_point_array(plan: HashPlan, points: Any) -> Floats:
     """Points of numbers as an array of shape (points, features).
 
     Raises:
@@ -55,9 +55,9 @@ def _require_points(plan: HashPlan) -> None:
         raise RequestError("A sketch of a surrogate loss answers Regress alone.", fix="build it with another kernel")
 
 
-def places_of(plan: HashPlan, array: Floats) -> tuple[Integers, NDArray[np.bool_]]:
+def compute_point_indices(plan: HashPlan, array: Floats) -> tuple[Integers, NDArray[np.bool_]]:
     """The places of points, moved to the domain's edge where they lie outside, and whether they did."""
-    lo, grid, steps = _edges(plan.features)
+    lo, grid, steps = _compute_edges(plan.features)
     hi = lo + (steps - 1) * grid
     clamped = np.clip(array, lo, hi)
     places = np.floor((clamped - lo) / grid + 0.5).astype(np.int64)
@@ -65,12 +65,12 @@ def places_of(plan: HashPlan, array: Floats) -> tuple[Integers, NDArray[np.bool_
     return places, outside
 
 
-def _edges(features: tuple[Feature, ...]) -> tuple[Floats, Floats, Floats]:
+def _compute_edges(features: tuple[HashedFeature, ...]) -> tuple[Floats, Floats, Floats]:
     lo, grid, steps = (np.array([getattr(f, name) for f in features], dtype=float) for name in ("lo", "grid", "steps"))
     return lo, grid, steps
 
 
-def box(plan: HashPlan) -> tuple[Floats, Floats]:
+def compute_corners(plan: HashPlan) -> tuple[Floats, Floats]:
     """The domain's corners in the features' own units, both (features,).
 
     Raises:
@@ -79,22 +79,22 @@ def box(plan: HashPlan) -> tuple[Floats, Floats]:
     _require_points(plan)
     if not isinstance(plan.hashes, Hashes):
         raise RequestError("This sketch compares sets: it has densities and anomalies, but no modes and no samples.")
-    lo, grid, steps = _edges(plan.features)
+    lo, grid, steps = _compute_edges(plan.features)
     return lo, lo + (steps - 1) * grid
 
 
-def half(sketch: Sketch, odd: bool) -> Sketch:
+def select_half(sketch: Sketch, odd: bool) -> Sketch:
     """Every second row alone: two halves whose hash functions and noise have nothing in common."""
     start = int(odd)
     counters, variance = np.ascontiguousarray(sketch.counters[:, start::2]), sketch.variance
     if sketch.hits is not None:
         # On average half of a record's hits are in half of the rows: twice the counters stand for all of them.
         counters, variance = 2 * counters, 4 * variance
-    plan = replace(sketch.plan, hashes=sketch.plan.hashes.every(start, 2))
+    plan = replace(sketch.plan, hashes=sketch.plan.hashes.take_every(start, 2))
     return replace(sketch, plan=plan, counters=counters, variance=variance)
 
 
-def kernel_sums(sketch: Sketch, points: Any) -> tuple[Sums, NDArray[np.bool_]]:
+def compute_kernel_sums(sketch: Sketch, points: Any) -> tuple[KernelSums, NDArray[np.bool_]]:
     """The mean over rows of what each point's cells hold, corrected for shared buckets; and which points lay outside.
 
     The spread over rows holds what hashing and noise add, so it needs no knowledge of either. It is right for
@@ -102,27 +102,27 @@ def kernel_sums(sketch: Sketch, points: Any) -> tuple[Sums, NDArray[np.bool_]]:
     """
     hashes, rows = sketch.plan.hashes, sketch.rows
     if isinstance(hashes, MinHashes):
-        tokens, ends = sets_of_points(sketch.plan, points)
-        sums, squares = set_sums(hashes, sketch.counters, tokens, ends)
+        tokens, ends = build_point_sets(sketch.plan, points)
+        sums, squares = compute_set_sums(hashes, sketch.counters, tokens, ends)
         outside = np.diff(ends) == 0
     else:
-        places, outside = places_of(sketch.plan, point_array(sketch.plan, points))
-        sums, squares = row_sums(hashes, sketch.counters, places)
+        places, outside = compute_point_indices(sketch.plan, build_point_array(sketch.plan, points))
+        sums, squares = compute_row_sums(hashes, sketch.counters, places)
     factor = rows / sketch.per_record
     means = sums / rows
     variances = np.maximum(squares / rows - means**2, 0) * rows / (rows - 1)
     errors = np.sqrt(variances / rows)
-    return _uncrowded(sketch, means * factor, errors * factor), outside
+    return _correct_crowding(sketch, means * factor, errors * factor), outside
 
 
-def _uncrowded(sketch: Sketch, values: Floats, errors: Floats) -> Sums:
+def _correct_crowding(sketch: Sketch, values: Floats, errors: Floats) -> KernelSums:
     """A hashed cell also holds a share 1/W of all other records: E[cell] = f + (N - f) / W."""
     width, hashes = sketch.plan.hashes.width, sketch.plan.hashes
     if not hashes.is_exact and sketch.sizes is not None:
-        sizes = sketch.class_sizes()[:, None]
+        sizes = sketch.estimate_class_sizes()[:, None]
         values = (width * values - sizes) / (width - 1)
         errors = np.hypot(width * errors, np.sqrt(sketch.class_size_variance)) / (width - 1)
-    return Sums(values, errors, sketch.rows)
+    return KernelSums(values, errors, sketch.rows)
 
 
 def quantile(rows: int, beta: float) -> float:

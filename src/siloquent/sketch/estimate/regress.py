@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
-from siloquent.maths.lsh import Hashes, Surrogate, lifted_models, row_sums
+from siloquent.maths.lsh import Hashes, Surrogate, compute_row_sums, lift_models
 from siloquent.sketch.sketch import Sketch
 from siloquent.sketch.spec import LinearModel, Regress
 
@@ -38,8 +38,8 @@ def regress(sketch: Sketch, question: Regress) -> LinearModel:
 
     def loss(theta: Floats) -> Floats:
         models = np.insert(theta, at, -1.0, axis=1) / np.sqrt(1 + question.reach**2)
-        both = lifted_models(np.concatenate([models, -models]), steps)
-        return np.asarray(row_sums(hashes, counters, both)[0][0].reshape(2, -1).sum(axis=0))
+        both = lift_models(np.concatenate([models, -models]), steps)
+        return np.asarray(compute_row_sums(hashes, counters, both)[0][0].reshape(2, -1).sum(axis=0))
 
     random = np.random.default_rng(question.seed)
     best, step = np.zeros((1, len(names))), question.reach / 2
@@ -48,10 +48,10 @@ def regress(sketch: Sketch, question: Regress) -> LinearModel:
         tried *= np.minimum(1, question.reach / np.maximum(np.linalg.norm(tried, axis=1, keepdims=True), 1e-300))
         best = tried[[int(np.argmin(loss(tried)))]]
         step *= SHRINK
-    return _in_own_units(sketch, at, best[0])
+    return _convert_units(sketch, at, best[0])
 
 
-def _in_own_units(sketch: Sketch, at: int, theta: Floats) -> LinearModel:
+def _convert_units(sketch: Sketch, at: int, theta: Floats) -> LinearModel:
     """From attributes on -1..1 to their own units: 2 (x - lo) / span - 1, weights times each, the constant last."""
     features = sketch.plan.features
     lo, span = (np.array(part) for part in zip(*[(f.lo, max(f.steps - 1, 1) * f.grid) for f in features], strict=True))
@@ -63,7 +63,7 @@ def _in_own_units(sketch: Sketch, at: int, theta: Floats) -> LinearModel:
         target=features[at].name,
         weights=weights,
         intercept=float((constant + 1) * span[at] / 2 + lo[at]),
-        count=int(sketch.class_sizes().sum()),
+        count=int(sketch.estimate_class_sizes().sum()),
         low=float(lo[at]),
         high=float(lo[at] + span[at]),
     )

@@ -16,11 +16,11 @@ from siloquent.maths.lsh import (
     count_dense,
     count_sets,
     count_sparse,
-    token_of_ids,
+    hash_ids,
 )
 from siloquent.sketch.hash_plan import HashPlan
-from siloquent.sketch.sets import distinct_word_tokens, one_hot_sets
-from siloquent.sketch.sketch import Measured
+from siloquent.sketch.sketch import MeasuredCounters
+from siloquent.sketch.tokens import build_one_hot_sets, compute_word_tokens
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Integers = NDArray[np.int64]
 
 
-def measure(plan: SketchPlan, table: PrivateTable, permit: Permit) -> Measured:
+def measure(plan: SketchPlan, table: PrivateTable, permit: Permit) -> MeasuredCounters:
     """Count every record once in each of its rows of the sketch, and release the counters with noise.
 
     Raises:
@@ -45,13 +45,13 @@ def measure(plan: SketchPlan, table: PrivateTable, permit: Permit) -> Measured:
         "A One-Pass Distributed and Private Sketch for Kernel Sums" (CCS 2021), algorithm 1; discrete noise instead of
         rounded floats, the number of records as a release of its own.
     """
-    counters = exact_counters(plan, table, permit)
-    sizes = _sizes(plan, counters)
-    noisy_sizes = None if plan.size_parameter is None else noisy(plan, sizes, plan.size_parameter)
-    return Measured(noisy(plan, counters, plan.parameter), noisy_sizes)
+    counters = count_counters(plan, table, permit)
+    sizes = _compute_sizes(plan, counters)
+    noisy_sizes = None if plan.size_parameter is None else add_counter_noise(plan, sizes, plan.size_parameter)
+    return MeasuredCounters(add_counter_noise(plan, counters, plan.parameter), noisy_sizes)
 
 
-def measure_share(plan: SketchPlan, table: PrivateTable, permit: Permit, *, honest: int) -> Measured:
+def measure_share(plan: SketchPlan, table: PrivateTable, permit: Permit, *, honest: int) -> MeasuredCounters:
     """Counters with one silo's share of the noise, for the secure sum of several silos alone.
 
     Args:
@@ -60,22 +60,22 @@ def measure_share(plan: SketchPlan, table: PrivateTable, permit: Permit, *, hone
         NONE by itself: a share holds less noise than the event says. Only the sum over at least ``honest`` silos keeps
         ``plan.event``; the counters must leave this silo encrypted or split, never as they are.
     Source:
-        docs/explanation/sketch.md, "Several silos"; shares: siloquent.privacy.noise.shares.
+        docs/explanation/sketch.md, "Several silos"; shares: siloquent.privacy.noise.distributed.
     """
-    from siloquent.privacy.noise.shares import add_gaussian_share, add_laplace_share
+    from siloquent.privacy.noise.distributed import add_gaussian_share, add_laplace_share
 
     def shared(values: Integers, parameter: Fraction) -> Integers:
         if plan.noise == "gaussian":
             return add_gaussian_share(values, variance=parameter, honest=honest)
         return add_laplace_share(values, scale=parameter, honest=honest)
 
-    counters = exact_counters(plan, table, permit)
-    sizes = _sizes(plan, counters)
+    counters = count_counters(plan, table, permit)
+    sizes = _compute_sizes(plan, counters)
     noisy_sizes = None if plan.size_parameter is None else shared(sizes, plan.size_parameter)
-    return Measured(shared(counters, plan.parameter), noisy_sizes)
+    return MeasuredCounters(shared(counters, plan.parameter), noisy_sizes)
 
 
-def exact_counters(plan: SketchPlan, table: PrivateTable, permit: Permit) -> Integers:
+def count_counters(plan: SketchPlan, table: PrivateTable, permit: Permit) -> Integers:
     """Counters without noise, shape (classes, R, W), for this room and for secure sums.
 
     Privacy:
@@ -83,7 +83,7 @@ def exact_counters(plan: SketchPlan, table: PrivateTable, permit: Permit) -> Int
     """
     hashed = plan.hash_plan
     if hashed.sets == "group":
-        return _grouped(plan, table, permit)
+        return _count_grouped(plan, table, permit)
     kernel = CountBatch(hashed, plan.hits)
     columns = [feature.name for feature in hashed.features] + ([hashed.label] if hashed.label else [])
     return table.fold(kernel, add_in_place, columns, permit, encoded="countable" if hashed.sets == "words" else True)
@@ -98,9 +98,9 @@ def count_places(plan: SketchPlan, places: Integers, classes: Integers | None) -
     hashes = plan.hash_plan.hashes
     assert isinstance(hashes, Hashes)
     labels = np.zeros(len(places), dtype=np.int64) if classes is None else classes
-    records = plan.hash_plan.hashed_places(places)
+    records = plan.hash_plan.compute_hashed_indices(places)
     counters = count_dense(hashes, records, labels, class_count=plan.hash_plan.classes)
-    return counters, _sizes(plan, counters)
+    return counters, _compute_sizes(plan, counters)
 
 
 def add_in_place(total: Integers, more: Integers) -> Integers:
@@ -111,7 +111,7 @@ def add_in_place(total: Integers, more: Integers) -> Integers:
     return total
 
 
-def noisy(plan: SketchPlan, values: Integers, parameter: Fraction) -> Integers:
+def add_counter_noise(plan: SketchPlan, values: Integers, parameter: Fraction) -> Integers:
     """``values`` with the plan's kind of noise, of scale (Laplace) or variance (Gaussian) ``parameter``.
 
     Privacy:
@@ -124,7 +124,7 @@ def noisy(plan: SketchPlan, values: Integers, parameter: Fraction) -> Integers:
     return add_laplace(values, scale=parameter)
 
 
-def _sizes(plan: SketchPlan, counters: Integers) -> Integers:
+def _compute_sizes(plan: SketchPlan, counters: Integers) -> Integers:
     """The number of counted records of each class: every record is in the same number of rows."""
     if plan.hits is None:
         return np.asarray(counters[:, 0].sum(axis=1), dtype=np.int64)
@@ -142,72 +142,72 @@ class CountBatch:
     hits: int | None
 
     def __call__(self, batch: pa.RecordBatch) -> Integers:
-        classes, keep = self._classes(batch)
+        classes, keep = self._find_classes(batch)
         hashes, number = self.plan.hashes, self.plan.classes
         if isinstance(hashes, Hashes):
-            places = np.stack([_places(batch, f.name) for f in self.plan.features], axis=1)
+            places = np.stack([_read_indices(batch, f.name) for f in self.plan.features], axis=1)
             keep &= (places >= 0).all(axis=1) & (places < [f.steps for f in self.plan.features]).all(axis=1)
-            places, classes = self.plan.hashed_places(places[keep]), classes[keep]
+            places, classes = self.plan.compute_hashed_indices(places[keep]), classes[keep]
             if self.hits is None:
                 return count_dense(hashes, places, classes, class_count=number)
-            words = _words(len(places))
+            words = _draw_words(len(places))
             return count_sparse(hashes, places, classes, hits=self.hits, words=words, class_count=number)
-        tokens, ends = self._sets(batch, keep)
+        tokens, ends = self._build_sets(batch, keep)
         return _count_sets(hashes, tokens, ends, classes, number, self.hits)
 
-    def _classes(self, batch: pa.RecordBatch) -> tuple[Integers, NDArray[np.bool_]]:
+    def _find_classes(self, batch: pa.RecordBatch) -> tuple[Integers, NDArray[np.bool_]]:
         """The class of each record, and whether it has one."""
         if self.plan.label is None:
             return np.zeros(batch.num_rows, dtype=np.int64), np.ones(batch.num_rows, dtype=np.bool_)
-        found = _places(batch, self.plan.label)
+        found = _read_indices(batch, self.plan.label)
         inside = (found >= 0) & (found < self.plan.classes)
         return np.where(inside, found, 0), inside
 
-    def _sets(self, batch: pa.RecordBatch, keep: NDArray[np.bool_]) -> tuple[NDArray[np.uint32], Integers]:
+    def _build_sets(self, batch: pa.RecordBatch, keep: NDArray[np.bool_]) -> tuple[NDArray[np.uint32], Integers]:
         """The tokens of each record; records that are not kept have empty sets, which count nowhere."""
         if self.plan.sets == "words":
             import pyarrow as pa
             import pyarrow.compute as pc
 
             texts = batch.column(self.plan.features[0].name)
-            return distinct_word_tokens(pc.if_else(pa.array(keep), texts, None), self.plan.token_key)
-        places = np.stack([_places(batch, feature.name) for feature in self.plan.features], axis=1)
+            return compute_word_tokens(pc.if_else(pa.array(keep), texts, None), self.plan.token_key)
+        places = np.stack([_read_indices(batch, feature.name) for feature in self.plan.features], axis=1)
         places[~keep] = -1
-        return one_hot_sets(self.plan, places)
+        return build_one_hot_sets(self.plan, places)
 
 
-def _places(batch: pa.RecordBatch, name: str) -> Integers:
+def _read_indices(batch: pa.RecordBatch, name: str) -> Integers:
     return np.asarray(batch.column(name).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-def _words(count: int) -> NDArray[np.uint64]:
-    from siloquent.privacy.noise import secure_words
+def _draw_words(count: int) -> NDArray[np.uint64]:
+    from siloquent.privacy.noise import draw_words
 
-    return secure_words(count)
+    return draw_words(count)
 
 
 def _count_sets(
     hashes: MinHashes, tokens: NDArray[np.uint32], ends: Integers, classes: Integers, number: int, hits: int | None
 ) -> Integers:
-    words = None if hits is None else _words(len(ends) - 1)
+    words = None if hits is None else _draw_words(len(ends) - 1)
     return count_sets(hashes, tokens, ends, classes, class_count=number, hits=hits, words=words)
 
 
-def _grouped(plan: SketchPlan, table: PrivateTable, permit: Permit) -> Integers:
+def _count_grouped(plan: SketchPlan, table: PrivateTable, permit: Permit) -> Integers:
     """Counters of one set a unit: rows are collected first, since a unit's rows may lie in several batches."""
     hashed = plan.hash_plan
     assert isinstance(hashed.hashes, MinHashes)
     assert hashed.group is not None
-    owners, places = _collected(plan, table.rows([hashed.group, hashed.features[0].name], permit))
+    owners, places = _collect_rows(plan, table.read_rows([hashed.group, hashed.features[0].name], permit))
     order = np.argsort(owners, kind="stable")
     owners, places = owners[order], places[order]
     starts = np.flatnonzero(np.diff(owners, prepend=-1))
     ends = np.append(starts, len(owners)).astype(np.int64)
-    tokens = token_of_ids(places, key=hashed.token_key)
+    tokens = hash_ids(places, key=hashed.token_key)
     return _count_sets(hashed.hashes, tokens, ends, np.zeros(len(ends), dtype=np.int64), 1, plan.hits)
 
 
-def _collected(plan: SketchPlan, batches: Any) -> tuple[Integers, Integers]:
+def _collect_rows(plan: SketchPlan, batches: Any) -> tuple[Integers, Integers]:
     """The owner of each row as a number, and the place of its value; rows without either are left out."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -216,7 +216,7 @@ def _collected(plan: SketchPlan, batches: Any) -> tuple[Integers, Integers]:
     chunks: list[Sequence[Any]] = [[], []]
     for batch in batches:
         chunks[0].append(batch.column(0))  # type: ignore[attr-defined]
-        chunks[1].append(_indices(feature, batch.column(1)))  # type: ignore[attr-defined]
+        chunks[1].append(_find_indices(feature, batch.column(1)))  # type: ignore[attr-defined]
     if not chunks[0]:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     owners = pa.chunked_array(chunks[0]).combine_chunks().dictionary_encode().indices
@@ -225,7 +225,7 @@ def _collected(plan: SketchPlan, batches: Any) -> tuple[Integers, Integers]:
     return owners.fill_null(-1).to_numpy().astype(np.int64)[keep], places[keep]
 
 
-def _indices(feature: Any, column: pa.Array) -> Integers:
+def _find_indices(feature: Any, column: pa.Array) -> Integers:
     """The places of declared values, -1 for NULL."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.moments import in_ball, moments_of, scaled_places
+from siloquent.maths.moments import compute_moments, round_into_ball, scale_to_unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,8 +37,8 @@ class MomentBatch:
         columns = [np.asarray(batch.column(name).to_numpy(zero_copy_only=False)) for name in self.names]
         places = np.stack(columns, axis=1).astype(np.int64)
         places = places[(places >= 0).all(axis=1) & (places < np.array(self.steps)).all(axis=1)]
-        whole = in_ball(scaled_places(places, self.steps), self.radius, self.quanta)
-        count, sums, second = moments_of(whole)
+        whole = round_into_ball(scale_to_unit(places, self.steps), self.radius, self.quanta)
+        count, sums, second = compute_moments(whole)
         return np.concatenate([[count], sums, second.ravel()])
 
 
@@ -53,10 +53,10 @@ def measure_moments(plan: MomentsPlan, table: PrivateTable, permit: Permit) -> t
     kernel = MomentBatch(plan.names, plan.steps, plan.radius, plan.quanta)
     exact = table.fold(kernel, np.add, list(plan.names), permit, encoded=True)
     d = len(plan.names)
-    return noisy_moments(plan, int(exact[0]), exact[1 : 1 + d], exact[1 + d :].reshape(d, d))
+    return add_moment_noise(plan, int(exact[0]), exact[1 : 1 + d], exact[1 + d :].reshape(d, d))
 
 
-def noisy_moments(
+def add_moment_noise(
     plan: MomentsPlan, count: int, sums: Integers, second: Integers
 ) -> tuple[Integers, Integers, Integers]:
     """Noise on exact moments; entries off the diagonal get half the variance, as the event's sensitivity counts them.
@@ -68,13 +68,13 @@ def noisy_moments(
     upper = np.triu_indices(d, 1)
     first, middle, last = plan.parameters
     noisy = np.zeros((d, d), dtype=np.int64)
-    noisy[upper] = _noisy(plan, second[upper], last if plan.noise == "laplace" else last / 2)
+    noisy[upper] = _add_noise(plan, second[upper], last if plan.noise == "laplace" else last / 2)
     noisy += noisy.T
-    noisy[np.diag_indices(d)] = _noisy(plan, np.ascontiguousarray(np.diag(second)), last)
-    return _noisy(plan, np.array([count], dtype=np.int64), first), _noisy(plan, sums, middle), noisy
+    noisy[np.diag_indices(d)] = _add_noise(plan, np.ascontiguousarray(np.diag(second)), last)
+    return _add_noise(plan, np.array([count], dtype=np.int64), first), _add_noise(plan, sums, middle), noisy
 
 
-def _noisy(plan: MomentsPlan, values: Integers, parameter: Fraction) -> Integers:
+def _add_noise(plan: MomentsPlan, values: Integers, parameter: Fraction) -> Integers:
     from siloquent.privacy.noise import add_gaussian, add_laplace
 
     exact = np.ascontiguousarray(values)

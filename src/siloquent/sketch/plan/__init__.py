@@ -2,18 +2,18 @@
 
 from siloquent.sketch.plan.planner import (
     SketchPlan,
-    amount_of_budget,
+    compute_counter_sensitivity,
+    compute_noise_variance,
+    convert_budget,
     plan,
     read_hash_plan,
-    sensitivity,
-    variance_of,
 )
 
 __all__ = [
     "SketchPlan",
-    "amount_of_budget",
+    "compute_counter_sensitivity",
+    "compute_noise_variance",
+    "convert_budget",
     "plan",
     "read_hash_plan",
-    "sensitivity",
-    "variance_of",
 ]

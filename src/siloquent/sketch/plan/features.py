@@ -5,25 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from siloquent.errors import RequestError, SchemaError
-from siloquent.maths.lsh import Axes, Hamming, Kernel, Power, Surrogate, surrogate_axes
+from siloquent.maths.lsh import Axes, Hamming, Kernel, Power, Surrogate, build_surrogate_axes
 from siloquent.maths.lsh.families import is_of_sets
 from siloquent.schema import Attribute, TableSchema
-from siloquent.sketch.hash_plan import Feature, Sets
+from siloquent.sketch.hash_plan import HashedFeature, Sets
 from siloquent.sketch.spec import SketchSpec
 
 
-def features_of(spec: SketchSpec, schema: TableSchema) -> tuple[tuple[Feature, ...], Sets]:
+def build_hashed_features(spec: SketchSpec, schema: TableSchema) -> tuple[tuple[HashedFeature, ...], Sets]:
     declared = [schema.domain[name] for name in spec.features]
     if isinstance(spec.kernel, Surrogate) and len(declared) < 2:
         raise RequestError("A surrogate loss needs a target and something to tell it by: two features or more.")
     if not is_of_sets(spec.kernel):
         if spec.group is not None:
             raise RequestError("Only kernels of sets have a group.", fix="kernel=Jaccard()")
-        return tuple(_number(spec, attribute, i) for i, attribute in enumerate(declared)), "none"
+        return tuple(_build_number_feature(spec, attribute, i) for i, attribute in enumerate(declared)), "none"
     if spec.group is not None:
-        return _grouped(spec, schema, declared)
+        return _build_grouped_features(spec, schema, declared)
     if len(declared) == 1 and declared[0].kind == "text":
-        return (Feature(declared[0].name, "text", 0, 0.0, 1.0),), "words"
+        return (HashedFeature(declared[0].name, "text", 0, 0.0, 1.0),), "words"
     for attribute in declared:
         if attribute.kind not in ("boolean", "category"):
             raise SchemaError(
@@ -31,13 +31,13 @@ def features_of(spec: SketchSpec, schema: TableSchema) -> tuple[tuple[Feature, .
                 "text's words, or of a group's values.",
                 fix=f'group = ".." with features = ["{attribute.name}"]',
             )
-    return tuple(_discrete(attribute) for attribute in declared), "one-hot"
+    return tuple(_build_discrete_feature(attribute) for attribute in declared), "one-hot"
 
 
-def _number(spec: SketchSpec, attribute: Attribute, i: int) -> Feature:
+def _build_number_feature(spec: SketchSpec, attribute: Attribute, i: int) -> HashedFeature:
     discrete = attribute.kind in ("boolean", "category") and _is_hamming(spec.kernel)
     if discrete:
-        return _discrete(attribute)
+        return _build_discrete_feature(attribute)
     if not (attribute.is_numeric or attribute.is_temporal or attribute.kind == "boolean"):
         raise SchemaError(
             f"Attribute {attribute.name!r} is {attribute.kind}, which has no finite domain of numbers.",
@@ -49,7 +49,7 @@ def _number(spec: SketchSpec, attribute: Attribute, i: int) -> Feature:
         lo, grid = 0.0, 1.0  # booleans, and dates in steps of their grid since the first
     width = max(attribute.steps - 1, 1) * grid
     scale = {"raw": 1.0, "range": width}[spec.scale] if isinstance(spec.scale, str) else float(spec.scale[i])
-    return Feature(attribute.name, attribute.kind, attribute.steps, lo, grid, scale)
+    return HashedFeature(attribute.name, attribute.kind, attribute.steps, lo, grid, scale)
 
 
 def _is_hamming(kernel: Kernel) -> bool:
@@ -58,14 +58,17 @@ def _is_hamming(kernel: Kernel) -> bool:
     return isinstance(kernel, Hamming)
 
 
-def _discrete(attribute: Attribute) -> Feature:
+def _build_discrete_feature(attribute: Attribute) -> HashedFeature:
     values = attribute.values if attribute.kind == "category" else ()
     if attribute.is_numeric:
-        return Feature(attribute.name, attribute.kind, attribute.steps, float(attribute.lo), float(attribute.grid))  # type: ignore[arg-type]
-    return Feature(attribute.name, attribute.kind, attribute.steps, 0.0, 1.0, values=values)
+        low, step = float(attribute.lo), float(attribute.grid)  # type: ignore[arg-type]
+        return HashedFeature(attribute.name, attribute.kind, attribute.steps, low, step)
+    return HashedFeature(attribute.name, attribute.kind, attribute.steps, 0.0, 1.0, values=values)
 
 
-def _grouped(spec: SketchSpec, schema: TableSchema, declared: list[Attribute]) -> tuple[tuple[Feature, ...], Sets]:
+def _build_grouped_features(
+    spec: SketchSpec, schema: TableSchema, declared: list[Attribute]
+) -> tuple[tuple[HashedFeature, ...], Sets]:
     unit = schema.unit
     if unit.kind != "user" or spec.group != unit.column:
         raise SchemaError(
@@ -74,10 +77,10 @@ def _grouped(spec: SketchSpec, schema: TableSchema, declared: list[Attribute]) -
         )
     if len(declared) != 1 or declared[0].kind not in ("integer", "category"):
         raise SchemaError("A group's set holds the values of one integer or category attribute.")
-    return (_discrete(declared[0]),), "group"
+    return (_build_discrete_feature(declared[0]),), "group"
 
 
-def labels_of(spec: SketchSpec, schema: TableSchema) -> tuple[object, ...]:
+def list_labels(spec: SketchSpec, schema: TableSchema) -> tuple[object, ...]:
     if spec.label is None:
         return ()
     attribute = schema.domain[spec.label]
@@ -86,10 +89,10 @@ def labels_of(spec: SketchSpec, schema: TableSchema) -> tuple[object, ...]:
     return tuple(attribute.label(place) for place in range(attribute.steps))
 
 
-def axes_of(kernel: Kernel, features: tuple[Feature, ...]) -> Axes:
+def build_axes(kernel: Kernel, features: tuple[HashedFeature, ...]) -> Axes:
     """What hash functions are drawn over; a surrogate loss has its own scale, and three coordinates more."""
     if isinstance(kernel, Surrogate):
-        return surrogate_axes(np.array([feature.steps for feature in features], dtype=np.int64))
+        return build_surrogate_axes(np.array([feature.steps for feature in features], dtype=np.int64))
     return Axes(
         np.array([feature.steps for feature in features], dtype=np.int64),
         np.array([feature.lo / feature.scale for feature in features]),

@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 
 from siloquent.errors import RequestError, SchemaError
 from siloquent.foreign.spec_types import check_types
-from siloquent.maths.joint import Variances
-from siloquent.maths.moments import QUANTA, in_ball, moments_release, scaled_places
+from siloquent.maths.joint_sensitivity import Variances
+from siloquent.maths.moments import QUANTA, build_joint_release, round_into_ball, scale_to_unit
 from siloquent.maths.record_pairs import RecordPairs
-from siloquent.privacy import Event, accountant
-from siloquent.privacy.prices import Budget, drawable, joint_event, whole_amount
+from siloquent.privacy import Event, get_accountant
+from siloquent.privacy.budget import Budget, build_joint_event, round_up_to_drawable, subtract_rounding
 from siloquent.schema import TableSchema
-from siloquent.sketch.plan.planner import amount_of_budget
+from siloquent.sketch.plan.planner import convert_budget
 
 Floats = NDArray[np.float64]
 FINEST = (8_191, 2_047, 511, QUANTA)
 """Whole steps from 0 to the ball's radius, the finest that fit are taken."""
-MOST_NOISE = 2**49
+MAX_NOISE = 2**49
 SHARES = (Fraction(2, 100), Fraction(18, 100), Fraction(80, 100))
 """Of the price, for count, sums and second moments: the last ones have most entries and the most noise."""
 
@@ -76,7 +76,7 @@ def plan_moments(spec: MomentsSpec, schema: TableSchema) -> MomentsPlan:
         if not (attribute.is_numeric or attribute.kind == "boolean"):
             raise SchemaError(f"Attribute {attribute.name!r} is {attribute.kind}; a regression takes numbers.")
     radius, all_steps = spec.radius or math.sqrt(len(attributes)), tuple(attribute.steps for attribute in attributes)
-    quanta, parameters, event = _finest(spec, schema, all_steps, radius)
+    quanta, parameters, event = _find_finest_steps(spec, schema, all_steps, radius)
     numeric = [a.is_numeric for a in attributes]
     return MomentsPlan(
         spec=spec,
@@ -92,32 +92,32 @@ def plan_moments(spec: MomentsSpec, schema: TableSchema) -> MomentsPlan:
     )
 
 
-def _finest(
+def _find_finest_steps(
     spec: MomentsSpec, schema: TableSchema, steps: tuple[int, ...], radius: float
 ) -> tuple[int, tuple[Fraction, Fraction, Fraction], Event]:
     """The finest steps for which noise can be drawn, and the noise: coarse steps round small numbers to nothing."""
-    pure, account = schema.budget.accountant == "pure", accountant(schema.budget.accountant)
-    amount, scaled = whole_amount(amount_of_budget(spec.budget, schema), account.scale), _all_records(steps)
+    pure, account = schema.budget.accountant == "pure", get_accountant(schema.budget.accountant)
+    amount, scaled = subtract_rounding(convert_budget(spec.budget, schema), account.scale), _list_all_records(steps)
     for quanta in FINEST:
-        release = moments_release(
+        release = build_joint_release(
             len(steps),
             radius,
             records=schema.unit.max_rows,
             replaced=schema.replace_one,
             quanta=quanta,
-            pairs=None if scaled is None else RecordPairs(in_ball(scaled, radius, quanta)),
+            pairs=None if scaled is None else RecordPairs(round_into_ball(scaled, radius, quanta)),
         )
-        wanted: Variances = release.scales(SHARES, amount) if pure else release.variances(SHARES, amount)
-        count, sums, second = (drawable(number or Fraction(0)) for number in wanted)
-        if second <= MOST_NOISE:
+        wanted: Variances = release.split_scales(SHARES, amount) if pure else release.split_variances(SHARES, amount)
+        count, sums, second = (round_up_to_drawable(number or Fraction(0)) for number in wanted)
+        if second <= MAX_NOISE:
             found = (count, sums, second)
-            moved = release.moved_l1(found) if pure else release.moved(found)
-            return quanta, found, joint_event(moved, gaussian=not pure)
+            moved = release.bound_l1_change(found) if pure else release.bound_change(found)
+            return quanta, found, build_joint_event(moved, gaussian=not pure)
     raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.01" or more')
 
 
-def _all_records(steps: tuple[int, ...]) -> Floats | None:
+def _list_all_records(steps: tuple[int, ...]) -> Floats | None:
     """All records that there can be, None where they are many."""
-    if not RecordPairs.fit(math.prod(steps), len(steps)):
+    if not RecordPairs.can_enumerate(math.prod(steps), len(steps)):
         return None
-    return scaled_places(np.indices(steps).reshape(len(steps), -1).T, steps)
+    return scale_to_unit(np.indices(steps).reshape(len(steps), -1).T, steps)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from siloquent.errors import AccuracyUnreachable, RequestError
-from siloquent.foreign import TooMuch, read_text
+from siloquent.foreign import DocumentTooLarge, read_text
 from siloquent.foreign.documents import MAX_JSON_BYTES
 from siloquent.maths import normal_quantile
 from siloquent.maths.lsh import (
@@ -22,26 +22,26 @@ from siloquent.maths.lsh import (
     draw_minhashes,
 )
 from siloquent.maths.lsh.families import is_of_sets
-from siloquent.maths.tails import laplace_variance
+from siloquent.maths.tails import compute_laplace_variance
 from siloquent.privacy import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
-    accountant,
-    digits,
-    exact,
+    format_digits,
+    get_accountant,
+    parse_exact,
 )
-from siloquent.privacy.prices import Budget, drawable, whole_units
+from siloquent.privacy.budget import Budget, round_down_to_units, round_up_to_drawable
 from siloquent.schema import TableSchema
-from siloquent.sketch.hash_plan import Feature, HashPlan, Sets, hash_plan_from_json
-from siloquent.sketch.plan.features import axes_of, features_of, labels_of
-from siloquent.sketch.spec import MOST_COUNTERS, SketchSpec
+from siloquent.sketch.hash_plan import HashedFeature, HashPlan, Sets, parse_hash_plan
+from siloquent.sketch.plan.features import build_axes, build_hashed_features, list_labels
+from siloquent.sketch.spec import MAX_COUNTERS, SketchSpec
 
 Noise = Literal["gaussian", "laplace"]
 
-MOST_AUTO_ROWS, LEAST_AUTO_ROWS = 16_384, 64
-MOST_AUTO_COUNTERS = 2**23
+MAX_AUTO_ROWS, MIN_AUTO_ROWS = 16_384, 64
+MAX_AUTO_COUNTERS = 2**23
 HASHED_WIDTH = 2_048
 """Of the same number of counters, more rows and fewer buckets are better: what crowds a bucket is 1 / (R W) either way,
 and the rest of a row's variance is 1 / R (benchmarks, K3)."""
@@ -54,7 +54,7 @@ _SIZE_UNKNOWN = 1_024
 
 
 @dataclass(frozen=True, slots=True)
-class Sensitivity:
+class CounterSensitivity:
     """How far one unit moves the table of counters, and the numbers of records."""
 
     l1: int
@@ -77,7 +77,7 @@ class SketchPlan:
     noise: Noise
     parameter: Fraction
     size_parameter: Fraction | None
-    sensitivity: Sensitivity
+    sensitivity: CounterSensitivity
     hits: int | None
     event: Event
     notes: tuple[str, ...]
@@ -85,14 +85,14 @@ class SketchPlan:
     @property
     def price(self) -> Fraction:
         """What is charged, in the account's epsilon or rho: whole units of the ledger, rounded up."""
-        book = accountant(self.schema.budget.accountant)
-        return Fraction(book.cost(self.event).amount, book.scale)
+        book = get_accountant(self.schema.budget.accountant)
+        return Fraction(book.compute_cost(self.event).amount, book.scale)
 
     @property
     def noise_deviation(self) -> float:
         """The standard deviation that noise alone gives a kernel sum."""
         rows = self.hash_plan.hashes.rows
-        return math.sqrt(variance_of(self.noise, self.parameter) * rows) / (self.hits or rows)
+        return math.sqrt(compute_noise_variance(self.noise, self.parameter) * rows) / (self.hits or rows)
 
     @property
     def counters(self) -> int:
@@ -108,7 +108,7 @@ class SketchPlan:
         each = 0.5e-9 * (2 + len(self.hash_plan.features)) if self.hits is None else 5e-9
         return self.schema.size_hint * rows * each + self.counters * 4e-7
 
-    def typical_error(self, density: float) -> float | None:
+    def estimate_typical_error(self, density: float) -> float | None:
         """The relative standard error of a sum that ``density`` of the rows make up; None without a size hint."""
         if self.schema.size_hint is None:
             return None
@@ -119,9 +119,9 @@ class SketchPlan:
         return math.sqrt(spread + self.noise_deviation**2) / (size * density)
 
 
-def variance_of(noise: Noise, parameter: Fraction) -> Fraction:
+def compute_noise_variance(noise: Noise, parameter: Fraction) -> Fraction:
     """The variance of discrete Laplace noise of that scale, or about that of discrete Gaussian noise."""
-    return parameter if noise == "gaussian" else laplace_variance(parameter)
+    return parameter if noise == "gaussian" else compute_laplace_variance(parameter)
 
 
 def plan(spec: SketchSpec, schema: TableSchema, *, seed: int, summed: bool = False) -> SketchPlan:
@@ -134,24 +134,28 @@ def plan(spec: SketchSpec, schema: TableSchema, *, seed: int, summed: bool = Fal
         RequestError: Counters, rows, hits or noise do not fit; the message names the largest value that does.
         AccuracyUnreachable: The accuracy needs more counters than fit.
     """
-    features, sets = features_of(spec, schema)
-    labels = labels_of(spec, schema)
+    features, sets = build_hashed_features(spec, schema)
+    labels = list_labels(spec, schema)
     pure = schema.budget.accountant == "pure" or spec.mechanism == "race-2021"
     if spec.plan_file is not None:
-        hashed = _shared(spec, features, sets, labels)
+        hashed = _build_hash_plan(spec, features, sets, labels)
     else:
-        rows = _rows(spec, schema, features, len(labels) or 1, pure, seed)
-        hashes = _drawn(spec, features, rows, seed)
+        rows = _choose_rows(spec, schema, features, len(labels) or 1, pure, seed)
+        hashes = _draw_hashes(spec, features, rows, seed)
         hashed = HashPlan(spec.kernel, features, hashes, sets, spec.label, labels, spec.group, seed % 2**32)
     _check_room(hashed)
-    hits = _hits(spec, schema, hashed.hashes.rows, pure)
-    moved = sensitivity(schema, rows=hits or hashed.hashes.rows, grouped=spec.group is not None, classes=hashed.classes)
+    hits = _count_hits(spec, schema, hashed.hashes.rows, pure)
+    moved = compute_counter_sensitivity(
+        schema, rows=hits or hashed.hashes.rows, grouped=spec.group is not None, classes=hashed.classes
+    )
     # Sums of Gaussian shares have one event for each variance.
     joint = schema.replace_one and hashed.classes == 1 and (pure or not summed)
-    return _priced(spec, schema, hashed, hits, moved, pure, joint)
+    return _price_plan(spec, schema, hashed, hits, moved, pure, joint)
 
 
-def sensitivity(schema: TableSchema, *, rows: int, grouped: bool = False, classes: int = 1) -> Sensitivity:
+def compute_counter_sensitivity(
+    schema: TableSchema, *, rows: int, grouped: bool = False, classes: int = 1
+) -> CounterSensitivity:
     """The exact sensitivity of the counters and of the numbers of records, where a record counts in ``rows`` rows.
 
     A record moves one counter a row by one. All of a user's records may meet in one cell. A replaced unit leaves one
@@ -161,7 +165,7 @@ def sensitivity(schema: TableSchema, *, rows: int, grouped: bool = False, classe
     records = 1 if grouped else schema.unit.max_rows
     twice = 2 if schema.replace_one else 1
     sizes = twice if classes > 1 else 1
-    return Sensitivity(
+    return CounterSensitivity(
         l1=twice * rows * records,
         l2_squared=twice * rows * records**2,
         size=sizes * records,
@@ -169,38 +173,40 @@ def sensitivity(schema: TableSchema, *, rows: int, grouped: bool = False, classe
     )
 
 
-def _drawn(spec: SketchSpec, features: tuple[Feature, ...], rows: int, seed: int) -> Hashes | MinHashes:
+def _draw_hashes(spec: SketchSpec, features: tuple[HashedFeature, ...], rows: int, seed: int) -> Hashes | MinHashes:
     how: Literal["sobol", "iid"] = "iid" if spec.mechanism == "race-2021" else spec.projections
     try:
         if is_of_sets(spec.kernel):
             buckets = spec.width if isinstance(spec.width, int) else HASHED_WIDTH
             return draw_minhashes(spec.kernel, rows=rows, seed=seed, width=buckets)
-        width = _width(spec, features, seed)
-        axes = axes_of(spec.kernel, features)
+        width = _choose_width(spec, features, seed)
+        axes = build_axes(spec.kernel, features)
         return draw_hashes(spec.kernel, axes, rows=rows, seed=seed, width=width, projections=how)
     except ValueError as wrong:
         raise RequestError(f"This kernel cannot be drawn: {wrong}.", fix="width=4096") from None
 
 
-def _width(spec: SketchSpec, features: tuple[Feature, ...], seed: int) -> int | None:
+def _choose_width(spec: SketchSpec, features: tuple[HashedFeature, ...], seed: int) -> int | None:
     """Buckets a row; None: one for each code."""
     if isinstance(spec.width, int):
         return spec.width
     straight = isinstance(spec.kernel, PStable) and spec.kernel.order == 2
     has_range = straight or isinstance(spec.kernel, Angular | Surrogate)
-    if spec.width == "range" or (has_range and _range(spec, features, seed) <= WIDEST_RANGE):
+    if spec.width == "range" or (has_range and _estimate_range(spec, features, seed) <= WIDEST_RANGE):
         return None
     return HASHED_WIDTH
 
 
-def _range(spec: SketchSpec, features: tuple[Feature, ...], seed: int) -> int:
+def _estimate_range(spec: SketchSpec, features: tuple[HashedFeature, ...], seed: int) -> int:
     """About how many codes a row has, from a few rows."""
-    drawn = draw_hashes(spec.kernel, axes_of(spec.kernel, features), rows=256, seed=seed, width=None, projections="iid")
+    drawn = draw_hashes(
+        spec.kernel, build_axes(spec.kernel, features), rows=256, seed=seed, width=None, projections="iid"
+    )
     return drawn.width
 
 
-def _rows(
-    spec: SketchSpec, schema: TableSchema, features: tuple[Feature, ...], classes: int, pure: bool, seed: int
+def _choose_rows(
+    spec: SketchSpec, schema: TableSchema, features: tuple[HashedFeature, ...], classes: int, pure: bool, seed: int
 ) -> int:
     if isinstance(spec.rows, int):
         return spec.rows
@@ -209,25 +215,28 @@ def _rows(
         width = spec.width
     elif not is_of_sets(spec.kernel):
         try:
-            if _width(spec, features, seed) is None:
-                width = 1.1 * _range(spec, features, seed)  # all rows together may have somewhat more codes
+            if _choose_width(spec, features, seed) is None:
+                width = 1.1 * _estimate_range(spec, features, seed)  # all rows together may have somewhat more codes
         except ValueError as wrong:
             raise RequestError(f"This kernel cannot be drawn: {wrong}.", fix="width=4096") from None
-    fits = 1 << math.floor(math.log2(max(MOST_AUTO_COUNTERS / (classes * width), LEAST_AUTO_ROWS)))
-    most = min(MOST_AUTO_ROWS, fits)
+    fits = 1 << math.floor(math.log2(max(MAX_AUTO_COUNTERS / (classes * width), MIN_AUTO_ROWS)))
+    most = min(MAX_AUTO_ROWS, fits)
     if spec.accuracy is not None:
-        return _rows_for_accuracy(spec, schema, most)
+        return _choose_rows_for_accuracy(spec, schema, most)
     if not pure:
         return most
     if schema.size_hint is None:
         return min(most, _SIZE_UNKNOWN)
-    epsilon = float(_epsilon(spec, schema)) / sensitivity(schema, rows=1, grouped=spec.group is not None).l1
+    epsilon = (
+        float(_compute_epsilon(spec, schema))
+        / compute_counter_sensitivity(schema, rows=1, grouped=spec.group is not None).l1
+    )
     share = SET_ROWS if is_of_sets(spec.kernel) else NUMBER_ROWS
     best = 1 << round(math.log2(max(share * epsilon * schema.size_hint, 1)))
-    return min(max(best, LEAST_AUTO_ROWS), most)
+    return min(max(best, MIN_AUTO_ROWS), most)
 
 
-def _wanted(spec: SketchSpec, schema: TableSchema) -> tuple[float, float]:
+def _compute_wanted_variance(spec: SketchSpec, schema: TableSchema) -> tuple[float, float]:
     """The variance T that an accuracy allows a kernel sum, and the variance V of one row."""
     assert spec.accuracy is not None
     if schema.size_hint is None:
@@ -241,21 +250,23 @@ def _wanted(spec: SketchSpec, schema: TableSchema) -> tuple[float, float]:
     return (error / normal_quantile(1 - goal.beta / 2)) ** 2, spread * size**2 * goal.at_density
 
 
-def _rows_for_accuracy(spec: SketchSpec, schema: TableSchema, most: int) -> int:
-    allowed, variance = _wanted(spec, schema)
-    rows = max(LEAST_AUTO_ROWS, 1 << math.ceil(math.log2(max(2 * variance / allowed, 1))))
+def _choose_rows_for_accuracy(spec: SketchSpec, schema: TableSchema, most: int) -> int:
+    allowed, variance = _compute_wanted_variance(spec, schema)
+    rows = max(MIN_AUTO_ROWS, 1 << math.ceil(math.log2(max(2 * variance / allowed, 1))))
     if rows > most:
         assert spec.accuracy is not None
         best = spec.accuracy.relative * math.sqrt(rows / most)
         raise AccuracyUnreachable(
             f"This accuracy needs {rows:,} rows of counters; {most:,} fit.",
             best_alpha=best,
-            fix=f"relative = {digits(best, 3)}, or planning = 'typical'",
+            fix=f"relative = {format_digits(best, 3)}, or planning = 'typical'",
         )
     return rows
 
 
-def _shared(spec: SketchSpec, features: tuple[Feature, ...], sets: Sets, labels: tuple[object, ...]) -> HashPlan:
+def _build_hash_plan(
+    spec: SketchSpec, features: tuple[HashedFeature, ...], sets: Sets, labels: tuple[object, ...]
+) -> HashPlan:
     hashed = read_hash_plan(spec.plan_file or Path())
     ours = (spec.kernel, features, sets, spec.label, labels, spec.group)
     theirs = (hashed.kernel, hashed.features, hashed.sets, hashed.label, hashed.labels, hashed.group)
@@ -275,22 +286,22 @@ def read_hash_plan(path: Path) -> HashPlan:
         RequestError: There is no such file. ReleaseError: It is no plan.
     """
     try:
-        return hash_plan_from_json(read_text(path, MAX_JSON_BYTES))
-    except (OSError, UnicodeDecodeError, TooMuch):
+        return parse_hash_plan(read_text(path, MAX_JSON_BYTES))
+    except (OSError, UnicodeDecodeError, DocumentTooLarge):
         raise RequestError(f"{path} cannot be read as a hash plan.", fix="siloquent sketch plan .. -o FILE") from None
 
 
 def _check_room(hashed: HashPlan) -> None:
     classes, rows, width = hashed.shape
-    if classes * rows * width > MOST_COUNTERS:
-        fits = 1 << math.floor(math.log2(max(MOST_COUNTERS / (classes * width), 1)))
+    if classes * rows * width > MAX_COUNTERS:
+        fits = 1 << math.floor(math.log2(max(MAX_COUNTERS / (classes * width), 1)))
         raise RequestError(
-            f"{classes} x {rows:,} x {width:,} counters do not fit; the most is {MOST_COUNTERS:,}.",
+            f"{classes} x {rows:,} x {width:,} counters do not fit; the most is {MAX_COUNTERS:,}.",
             fix=f"rows={fits}, or a wider bandwidth" if fits >= 2 else "width=4096",
         )
 
 
-def _hits(spec: SketchSpec, schema: TableSchema, rows: int, pure: bool) -> int | None:
+def _count_hits(spec: SketchSpec, schema: TableSchema, rows: int, pure: bool) -> int | None:
     if spec.hits > rows:
         raise RequestError(f"hits is at most the number of rows, {rows}.", fix=f"hits={rows}")
     if spec.mechanism == "race-2021" or spec.mode == "dense":
@@ -307,40 +318,40 @@ def _hits(spec: SketchSpec, schema: TableSchema, rows: int, pure: bool) -> int |
     return spec.hits if pure and heavy and not rows & (rows - 1) else None
 
 
-def _epsilon(spec: SketchSpec, schema: TableSchema) -> Fraction:
+def _compute_epsilon(spec: SketchSpec, schema: TableSchema) -> Fraction:
     """The pure price of a budget; the paper's method is pure in every account."""
     assert spec.budget is not None
     if spec.mechanism == "race-2021" and spec.budget.epsilon is not None:
-        return _pure_amount(exact(spec.budget.epsilon), schema.budget.accountant)
+        return _compute_pure_amount(parse_exact(spec.budget.epsilon), schema.budget.accountant)
     if schema.budget.accountant != "pure":
         raise RequestError("The paper's method pays in epsilon.", fix='Budget(epsilon="1")')
-    return amount_of_budget(spec.budget, schema)
+    return convert_budget(spec.budget, schema)
 
 
-def _pure_amount(epsilon: Fraction, name: str) -> Fraction:
+def _compute_pure_amount(epsilon: Fraction, name: str) -> Fraction:
     """The most of ``epsilon`` whose charge in an account of ``name`` is not rounded up beyond it."""
     if name == "pure":
-        return whole_units(epsilon, name)
-    rho = whole_units(epsilon**2 / 2, name)
+        return round_down_to_units(epsilon, name)
+    rho = round_down_to_units(epsilon**2 / 2, name)
     return min(epsilon, Fraction(math.isqrt(math.floor(2 * rho * 10**36)), 10**18))
 
 
-def amount_of_budget(budget: Budget, schema: TableSchema) -> Fraction:
+def convert_budget(budget: Budget, schema: TableSchema) -> Fraction:
     """What a budget is in the account's own money: epsilon, or rho.
 
     Raises:
         RequestError: A pure account is given rho or a delta.
     """
     account = schema.budget
-    return budget.in_account(account.accountant, delta=account.delta - account.delta_events)
+    return budget.convert_to_account(account.accountant, delta=account.delta - account.delta_events)
 
 
-def _priced(
+def _price_plan(
     spec: SketchSpec,
     schema: TableSchema,
     hashed: HashPlan,
     hits: int | None,
-    moved: Sensitivity,
+    moved: CounterSensitivity,
     pure: bool,
     joint: bool,
 ) -> SketchPlan:
@@ -355,17 +366,17 @@ def _priced(
     share = Fraction(spec.share_for_sizes)
     joint = joint and bool(share)
     counted = Fraction(1) if joint else 1 - share
-    amount = _amount(spec, schema, moved, rows, pure) / counted if spec.accuracy else None
+    amount = _compute_amount(spec, schema, moved, rows, pure) / counted if spec.accuracy else None
     parts: list[DiscreteLaplace | DiscreteGaussian] = []
     bought = ((moved.l1, moved.l2_squared, counted), (moved.size, moved.size_squared, 1 - counted))
     if pure:
-        total = amount or _epsilon(spec, schema)
-        parts += [DiscreteLaplace(drawable(l1 / (total * part)), l1) for l1, _, part in bought if part]
+        total = amount or _compute_epsilon(spec, schema)
+        parts += [DiscreteLaplace(round_up_to_drawable(l1 / (total * part)), l1) for l1, _, part in bought if part]
     else:
-        total = amount or amount_of_budget(_given(spec), schema)
-        parts += [DiscreteGaussian(drawable(l2 / (2 * total * part)), l2) for _, l2, part in bought if part]
+        total = amount or convert_budget(_get_budget(spec), schema)
+        parts += [DiscreteGaussian(round_up_to_drawable(l2 / (2 * total * part)), l2) for _, l2, part in bought if part]
     numbers = [part.scale if isinstance(part, DiscreteLaplace) else part.variance for part in parts]
-    numbers += [drawable(numbers[0] / rows)] if joint else []
+    numbers += [round_up_to_drawable(numbers[0] / rows)] if joint else []
     if max(numbers) > 2**40:
         raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.001" or more')
     made = SketchPlan(
@@ -380,17 +391,19 @@ def _priced(
         event=parts[0] if len(parts) == 1 else Composed(tuple(parts)),
         notes=(),
     )
-    return _with_notes(made)
+    return _add_notes(made)
 
 
-def _given(spec: SketchSpec) -> Budget:
+def _get_budget(spec: SketchSpec) -> Budget:
     assert spec.budget is not None
     return spec.budget
 
 
-def _amount(spec: SketchSpec, schema: TableSchema, moved: Sensitivity, rows: int, pure: bool) -> Fraction:
+def _compute_amount(
+    spec: SketchSpec, schema: TableSchema, moved: CounterSensitivity, rows: int, pure: bool
+) -> Fraction:
     """The price of counters that an accuracy needs: what the rows' spread leaves of the allowed variance is noise."""
-    allowed, variance = _wanted(spec, schema)
+    allowed, variance = _compute_wanted_variance(spec, schema)
     noise = allowed - variance / rows
     if noise <= 0:
         raise AccuracyUnreachable(f"{rows} rows cannot be so exact.", fix='rows="auto"')
@@ -398,15 +411,15 @@ def _amount(spec: SketchSpec, schema: TableSchema, moved: Sensitivity, rows: int
     return Fraction(moved.l1 * math.sqrt(2 / (rows * noise)) if pure else moved.l2_squared / (2 * rows * noise))
 
 
-def _with_notes(made: SketchPlan) -> SketchPlan:
+def _add_notes(made: SketchPlan) -> SketchPlan:
     from dataclasses import replace
 
     notes = []
     size, width = made.schema.size_hint, made.hash_plan.hashes.width
     if size is not None and made.noise_deviation > size / width:
         notes.append(
-            f"noise of +-{digits(made.noise_deviation, 2)} hides sums below {digits(2 * made.noise_deviation, 2)} "
-            f"records; with {size:,} rows many points lie below"
+            f"noise of +-{format_digits(made.noise_deviation, 2)} hides sums below "
+            f"{format_digits(2 * made.noise_deviation, 2)} records; with {size:,} rows many points lie below"
         )
     if made.spec.accuracy is not None and made.spec.accuracy.planning == "typical":
         notes.append("the accuracy is typical, not guaranteed: it takes the rows' spread from experience")

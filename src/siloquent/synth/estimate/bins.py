@@ -19,13 +19,13 @@ CLEAR = 3.0
 """A group's count should stand out of the noise by so many standard deviations."""
 
 
-def number_of_rows(counts: Sequence[NDArray[np.integer]], variances: Sequence[float] | None = None) -> int:
+def estimate_row_count(counts: Sequence[NDArray[np.integer]], variances: Sequence[float] | None = None) -> int:
     """The number of rows from noisy 1-way counts: totals weighted by their precision, at least 1.
 
     Args:
         variances: Of the noise on each count of each vector; None: equal ones.
 
-    >>> number_of_rows([np.array([10, 20]), np.array([31])])
+    >>> estimate_row_count([np.array([10, 20]), np.array([31])])
     31
     """
     spread = [1.0] * len(counts) if variances is None else variances
@@ -34,10 +34,10 @@ def number_of_rows(counts: Sequence[NDArray[np.integer]], variances: Sequence[fl
     return max(1, round(total / sum(weights)))
 
 
-def projected(values: Floats, total: float) -> Floats:
+def project_to_simplex(values: Floats, total: float) -> Floats:
     """The closest point to ``values`` that is nowhere negative and sums to ``total``.
 
-    >>> projected(np.array([3.0, 1.0, -2.0]), 3.0).tolist()
+    >>> project_to_simplex(np.array([3.0, 1.0, -2.0]), 3.0).tolist()
     [2.5, 0.5, 0.0]
     """
     falling = np.sort(values)[::-1]
@@ -45,7 +45,7 @@ def projected(values: Floats, total: float) -> Floats:
     return np.asarray(np.maximum(values - surplus[np.flatnonzero(falling > surplus)[-1]], 0.0))
 
 
-def bin_ordered(shares: Floats, *, deviation: float, ordered: int, cuts: Sequence[int] = ()) -> Integers:
+def group_ordered(shares: Floats, *, deviation: float, ordered: int, cuts: Sequence[int] = ()) -> Integers:
     """The group of each cell of an ordered attribute, groups counted from 0 in the order of cells.
 
     Args:
@@ -63,14 +63,14 @@ def bin_ordered(shares: Floats, *, deviation: float, ordered: int, cuts: Sequenc
     groups = np.arange(len(shares)) * 0
     group = -1
     for first, last in pairwise(edges):
-        for low, high in _joined(shares[first:last], enough):
+        for low, high in _join_neighbours(shares[first:last], enough):
             group += 1
             groups[first + low : first + high] = group
     groups[ordered:] = group + 1 + np.arange(len(shares) - ordered)
     return groups
 
 
-def _joined(shares: Floats, enough: float) -> list[tuple[int, int]]:
+def _join_neighbours(shares: Floats, enough: float) -> list[tuple[int, int]]:
     """Neighbours joined until each group has ``enough``; at the end half of it will do, less joins the last group."""
     found: list[tuple[int, int]] = []
     start, mass = 0, 0.0
@@ -102,7 +102,7 @@ def merge_rare(shares: Floats, *, deviation: float, kept: Sequence[int] = ()) ->
     return groups
 
 
-def denoised(shares: Floats, groups: Integers, *, deviation: float, ordered: int) -> Floats:
+def denoise_shares(shares: Floats, groups: Integers, *, deviation: float, ordered: int) -> Floats:
     """Shares that are nowhere negative and sum to one, drawn towards what is smooth as far as noise explains the rest.
 
     Ordered values are drawn towards the mean of their five neighbours, merged categories towards the mean of their
@@ -116,15 +116,15 @@ def denoised(shares: Floats, groups: Integers, *, deviation: float, ordered: int
             weights, kernel = in_group.astype(np.float64), np.ones(_WINDOW)
             near = np.convolve(shares * weights, kernel, "same") / np.maximum(np.convolve(weights, kernel, "same"), 1)
             noise = deviation**2 * (1 - 1 / _WINDOW)
-            made[in_group] = _shrunk(shares[in_group], near[in_group], noise=noise)
+            made[in_group] = _shrink(shares[in_group], near[in_group], noise=noise)
     else:
         for group in np.flatnonzero(np.bincount(groups) > _FEWEST):
             members = groups == group
-            made[members] = _shrunk(shares[members], shares[members].mean(), noise=deviation**2)
-    return projected(made, 1.0)
+            made[members] = _shrink(shares[members], shares[members].mean(), noise=deviation**2)
+    return project_to_simplex(made, 1.0)
 
 
-def _shrunk(values: Floats, centre: Floats | np.floating[Any], *, noise: float) -> Floats:
+def _shrink(values: Floats, centre: Floats | np.floating[Any], *, noise: float) -> Floats:
     apart = values - centre
     spread = float((apart**2).mean())
     return np.asarray(centre + apart * (max(0.0, 1 - noise / spread) if spread > 0 else 0.0))

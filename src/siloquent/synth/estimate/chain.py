@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
 from siloquent.synth.estimate.chain_draw import Drawing
-from siloquent.synth.estimate.condition import condition_of, rows_that_meet
-from siloquent.synth.estimate.decode import decoded
-from siloquent.synth.estimate.frame import Frame
-from siloquent.synth.estimate.keep import keep
+from siloquent.synth.estimate.condition import draw_matching_rows, parse_condition
+from siloquent.synth.estimate.decode import decode_rows
+from siloquent.synth.estimate.enforce import enforce_constraints
+from siloquent.synth.estimate.model_domain import ModelDomain
 from siloquent.synth.spec.network import Network
-from siloquent.synth.spec.spec import MOST_ROWS
+from siloquent.synth.spec.spec import MAX_ROWS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +39,7 @@ class ChainModel:
     """
 
     plan: ChainPlan
-    frame: Frame
+    frame: ModelDomain
     first: Floats
     networks: tuple[Network, ...]
     weights: Mapping[int, float] = field(default_factory=dict)
@@ -62,20 +62,20 @@ class ChainModel:
             RequestError: The condition cannot be read, or too few drawn rows meet it.
             ConstraintProblem: So many rows cannot be had under a key.
         """
-        return self.decoded(self.cells(self.rows if rows is None else rows, where=where, seed=seed))
+        return self.decode_cells(self.draw_cells(self.rows if rows is None else rows, where=where, seed=seed))
 
-    def cells(self, rows: int, *, where: str | None = None, seed: int = 0, kept: bool = True) -> NDArray[np.int32]:
+    def draw_cells(self, rows: int, *, where: str | None = None, seed: int = 0, kept: bool = True) -> NDArray[np.int32]:
         """Rows as cells of the plan's attributes, shape (rows, attributes); ``kept`` False leaves the passes out."""
-        if not 1 <= rows <= MOST_ROWS:
-            raise RequestError(f"A draw has 1 to {MOST_ROWS:,} rows, not {rows:,}.", fix="--rows 10000")
+        if not 1 <= rows <= MAX_ROWS:
+            raise RequestError(f"A draw has 1 to {MAX_ROWS:,} rows, not {rows:,}.", fix="--rows 10000")
         if where is None:
-            return self._drawn(rows, seed=seed, kept=kept)
-        condition = condition_of(where, self.schema, self.frame.compiled)
-        return rows_that_meet(
-            condition, rows, lambda wanted: self._drawn(wanted, seed=seed, kept=kept), self.frame.compiled
+            return self._draw_rows(rows, seed=seed, kept=kept)
+        condition = parse_condition(where, self.schema, self.frame.compiled)
+        return draw_matching_rows(
+            condition, rows, lambda wanted: self._draw_rows(wanted, seed=seed, kept=kept), self.frame.compiled
         )
 
-    def _drawn(self, rows: int, *, seed: int, kept: bool) -> NDArray[np.int32]:
+    def _draw_rows(self, rows: int, *, seed: int, kept: bool) -> NDArray[np.int32]:
         random = np.random.default_rng(seed)
         drawing = Drawing(
             self.plan,
@@ -86,25 +86,25 @@ class ChainModel:
             rows=rows,
             random=random,
         )
-        cells = drawing.everything()
+        cells = drawing.assemble_cells()
         if not kept:
             return cells.astype(self.frame.compiled.cell_type)
-        of_cells = {name: self.frame.cell_groups(place) for place, name in enumerate(self.frame.names)}
-        return keep(cells, self.frame.compiled, self.frame.tables, random, groups=of_cells)
+        of_cells = {name: self.frame.get_cell_groups(place) for place, name in enumerate(self.frame.names)}
+        return enforce_constraints(cells, self.frame.compiled, self.frame.tables, random, groups=of_cells)
 
-    def decoded(self, cells: NDArray[np.int32]) -> pa.Table:
+    def decode_cells(self, cells: NDArray[np.int32]) -> pa.Table:
         """Cells as values."""
-        return decoded(cells, self.frame.compiled, self.schema.domain)
+        return decode_rows(cells, self.frame.compiled, self.schema.domain)
 
-    def marginal(self, attributes: Sequence[str]) -> Floats:
+    def compute_marginal(self, attributes: Sequence[str]) -> Floats:
         """Expected counts of the groups of these columns, one axis each, by simulation.
 
         Raises:
             RequestError: A column is not modelled, but written by a constraint.
         """
-        places = self.frame.places(attributes)
-        groups = self.frame.groups_of(self.cells(self.rows, kept=False))
-        return self.frame.counts_of(groups, [places])[0]
+        places = self.frame.find_indices(attributes)
+        groups = self.frame.find_groups(self.draw_cells(self.rows, kept=False))
+        return self.frame.count_groups(groups, [places])[0]
 
     def explain(self) -> Mapping[str, Any]:
         """The model in numbers: rows, columns, blocks, parameters."""
@@ -117,15 +117,15 @@ class ChainModel:
             "guarantee": self.sentence,
         }
 
-    def weighted(self, weights: Mapping[int, float]) -> ChainModel:
+    def replace_weights(self, weights: Mapping[int, float]) -> ChainModel:
         """The same model with other weights of soft constraints, by number."""
         return replace(self, weights=dict(weights))
 
-    def promised(self, sentence: str) -> ChainModel:
+    def attach_guarantee(self, sentence: str) -> ChainModel:
         """The same model with its guarantee in words."""
         return replace(self, sentence=sentence)
 
 
-def block_sizes(plan: ChainPlan, frame: Frame) -> tuple[int, ...]:
+def compute_block_sizes(plan: ChainPlan, frame: ModelDomain) -> tuple[int, ...]:
     """How many values each block has."""
     return tuple(math.prod(frame.sizes[place] for place in block) for block in plan.blocks)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from siloquent.errors import ConstraintProblem
 from siloquent.maths.pair_tables import PairTables
-from siloquent.synth.estimate.counting import tables_of
-from siloquent.synth.estimate.frame import Frame
-from siloquent.synth.estimate.generate import refined, systematic
-from siloquent.synth.estimate.keep_counts import pair_rule
-from siloquent.synth.estimate.keep_coupling import group_of
+from siloquent.synth.estimate.counting import build_pair_tables
+from siloquent.synth.estimate.enforce_counts import build_pair_rule
+from siloquent.synth.estimate.enforce_coupling import number_groups
+from siloquent.synth.estimate.generate import draw_systematically, refine_cells
+from siloquent.synth.estimate.model_domain import ModelDomain
 from siloquent.synth.spec.compiled import CompiledConstraint
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-MOST_CANDIDATES = 4_096
+MAX_CANDIDATES = 4_096
 """Cells of a column up to which what each would break is looked at as rows are drawn; beyond, passes mend rows."""
 CHUNK = 2**22
 """Chances that are in memory at once."""
 REFERENCE_ROWS = 5_000
 """Rows for which a weight is given: the partners that a value breaks a constraint with grow with the rows drawn."""
-MOST_REFUSALS = 300
+MAX_REFUSALS = 300
 
 
 class Drawing:
@@ -45,7 +45,7 @@ class Drawing:
     def __init__(
         self,
         plan: ChainPlan,
-        frame: Frame,
+        frame: ModelDomain,
         *,
         first: Floats,
         networks: Sequence[Network],
@@ -60,62 +60,62 @@ class Drawing:
         self.cells = np.zeros((rows, len(frame.compiled.attributes)), dtype=np.int64)
         self.drawn: set[str] = set()
 
-    def everything(self) -> Integers:
+    def assemble_cells(self) -> Integers:
         """All columns, as cells of the plan's attributes, shape (rows, attributes)."""
         for number, block in enumerate(self.plan.blocks):
             for part in range(len(block)):
-                self._column(number, part)
+                self._draw_column(number, part)
             shape = tuple(self.frame.sizes[place] for place in block)
             self.values[:, number] = np.ravel_multi_index(tuple(self.groups[:, place] for place in block), shape)
         return self.cells
 
-    def _column(self, number: int, part: int) -> None:
+    def _draw_column(self, number: int, part: int) -> None:
         """Draw one column of a block in all rows."""
         place = self.plan.blocks[number][part]
         name = self.frame.names[place]
         self.drawn.add(name)
-        rules = self._complete(name)
-        if len(rules) == 1 and rules[0].kind == "dependency" and _written(rules[0]) == name:
-            self._freely(number, part)
-            self._as_first_seen(rules[0], place)
+        rules = self._list_completed(name)
+        if len(rules) == 1 and rules[0].kind == "dependency" and _get_right_side(rules[0]) == name:
+            self._draw_freely(number, part)
+            self._repeat_first_seen(rules[0], place)
             return
-        tables = self._tables(rules, name)
+        tables = self._build_tables(rules, name)
         if tables is None:
-            self._freely(number, part)
+            self._draw_freely(number, part)
             return
-        weights = np.array([self._weight(one) for one in rules])
-        stuck = self._aware(tables, number, part, weights, np.arange(self.count), stored=False)
+        weights = np.array([self._get_weight(one) for one in rules])
+        stuck = self._draw_aware(tables, number, part, weights, np.arange(self.count), stored=False)
         picks = np.flatnonzero(~stuck)
         again = round(self.plan.chain.resample * self.count)
         if again and len(picks):
-            self._aware(tables, number, part, weights, self.random.choice(picks, again), stored=True)
+            self._draw_aware(tables, number, part, weights, self.random.choice(picks, again), stored=True)
 
-    def _complete(self, name: str) -> list[CompiledConstraint]:
+    def _list_completed(self, name: str) -> list[CompiledConstraint]:
         """Constraints over two rows that this column completes and that count while rows are drawn."""
         by_table = {need.constraint for need in self.frame.compiled.needs}
         found = []
         for one in self.frame.compiled.constraints:
             complete = name in one.attributes and set(one.attributes) <= self.drawn
             binary = one.form is not None and one.form.is_binary
-            if binary and complete and one.number not in by_table and self._weight(one):
+            if binary and complete and one.number not in by_table and self._get_weight(one):
                 found.append(one)
         return found
 
-    def _weight(self, one: CompiledConstraint) -> float:
+    def _get_weight(self, one: CompiledConstraint) -> float:
         if one.hard:
             return np.inf
         return self.weights.get(one.number, one.weight or 0.0) * REFERENCE_ROWS / self.count
 
-    def _tables(self, rules: Sequence[CompiledConstraint], name: str) -> PairTables | None:
+    def _build_tables(self, rules: Sequence[CompiledConstraint], name: str) -> PairTables | None:
         compiled = self.frame.compiled
-        if not rules or compiled.sizes[compiled.column(name)] > MOST_CANDIDATES:
+        if not rules or compiled.sizes[compiled.find_column(name)] > MAX_CANDIDATES:
             return None
         try:
-            return tables_of([one.form for one in rules if one.form is not None], compiled, name)
+            return build_pair_tables([one.form for one in rules if one.form is not None], compiled, name)
         except ConstraintProblem:
             return None  # Too fine to count while drawing: the passes keep it if it is hard.
 
-    def _chances(self, number: int, part: int, at: Integers) -> Floats:
+    def _compute_probabilities(self, number: int, part: int, at: Integers) -> Floats:
         """The law of a column's group in the rows ``at``, given the block's parts that are drawn; masks applied.
 
         Returns:
@@ -130,7 +130,7 @@ class Drawing:
         if number == 0:  # one law for all rows: never written out for each of them
             law = self.first.reshape(math.prod(sizes), -1)[drawn]
         else:
-            every = self.networks[number - 1].chances(self.values[at])
+            every = self.networks[number - 1].compute_probabilities(self.values[at])
             law = every.reshape(len(at), math.prod(sizes), -1)[np.arange(len(at)), drawn]
         place = block[part]
         chances = np.asarray(law.reshape(len(at), frame.sizes[place], -1).sum(axis=2), dtype=np.float64)
@@ -147,25 +147,27 @@ class Drawing:
         # Where nothing is left of the law, all groups are as likely as one another.
         return np.asarray(np.where(total > 0, chances / np.where(total > 0, total, 1.0), 1.0 / chances.shape[1]))
 
-    def _freely(self, number: int, part: int) -> None:
+    def _draw_freely(self, number: int, part: int) -> None:
         """By the model alone: counts are right to one in the first block, at random in the others."""
         frame, block = self.frame, self.plan.blocks[number]
         place = block[part]
         if number == 0:
-            context = group_of(self.groups[:, list(block[:part])])
+            context = number_groups(self.groups[:, list(block[:part])])
             _, at = np.unique(context, return_index=True)
-            self.groups[:, place] = systematic(context, self._chances(0, part, at), self.random)
+            self.groups[:, place] = draw_systematically(context, self._compute_probabilities(0, part, at), self.random)
         else:
-            for at in np.array_split(np.arange(self.count), 1 + self.count * len(self._width(number)) // CHUNK):
-                self.groups[at, place] = by_law(self._chances(number, part, at), self.random)
-        cells = refined(frame, place, self.groups[:, place], self.random)
-        self.cells[:, frame.compiled.column(frame.names[place])] = cells
+            for at in np.array_split(
+                np.arange(self.count), 1 + self.count * len(self._get_value_range(number)) // CHUNK
+            ):
+                self.groups[at, place] = draw_by_weights(self._compute_probabilities(number, part, at), self.random)
+        cells = refine_cells(frame, place, self.groups[:, place], self.random)
+        self.cells[:, frame.compiled.find_column(frame.names[place])] = cells
 
-    def _width(self, number: int) -> range:
+    def _get_value_range(self, number: int) -> range:
         """The values of a block."""
         return range(math.prod(self.frame.sizes[place] for place in self.plan.blocks[number]))
 
-    def _as_first_seen(self, one: CompiledConstraint, place: int) -> None:
+    def _repeat_first_seen(self, one: CompiledConstraint, place: int) -> None:
         """The fast path of a hard functional dependency: what the first row of a left side drew holds for all its rows.
 
         Source:
@@ -173,41 +175,43 @@ class Drawing:
         """
         assert one.form is not None
         compiled = self.frame.compiled
-        column = compiled.column(self.frame.names[place])
-        chosen = np.flatnonzero(pair_rule(one.form, compiled.codes(self.cells), self.count).first)
+        column = compiled.find_column(self.frame.names[place])
+        chosen = np.flatnonzero(build_pair_rule(one.form, compiled.split_columns(self.cells), self.count).first)
         lhs = [test.left.attribute for test in one.form.pairs if test.op == "="]
         known, first, x = np.unique(
-            group_of(self.cells[np.ix_(chosen, compiled.columns(lhs))]), return_index=True, return_inverse=True
+            number_groups(self.cells[np.ix_(chosen, compiled.find_columns(lhs))]),
+            return_index=True,
+            return_inverse=True,
         )
         if len(known):
             self.cells[chosen, column] = self.cells[chosen[first], column][x]
-            self.groups[:, place] = self.frame.cell_groups(place).of(self.cells[:, column])
+            self.groups[:, place] = self.frame.get_cell_groups(place).find_groups(self.cells[:, column])
 
-    def _aware(
+    def _draw_aware(
         self, tables: PairTables, number: int, part: int, weights: Floats, order: Integers, *, stored: bool
     ) -> NDArray[np.bool_]:
         """By the model and by what each cell would break; which rows found no cell that breaks no hard constraint."""
         frame, place = self.frame, self.plan.blocks[number][part]
-        column, group_of_cell = frame.compiled.column(frame.names[place]), frame.group_of_cells(place)
-        inside = _share_of_cells(frame, place)
+        column, group_of_cell = frame.compiled.find_column(frame.names[place]), frame.list_cell_groups(place)
+        inside = _compute_cell_shares(frame, place)
         stuck = np.zeros(self.count, dtype=bool)
-        widest = max(len(group_of_cell), len(self._width(number)))
+        widest = max(len(group_of_cell), len(self._get_value_range(number)))
         for at in np.array_split(order, 1 + len(order) * widest // CHUNK):
-            chances = np.ascontiguousarray(self._chances(number, part, at)[:, group_of_cell] * inside)
+            chances = np.ascontiguousarray(self._compute_probabilities(number, part, at)[:, group_of_cell] * inside)
             if self.plan.chain.sampler == "accept-reject" and not stored:
-                by_refusal(tables, self.cells, at, weights=weights, chances=chances, random=self.random)
+                draw_by_rejection(tables, self.cells, at, weights=weights, chances=chances, random=self.random)
                 failed = np.zeros(len(at), dtype=bool)
             else:
                 uniforms = self.random.random(len(at))
                 failed = tables.draw(self.cells, at, weights=weights, chances=chances, uniforms=uniforms, stored=stored)
             if failed.any() and not stored:
-                self.cells[at[failed], column] = by_law(chances[failed], self.random)
+                self.cells[at[failed], column] = draw_by_weights(chances[failed], self.random)
                 stuck[at[failed]] = True
             self.groups[at, place] = group_of_cell[self.cells[at, column]]
         return stuck
 
 
-def by_refusal(
+def draw_by_rejection(
     tables: PairTables,
     cells: Integers,
     at: Integers,
@@ -215,7 +219,7 @@ def by_refusal(
     weights: Floats,
     chances: Floats,
     random: np.random.Generator,
-    refusals: int = MOST_REFUSALS,
+    refusals: int = MAX_REFUSALS,
 ) -> None:
     """Draw the target of the rows ``at``, in place, by accepting v ~ chance with exp(-weight x partners).
 
@@ -231,36 +235,36 @@ def by_refusal(
     """
     laws = np.cumsum(chances, axis=1)
     for line, chance, row in zip(laws, chances, at, strict=True):
-        energy = weights @ tables.broken_by(cells[row])
+        energy = weights @ tables.count_broken(cells[row])
         accept = np.exp(energy.min() - energy)
         for _ in range(refusals):
-            value = _place_in(line, random)
+            value = _draw_index(line, random)
             if random.random() < accept[value]:
                 break
         else:
-            value = _place_in(np.cumsum(chance * accept), random)
+            value = _draw_index(np.cumsum(chance * accept), random)
         cells[row, tables.target] = value
         tables.add(cells[row : row + 1])
 
 
-def _place_in(line: Floats, random: np.random.Generator) -> int:
+def _draw_index(line: Floats, random: np.random.Generator) -> int:
     return min(int(np.searchsorted(line, random.random() * line[-1], side="right")), len(line) - 1)
 
 
-def by_law(chances: Floats, random: np.random.Generator) -> Integers:
+def draw_by_weights(chances: Floats, random: np.random.Generator) -> Integers:
     """One value for each line of weights."""
     laws = np.cumsum(chances, axis=1)
     wanted = random.random(len(laws)) * laws[:, -1]
     return np.asarray(np.minimum((laws <= wanted[:, None]).sum(axis=1), chances.shape[1] - 1))
 
 
-def _written(one: CompiledConstraint) -> str:
+def _get_right_side(one: CompiledConstraint) -> str:
     """The right side of a functional dependency."""
     assert one.form is not None
     return next(test.left.attribute for test in one.form.pairs if test.op == "!=")
 
 
-def _share_of_cells(frame: Frame, place: int) -> Floats:
+def _compute_cell_shares(frame: ModelDomain, place: int) -> Floats:
     """Each cell's share of its group, shape (cells,)."""
     fine, group = frame.fines[place], frame.groups[place]
     weights = np.maximum(frame.shares[place], 1e-22)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from siloquent.synth.estimate.chain import ChainModel
 from siloquent.synth.estimate.chain_draw import REFERENCE_ROWS
-from siloquent.synth.estimate.keep import violations
+from siloquent.synth.estimate.enforce import count_violations
 
 PASSES = 10
 DRAWS = 6
@@ -37,7 +37,7 @@ def fit_weights(model: ChainModel, rates: Mapping[int, float], *, seed: int = 0)
     wanted = np.log([rates[number] for number in numbers])
     unit = 1.0 / (np.exp(wanted) * REFERENCE_ROWS)
     weights = np.zeros(len(numbers))
-    gap = _log_rates(model, numbers, weights, seed) - wanted
+    gap = _compute_log_rates(model, numbers, weights, seed) - wanted
     best, least = weights, float(np.abs(gap).max())
     # How the logarithms of the rates answer to the weights, in units in which one rate alone would fall by about one.
     answer = -np.eye(len(numbers))
@@ -46,21 +46,23 @@ def fit_weights(model: ChainModel, rates: Mapping[int, float], *, seed: int = 0)
             break
         step = np.clip(-np.linalg.lstsq(answer, gap, rcond=None)[0], -LONGEST, LONGEST)
         trial = weights + step * unit
-        found = _log_rates(model, numbers, trial, seed) - wanted
+        found = _compute_log_rates(model, numbers, trial, seed) - wanted
         answer += np.outer(found - gap - answer @ step, step) / max(float(step @ step), 1e-12)
         weights, gap = trial, found
         if float(np.abs(gap).max()) < least:
             best, least = weights, float(np.abs(gap).max())
-    return model.weighted({**model.weights, **dict(zip(numbers, best.tolist(), strict=True))})
+    return model.replace_weights({**model.weights, **dict(zip(numbers, best.tolist(), strict=True))})
 
 
-def _log_rates(model: ChainModel, numbers: list[int], weights: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+def _compute_log_rates(
+    model: ChainModel, numbers: list[int], weights: NDArray[np.float64], seed: int
+) -> NDArray[np.float64]:
     """Logarithms of the mean rates of tables drawn under these weights; no broken pair counts as half a pair."""
-    trial = model.weighted({**model.weights, **dict(zip(numbers, weights.tolist(), strict=True))})
+    trial = model.replace_weights({**model.weights, **dict(zip(numbers, weights.tolist(), strict=True))})
     broken, possible = np.zeros(len(numbers)), 1
     for draw in range(DRAWS):
-        cells = trial.cells(REFERENCE_ROWS, seed=seed + draw)
-        counts = violations(cells, model.frame.compiled, one_way=False)
+        cells = trial.draw_cells(REFERENCE_ROWS, seed=seed + draw)
+        counts = count_violations(cells, model.frame.compiled, one_way=False)
         broken += [counts[number].pairs for number in numbers]
         possible = counts[numbers[0]].possible
     return np.asarray(np.log(np.maximum(broken, 0.5) / (DRAWS * possible)))

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from siloquent.errors import ConstraintProblem, RequestError, SchemaError
 from siloquent.maths.graphical.fit import GraphicalModel
-from siloquent.maths.graphical.marginals import weighted
-from siloquent.schema import Comparison, DenialConstraint, Place, TableSchema, parse_comparisons
-from siloquent.synth.estimate.frame import Frame
-from siloquent.synth.plan.constraints_normal import NeverFires, normal_form
-from siloquent.synth.spec.compiled import CompiledConstraints, RowTest, row_test
+from siloquent.maths.graphical.marginals import weight_beliefs
+from siloquent.schema import AttributeRef, Comparison, DenialConstraint, TableSchema, parse_comparisons
+from siloquent.synth.estimate.model_domain import ModelDomain
+from siloquent.synth.plan.constraints_normal import NeverFires, build_normal_form
+from siloquent.synth.spec.compiled import CompiledConstraints, RowTest, evaluate_row_test
 
 Floats = NDArray[np.float64]
 
-MOST_TRIES = 100
+MAX_TRIES = 100
 """How many times as many rows as are asked for may be drawn for a condition that the model cannot be asked directly."""
 
 
@@ -31,29 +31,29 @@ class Condition:
     text: str
     tests: tuple[RowTest, ...]
 
-    def met(self, rows: NDArray[np.integer], compiled: CompiledConstraints) -> NDArray[np.bool_]:
+    def find_matches(self, rows: NDArray[np.integer], compiled: CompiledConstraints) -> NDArray[np.bool_]:
         """Which rows meet it."""
-        codes = compiled.codes(rows)
+        codes = compiled.split_columns(rows)
         passing = np.ones(len(rows), dtype=np.bool_)
         for test in self.tests:
-            passing &= row_test(test, codes)
+            passing &= evaluate_row_test(test, codes)
         return passing
 
-    def applied(self, frame: Frame, fitted: GraphicalModel) -> tuple[Frame, GraphicalModel]:
+    def apply_to_model(self, frame: ModelDomain, fitted: GraphicalModel) -> tuple[ModelDomain, GraphicalModel]:
         """The model of the rows that meet all tests of a single modelled column.
 
         Raises:
             RequestError: The model says that no row meets them.
         """
         shares, beliefs = list(frame.shares), list(fitted.beliefs)
-        for name, allowed in self._allowed(frame).items():
+        for name, allowed in self._find_allowed(frame).items():
             place = frame.names.index(name)
             fine, group = frame.fines[place], frame.groups[place]
             part = np.add.reduceat(allowed.astype(np.float64), fine.starts) / fine.widths
             kept = frame.shares[place] * part
             whole = np.bincount(group, weights=frame.shares[place])
             weights = np.bincount(group, weights=kept) / np.where(whole > 0, whole, 1.0)
-            beliefs = weighted(fitted.tree, beliefs, place, weights)
+            beliefs = weight_beliefs(fitted.tree, beliefs, place, weights)
             shares[place] = kept
         mass = float(beliefs[0].sum())
         if mass <= 1e-12:
@@ -61,7 +61,7 @@ class Condition:
         model = replace(fitted, beliefs=tuple(belief / mass for belief in beliefs))
         return replace(frame, shares=tuple(shares)), model
 
-    def _allowed(self, frame: Frame) -> Mapping[str, NDArray[np.bool_]]:
+    def _find_allowed(self, frame: ModelDomain) -> Mapping[str, NDArray[np.bool_]]:
         """For each modelled column with tests of its own, the cells that pass them."""
         made: dict[str, NDArray[np.bool_]] = {}
         for test in self.tests:
@@ -69,12 +69,12 @@ class Condition:
             if len(test.attributes) > 1 or name not in frame.names:
                 continue
             size = frame.fines[frame.names.index(name)].size
-            passing = row_test(test, {name: np.arange(size)})
+            passing = evaluate_row_test(test, {name: np.arange(size)})
             made[name] = made[name] & passing if name in made else passing
         return made
 
 
-def rows_that_meet(
+def draw_matching_rows(
     condition: Condition, rows: int, draw: Callable[[int], NDArray[np.int32]], compiled: CompiledConstraints
 ) -> NDArray[np.int32]:
     """``rows`` drawn rows that meet the condition; leaving rows out breaks no constraint over one or two rows.
@@ -83,32 +83,32 @@ def rows_that_meet(
         RequestError: They are fewer than one in a hundred.
     """
     wanted = rows
-    while wanted <= MOST_TRIES * rows:
+    while wanted <= MAX_TRIES * rows:
         drawn = draw(wanted)
-        passing = drawn[condition.met(drawn, compiled)]
+        passing = drawn[condition.find_matches(drawn, compiled)]
         if len(passing) >= rows:
             return passing[:rows]
         wanted = 2 * wanted + 64
     raise RequestError(
-        f"Fewer than {rows:,} of {MOST_TRIES * rows:,} drawn rows meet the condition.",
+        f"Fewer than {rows:,} of {MAX_TRIES * rows:,} drawn rows meet the condition.",
         fix="a wider condition, or fewer rows",
     )
 
 
-def _example(schema: TableSchema, compiled: CompiledConstraints) -> str:
+def _format_example(schema: TableSchema, compiled: CompiledConstraints) -> str:
     """A condition on a drawn column that can be read."""
     attribute = schema.domain[compiled.attributes[0]]
     if attribute.kind == "category":
-        found = Comparison(Place(1, attribute.name), "=", attribute.values[0])
+        found = Comparison(AttributeRef(1, attribute.name), "=", attribute.values[0])
     elif attribute.kind == "boolean":
-        found = Comparison(Place(1, attribute.name), "=", True)
+        found = Comparison(AttributeRef(1, attribute.name), "=", True)
     else:
         lowest = Decimal(str(attribute.lo)) if attribute.is_numeric else str(attribute.lo)
-        found = Comparison(Place(1, attribute.name), ">=", lowest)
+        found = Comparison(AttributeRef(1, attribute.name), ">=", lowest)
     return str(found).removeprefix("t1.")
 
 
-def condition_of(text: str, schema: TableSchema, compiled: CompiledConstraints) -> Condition:
+def parse_condition(text: str, schema: TableSchema, compiled: CompiledConstraints) -> Condition:
     """The condition that ``text`` states.
 
     Raises:
@@ -116,12 +116,12 @@ def condition_of(text: str, schema: TableSchema, compiled: CompiledConstraints) 
     """
     try:
         comparisons = parse_comparisons(text, default_row=1)
-        form = normal_form(DenialConstraint(comparisons), schema.domain)
+        form = build_normal_form(DenialConstraint(comparisons), schema.domain)
     except NeverFires:
         raise RequestError(f"No row can have {text[:200]}.", fix="a condition that some row can meet") from None
     except (SchemaError, ConstraintProblem) as wrong:
         detail = wrong.detail.replace("Constraint", "Condition", 1)
-        raise RequestError(detail, fix=f"--where {shlex.quote(_example(schema, compiled))}") from None
+        raise RequestError(detail, fix=f"--where {shlex.quote(_format_example(schema, compiled))}") from None
     if form.pairs or form.second:
         raise RequestError("A condition speaks of one row.", fix="leave t1. and t2. out")
     for name in form.attributes:

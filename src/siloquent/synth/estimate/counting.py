@@ -8,55 +8,55 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from siloquent.errors import ConstraintProblem
-from siloquent.maths.pair_tables import MOST_CELLS, NOBODY, CountAxis, CountTerm, PairTables
-from siloquent.maths.pairs import Operator, conjunction
-from siloquent.synth.spec.compiled import CompiledConstraints, NormalForm, PairTest, RowTest, row_test
+from siloquent.maths.pair_tables import MAX_CELLS, NOBODY, CountAxis, CountTerm, PairTables
+from siloquent.maths.pairs import Operator, combine_operators
+from siloquent.synth.spec.compiled import CompiledConstraints, NormalForm, PairTest, RowTest, evaluate_row_test
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def tables_of(forms: Sequence[NormalForm], compiled: CompiledConstraints, target: str) -> PairTables:
+def build_pair_tables(forms: Sequence[NormalForm], compiled: CompiledConstraints, target: str) -> PairTables:
     """Empty tables of some constraints, ready to be asked for every value of ``target``.
 
     Raises:
         ConstraintProblem: One needs more than 10^7 cells, or a condition compares two attributes of one row.
     """
-    terms = [term for rule, form in enumerate(forms) for term in count_terms(rule, form, compiled)]
-    column = compiled.column(target)
+    terms = [term for rule, form in enumerate(forms) for term in build_count_terms(rule, form, compiled)]
+    column = compiled.find_column(target)
     return PairTables(terms, rules=len(forms), target=column, values=compiled.sizes[column])
 
 
-def count_terms(rule: int, form: NormalForm, compiled: CompiledConstraints) -> list[CountTerm]:
+def build_count_terms(rule: int, form: NormalForm, compiled: CompiledConstraints) -> list[CountTerm]:
     """|X or Y| = |X| + |Y| - |X and Y|, X with the new row as t1, Y as t2; ``!=`` is all minus equal."""
-    forward = _expanded(rule, 1, form.pairs, form.first, form.second, compiled)
+    forward = _expand_terms(rule, 1, form.pairs, form.first, form.second, compiled)
     mirrored = tuple(test.reversed for test in form.pairs)
-    backward = _expanded(rule, 1, mirrored, form.second, form.first, compiled)
-    both = _merged((*form.pairs, *mirrored))
+    backward = _expand_terms(rule, 1, mirrored, form.second, form.first, compiled)
+    both = _merge_tests((*form.pairs, *mirrored))
     if both is None:
         return forward + backward
     either = (*form.first, *form.second)
     # "<=" and ">=" together are "=" among values that have an order: ``other`` equals itself, and is in neither.
     in_order = frozenset((t.left.attribute, t.right.attribute) for t in form.pairs if t.op not in ("=", "!="))
     in_order |= frozenset((b, a) for a, b in in_order)
-    return forward + backward + _expanded(rule, -1, both, either, either, compiled, in_order=in_order)
+    return forward + backward + _expand_terms(rule, -1, both, either, either, compiled, in_order=in_order)
 
 
-def _merged(tests: Sequence[PairTest]) -> tuple[PairTest, ...] | None:
+def _merge_tests(tests: Sequence[PairTest]) -> tuple[PairTest, ...] | None:
     """One test for each pair of sides; None if they contradict one another."""
     kept: dict[tuple[str, str], list[PairTest]] = {}
     for test in tests:
         kept.setdefault((test.left.attribute, test.right.attribute), []).append(test)
     found = []
     for same in kept.values():
-        op = conjunction([test.op for test in same])
+        op = combine_operators([test.op for test in same])
         if op is None:
             return None
         found.append(PairTest(same[0].left, op, same[0].right))
     return tuple(found)
 
 
-def _expanded(
+def _expand_terms(
     rule: int,
     sign: int,
     tests: Sequence[PairTest],
@@ -66,41 +66,41 @@ def _expanded(
     *,
     in_order: frozenset[tuple[str, str]] = frozenset(),
 ) -> list[CountTerm]:
-    fixed = [_filter(test, compiled, asked=True) for test in asked]
-    fixed += [_filter(test, compiled, asked=False) for test in stored]
-    fixed += [_axis(test, compiled) for test in tests if test.op != "=" and test.op != "!="]
+    fixed = [_build_filter_axis(test, compiled, asked=True) for test in asked]
+    fixed += [_build_filter_axis(test, compiled, asked=False) for test in stored]
+    fixed += [_build_axis(test, compiled) for test in tests if test.op != "=" and test.op != "!="]
     for test in tests:
         if test.op == "=":
             sides = (test.left.attribute, test.right.attribute)
-            fixed.append(_axis(test, compiled, known_as="<=" if sides in in_order else "="))
+            fixed.append(_build_axis(test, compiled, known_as="<=" if sides in in_order else "="))
     unequal = [test for test in tests if test.op == "!="]
     found = []
     for chosen in range(1 << len(unequal)):
         axes = list(fixed)
         for place, test in enumerate(unequal):
             as_equal = PairTest(test.left, "=", test.right)
-            axes.append(_axis(as_equal, compiled) if chosen >> place & 1 else _known(test, compiled))
+            axes.append(_build_axis(as_equal, compiled) if chosen >> place & 1 else _build_known_axis(test, compiled))
         term = CountTerm(rule, sign * (-1) ** bin(chosen).count("1"), tuple(axes))
-        if term.cells > MOST_CELLS:
+        if term.cells > MAX_CELLS:
             raise ConstraintProblem(
                 f"A constraint over {', '.join(sorted({t.left.attribute for t in tests}))} needs {term.cells:,} "
-                f"counts; the most is {MOST_CELLS:,}.",
+                f"counts; the most is {MAX_CELLS:,}.",
                 fix="declare coarser grids, or use engine = 'tree'",
             )
         found.append(term)
     return found
 
 
-def _cells(name: str, compiled: CompiledConstraints) -> NDArray[np.int64]:
-    return np.arange(compiled.sizes[compiled.column(name)], dtype=np.int64)
+def _list_cells(name: str, compiled: CompiledConstraints) -> NDArray[np.int64]:
+    return np.arange(compiled.sizes[compiled.find_column(name)], dtype=np.int64)
 
 
-def _axis(test: PairTest, compiled: CompiledConstraints, *, known_as: Operator | None = None) -> CountAxis:
+def _build_axis(test: PairTest, compiled: CompiledConstraints, *, known_as: Operator | None = None) -> CountAxis:
     """One comparison as an axis; ``known_as``: the operator that says which values can be compared."""
     known_by = known_as or test.op
-    left, right = _cells(test.left.attribute, compiled), _cells(test.right.attribute, compiled)
-    known_left, known_right = test.left.known(left, known_by), test.right.known(right, known_by)
-    at_left, at_right = test.left.positions(left), test.right.positions(right)
+    left, right = _list_cells(test.left.attribute, compiled), _list_cells(test.right.attribute, compiled)
+    known_left, known_right = test.left.find_known(left, known_by), test.right.find_known(right, known_by)
+    at_left, at_right = test.left.compute_positions(left), test.right.compute_positions(right)
     places = np.unique(at_right[known_right])
     ranks = np.searchsorted(places, at_right)
     if test.op == "=":
@@ -115,29 +115,29 @@ def _axis(test: PairTest, compiled: CompiledConstraints, *, known_as: Operator |
         asked, ordered = np.where(known_left, bound, NOBODY), True
         ranks = len(places) - 1 - ranks
     return CountAxis(
-        compiled.column(test.right.attribute),
+        compiled.find_column(test.right.attribute),
         np.where(known_right, ranks, NOBODY),
-        compiled.column(test.left.attribute),
+        compiled.find_column(test.left.attribute),
         asked.astype(np.int64),
         max(len(places), 1),
         ordered,
     )
 
 
-def _known(test: PairTest, compiled: CompiledConstraints) -> CountAxis:
+def _build_known_axis(test: PairTest, compiled: CompiledConstraints) -> CountAxis:
     """The coordinate that all rows share whose values on both sides are known."""
-    left, right = _cells(test.left.attribute, compiled), _cells(test.right.attribute, compiled)
+    left, right = _list_cells(test.left.attribute, compiled), _list_cells(test.right.attribute, compiled)
     return CountAxis(
-        compiled.column(test.right.attribute),
-        np.where(test.right.known(right, "!="), 0, NOBODY),
-        compiled.column(test.left.attribute),
-        np.where(test.left.known(left, "!="), 0, NOBODY),
+        compiled.find_column(test.right.attribute),
+        np.where(test.right.find_known(right, "!="), 0, NOBODY),
+        compiled.find_column(test.left.attribute),
+        np.where(test.left.find_known(left, "!="), 0, NOBODY),
         1,
         False,
     )
 
 
-def _filter(test: RowTest, compiled: CompiledConstraints, *, asked: bool) -> CountAxis:
+def _build_filter_axis(test: RowTest, compiled: CompiledConstraints, *, asked: bool) -> CountAxis:
     """The coordinate that all rows share which pass a condition, on one side."""
     if len(test.attributes) > 1:
         raise ConstraintProblem(
@@ -145,7 +145,7 @@ def _filter(test: RowTest, compiled: CompiledConstraints, *, asked: bool) -> Cou
             fix="use engine = 'tree'",
         )
     (name,) = test.attributes
-    cells = _cells(name, compiled)
-    passing = np.where(row_test(test, {name: cells}), 0, NOBODY)
-    column, all_pass = compiled.column(name), np.zeros(len(cells), dtype=np.int64)
+    cells = _list_cells(name, compiled)
+    passing = np.where(evaluate_row_test(test, {name: cells}), 0, NOBODY)
+    column, all_pass = compiled.find_column(name), np.zeros(len(cells), dtype=np.int64)
     return CountAxis(column, all_pass if asked else passing, column, passing if asked else all_pass, 1, False)

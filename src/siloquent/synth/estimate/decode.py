@@ -17,46 +17,46 @@ if TYPE_CHECKING:
     from siloquent.synth.spec.compiled import CompiledConstraints
 
 _TYPES = {"integer": "int64", "real": "float64", "category": "string", "boolean": "bool", "date": "date32"}
-_MOST_LABELS = 2**16
+_MAX_LABELS = 2**16
 
 
-def decoded(rows: NDArray[np.int32], compiled: CompiledConstraints, domain: Domain) -> pa.Table:
+def decode_rows(rows: NDArray[np.int32], compiled: CompiledConstraints, domain: Domain) -> pa.Table:
     """``rows`` (rows, attributes of ``compiled``) as an Arrow table in declared order; ``id`` columns are 1..rows."""
     import pyarrow as pa
 
     columns, names = [], []
     for attribute in domain:
         if attribute.name in compiled.fresh:
-            columns.append(_fresh(attribute, len(rows)))
+            columns.append(_number_rows(attribute, len(rows)))
         elif attribute.name in compiled.attributes:
-            columns.append(_values(attribute, rows[:, compiled.column(attribute.name)]))
+            columns.append(_decode_values(attribute, rows[:, compiled.find_column(attribute.name)]))
         else:
             continue
         names.append(attribute.name)
     return pa.table(columns, names=names)
 
 
-def _fresh(attribute: Attribute, rows: int) -> pa.Array:
+def _number_rows(attribute: Attribute, rows: int) -> pa.Array:
     """Fresh numbers for an ``id`` column; they mean nothing."""
     import pyarrow as pa
 
     return pa.array(np.arange(1, rows + 1))
 
 
-def _values(attribute: Attribute, cells: NDArray[np.int32]) -> pa.Array:
+def _decode_values(attribute: Attribute, cells: NDArray[np.int32]) -> pa.Array:
     """The declared values of ``cells``; NULL for NULL's cell, ``(other)`` for the cell of values not listed."""
     import pyarrow as pa
 
-    if attribute.size <= _MOST_LABELS:
+    if attribute.size <= _MAX_LABELS:
         labels = [attribute.label(place) for place in range(attribute.size)]
-        return pa.array(labels, _type(attribute)).take(pa.array(cells))
+        return pa.array(labels, _find_arrow_type(attribute)).take(pa.array(cells))
     other = np.flatnonzero(cells >= attribute.steps)
     mask = np.zeros(len(cells), dtype=np.bool_)
     mask[other] = [attribute.label(int(cell)) is None for cell in cells[other]]
-    return pa.array(_numbers(attribute, cells), _type(attribute), mask=mask)
+    return pa.array(_decode_numbers(attribute, cells), _find_arrow_type(attribute), mask=mask)
 
 
-def _numbers(attribute: Attribute, cells: NDArray[np.int32]) -> NDArray[Any]:
+def _decode_numbers(attribute: Attribute, cells: NDArray[np.int32]) -> NDArray[Any]:
     """The declared numbers or moments of many cells at once, as ``Attribute.label`` has them one by one."""
     places = cells.astype(np.int64)
     if attribute.is_temporal:
@@ -67,7 +67,7 @@ def _numbers(attribute: Attribute, cells: NDArray[np.int32]) -> NDArray[Any]:
     return exact if denominator == 1 else exact / denominator
 
 
-def _type(attribute: Attribute) -> pa.DataType:
+def _find_arrow_type(attribute: Attribute) -> pa.DataType:
     import pyarrow as pa
 
     return pa.timestamp("us") if attribute.kind == "datetime" else pa.type_for_alias(_TYPES[attribute.kind])

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.synth.estimate.judges import NAMES, trained
-from siloquent.synth.estimate.keep_counts import violations
+from siloquent.synth.estimate.classifiers import NAMES, train_classifiers
+from siloquent.synth.estimate.enforce_counts import count_violations
 
 if TYPE_CHECKING:
     from siloquent.synth.spec.compiled import CompiledConstraints, Violations
@@ -24,7 +24,7 @@ TESTED = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class MarginalDistance:
     """How far one set of columns is from the truth: half of the summed differences of shares."""
 
     columns: tuple[str, ...]
@@ -32,7 +32,7 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
-class Right:
+class ClassifierAccuracy:
     """How often a classifier of ``target`` is right on true rows: trained on the output, and on other true rows."""
 
     target: str
@@ -47,10 +47,10 @@ class Evaluation:
 
     rows: int
     true_rows: int
-    ones: tuple[Beside, ...]
-    pairs: tuple[Beside, ...]
+    ones: tuple[MarginalDistance, ...]
+    pairs: tuple[MarginalDistance, ...]
     broken: tuple[tuple[int, Violations, Violations], ...]
-    right: tuple[Right, ...]
+    right: tuple[ClassifierAccuracy, ...]
 
 
 def evaluate(made: Cells, true: Cells, compiled: CompiledConstraints, targets: Sequence[str]) -> Evaluation:
@@ -61,20 +61,21 @@ def evaluate(made: Cells, true: Cells, compiled: CompiledConstraints, targets: S
         targets: Columns that classifiers say from all others, in the same bins.
     """
     names = compiled.attributes
-    binned = [_binned(made[:, i], true[:, i], compiled, i) for i in range(len(names))]
+    binned = [_bin_columns(made[:, i], true[:, i], compiled, i) for i in range(len(names))]
     sizes = tuple(size for _, _, size in binned)
     ours, theirs = (np.stack([each[side] for each in binned], axis=1) for side in (0, 1))
-    ones = tuple(Beside((names[i],), _apart(ours, theirs, (i,), sizes)) for i in range(len(names)))
+    ones = tuple(MarginalDistance((names[i],), _compute_distance(ours, theirs, (i,), sizes)) for i in range(len(names)))
     pairs = tuple(
-        Beside((names[a], names[b]), _apart(ours, theirs, (a, b), sizes)) for a, b in combinations(range(len(names)), 2)
+        MarginalDistance((names[a], names[b]), _compute_distance(ours, theirs, (a, b), sizes))
+        for a, b in combinations(range(len(names)), 2)
     )
-    counted = [violations(rows[(rows >= 0).all(axis=1)], compiled, one_way=False) for rows in (made, true)]
+    counted = [count_violations(rows[(rows >= 0).all(axis=1)], compiled, one_way=False) for rows in (made, true)]
     broken = tuple((number, counted[0][number], counted[1][number]) for number in counted[0])
-    right = tuple(line for name in targets for line in _right(ours, theirs, names.index(name), sizes, name))
+    right = tuple(line for name in targets for line in _score_classifiers(ours, theirs, names.index(name), sizes, name))
     return Evaluation(len(made), len(true), ones, pairs, broken, right)
 
 
-def _binned(made: Cells, true: Cells, compiled: CompiledConstraints, place: int) -> tuple[Integers, Integers, int]:
+def _bin_columns(made: Cells, true: Cells, compiled: CompiledConstraints, place: int) -> tuple[Integers, Integers, int]:
     """Both columns in the same bins, and how many there are: 16 equal ones over the true range of a number."""
     attribute, size = compiled.declared[place], compiled.sizes[place]
     if not (attribute.is_numeric or attribute.is_temporal) or size <= BINS:
@@ -91,7 +92,7 @@ def _binned(made: Cells, true: Cells, compiled: CompiledConstraints, place: int)
     return bins(made), bins(true), BINS + 1 + size - attribute.steps
 
 
-def _apart(ours: Integers, theirs: Integers, axes: tuple[int, ...], sizes: Sequence[int]) -> float:
+def _compute_distance(ours: Integers, theirs: Integers, axes: tuple[int, ...], sizes: Sequence[int]) -> float:
     shares = []
     for rows in (ours, theirs):
         code = np.zeros(len(rows), dtype=np.int64)
@@ -102,10 +103,16 @@ def _apart(ours: Integers, theirs: Integers, axes: tuple[int, ...], sizes: Seque
     return float(np.abs(shares[0] - shares[1]).sum() / 2)
 
 
-def _right(ours: Integers, theirs: Integers, target: int, sizes: tuple[int, ...], name: str) -> list[Right]:
+def _score_classifiers(
+    ours: Integers, theirs: Integers, target: int, sizes: tuple[int, ...], name: str
+) -> list[ClassifierAccuracy]:
     order = np.random.default_rng(0).permutation(len(theirs))
     tested, rest = np.split(order, [max(1, round(TESTED * len(order)))])
     asked = theirs[tested]
-    on_output = trained(ours, target, sizes, seed=0).right(asked) / len(asked)
-    on_truth = trained(theirs[rest], target, sizes, seed=0).right(asked) / len(asked) if len(rest) else on_output
-    return [Right(name, *each) for each in zip(NAMES, on_output.tolist(), on_truth.tolist(), strict=True)]
+    on_output = train_classifiers(ours, target, sizes, seed=0).count_right(asked) / len(asked)
+    on_truth = (
+        train_classifiers(theirs[rest], target, sizes, seed=0).count_right(asked) / len(asked)
+        if len(rest)
+        else on_output
+    )
+    return [ClassifierAccuracy(name, *each) for each in zip(NAMES, on_output.tolist(), on_truth.tolist(), strict=True)]

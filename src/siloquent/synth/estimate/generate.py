@@ -9,25 +9,25 @@ from numpy.typing import NDArray
 
 from siloquent.maths.graphical.fit import GraphicalModel
 from siloquent.maths.graphical.tree import Projection
-from siloquent.synth.estimate.frame import Frame
-from siloquent.synth.estimate.keep import keep
-from siloquent.synth.estimate.swap import meet_rates
-from siloquent.synth.estimate.within import LEAST, partners, weights_beside, weights_inside
+from siloquent.synth.estimate.enforce import enforce_constraints
+from siloquent.synth.estimate.group_values import LEAST, compute_partner_weights, compute_run_weights, find_partners
+from siloquent.synth.estimate.match_rates import match_rates
+from siloquent.synth.estimate.model_domain import ModelDomain
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-MOST_PARENTS, FEW_CELLS = 2, 16
+MAX_PARENTS, FEW_CELLS = 2, 16
 
 
-def draw(
-    frame: Frame,
+def draw_model_rows(
+    frame: ModelDomain,
     model: GraphicalModel,
     *,
     rows: int,
     seed: int,
     rates: Mapping[int, float] | None = None,
-    whole: tuple[Frame, GraphicalModel] | None = None,
+    whole: tuple[ModelDomain, GraphicalModel] | None = None,
 ) -> NDArray[np.int32]:
     """``rows`` rows as cells of ``frame.compiled.attributes``, every hard constraint kept.
 
@@ -42,34 +42,36 @@ def draw(
     groups = draw_groups(model, rows, random)
     made = np.zeros((rows, len(frame.compiled.attributes)), dtype=frame.compiled.cell_type)
     all_frame, all_model = whole or (frame, model)
-    beside = partners(all_frame, all_model)
+    beside = find_partners(all_frame, all_model)
     for place, name in enumerate(frame.names):
         own = groups[place] if place in beside.values() else groups.pop(place)
         other = beside.get(place)
         followed = None
         if other is not None:
-            weights = weights_beside(all_frame, place, all_model.marginal((other, place)), kept=frame.shares[place])
+            weights = compute_partner_weights(
+                all_frame, place, all_model.compute_marginal((other, place)), kept=frame.shares[place]
+            )
             followed = (groups[other], weights)
-        made[:, frame.compiled.column(name)] = refined(frame, place, own, random, beside=followed)
-    of_cells = {name: frame.cell_groups(place) for place, name in enumerate(frame.names)}
-    kept = keep(made, frame.compiled, frame.tables, random, groups=of_cells, in_place=True)
+        made[:, frame.compiled.find_column(name)] = refine_cells(frame, place, own, random, beside=followed)
+    of_cells = {name: frame.get_cell_groups(place) for place, name in enumerate(frame.names)}
+    kept = enforce_constraints(made, frame.compiled, frame.tables, random, groups=of_cells, in_place=True)
     if not rates:
         return kept
-    return meet_rates(kept, frame.compiled, rates, random, parents=_parents(frame, model, rates))[0]
+    return match_rates(kept, frame.compiled, rates, random, parents=_find_parents(frame, model, rates))[0]
 
 
-def _parents(frame: Frame, model: GraphicalModel, rates: Mapping[int, float]) -> dict[str, tuple[str, ...]]:
+def _find_parents(frame: ModelDomain, model: GraphicalModel, rates: Mapping[int, float]) -> dict[str, tuple[str, ...]]:
     """For each attribute, others of its clique with few cells, whose joint with it stays while rates are met.
 
     Attributes of the constraints themselves are none of them: exchanges between equal ones would change no rate.
     """
     names = frame.names
-    met = {name for one in frame.compiled.by_number(rates) for name in one.attributes}
+    met = {name for one in frame.compiled.select_constraints(rates) for name in one.attributes}
     found = {}
     for place, name in enumerate(names):
-        clique = model.tree.cliques[model.tree.host([place])].attributes
+        clique = model.tree.cliques[model.tree.find_host([place])].attributes
         near = sorted((frame.fines[v].size, names[v]) for v in clique if v != place and names[v] not in met)
-        found[name] = tuple(other for size, other in near[:MOST_PARENTS] if size <= FEW_CELLS)
+        found[name] = tuple(other for size, other in near[:MAX_PARENTS] if size <= FEW_CELLS)
     return found
 
 
@@ -86,13 +88,13 @@ def draw_groups(model: GraphicalModel, rows: int, random: np.random.Generator) -
             for v in given:
                 code = code * tree.sizes[v] + drawn[v]
             joint = Projection(clique.attributes, clique.shape, (*given, attribute))(belief)
-            table = _filled(joint.reshape(-1, tree.sizes[attribute]))
-            drawn[attribute] = systematic(code, table, random)
+            table = _fill_empty(joint.reshape(-1, tree.sizes[attribute]))
+            drawn[attribute] = draw_systematically(code, table, random)
     return drawn
 
 
-def refined(
-    frame: Frame,
+def refine_cells(
+    frame: ModelDomain,
     place: int,
     groups: NDArray[np.integer],
     random: np.random.Generator,
@@ -106,11 +108,11 @@ def refined(
     """
     fine, codes = frame.fines[place], groups.astype(np.int64)
     if beside is None:
-        table = weights_inside(frame, place)
+        table = compute_run_weights(frame, place)
     else:
         table = beside[1]
         codes += beside[0].astype(np.int64) * frame.sizes[place]
-    runs = systematic(codes, table, random)
+    runs = draw_systematically(codes, table, random)
     widths = fine.widths[runs]
     cells = fine.starts[runs]
     if widths.max(initial=1) > 1:
@@ -118,7 +120,7 @@ def refined(
     return cells.astype(frame.compiled.cell_type)
 
 
-def systematic(codes: Integers, table: Floats, random: np.random.Generator) -> NDArray[np.int32]:
+def draw_systematically(codes: Integers, table: Floats, random: np.random.Generator) -> NDArray[np.int32]:
     """A value for each row by the law of its context, so that counts are right to about one.
 
     That holds in every context, and in any number of contexts that follow each other: what rounding takes from one, the
@@ -136,14 +138,14 @@ def systematic(codes: Integers, table: Floats, random: np.random.Generator) -> N
     found = np.bincount(codes, minlength=contexts)[None]
     for level in range(1, levels + 1):
         halves = weights.reshape(2**level, -1, contexts).sum(axis=1)
-        found = _halved(found, halves[::2], halves[1::2], random.random())
+        found = _halve_counts(found, halves[::2], halves[1::2], random.random())
     given = np.repeat(np.tile(np.arange(2**levels, dtype=np.int32), contexts), found.T.ravel())
     made = np.empty(rows, dtype=np.int32)
     made[np.argsort(codes + random.random(rows))] = given
     return made
 
 
-def _halved(rows: Integers, left: Floats, right: Floats, shift: float) -> Integers:
+def _halve_counts(rows: Integers, left: Floats, right: Floats, shift: float) -> Integers:
     """How many of ``rows``, shape (nodes, contexts), each node's two halves take; shape (2 nodes, contexts)."""
     chance = np.divide(left, left + right, out=np.zeros_like(left), where=left > 0)
     passed = np.floor(np.cumsum(rows * chance) + shift)
@@ -154,7 +156,7 @@ def _halved(rows: Integers, left: Floats, right: Floats, shift: float) -> Intege
     return np.stack([taken, rows - taken], axis=1).reshape(2 * len(rows), -1)
 
 
-def _filled(table: Floats) -> Floats:
+def _fill_empty(table: Floats) -> Floats:
     """``table`` without what masks left over; contexts that hold nothing get the law of all contexts together."""
     made = np.where(table > LEAST * max(float(table.max()), 1e-300), table, 0.0)
     empty = made.sum(axis=1) <= 0

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
 from siloquent.maths.graphical.fit import GraphicalModel
-from siloquent.synth.estimate.condition import Condition, condition_of, rows_that_meet
-from siloquent.synth.estimate.decode import decoded
-from siloquent.synth.estimate.frame import Frame
-from siloquent.synth.estimate.generate import draw
-from siloquent.synth.spec.spec import MOST_ROWS
+from siloquent.synth.estimate.condition import Condition, draw_matching_rows, parse_condition
+from siloquent.synth.estimate.decode import decode_rows
+from siloquent.synth.estimate.generate import draw_model_rows
+from siloquent.synth.estimate.model_domain import ModelDomain
+from siloquent.synth.spec.spec import MAX_ROWS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ class TreeModel:
     """
 
     plan: TreePlan
-    frame: Frame
+    frame: ModelDomain
     fitted: GraphicalModel
     sentence: str
     rates: Mapping[int, float]
@@ -61,33 +61,33 @@ class TreeModel:
             RequestError: The condition cannot be read, or the model says that no row meets it.
             ConstraintProblem: So many rows cannot be had under a key.
         """
-        return self.decoded(self.cells(self.rows if rows is None else rows, where=where, seed=seed))
+        return self.decode_cells(self.draw_cells(self.rows if rows is None else rows, where=where, seed=seed))
 
-    def cells(self, rows: int, *, where: str | None = None, seed: int = 0) -> NDArray[np.int32]:
+    def draw_cells(self, rows: int, *, where: str | None = None, seed: int = 0) -> NDArray[np.int32]:
         """Rows as cells of the plan's attributes, shape (rows, attributes)."""
-        if not 1 <= rows <= MOST_ROWS:
-            raise RequestError(f"A draw has 1 to {MOST_ROWS:,} rows, not {rows:,}.", fix="--rows 10000")
+        if not 1 <= rows <= MAX_ROWS:
+            raise RequestError(f"A draw has 1 to {MAX_ROWS:,} rows, not {rows:,}.", fix="--rows 10000")
         if where is None:
-            return draw(self.frame, self.fitted, rows=rows, seed=seed, rates=self.rates)
-        return self._where(rows, condition_of(where, self.schema, self.frame.compiled), seed)
+            return draw_model_rows(self.frame, self.fitted, rows=rows, seed=seed, rates=self.rates)
+        return self._draw_where(rows, parse_condition(where, self.schema, self.frame.compiled), seed)
 
-    def decoded(self, cells: NDArray[np.int32]) -> pa.Table:
+    def decode_cells(self, cells: NDArray[np.int32]) -> pa.Table:
         """Cells as values."""
-        return decoded(cells, self.frame.compiled, self.schema.domain)
+        return decode_rows(cells, self.frame.compiled, self.schema.domain)
 
-    def marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
-        """Expected counts of the groups of these columns, one axis each; ``groups`` says which values they hold.
+    def compute_marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
+        """Expected counts of the groups of these columns, one axis each; ``describe_groups`` tells which values.
 
         Raises:
             RequestError: A column is not modelled, but written by a constraint.
         """
-        places = self.frame.places(attributes)
-        return self.fitted.marginal(places) * self.frame.total
+        places = self.frame.find_indices(attributes)
+        return self.fitted.compute_marginal(places) * self.frame.total
 
-    def groups(self, attribute: str) -> list[str]:
+    def describe_groups(self, attribute: str) -> list[str]:
         """What each group of a modelled column holds, in words."""
         place = self.frame.names.index(attribute)
-        return group_words(self.frame, place)
+        return describe_cell_groups(self.frame, place)
 
     def explain(self) -> Mapping[str, Any]:
         """The model in numbers: rows, columns, cliques, cells."""
@@ -100,23 +100,23 @@ class TreeModel:
             "guarantee": self.sentence,
         }
 
-    def _where(self, rows: int, condition: Condition, seed: int) -> NDArray[np.int32]:
+    def _draw_where(self, rows: int, condition: Condition, seed: int) -> NDArray[np.int32]:
         whole = self.frame, self.fitted
-        frame, fitted = condition.applied(*whole)
-        return rows_that_meet(
+        frame, fitted = condition.apply_to_model(*whole)
+        return draw_matching_rows(
             condition,
             rows,
-            lambda wanted: draw(frame, fitted, rows=wanted, seed=seed, whole=whole),
+            lambda wanted: draw_model_rows(frame, fitted, rows=wanted, seed=seed, whole=whole),
             self.frame.compiled,
         )
 
 
-def model_from(learner: TreeLearner, sentence: str) -> TreeModel:
+def build_tree_model(learner: TreeLearner, sentence: str) -> TreeModel:
     """The model of a run that has ended."""
-    return TreeModel(learner.plan, learner.frame, learner.finished(), sentence, learner.rates)
+    return TreeModel(learner.plan, learner.frame, learner.finish(), sentence, learner.rates)
 
 
-def group_words(frame: Frame, place: int) -> list[str]:
+def describe_cell_groups(frame: ModelDomain, place: int) -> list[str]:
     """What each group of one attribute holds: a value, a range, or how many values."""
     fine, groups = frame.fines[place], frame.groups[place]
     made = []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-MOST_BYTES = 2**31
+MAX_BYTES = 2**31
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,31 +33,31 @@ class PublicRows:
     cells: NDArray[np.int64]
     left_out: int = 0
 
-    def changed(self, cells: NDArray[np.integer]) -> pa.Table:
+    def replace_cells(self, cells: NDArray[np.integer]) -> pa.Table:
         """The table with the values of other cells where they differ; all other values stay as they are."""
         table = self.table
         for place, attribute in enumerate(self.attributes):
             at = np.flatnonzero(cells[:, place] != self.cells[:, place])
             if len(at):
-                table = _replaced(table, attribute, at, cells[at, place])
+                table = _replace_values(table, attribute, at, cells[at, place])
         return table
 
 
-def column_names(path: Path) -> frozenset[str]:
+def read_file_columns(path: Path) -> frozenset[str]:
     """The names of a CSV or Parquet file's columns.
 
     Raises:
         RequestError: It cannot be read.
     """
-    from siloquent.foreign.tables import csv_names, parquet_names
+    from siloquent.foreign.tables import read_csv_names, read_parquet_names
 
     try:
-        return frozenset(parquet_names(path) if path.suffix == ".parquet" else csv_names(path))
+        return frozenset(read_parquet_names(path) if path.suffix == ".parquet" else read_csv_names(path))
     except (OSError, ValueError):
-        raise _unreadable(path) from None
+        raise _build_unreadable_error(path) from None
 
 
-def _unreadable(path: Path) -> RequestError:
+def _build_unreadable_error(path: Path) -> RequestError:
     return RequestError(f"{path} cannot be read as a table.", fix="a CSV file with a line of names")
 
 
@@ -70,11 +70,11 @@ def read_public(path: Path, attributes: Sequence[Attribute], *, ragged: bool = F
         RequestError: It cannot be read. UnknownName: An attribute has no column.
     """
     left_out: list[int] | None = [] if ragged else None
-    table = _table(path, left_out)
+    table = _read_table(path, left_out)
     for attribute in attributes:
         if attribute.name not in table.column_names:
             raise UnknownName(f"column in {path}", attribute.name, table.column_names)
-    columns = [_cells(attribute, table[attribute.name]) for attribute in attributes]
+    columns = [_encode_cells(attribute, table[attribute.name]) for attribute in attributes]
     cells = np.stack(columns, axis=1) if columns else np.zeros((table.num_rows, 0), dtype=np.int64)
     return PublicRows(table, tuple(attributes), cells, len(left_out or ()))
 
@@ -122,31 +122,33 @@ def copy_public(path: Path, output: Path) -> None:
         raise RequestError(f"{output} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
 
 
-def _table(path: Path, left_out: list[int] | None) -> pa.Table:
+def _read_table(path: Path, left_out: list[int] | None) -> pa.Table:
     from siloquent.foreign.tables import read_parquet, read_texts
 
     try:
-        if path.stat().st_size > MOST_BYTES:
+        if path.stat().st_size > MAX_BYTES:
             raise RequestError(f"{path} is larger than 2 GiB.", fix="check it in parts")
         # CSV as texts, so that what is not repaired leaves as it came.
         return read_parquet(path) if path.suffix == ".parquet" else read_texts(path, left_out=left_out)
     except (OSError, ValueError):
-        raise _unreadable(path) from None
+        raise _build_unreadable_error(path) from None
 
 
-def _cells(attribute: Attribute, column: pa.ChunkedArray) -> NDArray[np.int64]:
+def _encode_cells(attribute: Attribute, column: pa.ChunkedArray) -> NDArray[np.int64]:
     encoded = column.combine_chunks().dictionary_encode()
     values = [*encoded.dictionary.to_pylist(), None]
-    places = np.array([_cell(attribute, value) for value in values], dtype=np.int64)
+    places = np.array([_encode_cell(attribute, value) for value in values], dtype=np.int64)
     return np.asarray(places[encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)])
 
 
-def _cell(attribute: Attribute, value: Any) -> int:
+def _encode_cell(attribute: Attribute, value: Any) -> int:
     """The cell of a value; a release's word for values that are not listed is that cell again."""
     return attribute.other_index if value == OTHER else attribute.index(value)
 
 
-def _replaced(table: pa.Table, attribute: Attribute, at: NDArray[np.int64], cells: NDArray[np.integer]) -> pa.Table:
+def _replace_values(
+    table: pa.Table, attribute: Attribute, at: NDArray[np.int64], cells: NDArray[np.integer]
+) -> pa.Table:
     import pyarrow as pa
 
     place = table.column_names.index(attribute.name)

@@ -9,83 +9,90 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.synth.estimate.chain_learner import ChainLearner
-from siloquent.synth.estimate.judges import MOST_TRAINED, NAMES
-from siloquent.synth.estimate.keep import violations
-from siloquent.synth.estimate.model import group_words
+from siloquent.synth.estimate.classifiers import MAX_TRAINED, NAMES
+from siloquent.synth.estimate.enforce import count_violations
+from siloquent.synth.estimate.model import describe_cell_groups
 from siloquent.synth.estimate.tree import TreeLearner
-from siloquent.synth.spec.report import Column, Kept, Paid, Pair, QualityReport
+from siloquent.synth.spec.report import ColumnReport, ConstraintReport, PaidFigure, PairReport, QualityReport
 
 if TYPE_CHECKING:
-    from siloquent.ledger import Stored
+    from siloquent.ledger import SettledAnswer
     from siloquent.privacy import Guarantee
-    from siloquent.synth.estimate.frame import Frame
+    from siloquent.synth.estimate.model_domain import ModelDomain
     from siloquent.synth.plan.tree import TreePlan
-    from siloquent.synth.spec.measured import Measurements, Noisy
+    from siloquent.synth.spec.measurements import Measurements, NoisyCounts
 
 Learner: TypeAlias = TreeLearner | ChainLearner
 Z = 1.959963984540054
 """95 percent of a normal law lie within so many standard deviations."""
 MISSED = 0.05
-MOST_IN_ORDER = 16
+MAX_IN_ORDER = 16
 """Constraints up to which pairs are counted in the order of rows, too: that takes ten times as long."""
 
 
-def report_of(
-    learner: Learner, measured: Measurements, codes: NDArray[np.int32], stored: Stored, guarantee: Guarantee
+def build_report(
+    learner: Learner, measured: Measurements, codes: NDArray[np.int32], stored: SettledAnswer, guarantee: Guarantee
 ) -> QualityReport:
     """The report of a run whose output is ``codes`` (rows, attributes)."""
-    learner.finished()
+    learner.finish()
     frame = learner.frame
     receipt = stored.receipt
     return QualityReport(
         table=learner.plan.schema.name,
         rows=len(codes),
         total=frame.total,
-        guarantee=guarantee.sentence(),
+        guarantee=guarantee.describe(),
         receipt=(receipt.ledger, receipt.seq, receipt.hash),
-        prices=learner.plan.prices(),
-        constraints=_constraints(learner, codes),
-        columns=tuple(_column(frame, place, codes) for place in range(len(frame.names))),
-        pairs=_pairs(learner) if isinstance(learner, TreeLearner) else (),
+        prices=learner.plan.list_prices(),
+        constraints=_report_constraints(learner, codes),
+        columns=tuple(_report_column(frame, place, codes) for place in range(len(frame.names))),
+        pairs=_report_pairs(learner) if isinstance(learner, TreeLearner) else (),
         cliques=learner.cliques,
-        paid=_paid(learner, measured),
-        known=_known(learner),
+        paid=_report_paid(learner, measured),
+        known=_list_known(learner),
     )
 
 
-def _constraints(learner: Learner, codes: NDArray[np.int32]) -> tuple[Kept, ...]:
+def _report_constraints(learner: Learner, codes: NDArray[np.int32]) -> tuple[ConstraintReport, ...]:
     compiled = learner.frame.compiled
-    in_order = len(compiled.constraints) <= MOST_IN_ORDER
-    found = violations(codes, compiled, one_way=in_order)
+    in_order = len(compiled.constraints) <= MAX_IN_ORDER
+    found = count_violations(codes, compiled, one_way=in_order)
     rates = learner.rates
     made = []
     for one in compiled.constraints:
         counted = found.get(one.number)
         base = (one.number, one.text, one.hard, one.kind, one.kept)
         if counted is None:
-            made.append(Kept(*base))
+            made.append(ConstraintReport(*base))
         else:
             rate = rates.get(one.number)
             one_way = counted.one_way if in_order else None
-            made.append(Kept(*base, counted.pairs, one_way, counted.possible, rate))
+            made.append(ConstraintReport(*base, counted.pairs, one_way, counted.possible, rate))
     return tuple(made)
 
 
-def _column(frame: Frame, place: int, codes: NDArray[np.int32]) -> Column:
+def _report_column(frame: ModelDomain, place: int, codes: NDArray[np.int32]) -> ColumnReport:
     fine, target = frame.fines[place], frame.targets[place]
-    groups = frame.groups[place][fine.of(codes[:, frame.compiled.column(fine.name)])]
+    groups = frame.groups[place][fine.find_runs(codes[:, frame.compiled.find_column(fine.name)])]
     output = np.bincount(groups, minlength=frame.sizes[place]) / max(len(codes), 1)
     noisy = target.values / frame.total
     reach = Z * np.sqrt(np.broadcast_to(target.variance, noisy.shape)) / frame.total
-    words = tuple(group_words(frame, place))
-    return Column(fine.name, words, _tuple(noisy), _tuple(noisy - reach), _tuple(noisy + reach), _tuple(output))
+    words = tuple(describe_cell_groups(frame, place))
+    return ColumnReport(
+        fine.name,
+        words,
+        _convert_to_tuple(noisy),
+        _convert_to_tuple(noisy - reach),
+        _convert_to_tuple(noisy + reach),
+        _convert_to_tuple(output),
+    )
 
 
-def _tuple(values: NDArray[np.float64]) -> tuple[float, ...]:
+def _convert_to_tuple(values: NDArray[np.float64]) -> tuple[float, ...]:
     return tuple(round(float(value), 6) for value in values)
 
 
-def _pairs(learner: TreeLearner) -> tuple[Pair, ...]:
+def _report_pairs(learner: TreeLearner) -> tuple[PairReport, ...]:
     """What noise does to measured pairs; what the choices say about others; 1 for what was too large to be chosen.
 
     Source:
@@ -101,46 +108,47 @@ def _pairs(learner: TreeLearner) -> tuple[Pair, ...]:
             continue
         cells = math.prod(frame.sizes[axis] for axis in axes)
         measured = learner.has_measured(axes)
-        noise = plan.noise_of(axes, again=not measured).deviation
+        noise = plan.compute_joint_noise(axes, again=not measured).deviation
         off = math.sqrt(2 / math.pi) * noise * cells / (2 * frame.total)
         if not measured:
-            off = off + learner.left_out(MISSED) / (2 * frame.total) if axes in learner.last_open else 1.0
-        made.append(Pair(frame.names[axes[0]], frame.names[axes[1]], measured, round(min(off, 1.0), 4)))
+            off = off + learner.bound_left_out(MISSED) / (2 * frame.total) if axes in learner.last_open else 1.0
+        made.append(PairReport(frame.names[axes[0]], frame.names[axes[1]], measured, round(min(off, 1.0), 4)))
     return tuple(made)
 
 
-def _paid(learner: Learner, measured: Measurements) -> tuple[Paid, ...]:
+def _report_paid(learner: Learner, measured: Measurements) -> tuple[PaidFigure, ...]:
     """Mean total variations between table and output, over columns and over pairs; what classifiers say right."""
-    found, frame = measured.of_kind("report"), learner.frame
+    found, frame = measured.select_kind("report"), learner.frame
     count = len(frame.names)
     units = (2 * count * frame.total, 2 * max(count * (count - 1) // 2, 1) * frame.total)
     names = ("mean distance of single columns", "mean distance of pairs of columns")
     made = [
-        _share(name, int(step.counts[0]), unit, step) for name, step, unit in zip(names, found, units, strict=False)
+        _report_share(name, int(step.counts[0]), unit, step)
+        for name, step, unit in zip(names, found, units, strict=False)
     ]
-    place = first_plan(learner).judged
+    place = get_count_plan(learner).judged
     for step in found[2:]:
         said = "" if place is None else frame.names[place]
         made += [
-            _share(f"right about {said}: {name}", int(right), frame.total, step)
+            _report_share(f"right about {said}: {name}", int(right), frame.total, step)
             for name, right in zip(NAMES, step.counts.tolist(), strict=True)
         ]
     return tuple(made)
 
 
-def _share(name: str, count: int, unit: int, step: Noisy) -> Paid:
+def _report_share(name: str, count: int, unit: int, step: NoisyCounts) -> PaidFigure:
     value, reach = count / unit, Z * math.sqrt(step.variance) / unit
     low, middle, high = (round(min(max(each, 0.0), 1.0), 5) for each in (value - reach, value, value + reach))
-    return Paid(name, middle, low, high)
+    return PaidFigure(name, middle, low, high)
 
 
-def first_plan(learner: Learner) -> TreePlan:
+def get_count_plan(learner: Learner) -> TreePlan:
     """The plan of the counts."""
     return learner.plan if isinstance(learner, TreeLearner) else learner.plan.first
 
 
-def _known(learner: Learner) -> tuple[str, ...]:
-    plan, frame = first_plan(learner), learner.frame
+def _list_known(learner: Learner) -> tuple[str, ...]:
+    plan, frame = get_count_plan(learner), learner.frame
     weak = [
         f"constraint {number}: {len(table.weak)} entries of its table are mostly noise"
         for number, table in frame.tables.items()
@@ -156,6 +164,6 @@ def _known(learner: Learner) -> tuple[str, ...]:
     omitted = [a.name for a in plan.schema.domain if a.kind == "text"]
     left = [f"text columns are left out: {', '.join(omitted)}"] if omitted else []
     hides = "the guarantee hides one unit; it does not hide what is common to many, nor the declared rules themselves"
-    judged = [f"classifiers learned from {MOST_TRAINED:,} output rows at most, and were tried on all true rows"]
+    judged = [f"classifiers learned from {MAX_TRAINED:,} output rows at most, and were tried on all true rows"]
     tried = judged if len(plan.report) > 2 else []
     return (hides, "the model has learned from all rows", *tried, *drowned, *left, *weak, *frame.compiled.notes)

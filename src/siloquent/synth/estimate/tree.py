@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.maths.graphical.fit import GraphicalModel, Target, fit
-from siloquent.maths.graphical.marginals import Spreader, conditioned
+from siloquent.maths.graphical.marginals import Spreader, condition_beliefs
 from siloquent.maths.graphical.tree import JunctionTree
-from siloquent.maths.graphical.triangulate import cells, cliques, mask_of
-from siloquent.synth.estimate.frame import Frame, frame_of, rate_read
-from siloquent.synth.estimate.judges import Judges, trained
-from siloquent.synth.estimate.keep import Tables
-from siloquent.synth.plan.room import rows_that_fit
-from siloquent.synth.plan.worth import worth
-from siloquent.synth.spec.fine import Fine
-from siloquent.synth.spec.measured import Measurements, Noisy, Offer
+from siloquent.maths.graphical.triangulate import build_mask, count_cells, find_cliques
+from siloquent.synth.estimate.classifiers import FittedClassifiers, train_classifiers
+from siloquent.synth.estimate.enforce import Tables
+from siloquent.synth.estimate.model_domain import ModelDomain, build_model_domain, parse_rates
+from siloquent.synth.plan.expected_gain import compute_expected_gain
+from siloquent.synth.plan.memory_limit import rows_that_fit
+from siloquent.synth.spec.fine_domain import FineDomain
+from siloquent.synth.spec.measurements import CandidateMarginals, Measurements, NoisyCounts
 
 if TYPE_CHECKING:
     from siloquent.synth.plan.tree import TreePlan
@@ -33,7 +33,7 @@ EVALUATIONS = 12
 """Passes of belief propagation after each round; the next round goes on from there."""
 LAST_EVALUATIONS = 250
 GROWTH = 1 / 3
-MOST_CELLS = {2: 20_000, 3: 3_000}
+MAX_CELLS = {2: 20_000, 3: 3_000}
 """The most cells of a marginal of two columns, and of three."""
 
 
@@ -43,7 +43,7 @@ class TreeLearner:
     def __init__(self, plan: TreePlan, *, extra: Tables | None = None) -> None:
         self.plan, self.extra = plan, extra
         self._joints: dict[Axes, Target] = {}
-        self._frame: Frame | None = None
+        self._frame: ModelDomain | None = None
         self._model: GraphicalModel | None = None
         self._finished = False
         self._excess, self._among = 0, 1
@@ -52,7 +52,7 @@ class TreeLearner:
         self.rates: dict[int, float] = dict(plan.rates)
 
     @property
-    def frame(self) -> Frame:
+    def frame(self) -> ModelDomain:
         """What the fine counts said."""
         assert self._frame is not None
         return self._frame
@@ -63,28 +63,32 @@ class TreeLearner:
         assert self._model is not None
         return self._model
 
-    def begin(self, fines: Sequence[Fine], fine: Sequence[Noisy], tables: Sequence[Noisy]) -> Sequence[Integers]:
+    def begin(
+        self, fines: Sequence[FineDomain], fine: Sequence[NoisyCounts], tables: Sequence[NoisyCounts]
+    ) -> Sequence[Integers]:
         """Groups and masks from the fine counts, and the model of independent columns."""
-        self._frame = frame_of(self.plan.compiled, fines, fine, tables, extra=self.extra)
+        self._frame = build_model_domain(self.plan.compiled, fines, fine, tables, extra=self.extra)
         self._fit(2 * EVALUATIONS)
         return self._frame.groups
 
-    def offer(self, share: float) -> Offer:
+    def list_candidates(self, share: float) -> CandidateMarginals:
         """Unmeasured candidates that keep the model within its size, with what the model expects of them."""
-        opened = self._opened(share, tuple(self._joints), self.model.tree)
+        opened = self._list_open(share, tuple(self._joints), self.model.tree)
         before = [number for number in opened if self.plan.candidates[number] in self.plan.before]
         opened = before or opened
-        return Offer(tuple(opened), self._expected([self.plan.candidates[number] for number in opened]))
+        return CandidateMarginals(
+            tuple(opened), self._compute_expected([self.plan.candidates[number] for number in opened])
+        )
 
-    def _opened(self, share: float, joints: tuple[Axes, ...], tree: JunctionTree) -> list[int]:
+    def _list_open(self, share: float, joints: tuple[Axes, ...], tree: JunctionTree) -> list[int]:
         """The candidates that are open beside these joints; where none ever was, the smallest that can be held."""
         sizes, limit = self.frame.sizes, self.plan.effort.cells * min(1.0, share + GROWTH)
-        known = [mask_of(axes) for axes in (*joints, *self.frame.masks)]
+        known = [build_mask(axes) for axes in (*joints, *self.frame.masks)]
         within = [set(clique.attributes) for clique in tree.cliques]
 
         def size(axes: Axes) -> int:
             held = any(set(axes) <= clique for clique in within)
-            return tree.cells if held else cells(sizes, cliques(sizes, [*known, mask_of(axes)]))
+            return tree.cells if held else count_cells(sizes, find_cliques(sizes, [*known, build_mask(axes)]))
 
         def own(number: int) -> int:
             return math.prod(sizes[axis] for axis in self.plan.candidates[number])
@@ -93,29 +97,29 @@ class TreeLearner:
         opened = [
             n
             for n in left
-            if own(n) <= MOST_CELLS[len(self.plan.candidates[n])] and size(self.plan.candidates[n]) <= limit
+            if own(n) <= MAX_CELLS[len(self.plan.candidates[n])] and size(self.plan.candidates[n]) <= limit
         ]
         if opened or joints or not left:
             return opened
         smallest = min(left, key=own)
         return [smallest] if size(self.plan.candidates[smallest]) <= self.plan.effort.cells else []
 
-    def again(self) -> int | None:
+    def choose_repeated(self) -> int | None:
         """The measured candidate with the most noise in all; None where no joint could be measured."""
         if not self._joints:
             return None
         worst = max(self._joints.values(), key=lambda joint: joint.values.size * math.sqrt(float(joint.variance)))
         return self.plan.candidates.index(worst.attributes)
 
-    def learn(self, joint: Noisy) -> None:
+    def learn(self, joint: NoisyCounts) -> None:
         """Read one more marginal and fit on."""
         names = self.frame.names
         axes = tuple(names.index(name) for name in joint.attributes)
         values, variance = joint.counts.astype(np.float64), float(joint.variance)
         if joint.candidates and axes not in self.plan.before:  # chosen among all that were open
             self._looked = (self._learned / self.plan.rounds, tuple(self._joints), self.model.tree)
-            gaps = np.rint(values - self._expected([axes])[0]).astype(np.int64)
-            self._excess = worth(gaps, deviation=math.sqrt(variance), loss=self.plan.loss)
+            gaps = np.rint(values - self._compute_expected([axes])[0]).astype(np.int64)
+            self._excess = compute_expected_gain(gaps, deviation=math.sqrt(variance), loss=self.plan.loss)
             self._among = joint.candidates
         if axes in self._joints:
             known, parts = self._joints[axes], (1 / float(self._joints[axes].variance), 1 / variance)
@@ -126,42 +130,42 @@ class TreeLearner:
         self._finished = False
         self._fit(EVALUATIONS)
 
-    def least_rows(self) -> int:
+    def bound_rows(self) -> int:
         """A number of rows that the table surely has, at least 2: six deviations below the estimate."""
-        return self.frame.least_rows()
+        return self.frame.bound_rows()
 
-    def learn_rates(self, rates: Noisy) -> None:
+    def learn_rates(self, rates: NoisyCounts) -> None:
         """Read the rates of soft constraints: what the drawn rows will meet."""
-        self.rates.update(rate_read(rates))
+        self.rates.update(parse_rates(rates))
 
-    def finished(self) -> GraphicalModel:
+    def finish(self) -> GraphicalModel:
         """The model of all that was measured, fitted to the end."""
         if not self._finished:
             self._fit(LAST_EVALUATIONS)
             self._finished = True
         return self.model
 
-    def output(self, marginals: Sequence[Axes]) -> list[NDArray[np.float64]]:
+    def count_output(self, marginals: Sequence[Axes]) -> list[NDArray[np.float64]]:
         """What the rows to be put out have in the groups of these marginals, scaled to the number of rows."""
-        return self.frame.counts_of(self._made(), marginals)
+        return self.frame.count_groups(self._draw_output(), marginals)
 
-    def judges(self) -> Judges:
+    def fit_classifiers(self) -> FittedClassifiers:
         """Classifiers of the first target that learned from the rows to be put out."""
         assert self.plan.judged is not None
-        return trained(self._made(), self.plan.judged, self.frame.sizes, seed=self.plan.spec.seed)
+        return train_classifiers(self._draw_output(), self.plan.judged, self.frame.sizes, seed=self.plan.spec.seed)
 
-    def _made(self) -> Integers:
+    def _draw_output(self) -> Integers:
         """The groups of the rows to be put out."""
-        from siloquent.synth.estimate.generate import draw
+        from siloquent.synth.estimate.generate import draw_model_rows
 
-        made = draw(self.frame, self.finished(), rows=self.rows, seed=self.plan.spec.seed, rates=self.rates)
-        return self.frame.groups_of(made)
+        made = draw_model_rows(self.frame, self.finish(), rows=self.rows, seed=self.plan.spec.seed, rates=self.rates)
+        return self.frame.find_groups(made)
 
     def has_measured(self, axes: Axes) -> bool:
         """Whether the joint of these attributes was measured, alone or with others."""
         return any(set(axes) <= set(measured) for measured in self._joints)
 
-    def left_out(self, beta: float) -> float:
+    def bound_left_out(self, beta: float) -> float:
         """With probability 1 - ``beta``, how many rows the model had in wrong cells of any candidate that was open.
 
         More than noise alone would seem to do, at the last choice; the chosen one's own is read off its noisy counts.
@@ -174,7 +178,7 @@ class TreeLearner:
     @cached_property
     def last_open(self) -> frozenset[Axes]:
         """What was open at the last choice among all; nothing is known of other candidates that were not measured."""
-        return frozenset(self.plan.candidates[n] for n in (self._opened(*self._looked) if self._looked else ()))
+        return frozenset(self.plan.candidates[n] for n in (self._list_open(*self._looked) if self._looked else ()))
 
     @property
     def cliques(self) -> tuple[tuple[str, ...], ...]:
@@ -188,11 +192,11 @@ class TreeLearner:
         asked = self.plan.spec.rows
         return rows_that_fit(self.frame.rows, len(self.frame.compiled.attributes)) if asked is None else asked
 
-    def _expected(self, candidates: Sequence[Axes]) -> tuple[Floats, ...]:
+    def _compute_expected(self, candidates: Sequence[Axes]) -> tuple[Floats, ...]:
         """Expected counts of candidates."""
         named = {self.plan.schema.domain[target].name for target in self.plan.spec.targets}
         targets = frozenset(place for place, name in enumerate(self.frame.names) if name in named)
-        shares = expected_shares(self.model, candidates, targets=targets)
+        shares = compute_expected_shares(self.model, candidates, targets=targets)
         return tuple(self.frame.total * share for share in shares)
 
     def _fit(self, evaluations: int) -> None:
@@ -208,7 +212,9 @@ class TreeLearner:
         )
 
 
-def expected_shares(model: GraphicalModel, candidates: Sequence[Axes], *, targets: frozenset[int]) -> list[Floats]:
+def compute_expected_shares(
+    model: GraphicalModel, candidates: Sequence[Axes], *, targets: frozenset[int]
+) -> list[Floats]:
     """What the model says of pairs and triples, one axis per attribute; what they share is computed once.
 
     A triple is put together from pairs of the model given each value of its smallest attribute, a target if there is a
@@ -220,17 +226,17 @@ def expected_shares(model: GraphicalModel, candidates: Sequence[Axes], *, target
     triples: dict[int, list[int]] = {}
     for number, axes in enumerate(candidates):
         if len(axes) == 2:
-            found[number] = whole.of(*axes)
+            found[number] = whole.compute_joint(*axes)
         else:
             by = min(axes, key=lambda axis: (tree.sizes[axis], axis not in targets))
             triples.setdefault(by, []).append(number)
     for by, numbers in triples.items():
         slices: list[list[Floats]] = [[] for _ in numbers]
         for value in range(tree.sizes[by]):
-            held = _Pairs(model, conditioned(tree, model.beliefs, by, value))
+            held = _Pairs(model, condition_beliefs(tree, model.beliefs, by, value))
             for made, number in zip(slices, numbers, strict=True):
                 first, second = (axis for axis in candidates[number] if axis != by)
-                made.append(held.of(first, second))
+                made.append(held.compute_joint(first, second))
         for made, number in zip(slices, numbers, strict=True):
             found[number] = np.moveaxis(np.stack(made), 0, candidates[number].index(by))
     return found
@@ -243,32 +249,33 @@ class _Pairs:
         self.sizes, self._spreader = model.tree.sizes, Spreader(model.tree, beliefs)
         self._known: dict[int, dict[int, Floats]] = {}
 
-    def of(self, a: int, b: int) -> Floats:
+    def compute_joint(self, a: int, b: int) -> Floats:
         """P(a, b), shape (size of a, size of b)."""
         if a not in self._known:
-            self._known[a] = self._spreader.pairs(a)
+            self._known[a] = self._spreader.compute_pairs(a)
         return self._known[a][b].reshape(self.sizes[a], self.sizes[b])
 
 
-def model_of(plan: TreePlan, measured: Measurements, *, extra: Tables | None = None) -> TreeLearner:
+def rebuild_tree_learner(plan: TreePlan, measured: Measurements, *, extra: Tables | None = None) -> TreeLearner:
     """The learner as it stood when the run ended: read again, step by step, from what was released."""
     learner = TreeLearner(plan, extra=extra)
-    learner.begin(fines_of(plan, measured), measured.of_kind("fine"), measured.of_kind("table"))
-    for joint in measured.of_kind("joint"):
+    learner.begin(rebuild_fine_domains(plan, measured), measured.select_kind("fine"), measured.select_kind("table"))
+    for joint in measured.select_kind("joint"):
         learner.learn(joint)
-    for rates in measured.of_kind("rates"):
+    for rates in measured.select_kind("rates"):
         learner.learn_rates(rates)
-    learner.finished()
+    learner.finish()
     return learner
 
 
-def fines_of(plan: TreePlan, measured: Measurements) -> list[Fine]:
+def rebuild_fine_domains(plan: TreePlan, measured: Measurements) -> list[FineDomain]:
     """The fine domains as they were at the end of a run."""
     starts = dict(measured.starts)
     return [
-        Fine(fine.attribute, starts[fine.name], _ordered(fine, starts[fine.name]), fine.cuts) for fine in plan.fines
+        FineDomain(fine.attribute, starts[fine.name], _count_ordered(fine, starts[fine.name]), fine.cuts)
+        for fine in plan.fines
     ]
 
 
-def _ordered(fine: Fine, starts: Integers) -> int:
+def _count_ordered(fine: FineDomain, starts: Integers) -> int:
     return int((starts < fine.attribute.steps).sum()) if fine.ordered else 0

@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.privacy.noise import add_gaussian
-from siloquent.privacy.noise.coins import coins
+from siloquent.privacy.noise.bernoulli_draws import draw_coins
 from siloquent.privacy.noise.probability import Weight
-from siloquent.synth.measure.gradients import Quanta, clipped_sum
-from siloquent.synth.measure.journal import Journal
-from siloquent.synth.measure.marginals import Coarse, Wanted, classes_of
+from siloquent.synth.measure.final_comparison import FinishedLearner, measure_comparison
+from siloquent.synth.measure.gradients import Quanta, sum_clipped_gradients
+from siloquent.synth.measure.journal import StepJournal
+from siloquent.synth.measure.marginals import CoarseDomain, MarginalQuery, classify_batch
 from siloquent.synth.measure.progress import Run
-from siloquent.synth.measure.run import first_counts, grouped
-from siloquent.synth.measure.selection import noisy
-from siloquent.synth.measure.truth import Finished, truth
-from siloquent.synth.plan.chain import ChainPlan, Training
-from siloquent.synth.spec.fine import Fine
-from siloquent.synth.spec.measured import Measurements, Noisy
-from siloquent.synth.spec.network import Network, blank_network, first_embeddings
+from siloquent.synth.measure.run import build_coarse_domains, measure_first_counts
+from siloquent.synth.measure.selection import add_vector_noise
+from siloquent.synth.plan.chain import ChainPlan, TrainingNoise
+from siloquent.synth.spec.fine_domain import FineDomain
+from siloquent.synth.spec.measurements import Measurements, NoisyCounts
+from siloquent.synth.spec.network import Network, build_blank_network, draw_first_embeddings
 
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
@@ -34,20 +34,22 @@ Integers = NDArray[np.int64]
 DECAY_MEAN, DECAY_SQUARE, FLOOR = 0.9, 0.999, 1e-8
 
 
-class ChainLearner(Finished, Protocol):
+class ChainLearnerLike(FinishedLearner, Protocol):
     """What stands on the other side of the room's door: it reads noisy numbers, and says how cells are grouped."""
 
-    def begin(self, fines: Sequence[Fine], fine: Sequence[Noisy], tables: Sequence[Noisy]) -> Sequence[Integers]:
+    def begin(
+        self, fines: Sequence[FineDomain], fine: Sequence[NoisyCounts], tables: Sequence[NoisyCounts]
+    ) -> Sequence[Integers]:
         """Read the fine counts and FD tables; the group of each run of cells, for every attribute."""
         ...
 
-    def learn(self, step: Noisy) -> None:
+    def learn(self, step: NoisyCounts) -> None:
         """Read the first block's histogram, or a model's parameters."""
         ...
 
 
 def measure_chain(
-    plan: ChainPlan, table: PrivateTable, permit: Permit, learner: ChainLearner, journal: Journal
+    plan: ChainPlan, table: PrivateTable, permit: Permit, learner: ChainLearnerLike, journal: StepJournal
 ) -> Measurements:
     """Fine counts, FD tables, and the parameters of a conditional model for each block of columns but the first.
 
@@ -62,30 +64,32 @@ def measure_chain(
         Thesis, algorithm 8, corrected: clipping by max(1, norm / C), no cropped samples, whole gradients.
     """
     run = Run(plan.first, table, permit, journal)
-    fines, counted = first_counts(run)
-    coarse = grouped(fines, learner.begin(fines, *counted))
-    steps = [*counted[0], *counted[1], *_first_block(plan, run, coarse)]
+    fines, counted = measure_first_counts(run)
+    coarse = build_coarse_domains(fines, learner.begin(fines, *counted))
+    steps = [*counted[0], *counted[1], *_measure_first_block(plan, run, coarse)]
     rows: Integers | None = None
     sizes = tuple(math.prod(coarse[place].count for place in block) for block in plan.blocks)
-    begun = embeddings = first_embeddings(sizes, plan.chain.width, seed=plan.spec.seed)
+    begun = embeddings = draw_first_embeddings(sizes, plan.chain.width, seed=plan.spec.seed)
     for number in range(1, len(plan.blocks)):
-        network = blank_network(tuple(range(number)), number, sizes, embeddings if plan.chain.reuse else begun)
+        network = build_blank_network(tuple(range(number)), number, sizes, embeddings if plan.chain.reuse else begun)
 
-        def made(network: Network = network) -> list[Noisy]:
+        def made(network: Network = network) -> list[NoisyCounts]:
             nonlocal rows
             if rows is None:
-                rows = _rows_of_blocks(plan, run, coarse)
-            return [_noisy(plan, train(network, rows, plan))]
+                rows = _read_block_rows(plan, run, coarse)
+            return [_encode_parameters(plan, train(network, rows, plan))]
 
-        (released,) = journal.step(made)
+        (released,) = journal.run_step(made)
         steps.append(released)
-        embeddings = _with_embeddings(embeddings, sizes, network.with_flat(released.counts.view(np.float64)))
+        embeddings = _replace_embeddings(
+            embeddings, sizes, network.replace_parameters(released.counts.view(np.float64))
+        )
     for step in steps[len(fines) + len(counted[1]) :]:
         learner.learn(step)
-    return run.measured(fines, (*steps, *truth(run, coarse, learner)))
+    return run.collect_measurements(fines, (*steps, *measure_comparison(run, coarse, learner)))
 
 
-def _first_block(plan: ChainPlan, run: Run, coarse: Sequence[Coarse]) -> tuple[Noisy, ...]:
+def _measure_first_block(plan: ChainPlan, run: Run, coarse: Sequence[CoarseDomain]) -> tuple[NoisyCounts, ...]:
     """The joint of the first block's groups, if it has several attributes.
 
     Privacy:
@@ -95,21 +99,25 @@ def _first_block(plan: ChainPlan, run: Run, coarse: Sequence[Coarse]) -> tuple[N
     if noise is None:
         return ()
 
-    def made() -> list[Noisy]:
-        (exact,) = run.counts(coarse, [Wanted(axes)])
-        return [Noisy("joint", tuple(plan.names[axis] for axis in axes), noisy(exact, noise), noise.variance)]
+    def made() -> list[NoisyCounts]:
+        (exact,) = run.count_exactly(coarse, [MarginalQuery(axes)])
+        return [
+            NoisyCounts(
+                "joint", tuple(plan.names[axis] for axis in axes), add_vector_noise(exact, noise), noise.variance
+            )
+        ]
 
-    return run.journal.step(made)
+    return run.journal.run_step(made)
 
 
-def _noisy(plan: ChainPlan, network: Network) -> Noisy:
+def _encode_parameters(plan: ChainPlan, network: Network) -> NoisyCounts:
     """A model's parameters as they leave the room: the bits of doubles."""
     assert plan.training is not None
     names = tuple(plan.names[place] for block in plan.blocks[: network.target + 1] for place in block)
-    return Noisy("chain", names, network.flat().view(np.int64), Fraction(plan.training.variance))
+    return NoisyCounts("chain", names, network.flatten().view(np.int64), Fraction(plan.training.variance))
 
 
-def _with_embeddings(embeddings: Floats, sizes: tuple[int, ...], network: Network) -> Floats:
+def _replace_embeddings(embeddings: Floats, sizes: tuple[int, ...], network: Network) -> Floats:
     """All embeddings with those of one model's context in their place."""
     ends, changed = np.cumsum((0, *sizes)), embeddings.copy()
     for i, place in enumerate(network.context):
@@ -117,11 +125,11 @@ def _with_embeddings(embeddings: Floats, sizes: tuple[int, ...], network: Networ
     return changed
 
 
-def _rows_of_blocks(plan: ChainPlan, run: Run, coarse: Sequence[Coarse]) -> Integers:
+def _read_block_rows(plan: ChainPlan, run: Run, coarse: Sequence[CoarseDomain]) -> Integers:
     """The rows that count, as values of the plan's blocks, shape (rows, blocks). They stay in this room."""
     columns, parts = tuple(plan.compiled.attributes), []
-    for batch in run.table.rows(list(columns), run.permit, encoded=True):
-        classes = classes_of(batch, columns, coarse)[1]
+    for batch in run.table.read_rows(list(columns), run.permit, encoded=True):
+        classes = classify_batch(batch, columns, coarse)[1]
         shapes = [tuple(coarse[place].count for place in block) for block in plan.blocks]
         values = [
             np.ravel_multi_index(tuple(classes[place] for place in block), shape)
@@ -142,30 +150,32 @@ def train(network: Network, rows: NDArray[np.integer], plan: ChainPlan) -> Netwo
     assert plan.training is not None
     training, settings = plan.training, plan.chain
     quanta = Quanta(settings.clip, training.scale)
-    line = network.flat()
+    line = network.flatten()
     mean, square = np.zeros_like(line), np.zeros_like(line)
     for step in range(1, training.steps + 1):
-        gradient = noisy_gradient(network.with_flat(line), rows, training, quanta) / training.batch
+        gradient = compute_noisy_gradient(network.replace_parameters(line), rows, training, quanta) / training.batch
         mean = DECAY_MEAN * mean + (1 - DECAY_MEAN) * gradient
         square = DECAY_SQUARE * square + (1 - DECAY_SQUARE) * gradient**2
         length = settings.rate * (1 + math.cos(math.pi * (step - 1) / training.steps)) / 2
         direction = mean / (1 - DECAY_MEAN**step)
         line = line - length * direction / (np.sqrt(square / (1 - DECAY_SQUARE**step)) + FLOOR)
-    return network.with_flat(line)
+    return network.replace_parameters(line)
 
 
-def noisy_gradient(network: Network, rows: NDArray[np.integer], training: Training, quanta: Quanta) -> Floats:
+def compute_noisy_gradient(
+    network: Network, rows: NDArray[np.integer], training: TrainingNoise, quanta: Quanta
+) -> Floats:
     """The noisy sum of clipped gradients over one secure sample, in units of the gradient.
 
     Privacy:
         One step of ``SampledGaussian``: rate ``training.rate``, multiplier ``training.multiplier``.
     """
-    chosen = coins(dyadic(training.rate), size=len(rows))
-    exact = clipped_sum(network, rows[chosen], quanta)
+    chosen = draw_coins(round_to_dyadic(training.rate), size=len(rows))
+    exact = sum_clipped_gradients(network, rows[chosen], quanta)
     return add_gaussian(exact, variance=training.variance) / quanta.per_unit
 
 
-def dyadic(rate: Fraction) -> Weight:
+def round_to_dyadic(rate: Fraction) -> Weight:
     """A coin whose weight has at most 64 binary digits."""
     numerator = int(rate * 2**64)
     assert Fraction(numerator, 2**64) == rate

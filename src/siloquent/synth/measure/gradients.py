@@ -75,21 +75,21 @@ class Gradients:
         return np.asarray(head + body + (self.logits**2).sum(axis=1))
 
 
-def gradients_of(network: Network, rows: NDArray[np.integer]) -> Gradients:
+def compute_gradients(network: Network, rows: NDArray[np.integer]) -> Gradients:
     """The parts of every row's gradient of the cross-entropy; rows hold groups, shape (rows, attributes).
 
     A row's parts are the same to the last digit whatever rows stand beside it: else one that comes or goes could change
     how others are rounded.
     """
-    alpha, holds = network.alpha, _held(network, rows)
+    alpha, holds = network.alpha, _build_incidence(network, rows)
     mixed = np.asarray(holds @ (network.embeddings * np.repeat(alpha, np.diff(network.starts))[:, None]))
-    scores = _product(mixed, network.weights.T, reach=float(alpha.sum() * np.abs(network.embeddings).max()))
+    scores = _multiply_exactly(mixed, network.weights.T, reach=float(alpha.sum() * np.abs(network.embeddings).max()))
     scores += network.bias
     scores -= scores.max(axis=1, keepdims=True)
     delta = np.exp(scores)
     delta /= delta.sum(axis=1, keepdims=True)
     delta[np.arange(len(rows)), rows[:, network.target]] -= 1.0
-    back = _product(delta, network.weights, reach=1.0)
+    back = _multiply_exactly(delta, network.weights, reach=1.0)
     met = np.stack(
         [
             np.einsum("nd,nd->n", network.embeddings[start + rows[:, place].astype(np.int64)], back)
@@ -103,7 +103,7 @@ def gradients_of(network: Network, rows: NDArray[np.integer]) -> Gradients:
     return Gradients(delta, mixed, back, logits, alpha, holds)
 
 
-def _product(left: Floats, right: Floats, *, reach: float) -> Floats:
+def _multiply_exactly(left: Floats, right: Floats, *, reach: float) -> Floats:
     """``left @ right`` of both in whole steps, some 2^20 of them up to their ``reach``: every sum is exact.
 
     BLAS adds up in an order that hangs on how many rows there are; sums without rounding are the same in all orders.
@@ -112,15 +112,15 @@ def _product(left: Floats, right: Floats, *, reach: float) -> Floats:
         reach: Above every number in ``left``, and not from the rows.
     """
     digits = (52 - left.shape[1].bit_length()) // 2
-    return np.asarray(_in_steps(left, reach, digits) @ _in_steps(right, float(np.abs(right).max()), digits))
+    return np.asarray(_round_to_steps(left, reach, digits) @ _round_to_steps(right, float(np.abs(right).max()), digits))
 
 
-def _in_steps(values: Floats, reach: float, digits: int) -> Floats:
+def _round_to_steps(values: Floats, reach: float, digits: int) -> Floats:
     finer = digits - math.frexp(reach)[1]
     return np.asarray(np.ldexp(np.rint(np.ldexp(values, finer)), -finer))
 
 
-def clipped_sum(network: Network, rows: NDArray[np.integer], quanta: Quanta) -> Integers:
+def sum_clipped_gradients(network: Network, rows: NDArray[np.integer], quanta: Quanta) -> Integers:
     """The sum of the rows' clipped gradients in whole quanta, in the order of ``Network.flat``.
 
     Rows are scaled to length ``clip`` at most, then the factors of each product are rounded, then each row's norm is
@@ -132,9 +132,9 @@ def clipped_sum(network: Network, rows: NDArray[np.integer], quanta: Quanta) -> 
         the parameters are.
     """
     # Parameters are public, so a model that has run away may be recognised as such.
-    if not len(rows) or not all(np.isfinite(part).all() for part in (network.alpha, network.flat())):
+    if not len(rows) or not all(np.isfinite(part).all() for part in (network.alpha, network.flatten())):
         return np.zeros(network.size, dtype=np.int64)
-    found = gradients_of(network, rows)
+    found = compute_gradients(network, rows)
     factor = np.minimum(1.0, quanta.clip * MARGIN / np.maximum(np.sqrt(found.squared_norms), 1e-300))[:, None]
     delta = np.rint(found.delta * factor * quanta.left)
     back = np.rint(found.back * factor * quanta.left)
@@ -155,7 +155,7 @@ def clipped_sum(network: Network, rows: NDArray[np.integer], quanta: Quanta) -> 
     return whole.astype(np.int64)
 
 
-def _held(network: Network, rows: NDArray[np.integer]) -> csr_array:
+def _build_incidence(network: Network, rows: NDArray[np.integer]) -> csr_array:
     from scipy.sparse import csr_array  # 40 ms, and only training needs it
 
     count, width = len(rows), len(network.context)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from siloquent.errors import DataError, ReleaseError
 from siloquent.privacy import FREE
-from siloquent.synth.spec.measured import Measurements, Noisy, measurements_from_bytes
+from siloquent.synth.spec.measurements import Measurements, NoisyCounts, decode_run_measurements
 
 
-class Journal:
+class StepJournal:
     """The steps of one run, in a folder of its own; without a folder they are kept for as long as the process lives.
 
     Of two processes that make the same step, the first file wins and the other drops its draw: only what the journal
@@ -25,7 +25,7 @@ class Journal:
         self.folder, self.progress = folder, progress
         self.done = 0
 
-    def step(self, make: Callable[[], Sequence[Noisy]]) -> tuple[Noisy, ...]:
+    def run_step(self, make: Callable[[], Sequence[NoisyCounts]]) -> tuple[NoisyCounts, ...]:
         """The next step: as it was released, or made now and written durably before anybody sees it.
 
         Raises:
@@ -36,14 +36,14 @@ class Journal:
             made = tuple(make())
         else:
             try:
-                made = self._written(self.folder / f"step-{self.done:03d}.npz", make)
+                made = self._write_step(self.folder / f"step-{self.done:03d}.npz", make)
             except OSError:
                 raise DataError(charged=True) from None
         if self.progress is not None:
             self.progress(self.done)
         return made
 
-    def _written(self, file: Path, make: Callable[[], Sequence[Noisy]]) -> tuple[Noisy, ...]:
+    def _write_step(self, file: Path, make: Callable[[], Sequence[NoisyCounts]]) -> tuple[NoisyCounts, ...]:
         known = self._read(file)
         if known is not None:
             return known
@@ -60,21 +60,21 @@ class Journal:
                 os.link(own, file)  # whole or not at all, and never over another's
         finally:
             own.unlink(missing_ok=True)
-        self._sync(file.parent)
+        self._sync_folder(file.parent)
         found = self._read(file)
         assert found is not None
         return found
 
-    def _read(self, file: Path) -> tuple[Noisy, ...] | None:
+    def _read(self, file: Path) -> tuple[NoisyCounts, ...] | None:
         try:
-            return measurements_from_bytes(file.read_bytes()).steps
+            return decode_run_measurements(file.read_bytes()).steps
         except FileNotFoundError:
             return None
         except ReleaseError:  # a disk that lost what it had promised to keep
             raise DataError(charged=True) from None
 
     @staticmethod
-    def _sync(folder: Path) -> None:
+    def _sync_folder(folder: Path) -> None:
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)

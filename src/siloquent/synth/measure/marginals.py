@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.synth.spec.compiled import RowTest, row_test
+from siloquent.synth.spec.compiled import RowTest, evaluate_row_test
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Coarse:
+class CoarseDomain:
     """From the cells of one attribute to numbered classes: runs of cells, and the class of each run.
 
     ``count``: how many classes there are. A class of -1 is left out of every count that asks for this attribute.
@@ -33,14 +33,14 @@ class Coarse:
     classes: Integers
     count: int
 
-    def of(self, places: Integers) -> Integers:
+    def classify_cells(self, places: Integers) -> Integers:
         """The class of each cell; OUTSIDE has none."""
         found = self.classes[np.searchsorted(self.starts, places, side="right") - 1]
         return np.where(places < 0, -1, found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wanted:
+class MarginalQuery:
     """One marginal: the numbers of its attributes among the coarse ones, and rules that a row must pass to count."""
 
     axes: tuple[int, ...]
@@ -56,35 +56,35 @@ class CountKernel:
     """
 
     columns: tuple[str, ...]
-    coarse: tuple[Coarse, ...]
-    wanted: tuple[Wanted, ...]
+    coarse: tuple[CoarseDomain, ...]
+    wanted: tuple[MarginalQuery, ...]
 
     def __call__(self, batch: pa.RecordBatch) -> Integers:
-        places, classes = classes_of(batch, self.columns, self.coarse)
+        places, classes = classify_batch(batch, self.columns, self.coarse)
         return np.concatenate([self._count(one, classes, places) for one in self.wanted])
 
-    def _count(self, one: Wanted, classes: list[Integers], places: dict[str, Integers]) -> Integers:
+    def _count(self, one: MarginalQuery, classes: list[Integers], places: dict[str, Integers]) -> Integers:
         code = classes[one.axes[0]]
         for axis in one.axes[1:]:
             code = code * self.coarse[axis].count + classes[axis]
         if one.when:
             passing = np.ones(len(code), dtype=np.bool_)
             for test in one.when:
-                passing &= row_test(test, places)
+                passing &= evaluate_row_test(test, places)
             code = code[passing]
-        return np.bincount(code, minlength=self.size(one)).astype(np.int64)
+        return np.bincount(code, minlength=self.count_cells(one)).astype(np.int64)
 
-    def size(self, one: Wanted) -> int:
+    def count_cells(self, one: MarginalQuery) -> int:
         """How many cells a marginal has."""
         return math.prod(self.coarse[axis].count for axis in one.axes)
 
-    def shape(self, one: Wanted) -> tuple[int, ...]:
+    def compute_shape(self, one: MarginalQuery) -> tuple[int, ...]:
         """The lengths of a marginal's axes."""
         return tuple(self.coarse[axis].count for axis in one.axes)
 
 
-def classes_of(
-    batch: pa.RecordBatch, columns: Sequence[str], coarse: Sequence[Coarse]
+def classify_batch(
+    batch: pa.RecordBatch, columns: Sequence[str], coarse: Sequence[CoarseDomain]
 ) -> tuple[dict[str, Integers], list[Integers]]:
     """The places of the rows that are OUTSIDE nowhere, by column, and their classes."""
     places = {name: batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64) for name in columns}
@@ -93,16 +93,16 @@ def classes_of(
         inside &= found >= 0
     if not inside.all():
         places = {name: found[inside] for name, found in places.items()}
-    return places, [each.of(places[each.name]) for each in coarse]
+    return places, [each.classify_cells(places[each.name]) for each in coarse]
 
 
-def exact_counts(
+def count_marginals(
     table: PrivateTable,
     permit: Permit,
     *,
     columns: Sequence[str],
-    coarse: Sequence[Coarse],
-    wanted: Sequence[Wanted],
+    coarse: Sequence[CoarseDomain],
+    wanted: Sequence[MarginalQuery],
 ) -> list[Integers]:
     """The exact counts of ``wanted``, each with one axis per attribute, in one pass.
 
@@ -116,6 +116,6 @@ def exact_counts(
         return []
     kernel = CountKernel(tuple(columns), tuple(coarse), tuple(wanted))
     counted = table.fold(kernel, np.add, list(columns), permit, encoded=True)
-    ends = np.cumsum([kernel.size(one) for one in wanted])[:-1]
+    ends = np.cumsum([kernel.count_cells(one) for one in wanted])[:-1]
     parts = np.split(counted, ends)
-    return [part.reshape(kernel.shape(one)) for part, one in zip(parts, wanted, strict=True)]
+    return [part.reshape(kernel.compute_shape(one)) for part, one in zip(parts, wanted, strict=True)]

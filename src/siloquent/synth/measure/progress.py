@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.synth.measure.journal import Journal
-from siloquent.synth.measure.marginals import Coarse, Wanted, exact_counts
-from siloquent.synth.spec.fine import Fine
-from siloquent.synth.spec.measured import Measurements, Noisy
+from siloquent.synth.measure.journal import StepJournal
+from siloquent.synth.measure.marginals import CoarseDomain, MarginalQuery, count_marginals
+from siloquent.synth.spec.fine_domain import FineDomain
+from siloquent.synth.spec.measurements import Measurements, NoisyCounts
 
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
@@ -29,14 +29,14 @@ class Run:
     plan: TreePlan
     table: PrivateTable
     permit: Permit
-    journal: Journal
+    journal: StepJournal
 
-    def counts(self, coarse: Sequence[Coarse], wanted: Sequence[Wanted]) -> list[Integers]:
+    def count_exactly(self, coarse: Sequence[CoarseDomain], wanted: Sequence[MarginalQuery]) -> list[Integers]:
         """Exact counts of some marginals. They stay in this room."""
         columns = self.plan.compiled.attributes
-        return exact_counts(self.table, self.permit, columns=columns, coarse=coarse, wanted=wanted)
+        return count_marginals(self.table, self.permit, columns=columns, coarse=coarse, wanted=wanted)
 
-    def measured(self, fines: Sequence[Fine], steps: Sequence[Noisy]) -> Measurements:
+    def collect_measurements(self, fines: Sequence[FineDomain], steps: Sequence[NoisyCounts]) -> Measurements:
         """What all steps have released."""
         starts = tuple((each.name, each.starts) for each in fines)
         plan = self.plan

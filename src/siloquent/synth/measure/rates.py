@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.pairs import violating_pairs
-from siloquent.synth.estimate.keep_counts import pair_rule
-from siloquent.synth.measure.selection import noisy
+from siloquent.maths.pairs import count_violating_pairs
+from siloquent.synth.estimate.enforce_counts import build_pair_rule
+from siloquent.synth.measure.selection import add_vector_noise
 from siloquent.synth.spec.compiled import CompiledConstraint
-from siloquent.synth.spec.measured import Noisy
+from siloquent.synth.spec.measurements import NoisyCounts
 
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
     from siloquent.ledger import Permit
-    from siloquent.synth.plan.budget import Noise
+    from siloquent.synth.plan.budget import VectorNoise
 
 STEPS = 200
 """A rate is counted in steps of 1 / (STEPS x the public number of rows)."""
 
 
-def scaled_rate(pairs: int, rows: int, least: int) -> int:
+def compute_scaled_rate(pairs: int, rows: int, least: int) -> int:
     """``pairs`` broken pairs among ``rows`` rows as a whole number: floor(200 L V / C(max(n, L), 2)).
 
     Args:
@@ -35,15 +35,15 @@ def scaled_rate(pairs: int, rows: int, least: int) -> int:
     return STEPS * least * pairs // math.comb(max(rows, least), 2)
 
 
-def measured_rates(
+def measure_rates(
     table: PrivateTable,
     permit: Permit,
     *,
     attributes: Sequence[str],
     constraints: Sequence[CompiledConstraint],
     least: int,
-    noise: Noise,
-) -> list[Noisy]:
+    noise: VectorNoise,
+) -> list[NoisyCounts]:
     """The noisy scaled rates of soft constraints over two rows, and in the last place ``least`` itself.
 
     Raises:
@@ -51,23 +51,23 @@ def measured_rates(
     Privacy:
         ``noise.event``: each number changes by at most 400 for every row that a unit changes.
     """
-    rows = _inside(table, permit, attributes)
+    rows = _read_inside(table, permit, attributes)
     codes = {name: rows[:, place] for place, name in enumerate(attributes)}
     exact = [
-        scaled_rate(violating_pairs(pair_rule(one.form, codes, len(rows))), len(rows), least)
+        compute_scaled_rate(count_violating_pairs(build_pair_rule(one.form, codes, len(rows))), len(rows), least)
         for one in constraints
         if one.form is not None
     ]
-    shown = noisy(np.array(exact, dtype=np.int64), noise)
+    shown = add_vector_noise(np.array(exact, dtype=np.int64), noise)
     names = tuple(str(one.number) for one in constraints)
-    return [Noisy("rates", names, np.append(shown, least), noise.variance)]
+    return [NoisyCounts("rates", names, np.append(shown, least), noise.variance)]
 
 
-def _inside(table: PrivateTable, permit: Permit, attributes: Sequence[str]) -> NDArray[np.int64]:
+def _read_inside(table: PrivateTable, permit: Permit, attributes: Sequence[str]) -> NDArray[np.int64]:
     """The rows that are OUTSIDE nowhere, as cells, shape (rows, attributes): the same that all marginals count."""
     batches = [
         np.stack([column.to_numpy(zero_copy_only=False) for column in batch.columns], axis=1)
-        for batch in table.rows(list(attributes), permit, encoded=True)
+        for batch in table.read_rows(list(attributes), permit, encoded=True)
     ]
     rows = np.concatenate(batches) if batches else np.zeros((0, len(attributes)), dtype=np.int64)
     return rows[(rows >= 0).all(axis=1)]

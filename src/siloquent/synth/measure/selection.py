@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.synth.plan.worth import LOSS, worth
+from siloquent.synth.plan.expected_gain import LOSS, compute_expected_gain
 
 if TYPE_CHECKING:
-    from siloquent.synth.plan.budget import Noise, Selection
+    from siloquent.synth.plan.budget import Selection, VectorNoise
 
 Integers = NDArray[np.int64]
 SHORT, PLAIN = 200, 10_000
 
 
-def utilities(
+def compute_utilities(
     exact: Sequence[Integers], expected: Sequence[NDArray[np.float64]], *, deviation: float, loss: float = LOSS
 ) -> Integers:
     """What counting each marginal would teach, in rows that the model has in wrong cells.
@@ -27,13 +27,13 @@ def utilities(
         two: ``expected`` and the noise are functions of what was released before. Proof: docs/explanation/synth.md.
     """
     found = [
-        worth(count - np.rint(model).astype(np.int64), deviation=deviation, loss=loss)
+        compute_expected_gain(count - np.rint(model).astype(np.int64), deviation=deviation, loss=loss)
         for count, model in zip(exact, expected, strict=True)
     ]
     return np.array(found, dtype=np.int64)
 
 
-def choose(scores: Integers, *, selection: Selection) -> int:
+def choose_candidate(scores: Integers, *, selection: Selection) -> int:
     """The place of one candidate, larger scores more likely.
 
     Privacy:
@@ -41,13 +41,13 @@ def choose(scores: Integers, *, selection: Selection) -> int:
         that epsilon by permute-and-flip, where one unit moves each score by at most ``selection.sensitivity``.
         Proof: docs/explanation/selection.md.
     """
-    from siloquent.privacy.noise import exponential, permute_and_flip
+    from siloquent.privacy.noise import permute_and_flip, select_exponential
 
-    draw = exponential if selection.law == "gaussian" else permute_and_flip
+    draw = select_exponential if selection.law == "gaussian" else permute_and_flip
     return draw(scores, rate=selection.rate)
 
 
-def noisy(counts: Integers, noise: Noise) -> Integers:
+def add_vector_noise(counts: Integers, noise: VectorNoise) -> Integers:
     """``counts`` with independent noise on each.
 
     Privacy:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from siloquent.errors import AccuracyUnreachable
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event, ExponentialSelect, PermuteAndFlip
-from siloquent.privacy.prices import drawable
+from siloquent.privacy.budget import round_up_to_drawable
 
 Law = Literal["gaussian", "laplace"]
 
@@ -18,12 +18,12 @@ ONE_WAY = Fraction(1, 5)
 TABLES_LEAST, TABLES_MOST, TABLES_TOGETHER = Fraction(1, 50), Fraction(1, 20), Fraction(3, 20)
 SELECTION = Fraction(1, 20)
 _FINE = 2**20
-MOST_NOISE = 2**50
+MAX_NOISE = 2**50
 """The largest variance, or scale, that noise is drawn with."""
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class VectorNoise:
     """Noise of one vector of counts: its law and parameter (variance, or scale), and what one unit changes."""
 
     law: Law
@@ -55,7 +55,7 @@ class Noise:
         return Fraction(self.sensitivity) / self.parameter
 
 
-def noise_for(law: Law, amount: Fraction, sensitivity: int) -> Noise:
+def calibrate_noise(law: Law, amount: Fraction, sensitivity: int) -> VectorNoise:
     """The least noise that costs no more than ``amount`` of rho (gaussian) or epsilon (laplace).
 
     Args:
@@ -64,9 +64,9 @@ def noise_for(law: Law, amount: Fraction, sensitivity: int) -> Noise:
         AccuracyUnreachable: So much noise cannot be drawn.
     """
     wanted = Fraction(sensitivity) / (2 * amount if law == "gaussian" else amount)
-    if wanted > MOST_NOISE:
-        raise _too_small()
-    return Noise(law, drawable(wanted), sensitivity)
+    if wanted > MAX_NOISE:
+        raise _build_too_small_error()
+    return VectorNoise(law, round_up_to_drawable(wanted), sensitivity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Selection:
         return (PermuteAndFlip(epsilon=self.range),) * self.rounds
 
 
-def selection_for(law: Law, amount: Fraction, *, rounds: int, sensitivity: int) -> Selection:
+def calibrate_selection(law: Law, amount: Fraction, *, rounds: int, sensitivity: int) -> Selection:
     """The most decisive choice that costs no more than ``amount`` in all rounds together.
 
     Raises:
@@ -105,17 +105,17 @@ def selection_for(law: Law, amount: Fraction, *, rounds: int, sensitivity: int) 
         squared = 8 * amount / max(rounds, 1)  # rho of r rounds of range g is r g^2 / 8
         reach = Fraction(math.isqrt(math.floor(squared * _FINE**2)), _FINE)
     if rounds and not reach:
-        raise _too_small()
+        raise _build_too_small_error()
     return Selection(law, rounds, reach, sensitivity)
 
 
-def _too_small() -> AccuracyUnreachable:
+def _build_too_small_error() -> AccuracyUnreachable:
     return AccuracyUnreachable(
         "The budget is so small that noise would be far larger than any table.", fix="a budget of epsilon 0.1 or more"
     )
 
 
-def two_thirds(cells: Sequence[int], *, even: Collection[int] = ()) -> list[Fraction]:
+def allocate_shares(cells: Sequence[int], *, even: Collection[int] = ()) -> list[Fraction]:
     """Shares of a budget that make the summed error of all cells least: proportional to cells^(2/3), within 4 x.
 
     Args:

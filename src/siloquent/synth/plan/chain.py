@@ -11,11 +11,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from siloquent.errors import RequestError
-from siloquent.privacy import Composed, Event, SampledGaussian, accountant, exact
-from siloquent.privacy.prices import drawable
-from siloquent.synth.plan.budget import Noise, noise_for, selection_for
-from siloquent.synth.plan.fine import MOST_FINE
-from siloquent.synth.plan.parameters import Parameters, parameters_for
+from siloquent.privacy import Composed, Event, SampledGaussian, get_accountant, parse_exact
+from siloquent.privacy.budget import round_up_to_drawable
+from siloquent.synth.plan.budget import VectorNoise, calibrate_noise, calibrate_selection
+from siloquent.synth.plan.domain_splits import MAX_FINENESS
+from siloquent.synth.plan.parameters import Parameters, choose_parameters
 from siloquent.synth.plan.tree import TreePlan, plan_tree
 from siloquent.synth.spec.chain import ChainSpec
 from siloquent.synth.spec.compiled import CompiledConstraints
@@ -31,7 +31,7 @@ REPLACED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class TrainingNoise:
     """The noise of the steps.
 
     Attributes:
@@ -71,8 +71,8 @@ class ChainPlan:
 
     first: TreePlan
     blocks: tuple[tuple[int, ...], ...]
-    joint: Noise | None
-    training: Training | None
+    joint: VectorNoise | None
+    training: TrainingNoise | None
     sampled: SampledGaussian | None
 
     @property
@@ -115,8 +115,8 @@ class ChainPlan:
     @property
     def price(self) -> Fraction:
         """The worst case in the account's epsilon or rho, exactly as the ledger rounds it."""
-        book = accountant(self.schema.budget.accountant)
-        return Fraction(book.cost(self.event).amount, book.scale)
+        book = get_accountant(self.schema.budget.accountant)
+        return Fraction(book.compute_cost(self.event).amount, book.scale)
 
     @property
     def steps(self) -> int:
@@ -164,23 +164,23 @@ class ChainPlan:
         warned = ["so little is left for the steps that the models will hardly know one column from another"]
         return (self.advice, *(warned if poor else []), *self.compiled.notes)
 
-    def noises(self) -> tuple[tuple[str, float, float | None], ...]:
+    def list_noises(self) -> tuple[tuple[str, float, float | None], ...]:
         """Each kind of step: its name, price, and the noise in each of its cells, in rows."""
-        book = accountant(self.schema.budget.accountant)
+        book = get_accountant(self.schema.budget.accountant)
 
         def price(event: Event) -> float:
-            return float(Fraction(book.cost(event).amount, book.scale))
+            return float(Fraction(book.compute_cost(event).amount, book.scale))
 
-        found = list(self.first.noises())
+        found = list(self.first.list_noises())
         if self.joint is not None:
             found.append(("first columns together", price(self.joint.event), self.joint.deviation))
         if self.sampled is not None:
             found.append((f"{self.sampled.steps:,} steps of training", price(self.sampled), None))
         return tuple(found)
 
-    def prices(self) -> tuple[tuple[str, float], ...]:
+    def list_prices(self) -> tuple[tuple[str, float], ...]:
         """Each kind of step and its price."""
-        return tuple((name, price) for name, price, _ in self.noises())
+        return tuple((name, price) for name, price, _ in self.list_noises())
 
 
 def plan_chain(spec: SynthSpec, schema: TableSchema) -> ChainPlan:
@@ -193,30 +193,30 @@ def plan_chain(spec: SynthSpec, schema: TableSchema) -> ChainPlan:
         UnknownName, ConstraintProblem: As ``plan_tree``.
     """
     _check(spec, schema)
-    first, noise = _counts(spec, schema)
-    blocks = blocks_of(first.compiled, spec.chain.hyper)
+    first, noise = _plan_counts(spec, schema)
+    blocks = cut_blocks(first.compiled, spec.chain.hyper)
     joint = noise if len(blocks[0]) > 1 else None
-    left = _left(first, joint)
+    left = _compute_step_budget(first, joint)
     models = len(blocks) - 1
     if models < 1:
         return ChainPlan(first, blocks, joint, None, None)
     delta = schema.budget.delta_events
-    chosen = parameters_for(spec.chain, left, hint=schema.size_hint or 1, models=models, delta=delta)
-    training = _training(chosen, schema)
+    chosen = choose_parameters(spec.chain, left, hint=schema.size_hint or 1, models=models, delta=delta)
+    training = _plan_training(chosen, schema)
     sampled = SampledGaussian(
         rate=chosen.rate,
         multiplier=chosen.multiplier,
         steps=chosen.steps * models,
-        epsilon=chosen.epsilon(models=models, delta=delta),
+        epsilon=chosen.compute_epsilon(models=models, delta=delta),
         delta=delta,
     )
     return ChainPlan(first, blocks, joint, training, sampled)
 
 
-def _training(chosen: Parameters, schema: TableSchema) -> Training:
+def _plan_training(chosen: Parameters, schema: TableSchema) -> TrainingNoise:
     scale = 2 ** min(20, math.floor(25 - math.log2(chosen.multiplier)))
     sensitivity = 2 if schema.replace_one else 1
-    return Training(chosen.rate, chosen.multiplier, scale, sensitivity, chosen.batch, chosen.steps)
+    return TrainingNoise(chosen.rate, chosen.multiplier, scale, sensitivity, chosen.batch, chosen.steps)
 
 
 def _check(spec: SynthSpec, schema: TableSchema) -> None:
@@ -238,7 +238,7 @@ def _check(spec: SynthSpec, schema: TableSchema) -> None:
         raise RequestError("accept-reject may refuse for ever under hard constraints.", fix="sampler = 'direct'")
 
 
-def _left(first: TreePlan, joint: Noise | None) -> Fraction:
+def _compute_step_budget(first: TreePlan, joint: VectorNoise | None) -> Fraction:
     """The epsilon that the steps may cost at the account's delta for events; it is charged as rho = epsilon^2 / 2."""
     left = first.amount - first.price - (0 if joint is None else joint.price)
     if left <= 0:
@@ -249,32 +249,32 @@ def _left(first: TreePlan, joint: Noise | None) -> Fraction:
     return Fraction(math.isqrt(math.floor(2 * left * 10**18)), 10**9)
 
 
-def _counts(spec: SynthSpec, schema: TableSchema) -> tuple[TreePlan, Noise]:
+def _plan_counts(spec: SynthSpec, schema: TableSchema) -> tuple[TreePlan, VectorNoise]:
     """Fine counts and FD tables for a share of the budget, no rounds; and the noise of one more histogram like them."""
     whole = plan_tree(spec, schema, tables=spec.chain.fast_fd)
-    kept = whole.amount * exact(spec.chain.counts)
+    kept = whole.amount * parse_exact(spec.chain.counts)
     fine = sum((n.price * levels for n, levels in zip(whole.one_way, whole.levels, strict=True)), Fraction(0))
     before = sum((noise.price for _, noise in whole.tables), fine)
     # The same proportions between counts, at another sum.
-    scaled = tuple(_scaled(noise, before / kept) for noise in whole.one_way)
-    tables = tuple((need, _scaled(noise, before / kept)) for need, noise in whole.tables)
+    scaled = tuple(_scale_noise(noise, before / kept) for noise in whole.one_way)
+    tables = tuple((need, _scale_noise(noise, before / kept)) for need, noise in whole.tables)
     first = replace(
         whole,
         one_way=scaled,
         tables=tables,
-        selection=selection_for("gaussian", Fraction(0), rounds=0, sensitivity=1),
+        selection=calibrate_selection("gaussian", Fraction(0), rounds=0, sensitivity=1),
         joint=None,
         candidates=(),
     )
     unit = scaled[0].sensitivity
-    return first, noise_for("gaussian", kept / (len(scaled) + 1), unit)
+    return first, calibrate_noise("gaussian", kept / (len(scaled) + 1), unit)
 
 
-def _scaled(noise: Noise, times: Fraction) -> Noise:
-    return replace(noise, parameter=drawable(noise.parameter * times))
+def _scale_noise(noise: VectorNoise, times: Fraction) -> VectorNoise:
+    return replace(noise, parameter=round_up_to_drawable(noise.parameter * times))
 
 
-def blocks_of(compiled: CompiledConstraints, most: int) -> tuple[tuple[int, ...], ...]:
+def cut_blocks(compiled: CompiledConstraints, most: int) -> tuple[tuple[int, ...], ...]:
     """The sequence cut into what is learned as one: neighbours while the product of their sizes is at most ``most``.
 
     Source:
@@ -282,8 +282,8 @@ def blocks_of(compiled: CompiledConstraints, most: int) -> tuple[tuple[int, ...]
     """
     blocks: list[list[int]] = []
     cells = 1
-    for place in sequence_of(compiled):
-        size = compiled.sizes[compiled.column(compiled.modelled[place])]
+    for place in order_attributes(compiled):
+        size = compiled.sizes[compiled.find_column(compiled.modelled[place])]
         if blocks and cells * size <= most:
             blocks[-1].append(place)
             cells *= size
@@ -293,7 +293,7 @@ def blocks_of(compiled: CompiledConstraints, most: int) -> tuple[tuple[int, ...]
     return tuple(tuple(block) for block in blocks)
 
 
-def sequence_of(compiled: CompiledConstraints) -> tuple[int, ...]:
+def order_attributes(compiled: CompiledConstraints) -> tuple[int, ...]:
     """The order of the modelled attributes: sides of FDs first, then small domains before large ones.
 
     FDs come in the order of the smallest domain on their left; of each its left attributes by size, then the right one.
@@ -302,7 +302,7 @@ def sequence_of(compiled: CompiledConstraints) -> tuple[int, ...]:
     Source:
         Thesis, algorithm 10.
     """
-    size = {name: min(cells, MOST_FINE) for name, cells in zip(compiled.attributes, compiled.sizes, strict=True)}
+    size = {name: min(cells, MAX_FINENESS) for name, cells in zip(compiled.attributes, compiled.sizes, strict=True)}
     dependencies = [
         (tuple(t.left.attribute for t in one.form.pairs if t.op == "="), t_rhs.left.attribute)
         for one in compiled.constraints
@@ -317,11 +317,11 @@ def sequence_of(compiled: CompiledConstraints) -> tuple[int, ...]:
     return tuple(compiled.modelled.index(name) for name in order)
 
 
-def given_weights(spec: SynthSpec) -> dict[int, float]:
+def collect_given_weights(spec: SynthSpec) -> dict[int, float]:
     """What the request says a broken pair costs, by the constraint's number."""
-    return {int(name): float(exact(weight)) for name, weight in spec.weights.items()}
+    return {int(name): float(parse_exact(weight)) for name, weight in spec.weights.items()}
 
 
-def wanted_rates(spec: SynthSpec) -> dict[int, float]:
+def collect_wanted_rates(spec: SynthSpec) -> dict[int, float]:
     """Public rates of soft constraints, by number."""
-    return {int(name): float(exact(rate)) for name, rate in spec.rates.items()}
+    return {int(name): float(parse_exact(rate)) for name, rate in spec.rates.items()}

@@ -11,25 +11,25 @@ import numpy as np
 
 from siloquent.errors import ConstraintProblem
 from siloquent.schema import Domain, ForeignKey
-from siloquent.schema.constraints import words
+from siloquent.schema.constraints import describe_constraint
 from siloquent.synth.plan.constraints_classes import (
     Circumstances,
-    coupling_of,
-    kind_of,
-    need_of,
-    turned_where_two_write,
+    build_coupling,
+    build_table_need,
+    classify_form,
+    reverse_conflicting_needs,
 )
-from siloquent.synth.plan.constraints_normal import NeverFires, normal_form
+from siloquent.synth.plan.constraints_description import describe_enforcement
+from siloquent.synth.plan.constraints_normal import NeverFires, build_normal_form
 from siloquent.synth.plan.constraints_passes import (
-    Draft,
-    draft_of_coupling,
-    draft_of_mask,
-    drafts_of,
-    in_order,
-    monotone,
-    paired,
+    PassDraft,
+    draft_coupling,
+    draft_dependencies,
+    draft_mask,
+    make_monotone,
+    merge_twins,
+    order_passes,
 )
-from siloquent.synth.plan.constraints_words import kept_in_words
 from siloquent.synth.spec.compiled import (
     CompiledConstraint,
     CompiledConstraints,
@@ -72,8 +72,8 @@ def compile_constraints(
     names = columns if columns is not None else schema.domain.names
     chosen = schema.domain.project(names)
     declared = schema.constraints if constraints is None else constraints
-    entries = [_entry(number, one, chosen, schema.domain) for number, one in enumerate(declared, 1)]
-    draft = _assembled(entries, chosen, circumstances, schema.size_hint)
+    entries = [_compile_entry(number, one, chosen, schema.domain) for number, one in enumerate(declared, 1)]
+    draft = _assemble(entries, chosen, circumstances, schema.size_hint)
     _check_keys(draft, circumstances.rows)
     if probe:
         from siloquent.synth.plan.constraints_probe import check_consistency
@@ -82,10 +82,10 @@ def compile_constraints(
     return draft
 
 
-def _entry(number: int, constraint: Constraint, chosen: Domain, domain: Domain) -> CompiledConstraint:
+def _compile_entry(number: int, constraint: Constraint, chosen: Domain, domain: Domain) -> CompiledConstraint:
     """The constraint in its normal form and class; how it is kept is said when all are known."""
     names = tuple(dict.fromkeys(domain[name].name for name in constraint.attributes))
-    text, hard = words(constraint), getattr(constraint, "hard", False)
+    text, hard = describe_constraint(constraint), getattr(constraint, "hard", False)
     weight = getattr(constraint, "weight", None)
     entry = CompiledConstraint(number, text, hard, "never", names, "", weight=None if weight is None else float(weight))
     if isinstance(constraint, ForeignKey):
@@ -95,30 +95,30 @@ def _entry(number: int, constraint: Constraint, chosen: Domain, domain: Domain) 
     if missing:
         return replace(entry, kept=f"says nothing about this output: {', '.join(missing)} is not in it")
     try:
-        form = normal_form(constraint, domain)
+        form = build_normal_form(constraint, domain)
     except NeverFires as why:
         return replace(entry, kept=f"never broken: {why}")
     except ConstraintProblem as problem:
         raise ConstraintProblem(f"Constraint {number} ({text}): {problem.detail}", fix=problem.fix) from None
-    return replace(entry, kind=kind_of(form), form=form)
+    return replace(entry, kind=classify_form(form), form=form)
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
+class _ConstraintParts:
     """What the hard constraints need, before they are put in order."""
 
     masks: tuple[Mask, ...]
     needs: list[TableNeed]
     couplings: dict[int, Coupling]
-    drafts: list[Draft]
+    drafts: list[PassDraft]
 
 
-def _assembled(
+def _assemble(
     entries: list[CompiledConstraint], chosen: Domain, circumstances: Circumstances, hint: int | None
 ) -> CompiledConstraints:
     domain = Domain(tuple(a for a in chosen if a.is_countable))
-    parts = _parts(entries, domain, circumstances, hint)
-    passes = in_order(parts.drafts)
+    parts = _collect_parts(entries, domain, circumstances, hint)
+    passes = order_passes(parts.drafts)
     in_blocks = {number for one in passes if one.kind == "block" for number in one.constraints}
     needs = tuple(need for need in parts.needs if need.constraint not in in_blocks)
     written = {need.rhs for need in needs if need.way == "forward" and not need.when}
@@ -131,43 +131,45 @@ def _assembled(
         fresh=tuple(a.name for a in chosen if a.kind == "id"),
         constraints=tuple(entries),
         masks=parts.masks,
-        cuts=_cuts(parts.masks, domain),
+        cuts=_compute_cuts(parts.masks, domain),
         needs=needs,
         couplings={n: c for n, c in parts.couplings.items() if n not in in_blocks},
         passes=passes,
-        notes=_notes(entries, needs),
+        notes=_list_notes(entries, needs),
     )
-    said = tuple(replace(one, kept=one.kept or kept_in_words(one, compiled)) for one in entries)
+    said = tuple(replace(one, kept=one.kept or describe_enforcement(one, compiled)) for one in entries)
     return replace(compiled, constraints=said)
 
 
-def _parts(entries: list[CompiledConstraint], domain: Domain, circumstances: Circumstances, hint: int | None) -> _Parts:
+def _collect_parts(
+    entries: list[CompiledConstraint], domain: Domain, circumstances: Circumstances, hint: int | None
+) -> _ConstraintParts:
     hard = [one for one in entries if one.hard and one.form is not None]
-    masks = _masks(hard, domain)
+    masks = _build_masks(hard, domain)
     needs = [
-        need_of(one.number, one.form, domain, circumstances, hint)
+        build_table_need(one.number, one.form, domain, circumstances, hint)
         for one in hard
         if one.form is not None and one.kind == "dependency" and circumstances.tables
     ]
     couplings = {
-        one.number: coupling_of(one.number, one.form) for one in hard if one.form is not None and one.kind == "order"
+        one.number: build_coupling(one.number, one.form) for one in hard if one.form is not None and one.kind == "order"
     }
-    needs, covered = paired(needs)
-    needs, isotone = monotone(needs, couplings.values())
+    needs, covered = merge_twins(needs)
+    needs, isotone = make_monotone(needs, couplings.values())
     covered |= isotone
-    needs = [replace(need, rules=_rules_of(need, masks)) for need in turned_where_two_write(needs)]
-    drafts = [draft_of_mask(mask) for mask in masks]
-    drafts += drafts_of(needs, covered)
-    drafts += [draft_of_coupling(one) for number, one in couplings.items() if number not in covered]
+    needs = [replace(need, rules=_select_rules(need, masks)) for need in reverse_conflicting_needs(needs)]
+    drafts = [draft_mask(mask) for mask in masks]
+    drafts += draft_dependencies(needs, covered)
+    drafts += [draft_coupling(one) for number, one in couplings.items() if number not in covered]
     for one in hard:
         if one.kind == "key":
-            drafts.append(Draft("key", (one.number,), frozenset(one.attributes), frozenset(one.attributes)))
+            drafts.append(PassDraft("key", (one.number,), frozenset(one.attributes), frozenset(one.attributes)))
         if one.kind == "general" or (one.kind == "dependency" and not circumstances.tables):
-            drafts.append(Draft("block", (one.number,), frozenset(one.attributes), frozenset(one.attributes)))
-    return _Parts(masks, needs, couplings, drafts)
+            drafts.append(PassDraft("block", (one.number,), frozenset(one.attributes), frozenset(one.attributes)))
+    return _ConstraintParts(masks, needs, couplings, drafts)
 
 
-def _masks(hard: Sequence[CompiledConstraint], domain: Domain) -> tuple[Mask, ...]:
+def _build_masks(hard: Sequence[CompiledConstraint], domain: Domain) -> tuple[Mask, ...]:
     """One mask for each set of attributes that rules about one row speak of."""
     rules: dict[tuple[str, ...], list[tuple[int, tuple[RowTest, ...]]]] = {}
     for one in hard:
@@ -184,14 +186,14 @@ def _masks(hard: Sequence[CompiledConstraint], domain: Domain) -> tuple[Mask, ..
     )
 
 
-def _rules_of(need: TableNeed, masks: Iterable[Mask]) -> tuple[tuple[RowTest, ...], ...]:
+def _select_rules(need: TableNeed, masks: Iterable[Mask]) -> tuple[tuple[RowTest, ...], ...]:
     ours = {*need.lhs, need.rhs}
     return tuple(
         rule for mask in masks if len(mask.attributes) == 1 and mask.attributes[0] in ours for rule in mask.rules
     )
 
 
-def _cuts(masks: Iterable[Mask], domain: Domain) -> dict[str, tuple[int, ...]]:
+def _compute_cuts(masks: Iterable[Mask], domain: Domain) -> dict[str, tuple[int, ...]]:
     """Cells at which a bin must begin: each constant of a rule, and the cell after it."""
     found: dict[str, set[int]] = {}
     for mask in masks:
@@ -209,7 +211,7 @@ def _check_keys(compiled: CompiledConstraints, rows: int | None) -> None:
     for one in compiled.hard:
         if one.kind != "key":
             continue
-        room = math.prod(_allowed_cells(compiled, name) for name in one.attributes)
+        room = math.prod(_count_allowed_cells(compiled, name) for name in one.attributes)
         if rows is not None and rows > room:
             raise ConstraintProblem(
                 f"Constraint {one.number} ({one.text}) has {room:,} combinations, and {rows:,} rows were asked for.",
@@ -217,8 +219,8 @@ def _check_keys(compiled: CompiledConstraints, rows: int | None) -> None:
             )
 
 
-def _allowed_cells(compiled: CompiledConstraints, name: str) -> int:
-    size = compiled.sizes[compiled.column(name)]
+def _count_allowed_cells(compiled: CompiledConstraints, name: str) -> int:
+    size = compiled.sizes[compiled.find_column(name)]
     alone = [mask for mask in compiled.masks if mask.attributes == (name,)]
     if not alone or size > 10**6:
         return size
@@ -227,7 +229,7 @@ def _allowed_cells(compiled: CompiledConstraints, name: str) -> int:
     return int(allowed.sum())
 
 
-def _notes(entries: Iterable[CompiledConstraint], needs: Iterable[TableNeed]) -> tuple[str, ...]:
+def _list_notes(entries: Iterable[CompiledConstraint], needs: Iterable[TableNeed]) -> tuple[str, ...]:
     notes = [f"Constraint {one.number} ({one.text}): {one.kept}." for one in entries if one.form is None]
     for need in needs:
         if need.way == "reverse" and not need.measured and not need.reference:

@@ -15,7 +15,7 @@ TWIN_DEVIATIONS = 10
 THIN_DEVIATIONS = 3
 COARSER = 2
 """How many times as many left values as right ones an FD may have before it is turned round."""
-MOST_HISTOGRAM = 10**6
+MAX_HISTOGRAM = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Circumstances:
     tables: bool = True
 
 
-def kind_of(form: NormalForm) -> Kind:
+def classify_form(form: NormalForm) -> Kind:
     """The class of a normal form.
 
     A rule about one row, an FD, a key, an order (context; a, b), else general.
@@ -55,20 +55,22 @@ def kind_of(form: NormalForm) -> Kind:
         # A condition that reads what the table writes would change with it.
         return "general" if any(written in test.attributes for test in form.first) else "dependency"
     if alike and sum(op in STRICT for op in ops) == 2 and ops.count("=") == len(ops) - 2:
-        written = coupling_of(0, form).b
+        written = build_coupling(0, form).b
         # A constant that b is compared with lets the same b's pass after they are dealt out anew; an attribute may not.
         return "general" if any(len(t.attributes) > 1 and written in t.attributes for t in form.first) else "order"
     return "general"
 
 
-def coupling_of(number: int, form: NormalForm) -> Coupling:
+def build_coupling(number: int, form: NormalForm) -> Coupling:
     """The order constraint as a coupling: the attribute that is named second follows the first."""
     context = tuple(test.left.attribute for test in form.pairs if test.op == "=")
     a, b = (test for test in form.pairs if test.op in STRICT)
     return Coupling(number, context, a.left.attribute, b.left.attribute, a.op != b.op, form.first)
 
 
-def need_of(number: int, form: NormalForm, domain: Domain, circumstances: Circumstances, hint: int | None) -> TableNeed:
+def build_table_need(
+    number: int, form: NormalForm, domain: Domain, circumstances: Circumstances, hint: int | None
+) -> TableNeed:
     """How the FD is kept, from sizes and public numbers alone.
 
     Forward (Y leaves the model, Y = y(X)) unless X is much finer than Y; then twin (both stay, joined by a mask) where
@@ -78,9 +80,9 @@ def need_of(number: int, form: NormalForm, domain: Domain, circumstances: Circum
     rhs = next(test.left.attribute for test in form.pairs if test.op == "!=")
     sizes = tuple(domain[name].size for name in lhs)
     size, count = domain[rhs].size, math.prod(sizes)
-    if count > MOST_HISTOGRAM:
+    if count > MAX_HISTOGRAM:
         raise ConstraintProblem(
-            f"{', '.join(lhs)} -> {rhs} needs a table of {count:,} entries; the most is {MOST_HISTOGRAM:,}.",
+            f"{', '.join(lhs)} -> {rhs} needs a table of {count:,} entries; the most is {MAX_HISTOGRAM:,}.",
             fix="declare a coarser grid, or let it be soft: hard = false",
         )
     per_value = (hint or 0) / max(count, 1)
@@ -89,14 +91,14 @@ def need_of(number: int, form: NormalForm, domain: Domain, circumstances: Circum
         way = "twin" if per_value >= TWIN_DEVIATIONS * circumstances.one_way_deviation else "reverse"
     reference = "_".join((*lhs, rhs)).lower()
     reference = next((name for name in circumstances.references if name.lower() == reference), "")
-    fits = count * size <= MOST_HISTOGRAM and per_value >= THIN_DEVIATIONS * circumstances.table_deviation
+    fits = count * size <= MAX_HISTOGRAM and per_value >= THIN_DEVIATIONS * circumstances.table_deviation
     # Without a public size nothing says that the histogram would be too thin, so it is measured where it fits.
-    measured = not reference and count * size <= MOST_HISTOGRAM and (fits or hint is None)
+    measured = not reference and count * size <= MAX_HISTOGRAM and (fits or hint is None)
     steps = tuple(domain[name].steps for name in lhs)
     return TableNeed(number, lhs, rhs, sizes, size, steps, domain[rhs].steps, way, measured, form.first, reference)
 
 
-def turned_where_two_write(needs: Sequence[TableNeed]) -> list[TableNeed]:
+def reverse_conflicting_needs(needs: Sequence[TableNeed]) -> list[TableNeed]:
     """At most one FD writes an attribute: of several, the one with the fewest left values; the others are reversed."""
     found: list[TableNeed] = []
     for need in needs:

@@ -10,14 +10,14 @@ from fractions import Fraction
 import numpy as np
 
 from siloquent.errors import ConstraintProblem
-from siloquent.maths.pairs import conjunction
-from siloquent.schema import Attribute, Comparison, DenialConstraint, Domain, FunctionalDependency, Key, Place
-from siloquent.schema.reading import read_moment
-from siloquent.synth.spec.compiled import Axis, NormalForm, PairTest, RowTest, Side, row_test
+from siloquent.maths.pairs import combine_operators
+from siloquent.schema import Attribute, AttributeRef, Comparison, DenialConstraint, Domain, FunctionalDependency, Key
+from siloquent.schema.coercion import read_datetime
+from siloquent.synth.spec.compiled import Axis, NormalForm, PairTest, RowTest, Side, evaluate_row_test
 
 NOWHERE = -9.0
 """The position of a constant that no cell has: equal to none, different from all."""
-MOST_TRIED = 10**6
+MAX_TRIED = 10**6
 """Cells of an attribute up to which a set of tests is tried on every cell."""
 
 BinaryConstraint = DenialConstraint | FunctionalDependency | Key
@@ -27,7 +27,7 @@ class NeverFires(Exception):
     """The tests contradict one another, so that no row or pair can break the constraint; the text says why."""
 
 
-def normal_form(constraint: BinaryConstraint, domain: Domain) -> NormalForm:
+def build_normal_form(constraint: BinaryConstraint, domain: Domain) -> NormalForm:
     """The constraint as "not (first(t1) and second(t2) and every pair test)".
 
     Raises:
@@ -35,38 +35,38 @@ def normal_form(constraint: BinaryConstraint, domain: Domain) -> NormalForm:
         ConstraintProblem: It compares what has no common scale, or reads a text.
     """
     if isinstance(constraint, Key):
-        axes = [own_axis(domain[name]) for name in constraint.columns]
-        return _checked(NormalForm((), (), tuple(PairTest(axis, "=", axis) for axis in axes)), domain)
+        axes = [build_own_axis(domain[name]) for name in constraint.columns]
+        return _simplify_form(NormalForm((), (), tuple(PairTest(axis, "=", axis) for axis in axes)), domain)
     if isinstance(constraint, FunctionalDependency):
-        return _checked(_of_dependency(constraint, domain), domain)
+        return _simplify_form(_convert_dependency(constraint, domain), domain)
     first: list[RowTest] = []
     second: list[RowTest] = []
     pairs: list[PairTest] = []
     for comparison in constraint.comparisons:
-        test = _test(comparison, domain)
+        test = _build_test(comparison, domain)
         if isinstance(test, PairTest):
             pairs.append(test)
         else:
             (first if comparison.left.tuple_variable == 1 else second).append(test)
     if second and not first and not pairs:
         first, second = second, first
-    return _checked(NormalForm(tuple(first), tuple(second), tuple(pairs)), domain)
+    return _simplify_form(NormalForm(tuple(first), tuple(second), tuple(pairs)), domain)
 
 
-def _of_dependency(constraint: FunctionalDependency, domain: Domain) -> NormalForm:
-    when = tuple(_test(comparison, domain) for comparison in constraint.when)
+def _convert_dependency(constraint: FunctionalDependency, domain: Domain) -> NormalForm:
+    when = tuple(_build_test(comparison, domain) for comparison in constraint.when)
     if any(isinstance(test, PairTest) for test in when):
         raise ConstraintProblem(
             f"The condition of {', '.join(constraint.lhs)} -> {constraint.rhs} compares two rows; it may test one.",
             fix="write it as a denial constraint over t1 and t2",
         )
     rows = tuple(test for test in when if isinstance(test, RowTest))
-    same = [PairTest(axis, "=", axis) for axis in (own_axis(domain[name]) for name in constraint.lhs)]
-    rhs = own_axis(domain[constraint.rhs])
+    same = [PairTest(axis, "=", axis) for axis in (build_own_axis(domain[name]) for name in constraint.lhs)]
+    rhs = build_own_axis(domain[constraint.rhs])
     return NormalForm(rows, rows, (*same, PairTest(rhs, "!=", rhs)))
 
 
-def own_axis(attribute: Attribute) -> Axis:
+def build_own_axis(attribute: Attribute) -> Axis:
     """The scale of an attribute that is compared with itself alone: its cells."""
     if attribute.kind == "text":
         raise ConstraintProblem(
@@ -76,14 +76,14 @@ def own_axis(attribute: Attribute) -> Axis:
     return Axis(attribute.name, attribute.steps, other=attribute.other_index)
 
 
-def shared_axes(left: Attribute, right: Attribute) -> tuple[Axis, Axis]:
+def build_shared_axes(left: Attribute, right: Attribute) -> tuple[Axis, Axis]:
     """The scale that two attributes have in common, in whole numbers.
 
     Raises:
         ConstraintProblem: They have none.
     """
     if left.name == right.name:
-        return own_axis(left), own_axis(left)
+        return build_own_axis(left), build_own_axis(left)
     if left.is_numeric and right.is_numeric:
         parts = [Fraction(part) for one in (left, right) for part in (one.lo, one.grid)]  # type: ignore[arg-type]
         unit = Fraction(
@@ -94,54 +94,56 @@ def shared_axes(left: Attribute, right: Attribute) -> tuple[Axis, Axis]:
         )
         firsts = [int(part / unit) for part in parts]
         if max(abs(firsts[0] + left.steps * firsts[1]), abs(firsts[2] + right.steps * firsts[3])) >= 2**60:
-            raise _incomparable(left, right, "their grids have no common step that whole numbers can count")
-        return _line(left, firsts[0], firsts[1]), _line(right, firsts[2], firsts[3])
+            raise _build_incomparable_error(left, right, "their grids have no common step that whole numbers can count")
+        return _build_line(left, firsts[0], firsts[1]), _build_line(right, firsts[2], firsts[3])
     if left.is_temporal and right.is_temporal:
-        return _line(left, *left.moments[:2]), _line(right, *right.moments[:2])
+        return _build_line(left, *left.moments[:2]), _build_line(right, *right.moments[:2])
     if left.kind == right.kind == "boolean":
-        return own_axis(left), own_axis(right)
+        return build_own_axis(left), build_own_axis(right)
     if left.kind == right.kind == "category":
         places = {value: place for place, value in enumerate(dict.fromkeys((*left.values, *right.values)))}
         return tuple(  # type: ignore[return-value]
             Axis(one.name, one.steps, places=tuple(places[value] for value in one.values), other=one.other_index)
             for one in (left, right)
         )
-    raise _incomparable(left, right, f"one is a {left.kind}, the other a {right.kind}")
+    raise _build_incomparable_error(left, right, f"one is a {left.kind}, the other a {right.kind}")
 
 
-def _line(attribute: Attribute, first: int, step: int) -> Axis:
+def _build_line(attribute: Attribute, first: int, step: int) -> Axis:
     return Axis(attribute.name, attribute.steps, first, step, other=attribute.other_index)
 
 
-def _incomparable(left: Attribute, right: Attribute, why: str) -> ConstraintProblem:
+def _build_incomparable_error(left: Attribute, right: Attribute, why: str) -> ConstraintProblem:
     return ConstraintProblem(
         f"{left.name!r} and {right.name!r} cannot be compared: {why}.", fix="compare attributes of one type"
     )
 
 
-def _test(comparison: Comparison, domain: Domain) -> RowTest | PairTest:
+def _build_test(comparison: Comparison, domain: Domain) -> RowTest | PairTest:
     """One comparison; a pair test has t1 on the left."""
     left = domain[comparison.left.attribute]
-    if not isinstance(comparison.right, Place):
-        return RowTest(own_axis(left), comparison.op, Side(position(left, comparison.right, comparison.op)))
+    if not isinstance(comparison.right, AttributeRef):
+        return RowTest(build_own_axis(left), comparison.op, Side(find_position(left, comparison.right, comparison.op)))
     right = domain[comparison.right.attribute]
-    a, b = shared_axes(left, right)
+    a, b = build_shared_axes(left, right)
     if left.kind == "category" and left.values != right.values and comparison.op not in ("=", "!="):
-        raise _incomparable(left, right, "their values are listed differently, so they have no common order")
+        raise _build_incomparable_error(
+            left, right, "their values are listed differently, so they have no common order"
+        )
     if comparison.left.tuple_variable == comparison.right.tuple_variable:
         return RowTest(a, comparison.op, b)
     test = PairTest(a, comparison.op, b)
     return test if comparison.left.tuple_variable == 1 else test.reversed
 
 
-def position(attribute: Attribute, constant: object, op: str) -> float:
+def find_position(attribute: Attribute, constant: object, op: str) -> float:
     """Where ``constant`` stands among the attribute's cells; halves lie between two cells."""
     if attribute.is_numeric and isinstance(constant, Decimal):
         exact = (Fraction(constant) - Fraction(attribute.lo)) / Fraction(attribute.grid)  # type: ignore[arg-type]
-        return _between(exact, attribute.steps)
-    if attribute.is_temporal and (moment := read_moment(constant)) is not None:
+        return _round_to_half(exact, attribute.steps)
+    if attribute.is_temporal and (moment := read_datetime(constant)) is not None:
         first, step, _ = attribute.moments
-        return _between(Fraction(moment - first, step), attribute.steps)
+        return _round_to_half(Fraction(moment - first, step), attribute.steps)
     if attribute.kind == "boolean" and isinstance(constant, bool):
         return float(constant)
     if attribute.kind == "category" and not isinstance(constant, bool):
@@ -160,22 +162,22 @@ def position(attribute: Attribute, constant: object, op: str) -> float:
     )
 
 
-def _between(exact: Fraction, steps: int) -> float:
+def _round_to_half(exact: Fraction, steps: int) -> float:
     if exact.denominator != 1:
         exact = Fraction(2 * math.floor(exact) + 1, 2)
     return float(min(max(exact, Fraction(-1)), Fraction(steps)))
 
 
-def _checked(form: NormalForm, domain: Domain) -> NormalForm:
+def _simplify_form(form: NormalForm, domain: Domain) -> NormalForm:
     """The form with one test for each pair of sides; ids compare as what is different in every row."""
     kept: dict[tuple[Axis, Axis], list[PairTest]] = {}
     for test in form.pairs:
-        if _on_ids(test, domain):
+        if _is_id_test(test, domain):
             continue
         kept.setdefault((test.left, test.right), []).append(test)
     pairs = []
     for (left, right), tests in kept.items():
-        op = conjunction([test.op for test in tests])
+        op = combine_operators([test.op for test in tests])
         if op is None:
             raise NeverFires(f"what it says of {left.attribute} contradicts itself")
         pairs.append(PairTest(left, op, right))
@@ -185,7 +187,7 @@ def _checked(form: NormalForm, domain: Domain) -> NormalForm:
     return NormalForm(form.first, form.second, tuple(pairs))
 
 
-def _on_ids(test: PairTest, domain: Domain) -> bool:
+def _is_id_test(test: PairTest, domain: Domain) -> bool:
     """Whether it is a test of an ``id``, which differs in all rows, that is always passed.
 
     Raises:
@@ -222,7 +224,7 @@ def _check_possible(tests: Sequence[RowTest], domain: Domain) -> None:
         if isinstance(test.right, Side):
             alone.setdefault(test.left.attribute, []).append(test)
     for name, those in alone.items():
-        if domain[name].size <= MOST_TRIED:
+        if domain[name].size <= MAX_TRIED:
             cells = {name: np.arange(domain[name].size)}
-            if not np.logical_and.reduce([row_test(test, cells) for test in those]).any():
+            if not np.logical_and.reduce([evaluate_row_test(test, cells) for test in those]).any():
                 raise NeverFires(f"no declared value of {name} passes its tests")

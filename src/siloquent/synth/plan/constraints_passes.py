@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from siloquent.synth.plan.constraints_classes import is_isotone
-from siloquent.synth.spec.compiled import Coupling, Mask, Pass, PassKind, TableNeed
+from siloquent.synth.spec.compiled import Coupling, EnforcementPass, Mask, PassKind, TableNeed
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class PassDraft:
     """A pass to come: what it keeps, every attribute that its constraints read, and what it may change."""
 
     kind: PassKind
@@ -22,7 +22,7 @@ class Draft:
     writes: frozenset[str]
 
 
-def paired(needs: Sequence[TableNeed]) -> tuple[list[TableNeed], dict[int, int]]:
+def merge_twins(needs: Sequence[TableNeed]) -> tuple[list[TableNeed], dict[int, int]]:
     """FDs that hold in both directions become one table without repeats, from the side with fewer values.
 
     Returns:
@@ -41,7 +41,7 @@ def paired(needs: Sequence[TableNeed]) -> tuple[list[TableNeed], dict[int, int]]
     return list(kept.values()), covered
 
 
-def monotone(needs: Sequence[TableNeed], couplings: Iterable[Coupling]) -> tuple[list[TableNeed], dict[int, int]]:
+def make_monotone(needs: Sequence[TableNeed], couplings: Iterable[Coupling]) -> tuple[list[TableNeed], dict[int, int]]:
     """FDs whose table is made monotone because an order constraint asks for it, and the constraints this covers."""
     covered: dict[int, int] = {}
     found = []
@@ -55,7 +55,7 @@ def monotone(needs: Sequence[TableNeed], couplings: Iterable[Coupling]) -> tuple
     return found, covered
 
 
-def drafts_of(needs: Sequence[TableNeed], covered: dict[int, int]) -> list[Draft]:
+def draft_dependencies(needs: Sequence[TableNeed], covered: dict[int, int]) -> list[PassDraft]:
     """The passes of the FDs: one for each forward or twin FD, one for each attribute that is drawn in reverse."""
     drafts = []
     turned: dict[str, list[TableNeed]] = {}
@@ -66,13 +66,13 @@ def drafts_of(needs: Sequence[TableNeed], covered: dict[int, int]) -> list[Draft
         numbers = (need.constraint, *(number for number, by in covered.items() if by == need.constraint))
         names = frozenset((*need.lhs, need.rhs, *(name for test in need.when for name in test.attributes)))
         kind: PassKind = "monotone" if need.along else "dependency"
-        drafts.append(Draft(kind, numbers, names, frozenset((need.rhs,))))
+        drafts.append(PassDraft(kind, numbers, names, frozenset((need.rhs,))))
     for x, those in turned.items():
         ys = frozenset(need.rhs for need in those)
         # One y is always found among enough x's; combinations of several may be without any x, and then give way.
         enough = len(those) == 1 and _has_room(those[0], needs)
         writes = frozenset((x,)) if enough else ys | {x}
-        drafts.append(Draft("reverse", tuple(need.constraint for need in those), ys | {x}, writes))
+        drafts.append(PassDraft("reverse", tuple(need.constraint for need in those), ys | {x}, writes))
     return drafts
 
 
@@ -83,17 +83,17 @@ def _has_room(need: TableNeed, needs: Sequence[TableNeed]) -> bool:
     return need.lhs_steps[0] >= min([need.rhs_size, *written]) and not need.rules and not need.reference
 
 
-def draft_of_mask(mask: Mask) -> Draft:
+def draft_mask(mask: Mask) -> PassDraft:
     """The pass of a rule about one row: rows that break it inside an undecided bin are redrawn."""
     names = frozenset(mask.attributes)
     # What draws values afterwards (tables, keys, couplings) takes allowed ones, so one attribute's rule stays kept.
-    return Draft("mask", mask.constraints, names, names if len(names) > 1 else frozenset())
+    return PassDraft("mask", mask.constraints, names, names if len(names) > 1 else frozenset())
 
 
-def draft_of_coupling(coupling: Coupling) -> Draft:
+def draft_coupling(coupling: Coupling) -> PassDraft:
     """The pass of an order constraint: b is dealt out anew."""
     tested = (name for test in coupling.when for name in test.attributes)
-    return Draft(
+    return PassDraft(
         "coupling",
         (coupling.constraint,),
         frozenset((*coupling.context, coupling.a, coupling.b, *tested)),
@@ -101,7 +101,7 @@ def draft_of_coupling(coupling: Coupling) -> Draft:
     )
 
 
-def in_order(drafts: Sequence[Draft]) -> tuple[Pass, ...]:
+def order_passes(drafts: Sequence[PassDraft]) -> tuple[EnforcementPass, ...]:
     """Passes such that nothing is written that an earlier one has settled; cycles become blocks.
 
     A pass must come after those that write an attribute it reads or writes. Drafts that must each come after the other
@@ -110,7 +110,7 @@ def in_order(drafts: Sequence[Draft]) -> tuple[Pass, ...]:
     """
     current = list(drafts)
     while True:
-        reach = _reach(current)
+        reach = _compute_reach(current)
         cycle = next(
             (
                 [j for j in range(len(current)) if j == i or (reach[i, j] and reach[j, i])]
@@ -125,15 +125,15 @@ def in_order(drafts: Sequence[Draft]) -> tuple[Pass, ...]:
         numbers = tuple(sorted({number for draft in merged for number in draft.constraints}))
         names = frozenset().union(*(draft.attributes for draft in merged))
         rest = [draft for j, draft in enumerate(current) if j not in cycle]
-        current = [*rest, Draft("block", numbers, names, names)]
+        current = [*rest, PassDraft("block", numbers, names, names)]
     first = sorted(range(len(current)), key=lambda i: (int(reach[:, i].sum()), current[i].constraints))
     return tuple(
-        Pass(draft.kind, draft.constraints, tuple(sorted(draft.attributes)), tuple(sorted(draft.writes)))
+        EnforcementPass(draft.kind, draft.constraints, tuple(sorted(draft.attributes)), tuple(sorted(draft.writes)))
         for draft in (current[i] for i in first)
     )
 
 
-def _reach(drafts: Sequence[Draft]) -> np.ndarray:
+def _compute_reach(drafts: Sequence[PassDraft]) -> np.ndarray:
     """Which pass must come, at some remove, before which, bool, shape (passes, passes)."""
     reach = np.array(
         [[i != j and bool(a.writes & b.attributes) for j, b in enumerate(drafts)] for i, a in enumerate(drafts)],

@@ -7,12 +7,12 @@ from itertools import combinations
 import numpy as np
 
 from siloquent.errors import ConstraintProblem
-from siloquent.synth.estimate.keep import broken_hard, dependency_table, uniform, walked
-from siloquent.synth.estimate.keep_masks import clean
+from siloquent.synth.estimate.enforce import build_dependency_table, draw_uniform, find_broken_hard, run_passes
+from siloquent.synth.estimate.enforce_masks import find_clean
 from siloquent.synth.spec.compiled import CompiledConstraint, CompiledConstraints, Mask
 
 ROWS = 2_000
-MOST_CELLS = 10**6
+MAX_CELLS = 10**6
 """Combinations of attributes that rules about one row share, up to which all are looked at."""
 
 
@@ -25,23 +25,29 @@ def check_consistency(compiled: CompiledConstraints, *, rows: int = ROWS) -> Non
     """
     if not compiled.hard:
         return
-    for masks in _connected(compiled.masks):
+    for masks in _connect_masks(compiled.masks):
         _check_masks(masks, compiled)
     random = np.random.default_rng(0)
-    drawn = uniform(compiled, rows, seed=0)
-    tables = {need.constraint: dependency_table(need, None, deviation=1.0, random=random) for need in compiled.needs}
+    drawn = draw_uniform(compiled, rows, seed=0)
+    tables = {
+        need.constraint: build_dependency_table(need, None, deviation=1.0, random=random) for need in compiled.needs
+    }
     try:
-        kept = walked(drawn, compiled, tables, random)
+        kept = run_passes(drawn, compiled, tables, random)
     except ConstraintProblem as problem:
-        raise _refused(problem.detail, (), compiled) from None
-    broken = broken_hard(kept, compiled)
+        raise _build_refusal(problem.detail, (), compiled) from None
+    broken = find_broken_hard(kept, compiled)
     if broken and set(broken) <= set(compiled.reflexive):
-        raise _refused(f"Equal rows break these, and {rows:,} rows that do not were not found.", broken, compiled)
+        raise _build_refusal(f"Equal rows break these, and {rows:,} rows that do not were not found.", broken, compiled)
     if broken:
-        raise _refused("These constraints cannot be kept together: rows of every kind break them.", broken, compiled)
+        raise _build_refusal(
+            "These constraints cannot be kept together: rows of every kind break them.", broken, compiled
+        )
 
 
-def _refused(why: str, broken: tuple[CompiledConstraint, ...], compiled: CompiledConstraints) -> ConstraintProblem:
+def _build_refusal(
+    why: str, broken: tuple[CompiledConstraint, ...], compiled: CompiledConstraints
+) -> ConstraintProblem:
     numbers = {one.number for one in broken}
     for step in compiled.passes:
         if numbers & set(step.constraints):
@@ -53,7 +59,7 @@ def _refused(why: str, broken: tuple[CompiledConstraint, ...], compiled: Compile
     return ConstraintProblem(f"{why}{names}{rest}", fix="drop one of them, or let it be soft: hard = false")
 
 
-def _connected(masks: tuple[Mask, ...]) -> list[list[Mask]]:
+def _connect_masks(masks: tuple[Mask, ...]) -> list[list[Mask]]:
     """Masks in sets that share attributes."""
     parts: list[list[Mask]] = []
     for mask in masks:
@@ -65,7 +71,7 @@ def _connected(masks: tuple[Mask, ...]) -> list[list[Mask]]:
 
 def _check_masks(masks: list[Mask], compiled: CompiledConstraints) -> None:
     """Some combination of values is allowed; else the smallest set of rules that leaves none is named."""
-    if _leaves_some(masks, compiled):
+    if _is_satisfiable(masks, compiled):
         return
     rules = [
         Mask(m.attributes, m.sizes, (rule,), constraints=(n,))
@@ -74,7 +80,7 @@ def _check_masks(masks: list[Mask], compiled: CompiledConstraints) -> None:
     ]
     for size in range(1, min(len(rules), 3) + 1):
         for some in combinations(rules, size):
-            if not _leaves_some(list(some), compiled):
+            if not _is_satisfiable(list(some), compiled):
                 rules = list(some)
                 break
         else:
@@ -83,18 +89,18 @@ def _check_masks(masks: list[Mask], compiled: CompiledConstraints) -> None:
     numbers = {number for mask in rules for number in mask.constraints}
     found = tuple(one for one in compiled.hard if one.number in numbers)
     names = ", ".join(dict.fromkeys(name for mask in rules for name in mask.attributes))
-    raise _refused(f"No declared values of {names} pass the rules about single rows.", found, compiled)
+    raise _build_refusal(f"No declared values of {names} pass the rules about single rows.", found, compiled)
 
 
-def _leaves_some(masks: list[Mask], compiled: CompiledConstraints) -> bool:
+def _is_satisfiable(masks: list[Mask], compiled: CompiledConstraints) -> bool:
     names = list(dict.fromkeys(name for mask in masks for name in mask.attributes))
-    sizes = [compiled.sizes[compiled.column(name)] for name in names]
+    sizes = [compiled.sizes[compiled.find_column(name)] for name in names]
     random = np.random.default_rng(0)
-    if np.prod([float(size) for size in sizes]) <= MOST_CELLS:
+    if np.prod([float(size) for size in sizes]) <= MAX_CELLS:
         grid = [axis.ravel() for axis in np.indices(sizes)]
     else:
-        grid = [random.integers(0, size, MOST_CELLS) for size in sizes]
+        grid = [random.integers(0, size, MAX_CELLS) for size in sizes]
     rows = np.zeros((len(grid[0]), len(compiled.attributes)), dtype=np.int64)
     for name, cells in zip(names, grid, strict=True):
-        rows[:, compiled.column(name)] = cells
-    return bool(clean(rows, masks, compiled).any())
+        rows[:, compiled.find_column(name)] = cells
+    return bool(find_clean(rows, masks, compiled).any())

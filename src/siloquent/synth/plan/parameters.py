@@ -9,12 +9,12 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from siloquent.privacy.sampling import epsilon_of_steps, multiplier_for
+from siloquent.privacy.sampling import compute_steps_epsilon, find_multiplier
 from siloquent.synth.spec.chain import ChainSpec
 
-SAMPLE, MOST_BATCH = Fraction(7, 100), 2_048
-LEAST_BATCH, LEAST_NOISE, MOST_NOISE = 16, Fraction(1), Fraction(3, 2)
-FEWEST_STEPS, MOST_PASSES = 50, 5
+SAMPLE, MAX_BATCH = Fraction(7, 100), 2_048
+MIN_BATCH, MIN_NOISE, MAX_NOISE = 16, Fraction(1), Fraction(3, 2)
+FEWEST_STEPS, MAX_PASSES = 50, 5
 GRID = 20
 """Moves from one end of a range to the other."""
 _WORDS = 2**64
@@ -36,37 +36,37 @@ class Parameters:
     rate: Fraction
     multiplier: Fraction
 
-    def epsilon(self, *, models: int, delta: Fraction) -> Fraction:
+    def compute_epsilon(self, *, models: int, delta: Fraction) -> Fraction:
         """What all steps of all models cost at ``delta``."""
-        return epsilon_of_steps(
+        return compute_steps_epsilon(
             rate=float(self.rate), multiplier=float(self.multiplier), steps=self.steps * models, delta=float(delta)
         )
 
 
-def parameters_for(chain: ChainSpec, left: Fraction, *, hint: int, models: int, delta: Fraction) -> Parameters:
+def choose_parameters(chain: ChainSpec, left: Fraction, *, hint: int, models: int, delta: Fraction) -> Parameters:
     """The parameters whose steps cost at most epsilon ``left``.
 
     Raises:
         AccuracyUnreachable: No noise below 500 is enough.
     """
-    batch = min(chain.batch or min(MOST_BATCH, math.ceil(SAMPLE * hint)), hint)
+    batch = min(chain.batch or min(MAX_BATCH, math.ceil(SAMPLE * hint)), hint)
     if chain.search:
-        return searched(left, most=(batch, chain.steps), hint=hint, models=models, delta=delta)
-    return _fitted(batch, chain.steps, left, hint=hint, models=models, delta=delta)
+        return search_parameters(left, most=(batch, chain.steps), hint=hint, models=models, delta=delta)
+    return _fit_multiplier(batch, chain.steps, left, hint=hint, models=models, delta=delta)
 
 
-def _fitted(batch: int, steps: int, left: Fraction, *, hint: int, models: int, delta: Fraction) -> Parameters:
-    rate = rate_of(batch, hint)
-    multiplier = multiplier_for(left, rate=float(rate), steps=steps * models, delta=float(delta))
+def _fit_multiplier(batch: int, steps: int, left: Fraction, *, hint: int, models: int, delta: Fraction) -> Parameters:
+    rate = compute_sampling_rate(batch, hint)
+    multiplier = find_multiplier(left, rate=float(rate), steps=steps * models, delta=float(delta))
     return Parameters(batch, steps, rate, multiplier)
 
 
-def rate_of(batch: int, hint: int) -> Fraction:
+def compute_sampling_rate(batch: int, hint: int) -> Fraction:
     """The chance that makes samples of ``batch`` of ``hint`` rows, on average."""
     return Fraction(_WORDS * batch // hint, _WORDS)
 
 
-def searched(left: Fraction, *, most: tuple[int, int], hint: int, models: int, delta: Fraction) -> Parameters:
+def search_parameters(left: Fraction, *, most: tuple[int, int], hint: int, models: int, delta: Fraction) -> Parameters:
     """The boldest parameters on the thesis's grid that cost at most ``left``; beyond its end, the fewest steps.
 
     It begins with the least noise, the most steps and the largest batch. While that is too dear, all three move by a
@@ -76,18 +76,18 @@ def searched(left: Fraction, *, most: tuple[int, int], hint: int, models: int, d
     Args:
         most: The largest batch and the most steps; five passes over the table are enough for anybody.
     """
-    largest, longest = max(most[0], LEAST_BATCH), min(most[1], MOST_PASSES * hint // LEAST_BATCH)
-    shortest = min(max(hint // LEAST_BATCH, FEWEST_STEPS), longest)
+    largest, longest = max(most[0], MIN_BATCH), min(most[1], MAX_PASSES * hint // MIN_BATCH)
+    shortest = min(max(hint // MIN_BATCH, FEWEST_STEPS), longest)
     for move in range(GRID + 1):
         part = Fraction(move, GRID)
-        batch = min(largest - math.floor(part * (largest - LEAST_BATCH)), hint)
+        batch = min(largest - math.floor(part * (largest - MIN_BATCH)), hint)
         steps = max(longest - math.floor(part * (longest - shortest)), 1)
-        noise = LEAST_NOISE + part * (MOST_NOISE - LEAST_NOISE)
-        found = Parameters(batch, steps, rate_of(batch, hint), noise)
-        if found.epsilon(models=models, delta=delta) <= left:
+        noise = MIN_NOISE + part * (MAX_NOISE - MIN_NOISE)
+        found = Parameters(batch, steps, compute_sampling_rate(batch, hint), noise)
+        if found.compute_epsilon(models=models, delta=delta) <= left:
             return found
     while found.steps > FEWEST_STEPS:
         found = Parameters(found.batch, max(found.steps * 3 // 4, FEWEST_STEPS), found.rate, found.multiplier)
-        if found.epsilon(models=models, delta=delta) <= left:
+        if found.compute_epsilon(models=models, delta=delta) <= left:
             return found
-    return _fitted(found.batch, found.steps, left, hint=hint, models=models, delta=delta)
+    return _fit_multiplier(found.batch, found.steps, left, hint=hint, models=models, delta=delta)

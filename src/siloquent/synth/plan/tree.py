@@ -10,33 +10,38 @@ from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
 from siloquent.errors import AccuracyUnreachable, ConstraintProblem, RequestError
-from siloquent.privacy import Composed, Event, accountant, digits, exact
+from siloquent.privacy import Composed, Event, format_digits, get_accountant, parse_exact
+from siloquent.synth.plan.auxiliary_steps import (
+    compute_table_shares,
+    plan_rate_noise,
+    plan_report_noises,
+    select_paid_rates,
+)
 from siloquent.synth.plan.budget import (
     ONE_WAY,
     SELECTION,
     TABLES_MOST,
     Law,
-    Noise,
     Selection,
-    noise_for,
-    selection_for,
-    two_thirds,
+    VectorNoise,
+    allocate_shares,
+    calibrate_noise,
+    calibrate_selection,
 )
 from siloquent.synth.plan.constraints import Circumstances, compile_constraints
 from siloquent.synth.plan.constraints_probe import ROWS as PROBED
 from siloquent.synth.plan.constraints_probe import check_consistency
-from siloquent.synth.plan.fine import fine_of, levels_of
-from siloquent.synth.plan.side_steps import bought_rates, rate_noise_of, report_noises, table_shares
-from siloquent.synth.plan.worth import LOSS, LOSS_BESIDE_TARGETS
+from siloquent.synth.plan.domain_splits import build_fine_domain, count_split_levels
+from siloquent.synth.plan.expected_gain import LOSS, LOSS_BESIDE_TARGETS
 from siloquent.synth.spec.compiled import CompiledConstraints, TableNeed
-from siloquent.synth.spec.fine import Fine
+from siloquent.synth.spec.fine_domain import FineDomain
 from siloquent.synth.spec.spec import SynthSpec
 
 if TYPE_CHECKING:
     from siloquent.schema import TableSchema
 
-MOST_COLUMNS = 100
-MOST_ROUNDS = 120
+MAX_COLUMNS = 100
+MAX_ROUNDS = 120
 PARTS_SEEN, POOR = 12, 0.25
 BEFORE = 2
 """What a pair of a soft constraint's columns costs, in rounds; such pairs are counted first where they are few."""
@@ -45,14 +50,18 @@ HOPELESS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class QualityLimits:
     """What a quality means: rounds per column, and the most cells of the model."""
 
     rounds: float
     cells: int
 
 
-EFFORTS = {"fast": Effort(1.2, 50_000), "default": Effort(2.0, 400_000), "best": Effort(2.2, 1_000_000)}
+EFFORTS = {
+    "fast": QualityLimits(1.2, 50_000),
+    "default": QualityLimits(2.0, 400_000),
+    "best": QualityLimits(2.2, 1_000_000),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,19 +87,19 @@ class TreePlan:
     schema: TableSchema
     compiled: CompiledConstraints
     amount: Fraction
-    fines: tuple[Fine, ...]
-    one_way: tuple[Noise, ...]
+    fines: tuple[FineDomain, ...]
+    one_way: tuple[VectorNoise, ...]
     levels: tuple[int, ...]
-    tables: tuple[tuple[TableNeed, Noise], ...]
+    tables: tuple[tuple[TableNeed, VectorNoise], ...]
     selection: Selection
     before: frozenset[tuple[int, ...]]
-    joint: Noise | None
-    joint_before: Noise | None
-    report: tuple[Noise, ...]
+    joint: VectorNoise | None
+    joint_before: VectorNoise | None
+    report: tuple[VectorNoise, ...]
     bought: tuple[int, ...]
-    rate_noise: Noise | None
+    rate_noise: VectorNoise | None
     candidates: tuple[tuple[int, ...], ...]
-    effort: Effort
+    effort: QualityLimits
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -130,7 +139,7 @@ class TreePlan:
         first = len(self.before)
         return [self.joint_before.event] * first + [self.joint.event] * (self.rounds - first)
 
-    def noise_of(self, axes: tuple[int, ...], *, again: bool = False) -> Noise:
+    def compute_joint_noise(self, axes: tuple[int, ...], *, again: bool = False) -> VectorNoise:
         """The noise of a joint that was chosen, or is counted once more."""
         noise = self.joint_before if axes in self.before and not again else self.joint
         assert noise is not None
@@ -139,13 +148,13 @@ class TreePlan:
     @property
     def price(self) -> Fraction:
         """The worst case in the account's epsilon or rho, exactly as the ledger rounds it."""
-        book = accountant(self.schema.budget.accountant)
-        return Fraction(book.cost(self.event).amount, book.scale)
+        book = get_accountant(self.schema.budget.accountant)
+        return Fraction(book.compute_cost(self.event).amount, book.scale)
 
     @property
     def rates(self) -> dict[int, float]:
         """Public rates of soft constraints, by number."""
-        return {int(number): float(exact(rate)) for number, rate in self.spec.rates.items()}
+        return {int(number): float(parse_exact(rate)) for number, rate in self.spec.rates.items()}
 
     @property
     def steps(self) -> int:
@@ -161,7 +170,7 @@ class TreePlan:
     def outline(self) -> str:
         """The model in words."""
         columns = "1 column" if len(self.names) == 1 else f"{len(self.names)} columns"
-        return f"{columns}, {_joints(self.rounds)}, at most {self.effort.cells:,} cells"
+        return f"{columns}, {_format_joints(self.rounds)}, at most {self.effort.cells:,} cells"
 
     @property
     def expected_distance(self) -> float | None:
@@ -179,7 +188,7 @@ class TreePlan:
         return float(math.sqrt(2 / math.pi) * self.joint.deviation * cells / 2)
 
     @property
-    def widest_noise(self) -> Noise:
+    def widest_noise(self) -> VectorNoise:
         """The noise of each chosen joint; without any, of a column."""
         return self.one_way[0] if self.joint is None else self.joint
 
@@ -211,12 +220,12 @@ class TreePlan:
         off = [f"{min(self._off_rows / rows, 1):.1%} at {rows:,} rows" for rows in sizes]
         return (f"{few}; expect pairs off by about {', by '.join(off)}",)
 
-    def noises(self) -> tuple[tuple[str, float, float | None], ...]:
+    def list_noises(self) -> tuple[tuple[str, float, float | None], ...]:
         """Each kind of step: its name, price, and the noise in each of its cells, in rows."""
-        book = accountant(self.schema.budget.accountant)
+        book = get_accountant(self.schema.budget.accountant)
 
         def price(*events: Event) -> float:
-            return float(Fraction(book.cost(Composed(events)).amount, book.scale))
+            return float(Fraction(book.compute_cost(Composed(events)).amount, book.scale))
 
         fine = [noise.event for noise, levels in zip(self.one_way, self.levels, strict=True) for _ in range(levels)]
         found: list[tuple[str, float, float | None]] = [
@@ -225,13 +234,13 @@ class TreePlan:
         for need, noise in self.tables:
             found.append((f"table of constraint {need.constraint}", price(noise.event), noise.deviation))
         if self.joint is not None:
-            found.append((f"choices of {_joints(self.rounds)}", price(*self.selection.events), None))
+            found.append((f"choices of {_format_joints(self.rounds)}", price(*self.selection.events), None))
             first = len(self.before)
             if first and self.joint_before is not None:
                 words = f"counts of {first} joints of soft constraints, first"
                 found.append((words, price(*self._counts[:first]), self.joint_before.deviation))
             if self.rounds > first:
-                words = f"counts of {'the other ' if first else ''}{_joints(self.rounds - first)}"
+                words = f"counts of {'the other ' if first else ''}{_format_joints(self.rounds - first)}"
                 found.append((words, price(*self._counts[first:]), self.joint.deviation))
         if self.rate_noise is not None:
             found.append(("rates of soft constraints", price(self.rate_noise.event), None))
@@ -239,12 +248,12 @@ class TreePlan:
             found.append(("comparison with the truth", price(*(noise.event for noise in self.report)), None))
         return tuple(found)
 
-    def prices(self) -> tuple[tuple[str, float], ...]:
+    def list_prices(self) -> tuple[tuple[str, float], ...]:
         """Each kind of step and its price."""
-        return tuple((name, price) for name, price, _ in self.noises())
+        return tuple((name, price) for name, price, _ in self.list_noises())
 
 
-def _joints(count: int) -> str:
+def _format_joints(count: int) -> str:
     return "1 joint" if count == 1 else f"{count} joints"
 
 
@@ -258,14 +267,14 @@ def plan_tree(spec: SynthSpec, schema: TableSchema, *, tables: bool = True) -> T
         UnknownName, RequestError, ConstraintProblem: It cannot be done so.
         AccuracyUnreachable: The budget is too small to teach anything; the message says which is not.
     """
-    columns = _columns(spec, schema)
+    columns = _choose_columns(spec, schema)
     law: Law = "gaussian" if schema.budget.accountant == "zcdp" else "laplace"
     at = schema.budget.delta - schema.budget.delta_events
-    amount = spec.budget.in_account(schema.budget.accountant, delta=at)
-    unit = _sensitivity(schema, law)
+    amount = spec.budget.convert_to_account(schema.budget.accountant, delta=at)
+    unit = _compute_sensitivity(schema, law)
     countable = [name for name in columns if schema.domain[name].is_countable]
-    first = noise_for(law, amount * ONE_WAY / len(countable), unit)
-    table = noise_for(law, amount * TABLES_MOST, unit)
+    first = calibrate_noise(law, amount * ONE_WAY / len(countable), unit)
+    table = calibrate_noise(law, amount * TABLES_MOST, unit)
     compiled = compile_constraints(
         schema,
         columns=columns,
@@ -278,7 +287,7 @@ def plan_tree(spec: SynthSpec, schema: TableSchema, *, tables: bool = True) -> T
     _require_rows(spec, schema, compiled)
     # What equal rows break is tried on as many rows as are asked for.
     check_consistency(compiled, rows=spec.rows if compiled.reflexive and spec.rows else PROBED)
-    return _split(spec, schema, compiled, amount=amount, law=law, unit=unit)
+    return _split_budget(spec, schema, compiled, amount=amount, law=law, unit=unit)
 
 
 def _require_rows(spec: SynthSpec, schema: TableSchema, compiled: CompiledConstraints) -> None:
@@ -292,16 +301,16 @@ def _require_rows(spec: SynthSpec, schema: TableSchema, compiled: CompiledConstr
         )
 
 
-def _columns(spec: SynthSpec, schema: TableSchema) -> tuple[str, ...]:
+def _choose_columns(spec: SynthSpec, schema: TableSchema) -> tuple[str, ...]:
     """The chosen columns in declared order."""
     wanted = schema.domain.names if spec.columns is None else [schema.domain[name].name for name in spec.columns]
     columns = tuple(name for name in schema.domain.names if name in wanted)
     countable = [name for name in columns if schema.domain[name].is_countable]
     if not countable:
         raise RequestError("There is no column with declared cells to synthesise; id and text columns have none.")
-    if len(countable) > MOST_COLUMNS:
+    if len(countable) > MAX_COLUMNS:
         raise RequestError(
-            f"{len(countable)} columns are more than the {MOST_COLUMNS} that one model takes.",
+            f"{len(countable)} columns are more than the {MAX_COLUMNS} that one model takes.",
             fix=f"columns = {json.dumps(countable[:2], ensure_ascii=False)}",
         )
     for name in spec.targets:
@@ -310,7 +319,7 @@ def _columns(spec: SynthSpec, schema: TableSchema) -> tuple[str, ...]:
     return columns
 
 
-def _sensitivity(schema: TableSchema, law: Law) -> int:
+def _compute_sensitivity(schema: TableSchema, law: Law) -> int:
     """What one unit changes in a vector that counts every row once: squared L2, or L1."""
     rows = schema.unit.max_rows * (2 if schema.replace_one and law == "laplace" else 1)
     if law == "laplace":
@@ -318,32 +327,32 @@ def _sensitivity(schema: TableSchema, law: Law) -> int:
     return rows**2 * (2 if schema.replace_one else 1)
 
 
-def _split(
+def _split_budget(
     spec: SynthSpec, schema: TableSchema, compiled: CompiledConstraints, *, amount: Fraction, law: Law, unit: int
 ) -> TreePlan:
-    usual = noise_for(law, amount * ONE_WAY / len(compiled.modelled), unit)
+    usual = calibrate_noise(law, amount * ONE_WAY / len(compiled.modelled), unit)
     clear = None if schema.size_hint is None else schema.size_hint / usual.deviation
-    fines = tuple(fine_of(schema.domain[n], compiled.cuts.get(n, ()), clear=clear) for n in compiled.modelled)
-    levels = tuple(levels_of(fine, clear=clear) for fine in fines)
+    fines = tuple(build_fine_domain(schema.domain[n], compiled.cuts.get(n, ()), clear=clear) for n in compiled.modelled)
+    levels = tuple(count_split_levels(fine, clear=clear) for fine in fines)
     needs = [need for need in compiled.needs if need.measured]
-    shares = table_shares(needs, schema, amount, unit)
-    tables = [(need, noise_for(law, amount * share, unit)) for need, share in zip(needs, shares, strict=True)]
+    shares = compute_table_shares(needs, schema, amount, unit)
+    tables = [(need, calibrate_noise(law, amount * share, unit)) for need, share in zip(needs, shares, strict=True)]
     effort = EFFORTS[spec.quality]
-    candidates = _candidates(spec, compiled.modelled, schema)
-    rounds = min(round(effort.rounds * len(fines)), len(candidates), MOST_ROUNDS)
-    before = _before(compiled, rounds)
-    rounds = min(rounds + len(before), len(candidates), MOST_ROUNDS)
+    candidates = _list_candidates(spec, compiled.modelled, schema)
+    rounds = min(round(effort.rounds * len(fines)), len(candidates), MAX_ROUNDS)
+    before = _choose_first_pairs(compiled, rounds)
+    rounds = min(rounds + len(before), len(candidates), MAX_ROUNDS)
     left = amount * (1 - sum(shares) - spec.shares)
     spoken = [i for i, name in enumerate(compiled.modelled) if any(name in one.attributes for one in compiled.soft)]
-    weights = two_thirds([min(len(fine.starts), 256) for fine in fines], even=spoken)
+    weights = allocate_shares([min(len(fine.starts), 256) for fine in fines], even=spoken)
     first = amount * ONE_WAY if rounds else left
-    one_way = tuple(noise_for(law, first * w / n, unit) for w, n in zip(weights, levels, strict=True))
+    one_way = tuple(calibrate_noise(law, first * w / n, unit) for w, n in zip(weights, levels, strict=True))
     rest = left - first
     chosen = schema.unit.max_rows * (2 if schema.replace_one else 1)
-    selection = selection_for(law, rest * SELECTION, rounds=rounds, sensitivity=chosen)
+    selection = calibrate_selection(law, rest * SELECTION, rounds=rounds, sensitivity=chosen)
     each = rest * (1 - SELECTION) / max(rounds + (BEFORE - 1) * len(before), 1)
-    joint, joint_before = (noise_for(law, each * n, unit) if rounds else None for n in (1, BEFORE))
-    bought = bought_rates(spec, compiled)
+    joint, joint_before = (calibrate_noise(law, each * n, unit) if rounds else None for n in (1, BEFORE))
+    bought = select_paid_rates(spec, compiled)
     made = TreePlan(
         spec=spec,
         schema=schema,
@@ -357,9 +366,9 @@ def _split(
         before=before,
         joint=joint,
         joint_before=joint_before,
-        report=report_noises(spec, schema, compiled.modelled, amount, law),
+        report=plan_report_noises(spec, schema, compiled.modelled, amount, law),
         bought=bought,
-        rate_noise=rate_noise_of(spec, schema, len(bought), amount, law),
+        rate_noise=plan_rate_noise(spec, schema, len(bought), amount, law),
         candidates=candidates,
         effort=effort,
     )
@@ -367,7 +376,7 @@ def _split(
     return made
 
 
-def _before(compiled: CompiledConstraints, rounds: int) -> frozenset[tuple[int, ...]]:
+def _choose_first_pairs(compiled: CompiledConstraints, rounds: int) -> frozenset[tuple[int, ...]]:
     """The pairs of the columns of each soft constraint; none where they are more than half of the other rounds."""
     place = {name: i for i, name in enumerate(compiled.modelled)}
     sets = [sorted({place[name] for name in one.attributes if name in place}) for one in compiled.soft]
@@ -375,7 +384,7 @@ def _before(compiled: CompiledConstraints, rounds: int) -> frozenset[tuple[int, 
     return frozenset(pairs) if 2 * len(pairs) <= rounds else frozenset()
 
 
-def _candidates(spec: SynthSpec, modelled: tuple[str, ...], schema: TableSchema) -> tuple[tuple[int, ...], ...]:
+def _list_candidates(spec: SynthSpec, modelled: tuple[str, ...], schema: TableSchema) -> tuple[tuple[int, ...], ...]:
     """All pairs, and all triples that hold a target."""
     pairs = list(combinations(range(len(modelled)), 2))
     targets = [modelled.index(name) for t in spec.targets if (name := schema.domain[t].name) in modelled]
@@ -390,9 +399,9 @@ def _require_worth(plan: TreePlan, schema: TableSchema) -> None:
     noise = plan.widest_noise
     times = (noise.deviation * HOPELESS / schema.size_hint) ** (2 if noise.law == "gaussian" else 1)
     enough = plan.amount * math.ceil(times * 1.05)
-    book = accountant(schema.budget.accountant)
+    book = get_accountant(schema.budget.accountant)
     raise AccuracyUnreachable(
         f"The noise of one marginal would be {noise.deviation:,.0f} rows a cell, and the table has about "
         f"{schema.size_hint:,} rows: nothing could be learned.",
-        fix=f"a budget of {book.symbol} {digits(enough)} or more, or fewer columns",
+        fix=f"a budget of {book.symbol} {format_digits(enough)} or more, or fewer columns",
     )

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from siloquent.errors import RequestError
 from siloquent.foreign.spec_types import check_types
-from siloquent.privacy import exact
-from siloquent.privacy.prices import Exact
+from siloquent.privacy import parse_exact
+from siloquent.privacy.budget import Exact
 
 Sampler = Literal["direct", "accept-reject"]
 
@@ -64,21 +64,19 @@ class ChainSpec:
             raise RequestError("rate lies in (0, 1] and width between 1 and 1,024.")
         if self.sampler not in ("direct", "accept-reject"):
             raise RequestError(f"sampler is 'direct' or 'accept-reject', not {self.sampler!r}.")
-        if not 0 < exact(self.counts) < 1:
+        if not 0 < parse_exact(self.counts) < 1:
             raise RequestError(f"counts is a share between 0 and 1, not {self.counts!r}.", fix='counts = "0.1"')
         if not 0 <= self.resample <= 10:
             raise RequestError(f"resample lies between 0 and 10 times the rows, not at {self.resample}.")
-        if not 1 <= self.hyper <= MOST_HYPER:
-            raise RequestError(
-                f"hyper lies between 1 and {MOST_HYPER:,} cells, not at {self.hyper}.", fix="hyper = 128"
-            )
+        if not 1 <= self.hyper <= MAX_HYPER:
+            raise RequestError(f"hyper lies between 1 and {MAX_HYPER:,} cells, not at {self.hyper}.", fix="hyper = 128")
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As JSON takes it."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"counts": str(exact(self.counts))}
+        return {name: getattr(self, name) for name in self.__slots__} | {"counts": str(parse_exact(self.counts))}
 
 
-MOST_HYPER = 1_024
+MAX_HYPER = 1_024
 OURS = ChainSpec()
 PAPER = ChainSpec(batch=23, steps=1_600, clip=1, rate=1e-3)
 """The settings of the thesis's code."""
@@ -87,7 +85,7 @@ SEARCHED = ChainSpec(batch=32, steps=10**6, clip=1, rate=1e-4, search=True)
 PRESETS: Mapping[str, ChainSpec] = {"default": OURS, "paper": PAPER, "search": SEARCHED}
 
 
-def chain_from_plain(plain: Mapping[str, Any]) -> ChainSpec:
+def parse_chain_spec(plain: Mapping[str, Any]) -> ChainSpec:
     """The settings that a file says: those of its ``preset``, and what it says instead.
 
     Raises:

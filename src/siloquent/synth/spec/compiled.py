@@ -39,7 +39,7 @@ class Axis:
     places: tuple[int, ...] = ()
     other: int = -1
 
-    def positions(self, codes: NDArray[np.integer]) -> NDArray[np.int64]:
+    def compute_positions(self, codes: NDArray[np.integer]) -> NDArray[np.int64]:
         """Positions on the scale, shape of ``codes``; the cell ``other`` gets one that no declared value has."""
         codes = codes.astype(np.int64)
         if self.places:
@@ -49,7 +49,7 @@ class Axis:
             found = self.first + codes * self.step
         return np.where(codes == self.other, np.iinfo(np.int64).min // 4, found) if self.other >= 0 else found
 
-    def known(self, codes: NDArray[np.integer], op: Operator) -> NDArray[np.bool_]:
+    def find_known(self, codes: NDArray[np.integer], op: Operator) -> NDArray[np.bool_]:
         """Where a comparison by ``op`` has an answer, shape of ``codes``."""
         found = (codes >= 0) & (codes < self.steps)
         return found | (codes == self.other) if self.other >= 0 and op in ("=", "!=") else found
@@ -161,11 +161,11 @@ class Mask:
         for tests in self.rules:
             broken = np.ones_like(allowed)
             for test in tests:
-                broken &= row_test(test, codes)
+                broken &= evaluate_row_test(test, codes)
             allowed &= ~broken
         return allowed
 
-    def share(self, groups: Mapping[str, NDArray[np.integer]]) -> NDArray[np.float64]:
+    def compute_allowed_share(self, groups: Mapping[str, NDArray[np.integer]]) -> NDArray[np.float64]:
         """The allowed share of the cells of every group combination, shape (groups of attribute 1, of attribute 2, ..).
 
         Args:
@@ -179,16 +179,18 @@ class Mask:
         allowed = self.allows(dict(zip(self.attributes, axes, strict=True))).astype(np.float64)
         found = np.broadcast_to(allowed, self.sizes)
         for axis, name in enumerate(self.attributes):
-            found = _grouped(found, groups[name], shape[axis], axis)
+            found = _average_groups(found, groups[name], shape[axis], axis)
         return found
 
     @property
     def is_small(self) -> bool:
-        """Whether ``share`` fits in memory."""
+        """Whether ``compute_allowed_share`` fits in memory."""
         return float(np.prod([float(size) for size in self.sizes])) <= 1e7
 
 
-def _grouped(values: NDArray[np.float64], groups: NDArray[np.integer], count: int, axis: int) -> NDArray[np.float64]:
+def _average_groups(
+    values: NDArray[np.float64], groups: NDArray[np.integer], count: int, axis: int
+) -> NDArray[np.float64]:
     """Means of ``values`` over the groups of one axis; 0 for groups without cells."""
     moved = np.moveaxis(values, axis, 0)
     sums = np.zeros((count, *moved.shape[1:]))
@@ -197,15 +199,15 @@ def _grouped(values: NDArray[np.float64], groups: NDArray[np.integer], count: in
     return np.moveaxis(sums / np.maximum(sizes, 1), 0, axis)
 
 
-def row_test(test: RowTest, codes: Mapping[str, NDArray[np.integer]]) -> NDArray[np.bool_]:
+def evaluate_row_test(test: RowTest, codes: Mapping[str, NDArray[np.integer]]) -> NDArray[np.bool_]:
     """Where a row passes ``test`` (UNKNOWN is no), the arrays in ``codes`` broadcast."""
     left = codes[test.left.attribute]
-    known = test.left.known(left, test.op)
+    known = test.left.find_known(left, test.op)
     if isinstance(test.right, Side):
         return known & compare(left.astype(np.float64), test.op, np.float64(test.right.position))
     right = codes[test.right.attribute]
-    known = known & test.right.known(right, test.op)
-    return known & compare(test.left.positions(left), test.op, test.right.positions(right))
+    known = known & test.right.find_known(right, test.op)
+    return known & compare(test.left.compute_positions(left), test.op, test.right.compute_positions(right))
 
 
 def compare(left: NDArray[np.generic], op: Operator, right: NDArray[np.generic] | np.generic) -> NDArray[np.bool_]:
@@ -273,7 +275,7 @@ class DependencyTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class EnforcementPass:
     """One step over finished rows, in the order of ``CompiledConstraints.passes``."""
 
     kind: PassKind
@@ -326,7 +328,7 @@ class CompiledConstraints:
     cuts: Mapping[str, tuple[int, ...]]
     needs: tuple[TableNeed, ...]
     couplings: Mapping[int, Coupling]
-    passes: tuple[Pass, ...]
+    passes: tuple[EnforcementPass, ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -335,13 +337,13 @@ class CompiledConstraints:
         binary = (one for one in self.hard if one.form is not None and one.form.is_binary)
         return tuple(one for one in binary if one.form is not None and not one.form.is_irreflexive)
 
-    def column(self, name: str) -> int:
+    def find_column(self, name: str) -> int:
         """The column of the row matrix that holds ``name``."""
         return self.attributes.index(name)
 
-    def columns(self, names: Iterable[str]) -> NDArray[np.int64]:
+    def find_columns(self, names: Iterable[str]) -> NDArray[np.int64]:
         """The columns of the row matrix that hold ``names``, in their order."""
-        return np.array([self.column(name) for name in names], dtype=np.int64)
+        return np.array([self.find_column(name) for name in names], dtype=np.int64)
 
     @property
     def hard(self) -> tuple[CompiledConstraint, ...]:
@@ -358,11 +360,11 @@ class CompiledConstraints:
         """The type of rows of cells: 32 bits where every cell's number fits."""
         return np.dtype(np.int32 if max(self.sizes, default=0) < 2**31 else np.int64)
 
-    def codes(self, rows: NDArray[np.integer]) -> dict[str, NDArray[np.integer]]:
+    def split_columns(self, rows: NDArray[np.integer]) -> dict[str, NDArray[np.integer]]:
         """The columns of ``rows`` (rows, attributes) by name."""
         return {name: rows[:, place] for place, name in enumerate(self.attributes)}
 
-    def by_number(self, numbers: Iterable[int]) -> tuple[CompiledConstraint, ...]:
+    def select_constraints(self, numbers: Iterable[int]) -> tuple[CompiledConstraint, ...]:
         """The constraints of these numbers."""
         wanted = set(numbers)
         return tuple(one for one in self.constraints if one.number in wanted)

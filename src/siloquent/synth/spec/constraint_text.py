@@ -8,14 +8,20 @@ from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 
 from siloquent.errors import SyntaxProblem
-from siloquent.schema.constraints import MOST_COMPARISONS, Comparison, DenialConstraint, FunctionalDependency, Place
+from siloquent.schema.constraints import (
+    MAX_COMPARISONS,
+    AttributeRef,
+    Comparison,
+    DenialConstraint,
+    FunctionalDependency,
+)
 from siloquent.synth.spec.compiled import Operator
 
 OPERATORS: dict[str, Operator] = {"EQ": "=", "IQ": "!=", "LT": "<", "GT": ">", "LTE": "<=", "GTE": ">="}
 _PREDICATE = re.compile(r"([A-Z]+)\((t[12])\.([^,()]+),(?:(t[12])\.([^,()]+)|\"([^\"]*)\"|'([^']*)'|([-+]?[0-9.]+))\)")
 
 
-def read_ic(text: str, *, hard: bool = True) -> tuple[DenialConstraint | FunctionalDependency, ...]:
+def parse_ic(text: str, *, hard: bool = True) -> tuple[DenialConstraint | FunctionalDependency, ...]:
     """The constraints of an ``.ic`` file, one a line; those of the form of an FD become FDs.
 
     Args:
@@ -23,7 +29,7 @@ def read_ic(text: str, *, hard: bool = True) -> tuple[DenialConstraint | Functio
     Raises:
         SyntaxProblem: A line cannot be read; it says where.
 
-    >>> [str(one.lhs) for one in read_ic("t1&t2&EQ(t1.zip,t2.zip)&IQ(t1.city,t2.city)")]
+    >>> [str(one.lhs) for one in parse_ic("t1&t2&EQ(t1.zip,t2.zip)&IQ(t1.city,t2.city)")]
     ["('zip',)"]
     """
     found = []
@@ -31,40 +37,40 @@ def read_ic(text: str, *, hard: bool = True) -> tuple[DenialConstraint | Functio
     for line in text.splitlines(keepends=True):
         stripped = line.strip()
         if stripped and not stripped.startswith("#"):
-            found.append(_constraint(stripped, offset + line.index(stripped), hard))
+            found.append(_parse_constraint(stripped, offset + line.index(stripped), hard))
         offset += len(line)
     return tuple(found)
 
 
-def _constraint(line: str, offset: int, hard: bool) -> DenialConstraint | FunctionalDependency:
+def _parse_constraint(line: str, offset: int, hard: bool) -> DenialConstraint | FunctionalDependency:
     comparisons = []
     at = 0
     for part in line.split("&"):
         if part.strip() not in ("t1", "t2"):
-            comparisons.append(_comparison(part.strip(), offset + at))
+            comparisons.append(_parse_comparison(part.strip(), offset + at))
         at += len(part) + 1
-    if not 1 <= len(comparisons) <= MOST_COMPARISONS:
+    if not 1 <= len(comparisons) <= MAX_COMPARISONS:
         raise SyntaxProblem(
-            f"A constraint has 1 to {MOST_COMPARISONS} predicates, this one {len(comparisons)}", position=offset
+            f"A constraint has 1 to {MAX_COMPARISONS} predicates, this one {len(comparisons)}", position=offset
         )
-    dependency = _as_dependency(comparisons, hard)
+    dependency = _match_dependency(comparisons, hard)
     return dependency or DenialConstraint(tuple(comparisons), hard, None, " and ".join(map(str, comparisons)))
 
 
-def _comparison(text: str, at: int) -> Comparison:
+def _parse_comparison(text: str, at: int) -> Comparison:
     read = _PREDICATE.fullmatch(text)
     if read is None or read[1] not in OPERATORS:
         raise SyntaxProblem(
             f"The predicate {text[:60]!r} cannot be read", position=at, expected="EQ(t1.a,t2.a), IQ, LT, GT, LTE or GTE"
         )
-    left = Place(int(read[2][1]), read[3].strip())
+    left = AttributeRef(int(read[2][1]), read[3].strip())
     if read[4]:
-        return Comparison(left, OPERATORS[read[1]], Place(int(read[4][1]), read[5].strip()))
+        return Comparison(left, OPERATORS[read[1]], AttributeRef(int(read[4][1]), read[5].strip()))
     constant = next(part for part in (read[6], read[7], read[8]) if part is not None)
-    return Comparison(left, OPERATORS[read[1]], _constant(constant))
+    return Comparison(left, OPERATORS[read[1]], _parse_constant(constant))
 
 
-def _constant(text: str) -> Decimal | str:
+def _parse_constant(text: str) -> Decimal | str:
     """A number where it reads as one; the files write numbers and texts alike in quotes."""
     try:
         number = Decimal(text)
@@ -73,14 +79,14 @@ def _constant(text: str) -> Decimal | str:
     return number if number.is_finite() else text
 
 
-def _as_dependency(comparisons: list[Comparison], hard: bool) -> FunctionalDependency | None:
+def _match_dependency(comparisons: list[Comparison], hard: bool) -> FunctionalDependency | None:
     """The FD that the comparisons say, if they say one: equal on some attributes, different on one."""
     lhs: list[str] = []
     rhs: list[str] = []
     for one in comparisons:
         right = one.right
-        other_row = isinstance(right, Place) and right.tuple_variable != one.left.tuple_variable
-        if not other_row or not isinstance(right, Place) or right.attribute != one.left.attribute:
+        other_row = isinstance(right, AttributeRef) and right.tuple_variable != one.left.tuple_variable
+        if not other_row or not isinstance(right, AttributeRef) or right.attribute != one.left.attribute:
             return None
         if one.op not in ("=", "!="):
             return None
@@ -88,7 +94,7 @@ def _as_dependency(comparisons: list[Comparison], hard: bool) -> FunctionalDepen
     return FunctionalDependency(tuple(lhs), rhs[0], (), hard) if lhs and len(rhs) == 1 else None
 
 
-def to_toml(constraints: Iterable[DenialConstraint | FunctionalDependency]) -> str:
+def render_constraints_toml(constraints: Iterable[DenialConstraint | FunctionalDependency]) -> str:
     """The constraints as the ``constraint = [..]`` entry of a table file."""
     lines = []
     for one in constraints:

@@ -42,12 +42,12 @@ class Network:
         """How many parameters there are."""
         return self.embeddings.size + self.logits.size + self.weights.size + self.bias.size
 
-    def flat(self) -> Floats:
+    def flatten(self) -> Floats:
         """All parameters in one line: embeddings, logits, weights, bias."""
         return np.concatenate([self.embeddings.ravel(), self.logits, self.weights.ravel(), self.bias])
 
-    def with_flat(self, line: Floats) -> Network:
-        """The same model with other parameters, in the order of ``flat``."""
+    def replace_parameters(self, line: Floats) -> Network:
+        """The same model with other parameters, in the order of ``flatten``."""
         ends = np.cumsum([self.embeddings.size, self.logits.size, self.weights.size])
         embeddings, logits, weights, bias = np.split(line, ends)
         return Network(
@@ -60,27 +60,27 @@ class Network:
             bias,
         )
 
-    def mixed(self, rows: NDArray[np.integer]) -> Floats:
+    def mix_context(self, rows: NDArray[np.integer]) -> Floats:
         """c of every row, shape (rows, width); rows hold groups, shape (rows, attributes)."""
         found = np.zeros((len(rows), self.embeddings.shape[1]))
         for alpha, place, start in zip(self.alpha, self.context, self.starts, strict=False):
             found += alpha * self.embeddings[start + rows[:, place].astype(np.int64)]
         return found
 
-    def chances(self, rows: NDArray[np.integer]) -> Floats:
+    def compute_probabilities(self, rows: NDArray[np.integer]) -> Floats:
         """The law of the target in every row, shape (rows, target values)."""
-        scores = self.mixed(rows) @ self.weights.T + self.bias
+        scores = self.mix_context(rows) @ self.weights.T + self.bias
         scores -= scores.max(axis=1, keepdims=True)
         np.exp(scores, out=scores)
         return np.asarray(scores / scores.sum(axis=1, keepdims=True))
 
 
-def first_embeddings(sizes: tuple[int, ...], width: int, *, seed: int) -> Floats:
+def draw_first_embeddings(sizes: tuple[int, ...], width: int, *, seed: int) -> Floats:
     """Embeddings of all values of all attributes as they begin, shape (sum of sizes, width): N(0, 1.44 / width)."""
     return np.random.default_rng(seed).normal(0.0, 1.2 / np.sqrt(width), (sum(sizes), width))
 
 
-def blank_network(context: tuple[int, ...], target: int, sizes: tuple[int, ...], embeddings: Floats) -> Network:
+def build_blank_network(context: tuple[int, ...], target: int, sizes: tuple[int, ...], embeddings: Floats) -> Network:
     """A model that has learnt nothing, on given embeddings of all attributes' values."""
     ends = np.cumsum((0, *sizes))
     rows = np.concatenate([embeddings[ends[place] : ends[place + 1]] for place in context])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from siloquent.synth.spec.measured import Measurements
+from siloquent.synth.spec.measurements import Measurements
 
 if TYPE_CHECKING:
     import pyarrow as pa

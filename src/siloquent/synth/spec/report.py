@@ -10,7 +10,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ConstraintReport:
     """One constraint: how it is kept, and how often the output breaks it, counted in both directions and in one."""
 
     number: int
@@ -25,7 +25,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ColumnReport:
     """One column: its groups with the noisy share of the rows, a 95 percent band, and the output's share."""
 
     name: str
@@ -37,7 +37,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PairReport:
     """Two columns: whether their joint was measured, and by how much (total variation) the model may be off.
 
     Of a measured pair this is what noise does to it; of another, a bound that holds with probability 95 percent, or 1
@@ -51,7 +51,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Paid:
+class PaidFigure:
     """A number that was bought of the truth, with its 95 percent interval."""
 
     name: str
@@ -70,20 +70,20 @@ class QualityReport:
     guarantee: str
     receipt: tuple[str, int, str]
     prices: tuple[tuple[str, float], ...]
-    constraints: tuple[Kept, ...]
-    columns: tuple[Column, ...]
-    pairs: tuple[Pair, ...]
+    constraints: tuple[ConstraintReport, ...]
+    columns: tuple[ColumnReport, ...]
+    pairs: tuple[PairReport, ...]
     cliques: tuple[tuple[str, ...], ...]
-    paid: tuple[Paid, ...]
+    paid: tuple[PaidFigure, ...]
     known: tuple[str, ...]
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The numbers as JSON takes them."""
         return {"format": FORMAT, **asdict(self)}
 
     def to_json(self) -> str:
         """The numbers as one document."""
-        return json.dumps(self.plain(), indent=1, ensure_ascii=False) + "\n"
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
 
     @property
     def broken(self) -> int:

@@ -14,15 +14,15 @@ from siloquent.errors import RequestError
 from siloquent.foreign import load_toml, read_bounded
 from siloquent.foreign.documents import MAX_TOML_BYTES
 from siloquent.foreign.spec_types import check_types
-from siloquent.privacy import exact
-from siloquent.privacy.prices import Budget, Exact
-from siloquent.synth.spec.chain import OURS, ChainSpec, chain_from_plain
+from siloquent.privacy import parse_exact
+from siloquent.privacy.budget import Budget, Exact
+from siloquent.synth.spec.chain import OURS, ChainSpec, parse_chain_spec
 
 Quality = Literal["fast", "default", "best"]
 QUALITIES: tuple[Quality, ...] = ("fast", "default", "best")
 ENGINES = ("tree", "chain")
-MOST_ROWS = 10**8
-MOST_SHARES = Fraction(3, 5)
+MAX_ROWS = 10**8
+MAX_SHARES = Fraction(3, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,8 @@ class SynthSpec:
             given = getattr(self, name)
             if given is not None and len(set(given)) != len(given):
                 raise RequestError(f"{name} names a column twice.")
-        if self.rows is not None and not (_is_whole(self.rows) and 1 <= self.rows <= MOST_ROWS):
-            raise RequestError(
-                f"rows is a whole number from 1 to {MOST_ROWS:,}, not {self.rows!r}.", fix="rows = 10000"
-            )
+        if self.rows is not None and not (_is_whole(self.rows) and 1 <= self.rows <= MAX_ROWS):
+            raise RequestError(f"rows is a whole number from 1 to {MAX_ROWS:,}, not {self.rows!r}.", fix="rows = 10000")
         if not _is_whole(self.seed) or not 0 <= self.seed < 2**63:
             raise RequestError(f"seed is a whole number from 0 to 2^63 - 1, not {self.seed!r}.")
         self._check_words()
@@ -94,19 +92,19 @@ class SynthSpec:
                     f"weights are numbers by the number of a constraint, not {name!r} = {weight!r}.",
                     fix='weights = { "3" = "0.7" }',
                 )
-            exact(weight)
+            parse_exact(weight)
 
     def _check_shares(self) -> None:
         for name in ("measure_rates", "report"):
-            if not 0 <= exact(getattr(self, name)) < 1:
+            if not 0 <= parse_exact(getattr(self, name)) < 1:
                 raise RequestError(f"{name} is a share of the budget, from 0 to below 1, not {getattr(self, name)!r}.")
-        if self.shares >= MOST_SHARES:
+        if self.shares >= MAX_SHARES:
             raise RequestError(
                 "measure_rates and report take three fifths of the budget or more; the model needs the rest.",
                 fix="report = 0.02",
             )
         for name, rate in self.rates.items():
-            if not (str(name).isdigit() and 0 <= exact(rate) <= 1):
+            if not (str(name).isdigit() and 0 <= parse_exact(rate) <= 1):
                 raise RequestError(
                     f"rates are shares by the number of a constraint, not {name!r} = {rate!r}.",
                     fix='rates = { "3" = "0.018" }',
@@ -115,13 +113,13 @@ class SynthSpec:
     @property
     def shares(self) -> Fraction:
         """The part of the budget that does not go into the model."""
-        return exact(self.measure_rates) + exact(self.report)
+        return parse_exact(self.measure_rates) + parse_exact(self.report)
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The request as JSON takes it; amounts as exact text, so that equal requests are equal."""
         said: dict[str, Any] = {
             "table": self.table,
-            "budget": self.budget.plain(),
+            "budget": self.budget.to_dict(),
             "rows": self.rows,
             "engine": self.engine,
             "quality": self.quality,
@@ -129,22 +127,22 @@ class SynthSpec:
             "targets": list(self.targets),
             "constraints": self.constraints,
             "references": dict(sorted(self.references.items())),
-            "rates": {name: str(exact(rate)) for name, rate in sorted(self.rates.items())},
-            "measure_rates": str(exact(self.measure_rates)),
-            "report": str(exact(self.report)),
+            "rates": {name: str(parse_exact(rate)) for name, rate in sorted(self.rates.items())},
+            "measure_rates": str(parse_exact(self.measure_rates)),
+            "report": str(parse_exact(self.report)),
             "seed": self.seed,
         }
         if self.engine == "chain":
-            said["chain"] = self.chain.plain()
-            said["weights"] = {name: str(exact(weight)) for name, weight in sorted(self.weights.items())}
+            said["chain"] = self.chain.to_dict()
+            said["weights"] = {name: str(parse_exact(weight)) for name, weight in sorted(self.weights.items())}
         return said
 
     def canonical(self) -> str:
         """The request in one form: what keys are bound to and releases show."""
-        return json.dumps(self.plain(), sort_keys=True, ensure_ascii=False)
+        return json.dumps(self.to_dict(), sort_keys=True, ensure_ascii=False)
 
 
-def spec_from_plain(plain: Mapping[str, Any]) -> SynthSpec:
+def parse_spec(plain: Mapping[str, Any]) -> SynthSpec:
     """The request that ``plain`` says: what ``SynthSpec.plain`` or a TOML file holds.
 
     Raises:
@@ -156,10 +154,10 @@ def spec_from_plain(plain: Mapping[str, Any]) -> SynthSpec:
             "A synthesis needs a table and a budget.", fix='table = "visits"\nbudget = { epsilon = "1" }'
         )
     values = {name: value for name, value in plain.items() if value is not None}
-    values["budget"] = _budget(plain["budget"])
+    values["budget"] = _parse_budget(plain["budget"])
     try:
         if isinstance(values.get("chain"), Mapping):
-            values["chain"] = chain_from_plain(values["chain"])
+            values["chain"] = parse_chain_spec(values["chain"])
         return SynthSpec(**values)
     except (TypeError, AttributeError):
         raise RequestError("A value of the synthesis has the wrong type.", fix="see docs/reference/synth.md") from None
@@ -171,12 +169,12 @@ def require_known(plain: Mapping[str, Any]) -> None:
     Raises:
         RequestError: it says which, and did you mean.
     """
-    _known("A synthesis", plain, [each.name for each in fields(SynthSpec)])
+    _check_keys("A synthesis", plain, [each.name for each in fields(SynthSpec)])
     if isinstance(plain.get("budget"), Mapping):
-        _known("A budget", plain["budget"], [each.name for each in fields(Budget)])
+        _check_keys("A budget", plain["budget"], [each.name for each in fields(Budget)])
 
 
-def _known(whole: str, words: Mapping[str, Any], known: list[str]) -> None:
+def _check_keys(whole: str, words: Mapping[str, Any], known: list[str]) -> None:
     from difflib import get_close_matches
 
     for name in words:
@@ -192,7 +190,7 @@ def read_spec(file: Path) -> SynthSpec:
     Raises:
         RequestError: It cannot be read, or says something that is not understood.
     """
-    return spec_from_plain(read_plain(file))
+    return parse_spec(read_plain(file))
 
 
 def read_plain(file: Path) -> dict[str, Any]:
@@ -210,7 +208,7 @@ def read_plain(file: Path) -> dict[str, Any]:
     raise RequestError(f"{file} cannot be read as TOML: {why}.", fix="see docs/reference/synth.md") from None
 
 
-def _budget(given: object) -> Budget:
+def _parse_budget(given: object) -> Budget:
     if isinstance(given, Budget):
         return given
     if isinstance(given, Mapping):

@@ -10,20 +10,22 @@ import numpy as np
 import pytest
 
 from siloquent.errors import LedgerError
-from siloquent.explore.estimate import Estimate, reconstruct
+from siloquent.explore.estimate import EstimatedRows, reconstruct
 from siloquent.explore.plan.planner import Plan
-from siloquent.explore.spec.measured import Measured
+from siloquent.explore.spec.stored_measurement import StoredMeasurement
 from unit.explore.plan.tables import planned
 
 WARDS = "SELECT ward, COUNT(*) FROM visits GROUP BY ward {} ERROR {}"
 
 
-def measured(plan: Plan, values: list[int], **more: Any) -> Measured:
+def measured(plan: Plan, values: list[int], **more: Any) -> StoredMeasurement:
     form = more.pop("form", plan.chosen.form)
-    return Measured(plan.chosen.name, form, plan.event, tuple(values), str(plan.alpha), plan.chosen.strategy, **more)
+    return StoredMeasurement(
+        plan.chosen.name, form, plan.event, tuple(values), str(plan.alpha), plan.chosen.strategy, **more
+    )
 
 
-def estimate(plan: Plan, values: list[int], **more: Any) -> Estimate:
+def estimate(plan: Plan, values: list[int], **more: Any) -> EstimatedRows:
     return reconstruct(plan.query, plan.compiled, measured(plan, values, **more), alpha=plan.alpha)
 
 
@@ -102,7 +104,7 @@ def test_ids_and_strategies_of_another_question_are_refused() -> None:
 def test_the_payload_gives_the_same_rows_back() -> None:
     plan = planned("BIN visits ON COUNT(*) WHERE W = PREFIX(age, 0, 100, 10) ERROR 200")
     first = measured(plan, list(range(len(plan.chosen.strategy[0]))))
-    again = Measured.from_payload(first.to_payload())
+    again = StoredMeasurement.from_payload(first.to_payload())
     assert again.to_payload() == first.to_payload()
     rows = [reconstruct(plan.query, plan.compiled, one, alpha=plan.alpha).rows for one in (first, again)]
     assert rows[0] == rows[1]

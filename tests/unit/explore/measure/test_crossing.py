@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siloquent.explore.measure.crossing import utilities
-from siloquent.maths.promises import smallest_breaking
+from siloquent.explore.measure.nested_threshold import compute_crossing_utilities
+from siloquent.maths.error_tails import compute_breaking_error
 
 chains = st.lists(st.integers(0, 12), min_size=1, max_size=6).map(sorted)
 halves = st.integers(-3, 30).map(lambda x: Fraction(x, 2))
@@ -25,18 +25,18 @@ def whole_threshold(op: str, c: Fraction) -> int:
 def test_a_place_that_breaks_the_promise_is_m_or_more_below_the_best(
     counts: list[int], op: str, c: Fraction, alpha: Fraction
 ) -> None:
-    found = utilities(np.array(counts), whole_threshold(op, c))
+    found = compute_crossing_utilities(np.array(counts), whole_threshold(op, c))
     assert found.max() == 0
     for place, utility in enumerate(found):
         reported, left_out = counts[place:], counts[:place]
         broken = any(count < c - alpha for count in reported) or any(count > c + alpha for count in left_out)
         if broken:
-            assert utility <= -smallest_breaking(alpha)
+            assert utility <= -compute_breaking_error(alpha)
 
 
 @given(chains, st.integers(-2, 14))
 def test_the_places_that_are_exactly_right_have_utility_zero(counts: list[int], threshold: int) -> None:
-    found = utilities(np.array(counts), threshold)
+    found = compute_crossing_utilities(np.array(counts), threshold)
     right = sum(count <= threshold for count in counts)
     assert found[right] == 0
 
@@ -49,10 +49,10 @@ def test_one_unit_moves_a_utility_by_what_it_moves_a_count(
     start = data.draw(st.integers(0, len(counts)))
     size = data.draw(st.integers(1, 3))
     more = np.array(counts) + size * (np.arange(len(counts)) >= start)
-    change = utilities(more, threshold) - utilities(np.array(counts), threshold)
+    change = compute_crossing_utilities(more, threshold) - compute_crossing_utilities(np.array(counts), threshold)
     assert np.abs(change).max() <= size
 
 
 @pytest.mark.parametrize(("far", "expected"), [(2**60, [0, 2**58 - 2**60]), (-(2**60), [-(2**60), 0])])
 def test_counts_at_the_limit_do_not_overflow(far: int, expected: list[int]) -> None:
-    assert utilities(np.array([far]), 2**58).tolist() == expected
+    assert compute_crossing_utilities(np.array([far]), 2**58).tolist() == expected

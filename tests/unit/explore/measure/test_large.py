@@ -10,17 +10,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from siloquent.explore.measure.base import answers, product
-from siloquent.explore.measure.large import grid_of, large_offer
-from siloquent.explore.plan.compiled import Compiled, Part
+from siloquent.explore.measure.base import compute_answers, multiply_clipped
+from siloquent.explore.measure.large import build_grid, find_layered_choice
+from siloquent.explore.plan.compiled import CompiledWorkload, WorkloadPart
 from siloquent.explore.plan.predicates import compile_workload
-from siloquent.explore.plan.reconstruction import reconstructed
+from siloquent.explore.plan.reconstruction import apply_reconstruction
 from siloquent.explore.spec import parse
-from siloquent.explore.spec.measured import Measured
-from siloquent.maths.sensitivity import sensitivities
+from siloquent.explore.spec.stored_measurement import StoredMeasurement
+from siloquent.maths.sensitivity import compute_sensitivity
 from siloquent.maths.strategies.base import Norm
 from siloquent.maths.strategies.sparse import Sparse
-from siloquent.privacy import accountant
+from siloquent.privacy import get_accountant
 from unit.explore.plan.tables import planned, table
 
 LONG = "BIN visits ON COUNT(*) WHERE W = PREFIX(cost, 0, 6000, 1) {} ERROR 300"
@@ -42,7 +42,7 @@ def squares(side: int) -> list[str]:
     return [f"cost < {100 * i} AND day < DATE '2024-02-{j:02}'" for i in range(1, side) for j in range(2, side)]
 
 
-def compiled(text: str, **more: object) -> Compiled:
+def compiled(text: str, **more: object) -> CompiledWorkload:
     return compile_workload(parse(text), table(**more))  # type: ignore[arg-type]
 
 
@@ -52,13 +52,13 @@ def test_running_sums_without_a_matrix_are_a_prefix_workload(adjacency: str, use
     (part,) = long.parts
     assert (part.running, part.columns, long.nested, long.disjoint) == (True, 6_000, True, False)
     dense = np.tril(np.ones((400, 400), dtype=np.int64))
-    small = Part(part.block, part.column, 400, None, True)
-    assert np.array_equal(small.rows(37, 90), dense[37:90])
+    small = WorkloadPart(part.block, part.column, 400, None, True)
+    assert np.array_equal(small.build_rows(37, 90), dense[37:90])
     x = np.arange(400)
     assert np.array_equal(small.add_up(x), dense @ x)
-    first = sensitivities([np.ones((6_000, 1), dtype=np.int64)], replace_one=False, rows=max(users, 1))
+    first = compute_sensitivity([np.ones((6_000, 1), dtype=np.int64)], replace_one=False, rows=max(users, 1))
     assert long.sensitivity == first
-    huge = answers(long, [np.full(6_000, 2**59, dtype=np.int64)])
+    huge = compute_answers(long, [np.full(6_000, 2**59, dtype=np.int64)])
     assert huge[:3].tolist() == [2**59, 2**60, 2**60]
 
 
@@ -81,7 +81,7 @@ def test_two_thousand_nested_answers_are_planned_and_put_together_without_a_dens
     found = planned("BIN visits ON COUNT(*) WHERE W = PREFIX(cost, 0, 2000, 1) ERROR 300", name)
     (matrix,) = found.chosen.strategy
     noisy = np.random.default_rng(3).integers(-(10**6), 10**6, len(matrix))
-    answered = reconstructed(found.compiled, found.chosen.strategy, noisy)
+    answered = apply_reconstruction(found.compiled, found.chosen.strategy, noisy)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert isinstance(matrix, Sparse)
@@ -100,7 +100,7 @@ def test_nested_answers_are_those_of_dense_least_squares(name: str, cells: int) 
     dense[rows, matrix.places] = matrix.entries
     noisy = np.random.default_rng(cells).integers(-(10**9), 10**9, len(matrix))
     wanted = part.matrix @ np.linalg.solve(dense.T @ dense, dense.T @ noisy)
-    answered = reconstructed(found.compiled, found.chosen.strategy, noisy)
+    answered = apply_reconstruction(found.compiled, found.chosen.strategy, noisy)
     assert answered is not None
     assert np.abs(answered - wanted).max() <= 1e-9 * np.abs(wanted).max()
 
@@ -113,7 +113,7 @@ def test_ranges_over_two_attributes_get_a_tree_along_each() -> None:
     found = planned(rectangles(400))
     assert " x " in found.chosen.name
     laplace = next(c for c in found.candidates if c.priced.name == "laplace")
-    assert accountant("pure").price(found.event).amount < laplace.amount / 3
+    assert get_accountant("pure").compute_price(found.event).amount < laplace.amount / 3
 
 
 def test_what_was_measured_without_noise_gives_the_answers_back_also_from_its_payload() -> None:
@@ -121,29 +121,29 @@ def test_what_was_measured_without_noise_gives_the_answers_back_also_from_its_pa
     (part,), (matrix,) = found.compiled.parts, found.chosen.strategy
     assert isinstance(matrix, Sparse)
     x = np.random.default_rng(5).integers(0, 10**6, part.columns)
-    values = product(matrix, x)
-    first = Measured("m", "strategy", found.event, tuple(values.tolist()), "300", found.chosen.strategy)
-    again = Measured.from_payload(first.to_payload())
+    values = multiply_clipped(matrix, x)
+    first = StoredMeasurement("m", "strategy", found.event, tuple(values.tolist()), "300", found.chosen.strategy)
+    again = StoredMeasurement.from_payload(first.to_payload())
     assert again.to_payload() == first.to_payload()
-    noiseless = reconstructed(found.compiled, again.strategy, np.array(again.values))
+    noiseless = apply_reconstruction(found.compiled, again.strategy, np.array(again.values))
     assert noiseless is not None
-    assert np.allclose(noiseless, answers(found.compiled, [x]), rtol=1e-9)
+    assert np.allclose(noiseless, compute_answers(found.compiled, [x]), rtol=1e-9)
 
 
 def test_values_of_another_strategy_are_refused() -> None:
     found = planned(rectangles(400))
-    assert reconstructed(found.compiled, found.chosen.strategy, np.zeros(3, dtype=np.int64)) is None
+    assert apply_reconstruction(found.compiled, found.chosen.strategy, np.zeros(3, dtype=np.int64)) is None
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_the_sensitivity_is_that_of_the_dense_matrix_or_more(adjacency: str) -> None:
     workload = compiled(rectangles(60, 6, 8), adjacency=adjacency)
-    offer = large_offer(workload, 0.01, norm="l1", two_sided=True, bits=16)
+    offer = find_layered_choice(workload, 0.01, norm="l1", two_sided=True, bits=16)
     assert offer is not None
     (matrix,) = offer.matrices
     assert isinstance(matrix, Sparse)
-    dense = np.array([product(matrix, one) for one in np.eye(matrix.columns, dtype=np.int64)]).T
-    exact = sensitivities([dense], replace_one=adjacency == "replace-one", rows=1)
+    dense = np.array([multiply_clipped(matrix, one) for one in np.eye(matrix.columns, dtype=np.int64)]).T
+    exact = compute_sensitivity([dense], replace_one=adjacency == "replace-one", rows=1)
     for claimed, real in zip(
         (offer.sensitivity.l1, offer.sensitivity.l2_squared, offer.sensitivity.linf),
         (exact.l1, exact.l2_squared, exact.linf),
@@ -159,14 +159,14 @@ def test_a_grid_gives_every_column_a_cell_of_its_own() -> None:
         "ERROR 5"
     )
     (part,) = workload.parts
-    shape, place = grid_of(part)
+    shape, place = build_grid(part)
     assert len(set(place.tolist())) == part.columns
     assert place.max() < np.prod(shape)
 
 
 def test_cells_of_one_column_are_one_step_of_an_axis_where_all_predicates_treat_them_alike() -> None:
     (part,) = compiled("BIN visits ON COUNT(*) WHERE W = PREFIX(age, 0, 100, 10) ERROR 5").parts
-    assert grid_of(part)[0] == (10,)
+    assert build_grid(part)[0] == (10,)
 
 
 @pytest.mark.parametrize("name", ["pure", "zcdp"])
@@ -178,7 +178,7 @@ def test_blocks_share_the_budget_as_they_need_it(name: str) -> None:
         for tests in (ages + squares(12), squares(12))
     )
     norm: Norm = "l1" if name == "pure" else "l2"
-    offers = [large_offer(one, 0.01, norm=norm, two_sided=True, bits=16) for one in (both, alone)]
+    offers = [find_layered_choice(one, 0.01, norm=norm, two_sided=True, bits=16) for one in (both, alone)]
     assert offers[0] is not None
     assert offers[1] is not None
     assert len(offers[0].matrices) == 2
@@ -198,7 +198,7 @@ def test_planning_again_with_another_bound_finds_the_same_strategy() -> None:
 
 def test_a_part_without_attributes_has_a_grid_of_one_cell() -> None:
     (part,) = compiled("SELECT COUNT(*) FROM visits ERROR 5").parts
-    shape, place = grid_of(part)
+    shape, place = build_grid(part)
     assert (shape, place.tolist()) == ((1,), [0])
 
 
@@ -212,11 +212,11 @@ def test_the_sensitivity_covers_each_pair_of_units_and_counts_are_charged_no_sig
     text = rectangles(40, 6, 8).replace("COUNT(*)", aggregate).replace("ERROR 300", "ERROR 30000000")
     text = text.replace("cost >=", "cost >= 0 AND cost >=") if aggregate == "SUM(cost)" else text
     workload = compiled(text, adjacency=adjacency, users=users)
-    offer = large_offer(workload, 0.01, norm="l1", two_sided=True, bits=16)
+    offer = find_layered_choice(workload, 0.01, norm="l1", two_sided=True, bits=16)
     assert offer is not None
     (matrix,) = offer.matrices
     assert isinstance(matrix, Sparse)
-    dense = np.array([product(matrix, one) for one in np.eye(matrix.columns, dtype=np.int64)]).T
+    dense = np.array([multiply_clipped(matrix, one) for one in np.eye(matrix.columns, dtype=np.int64)]).T
     replaced, summed = adjacency == "replace-one", workload.summed
     values = {0, 1} if summed is None else {0, summed.lowest, summed.highest}
     columns, rows = dense.T.astype(object), workload.rows

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siloquent.explore.measure.base import Wanted
-from siloquent.explore.measure.pokes import POKES, looks, margins_of, price_pokes, steps
+from siloquent.explore.measure.base import ErrorRequirement
+from siloquent.explore.measure.multi_poking import POKES, check_looks, compute_margins, list_scales, price_pokes
 from siloquent.explore.plan.explain import explain_plan
 from siloquent.explore.plan.planner import Plan
-from siloquent.maths.promises import smallest_breaking
+from siloquent.maths.error_tails import compute_breaking_error
 from siloquent.maths.tails import laplace_tail
-from siloquent.privacy import Cost, DiscreteLaplace, NoiseReduction, accountant
+from siloquent.privacy import Cost, DiscreteLaplace, NoiseReduction, get_accountant
 from unit.explore.plan.tables import planned
 
 AGES = "BIN visits ON COUNT(*) WHERE W = HISTOGRAM(age, 0, 100, 1) HAVING COUNT(*) > 1000 {} CONFIDENCE 0.9995"
@@ -43,15 +43,15 @@ def test_twelve_scales_fall_by_a_sixth_each_and_the_last_is_the_largest_that_kee
 
 def test_each_margin_is_the_smallest_that_noise_passes_with_its_share() -> None:
     found = planned(AGES.format("ERROR 651"))
-    wanted = Wanted("icq", alpha=Fraction(651), m=652, beta=5e-4)
-    margins, share = margins_of(pokes(found).scales, found.compiled, wanted), 5e-4 / (12 * 100)
+    wanted = ErrorRequirement("icq", alpha=Fraction(651), m=652, beta=5e-4)
+    margins, share = compute_margins(pokes(found).scales, found.compiled, wanted), 5e-4 / (12 * 100)
     assert margins[-1] == 651
     for scale, margin in zip(pokes(found).scales[:-1], margins.tolist(), strict=False):
         assert laplace_tail(margin + 1, scale=float(scale)) <= share < laplace_tail(margin, scale=float(scale))
 
 
 def test_scales_that_would_be_equal_are_one() -> None:
-    assert steps(Fraction(1, 1024)) == tuple(Fraction(i, 1024) for i in (7, 6, 5, 4, 3, 2, 1))
+    assert list_scales(Fraction(1, 1024)) == tuple(Fraction(i, 1024) for i in (7, 6, 5, 4, 3, 2, 1))
 
 
 @given(
@@ -66,9 +66,9 @@ def test_an_answer_whose_noise_stays_within_the_margin_is_never_decided_wrongly(
     count: int, op: str, c: Fraction, alpha: Fraction, margin: int, data: st.DataObject
 ) -> None:
     threshold = math.floor(c) if op == ">" else math.ceil(c) - 1
-    wanted = Wanted("icq", alpha=alpha, m=smallest_breaking(alpha), beta=0.1, threshold=threshold)
+    wanted = ErrorRequirement("icq", alpha=alpha, m=compute_breaking_error(alpha), beta=0.1, threshold=threshold)
     noise = data.draw(st.integers(-margin, margin))
-    reported, clear = looks(np.array([[count + noise]]), np.array([margin]), wanted)
+    reported, clear = check_looks(np.array([[count + noise]]), np.array([margin]), wanted)
     if reported[0, 0]:
         assert count >= c - alpha
     elif clear[0]:
@@ -77,8 +77,8 @@ def test_an_answer_whose_noise_stays_within_the_margin_is_never_decided_wrongly(
 
 @given(st.lists(st.integers(-(2**40), 2**40), min_size=1, max_size=5), st.integers(1, 50))
 def test_the_last_look_decides_everything(noisy: list[int], m: int) -> None:
-    wanted = Wanted("icq", alpha=Fraction(m - 1) or Fraction(1, 2), m=m, beta=0.1, threshold=3)
-    reported, clear = looks(np.array([noisy]), np.array([m - 1]), wanted)
+    wanted = ErrorRequirement("icq", alpha=Fraction(m - 1) or Fraction(1, 2), m=m, beta=0.1, threshold=3)
+    reported, clear = check_looks(np.array([noisy]), np.array([m - 1]), wanted)
     assert clear.tolist() == [True]
     assert reported[0].tolist() == [value > 3 for value in noisy]
 
@@ -95,10 +95,10 @@ def test_clear_counts_stop_at_the_first_look_and_close_ones_later() -> None:
         assert replace(outcome.event, stop=None) == found.event
     assert stops["far"] == 0
     assert stops["close"] > 6
-    book = accountant("pure")
+    book = get_accountant("pure")
     outcome = found.chosen.run(found.compiled, [far.astype(np.int64)])
     assert outcome.values.tolist() == list(range(7))
-    assert book.cost(outcome.event).amount < book.cost(found.event).amount / 7
+    assert book.compute_cost(outcome.event).amount < book.compute_cost(found.event).amount / 7
 
 
 # The planner
@@ -134,19 +134,19 @@ def test_only_accounts_that_give_back_what_was_not_spent_offer_it(optimistic: st
 @pytest.mark.parametrize("optimistic", ["", " PREFER OPTIMISTIC"])
 def test_a_budget_is_never_passed_by_the_worst_case(optimistic: str) -> None:
     found = planned(AGES.format("BUDGET 0.02 EPSILON") + optimistic)
-    assert accountant("pure").cost(found.event).amount <= 2 * 10**7
+    assert get_accountant("pure").compute_cost(found.event).amount <= 2 * 10**7
     assert found.chosen.name == "laplace"  # which alone reaches the smallest error for that budget
 
 
 def test_what_is_left_must_pay_for_the_worst_case() -> None:
     found = planned(AGES.format("ERROR 651"))
-    worst = accountant("pure").cost(found.event)
+    worst = get_accountant("pure").compute_cost(found.event)
     assert planned(AGES.format("ERROR 651"), left=worst).chosen.name == "multi-poking"
     assert planned(AGES.format("ERROR 651"), left=Cost(worst.amount - 1)).chosen.name == "laplace"
 
 
 def test_both_errors_together_cost_no_more_than_each_since_an_answer_fails_on_one_side() -> None:
-    wanted = Wanted("icq", alpha=Fraction(60), m=61, beta=0.01)
+    wanted = ErrorRequirement("icq", alpha=Fraction(60), m=61, beta=0.01)
     compiled = planned(WARDS).compiled
     each, together = price_pokes(compiled, wanted), price_pokes(compiled, replace(wanted, beta=0.005, joint=True))
     assert each is not None

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from siloquent.explore.measure import squares
+from siloquent.explore.measure import squared_deviations
 from siloquent.schema import Block
 
 
@@ -20,7 +20,7 @@ def test_the_limbs_add_up_to_the_squares(steps: int) -> None:
     offset = -(steps // 2)
     block = Block(("ward",), (np.array([0, 1, 2, -1]),))
     batch = pa.RecordBatch.from_pydict({"cost": places, "ward": groups})
-    limbs = partial(squares._squares, [block], "cost", steps, offset)(batch)
+    limbs = partial(squared_deviations._sum_squares, [block], "cost", steps, offset)(batch)
     found = [sum(int(limb) << (20 * at) for at, limb in enumerate(column)) for column in limbs.T]
     wanted = [
         sum((int(p) + offset) ** 2 for p, g in zip(places, groups, strict=True) if g == ward and 0 <= p < steps)

@@ -9,21 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siloquent.explore.measure.base import sum_units
-from siloquent.explore.plan.compiled import Part, Summed
+from siloquent.explore.plan.compiled import SummedAttribute, WorkloadPart
 from siloquent.schema import Block
 
-HALVES = Part(Block(("a",), (np.array([0, 1, 2, 3, 4]),)), np.array([0, 0, 1, 1, -1]), 2)
+HALVES = WorkloadPart(Block(("a",), (np.array([0, 1, 2, 3, 4]),)), np.array([0, 0, 1, 1, -1]), 2)
 """Five cells: two for each column, and one that no predicate counts."""
 
 
-def summed(lowest: int, highest: int, quantum: int) -> Summed:
-    return Summed("x", Fraction(1), lowest, lowest // quantum, -(-highest // quantum), quantum)
+def summed(lowest: int, highest: int, quantum: int) -> SummedAttribute:
+    return SummedAttribute("x", Fraction(1), lowest, lowest // quantum, -(-highest // quantum), quantum)
 
 
 rows = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1_000)), max_size=20)
 
 
-def units(number: Summed, table: list[tuple[int, int]]) -> list[int]:
+def units(number: SummedAttribute, table: list[tuple[int, int]]) -> list[int]:
     sums, counts = np.zeros(5, dtype=np.int64), np.zeros(5, dtype=np.int64)
     for cell, index in table:
         sums[cell] += index
@@ -31,7 +31,7 @@ def units(number: Summed, table: list[tuple[int, int]]) -> list[int]:
     return sum_units(number, HALVES, sums, counts).tolist()
 
 
-def exact(number: Summed, table: list[tuple[int, int]]) -> list[int]:
+def exact(number: SummedAttribute, table: list[tuple[int, int]]) -> list[int]:
     return [
         sum(index + number.offset for cell, index in table if cell // 2 == column and cell < 4) for column in (0, 1)
     ]

@@ -8,13 +8,18 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.measure.base import answers, product, sum_units
-from siloquent.explore.plan.compiled import Compiled
-from siloquent.explore.plan.past import Past, can_be_outside, footprint_of, past_of
+from siloquent.explore.measure.base import compute_answers, multiply_clipped, sum_units
+from siloquent.explore.plan.compiled import CompiledWorkload
+from siloquent.explore.plan.linear_measurements import (
+    LinearMeasurement,
+    build_footprint,
+    build_linear_measurement,
+    can_be_outside,
+)
 from siloquent.explore.plan.planner import Plan
-from siloquent.explore.plan.reuse import Blend, Bound, blend
+from siloquent.explore.plan.reuse import Blend, ReuseBound, blend
 from siloquent.explore.spec.footprint import Footprint
-from siloquent.privacy import Event, accountant
+from siloquent.privacy import Event, get_accountant
 from siloquent.schema import Domain
 
 ROWS = 5_000
@@ -29,7 +34,7 @@ def places(domain: Domain) -> dict[str, Integers]:
     return {one.name: random.integers(least[one.name], one.size, ROWS) for one in domain if one.is_countable}
 
 
-def columns(compiled: Compiled, domain: Domain) -> list[Integers]:
+def columns(compiled: CompiledWorkload, domain: Domain) -> list[Integers]:
     """The exact counts, or sums in units, of every part's columns."""
     rows, found = places(domain), []
     for part in compiled.parts:
@@ -49,15 +54,15 @@ def columns(compiled: Compiled, domain: Domain) -> list[Integers]:
 
 def truth(plan: Plan) -> Integers:
     """The exact answers, in units."""
-    return answers(plan.compiled, columns(plan.compiled, plan.schema.domain))
+    return compute_answers(plan.compiled, columns(plan.compiled, plan.schema.domain))
 
 
 def exact(plan: Plan, strategy: Sequence[Integers]) -> Integers:
     """What a measurement would give without noise."""
     x = columns(plan.compiled, plan.schema.domain)
     if not strategy:
-        return answers(plan.compiled, x)
-    return np.concatenate([product(matrix, one) for matrix, one in zip(strategy, x, strict=True)])
+        return compute_answers(plan.compiled, x)
+    return np.concatenate([multiply_clipped(matrix, one) for matrix, one in zip(strategy, x, strict=True)])
 
 
 def kept(
@@ -68,13 +73,13 @@ def kept(
     strategy: Sequence[Integers] | None = None,
     noise: Integers | None = None,
     account: str = "visits@1",
-) -> Past:
+) -> LinearMeasurement:
     """What the ledger keeps of ``plan``, without noise unless some is given, through the form it is stored in."""
     used = tuple(plan.chosen.strategy if strategy is None else strategy)
-    footprint = footprint_of(plan.compiled, plan.schema, by_strategy=bool(used))
+    footprint = build_footprint(plan.compiled, plan.schema, by_strategy=bool(used))
     assert footprint is not None
     values = exact(plan, used) + (0 if noise is None else noise)
-    past = past_of(
+    past = build_linear_measurement(
         Footprint.from_plain(footprint.to_plain()),
         event or plan.event,
         tuple(values.tolist()),
@@ -86,9 +91,9 @@ def kept(
     return past
 
 
-def drawn(plan: Plan, past: Sequence[Past], **more: object) -> Blend | None:
+def drawn(plan: Plan, past: Sequence[LinearMeasurement], **more: object) -> Blend | None:
     """How ``plan``'s question is answered from ``past``; None where asking anew is as cheap."""
     alpha = float(plan.alpha / plan.compiled.grid)
-    bound = Bound(alpha, float(plan.beta), plan.kind == "wcq", **more)  # type: ignore[arg-type]
-    price = accountant(plan.schema.budget.accountant).price(plan.event).amount
+    bound = ReuseBound(alpha, float(plan.beta), plan.kind == "wcq", **more)  # type: ignore[arg-type]
+    price = get_accountant(plan.schema.budget.accountant).compute_price(plan.event).amount
     return blend(plan.compiled, plan.schema, past, bound, below=price)

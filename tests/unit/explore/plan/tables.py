@@ -10,7 +10,7 @@ from typing import Any
 from siloquent.explore.plan.planner import Plan, plan
 from siloquent.explore.spec import parse
 from siloquent.privacy import Cost
-from siloquent.schema import Attribute, Budget, Domain, TableSchema, Unit
+from siloquent.schema import Attribute, Domain, TableBudget, TableSchema, Unit
 
 D = Decimal
 ATTRIBUTES = (
@@ -27,9 +27,9 @@ PLENTY = Cost(10**16)
 def table(accountant: str = "pure", *, limit: Fraction | int = 1_000, users: int = 0, **more: Any) -> TableSchema:
     """``users``: how many rows one user has at most; 0 for row units."""
     budget = (
-        Budget("pure", epsilon=Fraction(limit))
+        TableBudget("pure", epsilon=Fraction(limit))
         if accountant == "pure"
-        else Budget("zcdp", rho=Fraction(limit), delta=Fraction(1, 10**6))
+        else TableBudget("zcdp", rho=Fraction(limit), delta=Fraction(1, 10**6))
     )
     unit = Unit("user", "who", users) if users else Unit()
     return TableSchema("visits", Domain(ATTRIBUTES), budget, unit=unit, **more)

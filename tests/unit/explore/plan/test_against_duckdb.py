@@ -9,8 +9,8 @@ import duckdb
 import numpy as np
 import pytest
 
-from siloquent.explore.measure.base import answers, sum_units
-from siloquent.explore.plan.compiled import Compiled
+from siloquent.explore.measure.base import compute_answers, sum_units
+from siloquent.explore.plan.compiled import CompiledWorkload
 from siloquent.explore.plan.predicates import compile_workload
 from siloquent.explore.spec import parse
 from siloquent.schema import TableSchema
@@ -42,7 +42,7 @@ def engine() -> Iterator[duckdb.DuckDBPyConnection]:
     connection.close()
 
 
-def exact(compiled: Compiled, schema: TableSchema, engine: duckdb.DuckDBPyConnection) -> list[int]:
+def exact(compiled: CompiledWorkload, schema: TableSchema, engine: duckdb.DuckDBPyConnection) -> list[int]:
     """W x, with x counted through the declaration's own index functions."""
     columns = []
     for part in compiled.parts:
@@ -57,10 +57,10 @@ def exact(compiled: Compiled, schema: TableSchema, engine: duckdb.DuckDBPyConnec
             cells[cell] += 1
             sums[cell] += schema.domain[compiled.attribute].index(row[-1]) if compiled.attribute else 0
         columns.append(part.fold(cells) if compiled.summed is None else sum_units(compiled.summed, part, sums, cells))
-    return answers(compiled, columns).tolist()
+    return compute_answers(compiled, columns).tolist()
 
 
-def asked(text: str) -> Compiled:
+def asked(text: str) -> CompiledWorkload:
     return compile_workload(parse(f"{text} ERROR 5"), SCHEMA)
 
 

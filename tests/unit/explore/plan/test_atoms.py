@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siloquent.errors import RequestError, UnknownName
-from siloquent.explore.plan.atoms import FALSE, TRUE, UNKNOWN, atom, values_of
+from siloquent.explore.plan.predicate_evaluation import FALSE, TRUE, UNKNOWN, evaluate_atom, evaluate_expression
 from siloquent.explore.plan.predicates import compile_workload
 from siloquent.explore.spec import parse, parse_expression, parse_predicate
-from siloquent.schema import Attribute, Budget, Domain, TableSchema
+from siloquent.schema import Attribute, Domain, TableBudget, TableSchema
 from unit.explore.plan.tables import planned
 
 D = Decimal
@@ -35,15 +35,17 @@ def test_like_is_the_regular_expression_on_random_texts() -> None:
         plain = "".join({"%": ".*", "_": "."}.get(c, re.escape(c)) for c in pattern)
         expected = [bool(re.fullmatch(plain, text, re.DOTALL)) for text in texts]
         quoted = pattern.replace("'", "''")
-        assert (atom(parse_predicate(f"t LIKE '{quoted}'"), attribute)[:-1] == TRUE).tolist() == expected, pattern
+        assert (evaluate_atom(parse_predicate(f"t LIKE '{quoted}'"), attribute)[:-1] == TRUE).tolist() == expected, (
+            pattern
+        )
 
 
 def test_a_hostile_pattern_takes_no_longer_than_a_plain_one() -> None:
     attribute = Attribute("t", "category", values=("a" * 2_000,))
     start = time.process_time()
-    plain = atom(parse_predicate("t LIKE 'a%'"), attribute)
+    plain = evaluate_atom(parse_predicate("t LIKE 'a%'"), attribute)
     middle = time.process_time()
-    hostile = atom(parse_predicate(f"t LIKE '{'%a' * 60}%c'"), attribute)
+    hostile = evaluate_atom(parse_predicate(f"t LIKE '{'%a' * 60}%c'"), attribute)
     end = time.process_time()
     assert (plain[0], hostile[0]) == (TRUE, FALSE)
     assert end - middle < 1_000 * (middle - start) + 1  # backtracking would need more than the age of the world
@@ -59,13 +61,13 @@ def test_a_hostile_pattern_takes_no_longer_than_a_plain_one() -> None:
     ],
 )
 def test_arithmetic_on_declared_values(text: str, expected: list[int]) -> None:
-    values = values_of(parse_expression(text), NUMBER)
+    values = evaluate_expression(parse_expression(text), NUMBER)
     assert values.data[:7].tolist() == expected
     assert values.known.tolist() == [True] * 7 + [False]
 
 
 def test_division_by_zero_is_null() -> None:
-    truth = atom(parse_predicate("12 // x = 6"), NUMBER)
+    truth = evaluate_atom(parse_predicate("12 // x = 6"), NUMBER)
     assert truth.tolist() == [FALSE, FALSE, FALSE, UNKNOWN, FALSE, TRUE, FALSE, UNKNOWN]
 
 
@@ -79,19 +81,19 @@ def test_division_by_zero_is_null() -> None:
     ],
 )
 def test_parts_of_dates(text: str, expected: list[int]) -> None:
-    assert values_of(parse_expression(text), DAY).data[:4].tolist() == expected
+    assert evaluate_expression(parse_expression(text), DAY).data[:4].tolist() == expected
 
 
 def test_dates_compare_with_texts_and_dates_alike() -> None:
     for constant in ("'2024-02-29'", "DATE '2024-02-29'"):
-        assert atom(parse_predicate(f"day > {constant}"), DAY).tolist() == [FALSE, FALSE, TRUE, TRUE, UNKNOWN]
+        assert evaluate_atom(parse_predicate(f"day > {constant}"), DAY).tolist() == [FALSE, FALSE, TRUE, TRUE, UNKNOWN]
     with pytest.raises(RequestError):
-        atom(parse_predicate("day > 'spring'"), DAY)
+        evaluate_atom(parse_predicate("day > 'spring'"), DAY)
 
 
 def test_rounding_goes_away_from_zero_at_a_half() -> None:
     half = Attribute("h", "real", lo=D("-2.5"), hi=D("2.5"), grid=D("0.5"))
-    rounded = values_of(parse_expression("round(h)"), half).data[:11]
+    rounded = evaluate_expression(parse_expression("round(h)"), half).data[:11]
     assert rounded.tolist() == [-3, -2, -2, -1, -1, 0, 1, 1, 2, 2, 3]
     assert np.all(rounded == -rounded[::-1])
 
@@ -130,7 +132,7 @@ def test_a_constant_of_another_kind_is_refused_with_the_constant_that_was_meant(
         Attribute("n", "real", **grid),
         DAY,
     )
-    schema = TableSchema("visits", Domain(domain), Budget("pure", epsilon=Fraction(1)))
+    schema = TableSchema("visits", Domain(domain), TableBudget("pure", epsilon=Fraction(1)))
     with pytest.raises(RequestError) as refused:
         compile_workload(parse(f"SELECT COUNT(*) FROM visits WHERE {test} ERROR 5"), schema)
     assert refused.value.fix == fix
@@ -162,7 +164,7 @@ def attributes_of_a_kind(draw: st.DrawFn) -> Attribute:
 @settings(max_examples=60, deadline=None)
 @given(attributes_of_a_kind(), st.sampled_from(CONSTANTS), st.sampled_from(("=", "!=", "LIKE")))
 def test_the_constant_that_is_offered_can_be_pasted(attribute: Attribute, constant: str, test: str) -> None:
-    schema = TableSchema("visits", Domain((attribute,)), Budget("pure", epsilon=Fraction(1)))
+    schema = TableSchema("visits", Domain((attribute,)), TableBudget("pure", epsilon=Fraction(1)))
     question = "SELECT COUNT(*) FROM visits WHERE {} ERROR 5"
     constant = "'x%'" if test == "LIKE" else constant
     try:
@@ -183,7 +185,7 @@ def test_the_constant_that_is_offered_can_be_pasted(attribute: Attribute, consta
 )
 def test_the_width_that_is_offered_for_groups_of_a_number_makes_some(lo: int, hi: int, grid: str, groups: int) -> None:
     number = Attribute("n", "real", lo=Decimal(lo), hi=Decimal(hi), grid=Decimal(grid))
-    schema = TableSchema("visits", Domain((number,)), Budget("pure", epsilon=Fraction(1)))
+    schema = TableSchema("visits", Domain((number,)), TableBudget("pure", epsilon=Fraction(1)))
     with pytest.raises(RequestError) as refused:
         compile_workload(parse("SELECT n, COUNT(*) FROM visits GROUP BY n ERROR 5"), schema)
     key = refused.value.fix.removeprefix("GROUP BY ").partition(",")[0]

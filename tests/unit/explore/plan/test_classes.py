@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from siloquent.errors import RequestError
-from siloquent.explore.plan.atoms import atom
-from siloquent.explore.plan.classes import MAX_VALUES, Runs, check_work, classes_of, runs_of, work_of
+from siloquent.explore.plan.classes import MAX_VALUES, Runs, build_classes, build_runs, check_work, count_work
+from siloquent.explore.plan.predicate_evaluation import evaluate_atom
 from siloquent.explore.plan.space import Space
-from siloquent.explore.plan.space import tests_in as comparisons_in
+from siloquent.explore.plan.space import iter_tests as comparisons_in
 from siloquent.explore.spec import parse_predicate
 from siloquent.schema import Attribute, Domain
 
@@ -58,9 +58,9 @@ def test_runs_are_the_truth_of_each_value(attribute: Attribute) -> None:
     for _ in range(150):
         text = _test(attribute, draw)
         (test,) = comparisons_in(parse_predicate(text))
-        assert work_of(test, attribute) == 0, text  # type: ignore[arg-type]
-        found = runs_of(test, attribute).over(cells)  # type: ignore[arg-type]
-        assert found.tolist() == atom(test, attribute).tolist(), text  # type: ignore[arg-type]
+        assert count_work(test, attribute) == 0, text  # type: ignore[arg-type]
+        found = build_runs(test, attribute).refine_to(cells)  # type: ignore[arg-type]
+        assert found.tolist() == evaluate_atom(test, attribute).tolist(), text  # type: ignore[arg-type]
 
 
 def test_classes_are_those_of_equal_signatures_in_order() -> None:
@@ -68,7 +68,7 @@ def test_classes_are_those_of_equal_signatures_in_order() -> None:
     for _ in range(300):
         size = int(draw.integers(1, 30))
         vectors = draw.integers(-1, int(draw.choice([2, 3, 40])), (int(draw.integers(1, 6)), size + 1))
-        found, first = classes_of([Runs.of(one) for one in vectors], size)
+        found, first = build_classes([Runs.from_vector(one) for one in vectors], size)
         signatures = [tuple(column) for column in vectors.T.tolist()]
         order = list(dict.fromkeys(signatures))
         assert found.tolist() == [order.index(one) for one in signatures]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import siloquent as sq
-from siloquent.door import Session
+from siloquent.api import Session
 from siloquent.errors import RequestError
 from siloquent.explore.plan import classes, keys, planner, predicates, quantiles, space
 from siloquent.explore.plan.limits import are_lifted, lifted
@@ -55,7 +55,7 @@ def tighten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw every bound so tight that nothing passes, as in a version that has not planned anything yet."""
     for module, name in (
         (classes, "MAX_VALUES"), (classes, "MAX_RUNS"), (classes, "MAX_REFINED"), (keys, "MAX_VALUES"),
-        (keys, "MOST_PREDICATES"), (predicates, "MOST_ENTRIES"), (predicates, "MOST_WEIGHTS"),
+        (keys, "MAX_PREDICATES"), (predicates, "MAX_ENTRIES"), (predicates, "MAX_WEIGHTS"),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, 0)
     monkeypatch.setattr(space, "max_truths", ContextVar("none", default=0))
@@ -86,11 +86,11 @@ def test_a_charge_that_waits_for_its_measurement_is_measured_whatever_is_refused
         failing.setattr("siloquent.explore.task.measure", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             session.ask(question, key="k")
-    spent = session.ledger.account("people@1").spent
+    spent = session.ledger.get_account("people@1").spent
     assert spent.amount > 0
     tighten(monkeypatch)
     assert session.ask(question, key="k").rows
-    assert session.ledger.account("people@1").spent == spent
+    assert session.ledger.get_account("people@1").spent == spent
 
 
 def test_bounds_are_back_after_a_block_that_failed() -> None:
@@ -111,7 +111,7 @@ def few_truths(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(space, "max_truths", ContextVar("few", default=most))
     monkeypatch.setattr(quantiles, "max_truths", space.max_truths)
     monkeypatch.setattr(quantiles, "MAX_TRUTHS", most)
-    monkeypatch.setattr(quantiles, "MOST_CELLS", 10_000)
+    monkeypatch.setattr(quantiles, "MAX_CELLS", 10_000)
 
 
 @pytest.mark.parametrize("question", [MANY, "SELECT ward, MEDIAN(cents) FROM people WHERE cents > 1 AND cents != 4000 "
@@ -141,10 +141,10 @@ def test_a_charge_for_a_quantile_of_steps_has_its_answer(
         failing.setattr("siloquent.explore.task.measure", lambda *given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             session.ask(MANY, key="k")
-    spent = session.ledger.account("people@1").spent
+    spent = session.ledger.get_account("people@1").spent
     few_truths(monkeypatch, most_now)
     assert session.ask(MANY, key="k").rows
-    assert session.ledger.account("people@1").spent == spent
+    assert session.ledger.get_account("people@1").spent == spent
 
 
 def test_strangers_are_told_the_price_of_the_answer_that_they_would_get_or_none(

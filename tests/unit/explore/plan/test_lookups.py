@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from siloquent.errors import RequestError, UnknownName
-from siloquent.explore.plan.compiled import Compiled
-from siloquent.explore.plan.lookups import meaning_of, public_of
+from siloquent.explore.plan.compiled import CompiledWorkload
 from siloquent.explore.plan.planner import plan
 from siloquent.explore.plan.predicates import compile_workload
+from siloquent.explore.plan.public_joins import build_canonical_request, find_public_table
 from siloquent.explore.plan.quantiles import plan_quantile
-from siloquent.explore.plan.steps import chart
+from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse, render
-from siloquent.explore.spec.spelled import as_declared
+from siloquent.explore.spec.name_resolution import resolve_names
 from siloquent.schema import Attribute, ForeignKey
 from siloquent.schema.public_table import PublicColumn, PublicTable
 from unit.explore.plan.tables import PLENTY, table
@@ -62,7 +62,7 @@ def engine() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def asked(text: str) -> Compiled:
+def asked(text: str) -> CompiledWorkload:
     return compile_workload(parse(f"{text} ERROR 5"), SCHEMA)
 
 
@@ -134,13 +134,13 @@ def test_a_question_keeps_its_words_and_other_public_rows_make_another_question(
     query = parse(f"SELECT region, COUNT(*) {FROM} WHERE beds > 5 GROUP BY region ERROR 50")
     assert render(plan(query, SCHEMA, left=PLENTY).query) == render(query)
     other = replace(public(), known=(True,) * 10)
-    assert meaning_of(query, SCHEMA) != meaning_of(query, replace(SCHEMA, public=(other,)))
+    assert build_canonical_request(query, SCHEMA) != build_canonical_request(query, replace(SCHEMA, public=(other,)))
 
 
 def test_case_does_not_count_in_a_join() -> None:
     query = parse("SELECT REGION, COUNT(*) FROM visits JOIN wards USING (WARD) GROUP BY REGION ERROR 50")
     same = parse("SELECT region, COUNT(*) FROM visits JOIN wards USING (ward) GROUP BY region ERROR 50")
-    assert as_declared(query, SCHEMA) == same
+    assert resolve_names(query, SCHEMA) == same
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_join_that_cannot_be_is_refused_with_the_line_to_add(question: str, wh
 @pytest.mark.parametrize("items", ["AVG(beds)", "MEDIAN(beds)", "STDDEV(beds)", "SUM(beds)", "COUNT(*), AVG(beds)"])
 def test_a_public_number_is_not_summed_in_whatever_way_it_is_planned(items: str) -> None:
     with pytest.raises(RequestError, match="belongs to the public table"):
-        chart(parse(f"SELECT {items} {FROM} BUDGET 0.1 EPSILON"), SCHEMA, left=PLENTY)
+        plan_query(parse(f"SELECT {items} {FROM} BUDGET 0.1 EPSILON"), SCHEMA, left=PLENTY)
 
 
 def test_public_names_are_nobodys_without_the_join_and_public_values_are_checked_with_it() -> None:
@@ -167,4 +167,4 @@ def test_public_names_are_nobodys_without_the_join_and_public_values_are_checked
         compile_workload(parse("SELECT COUNT(*) FROM visits WHERE region = 'north' ERROR 5"), SCHEMA)
     with pytest.raises(UnknownName, match="Did you mean 'north'"):
         compile_workload(parse(f"SELECT COUNT(*) {FROM} WHERE region = 'North' ERROR 5"), SCHEMA)
-    assert public_of(parse("SELECT COUNT(*) FROM visits ERROR 5"), SCHEMA) is None
+    assert find_public_table(parse("SELECT COUNT(*) FROM visits ERROR 5"), SCHEMA) is None

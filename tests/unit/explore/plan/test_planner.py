@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from siloquent.errors import AccuracyUnreachable, RequestError
-from siloquent.explore.plan.planner import least_error, plan
+from siloquent.explore.plan.planner import find_least_error, plan
 from siloquent.explore.spec import parse
-from siloquent.maths import promises
+from siloquent.maths import error_tails
 from siloquent.privacy import (
     Cost,
     DiscreteGaussian,
@@ -20,7 +20,7 @@ from siloquent.privacy import (
     ExponentialSelect,
     GeometricTopK,
     PermuteAndFlip,
-    accountant,
+    get_accountant,
 )
 from unit.explore.plan.tables import PLENTY, planned, table
 
@@ -109,10 +109,10 @@ def test_planning_twice_gives_the_same_plan(name: str) -> None:
     ("adjacency", "users", "factor"), [("add-remove", 0, 1), ("replace-one", 0, 2), ("add-remove", 3, 3)]
 )
 def test_unit_and_adjacency_multiply_the_price(adjacency: str, users: int, factor: int) -> None:
-    book = accountant("pure")
-    plain = book.price(planned(BY_WARD.format(100)).event).amount
+    book = get_accountant("pure")
+    plain = book.compute_price(planned(BY_WARD.format(100)).event).amount
     found = planned(BY_WARD.format(100), adjacency=adjacency, users=users)
-    assert book.price(found.event).amount == factor * plain
+    assert book.compute_price(found.event).amount == factor * plain
 
 
 @pytest.mark.slow
@@ -166,10 +166,10 @@ def test_what_the_whole_budget_cannot_pay_is_refused_with_the_best_error_that_it
 )
 def test_budget_finds_the_smallest_error_that_fits(text: str, name: str, spend: str) -> None:
     found = planned(f"{text} BUDGET {spend}", name)
-    allowed = accountant(name).cost(found.event).amount
+    allowed = get_accountant(name).compute_cost(found.event).amount
     closer = planned(f"{text} ERROR {found.alpha - 1}", name)
-    assert accountant(name).cost(planned(f"{text} ERROR {found.alpha}", name).event).amount <= allowed
-    assert accountant(name).cost(closer.event).amount > allowed
+    assert get_accountant(name).compute_cost(planned(f"{text} ERROR {found.alpha}", name).event).amount <= allowed
+    assert get_accountant(name).compute_cost(closer.event).amount > allowed
 
 
 def test_a_budget_in_rho_is_refused_in_a_pure_account() -> None:
@@ -179,10 +179,10 @@ def test_a_budget_in_rho_is_refused_in_a_pure_account() -> None:
 
 def test_least_error_is_what_is_left_can_pay_for() -> None:
     found = planned(BY_WARD.format(100))
-    error = least_error(found, left=Cost(10**8))
+    error = find_least_error(found, left=Cost(10**8))
     assert error is not None
-    assert accountant("pure").cost(planned(BY_WARD.format(error)).event).amount <= 10**8
-    assert least_error(found, left=Cost(0)) is None
+    assert get_accountant("pure").compute_cost(planned(BY_WARD.format(error)).event).amount <= 10**8
+    assert find_least_error(found, left=Cost(0)) is None
 
 
 # Refusals, before anything is spent
@@ -220,7 +220,7 @@ def test_sums_of_long_numbers_are_rounded_to_units_that_noise_can_be_drawn_in() 
     assert found.compiled.slack == Fraction(1, 2)
     # As if it were exact: an error of 25 largest values, each as one count.
     counted = planned("SELECT sex, COUNT(*) FROM visits GROUP BY sex ERROR 2500", "zcdp")
-    prices = [float(accountant("zcdp").price(plan.event).amount) for plan in (found, counted)]
+    prices = [float(get_accountant("zcdp").compute_price(plan.event).amount) for plan in (found, counted)]
     assert prices[0] == pytest.approx(prices[1] * (2_500 / 25) ** 2, rel=1e-3)
 
 
@@ -241,10 +241,10 @@ def test_the_rounding_of_large_sums_is_taken_off_the_bound_of_each_that_is_compa
     found = planned(f"SELECT ward FROM visits GROUP BY ward {tail} ERROR 10016")
     compiled = found.compiled
     assert (compiled.grid, compiled.slack) == (64, Fraction(1, 2))
-    law = promises.LaplaceTop(10, 3) if slacks == 2 else promises.LaplaceAbove(10)
-    m = promises.smallest_breaking(Fraction(10_016) / compiled.grid - slacks * compiled.slack)
+    law = error_tails.LaplaceTop(10, 3) if slacks == 2 else error_tails.LaplaceAbove(10)
+    m = error_tails.compute_breaking_error(Fraction(10_016) / compiled.grid - slacks * compiled.slack)
     (laplace,) = [one.priced.event for one in found.candidates if one.priced.name == "laplace"]
-    assert laplace.scale == promises.largest_scale(law, m, 1 / 2000)  # type: ignore[union-attr]
+    assert laplace.scale == error_tails.find_largest_scale(law, m, 1 / 2000)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])

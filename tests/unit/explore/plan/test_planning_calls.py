@@ -9,7 +9,7 @@ import pytest
 
 from siloquent.errors import AccuracyUnreachable
 from siloquent.explore.plan import planner
-from siloquent.maths import order, promises
+from siloquent.maths import error_tails, order_statistics
 from unit.explore.plan.tables import planned
 
 BLOCKS = 2**11
@@ -27,24 +27,29 @@ class TooOften(Exception):
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every call of a law counts from when nothing is known of it, and too many end the test."""
     forget()
-    monkeypatch.setattr(order, "BLOCKS", BLOCKS)
-    numbers, largest = 0, order._largest
+    monkeypatch.setattr(order_statistics, "BLOCKS", BLOCKS)
+    numbers, largest = 0, order_statistics._compute_largest_tails
 
-    def counting(tails: order.Reals, draws: int) -> order.Reals:
+    def counting(tails: order_statistics.Reals, draws: int) -> order_statistics.Reals:
         nonlocal numbers
         numbers += len(tails)
         if numbers > MOST:
             raise TooOften
         return largest(tails, draws)
 
-    monkeypatch.setattr(order, "_largest", counting)
+    monkeypatch.setattr(order_statistics, "_compute_largest_tails", counting)
     yield
     forget()
 
 
 def forget() -> None:
     """As in a process that has planned nothing yet."""
-    for one in (promises.largest_scale, promises.smallest_error, promises._hint, order._smallest_normal):
+    for one in (
+        error_tails.find_largest_scale,
+        error_tails.find_smallest_error,
+        error_tails._hint,
+        order_statistics._smallest_normal,
+    ):
         one.cache_clear()
 
 
@@ -62,7 +67,7 @@ def test_halving_would_take_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
             low, high = (middle, high) if value(middle) <= 0 else (low, middle)
         return low
 
-    for module in (planner, promises):
+    for module in (planner, error_tails):
         monkeypatch.setattr(module, "last_negative", halved)
     with pytest.raises(TooOften):
         planned(f"{ASK} BUDGET 1e-9 EPSILON", "pure")

@@ -14,19 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siloquent.errors import LedgerError
-from siloquent.explore.estimate import Progress
+from siloquent.explore.estimate import QueryProgress
 from siloquent.explore.estimate.ranks import read_off
-from siloquent.explore.measure.ranks import rank_errors
-from siloquent.explore.plan.cheaper import as_paid
+from siloquent.explore.measure.ranks import compute_rank_errors
+from siloquent.explore.plan.earlier_answers import EarlierAnswers
 from siloquent.explore.plan.planner import Plan
-from siloquent.explore.plan.recall import Recall
-from siloquent.explore.plan.steps import Course, Step, chart
+from siloquent.explore.plan.reuse_plan import restore_paid_step
+from siloquent.explore.plan.steps import PlanStep, QueryPlan, plan_query
 from siloquent.explore.spec import parse
 from siloquent.explore.spec.aggregates import Count, Quantile, Ranks
-from siloquent.explore.spec.measured import Form, Measured, payload_of
-from siloquent.ledger import Permit, Receipt, Stored
-from siloquent.maths.sensitivity import sensitivities
-from siloquent.privacy import Cost, DiscreteGaussian, DiscreteLaplace, accountant, rho_of_epsilon
+from siloquent.explore.spec.stored_measurement import Form, StoredMeasurement, encode_payload
+from siloquent.ledger import Permit, Receipt, SettledAnswer
+from siloquent.maths.sensitivity import compute_sensitivity
+from siloquent.privacy import Cost, DiscreteGaussian, DiscreteLaplace, convert_epsilon_to_rho, get_accountant
 from unit.explore.plan.tables import PLENTY, table
 
 QUARTILES = "QUANTILE(age, 0.25), MEDIAN(age), QUANTILE(age, 0.75)"
@@ -34,12 +34,12 @@ BY_SEX = f"SELECT sex, {QUARTILES} FROM visits GROUP BY sex"
 SHARES = [Fraction(1, 4), Fraction(1, 2), Fraction(9, 10), Fraction(9_999, 10_000)]
 
 
-def charted(text: str, name: str = "pure", **more: Any) -> Course:
-    return chart(parse(text), table(name, **more), left=PLENTY)
+def charted(text: str, name: str = "pure", **more: Any) -> QueryPlan:
+    return plan_query(parse(text), table(name, **more), left=PLENTY)
 
 
-def prices(step: Step, name: str) -> list[Fraction]:
-    return [accountant(name).price(way.event).amount for way in step.ways]
+def prices(step: PlanStep, name: str) -> list[Fraction]:
+    return [get_accountant(name).compute_price(way.event).amount for way in step.ways]
 
 
 @pytest.mark.slow
@@ -51,7 +51,7 @@ def test_quartiles_are_read_off_one_measurement_that_costs_less_than_three(name:
     assert count.query.aggregate == Count()
     assert ranks.beta == Fraction(3, 4) * Fraction(1, 2000)
     assert [type(one.query.aggregate) for one in course.first.apart] == [Quantile] * 3 + [Count]
-    together, apart = prices(Step(course.first.plans[:1], course.first.apart[:3]), name)
+    together, apart = prices(PlanStep(course.first.plans[:1], course.first.apart[:3]), name)
     assert together * gain < apart
 
 
@@ -81,12 +81,12 @@ def test_a_budget_buys_a_smaller_error_of_all_of_them(name: str) -> None:
     course = charted(f"SELECT {QUARTILES} FROM visits BUDGET 0.1 EPSILON", name)
     (ranks,) = course.first.plans
     together, apart = prices(course.first, name)
-    allowed = Fraction(1, 10) if name == "pure" else Fraction(rho_of_epsilon(0.1, 1e-6))
+    allowed = Fraction(1, 10) if name == "pure" else Fraction(convert_epsilon_to_rho(0.1, 1e-6))
     assert max(together, apart) <= allowed
     assert together >= allowed * Fraction(999, 1_000)
     assert ranks.alpha < min(one.alpha for one in course.first.apart)
     finer = charted(f"SELECT {QUARTILES} FROM visits ERROR {', '.join([str(ranks.alpha - 1)] * 3)}", name)
-    assert prices(finer.first, name)[0] > accountant(name).price(course.first.event).amount
+    assert prices(finer.first, name)[0] > get_accountant(name).compute_price(course.first.event).amount
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ def test_the_price_is_that_of_the_whole_matrix_over_all_groups(name: str, settin
     (matrix,) = ranks.chosen.strategy
     assert isinstance(matrix, np.ndarray)
     assert matrix.shape[1] == ranks.compiled.parts[0].columns == 200
-    exact = sensitivities([matrix], replace_one=ranks.schema.replace_one, rows=ranks.schema.unit.max_rows)
+    exact = compute_sensitivity([matrix], replace_one=ranks.schema.replace_one, rows=ranks.schema.unit.max_rows)
     event = ranks.event
     assert isinstance(event, (DiscreteLaplace, DiscreteGaussian))
     paid = event.l1 if isinstance(event, DiscreteLaplace) else event.l2_squared
@@ -109,9 +109,9 @@ def test_the_price_is_that_of_the_whole_matrix_over_all_groups(name: str, settin
 # Reading off
 
 
-def released(plan: Plan, values: Sequence[int]) -> Measured:
+def released(plan: Plan, values: Sequence[int]) -> StoredMeasurement:
     form: Form = "strategy" if isinstance(plan.query.aggregate, Ranks) else "chosen"
-    return Measured("m", form, plan.event, tuple(values), str(plan.alpha), plan.chosen.strategy)
+    return StoredMeasurement("m", form, plan.event, tuple(values), str(plan.alpha), plan.chosen.strategy)
 
 
 @cache
@@ -148,9 +148,11 @@ def test_a_stored_measurement_of_another_question_is_refused() -> None:
 def test_answers_that_were_measured_apart_are_still_read() -> None:
     """Whoever keeps an answer with a measurement for every quantile gets it back under its key."""
     course = charted(f"{BY_SEX} ERROR 300, 300, 300")
-    payload = payload_of([released(one, [3 + place, 40]) for place, one in enumerate(course.first.apart)])
-    stored = Stored("p", "visits@1", "k", Step(course.first.apart).event, payload, Receipt("l", 1, "h"), *[Cost(0)] * 4)
-    progress = Progress(course).with_step(course.first, stored, True)
+    payload = encode_payload([released(one, [3 + place, 40]) for place, one in enumerate(course.first.apart)])
+    stored = SettledAnswer(
+        "p", "visits@1", "k", PlanStep(course.first.apart).event, payload, Receipt("l", 1, "h"), *[Cost(0)] * 4
+    )
+    progress = QueryProgress(course).add_step(course.first, stored, True)
     assert [part.values for part in progress.parts] == [[3, 40], [4, 40], [5, 40]]
 
 
@@ -159,10 +161,10 @@ def test_what_was_reserved_for_a_choice_each_is_measured_as_that() -> None:
     first = charted(f"{BY_SEX} ERROR 300, 300, 300").first
     for way in first.ways:
         permit = Permit("p", "visits@1", "k", "d", way.event, Cost(1), 7)
-        assert as_paid(first, Recall((), 0), permit).event == way.event
+        assert restore_paid_step(first, EarlierAnswers((), 0), permit).event == way.event
 
 
 def test_a_rank_error_is_the_rows_up_to_a_value_less_a_share_of_all_for_every_value_but_the_last() -> None:
     rows, shares = np.array([3, 0, 5, 2]), [Fraction(1, 4), Fraction(9, 10)]
     expected = [float(sum(rows[: value + 1]) - share * 10) for share in shares for value in range(3)]
-    assert (rank_errors(4, shares) @ rows).tolist() == pytest.approx(expected)
+    assert (compute_rank_errors(4, shares) @ rows).tolist() == pytest.approx(expected)

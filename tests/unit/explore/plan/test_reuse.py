@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from siloquent.explore.plan.past import area_of, footprint_of, past_of
+from siloquent.explore.plan.linear_measurements import build_area, build_footprint, build_linear_measurement
 from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP
 from siloquent.explore.plan.refinement import refine
-from siloquent.privacy import FREE, DiscreteGaussian, DiscreteLaplace, ExponentialSelect, accountant
+from siloquent.privacy import FREE, DiscreteGaussian, DiscreteLaplace, ExponentialSelect, get_accountant
 from siloquent.schema import Domain
 from unit.explore.plan.pasts import drawn, exact, kept, truth
 from unit.explore.plan.tables import planned
@@ -69,8 +69,8 @@ def test_what_is_known_roughly_is_topped_up_for_less_than_asking_anew(before: st
     assert found is not None
     assert found.added is not None
     assert isinstance(found.event, DiscreteGaussian if name == "zcdp" else DiscreteLaplace)
-    book = accountant(name)
-    assert 0 < book.price(found.event).amount < book.price(plan.event).amount
+    book = get_accountant(name)
+    assert 0 < book.compute_price(found.event).amount < book.compute_price(plan.event).amount
     estimate = np.array(found.estimate(exact(plan, found.added.matrices).tolist())) / PARTS_OF_A_STEP
     assert np.abs(estimate - truth(plan)).max() <= (1 / 1_000 if plan.compiled.summed is None else 1)
 
@@ -113,10 +113,10 @@ def test_nothing_is_drawn_from_other_attributes_quantities_versions_or_declarati
 
 def test_only_linear_answers_with_the_accounts_own_noise_are_kept() -> None:
     plan = planned(BY_AGE.format(10, 300), "zcdp")
-    footprint = footprint_of(plan.compiled, plan.schema, by_strategy=False)
+    footprint = build_footprint(plan.compiled, plan.schema, by_strategy=False)
     assert footprint is not None
-    selected = ExponentialSelect(rounds=1, range=accountant("zcdp").price(plan.event).amount)
-    assert past_of(footprint, selected, (3,), (), source=1, account="visits@1") is None
+    selected = ExponentialSelect(rounds=1, range=get_accountant("zcdp").compute_price(plan.event).amount)
+    assert build_linear_measurement(footprint, selected, (3,), (), source=1, account="visits@1") is None
     with_laplace = kept(planned(BY_AGE.format(10, 100), "pure"), 1)
     assert drawn(plan, [with_laplace]) is None
 
@@ -199,7 +199,7 @@ def test_at_most_two_thousand_base_cells_are_drawn_from_newest_first() -> None:
     fine = kept(planned("SELECT day, COUNT(*) FROM visits WHERE age < 50 GROUP BY day ERROR 50", "zcdp"), 200)
     plan = planned(ask.format(97).replace("ERROR 99", "ERROR 98"), "zcdp")
     block = refine(
-        area_of(plan.compiled.parts[0], plan.schema.domain), [p for one in [*past, fine] for p in one.pieces]
+        build_area(plan.compiled.parts[0], plan.schema.domain), [p for one in [*past, fine] for p in one.pieces]
     )
     assert block.cells <= 2_000
     sources = [piece.source for piece in block.pieces]

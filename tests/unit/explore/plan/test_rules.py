@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from siloquent.explore.plan.cheaper import question_of
-from siloquent.explore.plan.lookups import meaning_of
-from siloquent.explore.plan.rules import EXACT, rules_of
-from siloquent.explore.spec import canonical, parse
+from siloquent.explore.plan.public_joins import build_canonical_request
+from siloquent.explore.plan.reuse_plan import compute_question_digest
+from siloquent.explore.plan.rules import EXACT, list_reading_rules
+from siloquent.explore.spec import format_canonical, parse
 from unit.explore.plan.tables import planned, table
 
 COUNT = "SELECT COUNT(*) FROM visits WHERE {} ERROR 50"
@@ -27,8 +27,8 @@ COUNT = "SELECT COUNT(*) FROM visits WHERE {} ERROR 50"
 )
 def test_questions_without_computed_fractions_are_what_they_were(condition: str) -> None:
     query = parse(COUNT.format(condition))
-    assert rules_of(query, table()) == ()
-    assert meaning_of(query, table()) == (canonical(query),)
+    assert list_reading_rules(query, table()) == ()
+    assert build_canonical_request(query, table()) == (format_canonical(query),)
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,14 @@ def test_questions_without_computed_fractions_are_what_they_were(condition: str)
 )
 def test_computed_fractions_are_another_question(condition: str) -> None:
     query = parse(COUNT.format(condition))
-    assert rules_of(query, table()) == (EXACT,)
-    assert meaning_of(query, table()) == (canonical(query), EXACT)
+    assert list_reading_rules(query, table()) == (EXACT,)
+    assert build_canonical_request(query, table()) == (format_canonical(query), EXACT)
 
 
 def test_a_key_that_computes_with_fractions_is_another_question() -> None:
-    assert rules_of(parse("SELECT age // 0.5, COUNT(*) FROM visits GROUP BY age // 0.5 ERROR 50"), table()) == (EXACT,)
+    assert list_reading_rules(
+        parse("SELECT age // 0.5, COUNT(*) FROM visits GROUP BY age // 0.5 ERROR 50"), table()
+    ) == (EXACT,)
 
 
 @pytest.mark.parametrize(
@@ -73,4 +75,4 @@ def test_a_key_that_computes_with_fractions_is_another_question() -> None:
 def test_repeats_are_known_by_the_digests_of_older_ledgers_only_where_the_reading_is_the_same(
     text: str, digest: str, same: bool
 ) -> None:
-    assert (question_of(planned(text)) == digest) is same
+    assert (compute_question_digest(planned(text)) == digest) is same

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from siloquent.errors import AccuracyUnreachable, RequestError, UnknownName
-from siloquent.explore.plan.bounds import bounds_of, half_range, spread_error
-from siloquent.explore.plan.steps import Course, after, chart, widened
+from siloquent.explore.plan.bounds import compute_bounds, compute_half_range, compute_spread_error
+from siloquent.explore.plan.steps import QueryPlan, plan_query, plan_second_step, widen_errors
 from siloquent.explore.spec import parse, render
 from siloquent.explore.spec.aggregates import Average, Count, Moment, Quantile, Sum, Variance
-from siloquent.privacy import Composed, Cost, accountant
+from siloquent.privacy import Composed, Cost, get_accountant
 from siloquent.schema import TableSchema
 from unit.explore.plan.tables import PLENTY, table
 
@@ -21,11 +21,11 @@ F = Fraction
 SIZED = {"size_hint": 10_000}
 
 
-def charted(text: str, accountant: str = "pure", *, left: Cost = PLENTY, **more: Any) -> Course:
-    return chart(parse(text), table(accountant, **more), left=left)
+def charted(text: str, accountant: str = "pure", *, left: Cost = PLENTY, **more: Any) -> QueryPlan:
+    return plan_query(parse(text), table(accountant, **more), left=left)
 
 
-def parts(course: Course) -> list[tuple[object, Fraction, Fraction]]:
+def parts(course: QueryPlan) -> list[tuple[object, Fraction, Fraction]]:
     """What each part of the first step is, its error and its beta."""
     return [(one.query.aggregate, one.alpha, one.beta) for one in course.first.plans]
 
@@ -41,7 +41,7 @@ def test_the_price_is_the_sum_of_the_parts() -> None:
     both = charted("SELECT ward, COUNT(*), SUM(cost) FROM visits GROUP BY ward ERROR 5, 90000 CONFIDENCE 0.99", "zcdp")
     count = charted("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 5 CONFIDENCE 0.995", "zcdp")
     total = charted("SELECT ward, SUM(cost) FROM visits GROUP BY ward ERROR 90000 CONFIDENCE 0.995", "zcdp")
-    price = accountant("zcdp").price
+    price = get_accountant("zcdp").compute_price
     assert price(both.event).amount == price(count.event).amount + price(total.event).amount
 
 
@@ -49,25 +49,25 @@ def test_equal_parts_are_asked_once_at_the_smaller_error() -> None:
     text = "SELECT AVG(age), VAR(age), COUNT(*) FROM visits ERROR 1, 20, {} FOR AT LEAST 5000 ROWS"
     found = [{part: alpha for part, alpha, _ in parts(charted(text.format(error)))} for error in (3, 10**6)]
     assert [list(one) for one in found] == [[Moment("age", 0), Moment("age", 1), Moment("age", 2), Count()]] * 2
-    spread = bounds_of(Variance("age"), F(20), table(), F(5000))
-    assert found[0][Moment("age", 1)] <= bounds_of(Average("age"), F(1), table(), F(5000))[Moment("age", 1)]
+    spread = compute_bounds(Variance("age"), F(20), table(), F(5000))
+    assert found[0][Moment("age", 1)] <= compute_bounds(Average("age"), F(1), table(), F(5000))[Moment("age", 1)]
     assert found[0][Moment("age", 2)] <= spread[Moment("age", 2)]  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("error", ["0.01", "0.5", "7", "200"])
 def test_an_average_splits_its_error_so_that_it_is_met_exactly(error: str) -> None:
     schema, rows = table(), F(5_000)
-    count, total = bounds_of(Average("age"), F(error), schema, rows).values()
-    half = half_range(schema.domain["age"])
+    count, total = compute_bounds(Average("age"), F(error), schema, rows).values()
+    half = compute_half_range(schema.domain["age"])
     assert (total + half * count) / (rows - count) == F(error)  # type: ignore[operator]
     assert total == half * count  # type: ignore[operator]
 
 
 def test_a_variance_fills_its_bound_and_does_not_pass_it() -> None:
     schema, rows = table(), F(5_000)
-    errors = tuple(bounds_of(Variance("age"), F(20), schema, rows).values())
-    half = half_range(schema.domain["age"])
-    found = spread_error(half, rows - errors[0], errors)  # type: ignore[arg-type, operator]
+    errors = tuple(compute_bounds(Variance("age"), F(20), schema, rows).values())
+    half = compute_half_range(schema.domain["age"])
+    found = compute_spread_error(half, rows - errors[0], errors)  # type: ignore[arg-type, operator]
     assert F(20) * F(999, 1000) < found <= 20
 
 
@@ -77,14 +77,14 @@ def test_without_the_clause_the_count_comes_first_and_the_second_step_is_never_d
     (counts,) = course.first.plans
     assert course.second is not None
     worst = course.second.plans[0]
-    lost = half_range(counts.schema.domain["age"]) * counts.alpha
+    lost = compute_half_range(counts.schema.domain["age"]) * counts.alpha
     for rows in ([5_000, 3_000] + [0] * 8, [1_000, 0] + [1_100] * 8, [10**6] * 10):
-        step = after(course, {Moment("age", 0): [F(count) for count in rows]}, [], left=PLENTY)
+        step = plan_second_step(course, {Moment("age", 0): [F(count) for count in rows]}, [], left=PLENTY)
         assert step is not None
         assert step.plans[0].alpha == min(10 * F(count) - lost for count in rows if 10 * count >= 2 * lost)
-        price = accountant("pure").price
+        price = get_accountant("pure").compute_price
         assert price(step.event).amount <= price(worst.event).amount
-    small = after(course, {Moment("age", 0): [F(5)] * 10}, [], left=PLENTY)
+    small = plan_second_step(course, {Moment("age", 0): [F(5)] * 10}, [], left=PLENTY)
     assert small is not None  # small groups have their averages, too, with wide intervals
     assert small.plans[0].alpha == worst.alpha
 
@@ -94,21 +94,21 @@ def test_having_on_another_aggregate_asks_the_reported_groups_alone() -> None:
     course = charted(text)
     (choice,) = course.first.plans
     assert (choice.kind, choice.alpha, choice.beta) == ("icq", F(100), F(1, 2000) / 3)
-    step = after(course, {}, [0, 3], left=PLENTY)
+    step = plan_second_step(course, {}, [0, 3], left=PLENTY)
     assert step is not None
     assert [one.compiled.labels for one in step.plans] == [(("A",), ("D",))] * 2
     assert course.second is not None
-    price = accountant("pure").price
+    price = get_accountant("pure").compute_price
     assert price(step.event).amount < price(course.second.event).amount
-    assert after(course, {}, [], left=PLENTY) is None
+    assert plan_second_step(course, {}, [], left=PLENTY) is None
     # Reported groups have 900 rows or more, so that is what AVG is planned for.
-    expected = bounds_of(Average("age"), F(5), choice.schema, F(900))
+    expected = compute_bounds(Average("age"), F(5), choice.schema, F(900))
     assert float(step.plans[1].alpha) == pytest.approx(float(expected[Moment("age", 1)] or 0))
 
 
 def test_a_budget_is_split_evenly() -> None:
     course = charted("SELECT AVG(age), MEDIAN(age) FROM visits BUDGET 0.3 EPSILON")
-    price = accountant("pure").price
+    price = get_accountant("pure").compute_price
     assert [float(price(one.event).amount) for one in course.first.plans] == pytest.approx([0.1] * 3, rel=0.1)
     assert price(course.event).amount <= F(3, 10)
 
@@ -121,7 +121,7 @@ def test_a_quantile_costs_what_the_formula_says(name: str, users: int) -> None:
     course = charted("SELECT MEDIAN(age) FROM visits ERROR 20 CONFIDENCE 0.99", name, users=users)
     (part,) = course.first.plans
     rows = max(users, 1)
-    found = float(accountant(name).price(part.event).amount)
+    found = float(get_accountant(name).compute_price(part.event).amount)
     j = 41  # 2 x 20 + 1
     loose = (
         2 * rows * math.log(100 / (2 * 0.01)) / j if name == "pure" else (2 * rows * math.log(100 / 0.01) / j) ** 2 / 8
@@ -132,7 +132,7 @@ def test_a_quantile_costs_what_the_formula_says(name: str, users: int) -> None:
 
 def test_replacing_a_row_doubles_the_price_of_quantiles() -> None:
     text = "SELECT ward, QUANTILE(age, 0.9) FROM visits GROUP BY ward ERROR 20"
-    price = accountant("pure").price
+    price = get_accountant("pure").compute_price
     one, other = (price(charted(text, adjacency=a).event).amount for a in ("add-remove", "replace-one"))
     assert other == 2 * one
 
@@ -165,17 +165,17 @@ def test_what_has_no_answer_is_refused_before_any_charge(text: str) -> None:
 def test_too_little_budget_names_errors_that_it_pays_for(name: str) -> None:
     text = "SELECT ward, COUNT(*), AVG(age) FROM visits GROUP BY ward ERROR 5, 0.01 FOR AT LEAST 500 ROWS"
     schema: TableSchema = table(name)
-    left = Cost(accountant(name).scale)
+    left = Cost(get_accountant(name).scale)
     with pytest.raises(AccuracyUnreachable) as refused:
-        chart(parse(text), schema, left=left)
+        plan_query(parse(text), schema, left=left)
     errors = refused.value.fix.removeprefix("ask with ERROR ")
     wider = parse(text.replace("5, 0.01", errors))
-    assert accountant(name).cost(chart(wider, schema, left=left).event).amount <= left.amount
+    assert get_accountant(name).compute_cost(plan_query(wider, schema, left=left).event).amount <= left.amount
 
 
 def test_widening_keeps_all_else() -> None:
     query = parse("SELECT AVG(age), COUNT(*) FROM visits ERROR 0.5, 2 PERCENT FOR AT LEAST 9 ROWS")
-    assert render(widened(query, F(2))).split(" ERROR ")[1].startswith("1, 4 PERCENT")
+    assert render(widen_errors(query, F(2))).split(" ERROR ")[1].startswith("1, 4 PERCENT")
 
 
 def test_plans_of_composites_are_the_same_every_time() -> None:

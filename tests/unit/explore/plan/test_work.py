@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import siloquent as sq
-from siloquent.door import Session
-from siloquent.explore.plan import evidence, recall, refinement, simultaneous, telling
-from siloquent.explore.plan.telling import most_telling
+from siloquent.api import Session
+from siloquent.explore.plan import earlier_answers, evidence, evidence_selection, refinement, simultaneous
+from siloquent.explore.plan.evidence_selection import select_most_telling
 from siloquent.privacy import Event
 from unit.explore.plan.pasts import drawn, kept
 from unit.explore.plan.tables import planned
@@ -50,10 +50,10 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(module, name, wrapped)
 
-    monkeypatch.setattr(telling, "MOST_TELLING", MOST)
-    for module, name in ((recall, "measurements"), (simultaneous, "_folded"), (evidence, "refine")):
+    monkeypatch.setattr(evidence_selection, "MAX_TELLING", MOST)
+    for module, name in ((earlier_answers, "decode_measurements"), (simultaneous, "_fold"), (evidence, "refine")):
         counting(module, name)
-    assert refinement.most_telling is most_telling
+    assert refinement.select_most_telling is select_most_telling
     return seen
 
 
@@ -75,12 +75,12 @@ def test_a_question_reads_what_is_new_and_looks_at_a_bounded_part_of_the_rest(
     for place, question in enumerate(asked(session, 24, clause)):
         counted.clear()
         session.ask(question)
-        assert counted["measurements"] <= 2, "answers that were read before are read again"
-        assert counted["_folded"] <= MOST
+        assert counted["decode_measurements"] <= 2, "answers that were read before are read again"
+        assert counted["_fold"] <= MOST
         assert counted["pieces"] <= MOST * counted["refine"]
         assert counted["refine"] <= 1
         if place > 2 * MOST:
-            assert counted["_folded"] + counted["pieces"] > 0
+            assert counted["_fold"] + counted["pieces"] > 0
 
 
 def test_what_another_process_wrote_is_read_once(tmp_path: Path, counted: Counter[str]) -> None:
@@ -91,10 +91,10 @@ def test_what_another_process_wrote_is_read_once(tmp_path: Path, counted: Counte
         session.add_frame(sq.read_schema(TABLE), pa.table({"age": np.arange(6_000) % 30}))
     question = "SELECT COUNT(*) FROM people WHERE age < 9 ERROR {} REUSE ANY"
     one.ask(question.format(300))
-    recall._memories._values.clear()  # as in a process that has seen nothing yet
+    earlier_answers._memories._values.clear()  # as in a process that has seen nothing yet
     counted.clear()
     found = other.ask(question.format(320))
-    assert (found.cost.amount, found.accuracy.label, counted["measurements"]) == (0, "independent", 1)
+    assert (found.cost.amount, found.accuracy.label, counted["decode_measurements"]) == (0, "independent", 1)
 
 
 def test_those_that_tell_most_are_looked_at_in_their_order() -> None:
@@ -104,9 +104,9 @@ def test_those_that_tell_most_are_looked_at_in_their_order() -> None:
         for piece in kept(planned(f"SELECT COUNT(*) FROM visits WHERE age < 50 ERROR {error}", "zcdp"), seq).pieces
     ]
     area = pieces[0].area
-    assert most_telling(area, pieces) == pieces
-    assert [piece.source for piece in most_telling(area, pieces, noises=3)] == [2, 4, 5]
-    assert [piece.source for piece in most_telling(area, pieces, noises=0)] == [2]
+    assert select_most_telling(area, pieces) == pieces
+    assert [piece.source for piece in select_most_telling(area, pieces, noises=3)] == [2, 4, 5]
+    assert [piece.source for piece in select_most_telling(area, pieces, noises=0)] == [2]
 
 
 @pytest.mark.parametrize("simultaneous_only", [False, True])
@@ -121,7 +121,7 @@ def test_many_rough_answers_do_not_hide_a_good_one(simultaneous_only: bool) -> N
 
 
 def test_free_answers_do_not_push_out_what_they_draw_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "MOST_PAST", 10)
+    monkeypatch.setattr(earlier_answers, "MAX_PAST", 10)
     sq.create_workspace(tmp_path / "w")
     session = sq.open(tmp_path / "w")
     session.add_frame(sq.read_schema(TABLE), pa.table({"age": np.arange(6_000) % 30}))
@@ -133,9 +133,11 @@ def test_free_answers_do_not_push_out_what_they_draw_from(tmp_path: Path, monkey
 
 def test_what_is_kept_of_earlier_answers_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     past = kept(planned("SELECT COUNT(*) FROM visits WHERE age < 50 ERROR 30", "zcdp"), 1)
-    one = recall.Known(1, "visits@1", recall.Measured("m", "answers", past_event(), (1,), "30"), past)
-    memory = recall._Memory()
-    monkeypatch.setattr(recall, "MOST_BYTES", 5 * one.size)
+    one = earlier_answers.EarlierAnswer(
+        1, "visits@1", earlier_answers.StoredMeasurement("m", "answers", past_event(), (1,), "30"), past
+    )
+    memory = earlier_answers._Memory()
+    monkeypatch.setattr(earlier_answers, "MAX_BYTES", 5 * one.size)
     for _ in range(20):
         memory._keep(one)
     assert len(memory.linear) == 5
@@ -148,13 +150,13 @@ def past_event() -> Event:
 
 @pytest.mark.parametrize("marked", ["", "1:a:b"])
 def test_what_is_recalled_stands_in_the_order_of_the_ledger(marked: str) -> None:
-    measured = recall.Measured("m", "answers", past_event(), (1,), "30", version=1)
+    measured = earlier_answers.StoredMeasurement("m", "answers", past_event(), (1,), "30", version=1)
     past = kept(planned("SELECT COUNT(*) FROM visits WHERE age < 50 ERROR 30", "zcdp"), 1)
-    memory = recall._Memory()
+    memory = earlier_answers._Memory()
     for seq in range(1, 40):
-        memory._keep(recall.Known(seq, "visits@1", measured, past if seq % 3 else None, marked))
+        memory._keep(earlier_answers.EarlierAnswer(seq, "visits@1", measured, past if seq % 3 else None, marked))
     found = memory.merged()
     assert [one.source for one in found.known] == list(range(1, 40))
-    assert found.about(lambda mark: True, 1) is found
-    rest = found.about(lambda mark: False, 1)
+    assert found.select_matching(lambda mark: True, 1) is found
+    rest = found.select_matching(lambda mark: False, 1)
     assert (rest.known, rest.changed) == ((), 39)

@@ -18,7 +18,7 @@ from siloquent.explore.spec.aggregates import (
     Quantile,
     Sum,
     Variance,
-    column_of,
+    name_column,
 )
 from siloquent.explore.spec.predicate import (
     FUNCTIONS,
@@ -51,7 +51,7 @@ from siloquent.explore.spec.query import (
     Top,
     Workload,
 )
-from siloquent.explore.spec.words import RESERVED, TAIL
+from siloquent.explore.spec.refusals import RESERVED, TAIL
 
 letters = st.characters(exclude_categories=["Cs", "Cc"])
 names = st.one_of(
@@ -159,13 +159,13 @@ def queries(draw: st.DrawFn) -> Query:
     plain = isinstance(workload, GroupBy) or workload == Predicates((And(()),))
     asked = aggregates if shows_values else simple
     most = 4 if shows_values and plain else 1
-    items = draw(st.lists(asked, min_size=1, max_size=most, unique_by=column_of))
+    items = draw(st.lists(asked, min_size=1, max_size=most, unique_by=name_column))
     having_of = draw(st.none() | simple) if isinstance(choice, Having) and shows_values else None
     if having_of is not None:
         choice = replace(choice, of=having_of)
     elif choice is not None and shows_values:
         choice = replace(choice, of=draw(st.sampled_from(items)))
-    taken = [column_of(one) for one in items[1:]]
+    taken = [name_column(one) for one in items[1:]]
     bounded = [*items, *([having_of] if having_of is not None and having_of not in items else [])]
     accuracy = st.just(draw(accuracies(bounded)))
     shares = st.none() | betas.filter(lambda share: 10**9 % share.denominator == 0).map(

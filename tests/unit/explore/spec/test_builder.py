@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from siloquent.errors import RequestError
-from siloquent.explore.spec import Question, canonical, count, parse, sum_of
+from siloquent.explore.spec import Question, count, format_canonical, parse, sum_of
 
 SAME = {
     "SELECT COUNT(*) FROM adult ERROR 200": count("adult").within(rows=200),
@@ -62,7 +62,7 @@ SAME = {
 def test_both_doors_make_one_question_with_one_digest(text: str) -> None:
     built = SAME[text].query()
     assert built == parse(text)
-    assert canonical(built) == canonical(parse(text))
+    assert format_canonical(built) == format_canonical(parse(text))
 
 
 def test_a_step_leaves_the_question_before_it_as_it_was() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from siloquent.explore.spec import canonical, parse
+from siloquent.explore.spec import format_canonical, parse
 
 WRITTEN = {
     "SELECT ward, COUNT(*) FROM visits WHERE age > 30 GROUP BY ward ERROR 200": (
@@ -33,7 +33,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize("text", WRITTEN)
 def test_a_question_has_the_text_that_it_always_had(text: str) -> None:
-    assert canonical(parse(text)) == WRITTEN[text]
+    assert format_canonical(parse(text)) == WRITTEN[text]
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def test_a_question_has_the_text_that_it_always_had(text: str) -> None:
     ],
 )
 def test_constants_that_look_alike_have_texts_of_their_own(one: str, other: str) -> None:
-    texts = {canonical(parse(f"SELECT COUNT(*) FROM t WHERE {where} ERROR 5")) for where in (one, other)}
+    texts = {format_canonical(parse(f"SELECT COUNT(*) FROM t WHERE {where} ERROR 5")) for where in (one, other)}
     assert len(texts) == 2
 
 
 def test_the_way_it_was_typed_does_not_matter() -> None:
     typed = ["30<age", "age>30.0", "(age > 3e1)", "30 < t.age", "age /* years */ > 30"]
-    assert len({canonical(parse(f"SELECT COUNT(*) FROM t WHERE {where} ERROR 5")) for where in typed}) == 1
+    assert len({format_canonical(parse(f"SELECT COUNT(*) FROM t WHERE {where} ERROR 5")) for where in typed}) == 1

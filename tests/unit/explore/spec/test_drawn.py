@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from siloquent.explore.spec import Answer, Kept, Paid, Placed, parse
-from siloquent.explore.spec.drawn import has_values
-from siloquent.pictures import Bars, HeatMap, Lines
+from siloquent.charts import Bars, HeatMap, Lines
+from siloquent.explore.spec import Answer, AnswerAccuracy, AnswerCost, AnswerReceipt, parse
+from siloquent.explore.spec.charts import has_values
 from siloquent.privacy import Guarantee
 
 F = Fraction
@@ -27,10 +27,10 @@ def answer(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...], kind: st
         columns=columns,
         rows=rows,
         promise=PROMISE,
-        accuracy=Kept(F(2), F(1, 100)),
-        cost=Paid("visits@1", "rho", F(1, 1000), F(9, 1000)),
+        accuracy=AnswerAccuracy(F(2), F(1, 100)),
+        cost=AnswerCost("visits@1", "rho", F(1, 1000), F(9, 1000)),
         guarantee=Guarantee("zcdp", "one row", "add-remove", "visits@1", F(0), F(1, 1000), rho=F(1, 1000)),
-        receipt=Placed("0123456789abcdef", 17, "fedcba98" * 8),
+        receipt=AnswerReceipt("0123456789abcdef", 17, "fedcba98" * 8),
         mechanism="gaussian",
     )
 
@@ -42,7 +42,7 @@ def test_few_groups_are_bars_with_their_intervals() -> None:
     (picture,) = WARDS.pictures()
     assert isinstance(picture, Bars)
     assert picture.labels == ["<b>", "NULL"]
-    assert picture.series[0].interval(0) == (8, 12)
+    assert picture.series[0].get_interval(0) == (8, 12)
     assert picture.words.title == "count by ward"
     assert picture.words.about == f"2 values from 3 to 10. {PROMISE}"
 
@@ -52,7 +52,7 @@ def test_many_groups_are_a_line_with_a_band() -> None:
     (picture,) = answer(("day", "count", "low", "high"), days).pictures()
     assert isinstance(picture, Lines)
     assert picture.labels[0] == "2024-01-01"
-    assert picture.series[0].interval(5) == (3, 7)
+    assert picture.series[0].get_interval(5) == (3, 7)
 
 
 def test_a_small_second_key_makes_series() -> None:
@@ -123,7 +123,7 @@ def test_a_notebook_gets_the_table_the_picture_and_the_words_escaped() -> None:
     assert '<td style="text-align:right">10</td>' in html
     assert "<b>" not in html
     assert '<svg xmlns="http://www.w3.org/2000/svg"' in html
-    assert html.endswith(f"<p>{PROMISE}<br>{WARDS.guarantee.sentence()}</p>")
+    assert html.endswith(f"<p>{PROMISE}<br>{WARDS.guarantee.describe()}</p>")
 
 
 def test_a_notebook_shows_the_first_rows_of_many_and_says_so() -> None:

@@ -8,14 +8,14 @@ from fractions import Fraction
 import pytest
 
 from siloquent.errors import RequestError
-from siloquent.explore.spec.numbers import check_number, decimal_of, number_text, share_text
+from siloquent.explore.spec.numbers import check_number, format_number, format_share, parse_decimal
 
 
 @pytest.mark.parametrize(
     ("given", "read"), [(5, "5"), (0.1, "0.1"), (" 1e-3 ", "0.001"), (Decimal("2.50"), "2.5"), ("-7", "-7")]
 )
 def test_a_number_is_read_exactly(given: object, read: str) -> None:
-    assert decimal_of(given, "it") == Decimal(read)
+    assert parse_decimal(given, "it") == Decimal(read)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_a_number_is_read_exactly(given: object, read: str) -> None:
 )
 def test_what_is_no_finite_number_of_sane_length_is_refused(given: object) -> None:
     with pytest.raises(RequestError, match="it "):
-        decimal_of(given, "it")
+        parse_decimal(given, "it")
 
 
 @pytest.mark.parametrize("number", [Decimal("0e999999999"), Decimal("1e-999999999"), Decimal("9" * 61), 10**60])
@@ -43,7 +43,7 @@ def test_a_number_that_cannot_be_written_out_is_refused_at_once(number: Decimal 
     ],
 )
 def test_equal_numbers_have_equal_texts(number: Decimal | int, text: str) -> None:
-    assert number_text(number) == text
+    assert format_number(number) == text
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_equal_numbers_have_equal_texts(number: Decimal | int, text: str) -> Non
     ],
 )
 def test_a_share_is_a_decimal_where_it_has_one(share: Fraction, text: str) -> None:
-    assert share_text(share) == text
+    assert format_share(share) == text

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from siloquent.explore.spec import Kept
-from siloquent.explore.spec.shown import MOST_LINES, cells
+from siloquent.explore.spec import AnswerAccuracy
+from siloquent.explore.spec.answer_text import MAX_LINES, format_answer_cells
 from unit.explore.spec.test_drawn import answer
 
 COUNTS = replace(
     answer(("ward", "count", "low", "high"), (("A", 4123.0, 3923.0, 4323.0), (None, 7.0, -193.0, 207.0))),
-    accuracy=Kept(Fraction(200), Fraction(1, 100)),
+    accuracy=AnswerAccuracy(Fraction(200), Fraction(1, 100)),
 )
 
 
 def test_a_value_shows_two_digits_of_its_error_and_its_interval_outwards() -> None:
-    headings, lines = cells(COUNTS, COUNTS.rows)
+    headings, lines = format_answer_cells(COUNTS, COUNTS.rows)
     assert [(one.name, one.numbers) for one in headings] == [
         ("ward", False),
         ("count", True),
@@ -24,7 +24,7 @@ def test_a_value_shows_two_digits_of_its_error_and_its_interval_outwards() -> No
         ("at most", True),
     ]
     assert lines == [["A", "4,120", "3,920", "4,330"], ["NULL", "10", "-200", "210"]]
-    assert cells(COUNTS, COUNTS.rows, full=True)[1][0] == ["A", "4,123", "3,923", "4,323"]
+    assert format_answer_cells(COUNTS, COUNTS.rows, full=True)[1][0] == ["A", "4,123", "3,923", "4,323"]
 
 
 def test_each_of_several_aggregates_is_as_fine_as_its_own_interval() -> None:
@@ -32,7 +32,7 @@ def test_each_of_several_aggregates_is_as_fine_as_its_own_interval() -> None:
     several = answer(
         columns, ((53.8475170102, 45.8475170102, 61.8475170103, 54), (None, None, None, None)), "composite"
     )
-    assert cells(several, several.rows)[1] == [["53.8", "45.8", "61.9", "54"], ["", "", "", "NULL"]]
+    assert format_answer_cells(several, several.rows)[1] == [["53.8", "45.8", "61.9", "54"], ["", "", "", "NULL"]]
 
 
 def test_a_printed_answer_is_a_table_with_promise_guarantee_and_receipt() -> None:
@@ -42,13 +42,13 @@ def test_a_printed_answer_is_a_table_with_promise_guarantee_and_receipt() -> Non
         "NULL     10      -200      210",
         "",
         COUNTS.promise,
-        COUNTS.guarantee.sentence(),
+        COUNTS.guarantee.describe(),
         "Entry 17 of ledger 0123456789ab.",
     ]
 
 
 def test_a_long_answer_is_cut_and_says_so() -> None:
-    many = answer(("i", "count", "low", "high"), tuple((i, 1, 0, 2) for i in range(MOST_LINES + 50)))
+    many = answer(("i", "count", "low", "high"), tuple((i, 1, 0, 2) for i in range(MAX_LINES + 50)))
     assert "50 more rows: answer.table" in str(many).splitlines()
 
 

@@ -17,8 +17,8 @@ from siloquent.federation.crypto import chain, mixnet, proofs, votes
 from siloquent.federation.crypto.framing import join_batches, split_batches
 from siloquent.federation.crypto.group import IDENTITY, Group, Ristretto, split
 from siloquent.federation.crypto.hashing import hash_to_group
-from siloquent.federation.crypto.permute import permutation, permuted
-from siloquent.federation.crypto.seeds import derive, following, scalar_of, stream
+from siloquent.federation.crypto.permute import derive_permutation, permute_batch
+from siloquent.federation.crypto.seeds import derive, derive_next_seed, derive_scalar, derive_stream
 
 SESSION = bytes(range(32))
 GROUPS: dict[str, Group] = {"ristretto": Ristretto(), "toy": ToyGroup()}
@@ -35,7 +35,7 @@ def hashed(group: Group, values: set[int]) -> bytes:
 def counted(group: Group, sets: list[set[int]], workers: int, size: int, query: int = 0) -> list[int]:
     """n_k of ``sets`` by a whole chain."""
     batches = [
-        chain.blinded(
+        chain.blind_batch(
             group,
             hashed(group, values),
             size,
@@ -95,23 +95,23 @@ class Counting(ToyGroup):
         self.maps += len(wide) // 64
         return super().from_uniform(wide)
 
-    def times(self, batch: bytes, scalar: bytes) -> bytes:
+    def multiply_points(self, batch: bytes, scalar: bytes) -> bytes:
         self.multiples += len(batch) // 32
-        return super().times(batch, scalar)
+        return super().multiply_points(batch, scalar)
 
 
 @pytest.mark.parametrize("values", [set(), {1}, set(range(20))], ids=len)
 def test_a_full_batch_takes_the_same_work_whatever_is_in_it(values: set[int]) -> None:
     group = Counting()
     points = hashed(group, values)
-    chain.blinded(group, points, 20, shared=[seed(1), seed(2)], own=seed(3), session=SESSION, query=0)
+    chain.blind_batch(group, points, 20, shared=[seed(1), seed(2)], own=seed(3), session=SESSION, query=0)
     assert (group.maps, group.multiples) == (20, 20)
 
 
 def test_two_queries_over_the_same_values_share_no_element() -> None:
     group = Ristretto()
     batches = [
-        chain.blinded(
+        chain.blind_batch(
             group, hashed(group, {1, 2}), 4, shared=[seed(1), seed(2)], own=seed(3), session=SESSION, query=query
         )
         for query in (0, 1)
@@ -139,22 +139,22 @@ def held(
     group: Group, patterns: Sequence[Sequence[bool]], told: Sequence[bytes], workers: int, left_out: int | None = None
 ) -> list[bool]:
     """The verdicts on candidates of which each party says what ``patterns`` have in its place."""
-    keys = [scalar_of(group, seed(4, worker), "key", SESSION) for worker in range(workers)]
-    joint = votes.joint_key(group, [group.base(key) for key in keys])
+    keys = [derive_scalar(group, seed(4, worker), "key", SESSION) for worker in range(workers)]
+    joint = votes.compute_joint_key(group, [group.multiply_base(key) for key in keys])
     at: dict[str, Any] = {"session": SESSION, "level": 1}
     ballots = []
     for party, digest in enumerate(told):
-        tied = votes.ties(group, seed(9), party, len(told), told=digest, count=len(patterns), **at)
+        tied = votes.derive_vote_blinding(group, seed(9), party, len(told), told=digest, count=len(patterns), **at)
         cast = [pattern[party] for pattern in patterns]
         ballots.append(votes.cast(group, cast, joint, seed=seed(5, party), tied=tied, **at))
-    pairs = votes.added(group, [one for party, one in enumerate(ballots) if party != left_out], len(patterns))
+    pairs = votes.add_ballots(group, [one for party, one in enumerate(ballots) if party != left_out], len(patterns))
     for worker, key in enumerate(keys):
         last = worker == workers - 1
-        first, second = votes.opened(group, pairs, key, seed=None if last else seed(6, worker), **at)
-        pairs = votes.zipped(first, second)
+        first, second = votes.open_pairs(group, pairs, key, seed=None if last else seed(6, worker), **at)
+        pairs = votes.zip_pairs(first, second)
         if not last:
-            votes.checked_pairs(group, pairs, len(patterns))
-    return votes.verdicts(second)
+            votes.require_pairs(group, pairs, len(patterns))
+    return votes.read_verdicts(second)
 
 
 def test_ballots_that_are_no_elements_are_refused_and_do_not_pass_for_a_yes() -> None:
@@ -163,12 +163,12 @@ def test_ballots_that_are_no_elements_are_refused_and_do_not_pass_for_a_yes() ->
     no_element = next(
         n.to_bytes(32, "little") for n in range(2, 100, 2) if not _decodes(group, n.to_bytes(32, "little"))
     )
-    assert group.plus(no_element, no_element) == IDENTITY
+    assert group.add_points(no_element, no_element) == IDENTITY
     with pytest.raises(ProtocolError) as refused:
-        votes.added(group, [no_element * 2], 1)
+        votes.add_ballots(group, [no_element * 2], 1)
     assert refused.value.code == "bad_encoding"
     with pytest.raises(ProtocolError):
-        votes.added(group, [IDENTITY * 2], 1)
+        votes.add_ballots(group, [IDENTITY * 2], 1)
 
 
 def _decodes(group: Group, element: bytes) -> bool:
@@ -181,42 +181,44 @@ def _decodes(group: Group, element: bytes) -> bool:
 
 @pytest.mark.parametrize("group", GROUPS.values(), ids=GROUPS)
 def test_a_mix_gives_equal_tags_to_equal_values_and_sums_that_show_zero_alone(group: Group) -> None:
-    keys = [scalar_of(group, seed(7, worker), "key", SESSION) for worker in range(2)]
-    publics = [group.base(key) for key in keys]
-    joint = votes.joint_key(group, publics)
+    keys = [derive_scalar(group, seed(7, worker), "key", SESSION) for worker in range(2)]
+    publics = [group.multiply_base(key) for key in keys]
+    joint = votes.compute_joint_key(group, publics)
 
     def through(pairs: bytes, label: str) -> bytes:
         for worker, behind in ((0, publics[1]), (1, None)):
-            pairs = mixnet.mixed(
+            pairs = mixnet.mix_pairs(
                 group, pairs, keys[worker], behind, seed=seed(8, worker), session=SESSION, query=3, label=label
             )
         return pairs
 
     lots = [
-        mixnet.encrypted(group, hashed(group, values), joint, seed=seed(9, party), session=SESSION, query=3, label="m")
+        mixnet.encrypt_points(
+            group, hashed(group, values), joint, seed=seed(9, party), session=SESSION, query=3, label="m"
+        )
         for party, values in enumerate(({1, 2, 3}, {2, 3, 4}))
     ]
-    tags = split(through(mixnet.pooled(group, lots, 3), "m"))
+    tags = split(through(mixnet.pool_pairs(group, lots, 3), "m"))
     assert len(tags) == 6
     assert len(set(tags)) == 4
     for numbers, zero in (((2, 1, -3), True), ((2, 1, -2), False)):
         pairs = [
-            mixnet.encrypted(
-                group, mixnet.number_point(group, n), joint, seed=seed(10, i), session=SESSION, query=4, label="d"
+            mixnet.encrypt_points(
+                group, mixnet.encode_number(group, n), joint, seed=seed(10, i), session=SESSION, query=4, label="d"
             )
             for i, n in enumerate(numbers)
         ]
-        assert (through(votes.added(group, pairs, 1), "d") == IDENTITY) is zero
+        assert (through(votes.add_ballots(group, pairs, 1), "d") == IDENTITY) is zero
 
 
 @pytest.mark.parametrize("group", GROUPS.values(), ids=GROUPS)
 def test_a_key_is_proven_by_whoever_knows_it_for_one_session_and_name(group: Group) -> None:
-    key = scalar_of(group, seed(11), "key", SESSION)
-    public = group.base(key)
+    key = derive_scalar(group, seed(11), "key", SESSION)
+    public = group.multiply_base(key)
     proof = proofs.prove(group, key, seed(12), session=SESSION, name="w1")
     proofs.verify(group, public, proof, session=SESSION, name="w1")
     others = [
-        (group.base((5).to_bytes(32, "little")), proof, SESSION, "w1"),
+        (group.multiply_base((5).to_bytes(32, "little")), proof, SESSION, "w1"),
         (public, proof, bytes(32), "w1"),
         (public, proof, SESSION, "w2"),
         (public, proof[:-1], SESSION, "w1"),
@@ -230,10 +232,10 @@ def test_a_key_is_proven_by_whoever_knows_it_for_one_session_and_name(group: Gro
 
 def test_keys_that_cancel_each_other_are_refused() -> None:
     group = Ristretto()
-    one = group.base((7).to_bytes(32, "little"))
-    minus = group.minus(IDENTITY, one)
+    one = group.multiply_base((7).to_bytes(32, "little"))
+    minus = group.subtract_points(IDENTITY, one)
     with pytest.raises(ProtocolError):
-        votes.joint_key(group, [one, minus])
+        votes.compute_joint_key(group, [one, minus])
 
 
 def test_secrets_hang_on_everything_that_they_are_derived_from() -> None:
@@ -244,20 +246,20 @@ def test_secrets_hang_on_everything_that_they_are_derived_from() -> None:
         derive(seed(1), "a", bytes(32), 1),
         derive(seed(1), "a", SESSION, 2),
         derive(seed(1), "a", SESSION, 1, 0),
-        stream(seed(1), "a", SESSION, 1, size=64),
+        derive_stream(seed(1), "a", SESSION, 1, size=64),
     }
     assert len(texts) == 7
-    assert following(seed(1), 0) != following(seed(1), 1) != seed(1)
-    assert stream(seed(1), "a", SESSION, size=10) == stream(seed(1), "a", SESSION, size=20)[:10]
+    assert derive_next_seed(seed(1), 0) != derive_next_seed(seed(1), 1) != seed(1)
+    assert derive_stream(seed(1), "a", SESSION, size=10) == derive_stream(seed(1), "a", SESSION, size=20)[:10]
 
 
 def test_a_fixed_seed_gives_the_secrets_that_it_always_gave() -> None:
     """A role that is restarted by a later version must send the same bytes."""
     assert derive(bytes(32), "key", SESSION, 1, 0).hex()[:32] == FIXED["derive"]
-    assert scalar_of(Ristretto(), bytes(32), "key", SESSION, 1, 0).hex()[:32] == FIXED["scalar"]
-    assert stream(bytes(32), "padding", SESSION, 1, size=16).hex() == FIXED["stream"]
-    assert following(bytes(32), 3).hex()[:32] == FIXED["following"]
-    assert permutation(bytes(32), 8).tolist() == FIXED["permutation"]
+    assert derive_scalar(Ristretto(), bytes(32), "key", SESSION, 1, 0).hex()[:32] == FIXED["scalar"]
+    assert derive_stream(bytes(32), "padding", SESSION, 1, size=16).hex() == FIXED["stream"]
+    assert derive_next_seed(bytes(32), 3).hex()[:32] == FIXED["following"]
+    assert derive_permutation(bytes(32), 8).tolist() == FIXED["permutation"]
 
 
 FIXED: dict[str, object] = {
@@ -271,12 +273,12 @@ FIXED: dict[str, object] = {
 
 def test_a_permutation_moves_every_item_to_one_place() -> None:
     for count in (0, 1, 2, 1_000):
-        assert sorted(permutation(seed(1), count).tolist()) == list(range(count))
+        assert sorted(derive_permutation(seed(1), count).tolist()) == list(range(count))
     batch = np.random.default_rng(1).bytes(32 * 50)
-    moved = permuted(batch, seed(2))
+    moved = permute_batch(batch, seed(2))
     assert sorted(split(moved)) == sorted(split(batch))
     assert moved != batch
-    assert permuted(batch, seed(2)) == moved
+    assert permute_batch(batch, seed(2)) == moved
 
 
 def test_permutations_are_even() -> None:
@@ -285,7 +287,7 @@ def test_permutations_are_even() -> None:
 
     counts = np.zeros((6, 6))
     for number in range(3_000):
-        for place, item in enumerate(permutation(seed(13, number), 6).tolist()):
+        for place, item in enumerate(derive_permutation(seed(13, number), 6).tolist()):
             counts[place, item] += 1
     statistic = ((counts - 500) ** 2 / 500).sum()
     assert statistic < chi2.isf(1e-9, 25)

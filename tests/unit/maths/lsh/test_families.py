@@ -20,16 +20,16 @@ from siloquent.maths.lsh import (
     Product,
     PStable,
     Surrogate,
+    build_surrogate_axes,
     draw_hashes,
     draw_minhashes,
-    kernel_from_plain,
-    kernel_to_plain,
-    lifted_models,
-    lifted_records,
-    surrogate_axes,
-    token_of_ids,
+    dump_kernel,
+    hash_ids,
+    lift_models,
+    lift_records,
+    parse_kernel,
 )
-from siloquent.maths.lsh.families import similarity
+from siloquent.maths.lsh.families import compute_similarity
 
 FALSE_ALARM = 1e-9
 ROWS = 2**17
@@ -48,13 +48,13 @@ PLACES = np.array([[5_000, 5_000, 5_000], [5_300, 4_900, 5_200], [6_500, 4_300, 
 def collisions(kernel: Kernel, seed: int = 3) -> np.ndarray:
     """How often each other point shares the first one's bucket in independent rows."""
     hashes = draw_hashes(kernel, AXES, rows=ROWS, seed=seed, width=2**20, projections="iid")
-    buckets = hashes.buckets(PLACES)
+    buckets = hashes.compute_buckets(PLACES)
     return (buckets[1:] == buckets[:1]).sum(axis=1)
 
 
 def assert_rates(hits: np.ndarray, kernel: Kernel) -> None:
     points = PLACES * 0.001
-    rates = np.clip(similarity(kernel, points[1:], points[:1])[:, 0], 0, 1)
+    rates = np.clip(compute_similarity(kernel, points[1:], points[:1])[:, 0], 0, 1)
     rates = rates + (1 - rates) * 2.0**-20  # buckets that two codes share
     low, high = binom.ppf(FALSE_ALARM, ROWS, rates), binom.isf(FALSE_ALARM, ROWS, rates)
     assert ((low <= hits) & (hits <= high)).all(), (hits / ROWS, rates)
@@ -73,7 +73,7 @@ def test_a_wrong_bandwidth_would_be_seen() -> None:
 def test_hamming_collides_by_the_share_of_equal_attributes() -> None:
     axes = Axes(np.full(4, 5), np.zeros(4), np.ones(4))
     hashes = draw_hashes(Hamming(2), axes, rows=ROWS, seed=5, width=2**16, projections="iid")
-    one, other = hashes.buckets(np.array([[0, 1, 2, 3], [0, 1, 2, 4]]))
+    one, other = hashes.compute_buckets(np.array([[0, 1, 2, 3], [0, 1, 2, 4]]))
     hits = int((one == other).sum())
     assert abs(hits / ROWS - 0.75**2) < 6.5 * math.sqrt(0.25 / ROWS)
 
@@ -82,7 +82,7 @@ def test_hamming_collides_by_the_share_of_equal_attributes() -> None:
 def test_minhash_collides_by_the_jaccard_similarity(kernel: Kernel, power: int) -> None:
     ids = np.concatenate([np.arange(0, 60), np.arange(20, 80)])  # 40 of 80 elements shared
     hashes = draw_minhashes(kernel, rows=2**15, seed=1, width=2**16)
-    one, other = hashes.buckets(token_of_ids(ids, key=9), np.array([0, 60, 120]))
+    one, other = hashes.compute_buckets(hash_ids(ids, key=9), np.array([0, 60, 120]))
     assert abs((one == other).mean() - 0.5**power) < 6.5 * math.sqrt(0.25 / 2**15)
 
 
@@ -91,22 +91,22 @@ def test_a_record_and_a_model_collide_by_the_angle_of_the_pair_however_long_they
     records = np.array([[100, 3, 1], [0, 10, 0], [50, 5, 1]])
     z = np.column_stack([(2 * records / (steps - 1) - 1) / 2, np.full(3, 0.5)])  # a constant is the fourth
     models = np.array([[0.3, -0.2, 0.5, 0.1], [-0.6, 0.1, 0.0, 0.7]])
-    hashes = draw_hashes(Surrogate(2), surrogate_axes(steps), rows=ROWS, seed=7, width=None, projections="iid")
-    mine, theirs = (hashes.buckets(part) for part in (lifted_records(records, steps), lifted_models(models, steps)))
+    hashes = draw_hashes(Surrogate(2), build_surrogate_axes(steps), rows=ROWS, seed=7, width=None, projections="iid")
+    mine, theirs = (hashes.compute_buckets(part) for part in (lift_records(records, steps), lift_models(models, steps)))
     hits = (mine[:, None] == theirs[None]).sum(axis=2)
-    rates = similarity(Surrogate(2), z, models)
+    rates = compute_similarity(Surrogate(2), z, models)
     low, high = binom.ppf(FALSE_ALARM, ROWS, rates), binom.isf(FALSE_ALARM, ROWS, rates)
     assert ((low <= hits) & (hits <= high)).all()
 
 
 def test_an_empty_set_has_no_bucket() -> None:
     hashes = draw_minhashes(Jaccard(), rows=70, seed=1, width=16)
-    assert (hashes.buckets(np.zeros(0, np.uint32), np.array([0, 0])) == -1).all()
+    assert (hashes.compute_buckets(np.zeros(0, np.uint32), np.array([0, 0])) == -1).all()
 
 
 @pytest.mark.parametrize("kernel", [*KERNELS.values(), Hamming(4), Jaccard(), Power(Jaccard(), 3)], ids=repr)
 def test_a_kernel_survives_the_way_through_json(kernel: Kernel) -> None:
-    assert kernel_from_plain(kernel_to_plain(kernel)) == kernel
+    assert parse_kernel(dump_kernel(kernel)) == kernel
 
 
 @pytest.mark.parametrize("distance", [0.0, 1e-9, 0.5, 1.0, 3.0, 1e9])

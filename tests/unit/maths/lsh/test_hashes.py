@@ -13,10 +13,10 @@ from siloquent.maths.lsh import (
     Laplacian,
     Power,
     PStable,
+    compute_row_sums,
     count_dense,
     count_sparse,
     draw_hashes,
-    row_sums,
 )
 
 
@@ -37,7 +37,7 @@ def test_codes_equal_an_int64_reference_on_random_records(d: int) -> None:
     places = random.integers(0, 1_000, (100_000 if d == 3 else 5_000, d))
     hashes = draw_hashes(PStable(2, 0.7), axes(d), rows=16, seed=11, width=None)
     expected = codes_in_int64(hashes, places) - hashes.low
-    assert np.array_equal(hashes.buckets(places), expected)
+    assert np.array_equal(hashes.compute_buckets(places), expected)
     assert expected.min() >= 0
     assert expected.max() < hashes.width
 
@@ -50,7 +50,7 @@ def test_the_matrix_path_and_the_loop_count_the_same(d: int, classes: int) -> No
     hashes = draw_hashes(PStable(2, 0.7), axes(d), rows=8, seed=2, width=None)
     counters = count_dense(hashes, places, labels, class_count=classes)
     expected = np.zeros_like(counters)
-    for r, column in enumerate(hashes.buckets(places).T):
+    for r, column in enumerate(hashes.compute_buckets(places).T):
         np.add.at(expected, (labels, r, column), 1)
     assert np.array_equal(counters, expected)
 
@@ -61,7 +61,7 @@ def test_a_sparse_record_counts_once_in_so_many_rows(kernel: Kernel, hits: int) 
     width = None if not isinstance(kernel, Power) else 64
     hashes = draw_hashes(kernel, axes(3), rows=16, seed=4, width=width)
     places = np.random.default_rng(0).integers(0, 1_000, (1, 3))
-    buckets = hashes.buckets(places)[0]
+    buckets = hashes.compute_buckets(places)[0]
     for word in range(50):
         words = np.array([word * 0x9E3779B97F4A7C15 % 2**64], dtype=np.uint64)
         counters = count_sparse(hashes, places, np.zeros(1, np.int64), hits=hits, words=words)[0]
@@ -76,8 +76,8 @@ def test_sums_over_rows_are_those_of_the_cells() -> None:
     hashes = draw_hashes(PStable(2, 0.7), axes(3), rows=32, seed=4, width=256)
     places = random.integers(0, 1_000, (500, 3))
     counters = random.integers(-50, 50, (2, 32, 256))
-    sums, squares = row_sums(hashes, counters, places)
-    cells = counters[:, np.arange(32), hashes.buckets(places)]
+    sums, squares = compute_row_sums(hashes, counters, places)
+    cells = counters[:, np.arange(32), hashes.compute_buckets(places)]
     assert np.array_equal(sums, cells.sum(axis=2))
     assert np.array_equal(squares, (cells**2).sum(axis=2))
 
@@ -90,7 +90,7 @@ def test_sobol_rows_estimate_a_kernel_better_than_independent_ones() -> None:
         for seed in range(8):
             hashes = draw_hashes(PStable(2, 2.0), axes(3), rows=256, seed=seed, width=None, projections=how)  # type: ignore[arg-type]
             counters = count_dense(hashes, places, np.zeros(400, np.int64))
-            found.append(row_sums(hashes, counters, places[:50])[0][0] / 256)
+            found.append(compute_row_sums(hashes, counters, places[:50])[0][0] / 256)
         errors[how] = np.std(found, axis=0).mean()
     assert errors["sobol"] < 0.8 * errors["iid"]
 

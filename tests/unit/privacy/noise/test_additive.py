@@ -11,7 +11,7 @@ import pytest
 
 from siloquent.privacy import noise
 from siloquent.privacy.noise.draws import FEW
-from siloquent.privacy.noise.vetted import SMALL, float_scale
+from siloquent.privacy.noise.opendp_noise import SMALL, find_float_scale
 
 ADDERS = [
     pytest.param(lambda v: noise.add_laplace(v, scale=Fraction(5, 2)), id="laplace, OpenDP"),
@@ -69,7 +69,7 @@ def test_the_largest_values_and_scales_do_not_overflow() -> None:
     ],
 )
 def test_opendp_serves_only_where_its_float_is_the_scale_itself(kind: Any, parameter: Fraction, scale: Any) -> None:
-    assert float_scale(kind, parameter) == scale
+    assert find_float_scale(kind, parameter) == scale
 
 
 def test_a_tiny_scale_adds_nothing_but_in_one_draw_of_e_to_the_scale() -> None:
@@ -79,21 +79,24 @@ def test_a_tiny_scale_adds_nothing_but_in_one_draw_of_e_to_the_scale() -> None:
 
 
 def test_certain_coins_fall_as_they_must() -> None:
-    assert all(noise.bernoulli(p=1) and not noise.bernoulli(p=0) and noise.bernoulli_exp(gamma=0) for _ in range(100))
-    assert not any(noise.bernoulli_exp(gamma=10**30) for _ in range(100))
+    assert all(
+        noise.draw_bernoulli(p=1) and not noise.draw_bernoulli(p=0) and noise.draw_bernoulli_exp(gamma=0)
+        for _ in range(100)
+    )
+    assert not any(noise.draw_bernoulli_exp(gamma=10**30) for _ in range(100))
 
 
 def test_a_huge_fraction_is_a_fine_coin() -> None:
-    assert noise.bernoulli(p=Fraction(10**50, 10**50 + 1))  # fails with chance 1e-50
-    assert noise.bernoulli_exp(gamma=Fraction(1, 10**50))
+    assert noise.draw_bernoulli(p=Fraction(10**50, 10**50 + 1))  # fails with chance 1e-50
+    assert noise.draw_bernoulli_exp(gamma=Fraction(1, 10**50))
 
 
 def test_a_single_candidate_is_always_chosen() -> None:
     one = np.array([-5], dtype=np.int64)
-    assert noise.permute_and_flip(one, rate=Fraction(1)) == noise.exponential(one, rate=Fraction(1)) == 0
+    assert noise.permute_and_flip(one, rate=Fraction(1)) == noise.select_exponential(one, rate=Fraction(1)) == 0
 
 
-@pytest.mark.parametrize("select", [noise.permute_and_flip, noise.exponential])
+@pytest.mark.parametrize("select", [noise.permute_and_flip, noise.select_exponential])
 @pytest.mark.parametrize("count", [5, FEW + 5])
 def test_a_far_better_candidate_is_chosen(select: Callable[..., int], count: int) -> None:
     utilities = np.full(count, -(2**60), dtype=np.int64)
@@ -104,19 +107,19 @@ def test_a_far_better_candidate_is_chosen(select: Callable[..., int], count: int
 
 def test_rounds_choose_each_candidate_once_and_the_best_first_at_a_high_rate() -> None:
     utilities = np.array([5, 1, 9, 7], dtype=np.int64)
-    assert noise.exponential_top_k(utilities, rate=100, k=4).tolist() == [2, 3, 0, 1]
-    assert sorted(noise.exponential_top_k(utilities, rate=Fraction(1, 100), k=4)) == [0, 1, 2, 3]
+    assert noise.select_exponential_top_k(utilities, rate=100, k=4).tolist() == [2, 3, 0, 1]
+    assert sorted(noise.select_exponential_top_k(utilities, rate=Fraction(1, 100), k=4)) == [0, 1, 2, 3]
 
 
 def test_a_chain_of_one_is_a_laplace_draw_and_an_empty_one_is_empty() -> None:
-    assert noise.noise_chain(7, scales=(Fraction(3),)).shape == (1, 7)
-    assert noise.noise_chain(0, scales=(Fraction(3), Fraction(2))).shape == (2, 0)
+    assert noise.draw_noise_chain(7, scales=(Fraction(3),)).shape == (1, 7)
+    assert noise.draw_noise_chain(0, scales=(Fraction(3), Fraction(2))).shape == (2, 0)
 
 
 def test_reports_stay_in_range_and_keep_their_shape() -> None:
     values = np.array([[0, 4], [2, 1]], dtype=np.int64)
     for _ in range(100):
-        reports = noise.randomised_response(values, size=5, p=Fraction(1, 5))
+        reports = noise.randomise_values(values, size=5, p=Fraction(1, 5))
         assert reports.shape == (2, 2)
         assert reports.min() >= 0
         assert reports.max() < 5

@@ -17,7 +17,7 @@ MANY = np.zeros(500, dtype=np.int64)
 #: Every entry has more than 2^20 likely values, so equal vectors would have a chance far below 1e-9.
 WIDE = Fraction(2**30)
 WAYS = {
-    "words": lambda: noise.secure_words(4),
+    "words": lambda: noise.draw_words(4),
     "laplace, OpenDP": lambda: noise.add_laplace(ZEROS, scale=WIDE),
     "laplace, plain": lambda: noise.add_laplace(ZEROS, scale=WIDE + Fraction(1, 3)),
     "laplace, compiled": lambda: noise.add_laplace(MANY, scale=WIDE + Fraction(1, 3)),
@@ -25,9 +25,9 @@ WAYS = {
     "gaussian, plain": lambda: noise.add_gaussian(ZEROS, variance=Fraction(2**48 + 1)),
     "gaussian, compiled": lambda: noise.add_gaussian(MANY, variance=Fraction(2**48 + 1)),
     "geometric": lambda: noise.add_geometric(ZEROS, scale=WIDE),
-    "chain": lambda: noise.noise_chain(20, scales=(WIDE, WIDE / 2)),
-    "selection": lambda: noise.exponential_top_k(MANY, rate=Fraction(1), k=40),
-    "reports": lambda: noise.randomised_response(MANY, size=2**20, p=Fraction(1, 2**20)),
+    "chain": lambda: noise.draw_noise_chain(20, scales=(WIDE, WIDE / 2)),
+    "selection": lambda: noise.select_exponential_top_k(MANY, rate=Fraction(1), k=40),
+    "reports": lambda: noise.randomise_values(MANY, size=2**20, p=Fraction(1, 2**20)),
 }
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from siloquent.errors import RequestError
 from siloquent.privacy import noise
-from siloquent.privacy.noise import draws, shares
-from siloquent.privacy.noise.laws import MagnitudeLaw
-from siloquent.privacy.noise.local import HashLaw, SetLaw, draw_hashes, draw_sets
+from siloquent.privacy.noise import distributed, draws
+from siloquent.privacy.noise.distributions import MagnitudeDistribution
+from siloquent.privacy.noise.local import HashDistribution, SetDistribution, draw_hashes, draw_sets
 
 COUNTS = np.array([3, 0, 5], dtype=np.int64)
 ADDERS: list[tuple[Callable[..., Any], str]] = [
@@ -61,14 +61,14 @@ def test_a_positional_parameter_is_refused() -> None:
         noise.add_laplace(COUNTS, Fraction(3))  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("select", [noise.permute_and_flip, noise.exponential])
+@pytest.mark.parametrize("select", [noise.permute_and_flip, noise.select_exponential])
 @pytest.mark.parametrize("rate", [*BAD_NUMBERS, 2**50 + 1, Fraction(1, 2**50 + 1)], ids=repr)
 def test_a_selection_refuses_a_bad_rate(select: Callable[..., int], rate: object) -> None:
     with pytest.raises(RequestError, match="The rate"):
         select(COUNTS, rate=rate)
 
 
-@pytest.mark.parametrize("select", [noise.permute_and_flip, noise.exponential])
+@pytest.mark.parametrize("select", [noise.permute_and_flip, noise.select_exponential])
 @pytest.mark.parametrize("utilities", [np.array([], dtype=np.int64), np.zeros((2, 2), dtype=np.int64)], ids=repr)
 def test_a_selection_refuses_no_candidates_and_tables(select: Callable[..., int], utilities: Any) -> None:
     with pytest.raises(RequestError, match="needs a vector"):
@@ -78,19 +78,19 @@ def test_a_selection_refuses_no_candidates_and_tables(select: Callable[..., int]
 @pytest.mark.parametrize("k", [0, 4, -1, 1.0, True])
 def test_rounds_of_selection_refuse_more_winners_than_candidates(k: object) -> None:
     with pytest.raises(RequestError, match="number of rounds"):
-        noise.exponential_top_k(COUNTS, rate=Fraction(1), k=k)  # type: ignore[arg-type]
+        noise.select_exponential_top_k(COUNTS, rate=Fraction(1), k=k)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("p", [0.5, Fraction(3, 2), -1, float("nan"), True, None])
 def test_a_coin_refuses_what_is_no_probability(p: object) -> None:
     with pytest.raises(RequestError, match="The probability"):
-        noise.bernoulli(p=p)  # type: ignore[arg-type]
+        noise.draw_bernoulli(p=p)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("gamma", [0.5, -1, float("inf"), "1"])
 def test_an_exponential_coin_refuses_what_is_no_exponent(gamma: object) -> None:
     with pytest.raises(RequestError, match="The exponent"):
-        noise.bernoulli_exp(gamma=gamma)  # type: ignore[arg-type]
+        noise.draw_bernoulli_exp(gamma=gamma)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_an_exponential_coin_refuses_what_is_no_exponent(gamma: object) -> None:
 )
 def test_a_randomised_response_refuses_values_and_chances_out_of_range(size: Any, p: Any, values: Any) -> None:
     with pytest.raises(RequestError):
-        noise.randomised_response(values, size=size, p=p)
+        noise.randomise_values(values, size=size, p=p)
 
 
 @pytest.mark.parametrize(
@@ -116,13 +116,13 @@ def test_a_randomised_response_refuses_values_and_chances_out_of_range(size: Any
 )
 def test_a_chain_refuses_scales_that_do_not_decrease_to_something_above_zero(scales: Any) -> None:
     with pytest.raises(RequestError):
-        noise.noise_chain(3, scales=scales)
+        noise.draw_noise_chain(3, scales=scales)
 
 
 @pytest.mark.parametrize("nodes", [[-1, 3], [3, 5], [-1, 5], [5]])
 @pytest.mark.parametrize("draw", [draw_sets, draw_hashes])
 def test_reports_of_nodes_that_are_none_are_refused(draw: Callable[..., Any], nodes: list[int]) -> None:
-    law = SetLaw(5, 2, 2**63) if draw is draw_sets else HashLaw(5, 2, 2**63)
+    law = SetDistribution(5, 2, 2**63) if draw is draw_sets else HashDistribution(5, 2, 2**63)
     with pytest.raises(RequestError, match=r"\[0, 5\)"):
         draw(np.array(nodes, dtype=np.int64), law)
 
@@ -130,13 +130,13 @@ def test_reports_of_nodes_that_are_none_are_refused(draw: Callable[..., Any], no
 @pytest.mark.parametrize(("variance", "honest"), [(16, 2), (Fraction(80, 10), 1), (80, 10)])
 def test_a_share_whose_sum_would_not_be_gaussian_is_refused(variance: Any, honest: int) -> None:
     with pytest.raises(RequestError, match="too far from Gaussian"):
-        shares.add_gaussian_share(COUNTS, variance=variance, honest=honest)
-    assert shares.add_gaussian_share(COUNTS, variance=9 * honest, honest=honest).shape == (3,)
+        distributed.add_gaussian_share(COUNTS, variance=variance, honest=honest)
+    assert distributed.add_gaussian_share(COUNTS, variance=9 * honest, honest=honest).shape == (3,)
 
 
 def test_a_sum_that_leaves_64_bits_is_cut_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """No draw is ever so large: that it is cut, and does not end with an error, is seen with draws that are made up."""
     for draw, end in ((2**64, 2**63 - 1), (-(2**64), -(2**63)), (2**63 - 1, 2**63 - 1), (-(2**63), -(2**63))):
-        monkeypatch.setattr(draws, "one_draw", lambda *_, made_up=draw: made_up)
-        noisy = draws.add_draws(np.zeros(2, dtype=np.int64), "laplace", MagnitudeLaw.of_scale(3))
+        monkeypatch.setattr(draws, "draw_one", lambda *_, made_up=draw: made_up)
+        noisy = draws.add_draws(np.zeros(2, dtype=np.int64), "laplace", MagnitudeDistribution.from_scale(3))
         assert noisy.tolist() == [end, end]

@@ -1,0 +1,282 @@
+"""The Python front door: a session with the verbs of every task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from siloquent import session as floor
+from siloquent.deprecation import keep_old_methods
+from siloquent.errors import NotAllowed, RequestError, SchemaError, SiloquentError
+from siloquent.schema import TableSchema
+from siloquent.schema.workspace import find_workspace, read_workspace
+
+if TYPE_CHECKING:
+    from siloquent.collect.verbs import CollectVerbs
+    from siloquent.data import CheckReport
+    from siloquent.explore import Answer, CompositeExplanation, Explanation, Query
+    from siloquent.ledger import SettledAnswer
+    from siloquent.profile.verbs import ProfileVerbs
+    from siloquent.releases import ExpectedFiles, Manifest, ReleaseVerdict
+    from siloquent.search.verbs import SearchVerbs
+    from siloquent.share.verbs import ShareVerbs
+    from siloquent.sketch.verbs import SketchVerbs
+    from siloquent.synth.verbs import SynthVerbs
+
+
+@runtime_checkable
+class SupportsQuery(Protocol):
+    """Anything that ends in a query, such as ``count("visits").by("ward").within(rows=200)``."""
+
+    def query(self) -> Query:
+        """The finished question."""
+        ...
+
+
+class Session(floor.WorkspaceSession):
+    """A workspace's tables, its ledger and one analyst, with the verbs: ``ask``, ``explain``, ``check``, ``save``."""
+
+    def ask(
+        self, question: str | Query | SupportsQuery, *, key: str | None = None, max_cost: str | None = None
+    ) -> Answer:
+        """Answer a question in SQL, BIN or from the builder; see ``siloquent.explore.answer`` for what may be raised.
+
+        Args:
+            question: Text, a ``Query``, or a builder that ends in one.
+            key: An idempotency key of 1 to 64 printable characters: asking again with it is free.
+            max_cost: The highest price, in the account's epsilon or rho, as text.
+        Privacy:
+            As declared for the table: charged to this session's account before a row is read.
+        """
+        from siloquent import explore
+
+        if key is not None and not isinstance(key, str):
+            raise RequestError(
+                f"A key has 1 to 64 printable characters; this one is {type(key).__name__}.",
+                fix=f"key={str(key)[:40]!r}",
+            )
+        query = _parse_question(self, question)
+        with explore.suggest_affordable(self, query):
+            return explore.answer(self, query, key=key, max_cost=max_cost)
+
+    def explain(self, question: str | Query | SupportsQuery) -> Explanation | CompositeExplanation:
+        """What ``question`` would cost, how it would be answered, what would be left. Touches no data."""
+        from siloquent import explore
+
+        query = _parse_question(self, question)
+        with explore.suggest_affordable(self, query):
+            return explore.explain(self, query)
+
+    def check(self, table: str) -> CheckReport:
+        """What is wrong with a table's rows, for its owner's eyes only: exact counts, no privacy.
+
+        Raises:
+            NotAllowed: this session is an analyst's.
+        """
+        if self.analyst is not None:
+            raise NotAllowed(
+                "check shows exact counts, so it is the owner's alone.", fix="leave --analyst out, as the owner"
+            )
+        from siloquent.data import check
+        from siloquent.explore import find_changed_entry
+
+        report, changed = check(self.table(table)), find_changed_entry(self, table)
+        return report if not changed else report.add_source_change(changed)
+
+    @property
+    def search(self) -> SearchVerbs:
+        """Search by offers: ``offer``, ``explain``, ``find``, ``augment``, ``save``, ``load``, ``publish``."""
+        from siloquent.search.verbs import SearchVerbs
+
+        return SearchVerbs(self)
+
+    @property
+    def collect(self) -> CollectVerbs:
+        """Reports of devices: ``design``, ``check``, ``ingest``, ``estimate``, ``counters``."""
+        from siloquent.collect.verbs import CollectVerbs
+
+        return CollectVerbs(self)
+
+    @property
+    def profile(self) -> ProfileVerbs:
+        """Dependencies, here and over silos: ``local``, ``explain``, ``together``, ``adopt``, ``save``, ``load``."""
+        from siloquent.profile.verbs import ProfileVerbs
+
+        return ProfileVerbs(self)
+
+    @property
+    def sketch(self) -> SketchVerbs:
+        """Sketches of this session's tables: ``build``, ``explain``, ``ask``, ``merge``, ``save``, ``load``."""
+        from siloquent.sketch.verbs import SketchVerbs
+
+        return SketchVerbs(self)
+
+    @property
+    def share(self) -> ShareVerbs:
+        """Learning with other silos: ``release``, ``advise``, ``learn``, ``synthesize``, ``save``, ``load``."""
+        from siloquent.share.verbs import ShareVerbs
+
+        return ShareVerbs(self)
+
+    @property
+    def synth(self) -> SynthVerbs:
+        """Synthetic tables: ``synthesize``, ``explain``, ``save``, ``load``."""
+        from siloquent.synth.verbs import SynthVerbs
+
+        return SynthVerbs(self)
+
+    def save(self, answer: Answer) -> Path:
+        """Write ``answer`` as a release folder in the workspace; the same answer is written once."""
+        from siloquent.explore import write_answer_release
+
+        return write_answer_release(answer, self.workspace.releases)
+
+    def verify(self, folder: Path | str) -> ReleaseVerdict:
+        """Compare a release with what the ledger keeps: its files, every number and promise, its receipt. Free.
+
+        The answer is computed again from the measurement in the ledger; no row is read. Where that cannot be done,
+        because the table is not declared here or its declaration has changed, ``compared`` is False and ``checked``
+        says so in words.
+
+        Raises:
+            ReleaseError: there is no release in ``folder``.
+        """
+        from siloquent.releases import read_manifest, verify_release
+
+        folder = Path(folder)
+        manifest = read_manifest(folder)
+        if manifest.task == "profile":
+            from siloquent.profile.release import verify_report_release
+
+            return verify_report_release(folder)
+        stored = _find_settled(self, manifest)
+        schema = _find_declaration(self, manifest, stored)
+        known = [] if stored is None else _render_expected(self, manifest, schema, stored)
+        digest = schema.digest if schema else None
+        verdicts = [verify_release(folder, self.ledger, schema=digest, rendered=one) for one in known]
+        if verdicts:
+            return next((one for one in verdicts if one.ok), verdicts[0])
+        alone = verify_release(folder, self.ledger, schema=digest)
+        if alone.ok and not _is_declaration_confirmed(self, manifest, schema, stored):
+            return replace(alone, problems=("The ledger does not confirm the declaration that its manifest names.",))
+        return alone
+
+
+def _parse_question(session: Session, question: str | Query | SupportsQuery) -> Query:
+    from siloquent.explore import Query, parse, reading
+
+    if isinstance(question, str):
+        with reading(session, question):
+            return parse(question)
+    return question if isinstance(question, Query) else question.query()
+
+
+def _find_settled(session: Session, manifest: Manifest) -> SettledAnswer | None:
+    """What the ledger keeps at the place that a release's receipt names."""
+    seq = manifest.receipt.get("seq")
+    if not isinstance(seq, int) or seq < 1:
+        return None
+    entry = next(iter(session.ledger.iter_entries(after=seq - 1)), None)
+    if entry is None or entry.seq != seq or entry.kind != "settle":
+        return None
+    return next(iter(session.ledger.iter_answers(str(entry.body["account"]), after_seq=seq - 1)), None)
+
+
+def _find_declaration(session: Session, manifest: Manifest, stored: SettledAnswer | None) -> TableSchema | None:
+    """The declaration by which a release was made, as far as it can be known: today's, or that of an earlier epoch."""
+    name = manifest.table if stored is None else stored.account.partition("@")[0]
+    try:
+        schema = session.schema(name)
+    except SchemaError:
+        return None
+    if stored is None or schema.account == stored.account.partition("/")[0]:
+        return schema
+    return session.load_epoch_schema(name, int(stored.account.partition("/")[0].rpartition("@")[2]))
+
+
+def _render_expected(
+    session: Session, manifest: Manifest, schema: TableSchema | None, stored: SettledAnswer
+) -> list[ExpectedFiles]:
+    """The release as its task writes it again; none where that needs a declaration that is not known any more."""
+    from siloquent.explore import replay
+    from siloquent.search import replay as offers
+    from siloquent.share import replay as shares
+    from siloquent.sketch import replay as sketches
+    from siloquent.synth import replay as syntheses
+
+    if schema is None:
+        return []
+    if replay.is_answer(stored):
+        same = manifest.schema == f"sha256:{schema.digest}"
+        try:
+            return list(replay.list_renderings(session, schema, stored)) if same else []
+        except SiloquentError:  # planned by another version, which this one cannot follow
+            return []
+    if manifest.receipt.get("parts", 1) != 1:  # of several releases, perhaps of several ledgers
+        return []
+    return [
+        *sketches.list_renderings(schema, stored),
+        *offers.list_renderings(schema, stored),
+        *shares.list_renderings(schema, stored),
+        *syntheses.list_renderings(schema, stored),
+    ]
+
+
+def _is_declaration_confirmed(
+    session: Session, manifest: Manifest, schema: TableSchema | None, stored: SettledAnswer | None
+) -> bool:
+    """Whether the ledger shows the manifest's declaration, or nothing is here that could show it."""
+    from siloquent.explore import replay
+
+    if stored is None or schema is None or not replay.is_answer(stored):
+        return True
+    return replay.was_asked_under(session, schema, stored, manifest.schema.removeprefix("sha256:"))
+
+
+def open_session(folder: Path | str | None = None, *, analyst: str | None = None) -> Session:
+    """Open the workspace in ``folder`` (default: the nearest one at or above the current folder).
+
+    Args:
+        analyst: Who asks: their share of each budget pays, where the table declares shares.
+    Raises:
+        SchemaError: there is no workspace, or its file is wrong.
+        LedgerError: the ledger is missing, unreadable, or older than its head.
+    """
+    workspace = read_workspace(Path(folder) if folder is not None else find_workspace(Path.cwd()))
+    return Session(workspace, floor.open_workspace_ledger(workspace), analyst=analyst)
+
+
+def read_schema(text: str) -> TableSchema:
+    """The table that the TOML ``text`` declares; for frames that live in Python only."""
+    from siloquent.schema.build import parse_schema
+
+    return parse_schema(text)
+
+
+def read_csv_header(file: Path) -> tuple[list[str], str, bool]:
+    """The columns' names, the delimiter and whether the file is gzipped, as a private CSV file is read.
+
+    Raises:
+        SchemaError: there is no header line that can be read.
+    """
+    from siloquent.data.sources import read_public_header
+
+    return read_public_header(file)
+
+
+def find_public_rows(declared: Path, folder: Path) -> Path:
+    """The file of the public table that ``declared`` declares, in the workspace's ``folder``.
+
+    Raises:
+        SchemaError: it is declared wrongly, is not there, or is reached by a link. OSError, ValueError: no UTF-8 text.
+    """
+    from siloquent.data.sources.files import find_source_file
+    from siloquent.schema.public import parse_public
+
+    table = parse_public(declared.read_text(encoding="utf-8"))
+    return Path(find_source_file(table.source.partition(":")[2], folder, table=table.name).path)
+
+
+if not TYPE_CHECKING:  # the names of 0.1
+    keep_old_methods(Session, {"tables": "list_tables", "account": "get_account", "left": "get_remaining"})

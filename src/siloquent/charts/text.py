@@ -1,0 +1,80 @@
+"""Text for terminals: text from data cannot move the cursor, and numbers are no finer than their noise."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, Literal
+
+from siloquent.charts.chart import remove_unprintable
+
+SHOWN_DIGITS = 2
+"""An error bound is worth two digits; so is everything that it blurs."""
+MAX_CHARACTERS = 200
+
+
+def clean_text(text: object) -> str:
+    """``text`` without characters that a terminal obeys (control, direction, unassigned), cut at 200.
+
+    >>> clean_text("ward\\x1b[2J A")
+    'ward[2J A'
+    """
+    kept = remove_unprintable(str(text))
+    return kept if len(kept) <= MAX_CHARACTERS else kept[: MAX_CHARACTERS - 1] + "…"
+
+
+def format_label(value: Any) -> str:
+    """A cell that is no number: NULL for None, true and false for booleans, dates as ISO text, text cleaned."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return clean_text(value.isoformat() if hasattr(value, "isoformat") else value)
+
+
+def compute_step(alpha: Fraction) -> Fraction:
+    """The power of ten to which a value within ``alpha`` is shown.
+
+    >>> str(compute_step(Fraction(200))), str(compute_step(Fraction(3)))
+    ('10', '1/10')
+    """
+    return Fraction(10) ** (math.floor(math.log10(alpha)) - SHOWN_DIGITS + 1)
+
+
+def format_number(value: Any, step: Fraction = Fraction(0), towards: Literal["near", "down", "up"] = "near") -> str:
+    """``value`` as a multiple of ``step`` (0: as it is), with thousands set apart.
+
+    Bounds of intervals are rounded outwards, so that the shown interval holds whatever the true one does.
+
+    >>> format_number(4123, Fraction(10)), format_number(3923, Fraction(10), "down"), format_number(Fraction(5, 4))
+    ('4,120', '3,920', '1.25')
+    """
+    exact = Fraction(value)
+    if step:
+        turns = exact / step
+        exact = step * {"near": round(turns), "down": math.floor(turns), "up": math.ceil(turns)}[towards]
+    if exact.denominator == 1:
+        return f"{exact.numerator:,}"
+    places = next((p for p in range(1, 16) if (exact * 10**p).denominator == 1), 15)
+    return f"{float(exact):,.{places}f}"
+
+
+def draw_share_bar(part: Fraction, whole: Fraction, *, width: int = 20, ascii_only: bool = False) -> str:
+    """``part`` of ``whole`` as a filled bar and a whole percentage, rounded up: spending is never understated.
+
+    >>> draw_share_bar(Fraction(1), Fraction(3), width=6, ascii_only=True)
+    '##.... 34 %'
+    """
+    full, empty = ("#", ".") if ascii_only else ("█", "░")
+    ratio = min(Fraction(1), part / whole) if whole else Fraction(0)
+    filled = math.ceil(ratio * width) if ratio < 1 else width
+    return f"{full * filled}{empty * (width - filled)} {math.ceil(ratio * 100)} %"
+
+
+def number_of(count: int, one: str, many: str) -> str:
+    """A count and what it counts, in the number that fits.
+
+    >>> number_of(1, "row has", "rows have"), number_of(1200, "row has", "rows have")
+    ('1 row has', '1,200 rows have')
+    """
+    return f"{count:,} {one if count == 1 else many}"

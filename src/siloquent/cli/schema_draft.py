@@ -1,0 +1,276 @@
+"""A first table file proposed from PUBLIC rows. Its bounds are read off the rows: on private rows they would leak."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import re
+from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.errors import RequestError, SchemaError
+from siloquent.schema.coercion import DATETIME_PATTERN, NUMBER_PATTERN
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_ROWS, MAX_BYTES = 200_000, 2**28
+MAX_GRID_STEPS = 10**11  # a table may have 2^40
+MAX_COLUMNS = 4_096
+DECIMAL_COMMA = r"^-?[0-9]+,[0-9]+$"
+_REREAD = "write the file as UTF-8 CSV with a header line and as many columns in every line, or as Parquet"
+MAX_VALUES, MAX_DECIMALS, MAX_TEXT_BYTES = 100, 4, 4000
+
+
+def draft_schema(file: Path, *, name: str, source: str) -> str:
+    """A table file for rows like those of ``file``, to be corrected by somebody who knows the field.
+
+    Args:
+        file: A CSV or Parquet file of public or invented rows; the first 200,000 are read.
+        name: The table's name.
+        source: Where the private rows will be, as written in the table file.
+    Raises:
+        RequestError: the file cannot be read, or has no columns.
+    """
+    rows = _read(file)
+    if not rows.column_names:
+        raise RequestError(f"{file.name} has no columns.", fix="the first line of a CSV file names its columns")
+    lines = [line for column in rows.column_names for line in _draft_lines(column, rows[column])]
+    return _FILE.format(rows=rows.num_rows, attributes="\n".join(lines), name=name, source=_quote_text(source))
+
+
+def derive_table_name(file: Path) -> str:
+    """A name for the table of ``file``: its letters and digits."""
+    name = re.sub(r"\W+", "_", file.stem, flags=re.ASCII).strip("_").lower()[:64]
+    return name if name.isidentifier() else f"t_{name}"[:64]
+
+
+def _read(file: Path) -> pa.Table:
+    import pyarrow as pa
+
+    try:
+        if file.stat().st_size > MAX_BYTES:
+            raise RequestError(
+                f"{file.name} is larger than {MAX_BYTES >> 20} MiB.", fix="draft from a part of it: the first lines do"
+            )
+        return pa.Table.from_batches(_take_first(_read_batches(file)))
+    except (OSError, ValueError, pa.ArrowException) as failed:
+        # A parser quotes the line it fails at, and these rows may turn out not to be public: its words stay here.
+        raise RequestError(
+            f"{file.name} cannot be read as CSV or Parquet{_describe_failure(failed)}.", fix=_REREAD
+        ) from None
+
+
+def _read_batches(file: Path) -> Iterator[pa.RecordBatch]:
+    if file.suffix in (".parquet", ".pq"):
+        from siloquent.foreign.tables import read_parquet
+
+        yield from read_parquet(file).to_batches(max_chunksize=10_000)
+    else:
+        import pyarrow as pa
+        import pyarrow.csv as csv
+
+        # Cells and names as the reader of private rows takes them: an empty cell is NULL, quoted or not.
+        names, delimiter, packed = _read_header(file)
+        if len(names) > MAX_COLUMNS:
+            raise RequestError(f"{file.name} has more than {MAX_COLUMNS:,} columns.", fix=_REREAD)
+
+        def read(types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+            with (
+                open(file, "rb") as raw,
+                gzip.open(raw) if packed else raw as opened,  # allowed: a stream, cut early
+            ):
+                yield from csv.open_csv(  # allowed: as above, and few columns
+                    opened,
+                    read_options=csv.ReadOptions(column_names=names, skip_rows=1),
+                    parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+                    convert_options=csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True),
+                )
+
+        codes = _codes(_take_first(read(dict.fromkeys(names, pa.binary()))))
+        yield from read(dict.fromkeys(codes, pa.string()))
+
+
+def _codes(batches: list[pa.RecordBatch]) -> set[str]:
+    """The columns of whole numbers with leading zeros: a postcode is no number, and as one would lose them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table = pa.Table.from_batches(batches)
+    return {
+        name
+        for name, column in zip(table.column_names, table.columns, strict=True)
+        if pc.any(pc.match_substring_regex(column, "^0[0-9]+$")).as_py()
+        and pc.all(pc.match_substring_regex(column, "^[0-9]+$")).as_py()
+    }
+
+
+def _read_header(file: Path) -> tuple[list[str], str, bool]:
+    from siloquent.api import read_csv_header
+
+    try:
+        return read_csv_header(file)
+    except SchemaError as wrong:
+        raise RequestError(f"{file.name} cannot be read: {wrong.detail}", fix=_REREAD) from None
+
+
+def _describe_failure(failed: Exception) -> str:
+    """What is known to be wrong, in our words."""
+    text = str(failed).lower()
+    if "no rows" in text or "empty" in text:
+        return ": it has no rows"
+    if "utf" in text:
+        return ": it is not UTF-8"
+    return ": a line has more or fewer columns than the first" if "columns" in text else ""
+
+
+def _take_first(batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """As many batches as hold the first ``MAX_ROWS`` rows."""
+    taken, rows = [], 0
+    for batch in batches:
+        taken.append(batch.slice(0, MAX_ROWS - rows))
+        rows += taken[-1].num_rows
+        if rows >= MAX_ROWS:
+            break
+    if not taken:
+        raise ValueError("no rows")
+    return taken
+
+
+def _draft_lines(name: str, column: pa.ChunkedArray) -> list[str]:
+    """The line that declares one column, and above it what a reader should know before believing it."""
+    import pyarrow as pa
+
+    if pa.types.is_binary(column.type):
+        raise RequestError(f"Column {name[:40]!r} holds bytes that are not UTF-8.", fix=_REREAD)
+    return [*(f"  # {doubt}" for doubt in _list_doubts(name, column)), f"  {_draft_entry(name, column)}"]
+
+
+def _list_doubts(name: str, column: pa.ChunkedArray) -> Iterator[str]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_string(column.type):
+        return
+    known = column.drop_null()
+    numbers = pc.sum(pc.match_substring_regex(known, NUMBER_PATTERN)).as_py() or 0
+    moments = pc.sum(pc.match_substring_regex(known, DATETIME_PATTERN)).as_py() or 0
+    for count, kind in ((numbers, "numbers"), (moments, "dates")):
+        if len(known) / 2 < count < len(known):
+            yield f"{count:,} of {len(known):,} cells are {kind}: as that type, the others are read as NULL"
+    if len(known) and pc.all(pc.match_substring_regex(known, DECIMAL_COMMA)).as_py():
+        yield 'numbers with a decimal comma: write the file with 2.72 for 2,72, then type = "real"'
+    elif len(pc.unique(known)) > MAX_VALUES and not _is_id_like(name):
+        yield 'too many different values for a category: type = "id" if these name people or things'
+
+
+def _draft_entry(name: str, column: pa.ChunkedArray) -> str:
+    """The line that declares one column."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us"), safe=False)  # finer ones become another library's class
+    values = [value for value in column.to_pylist() if value is not None and value == value]  # NaN differs from itself
+    null = '"cell"' if column.null_count else '"drop"'
+    return f"{{ name = {_quote_text(name)}, {_draft_type(name, values, null)} }},"
+
+
+def _draft_type(name: str, values: list[Any], null: str) -> str:
+    kinds = {type(value) for value in values}
+    if not values:
+        return 'type = "text", max_bytes = 1000'
+    if kinds == {bool} or (kinds == {int} and set(values) <= {0, 1}):
+        return f'type = "boolean", null = {null}'
+    if kinds == {int}:
+        return _draft_integer(name, values, null)
+    if kinds <= {int, float, Decimal}:
+        return _draft_real(values, null)
+    if kinds == {date}:
+        return f'type = "date", lo = {min(values)}, hi = {max(values)}, outside = "drop", null = {null}'
+    if kinds == {datetime}:
+        lo, hi = (value.replace(tzinfo=None, second=0, microsecond=0) for value in (min(values), max(values)))
+        return f'type = "datetime", lo = {lo}, hi = {hi}, grid = "minute", outside = "drop", null = {null}'
+    return _draft_text(name, [str(value) for value in values], null)
+
+
+def _draft_integer(name: str, values: list[int], null: str) -> str:
+    if len(set(values)) == len(values) and _is_id_like(name):
+        return 'type = "id"'
+    lo, hi, grid = _choose_range(min(values), max(values), decimals=0)
+    if grid > 1:
+        return f'type = "real", lo = {lo}, hi = {hi}, grid = {grid}, outside = "clamp", null = {null}'
+    return f'type = "integer", lo = {lo}, hi = {hi}, outside = "clamp", null = {null}'
+
+
+def _draft_real(values: list[Any], null: str) -> str:
+    finite = [value for value in values if math.isfinite(value)] or [0]
+    decimals = min(MAX_DECIMALS, max(_count_decimals(value) for value in finite[:1000]))
+    lo, hi, grid = _choose_range(math.floor(min(finite)), math.ceil(max(finite)), decimals=decimals)
+    return f'type = "real", lo = {lo}, hi = {hi}, grid = {grid:f}, outside = "clamp", null = {null}'
+
+
+def _choose_range(lowest: int, highest: int, *, decimals: int) -> tuple[int, int, Decimal]:
+    """Round bounds around what was seen, and the finest grid of that many decimals or fewer that a table may have."""
+    lo, hi = _round_outwards(lowest, -1), _round_outwards(highest, 1)
+    grid = Decimal(1).scaleb(-decimals)
+    while max(hi - lo, abs(lo), abs(hi)) > MAX_GRID_STEPS * grid:
+        grid *= 10
+    step = max(1, int(grid))
+    return math.floor(Fraction(lo, step)) * step, math.ceil(Fraction(hi, step)) * step, grid
+
+
+def _draft_text(name: str, values: list[str], null: str) -> str:
+    listed = sorted(set(values))
+    if len(listed) == len(values) and _is_id_like(name):
+        return 'type = "id"'
+    if len(listed) <= MAX_VALUES and not any("\0" in value for value in listed):
+        return f'type = "category", values = [{", ".join(map(_quote_text, listed))}], null = {null}'
+    longest = max(len(value.encode()) for value in listed)
+    return f'type = "text", max_bytes = {min(MAX_TEXT_BYTES, _round_outwards(longest, 1))}'
+
+
+def _is_id_like(name: str) -> bool:
+    return bool(re.search(r"(^|_)(id|key|uuid|number|no)$", name.lower()))
+
+
+def _count_decimals(value: Any) -> int:
+    exponent = Decimal(str(value)).normalize().as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
+
+
+def _round_outwards(value: int, sign: int) -> int:
+    """``value`` moved away from what was seen to a round number of two digits: exact extremes are somebody's."""
+    step: int = 10 ** max(0, len(str(abs(value))) - 2)
+    return (math.ceil(Fraction(value, step)) if sign > 0 else math.floor(Fraction(value, step))) * step
+
+
+def _quote_text(value: str) -> str:
+    """``value`` as a TOML text; JSON's escapes are TOML's, but for DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+_FILE = """\
+# A draft from {rows} public rows. Correct every line from what you know of the field, not from private rows:
+# bounds, values and units are public statements, and whatever lies outside them is clamped or left out.
+format = 1
+
+attribute = [
+{attributes}
+]
+
+[table]
+name = "{name}"
+source = {source}
+adjacency = "add-remove"
+unit = {{ kind = "row" }}    # or {{ kind = "user", column = "patient", max_rows = 8 }}: hide a person, not a row
+
+[budget]
+accountant = "zcdp"
+epsilon = "1"
+delta = "1e-6"
+"""

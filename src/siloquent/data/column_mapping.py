@@ -1,0 +1,89 @@
+"""Where the declared attributes stand in a source: found by name when a table is opened, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+from siloquent.data.engines.base import SourceKind, get_source_kind
+from siloquent.data.index_sql import SourceColumn
+from siloquent.errors import SchemaError, UnknownName
+from siloquent.schema import Attribute, TableSchema
+
+_ANY: tuple[SourceKind, ...] = ("text", "integer", "decimal", "real", "boolean", "date", "datetime", "other")
+_NUMBERS: tuple[SourceKind, ...] = ("text", "integer", "decimal", "real", "boolean")
+_MOMENTS: tuple[SourceKind, ...] = ("text", "date", "datetime")
+READABLE: dict[str, tuple[SourceKind, ...]] = {
+    "integer": _NUMBERS,
+    "real": _NUMBERS,
+    "boolean": _NUMBERS,
+    "category": ("text", "integer", "boolean"),
+    "date": _MOMENTS,
+    "datetime": _MOMENTS,
+    "id": _ANY,
+    "text": ("text",),
+}
+"""Which columns of a source can be read as an attribute of which type."""
+
+
+def map_columns(schema: TableSchema, columns: Mapping[str, str]) -> tuple[SourceColumn, ...]:
+    """The schema's attributes in declared order, each with its column.
+
+    Args:
+        columns: The source's columns with DuckDB's type names.
+    Raises:
+        UnknownName: An attribute has no column (did you mean).
+        SchemaError: Several have none, or a column's type cannot be read as the declared one.
+    """
+    stored = [schema.domain[a.argument] if a.function else a for a in schema.domain]
+    _require_all(schema, dict.fromkeys(attribute.name for attribute in stored), columns)
+    found = [_find_column(attribute.name, columns) for attribute in stored]
+    kinds = [get_source_kind(columns[source]) for source in found]
+    for attribute, source, kind in zip(stored, found, kinds, strict=True):
+        _require_readable(schema, attribute, kind, columns[source])
+    return tuple(SourceColumn(*parts) for parts in zip(schema.domain, range(len(found)), found, kinds, strict=True))
+
+
+def require_types(schema: TableSchema, columns: Mapping[str, tuple[SourceKind, str]]) -> None:
+    """Refuse columns whose types cannot be read as declared, for sources that give all their rows as text.
+
+    Args:
+        columns: The kind of each column, and what the source calls its type.
+    Raises:
+        SchemaError: A column's type cannot be read as the declared one.
+    """
+    for attribute in schema.domain:
+        source = "" if attribute.function else _find_column(attribute.name, columns)
+        if source:
+            _require_readable(schema, attribute, *columns[source])
+
+
+def _require_readable(schema: TableSchema, attribute: Attribute, kind: SourceKind, holds: str) -> None:
+    if kind not in READABLE[attribute.kind]:
+        raise SchemaError(
+            f"Attribute {attribute.name!r} of {schema.name!r} is declared as {attribute.kind}, but its column "
+            f"holds {holds}; {attribute.kind} reads {', '.join(READABLE[attribute.kind])}.",
+            fix=f'declare another type for "{attribute.name}" in schemas/{schema.name}.toml, or change the column',
+        )
+
+
+def _require_all(schema: TableSchema, wanted: Iterable[str], columns: Mapping[str, str]) -> None:
+    missing = [attribute for attribute in wanted if not _find_column(attribute, columns)]
+    kind, fix = (
+        f"column in the source of {schema.name!r}",
+        f"attributes and columns of {schema.name} bear the same names",
+    )
+    if len(missing) == 1:
+        raise UnknownName(kind, missing[0], columns, fix=fix)
+    if missing:
+        near = {attribute: get_close_matches(attribute, columns, n=1) for attribute in missing}
+        each = ", ".join(f"{a!r}{f' (did you mean {found[0]!r}?)' if found else ''}" for a, found in near.items())
+        raise SchemaError(f"{len(missing)} attributes have no {kind}: {each}. Known: {', '.join(columns)}.", fix=fix)
+
+
+def _find_column(wanted: str, columns: Mapping[str, object]) -> str:
+    """The column of that name, or the only one whose name differs in case alone; empty if there is none."""
+    if wanted in columns:
+        return wanted
+    alike = [column for column in columns if column.casefold() == wanted.casefold()]
+    return alike[0] if len(alike) == 1 else ""

@@ -1,0 +1,109 @@
+"""The rows that count, as places: every row of a row table, at most ``max_rows`` of each user of a user table.
+
+Which rows of a user count is a function of that user's own rows and of a salt, so another user's presence changes
+nothing for this one. Proof and measurements: docs/explanation/contribution-bounding.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from siloquent.data.engines.base import IN_PART, SOURCE
+from siloquent.data.index_sql import SourceColumn, index_column, quote_name, read_column, try_cast
+from siloquent.schema import Unit
+
+_USER = "u"
+_RANK = "r"
+_NOTHING = exp.alias_(exp.Literal.number(0), "nothing")
+"""Rows without columns are rows, too."""
+_HASHED = ("text", "integer", "boolean")
+"""Kinds whose text is the same in every engine."""
+
+
+def select_bounded_rows(
+    columns: Sequence[SourceColumn], unit: Unit, *, salt: str, wanted: Sequence[SourceColumn]
+) -> exp.Select:
+    """The rows that count, with the ``wanted`` columns: places (``place_name``), texts and ids as read (``read_name``).
+
+    Args:
+        columns: All columns of the table, since all of them decide which rows of a user count.
+        salt: Hex text, fixed for the epoch.
+    """
+    shown = [_select_column(column) for column in wanted] or [_NOTHING.copy()]
+    if unit.kind == "row":
+        return exp.select(*shown).from_(_select_indexed(wanted).subquery("placed"))
+    placed = _select_indexed(columns, user=next(c for c in columns if c.attribute.name == unit.column))
+    ranked = (
+        exp.select("*", exp.alias_(_rank(columns, salt), _RANK, quoted=True))
+        .from_(placed.subquery("placed"))
+        .where(exp.not_(exp.Is(this=quote_name(_USER), expression=exp.Null())))
+        .where(exp.Anonymous(this=IN_PART, expressions=[quote_name(_USER)]))
+    )
+    most = exp.LTE(this=quote_name(_RANK), expression=exp.Literal.number(unit.max_rows))
+    return exp.select(*shown).from_(ranked.subquery("ranked")).where(most)
+
+
+def _select_column(column: SourceColumn) -> exp.Expr:
+    """A wanted column, places in the smallest type that holds them: kept rows take less memory."""
+    if not column.attribute.is_countable:
+        return quote_name(column.read_name)
+    size = column.attribute.size
+    kind = "SMALLINT" if size < 2**15 else "INTEGER" if size < 2**31 else "BIGINT"
+    return exp.alias_(exp.cast(quote_name(column.index_name), kind), column.index_name, quoted=True)
+
+
+def select_as_read(columns: Sequence[SourceColumn], *, raw: bool = False) -> exp.Select:
+    """All rows of the source with ``columns`` as read (``read_name``); with ``raw`` also as they stand there."""
+    shown: list[exp.Expr] = [exp.alias_(read_column(c), c.read_name, quoted=True) for c in columns] or [_NOTHING.copy()]
+    if raw:
+        shown += [exp.alias_(quote_name(c.source), c.raw_name, quoted=True) for c in columns]
+    return exp.select(*shown).from_(exp.to_table(SOURCE))
+
+
+def join_lookups(rows: exp.Select, columns: Sequence[SourceColumn], *shown: exp.Expr) -> exp.Select:
+    """``shown`` of rows that were read, where ``index_column`` can be taken: long lists of categories beside them."""
+    query = exp.select(*shown).from_(rows.subquery("as_read"))
+    for column in columns:
+        if column.lookup:
+            same = exp.EQ(this=quote_name(column.read_name), expression=quote_name("value", column.lookup))
+            query = query.join(exp.to_table(column.lookup), on=same, join_type="LEFT")
+    return query
+
+
+def _select_indexed(columns: Sequence[SourceColumn], *, user: SourceColumn | None = None) -> exp.Select:
+    """``columns`` read, and their places taken where they are countable; with ``user``, that column as ``u``."""
+    shown: list[exp.Expr] = [
+        exp.alias_(index_column(c), c.index_name, quoted=True) if c.attribute.is_countable else quote_name(c.read_name)
+        for c in columns
+    ] or [_NOTHING.copy()]
+    if user is not None:
+        shown.append(exp.alias_(quote_name(user.read_name), _USER, quoted=True))
+    return join_lookups(select_as_read(columns), columns, *shown)
+
+
+def _rank(columns: Sequence[SourceColumn], salt: str) -> exp.Window:
+    """1, 2, .. within a user, in an order that only that user's rows and the salt decide.
+
+    The hash makes the choice as good as random; what follows it makes the order total up to rows that are the same in
+    all that can be seen of them, so that equal hashes, should there ever be any, leave nothing open.
+    """
+    places = [quote_name(c.index_name) for c in columns if c.attribute.is_countable]
+    others = [c for c in columns if not c.attribute.is_countable]
+    digests = [_hash_column(c) for c in others if c.kind in _HASHED]
+    raw = [quote_name(c.read_name) for c in others if c.kind not in _HASHED]
+    parts = [exp.Literal.string(salt), *(exp.cast(p.copy(), "VARCHAR") for p in places), *(d.copy() for d in digests)]
+    joined = exp.func("CONCAT_WS", exp.func("CHR", exp.Literal.number(31)), *parts, dialect="duckdb")
+    keys = [exp.MD5(this=joined), *places, *digests, *raw]
+    return exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[quote_name(_USER)],
+        order=exp.Order(expressions=[exp.Ordered(this=key, nulls_first=False) for key in keys]),
+    )
+
+
+def _hash_column(column: SourceColumn) -> exp.Expr:
+    """A text of fixed length for a text or id; NULL is the empty text, which is no digest."""
+    text = try_cast(quote_name(column.read_name), "VARCHAR")
+    return exp.func("COALESCE", exp.MD5(this=text), exp.Literal.string(""))

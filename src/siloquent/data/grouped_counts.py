@@ -1,0 +1,168 @@
+"""From blocks to arrays of exact counts: grouped by places in the engine, or batch by batch where that is too wide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sqlglot import exp
+
+from siloquent.data.index_sql import SourceColumn, quote_name
+from siloquent.schema import MAX_CELLS, Block
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+KEPT = "kept"
+"""The relation of bounded rows as places."""
+COUNT, LOW, HIGH = 0, 1, 2
+_HALF = 20
+"""Sums are kept in two halves of this many bits of the index, so that no batch or total can overflow.
+
+An overflow would be an error that one row brings about, and so tells about.
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupedCount:
+    """One block with its columns: ``codes`` are the whole numbers that stand for one combination of places."""
+
+    block: Block
+    columns: tuple[SourceColumn, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many places each column has, OUTSIDE included."""
+        return tuple(len(classes) for classes in self.block.classes)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether grouping by the places themselves gives at most 10^6 rows."""
+        return math.prod(self.shape) <= MAX_CELLS
+
+    def compute_cells(self, places: Sequence[NDArray[Any]], rows: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The block's cell of each row of ``places``, and whether the row is in the block at all, shapes (rows,)."""
+        cell = np.zeros(rows, dtype=np.int64)
+        inside = np.ones(rows, dtype=np.bool_)
+        for classes, length, place in zip(self.block.classes, self.block.shape, places, strict=True):
+            chosen = classes[place]  # OUTSIDE is -1, which is the last entry
+            inside &= chosen >= 0
+            cell = cell * length + chosen
+        return cell, inside
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """What one place more of each column adds to a code."""
+        shape = self.shape
+        return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+    def decode(self, codes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """The places that each code stands for, one array a column: the code is the sum of places times strides."""
+        strides = self.strides
+        rest = codes + sum(strides)  # the least place is -1
+        places = []
+        for stride in strides:
+            places.append(rest // stride - 1)
+            rest = rest % stride
+        return places
+
+
+def build_group_query(scans: Sequence[GroupedCount], summed: SourceColumn | None) -> exp.Query:
+    """One row for each scan and combination of places that occurs: scan, code, n and, with ``summed``, its halves."""
+    queries = [_select_groups(scan, number, summed) for number, scan in enumerate(scans)]
+    query: exp.Query = queries[0]
+    for other in queries[1:]:
+        query = query.union(other, distinct=False, copy=False)
+    return query
+
+
+def _select_groups(scan: GroupedCount, number: int, summed: SourceColumn | None) -> exp.Select:
+    terms: list[exp.Expr] = [
+        # A column alone is left as it is: the engine groups it by a table of its values instead of by a hash.
+        quote_name(column.index_name)
+        if stride == 1
+        else exp.Mul(this=exp.cast(quote_name(column.index_name), "BIGINT"), expression=exp.Literal.number(stride))
+        for column, stride in zip(scan.columns, scan.strides, strict=True)
+    ]
+    code = reduce(lambda left, right: exp.Add(this=left, expression=right), terms or [exp.Literal.number(0)])
+    measured = [exp.alias_(exp.Count(this=exp.Star()), "n")]
+    if summed is not None:
+        measured += [exp.alias_(half, alias) for half, alias in zip(_sum_halves(summed), ("low", "high"), strict=True)]
+    query = exp.select(exp.alias_(exp.Literal.number(number), "scan"), exp.alias_(code, "code"), *measured)
+    query = query.from_(exp.to_table(KEPT))
+    if summed is not None:
+        query = query.where(_is_value(summed))
+    return query.group_by(exp.Literal.number(2)) if scan.columns else query
+
+
+def _sum_halves(summed: SourceColumn) -> tuple[exp.Expr, exp.Expr]:
+    """The sum of the low halves of the places, and that of the high ones; 0 of no rows."""
+    place = exp.cast(quote_name(summed.index_name), "BIGINT")
+    if summed.attribute.steps <= 2**_HALF:
+        return _sum_or_zero(place), exp.cast(exp.Literal.number(0), "BIGINT")
+    half = exp.Literal.number(2**_HALF)
+    return (
+        _sum_or_zero(exp.Mod(this=place, expression=half)),
+        _sum_or_zero(exp.Paren(this=exp.IntDiv(this=place.copy(), expression=half.copy()))),
+    )
+
+
+def _sum_or_zero(value: exp.Expr) -> exp.Expr:
+    return exp.cast(exp.func("COALESCE", exp.Sum(this=value), exp.Literal.number(0)), "BIGINT")
+
+
+def _is_value(column: SourceColumn) -> exp.Expr:
+    """Neither OUTSIDE nor NULL's own cell: a place that stands for a number."""
+    place, steps = quote_name(column.index_name), exp.Literal.number(column.attribute.steps)
+    return exp.and_(exp.GTE(this=place, expression=exp.Literal.number(0)), exp.LT(this=place.copy(), expression=steps))
+
+
+def scatter_groups(scan: GroupedCount, number: int, grouped: pa.Table, *, summed: bool) -> NDArray[np.int64]:
+    """What was grouped for one scan in the block's own cells: COUNT, with ``summed`` LOW and HIGH; (1 or 3, cells)."""
+    chosen = grouped.column("scan").to_numpy() == number
+    codes = grouped.column("code").to_numpy()[chosen].astype(np.int64)
+    fields = ("n", "low", "high") if summed else ("n",)
+    cells, inside = scan.compute_cells(scan.decode(codes), len(codes))
+    result = np.zeros((len(fields), scan.block.size), dtype=np.int64)
+    for row, field in zip(result, fields, strict=True):
+        np.add.at(row, cells[inside], grouped.column(field).to_numpy()[chosen][inside])
+    return result
+
+
+def build_count_kernel(scans: Sequence[GroupedCount], summed: SourceColumn | None = None) -> partial[NDArray[np.int64]]:
+    """A kernel for ``map_merge`` that counts all scans in one pass; it and its result can travel between processes."""
+    plain = [(scan, tuple(column.index_name for column in scan.columns)) for scan in scans]
+    value = None if summed is None else (summed.index_name, summed.attribute.steps)
+    return partial(_count_batch, plain, value)
+
+
+def _count_batch(
+    scans: list[tuple[GroupedCount, tuple[str, ...]]], value: tuple[str, int] | None, batch: pa.RecordBatch
+) -> NDArray[np.int64]:
+    """Counts, and both halves of the sums, of all scans' cells side by side, shape (1 or 3, cells)."""
+    columns = {field: batch.column(field).to_numpy() for field in batch.schema.names}
+    keep = np.ones(batch.num_rows, dtype=np.bool_)
+    parts: list[NDArray[np.int64]] = []
+    if value is not None:
+        index = columns[value[0]].astype(np.int64)
+        keep = (index >= 0) & (index < value[1])
+        parts = [index & (2**_HALF - 1), index >> _HALF]
+    results = []
+    for scan, names in scans:
+        cells, inside = scan.compute_cells([columns[field] for field in names], batch.num_rows)
+        inside &= keep
+        # A batch has at most 2^31 rows and a half 2^20 values: the doubles of bincount hold every sum exactly.
+        weights = [None, *(part[inside] for part in parts)]
+        results.append([np.bincount(cells[inside], weights=w, minlength=scan.block.size) for w in weights])
+    return np.concatenate(results, axis=1).astype(np.int64)
+
+
+def combine_sums(counted: NDArray[np.int64], summed: SourceColumn) -> NDArray[Any]:
+    """The sums of cells, shape (cells,), from LOW and HIGH: int64, or Python's whole numbers where HIGH is in use."""
+    kind = np.int64 if summed.attribute.steps <= 2**_HALF else object
+    return np.asarray(counted[LOW].astype(kind) + (counted[HIGH].astype(kind) << _HALF))

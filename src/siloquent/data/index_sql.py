@@ -1,0 +1,243 @@
+"""The index functions in SQL: the same place for every value as ``Attribute.index`` gives in Python.
+
+In two steps, so that nothing is computed twice: first a column is read as double, microseconds, truth or text (NULL
+where it cannot be), then what was read gets its place. See docs/explanation/index-functions.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from sqlglot import exp
+
+from siloquent.data.engines.base import SourceKind
+from siloquent.schema import OUTSIDE, Attribute
+from siloquent.schema.coercion import (
+    DATETIME_PATTERN,
+    EARLIEST,
+    FALSE_WORDS,
+    LATEST,
+    MAX_TEXT,
+    NUMBER_PATTERN,
+    TRUE_WORDS,
+    count_microseconds,
+)
+
+MAX_CASES = 128
+"""Categories with more values are looked up in a relation instead of a CASE."""
+DAY = 86_400_000_000
+HOUR = 3_600_000_000
+_TIMESTAMP = exp.DataType.build("TIMESTAMP", dialect="duckdb")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumn:
+    """A declared attribute and the column of the source in which its values, or those it is derived from, stand."""
+
+    attribute: Attribute
+    position: int
+    source: str
+    kind: SourceKind
+
+    @property
+    def read_name(self) -> str:
+        """What the column is called once it is read."""
+        return f"r{self.position}"
+
+    @property
+    def index_name(self) -> str:
+        """What the column is called once it is places."""
+        return f"k{self.position}"
+
+    @property
+    def raw_name(self) -> str:
+        """What the column is called as it stands in the source."""
+        return f"v{self.position}"
+
+    @property
+    def lookup(self) -> str:
+        """The relation of its values, for categories with many; empty otherwise."""
+        many = self.attribute.kind == "category" and len(self.attribute.values) > MAX_CASES
+        return f"values{self.position}" if many else ""
+
+
+def quote_name(text: str, table: str | None = None) -> exp.Column:
+    """A quoted name."""
+    return exp.column(exp.to_identifier(text, quoted=True), table=table)
+
+
+def try_cast(value: exp.Expr, kind: str | exp.DataType) -> exp.Expr:
+    """``value`` as ``kind``, NULL where it is none: a plain cast would fail, and its error would quote the value."""
+    return exp.TryCast(this=value, to=exp.DataType.build(kind) if isinstance(kind, str) else kind, safe=True)
+
+
+def read_column(column: SourceColumn) -> exp.Expr:
+    """The column as what its kind says: double, microseconds, 0 or 1, text; NULL where it cannot be read."""
+    attribute = column.attribute
+    value: exp.Expr = quote_name(column.source)
+    if column.kind == "text" and attribute.kind != "category":
+        value = _limit_text(_cast_to_text(value), attribute.max_bytes or MAX_TEXT)
+    if attribute.function:
+        return _derive_value(attribute.function, value, column.kind)
+    if attribute.is_numeric:
+        return _read_double(value, column.kind)
+    if attribute.is_temporal:
+        return exp.func("EPOCH_US", _read_datetime(value, column.kind), dialect="duckdb")
+    if attribute.kind == "boolean":
+        return _read_boolean(value, column.kind)
+    if attribute.kind == "id":
+        return _build_case((exp.not_(exp.IsNan(this=value)), value)) if column.kind == "real" else value
+    return value if attribute.kind == "text" else _cast_to_text(value)
+
+
+def index_column(column: SourceColumn) -> exp.Expr:
+    """The place of what was read: a whole number, never NULL; OUTSIDE is -1."""
+    attribute, value = column.attribute, quote_name(column.read_name)
+    null = (exp.Is(this=value, expression=exp.Null()), build_int_literal(attribute.null_index))
+    if attribute.kind == "boolean":
+        return _build_case(null, default=value)
+    if attribute.kind == "category":
+        return _index_category(column, value, null)
+    found = _index_number(attribute, value) if attribute.is_numeric else _index_datetime(attribute, value)
+    if attribute.outside == "drop":
+        return _build_case(null, (build_out_of_bounds(column), build_int_literal(OUTSIDE)), default=found)
+    return _build_case(null, default=found)
+
+
+def build_out_of_bounds(column: SourceColumn) -> exp.Expr:
+    """Whether what was read lies outside the bounds of a number, date or datetime."""
+    value = quote_name(column.read_name)
+    lo, hi = _build_bounds(column.attribute)
+    return exp.or_(exp.LT(this=value, expression=lo), exp.GT(this=value, expression=hi))
+
+
+def build_int_literal(value: int) -> exp.Expr:
+    """A whole number as a literal."""
+    return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
+
+
+def build_float_literal(value: float | Decimal) -> exp.Expr:
+    """A number as a literal double, written as text: engines read a bare 0.1 as a decimal."""
+    return exp.cast(exp.Literal.string(repr(float(value))), "DOUBLE")
+
+
+def _build_case(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr | None = None) -> exp.Case:
+    case = exp.Case()
+    for condition, result in branches:
+        case = case.when(condition, result)
+    return case.else_(default) if default is not None else case
+
+
+def _clamp(value: exp.Expr, lo: exp.Expr, hi: exp.Expr) -> exp.Expr:
+    return exp.func("LEAST", exp.func("GREATEST", value, lo), hi)
+
+
+def _cast_to_text(value: exp.Expr) -> exp.Expr:
+    return try_cast(value, "VARCHAR")
+
+
+def _limit_text(text: exp.Expr, most: int) -> exp.Expr:
+    size = exp.func("OCTET_LENGTH", exp.func("ENCODE", text, dialect="duckdb"), dialect="duckdb")
+    return _build_case((exp.LTE(this=size, expression=build_int_literal(most)), text.copy()))
+
+
+def _extract_match(value: exp.Expr, pattern: str) -> exp.Expr:
+    """Group 1 of ``value`` where ``pattern`` covers all of it: to Java, ``$`` also means before a last line's end."""
+    whole, part = (
+        exp.RegexpExtract(this=value, expression=exp.Literal.string(pattern), group=exp.Literal.number(group))
+        for group in (0, 1)
+    )
+    return _build_case((exp.EQ(this=whole, expression=value), part))
+
+
+def _read_double(value: exp.Expr, kind: SourceKind) -> exp.Expr:
+    if kind == "text":
+        return try_cast(_extract_match(_cast_to_text(value), NUMBER_PATTERN), "DOUBLE")
+    # Through text: engines round decimals beyond 2^53 differently when they divide by a power of ten.
+    number = try_cast(_cast_to_text(value) if kind == "decimal" else value, "DOUBLE")
+    return _build_case((exp.not_(exp.IsNan(this=number)), number)) if kind == "real" else number
+
+
+def _read_datetime(value: exp.Expr, kind: SourceKind) -> exp.Expr:
+    """A TIMESTAMP within years 1 to 9999."""
+    if kind == "text":
+        return try_cast(_extract_match(_cast_to_text(value), DATETIME_PATTERN), _TIMESTAMP)
+    # A date is bounded as a date: years beyond the range of timestamps would be NULL or an error as timestamps.
+    bounded_as = exp.DataType.build("DATE") if kind == "date" else _TIMESTAMP
+    earliest, latest = (str(bound.date() if kind == "date" else bound) for bound in (EARLIEST, LATEST))
+    whole = try_cast(value, bounded_as)
+    lo, hi = (exp.cast(exp.Literal.string(bound), bounded_as) for bound in (earliest, latest))
+    bounded = _build_case((exp.Is(this=value, expression=exp.Null()), exp.Null()), default=_clamp(whole, lo, hi))
+    return exp.cast(bounded, _TIMESTAMP)
+
+
+def _read_boolean(value: exp.Expr, kind: SourceKind) -> exp.Expr:
+    one, zero = exp.Literal.number(1), exp.Literal.number(0)
+    if kind == "text":
+        word = exp.Lower(this=exp.Trim(this=_cast_to_text(value), expression=exp.Literal.string(" ")))
+        return _build_case(*((exp.In(this=word.copy(), expressions=[exp.Literal.string(w) for w in words]), result)
+                       for words, result in ((TRUE_WORDS, one), (FALSE_WORDS, zero))))  # fmt: skip
+    number = _read_double(value, kind)
+    return _build_case(
+        (exp.EQ(this=number, expression=build_float_literal(0)), zero),
+        (exp.EQ(this=number, expression=build_float_literal(1)), one),
+    )
+
+
+def _derive_value(function: str, value: exp.Expr, kind: SourceKind) -> exp.Expr:
+    if function == "length":
+        return exp.cast(exp.Length(this=_cast_to_text(value)), "DOUBLE")
+    moment = _read_datetime(value, kind)
+    if function in ("year", "month", "day"):
+        return exp.cast(exp.Extract(this=exp.var(function.upper()), expression=moment), "DOUBLE")
+    # Counted from year 1, a Monday, so that nothing is negative: engines divide negative numbers differently.
+    since = exp.Paren(
+        this=exp.Sub(
+            this=exp.func("EPOCH_US", moment, dialect="duckdb"),
+            expression=build_int_literal(count_microseconds(EARLIEST)),
+        )
+    )
+    if function == "hour":
+        return exp.cast(exp.Mod(this=exp.Paren(this=_divide(since, HOUR)), expression=build_int_literal(24)), "DOUBLE")
+    days = exp.Paren(this=exp.Add(this=_divide(since, DAY), expression=build_int_literal(1)))
+    return exp.cast(exp.Mod(this=days, expression=build_int_literal(7)), "DOUBLE")
+
+
+def _divide(value: exp.Expr, by: int) -> exp.Expr:
+    return exp.IntDiv(this=value, expression=build_int_literal(by))
+
+
+def _build_bounds(attribute: Attribute) -> tuple[exp.Expr, exp.Expr]:
+    if attribute.is_numeric:
+        return build_float_literal(attribute.lo), build_float_literal(attribute.hi)  # type: ignore[arg-type]
+    first, _, last = attribute.moments
+    return build_int_literal(first), build_int_literal(last)
+
+
+def _index_number(attribute: Attribute, value: exp.Expr) -> exp.Expr:
+    lo, hi = _build_bounds(attribute)
+    since = exp.Paren(this=exp.Sub(this=_clamp(value, lo, hi), expression=lo))
+    steps = exp.Add(
+        this=exp.Div(this=since, expression=build_float_literal(attribute.grid or 1)),
+        expression=build_float_literal(0.5),
+    )
+    return exp.cast(exp.Floor(this=steps), "BIGINT")
+
+
+def _index_datetime(attribute: Attribute, value: exp.Expr) -> exp.Expr:
+    lo, hi = _build_bounds(attribute)
+    return _divide(exp.Paren(this=exp.Sub(this=_clamp(value, lo, hi), expression=lo)), attribute.moments[1])
+
+
+def _index_category(column: SourceColumn, value: exp.Expr, null: tuple[exp.Expr, exp.Expr]) -> exp.Expr:
+    attribute, other = column.attribute, build_int_literal(column.attribute.other_index)
+    if column.lookup:
+        found = exp.func("COALESCE", quote_name("place", column.lookup), other)
+        return _build_case(null, default=found)
+    listed: list[tuple[Any, exp.Expr]] = [
+        (exp.EQ(this=value.copy(), expression=exp.Literal.string(text)), build_int_literal(index))
+        for index, text in enumerate(attribute.values)
+    ]
+    return _build_case(null, *listed, default=other)

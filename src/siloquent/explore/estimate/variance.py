@@ -1,0 +1,114 @@
+"""Averages, variances and deviations with intervals, from noisy counts, sums and squares around the centre.
+
+All of it is exact arithmetic on what was released. Proofs: docs/explanation/averages.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from siloquent.explore.plan.bounds import compute_half_range, compute_spread_error
+from siloquent.explore.plan.predicates import compute_centre
+from siloquent.schema import Attribute
+
+_ROOT_DIGITS = 10**15
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyValue:
+    """A released number that is at most ``error`` off."""
+
+    value: Fraction
+    error: Fraction
+
+    @property
+    def low(self) -> Fraction:
+        return self.value - self.error
+
+    @property
+    def high(self) -> Fraction:
+        return self.value + self.error
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate, and where the truth lies if no released number is further off than was promised."""
+
+    value: Fraction
+    low: Fraction
+    high: Fraction
+
+    @property
+    def error(self) -> Fraction:
+        """How far the truth may lie from the estimate."""
+        return max(self.high - self.value, self.value - self.low)
+
+
+def estimate_average(attribute: Attribute, count: NoisyValue, total: NoisyValue) -> Interval:
+    """The mean of the rows that have a number: abs(S/C - mean) <= (s + H c)/C, cut to the declared bounds.
+
+    ``total`` is the sum of distances from the centre. Where no row may be left, the whole domain is the answer.
+    """
+    lowest = Fraction(attribute.lo)  # type: ignore[arg-type]
+    grid = Fraction(attribute.grid or 1)
+    highest = lowest + (attribute.steps - 1) * grid
+    if count.value <= 0:
+        return Interval((lowest + highest) / 2, lowest, highest)
+    middle = lowest + compute_centre(attribute) * grid + total.value / count.value
+    off = (total.error + compute_half_range(attribute) * count.error) / count.value
+    return _cut(middle, middle - off, middle + off, lowest, highest)
+
+
+def estimate_variance(attribute: Attribute, count: NoisyValue, total: NoisyValue, squares: NoisyValue) -> Interval:
+    """The mean squared distance from the mean: the extremes over the box of the three errors, cut to what can be.
+
+    The bound that was planned with holds as well; the smaller of the two counts on each side.
+    """
+    grid = Fraction(attribute.grid or 1)
+    most = ((attribute.steps - 1) * grid / 2) ** 2
+    if count.value <= 0 or count.high < 1:
+        return Interval(most / 2, Fraction(0), most)
+    found = squares.value / count.value - (total.value / count.value) ** 2
+    low, high = _bound_box(count, total, squares)
+    off = compute_spread_error(compute_half_range(attribute), count.value, (count.error, total.error, squares.error))
+    return _cut(found, max(low, found - off), min(high, found + off), Fraction(0), most)
+
+
+def _bound_box(count: NoisyValue, total: NoisyValue, squares: NoisyValue) -> tuple[Fraction, Fraction]:
+    """The least and the largest q/c - (t/c)^2 over the box, c >= 1 and q >= 0.
+
+    In c it rises up to 2 t^2/q and falls beyond, so the least stands at an end and the largest there or at an end.
+    """
+    counts = (max(count.low, Fraction(1)), max(count.high, Fraction(1)))
+    least_square, most_square = max(squares.low, Fraction(0)), max(squares.high, Fraction(0))
+    far = max(abs(total.low), abs(total.high))
+    near = Fraction(0) if total.low <= 0 <= total.high else min(abs(total.low), abs(total.high))
+    low = min(least_square / c - (far / c) ** 2 for c in counts)
+    tops = list(counts)
+    if most_square > 0:
+        tops.append(min(max(2 * near**2 / most_square, counts[0]), counts[1]))
+    return low, max(most_square / c - (near / c) ** 2 for c in tops)
+
+
+def estimate_deviation(spread: Interval) -> Interval:
+    """The square root of a variance and of its interval, the ends rounded outwards."""
+    value = _round_root_down(spread.value)
+    return Interval(value, min(_round_root_down(spread.low), value), max(_round_root_up(spread.high), value))
+
+
+def _cut(value: Fraction, low: Fraction, high: Fraction, lowest: Fraction, highest: Fraction) -> Interval:
+    """The part of an interval that lies within bounds, and the value moved into it."""
+    low, high = (min(max(end, lowest), highest) for end in (low, high))
+    high = max(low, high)  # noise beyond its promise may leave nothing between the ends
+    return Interval(min(max(value, low), high), low, high)
+
+
+def _round_root_down(value: Fraction) -> Fraction:
+    """The root of ``value`` >= 0, rounded down to 15 places."""
+    return Fraction(math.isqrt(math.floor(value * _ROOT_DIGITS**2)), _ROOT_DIGITS)
+
+
+def _round_root_up(value: Fraction) -> Fraction:
+    return Fraction(math.isqrt(math.ceil(value * _ROOT_DIGITS**2) - 1) + 1, _ROOT_DIGITS) if value else Fraction(0)

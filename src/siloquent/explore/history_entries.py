@@ -1,0 +1,80 @@
+"""What was asked of a table, by whom, at which price: read off the ledger, free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from siloquent.errors import LedgerError
+from siloquent.explore.spec.answer import Label, find_weakest
+from siloquent.explore.spec.stored_measurement import decode_measurements, read_request
+from siloquent.privacy import format_digits, get_accountant
+
+if TYPE_CHECKING:
+    from siloquent.ledger import SettledAnswer
+    from siloquent.session import WorkspaceSession
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One settled step of a question: ``paid`` in the account's epsilon or rho, ``symbol``; 0 for what was free.
+
+    ``request`` is empty for answers that were kept before questions were.
+    """
+
+    seq: int
+    account: str
+    request: str
+    symbol: str
+    paid: Fraction
+    label: Label
+    sources: tuple[int, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As part of a document of kind ``siloquent/history/1``."""
+        return {
+            "seq": self.seq,
+            "account": self.account,
+            "request": self.request,
+            "cost": {self.symbol: format_digits(self.paid, 6)},
+            "label": self.label,
+            "sources": list(self.sources),
+        }
+
+
+def list_history(session: WorkspaceSession, table: str) -> tuple[HistoryEntry, ...]:
+    """The questions asked of ``table`` in this epoch, oldest first, as far as this session may see them.
+
+    An analyst sees everybody's where answers are shared, since any of them may be drawn from, and their own alone where
+    ``sharing = "own"``. Without an analyst, all are seen.
+
+    Raises:
+        UnknownName, NotAllowed: the table is not declared, or this analyst has no share of it.
+    """
+    schema, account = session.schema(table), session.get_account(table)
+    own = schema.budget.sharing == "own" and session.analyst is not None
+    return tuple(
+        one
+        for stored in session.ledger.iter_answers(schema.account)
+        if not own or stored.account == account.name
+        for one in _iter_entries(stored, schema.budget.accountant)
+    )
+
+
+def _iter_entries(stored: SettledAnswer, name: Any) -> Iterator[HistoryEntry]:
+    try:
+        parts = decode_measurements(stored.payload)
+    except LedgerError:  # another task's
+        return
+    book = get_accountant(name)
+    yield HistoryEntry(
+        seq=stored.receipt.seq,
+        account=stored.account,
+        request=read_request(stored.payload),
+        symbol=book.symbol,
+        paid=Fraction(stored.spent_after.amount - stored.spent_before.amount, book.scale),
+        label=find_weakest(part.label for part in parts),
+        sources=tuple(sorted({seq for part in parts for seq in part.sources})),
+    )

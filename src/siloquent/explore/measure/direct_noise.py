@@ -1,0 +1,84 @@
+"""Noise on the answers themselves: the Laplace mechanism, and the Gaussian one for zCDP accounts."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from siloquent.explore.measure.base import (
+    LARGEST_DEVIATION,
+    VARIANCE_BITS,
+    ErrorRequirement,
+    Integers,
+    Outcome,
+    PricedMechanism,
+    compute_answers,
+    sharpen_noise,
+)
+from siloquent.explore.plan.compiled import CompiledWorkload
+from siloquent.maths import error_tails
+from siloquent.privacy import DiscreteGaussian, DiscreteLaplace
+
+LARGEST_EXACT = 2**15
+
+
+def price_laplace(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
+    """The largest discrete Laplace noise on W x that keeps the promise, exactly.
+
+    Privacy:
+        Pure (l1 / scale)-DP for the account's unit; l1 holds unit and adjacency. Proof: docs/explanation/laplace.md.
+    Source:
+        APEx, section 3.4 (LM), with the exact discrete tail; top-k by the exact law of order statistics.
+    """
+    if compiled.sensitivity.l1 == 0:
+        return None
+    laws = {
+        "wcq": error_tails.LaplaceValues(compiled.answers),
+        "icq": error_tails.LaplaceAbove(compiled.answers),
+        "tcq": error_tails.LaplaceTop(compiled.answers, wanted.k),
+    }
+    l1 = compiled.sensitivity.l1
+    largest = error_tails.find_largest_scale(laws[wanted.kind], wanted.m, _compute_rate(wanted))
+    scale = sharpen_noise(largest, lambda scale: DiscreteLaplace(scale=scale, l1=l1), wanted.affords)
+    event = DiscreteLaplace(scale=scale, l1=l1)
+
+    def run(workload: CompiledWorkload, columns: list[Integers]) -> Outcome:
+        from siloquent.privacy.noise import add_laplace
+
+        return Outcome(add_laplace(compute_answers(workload, columns), scale=scale), event)
+
+    return PricedMechanism("laplace", "answers", event, run, reusable=True)
+
+
+def price_gaussian(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
+    """The largest discrete Gaussian noise on W x that keeps the promise.
+
+    Privacy:
+        rho-zCDP with rho = l2_squared / (2 variance). Proof: docs/explanation/discrete-gaussian.md.
+    """
+    if compiled.sensitivity.l2_squared == 0:
+        return None
+    laws = {
+        "wcq": error_tails.GaussianValues(compiled.answers),
+        "icq": error_tails.GaussianAbove(compiled.answers),
+        "tcq": error_tails.GaussianTop(compiled.answers, wanted.k),
+    }
+    largest = error_tails.find_largest_scale(laws[wanted.kind], wanted.m, _compute_rate(wanted))
+    deviation = min(largest, Fraction(LARGEST_DEVIATION))
+    # Squares of large deviations would pass the sampler's range; a smaller variance is less noise, so still kept.
+    variance = deviation**2 if deviation <= LARGEST_EXACT else Fraction(math.floor(deviation**2))
+    l2 = compiled.sensitivity.l2_squared
+    variance = sharpen_noise(variance, lambda one: DiscreteGaussian(one, l2), wanted.affords, bits=VARIANCE_BITS)
+    event = DiscreteGaussian(variance=variance, l2_squared=l2)
+
+    def run(workload: CompiledWorkload, columns: list[Integers]) -> Outcome:
+        from siloquent.privacy.noise import add_gaussian
+
+        return Outcome(add_gaussian(compute_answers(workload, columns), variance=variance), event)
+
+    return PricedMechanism("gaussian", "answers", event, run, reusable=True)
+
+
+def _compute_rate(wanted: ErrorRequirement) -> float:
+    """An iceberg answer can fail to one side only, whichever it is: the law covers both kinds of error."""
+    return wanted.beta if wanted.kind == "tcq" else wanted.together

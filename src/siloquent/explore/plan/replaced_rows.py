@@ -1,0 +1,107 @@
+"""The price of all parts of one step together, where units are replaced.
+
+One by one, count and sum would be charged for a row that comes and for one that turns from one end of the domain to the
+other: no row does both. Proof: docs/explanation/averages.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from siloquent.explore.measure.base import PricedMechanism
+from siloquent.explore.plan.bounds import build_row_count
+from siloquent.explore.plan.planner import Plan
+from siloquent.explore.spec.aggregates import Count
+from siloquent.maths.replaced_numbers import NumberPower, find_furthest_replacement
+from siloquent.privacy import Composed, DiscreteGaussian, DiscreteLaplace, Event, get_accountant
+from siloquent.privacy.budget import build_joint_event
+
+
+def combine_events(plans: Sequence[Plan]) -> Event:
+    """What ``plans`` release of the same rows, at the least price that is proved."""
+    if len(plans) == 1:
+        return plans[0].event
+    whole = compose_events(plans)
+    joined = [one for one in plans if _is_by_group(one)]
+    if len(joined) < 2:
+        return whole
+    gaussian = isinstance(joined[0].event, DiscreteGaussian)
+    joint = build_joint_event(_bound_change(joined, gaussian=gaussian), gaussian=gaussian)
+    rest = tuple(one.event for one in plans if one not in joined)
+    found = Composed((joint, *rest)) if rest else joint
+    book = get_accountant(plans[0].schema.budget.accountant)
+    return found if book.compute_price(found).amount < book.compute_price(whole).amount else whole
+
+
+def compose_events(plans: Sequence[Plan]) -> Composed:
+    """The events of ``plans``, whose prices add up."""
+    return Composed(tuple(one.event for one in plans))
+
+
+def _is_by_group(plan: Plan) -> bool:
+    """Whether ``plan`` adds noise to one number for each group of rows, where units are replaced."""
+    kind = DiscreteLaplace if plan.schema.budget.accountant == "pure" else DiscreteGaussian
+    compiled = plan.compiled
+    return (
+        type(plan.chosen) is PricedMechanism
+        and plan.chosen.form == "answers"
+        and isinstance(plan.event, kind)
+        and compiled.replace_one
+        and len(compiled.parts) == 1
+        and (compiled.answers == compiled.parts[0].columns == 1 or compiled.disjoint)
+    )
+
+
+def _bound_change(plans: Sequence[Plan], *, gaussian: bool) -> Fraction:
+    """The greatest sum of changes (of squared changes) by one unit, each over its noise's scale (variance).
+
+    Either both rows are in one group, or one is in no group, or in another one: then nothing of what they add cancels.
+    In one group a number changes, or is there in one row only. Numbers of different attributes change independently.
+    """
+    norm, counted = 2 if gaussian else 1, Fraction(0)
+    by_attribute: dict[str, list[Plan]] = {}
+    for plan in plans:
+        if plan.compiled.summed is None:
+            counted += _compute_weight(plan)
+        else:
+            by_attribute.setdefault(plan.compiled.summed.attribute, []).append(plan)
+    stay, leave = Fraction(0), counted
+    for name, parts in by_attribute.items():
+        attribute = parts[0].schema.domain[name]
+        there = sum((_compute_weight(one) * one.compiled.largest**norm for one in parts), Fraction(0))
+        is_always_there = isinstance(build_row_count(attribute), Count)
+        turned = _bound_turn(parts, gaussian=gaussian)
+        stay += turned if is_always_there else max(turned, there)
+        leave += there
+    groups, units = plans[0].compiled.answers, Fraction(plans[0].compiled.rows ** norm)
+    if groups == 1 and all(_counts_every_row(one) for one in plans):
+        return units * stay
+    return units * max(stay, leave if groups == 1 else 2 * leave)
+
+
+def _counts_every_row(plan: Plan) -> bool:
+    """Whether no replaced row can leave the question: rows are units, and nothing is asked of them."""
+    return plan.schema.unit.kind == "row" and not any(part.block.attributes for part in plan.compiled.parts)
+
+
+def _bound_turn(parts: Sequence[Plan], *, gaussian: bool) -> Fraction:
+    """The greatest change by a row with a number that takes the place of another row with one."""
+    powers, lowest, highest = [], 0, 0
+    for one in parts:
+        summed = one.compiled.summed
+        assert summed is not None
+        if summed.power == 0:
+            continue
+        powers.append(NumberPower(summed.power, summed.quantum, _compute_weight(one)))
+        steps = one.schema.domain[summed.attribute].steps
+        # Squares are taken around the centre, plain sums change alike around any place.
+        if summed.power == 2 or not highest > lowest:
+            lowest, highest = summed.offset, summed.offset + steps - 1
+    return find_furthest_replacement(lowest, highest, powers, squared=gaussian) if powers else Fraction(0)
+
+
+def _compute_weight(plan: Plan) -> Fraction:
+    event = plan.event
+    assert isinstance(event, DiscreteLaplace | DiscreteGaussian)
+    return 1 / (event.variance if isinstance(event, DiscreteGaussian) else event.scale)

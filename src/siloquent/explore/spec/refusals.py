@@ -1,0 +1,146 @@
+"""The words of the language, and for words of SQL that it does not have: why not, and what to ask instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_RESERVED = "SELECT FROM WHERE GROUP HAVING ORDER LIMIT AND OR NOT IN LIKE BETWEEN IS NULL TRUE FALSE AS ERROR BUDGET"
+RESERVED = frozenset(_RESERVED.split())
+"""Words that are names only in double quotes; all others are told from names by their place."""
+
+CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "ERROR", "BUDGET")
+TAIL = ("ERROR", "BUDGET", "CONFIDENCE", "FOR", "REUSE", "PREFER")
+COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+
+
+class Refusal(NamedTuple):
+    """Why a question cannot be asked so, and what to ask instead."""
+
+    reason: str
+    fix: str
+
+
+_ROWS = Refusal(
+    "Rows are never shown, only counts and sums of them.",
+    "SELECT COUNT(*) FROM visits ERROR 200",
+)
+_READS = Refusal("Questions only read.", "begin with SELECT, BIN or EXPLAIN PRIVACY")
+_JOIN = Refusal("A question has one table, or two that are joined on one key.", "FROM visits JOIN wards USING (ward)")
+_NESTED = Refusal(
+    "A question holds no other question (subquery, WITH).", "write the condition with AND, OR and NOT over attributes"
+)
+_SETS = Refusal("One question at a time: there is no UNION, INTERSECT or EXCEPT.", "ask both questions")
+_WINDOW = Refusal("Window functions show single rows.", "ask a COUNT(*) or a SUM for each group")
+_LIMIT = Refusal("Groups come in declared order, all of them.", "ORDER BY COUNT(*) DESC LIMIT 3, for the largest ones")
+_PARAMETER = Refusal("Parameters have no place here.", "write the value itself: age > 30")
+_CASE = Refusal(
+    "CASE is not a part of the language.",
+    "write one predicate for each case: BIN visits ON COUNT(*) WHERE W = {age < 18, age >= 18} ERROR 200",
+)
+_CAST = Refusal("Attributes have their declared type; nothing is cast.", "write the constant in the attribute's type")
+_SETTINGS = Refusal(
+    "Only plain GROUP BY is a part of it.", "BIN visits ON COUNT(*) WHERE W = CUBE(ward, sex) ERROR 200"
+)
+_CONDITION = Refusal(
+    "This test is not a part of the language.", "use =, <, BETWEEN, IN, LIKE, IS NULL with AND, OR, NOT"
+)
+_SAMPLE = Refusal("Answers are about all rows, never about a sample of them.", "leave the sample out")
+
+_STATEMENTS = """INSERT UPDATE DELETE MERGE CREATE DROP ALTER TRUNCATE ATTACH DETACH COPY EXPORT IMPORT INSTALL LOAD
+    PRAGMA SET CALL EXECUTE PREPARE VACUUM GRANT REVOKE BEGIN COMMIT ROLLBACK USE SHOW DESCRIBE SUMMARIZE VALUES"""
+
+WHY_NOT: dict[str, Refusal] = {
+    "*": _ROWS,
+    "/": Refusal("Division gives numbers off every declared grid.", "divide whole with //, or compare age > 2 * 30"),
+    "||": Refusal("Texts are not joined.", "compare each attribute on its own, with AND"),
+    "::": _CAST,
+    "CAST": _CAST,
+    "TRY_CAST": _CAST,
+    "CASE": _CASE,
+    "WHEN": _CASE,
+    "SELECT": _NESTED,
+    "EXISTS": _NESTED,
+    "WITH": _NESTED,
+    "ANY": _NESTED,
+    "SOME": _NESTED,
+    **dict.fromkeys(("UNION", "INTERSECT", "EXCEPT", "MINUS"), _SETS),
+    **dict.fromkeys(
+        ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "ASOF", "POSITIONAL", "LATERAL"), _JOIN
+    ),
+    **dict.fromkeys(("OVER", "WINDOW", "QUALIFY", "PARTITION"), _WINDOW),
+    **dict.fromkeys(("OFFSET", "FETCH", "LIMIT"), _LIMIT),
+    **dict.fromkeys(("TABLESAMPLE", "USING", "SAMPLE"), _SAMPLE),
+    **dict.fromkeys(("?", "$", "@", ":"), _PARAMETER),
+    **dict.fromkeys(("ROLLUP", "GROUPING", "SETS"), _SETTINGS),
+    **dict.fromkeys(("ILIKE", "SIMILAR", "GLOB", "REGEXP", "RLIKE", "MATCH", "~", "ESCAPE"), _CONDITION),
+    **dict.fromkeys(
+        ("ISNULL", "NOTNULL", "UNKNOWN"), Refusal("Tests for NULL are IS NULL and IS NOT NULL.", "IS NULL")
+    ),
+    **dict.fromkeys(_STATEMENTS.split(), _READS),
+    "DISTINCT": Refusal(
+        "DISTINCT has no error bound here; groups are distinct already, and empty ones appear too.",
+        "SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 100 ERROR 50",
+    ),
+    "FILTER": Refusal("FILTER is not a part of it.", "BIN visits ON COUNT(*) WHERE W = {age > 30} ERROR 200"),
+    "RELATIVE": Refusal(
+        "An error relative to the true count would show that count.", "ERROR 200, or ERROR 2 PERCENT of size_hint"
+    ),
+    "NULLS": Refusal("Counts and sums are never NULL.", "leave NULLS FIRST or LAST out"),
+    "KEYS": Refusal(
+        "Groups over undeclared values are not in this version: which values occur would itself be told.",
+        "declare the attribute's values, then GROUP BY it",
+    ),
+    "INTERVAL": Refusal("INTERVAL is not a part of the language.", "write the date: day >= DATE '2024-01-31'"),
+    ";": Refusal("One question at a time.", "ask them one after the other"),
+}
+"""Looked up when the word stands where nothing of the language fits; as a column's name it may stand anywhere."""
+
+_BOUNDS = Refusal("MIN and MAX show single people's values.", "QUANTILE(cost, 0.99)")
+_SAMPLE_SPREAD = Refusal(
+    "VAR and STDDEV divide by the number of rows, not by one less; private answers cannot tell the two apart.",
+    "VAR(cost) or STDDEV(cost)",
+)
+_PAIRS = Refusal("Aggregates take one attribute.", "BIN visits ON COUNT(*) WHERE W = CUBE(ward, sex) ERROR 200")
+_INTERPOLATED = Refusal("A quantile here is a declared value, with a bound on its rank.", "QUANTILE(cost, 0.9)")
+_MODE = Refusal("The most frequent value is a choice among groups.", "GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1")
+
+
+def quote_name(name: str) -> str:
+    """``name`` as a question may hold it: in double quotes if it needs them, and cut if it is very long."""
+    is_plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,39}", name) and name.upper() not in RESERVED
+    return name if is_plain else '"{}"'.format(name[:40].replace('"', '""'))
+
+
+def suggest_bounds(attribute: str, *, largest: bool) -> str:
+    """What to ask instead of the first or last value of ``attribute``."""
+    return f"QUANTILE({quote_name(attribute)}, {'0.99' if largest else '0.01'}) with an ERROR in rows"
+
+
+def replace_names(example: str, own: Mapping[str, str]) -> str:
+    """``example`` with the names of somebody's own question in the places of visits, ward and cost.
+
+    >>> replace_names("SELECT ward, COUNT(*) FROM visits GROUP BY ward", {"ward": "station", "visits": "stays"})
+    'SELECT station, COUNT(*) FROM stays GROUP BY station'
+    """
+    return _EXAMPLE.sub(lambda found: quote_name(own.get(found[0], found[0])), example)
+
+
+_EXAMPLE = re.compile(r"\b(visits|ward|cost)\b")
+
+
+OTHER_AGGREGATES: dict[str, Refusal] = {
+    **dict.fromkeys(("MIN", "MAX", "ARG_MIN", "ARG_MAX"), _BOUNDS),
+    "MEAN": Refusal("The average is called AVG.", "AVG(cost)"),
+    **dict.fromkeys(("VARIANCE", "VAR_SAMP", "STDDEV_SAMP"), _SAMPLE_SPREAD),
+    **dict.fromkeys(("CORR", "COVAR_POP", "COVAR_SAMP"), _PAIRS),
+    **dict.fromkeys(("QUANTILE_CONT", "QUANTILE_DISC", "PERCENTILE_CONT", "PERCENTILE_DISC"), _INTERPOLATED),
+    "MODE": _MODE,
+    **dict.fromkeys(("FIRST", "LAST", "ANY_VALUE", "ARRAY_AGG", "LIST", "STRING_AGG", "GROUP_CONCAT"), _ROWS),
+    **dict.fromkeys(("ROW_NUMBER", "RANK", "DENSE_RANK", "NTILE", "LAG", "LEAD"), _WINDOW),
+    "APPROX_COUNT_DISTINCT": WHY_NOT["DISTINCT"],
+}
+"""Functions of SQL over many rows that may not, or may not yet, be asked for."""
+
+AGGREGATES = ("COUNT", "SUM", "AVG", "VAR", "VAR_POP", "STDDEV", "STDDEV_POP", "MEDIAN", "QUANTILE")

@@ -1,0 +1,97 @@
+"""What to ask instead where a question is too dear: what this session, and not only the whole budget, can pay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+from siloquent.errors import AccuracyUnreachable, BudgetExceeded, RequestError
+from siloquent.explore.plan.planner import compute_allowed_cost, find_least_error, plan
+from siloquent.explore.plan.steps import find_least_widening, format_errors, plan_query
+from siloquent.explore.spec.name_resolution import resolve_names
+from siloquent.explore.spec.query import Accuracy, Spend
+from siloquent.privacy import format_digits, get_accountant
+from siloquent.session import compute_budget_limit
+
+if TYPE_CHECKING:
+    from siloquent.explore.spec import Query
+    from siloquent.session import WorkspaceSession
+
+NOTHING = "ask the table's owner for budget: what is left pays for no such answer"
+
+
+@contextmanager
+def suggest_affordable(session: WorkspaceSession, query: Query) -> Iterator[None]:
+    """Let a refusal for its price offer what ``session`` can still pay: a wider error, or for a BUDGET a smaller one.
+
+    Raises:
+        AccuracyUnreachable, BudgetExceeded: as they came, with a fix that works when it is asked now.
+    """
+    try:
+        yield
+    except AccuracyUnreachable as refused:
+        if isinstance(query.promise, Accuracy):
+            refused.best_alpha, refused.fix = _find_wider(session, query, refused.best_alpha)
+        else:
+            refused.best_alpha, refused.fix = None, _describe_smaller(session, query)
+            if _is_beyond(session, query.promise, query.table):
+                refused.detail = f"This BUDGET is more than the whole budget of {query.table!r}."
+            elif query.is_composite:
+                refused.detail = "This BUDGET is too small for all that is asked."
+        raise
+    except BudgetExceeded as refused:
+        if isinstance(query.promise, Spend):
+            refused.fix = _describe_smaller(session, query)
+        else:
+            refused.fix = refused.fix if "ERROR" in refused.fix else NOTHING
+        raise
+
+
+def _find_wider(session: WorkspaceSession, query: Query, best: float | None) -> tuple[float | None, str]:
+    """The smallest error bound that is payable, as ``best_alpha`` and as a fix."""
+    schema, left = session.schema(query.table), session.get_remaining(query.table)
+    if query.is_composite:
+        wider = find_least_widening(query, schema, left=left)
+        return None, NOTHING if wider is None else f"ask with ERROR {format_errors(wider)}"
+    if best is None:
+        return None, NOTHING
+    payable = replace(
+        query, promise=replace(_get_accuracy(query), error=Decimal(format_digits(best, 6)), percent=False)
+    )
+    error = find_least_error(plan(payable, schema, left=compute_budget_limit(schema.budget)), left=left)
+    return (None, NOTHING) if error is None else (float(error), f"ask with ERROR {format_digits(error)}")
+
+
+def _get_accuracy(query: Query) -> Accuracy:
+    assert isinstance(query.promise, Accuracy)
+    return query.promise
+
+
+def _is_beyond(session: WorkspaceSession, spend: Spend, table: str) -> bool:
+    schema = session.schema(table)
+    with suppress(AccuracyUnreachable):  # less than is ever charged
+        return compute_allowed_cost(spend, schema).amount > compute_budget_limit(schema.budget).amount
+    return False
+
+
+def _describe_smaller(session: WorkspaceSession, query: Query) -> str:
+    """All that is left, in the account's own epsilon or rho, if it pays for some answer."""
+    schema = session.schema(query.table)
+    book = get_accountant(schema.budget.accountant)
+    amount = format_digits(Fraction(session.get_remaining(query.table).amount, book.scale), up=False)
+    if not Decimal(amount):
+        return NOTHING
+    currency: Literal["epsilon", "rho"] = "rho" if book.symbol == "rho" else "epsilon"
+    assert isinstance(query.promise, Spend)
+    try:
+        promise = replace(query.promise, amount=Decimal(amount), currency=currency, delta=None)
+        plan_query(
+            resolve_names(replace(query, promise=promise), schema), schema, left=session.get_remaining(query.table)
+        )
+    except (AccuracyUnreachable, RequestError):
+        return NOTHING
+    return f"ask with BUDGET {amount} {book.symbol.upper()}"

@@ -1,0 +1,60 @@
+"""A SQLite file that is durable when a call returns: of the relay's mailbox and of every role's journal."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class DurableStore:
+    """One connection that any thread may use, one transaction at a time, written through to the disk."""
+
+    def __init__(self, path: Path | str, tables: str, *, later: Iterable[tuple[str, str, str]] = ()) -> None:
+        """Open or make the file.
+
+        Args:
+            tables: The statements that make what is not there yet.
+            later: (table, column, declaration) of columns that files of earlier versions lack.
+        """
+        self._lock = threading.RLock()
+        if path != ":memory:":
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=30)
+        self._db.row_factory = sqlite3.Row
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=FAST"):
+            self._db.execute(f"PRAGMA {pragma}")
+        self._db.executescript(tables)
+        for table, column, declared in later:
+            if not any(known["name"] == column for known in self._db.execute(f"PRAGMA table_info({table})")):
+                self._db.execute(f"ALTER TABLE {table} ADD COLUMN {column} {declared}")
+
+    def close(self) -> None:
+        """Let go of the database."""
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def _open_transaction(self) -> Iterator[sqlite3.Connection]:
+        """All of the block, or nothing of it."""
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:  # allowed: raised again; whatever ends the block undoes it
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    @contextmanager
+    def _defer_sync(self) -> Iterator[None]:
+        """What is committed here outlives the process, and a power cut once anything after it has been committed."""
+        with self._lock:
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            try:
+                yield
+            finally:
+                self._db.execute("PRAGMA synchronous=FULL")

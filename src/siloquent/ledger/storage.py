@@ -1,0 +1,130 @@
+"""The few questions that a ledger asks its storage inside one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from siloquent.ledger.base import Account, Head
+
+PAGE = 1000
+ANSWER_PAGE = 100
+"""Payloads may be large: fewer of them are held at once."""
+
+
+class EntryRow(NamedTuple):
+    """An entry as it is stored; ``account`` is a copy out of ``body``, for looking up."""
+
+    seq: int
+    account: str
+    body: str
+    prev: str
+    hash: str
+
+
+class PermitRow(NamedTuple):
+    """Which key holds the charge of reserve entry ``seq``; what was charged stands in that entry."""
+
+    seq: int
+    account: str
+    key: str
+    digest: str
+
+
+class AnswerRow(NamedTuple):
+    """The payload that settle entry ``seq`` vouches for; a permit is settled when it has one."""
+
+    seq: int
+    permit: int
+    table: str
+    payload: bytes
+
+
+class LedgerStorage(Protocol):
+    """Storage within one transaction: what was written is kept altogether or not at all."""
+
+    def get_head(self) -> Head: ...
+
+    def list_accounts(self) -> list[Account]:
+        """All accounts, by name."""
+        ...
+
+    def load_account_path(self, name: str) -> list[Account]:
+        """The account and its parents up to the table's, held for this transaction; empty if unknown."""
+        ...
+
+    def find_permit(self, *, key: str | None = None, seq: int | None = None) -> PermitRow | None: ...
+
+    def find_answer(self, permit: int) -> AnswerRow | None: ...
+
+    def find_entry(self, seq: int) -> EntryRow | None: ...
+
+    def find_newest_entry(self) -> EntryRow | None:
+        """The newest entry, None in an empty ledger."""
+        ...
+
+    def load_entry_pair(self, seq: int) -> list[EntryRow]:
+        """Entry ``seq`` and the one after it, as far as they are there."""
+        ...
+
+    def compute_accounts_hash(self) -> str:
+        """``AccountsHash`` of all accounts as this transaction leaves them."""
+        ...
+
+    def add_account(self, account: Account) -> None: ...
+
+    def put_account(self, account: Account) -> None:
+        """Limit, spent and successor of an account that exists."""
+        ...
+
+    def add_permit(self, permit: PermitRow) -> None: ...
+
+    def add_answer(self, answer: AnswerRow) -> None: ...
+
+    def add_entry(self, entry: EntryRow) -> None: ...
+
+    def list_entries(self, after: int, tree: str | None = None) -> list[EntryRow]:
+        """The next ``PAGE`` entries; with ``tree``, of that account and its shares."""
+        ...
+
+    def list_permits(self, after: int) -> list[PermitRow]:
+        """The next ``PAGE`` permits."""
+        ...
+
+    def list_answers(self, after: int, table: str | None = None) -> list[AnswerRow]:
+        """The next ``ANSWER_PAGE`` answers; with ``table``, of that root account's tree."""
+        ...
+
+
+def split_account_path(name: str) -> Sequence[str]:
+    """The names of an account and its parents: the account first, the table's last.
+
+    >>> split_account_path("visits@1/ana/trial")
+    ['visits@1/ana/trial', 'visits@1/ana', 'visits@1']
+    """
+    parts = name.split("/")
+    return ["/".join(parts[:length]) for length in range(len(parts), 0, -1)]
+
+
+def iter_all_entries(books: LedgerStorage, after: int = 0) -> Iterator[EntryRow]:
+    """Every entry after ``after`` in order, a page at a time."""
+    page = books.list_entries(after)
+    while page:
+        yield from page
+        page = books.list_entries(page[-1].seq)
+
+
+def iter_all_permits(books: LedgerStorage) -> Iterator[PermitRow]:
+    """Every permit in order, a page at a time."""
+    page = books.list_permits(0)
+    while page:
+        yield from page
+        page = books.list_permits(page[-1].seq)
+
+
+def iter_all_answers(books: LedgerStorage) -> Iterator[AnswerRow]:
+    """Every answer in order, a page at a time."""
+    page = books.list_answers(0)
+    while page:
+        yield from page
+        page = books.list_answers(page[-1].seq)

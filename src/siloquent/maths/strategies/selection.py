@@ -1,0 +1,216 @@
+"""The cheapest strategy for a workload, with the factor that turns an error bound into a noise scale.
+
+Found from the workload, beta and a seed alone, and deterministic in these: EXPLAIN and the run agree. What comes out of
+an optimiser is only a proposal: the whole matrix is checked to determine the workload and calibrated as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import AccuracyUnreachable, RequestError
+from siloquent.maths.calibration import Factor, compute_gaussian_factor, compute_laplace_factor
+from siloquent.maths.error_tails import DENOMINATOR, LARGEST_SCALE
+from siloquent.maths.strategies.base import Asked, Norm, Reals, Strategy, WholeStrategy, quantise, reconstruct
+from siloquent.maths.strategies.factorisation import find_best_factorisation
+from siloquent.maths.strategies.identity import find_best_identity
+from siloquent.maths.strategies.layered import compute_row_shapes, find_laplace_level
+from siloquent.maths.strategies.trees import find_best_trees
+from siloquent.maths.workloads import is_disjoint
+
+MAX_CELLS = 4_096
+_TUNED_CELLS = 1_024  # beyond, trees and cells only
+_CONTENDERS, _CLOSE = 2, 1.1  # strategies that get an exact factor: how many, and how near by rough bounds
+_MIN_GAUSSIAN = 3  # whole Gaussian noise lies within 1 of a normal draw from scale 3 on
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedStrategy:
+    """A whole strategy and what its noise does to the answers.
+
+    Attributes:
+        strategy: The whole matrices to measure and their reconstructions.
+        factor: kappa, in answer units for noise of scale 1 quantum.
+        margin: What whole noise may add to it, in answer units.
+        norm: ``l1`` for Laplace noise, ``l2`` for Gaussian.
+    """
+
+    strategy: WholeStrategy
+    factor: Factor
+    margin: float
+    norm: Norm
+
+    def compute_scale(self, alpha: float) -> Fraction:
+        """The largest noise scale, in quanta, that keeps all answers within ``alpha`` with probability 1 - beta.
+
+        Laplace: the scale b. Gaussian: the deviation s. A multiple of 1/1024, rounded down.
+        """
+        room = (alpha - self.margin) * (1 - 1e-12) / self.factor.value if self.factor.value else math.inf
+        least = Fraction(_MIN_GAUSSIAN) if self.norm == "l2" else Fraction(1, DENOMINATOR)
+        if room < least:
+            raise AccuracyUnreachable(
+                f"An error bound of {alpha:g} is below what this strategy's quanta can express.",
+                best_alpha=self.compute_error(least),
+            )
+        return min(LARGEST_SCALE, Fraction(math.floor(min(room, float(LARGEST_SCALE)) * DENOMINATOR), DENOMINATOR))
+
+    def compute_error(self, scale: Fraction) -> float:
+        """The error bound that noise of this scale keeps."""
+        return (float(scale) * self.factor.value + self.margin) * (1 + 1e-11)
+
+    def compute_cost(self) -> float:
+        """The price of an error bound of one: epsilon (L1) or mu = sqrt(2 rho) (L2), margin left out."""
+        sums = [np.abs(block) if self.norm == "l1" else block.astype(np.float64) ** 2 for block in self.strategy.blocks]
+        size = float(sum(block.sum(axis=0).max() for block in sums))
+        return self.factor.value * (size if self.norm == "l1" else math.sqrt(size))
+
+
+def choose_laplace_strategy(blocks: Sequence[Asked], *, beta: float, two_sided: bool, seed: int) -> CalibratedStrategy:
+    """The cheapest strategy on offer for Laplace noise.
+
+    Args:
+        blocks: W = [W_1 | W_2 | ..], each of shape (answers, cells of the block), columns merged, mostly whole.
+        beta: The miss rate of all answers together.
+        two_sided: WCQ (both sides) or ICQ (one side).
+        seed: A function of the workload's shape.
+    """
+    _check(blocks, beta)
+    if len(blocks) > 1:
+        parts = [_find_best_real(block, "l1", beta / len(blocks), two_sided, seed) for block in blocks]
+        return _calibrate(_join(blocks, parts, "l1"), "l1", beta, two_sided, seed)
+    contenders = _find_contenders(blocks[0], beta, two_sided, seed)
+    return min(
+        (_calibrate(one, "l1", beta, two_sided, seed) for one, _ in contenders), key=CalibratedStrategy.compute_cost
+    )
+
+
+def choose_gaussian_strategy(blocks: Sequence[Asked], *, beta: float, two_sided: bool) -> CalibratedStrategy:
+    """The cheapest strategy on offer for Gaussian noise; arguments as for Laplace noise."""
+    _check(blocks, beta)
+    if len(blocks) > 1:
+        parts = [_find_best_real(block, "l2", beta / len(blocks), two_sided, 0) for block in blocks]
+        return _calibrate(_join(blocks, parts, "l2"), "l2", beta, two_sided, None)
+    return _rank_strategies(blocks[0], "l2", beta, two_sided, 0)[0][0]
+
+
+def choose_product_strategy(
+    factors: Sequence[Asked], *, norm: Norm, beta: float, two_sided: bool, seed: int
+) -> CalibratedStrategy:
+    """For W = W_1 (x) W_2 (x) ..: the product of the cheapest strategy of each factor.
+
+    The quanta of a product multiply, so each factor gets its share of 24 bits.
+    """
+    _check(factors, beta)
+    bits = max(4, 24 // len(factors))
+    whole: NDArray[np.int64] = np.ones((1, 1), dtype=np.int64)
+    back: Reals = np.ones((1, 1))
+    names = []
+    for factor in factors:
+        best = _find_best_real(factor, norm, beta, two_sided, seed)[0]
+        part = quantise(best.matrix, norm=norm, bits=bits)
+        solved = reconstruct(factor, part)
+        if solved is None:
+            raise RequestError(f"The strategy {best.name} does not determine its workload.")
+        whole, back = np.kron(whole, part), np.kron(back, solved).astype(np.float64)
+        names.append(best.name)
+    return _calibrate(WholeStrategy(" x ".join(names), (whole,), (back,)), norm, beta, two_sided, seed)
+
+
+def list_proposals(workload: Asked, *, norm: Norm, seed: int) -> list[Strategy]:
+    """Every strategy on offer for one block, untested; cells always come first."""
+    cells = workload.shape[1]
+    found = [Strategy("cells", np.eye(cells))]
+    if is_disjoint(workload):  # no two answers share a cell: nothing beats asking the cells
+        return found
+    lengths = np.abs(workload).sum(axis=0) if norm == "l1" else np.sqrt((workload.astype(np.float64) ** 2).sum(axis=0))
+    if len(workload) >= cells and lengths.all():
+        found.append(Strategy("the workload itself", workload / lengths.max()))
+    found += find_best_trees(workload, norm=norm)
+    if cells > _TUNED_CELLS:
+        return found
+    if norm == "l2":
+        return [*found, find_best_factorisation(workload, steps=200 if cells <= 256 else 40)]
+    sizes, starts, steps = (
+        ((4, 6, 8), 8, 400) if cells <= 128 else ((8, 16), 1, 300) if cells <= 512 else ((16,), 1, 200)
+    )
+    return found + [
+        find_best_identity(workload, p=p, starts=starts, steps=steps, seed=seed) for p in sizes if p < cells
+    ]
+
+
+def _find_best_real(block: Asked, norm: Norm, beta: float, two_sided: bool, seed: int) -> tuple[Strategy, float]:
+    """The cheapest strategy of one block by the union bound, and its price."""
+    best, real = _rank_strategies(block, norm, beta, two_sided, seed)[0]
+    return real, best.compute_cost()
+
+
+def _rank_strategies(
+    block: Asked, norm: Norm, beta: float, two_sided: bool, seed: int
+) -> list[tuple[CalibratedStrategy, Strategy]]:
+    """The strategies that determine the block's answers, cheapest first, by bounds without sampling."""
+    chosen = _find_contenders(block, beta, two_sided, seed) if norm == "l1" else list(_iter_whole(block, norm, seed))
+    found = [(_calibrate(strategy, norm, beta, two_sided, None), real) for strategy, real in chosen]
+    return sorted(found, key=lambda pair: pair[0].compute_cost())
+
+
+def _find_contenders(block: Asked, beta: float, two_sided: bool, seed: int) -> list[tuple[WholeStrategy, Strategy]]:
+    """Those few that may be the cheapest for Laplace noise: bounds that take no time tell them from the others."""
+
+    def price(strategy: WholeStrategy) -> float:
+        back = np.abs(strategy.reconstruction)
+        level = find_laplace_level(compute_row_shapes(back[back.any(axis=1)]), beta, two_sided=two_sided)
+        return level * float(np.abs(strategy.blocks[0]).sum(axis=0).max())
+
+    prices = sorted(((price(one), at, one, real) for at, (one, real) in enumerate(_iter_whole(block, "l1", seed))))
+    return [(one, real) for cost, _, one, real in prices[:_CONTENDERS] if cost <= prices[0][0] * _CLOSE]
+
+
+def _iter_whole(block: Asked, norm: Norm, seed: int) -> Iterator[tuple[WholeStrategy, Strategy]]:
+    """All proposals that determine the block's answers, as whole matrices."""
+    for real in list_proposals(block, norm=norm, seed=seed):
+        matrix = quantise(real.matrix, norm=norm)
+        back = reconstruct(block, matrix)
+        if back is not None:
+            yield WholeStrategy(real.name, (matrix,), (back,)), real
+
+
+def _join(blocks: Sequence[Asked], parts: Sequence[tuple[Strategy, float]], norm: Norm) -> WholeStrategy:
+    """One strategy a block, weighted so that all blocks fail equally often: in proportion to their prices."""
+    prices = np.array([price for _, price in parts])
+    weights = prices / (prices.sum() if norm == "l1" else np.sqrt((prices * prices).sum()))
+    wholes, backs = [], []
+    for block, (real, _), weight in zip(blocks, parts, weights.tolist(), strict=True):
+        whole = quantise(real.matrix, norm=norm, weight=weight)
+        back = reconstruct(block, whole)
+        if back is None:
+            raise RequestError(f"The strategy {real.name} does not determine its block.")
+        wholes.append(whole)
+        backs.append(back)
+    names = list(dict.fromkeys(real.name for real, _ in parts))
+    return WholeStrategy(" | ".join(names), tuple(wholes), tuple(backs))
+
+
+def _calibrate(
+    strategy: WholeStrategy, norm: Norm, beta: float, two_sided: bool, seed: int | None
+) -> CalibratedStrategy:
+    back: Reals = strategy.reconstruction
+    if norm == "l1":
+        factor = compute_laplace_factor(back, beta, two_sided=two_sided, seed=seed)
+    else:
+        factor = compute_gaussian_factor(back, beta, two_sided=two_sided)
+    return CalibratedStrategy(strategy, factor, strategy.margin, norm)
+
+
+def _check(blocks: Sequence[Asked], beta: float) -> None:
+    if not 0 < beta < 1:
+        raise RequestError(f"A miss rate lies between 0 and 1, not {beta}.", fix="ask for CONFIDENCE between 0 and 1")
+    if not blocks or any(not block.size or not block.any() for block in blocks):
+        raise RequestError("A strategy needs blocks in which some predicate counts some cell.")
+    if max(block.shape[1] for block in blocks) > MAX_CELLS:
+        raise RequestError(f"Strategies are sought for at most {MAX_CELLS} cells a block.", fix="use wider bins")

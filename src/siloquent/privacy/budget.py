@@ -1,0 +1,113 @@
+"""What one release may cost, as people write it, in the whole money of an account; and noise that can be drawn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from siloquent.errors import RequestError
+from siloquent.foreign.spec_types import check_types
+from siloquent.privacy.accountants import get_accountant, parse_exact
+from siloquent.privacy.conversions import convert_epsilon_to_rho
+from siloquent.privacy.events import DiscreteGaussian, DiscreteLaplace
+from siloquent.privacy.guarantee import format_digits
+
+Exact = str | int | Fraction | Decimal
+_FINE = 2**10
+_PARTS = Fraction(2**60)
+"""Changes of a joint release are counted in parts of this scale or variance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one release may cost: ``epsilon`` (at ``delta`` in a zCDP account), or ``rho`` itself.
+
+    Amounts are text or whole numbers, so that they are exact. ``delta`` None: the account's own.
+    """
+
+    epsilon: Exact | None = None
+    delta: Exact | None = None
+    rho: Exact | None = None
+
+    def __post_init__(self) -> None:
+        check_types(self, RequestError)
+        if (self.epsilon is None) == (self.rho is None) or (self.rho is not None and self.delta is not None):
+            raise RequestError("A budget is one of epsilon (with delta) and rho.", fix='Budget(epsilon="1")')
+        given = self.rho if self.epsilon is None else self.epsilon
+        assert given is not None
+        if not parse_exact(given) > 0:
+            raise RequestError(f"A budget must be above 0, not {given}.", fix='Budget(epsilon="1")')
+        if self.delta is not None and not 0 < parse_exact(self.delta) < 1:
+            raise RequestError(f"delta lies between 0 and 1, not at {self.delta}.", fix='delta="1e-6"')
+
+    def to_dict(self) -> dict[str, str]:
+        """The amounts that were given, as exact text: equal budgets are equal."""
+        return {
+            name: str(parse_exact(value))
+            for name in ("epsilon", "delta", "rho")
+            if (value := getattr(self, name)) is not None
+        }
+
+    def convert_to_account(self, name: str, *, delta: Fraction) -> Fraction:
+        """The amount in the money of accountant ``name``: epsilon, or rho, in whole units of the ledger.
+
+        Rounded down, as limits are: a price is rounded up, and would else be a unit more than was allowed.
+
+        Args:
+            delta: At which the account reports epsilon, where this budget names none.
+        Raises:
+            RequestError: A pure account is given rho or a delta, or the amount is below one unit.
+        """
+        return round_down_to_units(self._compute_amount(name, delta), name)
+
+    def _compute_amount(self, name: str, delta: Fraction) -> Fraction:
+        if name == "pure":
+            if self.epsilon is None or self.delta is not None:
+                raise RequestError("This account is pure: it pays in epsilon alone.", fix='Budget(epsilon="1")')
+            return parse_exact(self.epsilon)
+        if self.epsilon is None:
+            assert self.rho is not None
+            return parse_exact(self.rho)
+        at = delta if self.delta is None else parse_exact(self.delta)
+        return Fraction(convert_epsilon_to_rho(float(parse_exact(self.epsilon)), float(at)))
+
+
+def round_down_to_units(amount: Fraction, name: str) -> Fraction:
+    """``amount`` of epsilon or rho, rounded down to the whole units of accountant ``name``.
+
+    Raises:
+        RequestError: It is below one unit: nothing costs so little.
+    """
+    book = get_accountant(name)
+    units = math.floor(amount * book.scale)
+    if units < 1:
+        least = format_digits(Fraction(1, book.scale))
+        raise RequestError(
+            f"The budget is below {book.symbol} {least}, the least that is ever charged.",
+            fix=f'Budget({book.symbol}="{least}") or more',
+        )
+    return Fraction(units, book.scale)
+
+
+def round_up_to_drawable(value: Fraction) -> Fraction:
+    """The least noise parameter that is not below ``value`` and can be drawn: whole, or finer where it is small."""
+    if value > _FINE:
+        return Fraction(math.ceil(value))
+    return Fraction(max(math.ceil(value * _FINE), 1), _FINE)
+
+
+def build_joint_event(moved: Fraction, *, gaussian: bool) -> DiscreteLaplace | DiscreteGaussian:
+    """The event of numbers with noise of several scales (variances), each with noise of its own.
+
+    Args:
+        moved: The greatest sum of L1 (squared L2) changes by one unit, each over its number's scale (variance).
+    """
+    parts = math.ceil(moved * _PARTS)
+    return DiscreteGaussian(_PARTS, parts) if gaussian else DiscreteLaplace(_PARTS, parts)
+
+
+def subtract_rounding(amount: Fraction, scale: int) -> Fraction:
+    """``amount`` less the two units of an account by which rounding may raise a price."""
+    return max(amount - Fraction(2, scale), amount / 2)

@@ -1,0 +1,56 @@
+"""A release of several files: written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from siloquent.errors import ReleaseError
+from siloquent.releases.folder import compute_sha256, write_table
+from siloquent.releases.manifest import MANIFEST, Manifest, ReleaseFile, read_manifest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def write_files(
+    folder: Path, manifest: Manifest, entries: Sequence[ReleaseFile], contents: Mapping[str, pa.Table | bytes]
+) -> Path:
+    """Write ``contents`` and ``manifest`` as ``folder``; an equal release that is there already stays.
+
+    Args:
+        manifest: Without files; they are filled in here.
+        entries: One a file, in the order in which they are shown, without hashes.
+        contents: By file's name: a table, written as its ending says, or the bytes themselves.
+    Raises:
+        ReleaseError: Something else is there, or the disk refuses.
+    """
+    if folder.exists():
+        if not (folder / MANIFEST).is_file() or read_manifest(folder).receipt != manifest.receipt:
+            raise ReleaseError(f"{folder} is there already and is another one.", fix="name another folder")
+        return folder
+    building: Path | None = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
+        for name, content in contents.items():
+            if isinstance(content, bytes):
+                (building / name).write_bytes(content)
+            else:
+                write_table(building / name, content, name.rpartition(".")[2])
+        files = tuple(replace(entry, sha256=compute_sha256(building / entry.name)) for entry in entries)
+        (building / MANIFEST).write_text(replace(manifest, files=files).to_json(), encoding="utf-8")
+        os.replace(building, folder)
+    except OSError as failed:
+        if building is not None:
+            shutil.rmtree(building, ignore_errors=True)
+        raise ReleaseError(
+            f"The release could not be written to {folder}: {failed.strerror}.",
+            fix="make room, then ask again with the same key: it costs nothing",
+        ) from None
+    return folder

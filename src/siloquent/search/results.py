@@ -1,0 +1,186 @@
+"""What a search found: ranked offers with intervals, the model, and a plan that adds the features to one's rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.errors import RequestError
+from siloquent.foreign import load_json
+from siloquent.search.domains import JoinKey, dump_key, parse_key
+
+if TYPE_CHECKING:
+    from siloquent.charts import Bars
+
+Floats = NDArray[np.float64]
+FORMAT = 1
+MAX_BARS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Augmentation:
+    """One offer and what it would add.
+
+    ``gain``: of R2, between ``low`` and ``high`` for all candidates at once; ``realised``: on rows that were kept
+    aside, None where there are none. ``key``: of the request; ``feature``: the offer's column; both empty for unions.
+    """
+
+    offer: str
+    table: str
+    kind: str
+    key: str
+    feature: str
+    gain: float
+    low: float
+    high: float
+    realised: float | None = None
+
+    @property
+    def name(self) -> str:
+        """What it adds, in few words."""
+        return f"rows of {self.table}" if self.kind == "union" else f"{self.table}.{self.feature} by {self.key}"
+
+    @property
+    def reason(self) -> str:
+        """Why it helps, in words."""
+        if self.kind == "union":
+            return f"its rows of the same columns add {self.gain:.3f} to R2"
+        return f"{self.feature} by {self.key} adds {self.gain:.3f} to R2, surely {self.low:.3f} to {self.high:.3f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficient:
+    """One slope in the attributes' own units, with its 95 % interval."""
+
+    feature: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class FittedModel:
+    """target = intercept + sum of value * feature; ``r2`` of the rows or sums it was fitted to."""
+
+    target: str
+    intercept: float
+    coefficients: tuple[Coefficient, ...]
+    r2: float
+    kind: str = "linear"
+
+    def predict(self, columns: dict[str, Any]) -> Floats:
+        """The target for columns by feature's name; a logistic model gives probabilities, a Poisson one rates."""
+        score = np.full(len(next(iter(columns.values()))) if columns else 1, self.intercept)
+        for one in self.coefficients:
+            score = score + one.value * np.asarray(columns[one.feature], dtype=np.float64)
+        if self.kind == "logistic":
+            return np.asarray(1 / (1 + np.exp(-score)))
+        return np.asarray(np.exp(score)) if self.kind == "poisson" else score
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AddedFeature:
+    """A feature to add: its value and standard error for each cell of one's own key, in its own unit."""
+
+    offer: str
+    name: str
+    key: JoinKey
+    values: Floats
+    errors: Floats
+    other: float
+    other_error: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AugmentPlan:
+    """The features to add to ``table``. It holds public releases alone, but the choice was made with one's own rows."""
+
+    table: str
+    steps: tuple[AddedFeature, ...]
+
+    def to_json(self) -> str:
+        """The file ``PLAN.json``."""
+        steps = [
+            {
+                "offer": step.offer,
+                "name": step.name,
+                "key": dump_key(step.key),
+                "values": step.values.tolist(),
+                "errors": step.errors.tolist(),
+                "other": step.other,
+                "other_error": step.other_error,
+            }
+            for step in self.steps
+        ]
+        plain = {"format": FORMAT, "table": self.table, "steps": steps}
+        return json.dumps(plain, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def parse_augment_plan(text: str) -> AugmentPlan:
+    """The plan that ``to_json`` wrote.
+
+    Raises:
+        RequestError: It is no plan, or holds numbers that are none.
+    """
+    try:
+        plain = load_json(text)
+        if plain["format"] != FORMAT:
+            raise RequestError("The plan has a later format.", fix="pip install --upgrade siloquent")
+        return AugmentPlan(str(plain["table"]), tuple(_parse_added_feature(step) for step in plain["steps"]))
+    except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
+        raise RequestError(
+            "This is no plan of a search.", fix="siloquent search find REQUEST.toml -o PLAN.json"
+        ) from None
+
+
+def _parse_added_feature(plain: dict[str, Any]) -> AddedFeature:
+    key = parse_key(plain["key"])
+    values, errors = (np.array(plain[name], dtype=np.float64) for name in ("values", "errors"))
+    other, other_error = float(plain["other"]), float(plain["other_error"])
+    numbers = np.concatenate([values, errors, [other, other_error]])
+    if values.shape != (key.cells,) or errors.shape != (key.cells,) or not np.isfinite(numbers).all():
+        raise ValueError("one finite value and error a cell")
+    return AddedFeature(str(plain["offer"]), str(plain["name"]), key, values, errors, other, other_error)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchResult:
+    """The answer of a search.
+
+    ``chosen``: what the plan adds, in order; ``ranked``: the best candidates of the first round; ``base_r2``: without
+    any of them; ``r2``: with the chosen, both on rows kept aside where there are such. ``candidates``: looked at.
+    """
+
+    table: str
+    scoring: str
+    chosen: tuple[Augmentation, ...]
+    ranked: tuple[Augmentation, ...]
+    model: FittedModel
+    plan: AugmentPlan
+    base_r2: float
+    r2: float
+    candidates: int
+    notes: tuple[str, ...] = ()
+    guarantee: str = ""
+    receipt: str = ""
+
+    def draw_picture(self) -> Bars | None:
+        """What each of the best candidates would add, with its interval; None where there is none."""
+        from siloquent.charts import Bars, Labels, Series
+
+        if not self.ranked:
+            return None
+        best = self.ranked[:MAX_BARS]
+        words = Labels(
+            f"R2 gained for {self.table}",
+            f"The best of {self.candidates} candidates adds {best[0].gain:.3f}, surely {best[0].low:.3f} to "
+            f"{best[0].high:.3f}.",
+            across="R2 gained",
+        )
+        gains, low, high = (tuple(getattr(one, name) for one in best) for name in ("gain", "low", "high"))
+        series = Series(gains, low=low, high=high)
+        return Bars(words, [one.name for one in best], (series,))

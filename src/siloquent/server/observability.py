@@ -1,0 +1,161 @@
+"""What an operator sees: numbers for machines, a line a request for people, and who was refused what. Never data."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import logging.handlers
+import os
+import time
+import uuid
+from collections import Counter
+from collections.abc import Awaitable, Callable, MutableMapping
+from types import MappingProxyType
+from typing import Any
+
+from siloquent.errors import SchemaError
+from siloquent.server.denials import Denials
+from siloquent.server.limits import Open
+from siloquent.server.store import Store
+
+Message = MutableMapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+STDERR = "-"
+BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Upper ends of the histogram of charged answers, in seconds."""
+METRICS = MappingProxyType(
+    {
+        "siloquent_requests_total": "Requests answered, by route, role and status.",
+        "siloquent_charge_seconds": "How long charged answers took, their slots included: a histogram.",
+        "siloquent_ledger_entries": "The newest entry's place in the ledger.",
+        "siloquent_budget_left": "What is left of each open account, in its epsilon or rho.",
+        "siloquent_waiting": "Pieces of work that are taken and not done.",
+        "siloquent_plans_ended_total": "Plans that took too long or too much memory, and were ended.",
+        "siloquent_slot_overruns_total": "Answers that needed more than one slot.",
+        "siloquent_jobs": "Jobs by state.",
+        "siloquent_jobs_oldest_queued_seconds": "How long the oldest queued job has waited.",
+        "siloquent_jobs_oldest_running_seconds": "How long the oldest running job has run.",
+        "siloquent_tokens_expiring": "Open tokens that expire within 14 days.",
+        "siloquent_build_info": "The version of the server.",
+        "siloquent_process_resident_bytes": "The memory of the server's own process.",
+        "siloquent_process_open_files": "The files and sockets that the server's own process has open.",
+        "siloquent_backup_age_seconds": "How old the newest backup is; -1: none was made.",
+        "siloquent_jobs_failed_turns_total": "Times that the queue could not be looked at: a locked or full store.",
+        "siloquent_denials": "Refusals on record, failed logins among them.",
+        "siloquent_federation_readable": "1 if the bundle and journal of the workspace's role can be read.",
+        "siloquent_federation_sessions": "Sessions of the workspace's federation, by state.",
+        "siloquent_federation_unsent": "Messages of open sessions that the relay has not taken yet.",
+        "siloquent_federation_certificate_days": "Days until the role's certificate ends.",
+    }
+)
+"""What ``/metrics`` tells a token of the role operator; no label comes from data."""
+
+
+class Metrics:
+    """Counts of one server process since it started, and its log of requests.
+
+    A line holds time, request, the client's address, token, role, route, status, what was spent and how long it took,
+    the slot included: no question, literal, label, row or exact count.
+    """
+
+    def __init__(self, store: Store, *, log: str) -> None:
+        self.denials = Denials(store)
+        self._requests: Counter[tuple[str, str, int]] = Counter()
+        self._answers, self._answer_seconds, self._within = 0, 0.0, [0] * len(BUCKETS)
+        self._log = _build_handler(log)
+
+    def record_request(self, scope: MutableMapping[str, Any], request: str, status: int, seconds: float) -> None:
+        """Count a request that has been answered, and log it."""
+        state, route = scope.get("state", {}), getattr(scope.get("route"), "name", "none")
+        person, spent = state.get("person"), state.get("spent")
+        door = "api" if scope["path"].startswith("/v1/") else "page"
+        role = getattr(person, "role", "nobody")
+        self._requests[f"{door}:{route}", role, status] += 1
+        if spent is not None:
+            self._answers, self._answer_seconds = self._answers + 1, self._answer_seconds + seconds
+            self._within = [count + (seconds <= most) for count, most in zip(self._within, BUCKETS, strict=True)]
+        if self._log is not None:
+            line = {
+                "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "request": request,
+                "client": (scope.get("client") or ("",))[0],
+                "token": getattr(person, "token", None),
+                "role": role,
+                "route": f"{door}:{route}",
+                "status": status,
+                "spent": spent,
+                "ms": round(seconds * 1000),
+            }
+            self._log.emit(logging.LogRecord("siloquent.access", logging.INFO, "", 0, json.dumps(line), None, None))
+
+    def render_lines(self) -> list[str]:
+        """Requests and answers in Prometheus' text form."""
+        return [
+            "# TYPE siloquent_requests_total counter",
+            *(
+                f'siloquent_requests_total{{route="{route}",role="{role}",status="{status}"}} {count}'
+                for (route, role, status), count in sorted(self._requests.items())
+            ),
+            "# TYPE siloquent_charge_seconds histogram",
+            *(
+                f'siloquent_charge_seconds_bucket{{le="{most}"}} {count}'
+                for most, count in zip(BUCKETS, self._within, strict=True)
+            ),
+            f'siloquent_charge_seconds_bucket{{le="+Inf"}} {self._answers}',
+            f"siloquent_charge_seconds_sum {self._answer_seconds:.6f}",
+            f"siloquent_charge_seconds_count {self._answers}",
+            "# TYPE siloquent_denials gauge",
+            f"siloquent_denials {self.denials.count()}",
+        ]
+
+
+class MetricsMiddleware:
+    """ASGI middleware: every request has an id, which its response repeats, and is counted when it ends."""
+
+    def __init__(self, app: Any, *, watch: Metrics, open_: Open) -> None:
+        self._app, self._watch, self._open = app, watch, open_
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Send) -> None:
+        """Pass the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, request, status = time.monotonic(), uuid.uuid4().hex, 500
+
+        async def heard(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-request-id", request.encode())]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, heard)
+        finally:
+            if (counted := scope.get("state", {}).get("counted")) is not None:
+                self._open.leave(counted)
+            self._watch.record_request(scope, request, status, time.monotonic() - started)
+
+
+def _build_handler(log: str) -> logging.Handler | None:
+    """Where lines go: nowhere, to standard error, or to a file of this user's alone, opened anew when it is moved."""
+    if not log:
+        return None
+    if log == STDERR:
+        return logging.StreamHandler()
+    try:
+        return _PrivateLogFile(log, encoding="utf-8")
+    except OSError as failed:
+        raise SchemaError(
+            f"[server] access_log names {log}, which cannot be written: {failed.strerror}.",
+            fix="make its folder for the user that serves (LogsDirectory= in a unit), or leave access_log out",
+        ) from None
+
+
+class _PrivateLogFile(logging.handlers.WatchedFileHandler):
+    """A file that this user alone may read, also the one that is made after another was moved away."""
+
+    def _open(self) -> io.TextIOWrapper:
+        file = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        return os.fdopen(file, "a", encoding=self.encoding)

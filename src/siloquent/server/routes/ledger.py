@@ -1,0 +1,157 @@
+"""Money: accounts, entries of the chain, its verification and checkpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import suppress
+from itertools import islice
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+
+from siloquent.documents.ledger import build_account_document, build_entry_document, build_verdict_document
+from siloquent.errors import SiloquentError
+from siloquent.server.acts import newest_acts
+from siloquent.server.guard import AppState, CurrentUser, GuardedRoute, get_app_state
+from siloquent.server.problems import Refused, build_not_found
+from siloquent.server.routes.bodies import PlainInt
+from siloquent.server.tokens import Principal
+
+router = APIRouter(route_class=GuardedRoute)
+MAX_ENTRIES = 500
+
+
+@router.get("/accounts")
+async def list_accounts(request: Request, person: CurrentUser) -> dict[str, Any]:
+    """Accounts with limits and what is spent: an analyst's own, everybody's for owners and auditors."""
+
+    def work(session: Any) -> list[dict[str, Any]]:
+        return [build_account_document(one) for one in list_visible_accounts(session, person)]
+
+    return {
+        "schema": "siloquent/account-list/1",
+        "accounts": await get_app_state(request).desk.run(person.analyst, work),
+    }
+
+
+@router.get("/accounts/{account:path}/entries")
+async def list_entries(
+    request: Request,
+    account: str,
+    person: CurrentUser,
+    after: Annotated[PlainInt, Query(ge=0, le=2**62)] = 0,
+    limit: Annotated[PlainInt, Query(ge=1, le=MAX_ENTRIES)] = MAX_ENTRIES,
+) -> dict[str, Any]:
+    """Up to ``limit`` entries of an account after entry ``after``; of an account of several, to its owner alone."""
+
+    def work(session: Any) -> list[dict[str, Any]]:
+        shared = person.role == "analyst" and "/" not in account
+        if shared or account not in {one.name for one in list_visible_accounts(session, person)}:
+            raise build_not_found()
+        return [build_entry_document(one) for one in islice(session.ledger.iter_entries(after, account), limit)]
+
+    return {"schema": "siloquent/entry-list/1", "entries": await get_app_state(request).desk.run(person.analyst, work)}
+
+
+@router.get("/ledger/head")
+async def ledger_head(request: Request, person: CurrentUser) -> dict[str, Any]:
+    """How far the ledger is: the newest entry's place and hash."""
+
+    def work(session: Any) -> dict[str, Any]:
+        head = session.ledger.read_head()
+        return {"schema": "siloquent/head/1", "ledger": session.ledger.id, "seq": head.seq, "hash": head.hash}
+
+    return await get_app_state(request).desk.run(person.analyst, work)
+
+
+@router.post("/ledger/verify")
+async def verify_ledger(request: Request, person: CurrentUser) -> dict[str, Any]:
+    """Recompute chain, totals, permits, answers and limits."""
+    require_all(person)
+    house = get_app_state(request)
+    async with house.room.hold_place(person.token):
+        return await house.heavy.run_in_turn(
+            person.name, None, lambda session: build_verdict_document(session.ledger.verify(None), None)
+        )
+
+
+@router.post("/ledger/checkpoints")
+async def make_checkpoint(request: Request, person: CurrentUser) -> dict[str, Any]:
+    """The ledger's head and totals, to keep where this machine cannot change them."""
+    require_all(person)
+    return await get_app_state(request).desk.run(
+        None, lambda session: json.loads(session.ledger.create_checkpoint().to_json())
+    )
+
+
+@router.get("/spending")
+async def list_spending(request: Request, person: CurrentUser) -> dict[str, Any]:
+    """What each analyst spent on each task, on the tables that the token is for."""
+    return {"schema": "siloquent/spending/1", "lines": await list_spending_lines(get_app_state(request), person)}
+
+
+@router.get("/denials")
+async def list_denials(
+    request: Request, person: CurrentUser, before: Annotated[PlainInt | None, Query(ge=0, le=2**62)] = None
+) -> dict[str, Any]:
+    """Up to 500 refusals of what a person may do or has left, and failed logins, newest first, before ``before``."""
+    require_all(person)
+    found = await asyncio.to_thread(list_newest_denials, get_app_state(request), before=before)
+    return {"schema": "siloquent/denial-list/1", "denials": found}
+
+
+@router.get("/acts")
+async def list_acts(
+    request: Request, person: CurrentUser, before: Annotated[PlainInt | None, Query(ge=0, le=2**62)] = None
+) -> dict[str, Any]:
+    """Up to 500 acts that concern others, newest first, before ``before``: tokens, tables, cancelled jobs, releases."""
+    require_all(person)
+    found = await asyncio.to_thread(acts, get_app_state(request), before=before)
+    return {"schema": "siloquent/act-list/1", "acts": found}
+
+
+async def list_spending_lines(house: AppState, person: Principal) -> list[dict[str, Any]]:
+    """The lines of ``list_spending``."""
+    async with house.room.hold_place(person.token):
+        lines = await house.heavy.run_in_turn(person.name, None, house.spending.list_lines)
+    return [one for one in lines if person.may_see(one["account"].partition("@")[0])]
+
+
+def list_newest_denials(house: AppState, *, before: int | None = None) -> list[dict[str, Any]]:
+    """The newest denials, with their times in UTC."""
+    found = house.watch.denials.newest(MAX_ENTRIES, before=before)
+    return [{**one, "at": _utc(one["at"]), "last": _utc(one["last"])} for one in found]
+
+
+def acts(house: AppState, *, before: int | None = None) -> list[dict[str, Any]]:
+    """The newest acts, with their times in UTC."""
+    return [{**one, "at": _utc(one["at"])} for one in newest_acts(house.store, MAX_ENTRIES, before=before)]
+
+
+def _utc(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def list_visible_accounts(session: Any, person: Principal) -> list[Any]:
+    """The accounts of the person's tables: an analyst's are those that pay for the analyst's own questions."""
+    every = [one for one in session.ledger.list_accounts() if person.may_see(one.name.partition("@")[0])]
+    if person.role != "analyst":
+        return every
+    own = set()
+    for table in filter(person.may_see, session.list_tables()):
+        with suppress(SiloquentError):  # a table that cannot be read, or where this analyst has no share
+            own.add(session.get_account(table).name)
+    return [one for one in session.ledger.list_accounts() if one.name in own]
+
+
+def require_all(person: Principal) -> None:
+    """Refuse what tells of every table to a token that is for some.
+
+    Raises:
+        Refused: 403.
+    """
+    if not person.sees_all:
+        raise Refused(403, "not_allowed", "This tells of every table, and the token is for some.", fix="GET /v1/me")

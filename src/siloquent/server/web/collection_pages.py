@@ -1,0 +1,45 @@
+"""Pages about collections: what became of reports, and estimates with error bars."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from siloquent.documents.reports import answer_document
+from siloquent.server.guard import get_app_state
+from siloquent.server.routes import collections
+from siloquent.server.web.pages import read_form, render, require_visitor
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/collections")
+async def list_collections(request: Request) -> Response:
+    person = require_visitor(request, "owner", "analyst")
+    return render(
+        request, "collections.html", person, names=collections.list_collection_names(Path(request.app.state.folder))
+    )
+
+
+@router.get("/collections/{collection}")
+async def show_collection(request: Request, collection: str) -> Response:
+    person = require_visitor(request, "owner", "analyst")
+    found = await collections.show_collection(request, collection, person)
+    return render(request, "collection.html", person, name=collection, counted=found, sql="", answer=None)
+
+
+@router.post("/collections/{collection}")
+async def estimate(request: Request, collection: str) -> Response:
+    person, house = require_visitor(request, "owner", "analyst"), get_app_state(request)
+    fields = await read_form(request, person)
+    made = collections.load_collection(Path(request.app.state.folder), collection)
+    sql = fields.get("sql", "")
+    async with house.room.hold_place(person.token):
+        answer = await house.heavy.run_in_turn(
+            person.name, None, lambda session: answer_document(made, session.collect.estimate(made, sql))
+        )
+    found = await collections.show_collection(request, collection, person)
+    return render(request, "collection.html", person, name=collection, counted=found, sql=sql, answer=answer)

@@ -1,0 +1,85 @@
+"""Pages about tables: what is declared, and the owner's work on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from siloquent.errors import SiloquentError
+from siloquent.server.declaring import Precondition, declared, tag_of
+from siloquent.server.guard import get_app_state, require_table
+from siloquent.server.problems import Refused, build_not_found
+from siloquent.server.routes import tables
+from siloquent.server.tokens import Principal
+from siloquent.server.web.pages import read_form, render, require_visitor
+
+MAX_ASKED = 20
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/tables")
+async def list_tables(request: Request) -> Response:
+    person = require_visitor(request)
+    listed = await tables.list_tables(request, person)
+    return render(request, "tables.html", person, tables=listed["tables"])
+
+
+@router.api_route("/declare/file", methods=["GET", "POST"])
+async def declare_table(request: Request) -> Response:
+    person = require_visitor(request, "owner")
+    if request.method == "GET":
+        return render(request, "declare.html", person, toml="", name="", tag="", problem=None)
+    fields = await read_form(request, person)
+    return await _declare_table(request, person, fields.get("name", "").strip(), fields.get("toml", ""))
+
+
+@router.api_route("/tables/{table}/edit", methods=["GET", "POST"])
+async def edit_table(request: Request, table: str) -> Response:
+    person = require_visitor(request, "owner")
+    require_table(person, table)
+    file = Path(request.app.state.folder) / "schemas" / f"{table}.toml"
+    if request.method == "POST":
+        fields = await read_form(request, person)
+        return await _declare_table(request, person, table, fields.get("toml", ""), fields.get("tag", ""))
+    if table not in (await get_app_state(request).desk.run(None, lambda session: session.list_tables())):
+        raise build_not_found()
+    tag = tag_of(file.parent.parent, table)
+    return render(request, "declare.html", person, toml=file.read_text("utf-8"), name=table, tag=tag, problem=None)
+
+
+async def _declare_table(request: Request, person: Principal, name: str, toml: str, tag: str = "") -> Response:
+    """Write what a form holds; ``tag``: of the declaration that the form was made from, which must still stand."""
+    try:
+        await declared(request, name, toml.replace("\r\n", "\n"), Precondition(match=tag or None))
+    except (SiloquentError, Refused) as wrong:
+        if not isinstance(wrong, SiloquentError):
+            if wrong.problem.http_status != 412:
+                raise
+            tag = ""  # who has read it and saves again overwrites what another owner wrote
+        problem = wrong if isinstance(wrong, SiloquentError) else wrong.problem
+        return render(request, "declare.html", person, status=422, toml=toml, name=name, tag=tag, problem=problem)
+    return RedirectResponse(f"/tables/{name}", status_code=303)
+
+
+@router.get("/tables/{table}")
+async def show_table(request: Request, table: str) -> Response:
+    person = require_visitor(request)
+    shown = await tables.shown(request, table, person)
+    asked = (await tables.table_history(request, table, person))["questions"][-MAX_ASKED:][::-1]
+    return render(request, "table.html", person, table=shown, report=None, asked=asked)
+
+
+@router.post("/tables/{table}/check")
+async def check_table(request: Request, table: str) -> Response:
+    person = require_visitor(request, "owner")
+    await read_form(request, person)
+    report = (await tables.check_table(request, table, person))["tables"][0]
+    try:
+        shown = await tables.shown(request, table, person)
+    except SiloquentError:
+        shown = None
+    return render(request, "table.html", person, table=shown, report=report, asked=[])

@@ -1,0 +1,125 @@
+"""Before a secure sum: silos find out that they mean the same and are not there twice, while nobody has paid yet.
+
+Every silo tells the moderator prints of what it agreed to and of whose rows it holds; the moderator names the first
+that does not fit, or says who takes part. Only then a silo reserves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from siloquent.errors import ProtocolError, RequestError
+
+if TYPE_CHECKING:
+    from siloquent.federation.channel.base import Channel
+
+READY, GO, ENDED = "ready", "go", "a6"
+"""A silo is ready, the moderator says who takes part; and, of the sum that follows, its result."""
+LOOK_S = 2.0
+"""How long a silo that is started again looks whether the sum is there already."""
+Prints = tuple[tuple[str, str], ...]
+"""What is agreed on, in words, and a print of it."""
+
+
+def join_sum(channel: Channel, prints: Prints, rows: str, least: int) -> bool:
+    """A silo's part; whether it is in time to take part. Nothing is spent by it.
+
+    Args:
+        prints: Of this silo's agreement.
+        rows: Whose rows these are: equal where one silo joins under two names, and nothing that anybody can read.
+        least: With fewer silos there is no sum.
+    Raises:
+        ProtocolError: As the channel says; ``planner_mismatch``: silos do not mean the same.
+    """
+    from siloquent.federation.payload import pack_json, unpack_json
+
+    moderator = channel.members.moderator
+    is_again = channel.is_sent(moderator, READY)
+    channel.send(moderator, READY, pack_json({"prints": [list(pair) for pair in prints], "rows": rows}))
+    names = _parse_names(unpack_json(channel.receive(GO, moderator)))
+    if len(set(names)) < least or not set(names) <= set(channel.members.parties):
+        raise ProtocolError("planner_mismatch", role=moderator, step=GO)
+    return channel.me in names and not (is_again and _is_left_behind(channel))
+
+
+def convene_sum(channel: Channel, prints: Prints, least: int, timeout: float | None) -> tuple[str, ...]:
+    """The moderator's part: who takes part in the sum.
+
+    Args:
+        timeout: Seconds after which silos that have not come are left out, if ``least`` have.
+    Raises:
+        ProtocolError: ``planner_mismatch`` names the silo and what it agreed to otherwise; ``message_conflict``: two
+            silos are one, or of one workspace.
+    """
+    from siloquent.federation.payload import pack_json, unpack_json
+
+    parties = channel.members.parties
+    told = {
+        name: unpack_json(payload)
+        for name, payload in channel.gather(READY, parties, enough=least, timeout=timeout).items()
+    }
+    seen: dict[str, str] = {}
+    for name, said in told.items():
+        theirs, rows = _read(said, name)
+        if odd := find_first_difference(prints, theirs):
+            raise ProtocolError("planner_mismatch", role=name, step=READY, where=f"{odd} differs")
+        if rows in seen:
+            where = f"{seen[rows]} holds the same rows, or tables of one workspace"
+            raise ProtocolError("message_conflict", role=name, step=READY, where=where)
+        seen[rows] = name
+    for party in parties:
+        channel.send(party, GO, pack_json({"parties": list(told)}))
+    return tuple(told)
+
+
+def find_first_difference(mine: Prints, theirs: Prints) -> str:
+    """The first thing in which two agreements differ, in one's own words; empty if they do not."""
+    if [what for what, _ in mine] == [what for what, _ in theirs]:
+        return next((what for (what, one), (_, other) in zip(mine, theirs, strict=True) if one != other), "")
+    return "the features"
+
+
+def build_left_out_error() -> RequestError:
+    """What a silo is told that came too late."""
+    return RequestError(
+        "The other silos made their sum without this one.",
+        fix="ask one of them for its release: it is theirs to give, and free to learn from",
+    )
+
+
+def _is_left_behind(channel: Channel) -> bool:
+    """Whether the sum is there, and this silo is not in it: after a restart it would pay for nothing."""
+    from siloquent.federation.payload import unpack_json
+
+    try:
+        told = unpack_json(channel.receive(ENDED, channel.members.moderator, timeout=LOOK_S))
+    except ProtocolError as absent:
+        if absent.code != "peer_missing":
+            raise
+        return False
+    return channel.me not in _parse_names(told)
+
+
+def _parse_names(told: Any) -> list[str]:
+    names = told.get("parties") if isinstance(told, dict) else None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ProtocolError("bad_encoding", step=GO)
+    return names
+
+
+def _read(said: Any, name: str) -> tuple[Prints, str]:
+    try:
+        prints, rows = said["prints"], said["rows"]
+        return parse_prints(prints), str(rows)
+    except (KeyError, TypeError, ValueError):
+        raise ProtocolError("bad_encoding", role=name, step=READY) from None
+
+
+def parse_prints(plain: Sequence[Sequence[Any]]) -> Prints:
+    """Prints as JSON gave them.
+
+    Raises:
+        TypeError, ValueError: They are none.
+    """
+    return tuple((str(what), str(made)) for what, made in plain)

@@ -1,0 +1,48 @@
+"""Linear scores over bins and numbers: what every model of this task is, whatever it was learnt from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.share.encoding import Encoding
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearScore:
+    """A linear score over the encoding's design: ``weights`` (columns + numbers, outputs), ``constant`` (outputs,).
+
+    Two classes and numbers have one output; more classes one each. ``link``: "logit" scores are log-odds, "sign" ones
+    lie about -1 for the first class and 1 for the second, "value" ones are the label itself in -1..1.
+    """
+
+    weights: Floats
+    constant: Floats
+    link: Literal["logit", "sign", "value"]
+
+    def compute_scores(self, encoding: Encoding, places: Integers) -> Floats:
+        """The scores of rows of places (rows, features), shape (rows, outputs)."""
+        codes, columns = encoding.compute_codes(places), encoding.columns
+        found = np.tile(self.constant, (len(places), 1))
+        for i in range(codes.shape[1]):
+            found += self.weights[codes[:, i]]
+        return np.asarray(found + encoding.compute_numbers(places) @ self.weights[columns:])
+
+
+def decide_classes(scores: Floats) -> Integers:
+    """The class of each row: by sign for one output, the highest of several."""
+    if scores.shape[1] == 1:
+        return (scores[:, 0] > 0).astype(np.int64)
+    return np.asarray(scores.argmax(axis=1), dtype=np.int64)
+
+
+def convert_label_values(encoding: Encoding, values: Floats) -> Floats:
+    """A number's values in its own unit, held within its declared range."""
+    lo, hi = float(encoding.label.lo), float(encoding.label.hi)  # type: ignore[arg-type]
+    return np.asarray(np.clip(lo + (values + 1) / 2 * (hi - lo), lo, hi))

@@ -1,0 +1,158 @@
+"""What is asked: to release, to learn. Frozen values that check themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from siloquent.errors import RequestError
+from siloquent.foreign.spec_types import check_types
+from siloquent.privacy.budget import Budget
+
+if TYPE_CHECKING:
+    from siloquent.share.release import ShareRelease
+
+Method = Literal["marginals", "gram", "moments", "tree"]
+Trust = Literal["local", "sum"]
+ModelKind = Literal["logistic", "svm", "linear"]
+METHODS, MODELS = ("marginals", "gram", "moments", "tree"), ("logistic", "svm", "linear")
+MAX_BINS = 32
+MAX_FEATURES = 200
+MAX_NODES = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSpec:
+    """How a private tree grows: ``h`` levels, ``t`` split candidates, counts of levels 1 to ``p`` - 1 besides leaves.
+
+    ``variant``: "aamas-2019" is the paper's tree, "ours" the same for the same price with less noise.
+    ``max_nodes``: a level that would have more of them splits numbers in two instead of branching on categories.
+    """
+
+    h: int = 8
+    t: int = 10
+    p: int = 4
+    max_nodes: int = 60_000
+    variant: Literal["ours", "aamas-2019"] = "ours"
+
+    def __post_init__(self) -> None:
+        check_types(self, RequestError)
+        for name, least, most in (("h", 2, 16), ("t", 1, 1_000), ("p", 2, self.h), ("max_nodes", 2, MAX_NODES)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+                raise RequestError(f"{name} of a tree is a whole number of {least} to {most:,}, not {value!r}.")
+        if self.variant not in ("ours", "aamas-2019"):
+            raise RequestError(f"variant is ours or aamas-2019, not {self.variant!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class ShareSpec:
+    """A release for other silos.
+
+    Args:
+        table: A declared table.
+        label: What is to be predicted: a category or boolean, or a number with a declared range.
+        features: From what: numbers, categories and booleans with finite domains.
+        method: "marginals" (label x attribute tables: rows and a model), "gram" (all pairs of bins: a better model,
+            more noise), "moments" (numbers without bins), "tree" (private trees and rows from them).
+        trust: "local": full noise at every silo. "sum": one noise in all, through a secure sum.
+        agents: How many silos take part; needed for "sum", elsewhere for predicting errors alone.
+        honest: For "sum": so many shares of noise are enough, so at least so many of the silos in it must follow the
+            protocol and keep their noise to themselves.
+        colluding: For "sum": so many may not. At least 1, since every silo knows its own noise. There is no sum of
+            fewer than ``honest + colluding`` silos; with more ``agents`` than that, silos may be lost.
+        overlap: In how many silos a person may have rows; written into the guarantee, which then adds up.
+        public_seed: Of the trees' skeleton. It hides nothing.
+    """
+
+    table: str
+    label: str
+    features: tuple[str, ...]
+    budget: Budget
+    method: Method = "marginals"
+    trust: Trust = "local"
+    agents: int | None = None
+    honest: int | None = None
+    overlap: int = 1
+    public_seed: int = 0
+    tree: TreeSpec = TreeSpec()
+    colluding: int = 1
+
+    def __post_init__(self) -> None:
+        check_types(self, RequestError)
+        if not 1 <= len(self.features) <= MAX_FEATURES or len({*self.features, self.label}) != len(self.features) + 1:
+            raise RequestError(f"A release has 1 to {MAX_FEATURES} features and a label, each named once.")
+        for name, allowed in (("method", METHODS), ("trust", ("local", "sum"))):
+            if getattr(self, name) not in allowed:
+                raise RequestError(f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
+        for name, least in (("overlap", 1), ("agents", 2), ("honest", 1), ("public_seed", 0), ("colluding", 1)):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+                raise RequestError(f"{name} is a whole number of at least {least}, not {value!r}.")
+        self._check_trust()
+
+    def _check_trust(self) -> None:
+        if self.trust == "local":
+            if self.honest is not None or self.colluding != 1:
+                raise RequestError(
+                    "honest and colluding belong to secure sums.", fix='trust = "sum", or leave them out'
+                )
+            return
+        if self.method == "tree":
+            raise RequestError("Trees of several silos cannot be added up.", fix='method = "gram", or trust = "local"')
+        if self.agents is None or self.honest is None:
+            raise RequestError("A secure sum needs to know how many silos take part, and how many are honest.",
+                               fix="agents = 5, honest = 4")  # fmt: skip
+        if self.honest + self.colluding > self.agents:
+            most = max(self.agents - self.colluding, 0)
+            raise RequestError(
+                f"honest is at most {most} of {self.agents} silos, not {self.honest}: {self.colluding} may show "
+                "their noise to others, and every silo knows its own.",
+                fix=f"honest = {most}" if most else "more silos",
+            )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnSpec:
+    """A model from the others' ``releases`` and, with ``use_own``, from one's own rows, which stay at home.
+
+    ``model`` None: logistic for classes, linear for numbers. ``folds``: of cross-validation on own rows.
+    """
+
+    table: str
+    label: str
+    releases: tuple[ShareRelease, ...]
+    model: ModelKind | None = None
+    use_own: bool = True
+    folds: int = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_types(self, RequestError)
+        if not self.releases:
+            raise RequestError("Learning needs at least one release.", fix="releases=(theirs, ..)")
+        if self.model not in (None, *MODELS):
+            raise RequestError(f"model is one of {', '.join(MODELS)}, not {self.model!r}.")
+        if not isinstance(self.folds, int) or not 2 <= self.folds <= 20:
+            raise RequestError(f"folds is 2 to 20, not {self.folds!r}.")
+
+
+_KEYS = tuple(ShareSpec.__dataclass_fields__)
+
+
+def parse_spec(plain: dict[str, Any]) -> ShareSpec:
+    """The spec that a TOML file or JSON document declares.
+
+    Raises:
+        RequestError: A key that no spec has, or a value that it cannot have.
+    """
+    unknown = sorted(set(plain) - set(_KEYS))
+    if unknown:
+        raise RequestError(f"A release for sharing has no {unknown[0]!r}. Known: {', '.join(sorted(_KEYS))}.")
+    try:
+        values = {**plain, "features": tuple(plain["features"]), "budget": Budget(**plain["budget"])}
+        if "tree" in values:
+            values["tree"] = TreeSpec(**values["tree"])
+        return ShareSpec(**values)
+    except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+        raise RequestError(f"The spec cannot be read: {wrong}.", fix="siloquent share release --help") from None

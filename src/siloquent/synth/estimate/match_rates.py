@@ -1,0 +1,103 @@
+"""Known rates of soft constraints, met by exchanging one attribute between rows that are alike in others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from siloquent.errors import ConstraintProblem
+from siloquent.maths.pairs import count_violating_pairs
+from siloquent.synth.estimate.counting import build_pair_tables
+from siloquent.synth.estimate.enforce_counts import build_pair_rule
+from siloquent.synth.estimate.enforce_coupling import number_groups
+from siloquent.synth.spec.compiled import CompiledConstraint, CompiledConstraints
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CLOSE = 0.02
+"""A rate is met within this share of itself."""
+TRIES = 3
+"""Exchanges that are tried, in numbers of rows."""
+
+
+def match_rates(
+    rows: NDArray[np.integer],
+    compiled: CompiledConstraints,
+    rates: Mapping[int, float],
+    random: np.random.Generator,
+    *,
+    parents: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[NDArray[np.int32], dict[int, float]]:
+    """``rows`` with soft constraints broken at the given rates, as nearly as exchanges within groups can.
+
+    Only attributes that no hard constraint reads are exchanged, so what is kept stays kept. Every marginal of the
+    exchanged attribute with its parents stays as it was; its joints with other attributes change a little.
+
+    Args:
+        rows: Cells, shape (rows, attributes).
+        rates: The share of pairs that break a soft constraint over two rows, by its number.
+        parents: For an attribute, those with which its joint must stay; default none. Unordered and short: groups of
+            rows that are equal in all of them exchange among themselves.
+    Returns:
+        The new rows, and the rate that each named constraint has now.
+    """
+    kept = np.ascontiguousarray(rows, dtype=np.int64)
+    kept = kept.copy()
+    for one in compiled.soft:
+        target = choose_target(one, compiled)
+        if one.number in rates and target is not None and len(kept) > 1:
+            _match_rate(kept, one, target, rates[one.number], (parents or {}).get(target, ()), compiled, random)
+    codes = compiled.split_columns(kept)
+    possible = max(len(kept) * (len(kept) - 1) // 2, 1)
+    reached = {
+        one.number: count_violating_pairs(build_pair_rule(one.form, codes, len(kept))) / possible
+        for one in compiled.soft
+        if one.number in rates and one.form is not None and one.form.is_binary
+    }
+    return kept.astype(compiled.cell_type), reached
+
+
+def choose_target(one: CompiledConstraint, compiled: CompiledConstraints) -> str | None:
+    """The attribute to exchange: the constraint's last one that is free, the finest first; None if all are bound."""
+    if one.form is None or not one.form.is_binary:
+        return None
+    bound = {name for hard in compiled.hard for name in hard.attributes}
+    named = [name for test in one.form.pairs for name in (test.left.attribute, test.right.attribute)]
+    free = [name for name in dict.fromkeys(named) if name not in bound]
+    return max(free, key=lambda name: compiled.sizes[compiled.find_column(name)], default=None)
+
+
+def _match_rate(
+    rows: NDArray[np.int64],
+    one: CompiledConstraint,
+    target: str,
+    rate: float,
+    parents: Sequence[str],
+    compiled: CompiledConstraints,
+    random: np.random.Generator,
+) -> None:
+    assert one.form is not None
+    try:
+        tables = build_pair_tables([one.form], compiled, target)
+    except ConstraintProblem:
+        return  # Too fine to count as rows change: the rate stays as the model made it, and the report says so.
+    wanted = rate * (len(rows) * (len(rows) - 1) // 2)
+    broken = count_violating_pairs(build_pair_rule(one.form, compiled.split_columns(rows), len(rows)))
+    if abs(broken - wanted) <= CLOSE * wanted:
+        return
+    tables.add(rows)
+    group = number_groups(rows[:, compiled.find_columns(parents)])
+    tables.swap(rows, _draw_pairs(group, random), broken=broken, wanted=wanted, close=CLOSE * wanted)
+
+
+def _draw_pairs(group: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
+    """Random pairs of rows of one group, shape (pairs, 2): each row in about twice ``TRIES`` of them."""
+    found = []
+    for _ in range(2 * TRIES):
+        order = np.lexsort((random.random(len(group)), group))
+        first, second = order[:-1:2], order[1::2]
+        found.append(np.stack([first, second], axis=1)[group[first] == group[second]])
+    return np.concatenate(found)

@@ -1,0 +1,88 @@
+"""A table's declaration inside a model file, so that the model makes rows where the table is not declared.
+
+Only the classes named here are written and read; a file can name no other code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from siloquent.errors import ReleaseError, SiloquentError
+from siloquent.schema import (
+    Attribute,
+    AttributeRef,
+    Comparison,
+    DenialConstraint,
+    Domain,
+    ForeignKey,
+    FunctionalDependency,
+    Key,
+    TableBudget,
+    TableSchema,
+    Unit,
+)
+
+_CLASSES = {
+    kind.__name__: kind
+    for kind in (
+        Attribute,
+        TableBudget,
+        Comparison,
+        DenialConstraint,
+        Domain,
+        ForeignKey,
+        FunctionalDependency,
+        Key,
+        AttributeRef,
+        TableSchema,
+        Unit,
+    )
+}
+_TEXTS: Mapping[str, type[Any]] = {"Decimal": Decimal, "Fraction": Fraction}
+
+
+def dump_value(value: Any) -> Any:
+    """``value`` as JSON takes it."""
+    if is_dataclass(value) and not isinstance(value, type):
+        inner = {field.name: dump_value(getattr(value, field.name)) for field in fields(value)}
+        return {"is": type(value).__name__, **inner}
+    if isinstance(value, tuple):
+        return [dump_value(each) for each in value]
+    if isinstance(value, datetime):
+        return {"is": "datetime", "text": value.isoformat()}
+    if isinstance(value, Decimal | Fraction):
+        return {"is": type(value).__name__, "text": str(value)}
+    return value
+
+
+def parse_schema_document(plain: object) -> TableSchema:
+    """The declaration that ``dump_value`` wrote.
+
+    Raises:
+        ReleaseError: It is something else, or was changed into a declaration that contradicts itself.
+    """
+    try:
+        found = _parse_value(plain)
+    except (SiloquentError, TypeError, ValueError, KeyError, ArithmeticError, RecursionError):
+        found = None
+    if not isinstance(found, TableSchema):
+        raise ReleaseError("The model file holds no declaration of a table.", fix="siloquent verify RELEASE")
+    return found
+
+
+def _parse_value(plain: Any) -> Any:
+    if isinstance(plain, list):
+        return tuple(_parse_value(each) for each in plain)
+    if not isinstance(plain, dict):
+        return plain
+    kind = plain["is"]
+    if kind == "datetime":
+        return datetime.fromisoformat(plain["text"])
+    if kind in _TEXTS:
+        return _TEXTS[kind](plain["text"])
+    return _CLASSES[kind](**{name: _parse_value(each) for name, each in plain.items() if name != "is"})
