@@ -8,16 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.row import Options, Row
-from siloquent.collect.estimate.paper import (
-    compute_contributions,
-    estimate_count,
-    estimate_group_counts,
-    estimate_joint_count,
-    estimate_public_sum,
-)
-from siloquent.collect.measure.paper import draw_user_rows, report_layers, round_to_ends
-from siloquent.maths.decomposition import (
+from benchmarks.baselines.decomposition import (
     Weights,
     average_decompositions,
     build_root_weights,
@@ -27,6 +18,15 @@ from siloquent.maths.decomposition import (
     find_cheapest,
     mirror_range,
 )
+from benchmarks.baselines.hio_estimates import (
+    compute_contributions,
+    estimate_count,
+    estimate_group_counts,
+    estimate_joint_count,
+    estimate_public_sum,
+)
+from benchmarks.baselines.hio_reports import draw_user_rows, report_layers, round_to_ends
+from benchmarks.row import Options, Row
 from siloquent.maths.hierarchy import Tree, build_flat_tree, build_tree
 
 Integers = NDArray[np.int64]

@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 from sqlglot import exp
 
+from benchmarks.baselines.collect_sql import build_decomposed_query, render_spark, run_duckdb
 from benchmarks.collect_data import one_service, ordinal, syn1
 from benchmarks.row import Options, Row
 from siloquent.collect import (
@@ -27,7 +28,6 @@ from siloquent.collect import (
 )
 from siloquent.collect.estimate import answer
 from siloquent.collect.measure.simulate import draw_reports
-from siloquent.collect.measure.sql import build_decomposed_query, render_spark, run_duckdb
 from siloquent.collect.measure.thresholds import compute_truth_threshold
 from siloquent.collect.plan.check import compute_largest_ratio
 from siloquent.collect.spec.collection import LayerPlan

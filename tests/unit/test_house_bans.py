@@ -36,11 +36,11 @@ PLANTED = {
     "exec(text)": "schema/derived.py",
     "table.read_rows(['age'], permit)": "explore/estimate.py",
     "table.count_by_cell(blocks, permit)": "cli/screen.py",
-    "table.for_its_owner()": "door.py",
+    "table.open_for_owner()": "api.py",
     "print(1)": "session.py",
-    "try:\n    go()\nexcept Exception:\n    pass": "door.py",
-    "try:\n    go()\nexcept:\n    pass": "door.py",
-    "try:\n    go()\nexcept (ValueError, BaseException):\n    pass": "door.py",
+    "try:\n    go()\nexcept Exception:\n    pass": "api.py",
+    "try:\n    go()\nexcept:\n    pass": "api.py",
+    "try:\n    go()\nexcept (ValueError, BaseException):\n    pass": "api.py",
 }
 FINE = {
     "import os\nword = os.urandom(8)": "privacy/noise/words.py",
@@ -48,12 +48,12 @@ FINE = {
     "import numpy as np\nrng = np.random.default_rng(7)": "maths/tails.py",
     "import numpy as np\ndef f(rng: np.random.Generator) -> None: ...": "explore/measure/laplace.py",
     "table.count_by_cell(blocks, permit)": "explore/measure/__init__.py",
-    "table.for_its_owner()": "data/check/table.py",
+    "table.open_for_owner()": "data/check/table.py",
     "console.print(1)": "cli/render.py",
     "import numpy as np\nnp.load(file, allow_pickle=False)": "foreign/arrays.py",
     "import yaml\nyaml.safe_load(text)": "schema/files.py",
-    "try:\n    go()\nexcept ValueError:\n    pass": "door.py",
-    "try:\n    go()\nexcept Exception:  # allowed: a door fails closed\n    pass": "door.py",
+    "try:\n    go()\nexcept ValueError:\n    pass": "api.py",
+    "try:\n    go()\nexcept Exception:  # allowed: a door fails closed\n    pass": "api.py",
 }
 
 

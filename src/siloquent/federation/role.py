@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from siloquent.errors import NotAllowed, ProtocolError
-from siloquent.federation.channel.base import Channel, Member, RoleState
+from siloquent.federation.channel.base import Channel, RoleState
 from siloquent.federation.channel.relay import RelayChannel
 from siloquent.federation.invitation import Invitation
 from siloquent.federation.journal import SessionRecord
@@ -362,8 +362,3 @@ def _check_head(channel: RelayChannel, name: str, told: Any) -> None:
         raise ProtocolError("bad_encoding", role=name, step=HEAD) from None
     if not channel.verify(name, HEADS, head.encode(), signature):
         raise ProtocolError("bad_signature", role=name, step=HEAD)
-
-
-def list_owners(members: tuple[Member, ...]) -> list[str]:
-    """The owners of a session's workers: shown before a party says yes."""
-    return sorted({member.owner for member in members if member.kind == "worker"})

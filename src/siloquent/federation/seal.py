@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -103,8 +102,3 @@ def is_signed_by(sign_key: str, label: bytes, content: bytes, signature: bytes) 
     except BadSignatureError:
         return False
     return True
-
-
-def is_same_digest(one: bytes, other: bytes) -> bool:
-    """Whether two digests are equal, in time that does not hang on where they differ."""
-    return hmac.compare_digest(one, other)

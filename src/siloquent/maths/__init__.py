@@ -10,7 +10,7 @@
     strategies    laplace_strategy([W_1, ..], beta=.., two_sided=.., seed=..) and gaussian_strategy(..) -> Calibrated:
                   .scale(alpha) in quanta, .error(scale), .strategy.blocks (whole A_B), .strategy.reconstructions (R_B)
     calibration   laplace_factor(R, beta, ..) and gaussian_factor(R, beta, ..) -> Factor(value = kappa, method)
-    tails, sums   laplace_tail, geometric_tail, gaussian_tail, normal_tail, sidak · union_tails(R, beta, ..)
+    tails, sums   laplace_tail, gaussian_tail, normal_tail · union_tails(R, beta, ..)
 
 What a scale costs (D1, D2^2, Dinf from ``compute_sensitivity``; rationals throughout; signed: not monotone):
 
@@ -45,11 +45,10 @@ from siloquent.maths.strategies import (
     WholeStrategy,
     choose_gaussian_strategy,
     choose_laplace_strategy,
-    choose_product_strategy,
     quantise,
     reconstruct,
 )
-from siloquent.maths.tails import gaussian_tail, geometric_tail, laplace_tail, normal_quantile, normal_tail, sidak
+from siloquent.maths.tails import gaussian_tail, laplace_tail, normal_quantile, normal_tail
 from siloquent.maths.workloads import (
     build_histogram,
     build_prefix,
@@ -84,7 +83,6 @@ __all__ = [
     "build_union_tails",
     "choose_gaussian_strategy",
     "choose_laplace_strategy",
-    "choose_product_strategy",
     "compute_breaking_error",
     "compute_gaussian_factor",
     "compute_laplace_factor",
@@ -93,7 +91,6 @@ __all__ = [
     "find_largest_scale",
     "find_smallest_error",
     "gaussian_tail",
-    "geometric_tail",
     "is_disjoint",
     "is_monotone",
     "is_nested",
@@ -103,5 +100,4 @@ __all__ = [
     "normal_tail",
     "quantise",
     "reconstruct",
-    "sidak",
 ]

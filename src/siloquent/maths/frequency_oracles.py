@@ -59,11 +59,6 @@ class Oracle:
         return self.q * (1 - self.q) / (self.p - self.q) ** 2
 
     @property
-    def variance_of_holder(self) -> float:
-        """v1, the variance of Phi for the node that the report is about."""
-        return self.p * (1 - self.p) / (self.p - self.q) ** 2
-
-    @property
     def both(self) -> tuple[float, float]:
         """The probabilities that two nodes are supported at once: holder and another, two others."""
         if self.kind == "hash":

@@ -159,22 +159,3 @@ def _choose_fanouts(bins: int, height: int, fanout: int) -> tuple[int, ...]:
 def build_flat_tree(values: int) -> Tree:
     """The tree of a category: a root and its values."""
     return Tree(values, (values,) if values > 1 else ())
-
-
-def find_canonical_nodes(tree: Tree, low: int, high: int) -> list[tuple[int, int]]:
-    """The fewest nodes (level, number) whose bins are exactly low..high."""
-    found: list[tuple[int, int]] = []
-
-    def visit(level: int, node: int) -> None:
-        width = tree.bins // tree.count_nodes(level)
-        first, last = node * width, (node + 1) * width - 1
-        if last < low or high < first:
-            return
-        if low <= first and last <= high:
-            found.append((level, node))
-            return
-        for child in range(tree.fanouts[level]):
-            visit(level + 1, node * tree.fanouts[level] + child)
-
-    visit(0, 0)
-    return found

@@ -15,11 +15,6 @@ GAUSSIAN_SUM_LIMIT = 10_000.0
 _CUT = 100.0  # terms smaller than e^-100 of the first are below one rounding error of the sum
 
 
-def sidak(beta: float, answers: int) -> float:
-    """The miss rate of one of ``answers`` independent answers that together miss with probability ``beta``."""
-    return -math.expm1(math.log1p(-beta) / answers)
-
-
 def laplace_tail(m: int, *, scale: float) -> float:
     """P[X >= m] for discrete Laplace X, P[X = x] ~ exp(-abs(x)/scale)."""
     if m <= 0:
@@ -31,11 +26,6 @@ def compute_laplace_variance(scale: Fraction) -> Fraction:
     """About the variance of discrete Laplace noise of ``scale``; above 0, however small the noise is."""
     ratio = -1 / float(scale)
     return Fraction(2 * max(math.exp(ratio), sys.float_info.min) / math.expm1(ratio) ** 2)
-
-
-def geometric_tail(m: int, *, scale: float) -> float:
-    """P[G >= m] for geometric G, P[G = g] ~ exp(-g/scale), g = 0, 1, .."""
-    return math.exp(-max(m, 0) / scale)
 
 
 def normal_tail(x: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -157,8 +157,3 @@ def _parse_release(values: dict[str, Any], words: dict[str, Any], agent: str) ->
     if any(noise.variance < 0 for noise in made.noise):
         raise ReleaseError("The release names noise that there is not.")
     return made
-
-
-def rename_release(release: ShareRelease, agent: str) -> ShareRelease:
-    """The release under another name."""
-    return replace(release, agent=agent)

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from siloquent.collect import ReportStore, perturb_all
-from siloquent.collect.measure.sql import (
+from benchmarks.baselines.collect_sql import (
     build_decomposed_query,
     build_joint_query,
     build_supports_query,
@@ -17,8 +16,9 @@ from siloquent.collect.measure.sql import (
     render_spark,
     run_duckdb,
 )
+from benchmarks.baselines.decomposition import build_root_weights, cross_weights, decompose_canonical
+from siloquent.collect import ReportStore, perturb_all
 from siloquent.errors import RequestError
-from siloquent.maths.decomposition import build_root_weights, cross_weights, decompose_canonical
 from unit.collect.shops import FINE, ORDERS, PROFILE, collection, shoppers
 
 SHOP = collection(PROFILE, ORDERS, min_reports=2)

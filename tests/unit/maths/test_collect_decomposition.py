@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from siloquent.maths.decomposition import (
+from benchmarks.baselines.decomposition import (
     Signed,
     average_decompositions,
     build_root_weights,

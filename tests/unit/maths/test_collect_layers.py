@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from benchmarks.baselines.decomposition import find_canonical_nodes
 from siloquent.maths.consistency import (
     CombinedLayers,
     Layer,
@@ -17,7 +18,7 @@ from siloquent.maths.consistency import (
 )
 from siloquent.maths.fieller import compute_fieller_interval
 from siloquent.maths.frequency_oracles import Oracle, choose_kind, choose_size, compute_ideal_truth
-from siloquent.maths.hierarchy import Tree, build_flat_tree, build_tree, find_canonical_nodes
+from siloquent.maths.hierarchy import Tree, build_flat_tree, build_tree
 from siloquent.maths.max_entropy import compute_conjunction_probability
 
 SMALL = Tree(4, (2, 2)), Tree(3, (3,))

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from siloquent.maths.monomials import Monomials, build_one, build_zero, compute_sums, decorrelate, join, list_exponents
+from benchmarks.baselines.monomials import (
+    Monomials,
+    build_one,
+    build_zero,
+    compute_sums,
+    decorrelate,
+    join,
+    list_exponents,
+)
 
 BC = np.array([[1, 2], [3, 2], [2, 3], [3, 4]], dtype=float)
 D = np.array([[2], [4]], dtype=float)

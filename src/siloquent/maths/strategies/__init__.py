@@ -5,7 +5,6 @@ from siloquent.maths.strategies.selection import (
     CalibratedStrategy,
     choose_gaussian_strategy,
     choose_laplace_strategy,
-    choose_product_strategy,
     list_proposals,
 )
 
@@ -16,7 +15,6 @@ __all__ = [
     "WholeStrategy",
     "choose_gaussian_strategy",
     "choose_laplace_strategy",
-    "choose_product_strategy",
     "list_proposals",
     "quantise",
     "reconstruct",

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.maths.calibration import Factor, compute_gaussian_factor, compute_laplace_factor
@@ -97,29 +96,6 @@ def choose_gaussian_strategy(blocks: Sequence[Asked], *, beta: float, two_sided:
         parts = [_find_best_real(block, "l2", beta / len(blocks), two_sided, 0) for block in blocks]
         return _calibrate(_join(blocks, parts, "l2"), "l2", beta, two_sided, None)
     return _rank_strategies(blocks[0], "l2", beta, two_sided, 0)[0][0]
-
-
-def choose_product_strategy(
-    factors: Sequence[Asked], *, norm: Norm, beta: float, two_sided: bool, seed: int
-) -> CalibratedStrategy:
-    """For W = W_1 (x) W_2 (x) ..: the product of the cheapest strategy of each factor.
-
-    The quanta of a product multiply, so each factor gets its share of 24 bits.
-    """
-    _check(factors, beta)
-    bits = max(4, 24 // len(factors))
-    whole: NDArray[np.int64] = np.ones((1, 1), dtype=np.int64)
-    back: Reals = np.ones((1, 1))
-    names = []
-    for factor in factors:
-        best = _find_best_real(factor, norm, beta, two_sided, seed)[0]
-        part = quantise(best.matrix, norm=norm, bits=bits)
-        solved = reconstruct(factor, part)
-        if solved is None:
-            raise RequestError(f"The strategy {best.name} does not determine its workload.")
-        whole, back = np.kron(whole, part), np.kron(back, solved).astype(np.float64)
-        names.append(best.name)
-    return _calibrate(WholeStrategy(" x ".join(names), (whole,), (back,)), norm, beta, two_sided, seed)
 
 
 def list_proposals(workload: Asked, *, norm: Norm, seed: int) -> list[Strategy]:

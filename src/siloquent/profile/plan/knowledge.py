@@ -61,10 +61,6 @@ class Knowledge:
         sizes = np.bitwise_count(every)
         self._searched = (sizes <= self.most) & (sizes >= (0 if self.empty_lhs else 1))
 
-    def compute_local_closure(self, lhs: int) -> int:
-        """The closure of ``lhs`` under the dependencies of every party."""
-        return int(self._within[lhs])
-
     def compute_closure(self, lhs: int) -> int:
         """All that ``lhs`` is known to determine, itself included."""
         return int(self.closed[lhs])

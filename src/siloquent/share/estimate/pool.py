@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,11 +112,6 @@ def compute_max_rows(releases: Sequence[ShareRelease]) -> int | None:
     if not all(release.rows for release in releases):
         return None
     return ABOVE_HINT * sum(release.rows for release in releases)
-
-
-def compute_total_variance(releases: Sequence[ShareRelease]) -> Fraction:
-    """The variance of the noise on the first number of the sum."""
-    return sum((release.noise[0].variance for release in releases), Fraction(0))
 
 
 def clamp_rows(estimate: float, most: int | None) -> int:

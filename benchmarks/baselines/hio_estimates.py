@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.collect.spec.paper import HashedReports
-from siloquent.maths.decomposition import Weights, cross_weights, decompose_canonical
+from benchmarks.baselines.decomposition import Weights, cross_weights, decompose_canonical
+from benchmarks.baselines.hio_spec import HashedReports
 
 Floats = NDArray[np.float64]
 

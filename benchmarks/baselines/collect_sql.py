@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sqlglot import exp, parse_one
 
+from benchmarks.baselines.decomposition import build_root_weights, cross_weights, decompose_canonical
 from siloquent.collect.spec.collection import Collection, LayerPlan
 from siloquent.errors import RequestError
-from siloquent.maths.decomposition import build_root_weights, cross_weights, decompose_canonical
 from siloquent.maths.frequency_oracles import PRIME
 from siloquent.maths.supports import WORD_BITS
 

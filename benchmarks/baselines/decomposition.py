@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.hierarchy import Tree, find_canonical_nodes
+from siloquent.maths.hierarchy import Tree
 
 Floats = NDArray[np.float64]
 Node = tuple[int, int]
@@ -135,3 +135,22 @@ def cross_weights(parts: Sequence[Weights], levels: Sequence[int]) -> Floats | N
 def iter_layers(trees: Sequence[Tree]) -> Iterator[tuple[int, ...]]:
     """Every choice of one level a tree: the paper's layers, the root of all included."""
     yield from product(*(range(tree.height + 1) for tree in trees))
+
+
+def find_canonical_nodes(tree: Tree, low: int, high: int) -> list[tuple[int, int]]:
+    """The fewest nodes (level, number) whose bins are exactly low..high."""
+    found: list[tuple[int, int]] = []
+
+    def visit(level: int, node: int) -> None:
+        width = tree.bins // tree.count_nodes(level)
+        first, last = node * width, (node + 1) * width - 1
+        if last < low or high < first:
+            return
+        if low <= first and last <= high:
+            found.append((level, node))
+            return
+        for child in range(tree.fanouts[level]):
+            visit(level + 1, node * tree.fanouts[level] + child)
+
+    visit(0, 0)
+    return found

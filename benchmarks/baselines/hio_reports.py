@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.baselines.decomposition import iter_layers
+from benchmarks.baselines.hio_spec import HashedReports
 from siloquent.collect.measure.thresholds import compute_truth_threshold
-from siloquent.collect.spec.paper import HashedReports
-from siloquent.maths.decomposition import iter_layers
 from siloquent.maths.frequency_oracles import Oracle, choose_size
 from siloquent.maths.hierarchy import Tree
 from siloquent.privacy.noise.local import SYSTEM, HashDistribution, draw_hashes
