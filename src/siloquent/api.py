@@ -76,7 +76,7 @@ class Session(floor.WorkspaceSession):
         """
         if self.analyst is not None:
             raise NotAllowed(
-                "check shows exact counts, so it is the owner's alone.", fix="leave --analyst out, as the owner"
+                "check shows exact counts: only the owner may use it.", fix="leave --analyst out, as the owner"
             )
         from siloquent.data import check
         from siloquent.explore import find_changed_entry

@@ -85,7 +85,7 @@ class UnknownName(SchemaError):
 
     code = "unknown_name"
     http_status = 404
-    title = "No such name"
+    title = "Unknown name"
     FIELDS = ("kind", "name", "near", "known")
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, fix: str = "") -> None:
@@ -111,7 +111,7 @@ class RequestError(SiloquentError):
 
     code = "request_invalid"
     exit_status, http_status = 2, 422
-    title = "The question cannot be answered as it stands"
+    title = "Invalid query"
 
 
 class KernelInvalid(RequestError, ValueError):
@@ -126,7 +126,7 @@ class SyntaxProblem(RequestError):
 
     code = "syntax"
     http_status = 400
-    title = "The text cannot be read"
+    title = "Syntax error"
     FIELDS = ("position", "expected")
 
     def __init__(self, detail: str, *, position: int = 0, expected: str = "", fix: str = "") -> None:
@@ -212,7 +212,7 @@ class BudgetExceeded(SiloquentError):
 
     def __init__(self, account: str, *, asked: str, left: str, fix: str = "") -> None:
         self.account, self.asked, self.left = account, asked, left
-        super().__init__(f"Account {account!r} was asked for {asked} and has {left} left.", fix=fix)
+        super().__init__(f"Account {account!r} has {left} left; this request costs {asked}.", fix=fix)
 
 
 class DataError(SiloquentError):
@@ -274,7 +274,7 @@ class ProtocolError(SiloquentError):
 
     code = "protocol_failed"
     exit_status, http_status = 6, 502
-    title = "A peer failed"
+    title = "Protocol error"
     FIELDS = ("role", "step", "where")
 
     def __init__(

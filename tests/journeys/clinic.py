@@ -97,7 +97,7 @@ class Done:
     @property
     def again(self) -> tuple[str, ...]:
         """The words after ``siloquent`` that, it said, ask the same again for nothing."""
-        (line,) = [line for line in self.err.splitlines() if line.startswith("Again, for free: siloquent ")]
+        (line,) = [line for line in self.err.splitlines() if line.startswith("To repeat this at no cost: siloquent ")]
         return tuple(shlex.split(line)[4:])
 
 

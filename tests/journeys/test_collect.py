@@ -145,7 +145,7 @@ def test_a_file_without_reports_is_no_success(person: Person, types: Types, desi
         (person.folder / name).write_bytes(content)
     none = types("collect", "ingest", "./shop.json", "./empty.bin", "./notes.bin", "--json")
     assert (none.status, none.document["code"]) == (2, "request_invalid")
-    assert none.document["detail"] == "No report is in empty.bin, notes.bin: nothing was taken in."
+    assert none.document["detail"] == "empty.bin, notes.bin: no reports there, so nothing was ingested."
 
 
 def test_a_design_that_hides_everything_says_so_before_devices_pay(person: Person, types: Types) -> None:

@@ -128,7 +128,7 @@ def test_a_release_of_other_bins_is_refused_by_its_name(silos: dict[str, Path], 
 
 
 REFUSED = {
-    "nobody agreed": (RELEASE, "nobody is here to agree", 2),
+    "nobody agreed": (RELEASE, "standard input is not a terminal", 2),
     "no label": (("share", "release", "patients", "--epsilon", "1"), "needs a label and features", 2),
     "no price": (RELEASE[:-2], "Fix: --epsilon 1", 2),
     "an unknown label": ((*RELEASE[:4], "sik", *RELEASE[5:], "--yes"), "Did you mean 'sick'", 2),

@@ -110,7 +110,7 @@ def test_a_word_that_no_spec_has_is_named_before_what_is_missing(
         ((*RUN, "--rows", "0", "--yes"), 2, "rows is a whole number"),
         (("synth", "run", "visits", "--epsilon", "0.0001", "--yes"), 4, "nothing could be learned"),
         (("synth", "run", "visits", "--rho", "50", "--yes"), 3, "left"),
-        (RUN, 2, "nobody is here to agree"),
+        (RUN, 2, "standard input is not a terminal"),
         (("synth", "rows", "nothing"), 2, "no release"),
     ],
 )

@@ -79,7 +79,7 @@ def test_the_walk_finds_the_whole_tree() -> None:
 def test_an_error_is_the_same_after_its_way_through_pickle_and_copy(kind: type[BaseException]) -> None:
     tried = 0
     for error in examples(kind):
-        error.add_note("Again, for free: siloquent ask")
+        error.add_note("To repeat this at no cost: siloquent ask")
         if isinstance(error, SiloquentError):
             error.detail, error.fix, error.spent = f"schemas/t.toml: {error.detail}", "another fix", "epsilon 1"
         for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):

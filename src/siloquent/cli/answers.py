@@ -40,7 +40,7 @@ def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_r
             f"{len(answer.rows) - len(shown):,} more rows: --all, or siloquent release export {answer.id} -o FILE"
         )
     screen.write_facts(_list_facts(answer))
-    screen.note(f"\nAgain, for free: {again}")
+    screen.note(f"\nTo repeat this at no cost: {again}")
 
 
 def _draw_bars(screen: Screen, rows: Sequence[Sequence[Any]]) -> list[str]:
@@ -122,7 +122,7 @@ def show_explanation(screen: Screen, explanation: Explanation | CompositeExplana
         )
     )
     if explanation.left_after is None:
-        screen.note("This does not fit into what is left: ask for a larger error.")
+        screen.note("This exceeds the remaining budget. Use a larger ERROR.")
     else:
         screen.note(f"Next: {ask}")
 

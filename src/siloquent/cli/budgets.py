@@ -22,10 +22,10 @@ def register(app: typer.Typer) -> None:
     """Add this file's commands."""
     budget = typer.Typer(help="How much may be spent on a table.")
     register_command(budget, "set", set_budget)
-    app.add_typer(budget, name="budget", rich_help_panel="Money")
+    app.add_typer(budget, name="budget", rich_help_panel="Budget and ledger")
     epoch = typer.Typer(help="A new budget for new people.")
     register_command(epoch, "open", open_epoch)
-    app.add_typer(epoch, name="epoch", rich_help_panel="Money")
+    app.add_typer(epoch, name="epoch", rich_help_panel="Budget and ledger")
 
 
 def set_budget(options: Options, table: TableArgument) -> None:
@@ -69,8 +69,8 @@ def open_epoch(
         old, number = schema.account, schema.budget.epoch + 1
         if statement is None and options.screen.can_ask:
             statement = options.screen.ask_for(
-                f"A new epoch gives {table} its whole budget again. That is right only if nobody in the table\n"
-                f'was in it before. If so, write "{NEW_PEOPLE}"'
+                f"A new epoch resets the budget of {table}. Open one only if no person in the table\n"
+                f'was in the previous epoch. If so, write "{NEW_PEOPLE}"'
             )
         if (statement or "").strip().rstrip(".").casefold() != NEW_PEOPLE:
             raise RequestError(

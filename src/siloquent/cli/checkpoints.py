@@ -37,10 +37,10 @@ def verify(
         options.screen.write_line(f"All {verdict.entries} entries are as they were written{against}.")
         if not kept:
             command = options.format_command("ledger", "checkpoint", "-o", "FILE")
-            options.screen.note(f"A cut tail shows only against a checkpoint: {command}")
+            options.screen.note(f"Truncation can be detected only with a checkpoint: {command}")
         return 0
     where = "" if verdict.first_bad_seq is None else f" The first bad entry is {verdict.first_bad_seq}."
-    options.screen.write_line(f"The ledger is not as it was written. {clean_text(verdict.problem)}{where}")
+    options.screen.write_line(f"Ledger verification failed. {clean_text(verdict.problem)}{where}")
     options.screen.note("Stop asking, keep all files as they are, and compare with your last checkpoint and backup.")
     return 1
 
@@ -115,7 +115,7 @@ def adopt(
     kept = _read_kept(checkpoint)
     if statement is None and options.screen.can_ask:
         statement = options.screen.ask_for(
-            "An older copy of a ledger forgets what was spent since, and the people in the tables would pay for it.\n"
+            "An older copy lacks recent charges; adopting it could exceed the privacy budget.\n"
             f'If no newer copy is anywhere, write "{NEWEST}"'
         )
     if (statement or "").strip().rstrip(".").casefold() != NEWEST:
@@ -126,7 +126,7 @@ def adopt(
     verdict = adopt_workspace_ledger(workspace, kept)
     if not verdict.ok:
         raise ChainBroken(
-            f"The ledger is not as it was written, and is not adopted. {clean_text(verdict.problem)}",
+            f"Ledger verification failed; the copy is not adopted. {clean_text(verdict.problem)}",
             seq=verdict.first_bad_seq or 0,
             fix="find the newest copy",
         )

@@ -114,7 +114,7 @@ def perturb(
         path = write_bytes(options, output, data)
         options.screen.note(f"{len(data):,} bytes of reports are in {path}.")
     elif sys.stdout.isatty():
-        raise RequestError("Reports are bytes, which no terminal shows.", fix="-o reports.bin, or > reports.bin")
+        raise RequestError("Reports are binary; write them to a file.", fix="-o reports.bin, or > reports.bin")
     else:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
@@ -152,7 +152,7 @@ def ingest(
                 raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
         if len(without) == len(reports):
             raise RequestError(
-                f"No report is in {', '.join(without)}: nothing was taken in.",
+                f"{', '.join(without)}: no reports there, so nothing was ingested.",
                 fix=options.format_command("collect", "perturb", collection, "ROWS.jsonl", "-o", "reports.bin"),
             )
         for empty in without:

@@ -47,7 +47,7 @@ def resolve_collection_path(options: Options, text: str) -> Path:
     if "/" in text or os.sep in text or folder is None:
         return Path(text)
     if not _NAME.fullmatch(text):
-        raise RequestError(f"{text[:40]!r} is no name for a file.", fix="letters, digits, '_', '.' and '-'")
+        raise RequestError(f"{text[:40]!r} is not a valid file name.", fix="letters, digits, '_', '.' and '-'")
     return folder / FOLDER / text
 
 

@@ -107,10 +107,10 @@ class Options:
             NotAllowed: ``--analyst`` was given.
         """
         if self.analyst is not None:
-            raise NotAllowed(f"{what} is the owner's alone.", fix="leave --analyst out, as the owner")
+            raise NotAllowed(f"{what} is reserved for the owner.", fix="leave --analyst out, as the owner")
 
 
-EVERYWHERE = "Everywhere"  # the help panel of global options
+EVERYWHERE = "Global options"  # the help panel of global options
 WorkspaceOption = Annotated[
     Path | None,
     typer.Option("--workspace", help="The workspace's folder (default: the nearest).", rich_help_panel=EVERYWHERE),
@@ -191,11 +191,11 @@ def _choose_body(options: Options, body: CommandBody, at_server: bool) -> Comman
     """
     if options.server is None:
         if at_server:
-            raise RequestError("This is asked of a server.", fix=options.format_rerun("--server", "https://.."))
+            raise RequestError("This command requires --server.", fix=options.format_rerun("--server", "https://.."))
         return body
     if options.workspace is not None or options.analyst is not None:
         raise RequestError(
-            "A server knows its workspace, and the token says who asks.", fix="leave --workspace and --analyst out"
+            "--workspace and --analyst cannot be combined with --server.", fix="leave --workspace and --analyst out"
         )
     if at_server:
         return body

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from siloquent.cli.problems import Interrupted
+from siloquent.cli.problems import UNCONFIRMED, Interrupted
 from siloquent.errors import RequestError, SiloquentError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def confirm_price(options: Options, price: str, *, what: str, question: str, yes
     if yes or max_cost is not None:
         return True
     if not options.screen.can_ask:
-        raise RequestError(f"This costs {price}, and nobody is here to agree to it.", fix=options.format_rerun("--yes"))
+        raise RequestError(f"This costs {price}; {UNCONFIRMED}", fix=options.format_rerun("--yes"))
     options.screen.warn(what)
     return options.screen.confirm(question)
 
@@ -56,7 +56,7 @@ def track_charge(options: Options, session: Session, key: str | None) -> Iterato
     with report_charge_on_failure(session, own, again) as is_charged:
         yield own
     if is_charged():
-        options.screen.note(f"\nAgain, for free: {again}")
+        options.screen.note(f"\nTo repeat this at no cost: {again}")
 
 
 @contextmanager

@@ -23,7 +23,7 @@ FOLDER, PORT = Path("demo-clinic"), 8642
 
 def register(app: typer.Typer) -> None:
     """Add this file's command."""
-    register_command(app, "demo", run_demo, panel="Start")
+    register_command(app, "demo", run_demo, panel="Getting started")
 
 
 def run_demo(
@@ -55,7 +55,9 @@ def run_demo(
         raise RequestError("The demo is a story for people.", fix="siloquent demo, or --json with one of its commands")
     create_clinic(folder)
     with_roles = not quick and _decide_roles(processes)
-    screen.write_line(f"A clinic that does not exist is in {folder}: 20,000 visits of 6,000 invented patients.")
+    screen.write_line(
+        f"Created a demo workspace with synthetic data in {folder}: 20,000 visits of 6,000 invented patients."
+    )
     with ExitStack() as roles:
         if with_roles:
             profiling_roles.describe(folder)

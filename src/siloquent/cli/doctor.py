@@ -51,7 +51,7 @@ def run_doctor(options: Options) -> int:
         listed = [{"what": f.what, "state": f.state, "found": f.found, "fix": f.fix} for f in findings]
         options.screen.write_document({"schema": "siloquent/doctor/1", "ok": is_well, "findings": listed})
         return 0 if is_well else 1
-    marks = {"good": "ok", "missing": "-", "bad": "MEND"}
+    marks = {"good": "ok", "missing": "-", "bad": "FIX"}
     options.screen.write_table(
         [("", LEFT), ("what", LEFT), ("found", LEFT), ("fix", LEFT)],
         [(marks[f.state], f.what, clean_text(f.found), f.fix) for f in findings],

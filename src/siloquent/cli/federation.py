@@ -159,7 +159,7 @@ def check(options: Options, bundle: BundleOption = Path("bundle")) -> int:
         told = [{"what": s.what, "state": s.state, "found": s.found, "fix": s.fix} for s in steps]
         options.screen.write_document({"schema": "siloquent/federation-check/1", "ok": is_well, "steps": told})
     else:
-        marks = {"good": "ok", "warn": "soon", "bad": "MEND"}
+        marks = {"good": "ok", "warn": "soon", "bad": "FIX"}
         rows = [(marks[s.state], s.what, s.found, s.fix) for s in steps]
         options.screen.write_table([("", LEFT), ("step", LEFT), ("found", LEFT), ("fix", LEFT)], rows)
     return 0 if is_well else 6

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    register_command(app, "history", show_history, panel="Money")
+    register_command(app, "history", show_history, panel="Budget and ledger")
 
 
 def show_history(

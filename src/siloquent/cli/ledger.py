@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
     register_command(group, "verify", verify)
     register_command(group, "checkpoint", write_checkpoint)
     register_command(group, "adopt", adopt)
-    app.add_typer(group, name="ledger", rich_help_panel="Money")
+    app.add_typer(group, name="ledger", rich_help_panel="Budget and ledger")
 
 
 def show(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from siloquent.cli.problems import UNCONFIRMED
 from siloquent.cli.questions import TypedQuestion, strip_explain
 from siloquent.errors import RequestError
 
@@ -40,10 +41,8 @@ def confirm_explained_price(
     price = describe_price(explanation)
     if not options.screen.can_ask:
         free = "" if asked.key is None else f" It is free if the key {asked.key!r} was answered before."
-        raise RequestError(
-            f"This costs {price}, and nobody is here to agree to it.{free}", fix=asked.format_ask("--yes")
-        )
+        raise RequestError(f"This costs {price}; {UNCONFIRMED}{free}", fix=asked.format_ask("--yes"))
     options.screen.warn(f"{explanation.promise}\nIt costs {price}.")
     if asked.key is not None:
-        options.screen.warn("If this key was answered before, it costs nothing.")
+        options.screen.warn("If this key was used before, the stored answer is returned at no cost.")
     return options.screen.confirm("Ask?")

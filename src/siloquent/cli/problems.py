@@ -7,6 +7,7 @@ from siloquent.charts.text import clean_text
 from siloquent.cli.screen import Screen
 from siloquent.documents.problems import Problem
 
+UNCONFIRMED = "confirmation is required, but standard input is not a terminal."
 USAGE = 2
 
 

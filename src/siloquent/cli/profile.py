@@ -12,7 +12,7 @@ import typer
 
 from siloquent.cli.commands import Options, register_command
 from siloquent.cli.paths import format_reuse_argument
-from siloquent.cli.problems import Interrupted
+from siloquent.cli.problems import UNCONFIRMED, Interrupted
 from siloquent.cli.profile_inputs import split_names
 from siloquent.errors import ProtocolError, ReleaseError, RequestError
 
@@ -176,7 +176,7 @@ def _run_over_relay(
             if failed.fix.startswith("siloquent federation ") and "--bundle" not in failed.fix:
                 failed.fix += f" --bundle {shlex.quote(str(folder))}"
             if going_on := _format_resume(options, journal, resume):
-                failed.add_note(f"The session is open still. Once that is mended: {going_on}")
+                failed.add_note(f"The session is open still. Once that is corrected: {going_on}")
             raise
 
 
@@ -221,7 +221,7 @@ def _confirm_session(options: Options, spec: ProfileSpec, parties: int, workers:
     if yes:
         return True
     if not options.screen.can_ask:
-        told = "This reveals what the plan says, and nobody is here to agree."
+        told = f"This reveals what the plan says; {UNCONFIRMED}"
         raise RequestError(told, fix=options.format_rerun("--yes"))
     options.screen.warn("The dependencies are exact, not differentially private. Besides them:")
     for role, text in describe_leakage(spec.protocol, parties=parties, workers=workers, size_class=spec.size_class):
@@ -278,7 +278,7 @@ def adopt(
     with options.open_session() as session:
         if not yes:
             if not options.screen.can_ask:
-                told = f"This changes schemas/{table}.toml, and nobody is here to agree."
+                told = f"This changes schemas/{table}.toml; {UNCONFIRMED}"
                 raise RequestError(told, fix=options.format_rerun("--yes"))
             options.screen.warn(f"schemas/{table}.toml gets: {'; '.join(wanted)}. They are facts about private rows.")
             if not options.screen.confirm("Write them?"):

@@ -208,7 +208,7 @@ def list_all(options: Options) -> None:
     columns: list[tuple[str, Any]] = [(name, LEFT) for name in ("id", "name", "role", "tables", "until", "state")]
     options.screen.write_table(columns, [_format_token(one) for one in found])
     if not found:
-        options.screen.note("Nobody may come in yet: siloquent token create NAME --role analyst")
+        options.screen.note("No tokens exist yet. Create one: siloquent token create NAME --role analyst")
 
 
 def _format_token(one: dict[str, Any]) -> tuple[str, ...]:
@@ -234,7 +234,7 @@ def revoke(options: Options, token: Annotated[str, typer.Argument(metavar="ID", 
     from siloquent.server.acts import recorded
 
     _open_tokens(options).revoke(token, also=recorded(None, "revoke_token"))
-    options.screen.write_line(f"{clean_text(token)} opens nothing any more.")
+    options.screen.write_line(f"Token {clean_text(token)} revoked.")
 
 
 def _get_folder(options: Options) -> Path:

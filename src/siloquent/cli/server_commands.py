@@ -217,7 +217,9 @@ def read_spec(path: Path) -> dict[str, Any]:
     except OSError as failed:
         raise RequestError(f"{path} cannot be read: {failed.strerror}.", fix="name a file that is there") from None
     except ValueError as unreadable:
-        raise RequestError(f"{path} is no TOML or JSON: {str(unreadable)[:200]}.", fix="mend that place") from None
+        raise RequestError(
+            f"{path} is not valid TOML or JSON: {str(unreadable)[:200]}.", fix="correct that place"
+        ) from None
     if not isinstance(found, dict) or len(text) > MAX_SPEC_BYTES:
         raise RequestError(f"{path} is no spec.", fix='{"table": "visits", ..}')
     return found

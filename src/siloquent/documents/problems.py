@@ -101,8 +101,8 @@ def build_problem(error: BaseException) -> Problem:
     report = uuid.uuid4()
     return Problem(
         code=SiloquentError.code,
-        title="This is our bug",
-        detail=f"siloquent met something that it did not foresee. Report id: {report}.",
+        title="Internal error",
+        detail=f"An unexpected internal error occurred. Report id: {report}.",
         exit_status=SiloquentError.exit_status,
         fix="report the id and the command; the workspace's owner finds the details in its owner.log",
         spent="a charge that was reserved stays; asking again with the same --key costs no more",

@@ -72,7 +72,7 @@ class HeadFile:
                 return self._read()
         except OSError as failed:
             raise LedgerError(
-                f"{self._lock.name} cannot be opened: {failed.strerror}.", fix="mend the permissions of its folder"
+                f"{self._lock.name} cannot be opened: {failed.strerror}.", fix="correct the permissions of its folder"
             ) from None
 
     def _read(self) -> Head | None:
@@ -129,7 +129,7 @@ class HeadFile:
         except OSError as failed:
             raise LedgerError(
                 f"{self.path.name} cannot be written: {failed.strerror}. The charge itself is kept.",
-                fix="make room or mend the folder's permissions, then repeat with the same key",
+                fix="make room or correct the folder's permissions, then repeat with the same key",
                 spent="what was reserved; a repeat with the same key costs no more",
             ) from None
 

@@ -69,7 +69,7 @@ class SQLiteLedger(DatabaseLedger):
         except OSError as failed:
             raise LedgerError(
                 f"The ledger {self._path.name} cannot be written: {failed.strerror}. Nothing was charged.",
-                fix="mend the permissions of its folder, or make room on the disk",
+                fix="correct the permissions of its folder, or make room on the disk",
             ) from None
 
     def _begin_write(self, connection: Connection) -> None:
@@ -99,9 +99,9 @@ _UNKNOWN = ("cannot be used", "siloquent doctor")
 _FAILURES = (
     ("locked", "was busy for too long", "try again; if it stays so, find the process that holds it"),
     ("full", "has no room left on its disk", "make room on the disk, then ask again"),
-    ("disk i/o", "cannot be read or written: the disk refuses", "make room or mend the disk, then ask again"),
-    ("readonly", "cannot be written", "mend the permissions of the file and its folder"),
-    ("unable to open", "cannot be opened", "mend the permissions of the file and its folder"),
+    ("disk i/o", "cannot be read or written: the disk refuses", "make room or repair the disk, then ask again"),
+    ("readonly", "cannot be written", "correct the permissions of the file and its folder"),
+    ("unable to open", "cannot be opened", "correct the permissions of the file and its folder"),
     ("not a database", "is not a ledger", "put the newest copy back, then: siloquent ledger verify"),
     ("malformed", "is damaged", "put the newest copy back, then: siloquent ledger verify"),
     ("no such table", "is not a ledger", "put the newest copy back, then: siloquent ledger verify"),

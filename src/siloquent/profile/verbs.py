@@ -51,7 +51,7 @@ class ProfileVerbs:
             None: exact, so it is refused to analysts.
         """
         if self.session.analyst is not None:
-            raise NotAllowed("A local profile is exact, so it is the owner's alone.", fix="leave --analyst out")
+            raise NotAllowed("A local profile is exact: only the owner may ask for it.", fix="leave --analyst out")
         names = list(columns) or [a.name for a in self.session.schema(table).domain.attributes if not a.function]
         for name in names:
             self.session.schema(table).domain[name]

@@ -136,7 +136,7 @@ def _read_text(path: Path) -> str:
         raise SchemaError(f"{WORKSPACE_FILE} is not UTF-8.") from None
     except OSError as failed:
         raise WorkspaceError(
-            f"{path} cannot be read: {failed.strerror}.", fix="mend its permissions, or --workspace DIR"
+            f"{path} cannot be read: {failed.strerror}.", fix="correct its permissions, or --workspace DIR"
         ) from None
 
 

@@ -124,7 +124,7 @@ def find(
         return _search_catalogue(replace(asked, features=own.features), catalogue, _build_released_sums(own), own)
     if session.analyst is not None:
         raise NotAllowed(
-            "Local scoring reads rows as they are, so it is the owner's alone.",
+            "Local scoring reads exact rows: only the owner may do it.",
             fix='leave --analyst out, as the owner, or scoring = "platform" with a budget',
         )
     require_candidates(asked, catalogue.offers)
@@ -188,7 +188,7 @@ def augment(session: WorkspaceSession, chosen: AugmentPlan, table: str | None = 
     import pyarrow as pa
 
     if session.analyst is not None:
-        raise NotAllowed("augment shows rows as they are, so it is the owner's alone.", fix="leave --analyst out")
+        raise NotAllowed("augment shows exact rows: only the owner may use it.", fix="leave --analyst out")
     name = table or chosen.table
     schema = session.schema(name)
     _require_same_keys(schema, chosen)

@@ -272,7 +272,7 @@ def _fit_shared(session: WorkspaceSession, spec: LearnSpec, own: Integers | None
 def _read_own(session: WorkspaceSession, spec: LearnSpec) -> Integers:
     if session.analyst is not None:
         raise NotAllowed(
-            "Learning from own rows shows exact rows, so it is the owner's alone.",
+            "Learning from own rows shows exact rows: only the owner may do it.",
             fix="leave --analyst out, as the owner, or learn with use_own=False",
         )
     schema, agreement = session.schema(spec.table), spec.releases[0].agreement

@@ -135,7 +135,7 @@ def test_a_spec_that_is_none_starts_nothing_or_fails_in_words(visit: Visit, serv
     page.goto("/jobs")
     page.get_by_label("Spec (JSON)").fill(spec)
     page.get_by_role("button", name="Start").click()
-    page.get_by_text("To mend it").wait_for(timeout=240_000)
+    page.get_by_text("Fix").wait_for(timeout=240_000)
 
 
 @pytest.mark.slow

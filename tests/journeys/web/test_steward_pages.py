@@ -73,7 +73,7 @@ def test_a_file_that_is_no_table_is_refused_and_leaves_nothing(
 ) -> None:
     page = visit("owner", expects=(415, 422))
     uploaded(page, tmp_path / "x.bin", content)
-    page.get_by_text("To mend it").wait_for()
+    page.get_by_text("Fix").wait_for()
     assert not [one for one in (served.folder / "uploads").iterdir() if one.name.startswith(".")]
 
 
@@ -197,7 +197,7 @@ def test_the_catalogue_is_looked_through_and_a_request_becomes_a_job(visit: Visi
     page.get_by_label("Request (JSON)").fill('{"table": "visits", "target": "nothing", "scoring": "platform"}')
     page.locator("#max_cost").fill("1")
     page.get_by_role("button", name="Find").click()
-    page.get_by_text("To mend it").wait_for(timeout=120_000)
+    page.get_by_text("Fix").wait_for(timeout=120_000)
     page.goto("/search")
     page.get_by_label("Request (JSON)").fill(
         '{"table": "visits", "target": "age", "features": ["cost"], "keys": ["ward"], "scoring": "platform", '

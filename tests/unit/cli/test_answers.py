@@ -84,7 +84,7 @@ def test_an_answer_word_for_word(capfd: pytest.CaptureFixture[str]) -> None:
     show_answer(Screen(), answer(), again="siloquent ask ..", full=False, all_rows=False)
     said = capfd.readouterr()
     assert lines(said.out) == lines(ANSWER)
-    assert lines(said.err) == ["Again, for free: siloquent ask .."]
+    assert lines(said.err) == ["To repeat this at no cost: siloquent ask .."]
 
 
 @pytest.mark.usefixtures("read")

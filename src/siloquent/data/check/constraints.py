@@ -216,8 +216,8 @@ def _refers_to_nothing(table: str, subject: str, count: int) -> TableFinding:
 
 def _suggest_fix(constraint: FunctionalDependency | DenialConstraint | Key) -> str:
     if isinstance(constraint, Key):
-        return "leave the key out, or mend the source"
-    return "hard = false, weight = 1 in the constraint, or mend the source"
+        return "leave the key out, or correct the source"
+    return "hard = false, weight = 1 in the constraint, or correct the source"
 
 
 def _is_same_attribute(comparison: Comparison) -> bool:

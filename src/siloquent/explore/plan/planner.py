@@ -121,7 +121,7 @@ def plan(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
     compiled = compile_query(query, schema)
     if compiled.sensitivity.linf == 0:
         raise RequestError(
-            "No row could change this answer: by the declaration it is always 0.", fix=f"siloquent show {schema.name}"
+            "This query always returns 0: its condition matches no declared value.", fix=f"siloquent show {schema.name}"
         )
     if query.kind == "tcq" and query.top is not None and query.top.k >= compiled.answers:
         raise RequestError(
@@ -364,7 +364,7 @@ def _build_unreachable(
     steps = _find_least_steps(compiled, wanted, schema, left)
     best = None if steps is None else float(steps * compiled.grid)
     return AccuracyUnreachable(
-        f"Even the whole budget of {schema.name!r} would not pay for an error of {format_digits(alpha, 6)}.",
+        f"An error of {format_digits(alpha, 6)} would cost more than the whole budget of {schema.name!r}.",
         best_alpha=best,
         fix="ask for less, or with a lower CONFIDENCE" if best is None else f"ask with ERROR {best:g}",
     )

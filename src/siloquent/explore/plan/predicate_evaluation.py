@@ -349,7 +349,7 @@ def _is_like(text: str, pieces: list[re.Pattern[str]], last: int) -> bool:
 def _is_null(predicate: IsNull, attribute: Attribute, places: NDArray[np.int64] | None) -> Truth:
     if isinstance(predicate.expression, Column) and attribute.null != "cell":
         raise RequestError(
-            f"No row can have NULL as {attribute.name!r}: its declaration says null = {attribute.null!r}.",
+            f"{attribute.name!r} is never NULL: it is declared with null = {attribute.null!r}.",
             fix=f'null = "cell" in the attribute named "{attribute.name}", if NULL is to be counted',
         )
     cells = _require_cells(attribute, places).places

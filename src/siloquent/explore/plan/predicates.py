@@ -213,7 +213,7 @@ def _build_parts(predicates: list[Predicate], domain: Domain) -> list[WorkloadPa
         weights, column = merge_columns(cells)
         if passes(weights.size, MAX_WEIGHTS):
             raise RequestError(
-                f"{len(predicates):,} predicates tell {weights.shape[1]:,} kinds of rows apart, which is too many.",
+                f"{len(predicates):,} predicates tell {weights.shape[1]:,} kinds of rows apart, above the limit.",
                 fix="ask fewer predicates at once",
             )
         parts.append(WorkloadPart(space.block, column, weights.shape[1], weights.astype(np.int8)))

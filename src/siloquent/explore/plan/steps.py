@@ -241,7 +241,7 @@ def _find_promised_rows(query: Query, schema: TableSchema) -> Fraction | None:
         return least
     if schema.size_hint is None:
         raise RequestError(
-            "AVG needs to know how many rows a group has, and the table declares no size.",
+            "AVG needs a minimum group size; the table declares no size_hint.",
             fix="FOR AT LEAST 5000 ROWS, or size_hint = 10000 under [table]",
         )
     return None

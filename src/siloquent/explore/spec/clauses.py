@@ -171,7 +171,10 @@ def read_top(cursor: Cursor, items: Sequence[Item], *, largest: bool) -> tuple[A
         )
     direction = cursor.take("DESC", "ASC")
     if cursor.is_at(","):
-        raise cursor.build_refusal(Refusal("Ties come in declared order.", "ORDER BY the aggregate alone"))
+        refusal = Refusal(
+            "Only one ORDER BY expression is allowed; ties keep declared order.", "ORDER BY the aggregate"
+        )
+        raise cursor.build_refusal(refusal)
     if not cursor.is_at("LIMIT") and (cursor.token.kind == "end" or cursor.is_at(*TAIL)):
         raise cursor.build_refusal(
             Refusal("ORDER BY needs LIMIT k.", "leave ORDER BY out, and sort the answer for free; or add LIMIT 3")

@@ -55,7 +55,7 @@ def require_attribute(expression: Expression) -> str:
     """As ``find_attribute``, but there must be one."""
     name = find_attribute(expression)
     if name is None:
-        raise RequestError("A test or a key names an attribute; this one is the same for every row.")
+        raise RequestError("A condition or key must refer to an attribute; this one is constant.")
     return name
 
 
@@ -68,7 +68,7 @@ def _normalize(predicate: Predicate, depth: int) -> Predicate:
 def _(predicate: Compare, depth: int) -> Predicate:
     left, right = find_attribute(predicate.left), find_attribute(predicate.right)
     if left is None and right is None:
-        raise RequestError("A comparison names an attribute; this one is the same for every row.", fix="age > 30")
+        raise RequestError("A comparison must refer to an attribute; this one is constant.", fix="age > 30")
     if Value(None) in (predicate.left, predicate.right):
         raise RequestError("A comparison with NULL is never true.", fix="IS NULL, or IS NOT NULL")
     return predicate if left is not None else Compare(predicate.right, FLIPPED[predicate.op], predicate.left)

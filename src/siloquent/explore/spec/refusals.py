@@ -34,7 +34,7 @@ _NESTED = Refusal(
 _SETS = Refusal("One question at a time: there is no UNION, INTERSECT or EXCEPT.", "ask both questions")
 _WINDOW = Refusal("Window functions show single rows.", "ask a COUNT(*) or a SUM for each group")
 _LIMIT = Refusal("Groups come in declared order, all of them.", "ORDER BY COUNT(*) DESC LIMIT 3, for the largest ones")
-_PARAMETER = Refusal("Parameters have no place here.", "write the value itself: age > 30")
+_PARAMETER = Refusal("Query parameters are not supported.", "write the value itself: age > 30")
 _CASE = Refusal(
     "CASE is not a part of the language.",
     "write one predicate for each case: BIN visits ON COUNT(*) WHERE W = {age < 18, age >= 18} ERROR 200",
@@ -53,7 +53,10 @@ _STATEMENTS = """INSERT UPDATE DELETE MERGE CREATE DROP ALTER TRUNCATE ATTACH DE
 
 WHY_NOT: dict[str, Refusal] = {
     "*": _ROWS,
-    "/": Refusal("Division gives numbers off every declared grid.", "divide whole with //, or compare age > 2 * 30"),
+    "/": Refusal(
+        "'/' is not supported: results would not lie on a declared grid.",
+        "divide whole with //, or compare age > 2 * 30",
+    ),
     "||": Refusal("Texts are not joined.", "compare each attribute on its own, with AND"),
     "::": _CAST,
     "CAST": _CAST,

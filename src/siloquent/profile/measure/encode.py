@@ -36,7 +36,7 @@ def encode_cell(column: ProfileColumn, value: Any) -> bytes:
     except (TypeError, ValueError, ArithmeticError, AttributeError):
         raise RequestError(
             f"Column {column.name!r} holds a value that cannot be read as {column.type}.",
-            fix="declare the column as it is, or mend the rows",
+            fix="declare the column as it is, or correct the rows",
         ) from None
     if len(content) > MAX_CELL_BYTES:
         raise RequestError(f"Column {column.name!r} holds a value of more than {MAX_CELL_BYTES} bytes.")
