@@ -116,7 +116,7 @@ def test_a_permit_for_nothing_opens_nothing(tmp_path: Path) -> None:
         chosen = plan_tree(spec(), schema)
         other = session.synth.synthesize(spec(rows=10), key=KEY)
         assert other.rows.num_rows == 10
-        account = session.account("people").name
+        account = session.get_account("people").name
         permit = session.ledger.reserve(account, chosen.event, key="k", digest="d")
         measured = measure(chosen, session.table("people"), permit, TreeLearner(chosen), StepJournal())  # type: ignore[arg-type]
         session.ledger.settle(permit, permit.event, measured.to_bytes())  # type: ignore[arg-type]

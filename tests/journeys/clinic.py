@@ -98,7 +98,7 @@ class Done:
     def again(self) -> tuple[str, ...]:
         """The words after ``siloquent`` that, it said, ask the same again for nothing."""
         (line,) = [line for line in self.err.splitlines() if line.startswith("To repeat this at no cost: siloquent ")]
-        return tuple(shlex.split(line)[4:])
+        return tuple(shlex.split(line)[7:])
 
 
 Types = Callable[..., Done]

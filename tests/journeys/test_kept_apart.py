@@ -38,7 +38,7 @@ def test_the_same_key_of_two_shares_is_two_keys(tmp_path: Path) -> None:
     with opened(tmp_path / "w", text, analyst="bo") as bo:
         other = bo.ask(QUESTION, key="monday")
         assert not other.replayed
-        assert bo.account("visits").spent == Cost(-(-other.cost.amount * 10**9 // 1))
+        assert bo.get_account("visits").spent == Cost(-(-other.cost.amount * 10**9 // 1))
         assert other.receipt.seq > first.receipt.seq
 
 

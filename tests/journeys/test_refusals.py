@@ -421,7 +421,7 @@ def test_an_analyst_without_a_share_is_refused(ready: Types, owner: Person) -> N
 def test_what_is_the_owners_is_refused_to_analysts(words: tuple[str, ...], ready: Types, owner: Person) -> None:
     head, spent = owner.head(), owner.spent()
     done = ready("--analyst", "ana", *words, "--json")
-    refused(done, owner, 8, "not_allowed", "owner's alone", "--analyst", head, spent)
+    refused(done, owner, 8, "not_allowed", "reserved for the owner", "--analyst", head, spent)
 
 
 def test_a_ledger_behind_its_head_is_refused_and_left_as_it_is(ready: Types, owner: Person) -> None:

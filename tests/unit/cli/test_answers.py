@@ -164,7 +164,7 @@ def test_a_price_that_does_not_fit_says_so(capfd: pytest.CaptureFixture[str]) ->
     said = capfd.readouterr()
     assert "has only rho 0.000001 left" in said.out
     assert "100 % of what is left" in said.out
-    assert "larger error" in said.err
+    assert "larger ERROR" in said.err
     assert "Next" not in said.err
 
 

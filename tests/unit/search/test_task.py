@@ -100,9 +100,9 @@ def test_a_picture_shows_the_best_with_their_intervals(place: tuple) -> None:
 
 
 def test_platform_scoring_finds_the_same_for_the_price_of_one_offer(place: tuple) -> None:
-    before = place[0].account("own").spent.amount
+    before = place[0].get_account("own").spent.amount
     found = ask(place, scoring="platform", budget=RICH, max_augmentations=3)
-    paid = place[0].account("own").spent.amount - before
+    paid = place[0].get_account("own").spent.amount - before
     assert 0 < paid <= 20 * 10**12
     assert (found.chosen[0].table, found.chosen[0].realised) == ("good", None)
     assert "Differential privacy" in found.guarantee
@@ -223,9 +223,9 @@ def test_the_target_itself_is_no_feature(place: tuple) -> None:
 def test_an_analyst_may_score_on_a_platform_but_never_locally(place: tuple) -> None:
     opened = sq.open(place[0].workspace.folder, analyst="ana")
     opened.add_frame(schema(name="own"), request_rows())
-    with pytest.raises(NotAllowed, match="owner's alone"):
+    with pytest.raises(NotAllowed, match="only the owner"):
         opened.search.find(RequestSpec("own", "x", ("wet",), ("town",)), place[1])
-    with pytest.raises(NotAllowed, match="owner's alone"):
+    with pytest.raises(NotAllowed, match="only the owner"):
         opened.search.augment(AugmentPlan("own", ()))
     opened.close()
 
@@ -244,7 +244,7 @@ def test_more_than_the_budget_is_refused_and_nothing_is_spent(tmp_path: Path) ->
     with session(tmp_path, budget=ZCDP.replace("1000", "1")) as opened:
         with pytest.raises(BudgetExceeded):
             opened.search.offer(spec())
-        assert opened.account("places").spent.amount == 0
+        assert opened.get_account("places").spent.amount == 0
         assert opened.search.explain(spec(budget=Budget(rho="1"))).price <= 1
 
 
@@ -301,7 +301,7 @@ def test_a_handful_of_rows_under_heavy_noise_is_answered_too(tmp_path: Path) -> 
 def test_an_offer_that_the_budget_no_longer_holds_leaves_the_first_as_it_was(tmp_path: Path) -> None:
     with session(tmp_path, budget=ZCDP.replace("1000", "0.05")) as opened:
         first = opened.search.offer(spec(budget=Budget(rho="0.04")), key="first")
-        spent = opened.account("places").spent.amount
+        spent = opened.get_account("places").spent.amount
         with pytest.raises(BudgetExceeded):
             opened.search.offer(spec(budget=Budget(rho="0.04")))
         with pytest.raises(BudgetExceeded) as short:
@@ -310,14 +310,14 @@ def test_an_offer_that_the_budget_no_longer_holds_leaves_the_first_as_it_was(tmp
                 Catalogue((first,)),
             )
         assert 'scoring = "local"' in short.value.fix
-        assert opened.account("places").spent.amount == spent
+        assert opened.get_account("places").spent.amount == spent
         assert opened.search.offer(spec(budget=Budget(rho="0.04")), key="first").to_bytes() == first.to_bytes()
 
 
 def test_the_same_offer_twice_is_paid_twice_and_marked(tmp_path: Path) -> None:
     with session(tmp_path) as opened:
         both = Catalogue((opened.search.offer(spec()), opened.search.offer(spec())))
-        assert opened.account("places").spent.amount > 19 * 10**12
+        assert opened.get_account("places").spent.amount > 19 * 10**12
     assert both.list_notes() == ["2 offers of places: about the same rows, each paid for by itself"]
 
 

@@ -260,7 +260,7 @@ def test_learning_refuses_what_makes_no_sense(clinics: list[sq.Session], tmp_pat
         share.learn(clamped, LearnSpec("patients", "sick", found))
     analyst = sq.open(clinics[0].workspace.folder, analyst="ana")
     analyst.add_frame(schema(), rows(50))
-    with pytest.raises(NotAllowed, match="the owner's alone"):
+    with pytest.raises(NotAllowed, match="only the owner"):
         share.advise(analyst, LearnSpec("patients", "sick", found))
 
 

@@ -69,9 +69,9 @@ def test_the_line_is_found_in_its_own_units(tmp_path: Path, account: str) -> Non
     assert model.weights[0] == pytest.approx(5, abs=0.3)
     assert model.intercept == pytest.approx(20, abs=2)
     assert model.predict([[4.0], [99.0]]) == pytest.approx([40, 100], abs=2)
-    spent = opened.account("points").spent
+    spent = opened.get_account("points").spent
     assert regress(opened, wanted(), key="line").intercept == model.intercept
-    assert opened.account("points").spent == spent
+    assert opened.get_account("points").spent == spent
     with pytest.raises(KeyReused):
         regress(opened, wanted(features=("wet",)), key="line")
 
@@ -181,7 +181,7 @@ def test_what_is_no_regression_is_refused(tmp_path: Path) -> None:
     for wrong in ({"features": ()}, {"target": "x"}, {"radius": 0.0}, {"radius": float("nan")}):
         with pytest.raises(RequestError):
             wanted(**wrong)
-    assert opened.account("points").spent.amount == 0
+    assert opened.get_account("points").spent.amount == 0
 
 
 @pytest.mark.parametrize("account", [PURE, ZCDP])

@@ -100,13 +100,13 @@ def test_the_papers_method_has_its_own_noise_and_its_own_estimates(tmp_path: Pat
 def test_the_same_key_gives_the_same_sketch_for_nothing(tmp_path: Path) -> None:
     opened = session(tmp_path)
     first = build(opened, spec(), key="map")
-    spent = opened.account("points").spent
+    spent = opened.get_account("points").spent
     again = build(opened, spec(), key="map")
     assert np.array_equal(first.counters, again.counters)
-    assert opened.account("points").spent == spent
+    assert opened.get_account("points").spent == spent
     with pytest.raises(KeyReused, match="another sketch"):
         build(opened, spec(kernel=PStable(2, 0.5)), key="map")
-    assert opened.account("points").spent == spent
+    assert opened.get_account("points").spent == spent
 
 
 def test_a_charge_without_an_answer_is_measured_again_under_the_same_permit(tmp_path: Path) -> None:
@@ -120,27 +120,27 @@ def test_a_charge_without_an_answer_is_measured_again_under_the_same_permit(tmp_
             build(opened, spec(), key="map")
     finally:
         task.measure = real
-    spent = opened.account("points").spent
+    spent = opened.get_account("points").spent
     assert spent.amount > 0
     build(opened, spec(), key="map")
-    assert opened.account("points").spent == spent
+    assert opened.get_account("points").spent == spent
 
 
 def test_the_price_is_what_was_explained_and_is_refused_beforehand(tmp_path: Path) -> None:
     opened = session(tmp_path)
     explained = opened.sketch.explain(spec())
-    assert opened.account("points").spent.amount == 0
+    assert opened.get_account("points").spent.amount == 0
     with pytest.raises(RequestError, match="more than"):
         build(opened, spec(), max_cost="0.000001")
     build(opened, spec())
-    assert opened.account("points").spent.amount == int(np.ceil(float(explained.price * 10**12)))
+    assert opened.get_account("points").spent.amount == int(np.ceil(float(explained.price * 10**12)))
 
 
 def test_a_budget_that_is_gone_refuses_before_a_row_is_read(tmp_path: Path) -> None:
     opened = session(tmp_path, budget='accountant = "zcdp"\nepsilon = "1"\ndelta = "1e-6"')
     with pytest.raises(BudgetExceeded) as refused:
         build(opened, spec())
-    assert opened.account("points").spent.amount == 0
+    assert opened.get_account("points").spent.amount == 0
     payable = refused.value.fix.removeprefix("--rho ").split()[0]
     build(opened, spec(budget=Budget(rho=payable)))
 

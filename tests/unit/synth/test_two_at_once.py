@@ -27,9 +27,9 @@ def test_a_run_that_comes_second_gives_the_release_of_the_first(tmp_path: Path) 
         thread.start()
         half.wait()
         first = session.synth.synthesize(asked, key="k")
-        spent = session.account("people").spent
+        spent = session.get_account("people").spent
         go.set()
         thread.join()
-        assert session.account("people").spent == spent
+        assert session.get_account("people").spent == spent
         assert found["second"].rows.equals(first.rows)
         assert found["second"].receipt == first.receipt

@@ -191,8 +191,8 @@ def test_least_error_is_what_is_left_can_pay_for() -> None:
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("SELECT COUNT(*) FROM visits WHERE age > 200 ERROR 5", "always 0"),
-        ("SELECT ward, COUNT(*) FROM visits WHERE sex = 'f' AND sex = 'm' GROUP BY ward ERROR 5", "always 0"),
+        ("SELECT COUNT(*) FROM visits WHERE age > 200 ERROR 5", "always returns 0"),
+        ("SELECT ward, COUNT(*) FROM visits WHERE sex = 'f' AND sex = 'm' GROUP BY ward ERROR 5", "always returns 0"),
         ("SELECT sex FROM visits GROUP BY sex ORDER BY COUNT(*) DESC LIMIT 2 ERROR 5", "all of them"),
         ("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 2 PERCENT", "size_hint"),
         ("SELECT age, COUNT(*) FROM visits GROUP BY age ERROR 5", "bins"),

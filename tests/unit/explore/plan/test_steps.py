@@ -142,7 +142,7 @@ REFUSED = {
     "SELECT VAR(day) FROM visits BUDGET 1 EPSILON": ("VAR takes a number", ""),
     "SELECT MEDIAN(ward) FROM visits ERROR 5": ("values in an order", "GROUP BY ward"),
     "SELECT MEDIAN(who) FROM visits ERROR 5": ("values in an order", ""),
-    "SELECT AVG(age) FROM visits ERROR 1": ("how many rows a group has", "FOR AT LEAST"),
+    "SELECT AVG(age) FROM visits ERROR 1": ("minimum group size", "FOR AT LEAST"),
     "SELECT ward, AVG(age) FROM visits GROUP BY ward HAVING SUM(cost) > 9 ERROR 1, 5": ("this HAVING", "FOR AT LEAST"),
     "SELECT ward, AVG(age) FROM visits GROUP BY ward HAVING COUNT(*) > 9 ERROR 1, 9": ("this HAVING", "smaller error"),
     "SELECT AVG(nothing) FROM visits ERROR 1 FOR AT LEAST 10 ROWS": ("No attribute named 'nothing'", ""),

@@ -64,7 +64,10 @@ REFUSED = {
     "SELECT ward FROM t GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 5% ERROR 5": ("not a share", "LIMIT 3"),
     "SELECT ward, COUNT(*) FROM t GROUP BY ward ORDER BY COUNT(*) ERROR 5": ("needs LIMIT", "for free"),
     "SELECT ward, COUNT(*) FROM t GROUP BY ward ORDER BY ward LIMIT 3 ERROR 5": ("declared order", "DESC LIMIT 3"),
-    "SELECT ward FROM t GROUP BY ward ORDER BY COUNT(*), ward LIMIT 3 ERROR 5": ("Ties", "alone"),
+    "SELECT ward FROM t GROUP BY ward ORDER BY COUNT(*), ward LIMIT 3 ERROR 5": (
+        "keep declared order",
+        "ORDER BY the aggregate",
+    ),
     "SELECT ward FROM t GROUP BY ward HAVING ward = 'A' ERROR 5": ("only an aggregate", "WHERE"),
     "SELECT ward FROM t GROUP BY ward HAVING COUNT(*) > 5 AND COUNT(*) < 9 ERROR 5": ("one threshold", "for free"),
     "SELECT ward FROM t GROUP BY ward HAVING COUNT(*) < 9 ERROR 5": ("above a threshold", "COUNT(*) >"),
