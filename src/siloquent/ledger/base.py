@@ -15,7 +15,6 @@ from siloquent.privacy.events import Event
 
 if TYPE_CHECKING:
     from siloquent.ledger.checkpoint import Checkpoint
-    from siloquent.ledger.verify import LedgerVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +110,16 @@ class Head:
 
     seq: int
     hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerVerdict:
+    """Whether all is as the chain says; if not, what is wrong and at which entry (None: beside the chain)."""
+
+    ok: bool
+    entries: int
+    first_bad_seq: int | None = None
+    problem: str = ""
 
 
 class Ledger(Protocol):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from siloquent.errors import LedgerError
-from siloquent.ledger.base import Ledger
+from siloquent.ledger.base import Ledger, LedgerVerdict
 from siloquent.ledger.checkpoint import Checkpoint
 from siloquent.ledger.head import HeadFile
-from siloquent.ledger.verify import LedgerVerdict
 
 
 def open_ledger(where: str | Path, *, head: Path | None = None, create: bool = False) -> Ledger:

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from siloquent.errors import SiloquentError
 from siloquent.ledger import rules
-from siloquent.ledger.base import Account
+from siloquent.ledger.base import Account, LedgerVerdict
 from siloquent.ledger.chain import AccountsHash, compute_genesis_hash, seal_after
 from siloquent.ledger.checkpoint import Checkpoint
 from siloquent.ledger.storage import (
@@ -31,16 +31,6 @@ from siloquent.privacy.events import event_from_json
 
 _PRICES_KEPT = 10_000
 _DECODE = json.JSONDecoder().raw_decode  # half the time of json.loads
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerVerdict:
-    """Whether all is as the chain says; if not, what is wrong and at which entry (None: beside the chain)."""
-
-    ok: bool
-    entries: int
-    first_bad_seq: int | None = None
-    problem: str = ""
 
 
 class _Wrong(Exception):
