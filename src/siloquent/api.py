@@ -1,4 +1,4 @@
-"""The Python front door: a session with the verbs of every task."""
+"""The Python interface: a session with the verbs of every task."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class SupportsQuery(Protocol):
-    """Anything that ends in a query, such as ``count("visits").by("ward").within(rows=200)``."""
+    """Any object that builds a query, such as ``count("visits").by("ward").within(rows=200)``."""
 
     def query(self) -> Query:
-        """The finished question."""
+        """Return the finished query."""
         ...
 
 
 class Session(floor.WorkspaceSession):
-    """A workspace's tables, its ledger and one analyst, with the verbs: ``ask``, ``explain``, ``check``, ``save``."""
+    """A workspace's tables, ledger and one analyst, with the verbs ``ask``, ``explain``, ``check`` and ``save``."""
 
     def ask(
         self, question: str | Query | SupportsQuery, *, key: str | None = None, max_cost: str | None = None
     ) -> Answer:
-        """Answer a question in SQL, BIN or from the builder; see ``siloquent.explore.answer`` for what may be raised.
+        """Answer a query in SQL, BIN or from the builder; see ``siloquent.explore.answer`` for the errors.
 
         Args:
-            question: Text, a ``Query``, or a builder that ends in one.
-            key: An idempotency key of 1 to 64 printable characters: asking again with it is free.
+            question: Text, a ``Query``, or a builder.
+            key: An idempotency key of 1 to 64 printable characters; repeating the query with it is free.
             max_cost: The highest price, in the account's epsilon or rho, as text.
         Privacy:
-            As declared for the table: charged to this session's account before a row is read.
+            As declared for the table; charged to this session's account before a row is read.
         """
         from siloquent import explore
 
@@ -61,7 +61,7 @@ class Session(floor.WorkspaceSession):
             return explore.answer(self, query, key=key, max_cost=max_cost)
 
     def explain(self, question: str | Query | SupportsQuery) -> Explanation | CompositeExplanation:
-        """What ``question`` would cost, how it would be answered, what would be left. Touches no data."""
+        """Return the cost of ``question``, how it would be answered and the remaining budget. Does not read data."""
         from siloquent import explore
 
         query = _parse_question(self, question)
@@ -69,7 +69,7 @@ class Session(floor.WorkspaceSession):
             return explore.explain(self, query)
 
     def check(self, table: str) -> CheckReport:
-        """What is wrong with a table's rows, for its owner's eyes only: exact counts, no privacy.
+        """Check a table's rows against its declaration, for the owner only: exact counts, not private.
 
         Raises:
             NotAllowed: this session is an analyst's.
@@ -93,14 +93,14 @@ class Session(floor.WorkspaceSession):
 
     @property
     def collect(self) -> CollectVerbs:
-        """Reports of devices: ``design``, ``check``, ``ingest``, ``estimate``, ``counters``."""
+        """Device reports: ``design``, ``check``, ``ingest``, ``estimate``, ``counters``."""
         from siloquent.collect.verbs import CollectVerbs
 
         return CollectVerbs(self)
 
     @property
     def profile(self) -> ProfileVerbs:
-        """Dependencies, here and over silos: ``local``, ``explain``, ``together``, ``adopt``, ``save``, ``load``."""
+        """Dependencies, local and across silos: ``local``, ``explain``, ``together``, ``adopt``, ``save``, ``load``."""
         from siloquent.profile.verbs import ProfileVerbs
 
         return ProfileVerbs(self)
@@ -127,17 +127,16 @@ class Session(floor.WorkspaceSession):
         return SynthVerbs(self)
 
     def save(self, answer: Answer) -> Path:
-        """Write ``answer`` as a release folder in the workspace; the same answer is written once."""
+        """Write ``answer`` as a release folder in the workspace; an answer that is already saved is not rewritten."""
         from siloquent.explore import write_answer_release
 
         return write_answer_release(answer, self.workspace.releases)
 
     def verify(self, folder: Path | str) -> ReleaseVerdict:
-        """Compare a release with what the ledger keeps: its files, every number and promise, its receipt. Free.
+        """Compare a release (its files, every number, its guarantee and its receipt) with the ledger. Free.
 
-        The answer is computed again from the measurement in the ledger; no row is read. Where that cannot be done,
-        because the table is not declared here or its declaration has changed, ``compared`` is False and ``checked``
-        says so in words.
+        The answer is recomputed from the measurement in the ledger; no row is read. If that is impossible, because the
+        table is not declared here or its declaration has changed, ``compared`` is False and ``checked`` explains why.
 
         Raises:
             ReleaseError: there is no release in ``folder``.
@@ -173,7 +172,7 @@ def _parse_question(session: Session, question: str | Query | SupportsQuery) -> 
 
 
 def _find_settled(session: Session, manifest: Manifest) -> SettledAnswer | None:
-    """What the ledger keeps at the place that a release's receipt names."""
+    """Return the settled answer at the ledger position that a release's receipt names."""
     seq = manifest.receipt.get("seq")
     if not isinstance(seq, int) or seq < 1:
         return None
@@ -184,7 +183,7 @@ def _find_settled(session: Session, manifest: Manifest) -> SettledAnswer | None:
 
 
 def _find_declaration(session: Session, manifest: Manifest, stored: SettledAnswer | None) -> TableSchema | None:
-    """The declaration by which a release was made, as far as it can be known: today's, or that of an earlier epoch."""
+    """Return the declaration of a release, if known: the current one or that of an earlier epoch."""
     name = manifest.table if stored is None else stored.account.partition("@")[0]
     try:
         schema = session.schema(name)
@@ -198,7 +197,7 @@ def _find_declaration(session: Session, manifest: Manifest, stored: SettledAnswe
 def _render_expected(
     session: Session, manifest: Manifest, schema: TableSchema | None, stored: SettledAnswer
 ) -> list[ExpectedFiles]:
-    """The release as its task writes it again; none where that needs a declaration that is not known any more."""
+    """Render the release as its task would write it; empty if that needs an unknown declaration."""
     from siloquent.explore import replay
     from siloquent.search import replay as offers
     from siloquent.share import replay as shares
@@ -211,9 +210,9 @@ def _render_expected(
         same = manifest.schema == f"sha256:{schema.digest}"
         try:
             return list(replay.list_renderings(session, schema, stored)) if same else []
-        except SiloquentError:  # planned by another version, which this one cannot follow
+        except SiloquentError:  # planned by another version; the plan cannot be repeated here
             return []
-    if manifest.receipt.get("parts", 1) != 1:  # of several releases, perhaps of several ledgers
+    if manifest.receipt.get("parts", 1) != 1:  # from several releases, perhaps from several ledgers
         return []
     return [
         *sketches.list_renderings(schema, stored),
@@ -226,7 +225,7 @@ def _render_expected(
 def _is_declaration_confirmed(
     session: Session, manifest: Manifest, schema: TableSchema | None, stored: SettledAnswer | None
 ) -> bool:
-    """Whether the ledger shows the manifest's declaration, or nothing is here that could show it."""
+    """Return whether the ledger confirms the manifest's declaration, or nothing here could confirm it."""
     from siloquent.explore import replay
 
     if stored is None or schema is None or not replay.is_answer(stored):
@@ -238,9 +237,9 @@ def open_session(folder: Path | str | None = None, *, analyst: str | None = None
     """Open the workspace in ``folder`` (default: the nearest one at or above the current folder).
 
     Args:
-        analyst: Who asks: their share of each budget pays, where the table declares shares.
+        analyst: The analyst; charged to their share of each budget if the table declares shares.
     Raises:
-        SchemaError: there is no workspace, or its file is wrong.
+        SchemaError: there is no workspace, or its file is invalid.
         LedgerError: the ledger is missing, unreadable, or older than its head.
     """
     workspace = read_workspace(Path(folder) if folder is not None else find_workspace(Path.cwd()))
@@ -248,17 +247,17 @@ def open_session(folder: Path | str | None = None, *, analyst: str | None = None
 
 
 def read_schema(text: str) -> TableSchema:
-    """The table that the TOML ``text`` declares; for frames that live in Python only."""
+    """Parse the table declared by the TOML ``text``, for frames that exist only in Python."""
     from siloquent.schema.build import parse_schema
 
     return parse_schema(text)
 
 
 def read_csv_header(file: Path) -> tuple[list[str], str, bool]:
-    """The columns' names, the delimiter and whether the file is gzipped, as a private CSV file is read.
+    """Return the column names, the delimiter and whether the file is gzipped, parsed as for a private CSV file.
 
     Raises:
-        SchemaError: there is no header line that can be read.
+        SchemaError: there is no valid header line.
     """
     from siloquent.data.sources import read_public_header
 
@@ -266,10 +265,10 @@ def read_csv_header(file: Path) -> tuple[list[str], str, bool]:
 
 
 def find_public_rows(declared: Path, folder: Path) -> Path:
-    """The file of the public table that ``declared`` declares, in the workspace's ``folder``.
+    """Return the row file of the public table that ``declared`` declares, in the workspace's ``folder``.
 
     Raises:
-        SchemaError: it is declared wrongly, is not there, or is reached by a link. OSError, ValueError: no UTF-8 text.
+        SchemaError: the declaration is invalid, or the file is missing or a link. OSError, ValueError: not UTF-8 text.
     """
     from siloquent.data.sources.files import find_source_file
     from siloquent.schema.public import parse_public

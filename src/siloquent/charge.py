@@ -1,4 +1,4 @@
-"""How every task asks the ledger: one request under one key, what it may cost, and the promise that was charged."""
+"""Charging a request to the ledger, shared by all tasks: one key, a maximum cost and the charged guarantee."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """A request as the ledger knows it, and what it may cost.
+    """A request as the ledger sees it, and its maximum cost.
 
     Attributes:
-        key: The idempotency key that the asker gave.
-        account: Who pays.
-        digest: What the key is bound to: ``compute_request_digest``.
+        key: The idempotency key given by the caller.
+        account: The account that is charged.
+        digest: The digest that the key is bound to, from ``compute_request_digest``.
         max_cost: The highest price in the account's epsilon or rho, as text.
-        what: The task's word for what is asked, for messages: "question", "sketch".
-        dearer: What to do when it costs too much, for messages: "ask for a wider error".
-        step: The place of this charge among those of one request; each has a permit of its own.
-        before: What the request's earlier steps were charged.
+        what: The task's noun for the request in messages, such as "question" or "sketch".
+        dearer: The advice in messages if it costs too much, such as "ask for a wider error".
+        step: The index of this charge within its request; each step has its own permit.
+        before: The amount charged for the request's earlier steps.
     """
 
     key: str | None
@@ -47,19 +47,19 @@ class Charge:
         if self.key is not None and not (1 <= len(self.key) <= 64 and self.key.isascii() and self.key.isprintable()):
             raise RequestError("A key is 1 to 64 printable ASCII characters.", fix="--key monday-report")
         if self.max_cost is not None:
-            parse_exact(self.max_cost)  # a limit that cannot be read is refused before anything is planned
+            parse_exact(self.max_cost)  # an invalid limit is rejected before planning starts
 
     @property
     def own_key(self) -> str | None:
-        """A key is its account's own: otherwise analysts could learn from refusals which keys others have used."""
+        """The key scoped to its account and step; otherwise refusals would reveal keys used by other analysts."""
         return None if self.key is None else _key_of(self.account.name, self.step, self.key)
 
     def build_next_step(self, before: Event) -> Charge:
-        """The same request's next step, after ``before`` was paid."""
+        """Build the request's next step, after ``before`` was charged."""
         return replace(self, step=self.step + 1, before=before)
 
     def find_existing(self, session: WorkspaceSession) -> Permit | SettledAnswer | None:
-        """What was asked under this key before: a permit that waits for its measurement, or what was released.
+        """Return the earlier charge under this key: a permit that awaits its measurement, or the released answer.
 
         Raises:
             KeyReused: the key belongs to another request.
@@ -75,9 +75,9 @@ class Charge:
             ) from None
 
     def find_cost_refusal(self, session: WorkspaceSession, event: Event) -> RequestError | None:
-        """The refusal if ``event``, with what was paid before, is charged more than ``max_cost``; None if not.
+        """Return the refusal if ``event`` plus earlier charges exceeds ``max_cost``; None otherwise.
 
-        What was paid for under this key already is never too dear.
+        A request that was already charged under this key never exceeds it.
         """
         if self.max_cost is None or self.find_existing(session) is not None:
             return None
@@ -92,25 +92,25 @@ class Charge:
         )
 
     def require_affordable(self, session: WorkspaceSession, event: Event) -> None:
-        """Refuse, before anything is spent, what ``find_cost_refusal`` refuses."""
+        """Raise the error of ``find_cost_refusal``, if any, before anything is spent."""
         if refusal := self.find_cost_refusal(session, event):
             raise refusal
 
     def reserve(self, session: WorkspaceSession, event: Event) -> Permit | SettledAnswer:
-        """The permit for ``event``, written durably before it is returned.
+        """Return the permit for ``event``, durably recorded before it is returned.
 
         Raises:
-            BudgetExceeded: what is left does not pay for it. InstallationError: noise cannot be drawn here. Nothing is
-                spent.
+            BudgetExceeded: the remaining budget does not cover it. InstallationError: noise cannot be drawn here.
+                Nothing is spent.
         """
         session.require_samplers()
         mark = session.compute_account_mark(self.account.name)
         return session.ledger.reserve(self.account.name, event, key=self.own_key, digest=self.digest, source_mark=mark)
 
     def measure_once(self, session: WorkspaceSession, work: Callable[[], SettledAnswer]) -> tuple[SettledAnswer, bool]:
-        """What ``work`` measures and settles, or what the same request settled elsewhere meanwhile; whether it is that.
+        """Measure and settle once with ``work``; return the answer and whether the same request settled it elsewhere.
 
-        Two at once under one key hold one permit: it measures once, and the later one gets what the first one released.
+        Two concurrent requests under one key share a permit: it measures once, and the later request gets that answer.
         """
         try:
             return work(), False
@@ -121,18 +121,18 @@ class Charge:
             raise
 
     def derive_seed(self, ledger: str) -> int | None:
-        """A public seed that is the same at every retry, so that the same permit fits; None without a key."""
+        """Derive a public seed that is the same at every retry, so that the same permit fits; None without a key."""
         if self.own_key is None:
             return None
         return int.from_bytes(hashlib.sha256(f"{ledger}|{self.own_key}|{self.digest}".encode()).digest())
 
 
 def _key_of(account: str, step: int, key: str) -> str:
-    return f"{account}{'' if step == 1 else f'+{step}'}:{key}"  # no account's name holds a "+"
+    return f"{account}{'' if step == 1 else f'+{step}'}:{key}"  # no account name contains a "+"
 
 
 def spent_under(ledger: Ledger, account: str, key: str) -> Cost | None:
-    """Add up what ``account`` has paid for all steps of the request under ``key``; None if it has paid nothing."""
+    """Return the total that ``account`` paid for all steps of the request under ``key``; None if nothing was paid."""
     total, step = None, 1
     while (paid := ledger.cost_under(account, _key_of(account, step, key))) is not None:
         total, step = paid if total is None else total + paid, step + 1
@@ -140,16 +140,16 @@ def spent_under(ledger: Ledger, account: str, key: str) -> Cost | None:
 
 
 def compute_request_digest(session: WorkspaceSession, account: Account, schema: TableSchema, *parts: Any) -> str:
-    """SHA-256 of who asks what of which account under which declaration: what an idempotency key is bound to."""
+    """Return the SHA-256 of requester, request, account and declaration, to which an idempotency key is bound."""
     whole = [session.analyst or "", account.name, *parts, schema.digest, schema.version]
     return hashlib.sha256(json.dumps(whole, ensure_ascii=False).encode()).hexdigest()
 
 
 def require_planned(permit: Permit, event: Event) -> None:
-    """Refuse to measure under a permit that was reserved for something else than ``event``.
+    """Refuse to measure under a permit that was not reserved for ``event``.
 
     Raises:
-        RequestError: the permit is of an earlier version, or of other rows: the request was planned otherwise.
+        RequestError: the permit is from an earlier version or for other rows, so the plan differs.
     """
     if permit.event != event:
         raise RequestError(
@@ -160,13 +160,13 @@ def require_planned(permit: Permit, event: Event) -> None:
 
 
 def compute_charged_amount(schema: TableSchema, *stored: SettledAnswer) -> Fraction:
-    """What the account paid for ``stored``, in epsilon or rho: never less than their exact price."""
+    """Return the amount charged to the account for ``stored``, in epsilon or rho; never less than the exact price."""
     scale = get_accountant(schema.budget.accountant).scale
     return sum((Fraction(one.spent_after.amount - one.spent_before.amount, scale) for one in stored), Fraction(0))
 
 
 def build_guarantee(schema: TableSchema, *stored: SettledAnswer) -> Guarantee:
-    """The guarantee of settled measurements, the steps of one request in order: what was charged for them together."""
+    """Build the guarantee of settled measurements (one request's steps in order) from their total charge."""
     book = get_accountant(schema.budget.accountant)
     charged, zcdp = compute_charged_amount(schema, *stored), book.name == "zcdp"
     return Guarantee(
@@ -185,7 +185,7 @@ def build_guarantee(schema: TableSchema, *stored: SettledAnswer) -> Guarantee:
 
 
 def build_provenance(schema: TableSchema, stored: SettledAnswer) -> Provenance:
-    """Where a settled measurement stands in its ledger, and what was promised, for the file of its release."""
+    """Build the provenance of a settled measurement for its release file: its ledger position and its guarantee."""
     return Provenance(
         account=stored.account,
         ledger=stored.receipt.ledger,

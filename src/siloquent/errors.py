@@ -1,27 +1,27 @@
 """Every error that siloquent raises on purpose.
 
-    SiloquentError                     our bug or an unforeseen state     exit 1   HTTP 500
-    ├── SchemaError                    a declaration is wrong             exit 2   HTTP 422
+    SiloquentError                     an unexpected internal error       exit 1   HTTP 500
+    ├── SchemaError                    an invalid declaration             exit 2   HTTP 422
     │   ├── UnknownName                never declared; did you mean       exit 2   HTTP 404
-    │   └── WorkspaceError             no workspace, or not usable as one exit 2   HTTP 422
-    ├── RequestError                   a question is wrong                exit 2   HTTP 422
-    │   ├── SyntaxProblem              it cannot be read, and where       exit 2   HTTP 400
-    │   ├── ConstraintProblem          a rule cannot be kept, and why     exit 2   HTTP 422
-    │   ├── TooFewReports              devices sent too little so far     exit 2   HTTP 422
+    │   └── WorkspaceError             missing or unusable workspace      exit 2   HTTP 422
+    ├── RequestError                   an invalid request                 exit 2   HTTP 422
+    │   ├── SyntaxProblem              a syntax error and its position    exit 2   HTTP 400
+    │   ├── ConstraintProblem          an unsatisfiable constraint        exit 2   HTTP 422
+    │   ├── TooFewReports              not enough device reports yet      exit 2   HTTP 422
     │   ├── Unanswered                 no server answered; try again      exit 2   HTTP 504
     │   └── AccuracyUnreachable        no mechanism fits the budget       exit 4   HTTP 422
     ├── MissingExtra                   an optional package is absent      exit 2   HTTP 501
-    ├── BudgetExceeded                 asked more than what is left       exit 3   HTTP 409
+    ├── BudgetExceeded                 request exceeds remaining budget   exit 3   HTTP 409
     ├── DataError                      the source failed; one fixed text  exit 5   HTTP 500
-    ├── ProtocolError                  peers failed; one text a cause     exit 6   HTTP 502
+    ├── ProtocolError                  peers failed; one text per cause   exit 6   HTTP 502
     ├── LedgerError                    the ledger cannot be used          exit 7   HTTP 500
     │   ├── KeyReused                  same key, another request          exit 7   HTTP 409
     │   ├── LedgerRolledBack           the database is behind its head    exit 7   HTTP 500
     │   └── ChainBroken                an entry was changed               exit 7   HTTP 500
-    ├── ReleaseError                   a release file is not what it says exit 2   HTTP 422
-    └── NotAllowed                     this role may not do that          exit 8   HTTP 403
+    ├── ReleaseError                   a release contradicts its manifest exit 2   HTTP 422
+    └── NotAllowed                     not allowed for this role          exit 8   HTTP 403
 
-A message says what is wrong and what was expected; ``fix`` says what to do now, as a command where there is one;
+A message says what is wrong and what was expected; ``fix`` says what to do next, as a command if possible;
 ``spent`` says what the refused request cost. No message ever shows a private value: names, bounds and limits are
 public, rows and exact counts are not.
 """
@@ -33,44 +33,44 @@ from difflib import get_close_matches
 from typing import Any, ClassVar
 
 MAX_NAMES = 40
-"""Of the known names, a refusal lists so many."""
+"""The maximum number of known names that an error lists."""
 
 
 class PortableError(Exception):
-    """An error that passes between processes with its fields: subclasses are not built from their message alone."""
+    """An error that keeps its fields when pickled; subclasses are not rebuilt from their message only."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Class and message, then the fields as they are now."""
+        """Return the class and message, then the current fields."""
         return _restore, (type(self), self.args), dict(vars(self))
 
 
 def _restore(kind: type[PortableError], args: tuple[object, ...]) -> PortableError:
-    """An error without its fields, which its state restores."""
+    """Create an error without its fields, which unpickling restores."""
     return kind.__new__(kind, *args)
 
 
 class SiloquentError(PortableError):
-    """The root: catching it catches everything that siloquent raises on purpose."""
+    """The base class of all errors that siloquent raises on purpose."""
 
     code: str = "internal"  # an instance may narrow it, as ProtocolError does
     exit_status: ClassVar[int] = 1
     http_status: ClassVar[int] = 500
     title: ClassVar[str] = "Something went wrong inside siloquent"
     FIELDS: ClassVar[tuple[str, ...]] = ()
-    """The attributes that a program may want, beside the message: a problem document tells them as ``about``."""
+    """The attributes, besides the message, that programs may need; a problem document lists them under ``about``."""
 
     def __init__(self, detail: str, *, fix: str = "", spent: str = "nothing") -> None:
         self.detail, self.fix, self.spent = detail, fix, spent
         super().__init__(detail)
 
     def __str__(self) -> str:
-        """What, how to mend it, and what it cost: the whole message on one screen."""
+        """Return the complete message: the problem, its fix and its cost."""
         fix = f" Fix: {self.fix}." if self.fix else ""
         return f"{self.detail}{fix} [{self.code}; spent: {self.spent}]"
 
 
 class SchemaError(SiloquentError):
-    """A declaration (schema, workspace or source) contradicts itself or lacks something."""
+    """An inconsistent or incomplete declaration (schema, workspace or source)."""
 
     code = "schema_invalid"
     exit_status, http_status = 2, 422
@@ -80,7 +80,7 @@ class SchemaError(SiloquentError):
 class UnknownName(SchemaError):
     """A table, attribute, constraint or account that was never declared.
 
-    ``near``: the known name that is closest, case aside; None if none is close.
+    ``near``: the closest known name, ignoring case; None if no name is close.
     """
 
     code = "unknown_name"
@@ -100,14 +100,14 @@ class UnknownName(SchemaError):
 
 
 class WorkspaceError(SchemaError):
-    """The folder is no workspace, or cannot be made or read as one."""
+    """The folder is not a workspace, or cannot be created or read as one."""
 
     code = "workspace"
     title = "The workspace cannot be used"
 
 
 class RequestError(SiloquentError):
-    """A question that cannot be answered as it stands; ``code`` may be narrowed per cause."""
+    """An invalid request; ``code`` may be narrowed per cause."""
 
     code = "request_invalid"
     exit_status, http_status = 2, 422
@@ -115,14 +115,14 @@ class RequestError(SiloquentError):
 
 
 class KernelInvalid(RequestError, ValueError):
-    """The parameters of a kernel of a sketch do not fit any hash family."""
+    """The parameters of a sketch kernel do not fit any hash family."""
 
     code = "kernel_invalid"
     title = "Invalid kernel"
 
 
 class SyntaxProblem(RequestError):
-    """Text that cannot be read; ``position`` is the offset of the first character that does not fit."""
+    """A syntax error; ``position`` is the offset of the first unexpected character."""
 
     code = "syntax"
     http_status = 400
@@ -136,23 +136,23 @@ class SyntaxProblem(RequestError):
 
 
 class ConstraintProblem(RequestError):
-    """A constraint that no synthetic table can keep, alone or beside the others; the message names all of them."""
+    """Constraints that no synthetic table can satisfy, single or combined; the message names all of them."""
 
     code = "constraint"
     title = "A constraint cannot be kept"
 
 
 class TooFewReports(RequestError):
-    """Devices have sent fewer reports than the collection estimates from; no number is given."""
+    """Devices have sent fewer reports than an estimate requires; no estimate is returned."""
 
     code = "too_few_reports"
     title = "Too few reports"
 
 
 class Unanswered(RequestError):
-    """No siloquent server answered a request, so its outcome is not known.
+    """No siloquent server answered a request, so its outcome is unknown.
 
-    ``key``: the idempotency key under which it can be repeated without a second charge; None if it spends nothing.
+    ``key``: the idempotency key for repeating the request without a second charge; None if it costs nothing.
     """
 
     code = "unanswered"
@@ -166,9 +166,9 @@ class Unanswered(RequestError):
 
 
 class AccuracyUnreachable(RequestError):
-    """No mechanism gives this accuracy within the whole budget.
+    """No mechanism reaches this accuracy within the whole budget.
 
-    ``best_alpha`` is the smallest error bound that is payable: from what is left, if a session was asked; None if none.
+    ``best_alpha`` is the smallest affordable error bound (in the remaining budget, if raised by a session), or None.
     """
 
     code = "accuracy_unreachable"
@@ -182,7 +182,7 @@ class AccuracyUnreachable(RequestError):
 
 
 class MissingExtra(SiloquentError):
-    """An optional package is needed for this and is not installed."""
+    """A required optional package is not installed."""
 
     code = "missing_extra"
     exit_status, http_status = 2, 501
@@ -195,7 +195,7 @@ class MissingExtra(SiloquentError):
 
 
 class InstallationError(SiloquentError):
-    """A package that siloquent needs is there and cannot be loaded; found before anything is charged."""
+    """A required package is installed but cannot be loaded; detected before anything is charged."""
 
     code = "installation"
     exit_status, http_status = 2, 503
@@ -203,7 +203,7 @@ class InstallationError(SiloquentError):
 
 
 class BudgetExceeded(SiloquentError):
-    """The account cannot pay this event; nothing was charged."""
+    """The account's remaining budget does not cover this event; nothing was charged."""
 
     code = "budget_exceeded"
     exit_status, http_status = 3, 409
@@ -216,7 +216,7 @@ class BudgetExceeded(SiloquentError):
 
 
 class DataError(SiloquentError):
-    """The data source failed. The text is the same whatever happened: details go to the owner's log only."""
+    """The data source failed. The text is always the same; details go only to the owner's log."""
 
     code = "data_source_failed"
     exit_status, http_status = 5, 500
@@ -263,13 +263,13 @@ CAUSES: Mapping[str, tuple[str, str]] = {
     "session_closed": ("The session has ended.", "siloquent federation status"),
     "aborted_by": ("A role has ended the session.", "siloquent federation status"),
 }
-"""Why a protocol failed: the code, its one text and what to do; no word of a peer's ever enters a message."""
+"""The code, fixed text and fix of each cause of a protocol failure; no text from a peer ever enters a message."""
 
 
 class ProtocolError(SiloquentError):
-    """A peer, relay or protocol step failed; ``code`` is narrowed to the cause, one fixed text each (see ``CAUSES``).
+    """A peer, relay or protocol step failed; ``code`` is narrowed to its cause, each with one fixed text (``CAUSES``).
 
-    ``role`` and ``step`` are the *claimed* ones; ``where`` is an address or name that this role itself holds.
+    ``role`` and ``step`` are the *claimed* values; ``where`` is an address or name that this role itself holds.
     """
 
     code = "protocol_failed"
@@ -288,7 +288,7 @@ class ProtocolError(SiloquentError):
 
 
 class LedgerError(SiloquentError):
-    """The ledger cannot be used: locked, full disk, wrong format, unknown state."""
+    """The ledger cannot be used: locked, disk full, wrong format or unknown state."""
 
     code = "ledger"
     exit_status, http_status = 7, 500
@@ -296,7 +296,7 @@ class LedgerError(SiloquentError):
 
 
 class KeyReused(LedgerError):
-    """An idempotency key came back with another request."""
+    """An idempotency key was used again with a different request."""
 
     code = "key_reused"
     http_status = 409
@@ -304,14 +304,14 @@ class KeyReused(LedgerError):
 
 
 class LedgerRolledBack(LedgerError):
-    """The database is older than its head file: spending would be forgotten."""
+    """The database is older than its head file, so recorded charges would be lost."""
 
     code = "ledger_rolled_back"
     title = "The ledger is older than its head"
 
 
 class ChainBroken(LedgerError):
-    """An entry was changed, dropped, swapped or added outside the ledger; ``seq`` is the first bad one."""
+    """An entry was changed, removed, reordered or added outside the ledger; ``seq`` is the first invalid entry."""
 
     code = "chain_broken"
     title = "The ledger was tampered with"
@@ -323,7 +323,7 @@ class ChainBroken(LedgerError):
 
 
 class ReleaseError(SiloquentError):
-    """A release or its files are not what the manifest says, or of an unknown format."""
+    """A release or its files contradict the manifest, or have an unknown format."""
 
     code = "release_invalid"
     exit_status, http_status = 2, 422
@@ -331,7 +331,7 @@ class ReleaseError(SiloquentError):
 
 
 class NotAllowed(SiloquentError):
-    """This person, role or account may not do that."""
+    """This person, role or account is not allowed to do this."""
 
     code = "not_allowed"
     exit_status, http_status = 8, 403

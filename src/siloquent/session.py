@@ -1,4 +1,4 @@
-"""Which tables, which ledger, which analyst: what every task is handed, and nothing about any task."""
+"""The session behind every task: tables, ledger and analyst; independent of any task."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class WorkspaceSession:
-    """One person's view of a workspace: its declared tables, its ledger, and the account that pays.
+    """One user's view of a workspace: its declared tables, its ledger and the account that is charged.
 
-    Without ``analyst`` the table's own account pays; with one, that analyst's share and the table's account together.
+    Without ``analyst``, the table's own account is charged; with one, that analyst's share and the table's account.
     """
 
     def __init__(self, workspace: Workspace, ledger: Ledger, *, analyst: str | None = None) -> None:
@@ -64,16 +64,16 @@ class WorkspaceSession:
         self.close()
 
     def list_tables(self) -> list[str]:
-        """The declared tables by name."""
+        """Return the names of the declared tables."""
         return sorted({*self.workspace.list_table_names(), *self._frames})
 
     def schema(self, name: str) -> TableSchema:
-        """The declaration of table ``name``, read anew when its file has changed.
+        """Return the declaration of table ``name``, reloaded if its file has changed.
 
         Raises:
-            UnknownName: it was never declared (did you mean).
+            UnknownName: it was never declared (with a suggestion).
             RequestError: the session is closed.
-            SchemaError: its file is wrong; the message says where.
+            SchemaError: its file is invalid; the message says where.
         """
         self._require_open()
         if name in self._frames:
@@ -94,13 +94,13 @@ class WorkspaceSession:
                 raise SchemaError(f"schemas/{name}.toml is not UTF-8.") from None
             if schema.name != name:
                 raise SchemaError(f"schemas/{name}.toml declares the table {schema.name!r}.", fix=f'name = "{name}"')
-            stamps = self._read_stamps(schema)  # before its rows are read: a later edit is then seen
+            stamps = self._read_stamps(schema)  # before the rows are read, so that a later edit is noticed
             self._schemas[name] = (text, self._add_public_tables(schema))
             self._public[name] = stamps
         return self._schemas[name][1]
 
     def load_epoch_schema(self, name: str, epoch: int) -> TableSchema:
-        """The declaration of ``name`` as it was in another epoch, if nothing but the epoch's number has changed."""
+        """Return the declaration of ``name`` in another epoch, if only the epoch's number has changed."""
         from siloquent.schema.toml import hash_declaration, read_toml
 
         schema = self.schema(name)
@@ -117,7 +117,7 @@ class WorkspaceSession:
 
         Raises:
             SchemaError: a table of that name is declared in the workspace, or ``frame`` does not fit ``schema``.
-            UnknownName: ``frame`` lacks a declared column (did you mean).
+            UnknownName: ``frame`` lacks a declared column (with a suggestion).
         """
         if not isinstance(schema, TableSchema):
             raise SchemaError(
@@ -136,7 +136,7 @@ class WorkspaceSession:
             raise
 
     def _add_public_tables(self, schema: TableSchema) -> TableSchema:
-        """``schema`` with the public tables that its foreign keys lead to and the workspace declares."""
+        """Return ``schema`` with the declared public tables that its foreign keys refer to."""
         from siloquent.schema.public import check_fits, parse_public
 
         found = []
@@ -161,16 +161,16 @@ class WorkspaceSession:
         return self._read_stamps(self._schemas[name][1]) != self._public[name]
 
     def _read_stamps(self, schema: TableSchema) -> tuple[object, ...]:
-        """What changes when a public table of ``schema`` does: the text of its file, the state of its rows' file."""
+        """Return values that change whenever a public table of ``schema`` does: its file and its rows' file."""
         keys = [one.table for one in schema.constraints if isinstance(one, ForeignKey)]
         files = [path for table in keys if (path := self.workspace.find_public_file(table)) is not None]
         return tuple(stamp for file in files for stamp in _iter_stamps(file, self.workspace.folder))
 
     def table(self, name: str) -> PrivateTable:
-        """The private table ``name``; only measure rooms can get anything out of it, and only with a permit.
+        """Return the private table ``name``; only measure stages can read from it, and only with a permit.
 
         Raises:
-            UnknownName, SchemaError: as ``schema``; or the source does not fit the declaration.
+            UnknownName, SchemaError: as for ``schema``; or the source does not match the declaration.
             DataError: the source cannot be opened.
         """
         schema = self.schema(name)
@@ -189,14 +189,14 @@ class WorkspaceSession:
         return self._tables[name][1]
 
     def open_planned_table(self, schema: TableSchema, *, spent: str = "nothing") -> PrivateTable:
-        """The private table that a plan for ``schema`` may measure, and no table that was declared anew since.
+        """Return the private table that a plan for ``schema`` may measure; refuse a table redeclared since.
 
-        Noise that was planned for another declaration may be too small for what a row can do now.
+        Noise planned for another declaration may be too small for the effect that one row can have now.
 
         Args:
-            spent: What the refusal says was spent.
+            spent: The cost that the refusal reports.
         Raises:
-            SchemaError: the table is not declared as ``schema`` any more; and as ``table``.
+            SchemaError: the table is no longer declared as ``schema``; or as for ``table``.
         """
         table = self.table(schema.name)
         if table.schema is not schema:
@@ -206,11 +206,11 @@ class WorkspaceSession:
         return table
 
     def compute_source_mark(self, table: PrivateTable) -> SourceMark:
-        """The marks of the rows of ``table`` as it was opened, under this workspace's secret.
+        """Compute the marks of the rows of ``table`` as opened, under this workspace's secret.
 
         Raises:
-            DataError: the source cannot be read, or has changed since.
-            LedgerError: the secret cannot be made or read.
+            DataError: the source cannot be read, or has changed since it was opened.
+            LedgerError: the secret cannot be created or read.
         """
         from siloquent.ledger.marks import SourceMark, get_memory_key, load_mark_key
 
@@ -224,9 +224,9 @@ class WorkspaceSession:
         return known[1]
 
     def compute_account_mark(self, account: str) -> str:
-        """A mark of the rows that ``account`` pays for, for an entry of the ledger.
+        """Compute a mark of the rows charged to ``account``, for a ledger entry.
 
-        A request that is answered from earlier answers needs no source; where there is none, the mark fits no rows.
+        A request answered from earlier answers needs no source; without a source, the mark matches no rows.
         """
         from siloquent.ledger.marks import NOT_SEEN
 
@@ -236,21 +236,21 @@ class WorkspaceSession:
             return NOT_SEEN
 
     def require_samplers(self) -> None:
-        """Load what draws noise, before a charge.
+        """Load the noise samplers before anything is charged.
 
         Raises:
-            InstallationError: it cannot be loaded.
+            InstallationError: they cannot be loaded.
         """
         from siloquent.privacy.samplers import require_samplers
 
         require_samplers()
 
     def get_account(self, name: str) -> Account:
-        """The account that pays for questions about table ``name``: opened on first use, within the declared budget.
+        """Return the account charged for queries on table ``name``, opened on first use within the declared budget.
 
         Raises:
             LedgerError: the ledger holds the account with other settings than the table file now declares.
-            NotAllowed: the table names its analysts and this one is not among them.
+            NotAllowed: the table lists its analysts and this one is not listed.
         """
         schema = self.schema(name)
         whole = compute_budget_limit(schema.budget)
@@ -268,7 +268,7 @@ class WorkspaceSession:
         return self._open_account(f"{schema.account}/{self.analyst}", limit, schema, parent=schema.account)
 
     def get_remaining(self, name: str) -> Cost:
-        """What this session can still spend on table ``name``: the least of its account and the accounts above."""
+        """Return this session's remaining budget for table ``name``: the minimum over its account and all parents."""
         account = self.get_account(name)
         left = account.left
         while account.parent is not None:
@@ -277,10 +277,10 @@ class WorkspaceSession:
         return left
 
     def set_budget(self, name: str) -> Account:
-        """Bring the ledger's limits to what the table file declares, for the table and for every analyst's share.
+        """Update the ledger's limits to the table file's, for the table and every analyst's share.
 
         Raises:
-            RequestError: a new limit lies below what is spent already.
+            RequestError: a new limit is below the amount already spent.
         """
         schema = self.schema(name)
         whole = compute_budget_limit(schema.budget)
@@ -294,7 +294,7 @@ class WorkspaceSession:
         return self._open_account(schema.account, whole, schema)
 
     def share_limits(self, name: str) -> dict[str, Cost]:
-        """The limit of every analyst's share of table ``name``, as declared, by the share's account."""
+        """Return the declared limit of every analyst's share of table ``name``, by the share's account."""
         schema = self.schema(name)
         whole = compute_budget_limit(schema.budget)
         return {
@@ -310,7 +310,7 @@ class WorkspaceSession:
             raise
 
     def close(self) -> None:
-        """Close every table and the ledger; this session asks nothing any more."""
+        """Close every table and the ledger; the session cannot be used afterwards."""
         self._closed = True
         for name in list(self._tables):
             self._forget(name)
@@ -361,10 +361,10 @@ class WorkspaceSession:
 
 
 def _iter_stamps(file: Path, folder: Path) -> Iterator[object]:
-    """The text of a public table's declaration, and size and time of the file that it names."""
+    """Yield the text of a public table's declaration, and the size and time of the file that it names."""
     from siloquent.schema.public import parse_public
 
-    with suppress(OSError, UnicodeDecodeError, SchemaError, UnknownName):  # whoever reads the table says what is wrong
+    with suppress(OSError, UnicodeDecodeError, SchemaError, UnknownName):  # reading the table reports what is wrong
         text = file.read_bytes()
         yield text
         state = (folder / parse_public(text.decode("utf-8")).source.partition(":")[2]).stat()
@@ -372,7 +372,7 @@ def _iter_stamps(file: Path, folder: Path) -> Iterator[object]:
 
 
 def compute_budget_limit(budget: TableBudget) -> Cost:
-    """The declared budget in its accountant's whole units, rounded down.
+    """Return the declared budget in its accountant's whole units, rounded down.
 
     Privacy:
         A zCDP budget given as (epsilon, delta) becomes the largest rho that implies it at ``delta - delta_events``.
@@ -386,11 +386,11 @@ def compute_budget_limit(budget: TableBudget) -> Cost:
 
 
 def create_workspace(folder: Path | str, *, ledger: str = "ledger.sqlite") -> Workspace:
-    """Make ``folder`` a workspace: settings file, ``schemas/``, ``releases/`` and a new ledger.
+    """Create a workspace in ``folder``: settings file, ``schemas/``, ``releases/`` and a new ledger.
 
     Raises:
-        WorkspaceError: it is a workspace already, or cannot be made one.
-        LedgerError: the ledger cannot be made there.
+        WorkspaceError: it is already a workspace, or cannot become one.
+        LedgerError: the ledger cannot be created there.
     """
     folder = Path(folder)
     if (folder / WORKSPACE_FILE).exists():
@@ -413,14 +413,14 @@ def create_workspace(folder: Path | str, *, ledger: str = "ledger.sqlite") -> Wo
 
 
 def open_workspace_ledger(workspace: Workspace, *, create: bool = False) -> Ledger:
-    """The ledger that ``workspace`` names: a file inside it, or a PostgreSQL database."""
+    """Open the ledger that ``workspace`` names: a file inside it, or a PostgreSQL database."""
     from siloquent.ledger import open_ledger
 
     return open_ledger(_resolve_ledger_address(workspace), head=workspace.head, create=create)
 
 
 def adopt_workspace_ledger(workspace: Workspace, checkpoint: Checkpoint | None = None) -> LedgerVerdict:
-    """Write the missing head file of a ledger that its owner declares the newest copy, if verification finds no fault.
+    """Write the missing head file of a ledger that its owner declares the newest copy, if it passes verification.
 
     Raises:
         LedgerError: as in ``siloquent.ledger.adopt_ledger``.

@@ -1,4 +1,6 @@
-"""explore: questions with the error bound that you ask for, at the least privacy cost.
+"""explore: queries with a requested error bound, at the least privacy cost.
+
+Source: "APEx" (thesis chapter 3), with the corrections of docs/decisions.
 
 Source: "APEx" (thesis chapter 3), with the corrections of docs/decisions.
 """

@@ -1,6 +1,6 @@
-"""Fixes that hold a question are asked before they are shown: what is offered is planned, with the asker's own names.
+"""Fixes that contain a query are planned before they are shown, using names from the analyst's own query.
 
-A question is read without a declaration, so the reader's example may group by an id, or name what is not there.
+A query is parsed without a declaration, so the parser's example may group by an id or use undeclared names.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ MAX_TEXT = 4_096
 MAX_TABLES = 8
 MAX_NAMES = 16
 QUESTION = re.compile(r"\b(SELECT .+ FROM |BIN .+ ON ).+")
-"""A whole question within a fix."""
+"""A complete query within a fix."""
 _ERROR = re.compile(r"ERROR [\d.]+(, [\d.]+)*")
 
 
 @contextmanager
 def reading(session: WorkspaceSession, text: str, *, may_see: Callable[[str], bool] = lambda _: True) -> Iterator[None]:
-    """Let a refusal to read ``text`` offer a question that this session can ask; it costs nothing to find one.
+    """Let parse errors of ``text`` suggest a query that this session can ask; finding one is free.
 
     Args:
-        may_see: Whether the asker may hear of a table.
+        may_see: Whether the analyst may learn that a table exists.
     Raises:
-        RequestError: as it came, with a fix that can be asked.
+        RequestError: as raised, with an answerable query as its fix.
     """
     try:
         yield
     except RequestError as refused:
-        with suppress(SiloquentError):  # a declaration that cannot be read is somebody else's refusal
+        with suppress(SiloquentError):  # an invalid declaration is reported elsewhere
             refused.fix = _working(session, text, refused, may_see) or refused.fix
         raise
 
@@ -67,7 +67,7 @@ def _is_in(name: str, text: str) -> bool:
 
 
 def _askable(question: str, schemas: Sequence[TableSchema]) -> str:
-    """``question``, with a wider error where the budget needs one, if it can be asked; else nothing."""
+    """Return ``question``, with a wider error if the budget requires it, if it can be answered; else an empty text."""
     for _ in range(2):
         try:
             query = parse(question)
@@ -86,7 +86,7 @@ def _askable(question: str, schemas: Sequence[TableSchema]) -> str:
 
 
 def _examples(schema: TableSchema) -> Iterator[str]:
-    """Questions of this table, groups before one number."""
+    """Yield queries of this table, groups before single numbers."""
     table = render_name(schema.name)
     for attribute in schema.domain:
         if _is_key(attribute):
@@ -101,7 +101,7 @@ def _is_key(attribute: Attribute) -> bool:
 
 
 def _with_quotes(text: str, schemas: Sequence[TableSchema]) -> str:
-    """``text`` with declared names in double quotes that need them, if it can be asked so; else nothing."""
+    """Return ``text`` with quotes around declared names that need them, if it is then valid; else an empty text."""
     names = {name for schema in schemas for name in (schema.name, *schema.domain.names) if render_name(name) != name}
     spaced = sorted((name for name in names if not name.isidentifier() and _is_in(name, text)), key=len, reverse=True)
     words = {name.upper(): name for name in names if name.isidentifier()}

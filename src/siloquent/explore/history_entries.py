@@ -1,4 +1,4 @@
-"""What was asked of a table, by whom, at which price: read off the ledger, free."""
+"""The history of a table: queries, analysts and prices, read from the ledger at no cost."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One settled step of a question: ``paid`` in the account's epsilon or rho, ``symbol``; 0 for what was free.
+    """One settled step of a query: ``paid`` in the account's epsilon or rho (``symbol``); 0 if it was free.
 
-    ``request`` is empty for answers that were kept before questions were.
+    ``request`` is empty for answers stored before queries were.
     """
 
     seq: int
@@ -33,7 +33,7 @@ class HistoryEntry:
     sources: tuple[int, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As part of a document of kind ``siloquent/history/1``."""
+        """Return the entry as part of a document of kind ``siloquent/history/1``."""
         return {
             "seq": self.seq,
             "account": self.account,
@@ -45,9 +45,9 @@ class HistoryEntry:
 
 
 def list_history(session: WorkspaceSession, table: str) -> tuple[HistoryEntry, ...]:
-    """The questions asked of ``table`` in this epoch, oldest first, as far as this session may see them.
+    """List the queries on ``table`` in this epoch, oldest first, as far as this session may see them.
 
-    An analyst sees everybody's where answers are shared, since any of them may be drawn from, and their own alone where
+    An analyst sees all queries if answers are shared, since any of them may be used, and only their own if
     ``sharing = "own"``. Without an analyst, all are seen.
 
     Raises:

@@ -12,16 +12,16 @@ FILE = "answer.parquet"
 
 
 def write_answer_release(answer: Answer, releases: Path) -> Path:
-    """Write ``answer`` under ``releases`` and return its folder; free, since it only writes what was released already.
+    """Write ``answer`` under ``releases`` and return its folder; free, since it writes only released values.
 
     Raises:
-        ReleaseError: another release of that id is there, or the disk refuses.
+        ReleaseError: another release of that id exists, or the disk cannot be written.
     """
     return write_release(releases, _build_manifest(answer), answer.table, grid=_build_grid(answer), name=FILE)
 
 
 def render_release(answer: Answer, *, told: int = 0) -> ExpectedFiles:
-    """What ``write_answer_release`` would write of ``answer``; ``told`` more notes may stand in the release."""
+    """Render the files that ``write_answer_release`` would write; the release may contain ``told`` more notes."""
     table = answer.table
     file = ReleaseFile(FILE, "", table.num_rows, tuple(table.column_names), _build_grid(answer))
     return ExpectedFiles(_build_manifest(answer), (file,), {FILE: table}, told)

@@ -1,4 +1,4 @@
-"""A released answer, computed again from what the ledger keeps: what a release's files are compared with."""
+"""Recomputation of a released answer from the ledger, for comparison with a release's files."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from siloquent.schema import TableSchema
 
 MAX_FIRST_STEPS = 20
-"""Without a key, a second step does not say which first step it followed: so many are tried, newest first."""
+"""The number of first steps tried, newest first, for a second step without a key, which does not name its first."""
 
 
 def is_answer(stored: SettledAnswer) -> bool:
-    """Whether ``stored`` is an answer of this task, with the question that it answers."""
+    """Return whether ``stored`` is an answer of this task that includes its query."""
     try:
         return bool(decode_measurements(stored.payload)) and bool(read_request(stored.payload))
     except LedgerError:
@@ -38,12 +38,12 @@ def is_answer(stored: SettledAnswer) -> bool:
 
 
 def list_renderings(session: WorkspaceSession, schema: TableSchema, stored: SettledAnswer) -> Iterator[ExpectedFiles]:
-    """The releases that ``stored`` can be the end of, by ``schema``; one, but for two steps that no key ties together.
+    """Yield the possible releases of ``stored`` by ``schema``: one, unless it has two steps without a common key.
 
-    None of an answer by bins that this version reads otherwise.
+    Empty for an answer by bins that this version defines otherwise.
 
     Privacy:
-        Post-processing of what the ledger keeps: no row is read, nothing is charged.
+        Post-processing of ledger contents: no row is read, nothing is charged.
     """
     query = parse(read_request(stored.payload))
     meaning = build_canonical_request(query, schema)
@@ -63,7 +63,7 @@ def list_renderings(session: WorkspaceSession, schema: TableSchema, stored: Sett
         alone = QueryProgress(course).add_step(course.first, stored, True)
     except LedgerError:
         return
-    # Why no second step was taken is told by the answer and kept by nobody: that one note is taken as it is.
+    # The reason why no second step was taken is only in the answer, so that one note is accepted as it is.
     yield render_release(assemble(alone), told=1)
 
 
@@ -77,7 +77,7 @@ def _replay_second(course: QueryPlan, first: SettledAnswer, stored: SettledAnswe
 
 
 def _iter_firsts(session: WorkspaceSession, stored: SettledAnswer) -> Iterator[SettledAnswer]:
-    """The first steps that ``stored`` may be the second one of."""
+    """Yield the first steps that ``stored`` may follow."""
     own, later = f"{stored.account}:", f"{stored.account}+2:"
     if stored.key.startswith(own):
         return
@@ -95,22 +95,22 @@ def _iter_firsts(session: WorkspaceSession, stored: SettledAnswer) -> Iterator[S
 
 
 def was_asked_under(session: WorkspaceSession, schema: TableSchema, stored: SettledAnswer, digest: str) -> bool:
-    """Whether the ledger shows that ``stored`` was asked under the declaration of SHA-256 ``digest``.
+    """Return whether the ledger shows that ``stored`` was asked under the declaration of SHA-256 ``digest``.
 
-    The reservation holds a hash of the asker, the question and the declaration; ``schema`` is today's.
+    The reservation contains a hash of analyst, query and declaration; ``schema`` is the current one.
     """
     query = parse(read_request(stored.payload))
     meanings = {
         build_canonical_request(query, schema),
         build_first_canonical_request(query, schema),
-    }  # an older answer is verified all the same
+    }  # an older answer is verified nevertheless
     return _was_asked_as(session, schema, stored, digest, meanings)
 
 
 def _was_asked_as(
     session: WorkspaceSession, schema: TableSchema, stored: SettledAnswer, digest: str, meanings: set[tuple[str, ...]]
 ) -> bool:
-    """As ``was_asked_under``, with one of ``meanings``."""
+    """Do the same as ``was_asked_under`` with one of ``meanings``."""
     account = session.ledger.get_account(stored.account)
     askers = {None, session.analyst, stored.account.partition("/")[2] or None}
     entries = session.ledger.iter_entries(account=stored.account)

@@ -1,4 +1,4 @@
-"""What to ask instead where a question is too dear: what this session, and not only the whole budget, can pay."""
+"""Alternatives to queries that cost too much: affordable within this session's remaining budget, not just the total."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ NOTHING = "ask the table's owner for budget: what is left pays for no such answe
 
 @contextmanager
 def suggest_affordable(session: WorkspaceSession, query: Query) -> Iterator[None]:
-    """Let a refusal for its price offer what ``session`` can still pay: a wider error, or for a BUDGET a smaller one.
+    """Let a refusal by price suggest what ``session`` can afford: a wider error, or for a BUDGET a smaller one.
 
     Raises:
-        AccuracyUnreachable, BudgetExceeded: as they came, with a fix that works when it is asked now.
+        AccuracyUnreachable, BudgetExceeded: as raised, with a fix that currently works.
     """
     try:
         yield
@@ -52,7 +52,7 @@ def suggest_affordable(session: WorkspaceSession, query: Query) -> Iterator[None
 
 
 def _find_wider(session: WorkspaceSession, query: Query, best: float | None) -> tuple[float | None, str]:
-    """The smallest error bound that is payable, as ``best_alpha`` and as a fix."""
+    """Return the smallest affordable error bound, as ``best_alpha`` and as a fix."""
     schema, left = session.schema(query.table), session.get_remaining(query.table)
     if query.is_composite:
         wider = find_least_widening(query, schema, left=left)
@@ -73,13 +73,13 @@ def _get_accuracy(query: Query) -> Accuracy:
 
 def _is_beyond(session: WorkspaceSession, spend: Spend, table: str) -> bool:
     schema = session.schema(table)
-    with suppress(AccuracyUnreachable):  # less than is ever charged
+    with suppress(AccuracyUnreachable):  # less than any charge
         return compute_allowed_cost(spend, schema).amount > compute_budget_limit(schema.budget).amount
     return False
 
 
 def _describe_smaller(session: WorkspaceSession, query: Query) -> str:
-    """All that is left, in the account's own epsilon or rho, if it pays for some answer."""
+    """Describe the remaining budget, in the account's own epsilon or rho, if it covers some answer."""
     schema = session.schema(query.table)
     book = get_accountant(schema.budget.accountant)
     amount = format_digits(Fraction(session.get_remaining(query.table).amount, book.scale), up=False)

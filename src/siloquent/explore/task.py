@@ -1,4 +1,4 @@
-"""The walk through explore's rooms: plan, reserve, measure, settle, estimate; once, or twice for some questions."""
+"""The stages of a query: plan, reserve, measure, settle, estimate; for some queries twice."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ _KEPT = "the second step was refused, and what the first one gave is kept"
 
 
 def answer(session: WorkspaceSession, query: Query, *, key: str | None = None, max_cost: str | None = None) -> Answer:
-    """Answer ``query`` within the accuracy it asks for, at the least privacy cost.
+    """Answer ``query`` with the accuracy it requests, at the least privacy cost.
 
     Args:
-        key: The idempotency key: the same key and question give the same answer for nothing.
+        key: The idempotency key; the same key and query give the same answer at no cost.
         max_cost: Refuse, before anything is spent, if the price in the account's epsilon or rho is higher.
     Returns:
-        The answer with intervals, guarantee and receipt. If its second step is refused, what the first one released,
-        and a note that says so.
+        The answer with intervals, guarantee and receipt. If its second step is refused, the first one's release with
+        a note that says so.
     Raises:
-        SchemaError, RequestError: the question cannot be answered; nothing is spent.
-        AccuracyUnreachable: the whole budget would not pay for this accuracy; it names the best one that it would.
-        BudgetExceeded: what is left does not pay for it; nothing is spent, and it names the error bound that fits.
+        SchemaError, RequestError: the query cannot be answered; nothing is spent.
+        AccuracyUnreachable: the whole budget does not cover this accuracy; the error names the best affordable one.
+        BudgetExceeded: the remaining budget does not cover it; nothing is spent, the error names an affordable bound.
         DataError: the source failed after the reservation; the charge stands, a retry with ``key`` costs no more.
     Privacy:
         The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
-        before a row is read. Refusals depend on the question, the declaration and earlier charges alone.
+        before a row is read. Refusals depend only on the query, the declaration and earlier charges.
     """
     schema = session.schema(query.table)
     query = resolve_names(query, schema)
@@ -81,11 +81,11 @@ def answer(session: WorkspaceSession, query: Query, *, key: str | None = None, m
 def _answered(
     session: WorkspaceSession, query: Query, asked: Charge, permit: Permit | SettledAnswer | None, limit: Cost
 ) -> Answer:
-    """The answer under ``permit``, what the key held before; under a new one without it."""
+    """Return the answer under ``permit``, the earlier result of the key; without it, under a new permit."""
     schema, account = session.schema(query.table), asked.account
     course = plan_query(query, schema, left=limit)
     earlier = _load_earlier(session, query, account)
-    if asked.max_cost is not None:  # drawing from many answers takes longer than all else, so not for nothing
+    if asked.max_cost is not None:  # loading many answers is the slowest part, so it is done only if needed
         asked.require_affordable(session, replace(course, first=apply_reuse(course.first, earlier)).event)
     try:
         progress = QueryProgress(course)
@@ -104,20 +104,20 @@ def _answered(
 
 
 def _load_earlier(session: WorkspaceSession, query: Query, account: Account) -> EarlierAnswers:
-    """The earlier answers that may be drawn from: everybody's, or the account's own where analysts do not share."""
+    """Load the earlier answers that may be used: all, or only the account's own if analysts do not share."""
     schema = session.schema(query.table)
     if resolve_wish(query, schema) == "none":
         return EarlierAnswers()
     found = load_earlier_answers(session.ledger, schema.account)
     if schema.budget.sharing != "pool":
-        found = found.select_account(account.name)  # first, so that nobody hears of others' entries, changed or not
+        found = found.select_account(account.name)  # first, to reveal nothing about others' entries
     return _select_current_rows(session, schema, found)
 
 
 def _select_current_rows(session: WorkspaceSession, schema: TableSchema, found: EarlierAnswers) -> EarlierAnswers:
-    """``found`` without answers about other rows than the source has now; all of it where there is no source any more.
+    """Return ``found`` without answers about other rows than the source's current ones; all if there is no source.
 
-    A source that is gone has not changed: its answers stay what is known of it.
+    A missing source has not changed: its answers remain valid.
     """
     if not found.has_marks:
         return found
@@ -129,23 +129,23 @@ def _select_current_rows(session: WorkspaceSession, schema: TableSchema, found: 
 
 
 def find_changed_entry(session: WorkspaceSession, table: str) -> int:
-    """The newest entry of ``table`` and its version that is about other rows than the source holds; 0 without any.
+    """Return the newest entry of ``table`` and its version about other rows than the source's; 0 if there is none.
 
     Privacy:
-        For the table's owner and whoever asks: that a source was replaced, and nothing about its rows.
+        Reveals to the table's owner and analysts that a source was replaced, and nothing about its rows.
     """
     schema = session.schema(table)
     try:
         found = load_earlier_answers(session.ledger, schema.account)
-    except UnknownName:  # nobody has asked anything yet
+    except UnknownName:  # nothing was asked yet
         return 0
     return _select_current_rows(session, schema, found).changed
 
 
 def _take_second_step(session: WorkspaceSession, progress: QueryProgress, asked: Charge, limit: Cost) -> QueryProgress:
-    """One step further. Where its reservation is refused the first one is kept: it was paid for.
+    """Take the second step. If its reservation is refused, the first one is kept, since it was paid for.
 
-    A failure after the reservation is not a refusal: it is raised, and says what was spent.
+    A failure after the reservation is not a refusal: it is raised, and states what was spent.
     """
     try:
         held = asked.find_existing(session)
@@ -164,12 +164,12 @@ def _take_second_step(session: WorkspaceSession, progress: QueryProgress, asked:
 
 
 def explain(session: WorkspaceSession, query: Query, *, key: str | None = None) -> Explanation | CompositeExplanation:
-    """What ``query`` would cost and how it would be answered: the plan of ``answer``, without touching data.
+    """Return the cost of ``query`` and how it would be answered: the plan of ``answer``, without reading data.
 
     Args:
-        key: That of ``answer``: what was charged under it before is explained whatever is refused now.
+        key: That of ``answer``; a request charged under it before is explained even if it would be refused now.
     Raises:
-        As ``answer``, but for a budget that is too small, which is explained.
+        As for ``answer``, except that a too small budget is explained instead.
     """
     schema = session.schema(query.table)
     query = resolve_names(query, schema)
@@ -191,7 +191,7 @@ def explain(session: WorkspaceSession, query: Query, *, key: str | None = None) 
 def build_charge(
     session: WorkspaceSession, query: Query, account: Account, *, key: str | None = None, max_cost: str | None = None
 ) -> Charge:
-    """``query`` as the ledger knows it."""
+    """Build the charge of ``query`` for the ledger."""
     schema = session.schema(query.table)
     digest = compute_request_digest(session, account, schema, *build_canonical_request(query, schema))
     return Charge(key, account, digest, max_cost, what="question", dearer="ask for a wider error")
@@ -205,13 +205,13 @@ def _reserve_step(
     earlier: EarlierAnswers,
     permit: Permit | SettledAnswer | None,
 ) -> tuple[PlanStep, Permit | SettledAnswer]:
-    """``step`` as it is paid for, and its permit; or ``permit``, what the ledger holds under the same key."""
+    """Return ``step`` as charged and its permit; or ``permit``, which the ledger holds under the same key."""
     if permit is None:
         step = apply_reuse(step, earlier)
         rehearse(progress, step)
         for plan in step.plans:
             if reads_rows(plan):
-                session.open_planned_table(plan.schema)  # what is wrong with a source is found before it costs anything
+                session.open_planned_table(plan.schema)  # source errors are detected before anything is charged
         permit = asked.reserve(session, step.event)
     elif isinstance(permit, Permit):
         step = restore_paid_step(step, earlier, permit)
@@ -226,7 +226,7 @@ def _settle_step(
     asked: Charge,
     changed: int,
 ) -> tuple[PlanStep, SettledAnswer, bool]:
-    """``step`` with what the ledger keeps of it, measured now or before, and whether it was before."""
+    """Return ``step``, its settled answer, measured now or before, and whether it was measured before."""
     if isinstance(permit, SettledAnswer):
         return step, permit, True
     text = render(progress.course.query)
@@ -248,7 +248,7 @@ def _measure_step(session: WorkspaceSession, step: PlanStep, permit: Permit, tex
 
 
 def _draw_mark(session: WorkspaceSession, table: PrivateTable) -> str:
-    """The mark of the rows that are measured: after a crash they may be others than those of the reservation."""
+    """Draw the mark of the measured rows; after a crash they may differ from those of the reservation."""
     try:
         return session.compute_source_mark(table).draw_mark()
     except DataError:
@@ -256,7 +256,7 @@ def _draw_mark(session: WorkspaceSession, table: PrivateTable) -> str:
 
 
 def _describe_affordable(session: WorkspaceSession, course: QueryPlan, earlier: EarlierAnswers) -> str:
-    """The fix of a refusal: the smallest error bound that what is left, and what is known, pay for, if there is one."""
+    """Return the fix of a refusal: the smallest error bound affordable with the remaining budget and known answers."""
     left = session.get_remaining(course.query.table)
     if course.query.is_composite:
         wider = find_least_widening(course.query, course.schema, left=left)

@@ -1,4 +1,4 @@
-"""Floor 2: what was spent, kept so that nothing is ever spent twice, forgotten or changed in silence.
+"""The privacy ledger: a record of all charges, so that none is made twice, lost or silently changed.
 
 Reserve the worst case, measure, settle: nothing leaves the process before it is settled.
 """

@@ -1,6 +1,6 @@
-"""What every ledger offers, and the values it speaks in.
+"""The interface of every ledger, and its value classes.
 
-A ledger knows what was spent and never sees a row. The order of events is ``seq``, never the clock.
+A ledger records spending and never sees a row. Events are ordered by ``seq``, never by the clock.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ class Account:
 
     @property
     def left(self) -> Cost:
-        """What this account alone could still pay; its parents may have less."""
+        """The amount that this account itself can still pay; its parents may have less."""
         return Cost(self.limit.amount - self.spent.amount, self.limit.delta - self.spent.delta)
 
     def compute_remaining(self) -> Fraction:
-        """``left`` in epsilon or rho, exactly."""
+        """Compute ``left`` in epsilon or rho, exactly."""
         return Fraction(self.left.amount, get_accountant(self.accountant).scale)
 
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """A charge that stands and a measurement that may be made once; ``seq`` is that of the reserve entry.
+    """A valid charge that allows one measurement; ``seq`` is that of the reserve entry.
 
-    A retry with the same key gets the same permit: measure its ``event``, which is what was paid for.
+    A retry with the same key gets the same permit: measure its ``event``, which was charged.
     """
 
     id: str
@@ -62,7 +62,7 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Where an answer stands in the chain: anybody with the ledger can find it, nobody can move it."""
+    """An answer's position in the chain; verifiable by anyone with the ledger, and impossible to move."""
 
     ledger: str
     seq: int
@@ -73,9 +73,9 @@ class Receipt:
 class SettledAnswer:
     """A settled measurement, the same at every replay.
 
-    ``spent_before`` and ``spent_after`` are the named account's, taken at the reservation: the total before it, and
-    that plus what was finally paid. ``table_before`` and ``table_after`` are the same for the root of the tree, which
-    bounds what colluding analysts learn. ``source_mark`` is of the rows that were measured (``ledger.marks``); empty
+    ``spent_before`` and ``spent_after`` are the named account's totals at the reservation: before it, and with the
+    final charge added. ``table_before`` and ``table_after`` are the same for the root of the tree, which
+    bounds what colluding analysts learn. ``source_mark`` identifies the measured rows (``ledger.marks``); empty
     in entries of earlier revisions.
     """
 
@@ -94,7 +94,7 @@ class SettledAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the chain; ``body`` is what ``hash`` covers, ``at`` and ``kind`` included."""
+    """One entry of the chain; ``hash`` covers ``body``, including ``at`` and ``kind``."""
 
     seq: int
     at: str
@@ -114,7 +114,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class LedgerVerdict:
-    """Whether all is as the chain says; if not, what is wrong and at which entry (None: beside the chain)."""
+    """The result of a verification; if it failed, the fault and its entry (None: outside the chain)."""
 
     ok: bool
     entries: int
@@ -123,11 +123,11 @@ class LedgerVerdict:
 
 
 class Ledger(Protocol):
-    """The same promises for every kind of ledger; ``tests/contract/ledger_contract.py`` holds each to them."""
+    """The guarantees of every kind of ledger; ``tests/contract/ledger_contract.py`` verifies each implementation."""
 
     @property
     def id(self) -> str:
-        """The ledger's random name, fixed when it was made."""
+        """The ledger's random id, fixed at creation."""
         ...
 
     def open_account(
@@ -141,7 +141,7 @@ class Ledger(Protocol):
         parent: str | None = None,
         disclosures: bool = False,
     ) -> Account:
-        """A new account, or the one of that name if it is the same in all settings.
+        """Open an account, or return the existing one of that name if all settings are equal.
 
         Args:
             name: ``visits@1``, or ``PARENT/LABEL`` for a share of ``parent``.
@@ -149,25 +149,25 @@ class Ledger(Protocol):
             disclosures: Whether events outside differential privacy may be recorded here.
         Raises:
             LedgerError: The account exists with other settings.
-            RequestError: A name, limit or setting that no account may have.
+            RequestError: A name, limit or setting is invalid.
             UnknownName: The parent does not exist.
         """
         ...
 
     def set_limit(self, name: str, limit: Cost) -> Account:
-        """An owner's new limit, never below what is spent."""
+        """Set an owner's new limit, never below the amount spent."""
         ...
 
     def open_epoch(self, old: str, new: str, *, statement: str) -> Account:
         """Close ``old`` (``visits@1``) and open ``new`` (``visits@2``) with the same settings and nothing spent.
 
         Args:
-            statement: The owner's words that the people are new, kept in the chain.
+            statement: The owner's statement that the persons are new, kept in the chain.
         """
         ...
 
     def get_account(self, name: str) -> Account:
-        """The account of that name.
+        """Return the account of that name.
 
         Raises:
             UnknownName: It was never opened.
@@ -175,7 +175,7 @@ class Ledger(Protocol):
         ...
 
     def list_accounts(self) -> list[Account]:
-        """All accounts by name: a parent stands before its shares."""
+        """Return all accounts by name; parents precede their shares."""
         ...
 
     def reserve(
@@ -185,22 +185,22 @@ class Ledger(Protocol):
 
         Args:
             key: The client's idempotency key, one for the whole ledger; None: a fresh random one.
-            digest: What was asked, hashed: the same key with another digest is refused.
-            source_mark: Of the rows as they are now, kept in the entry; the key is not bound to it.
+            digest: The request's hash; the same key with another digest is refused.
+            source_mark: The mark of the current rows, kept in the entry; the key is not bound to it.
         Returns:
             A permit; the earlier permit if ``key`` holds an open one; the stored answer if it was settled.
         Raises:
-            BudgetExceeded: Some account of the line has too little left; the refusal is recorded, nothing is charged.
-            ChainBroken: Accounts, the newest entry, or what stands under ``key``, are not as the chain left them.
+            BudgetExceeded: An account or parent has too little left; the refusal is recorded, nothing is charged.
+            ChainBroken: Accounts, the newest entry, or the data under ``key`` contradict the chain.
             KeyReused: ``key`` belongs to another request.
             NotAllowed: The price of the event would be wrong in this account, or the account is closed.
         Privacy:
-            Admission looks at the worst case and at earlier charges alone, so a refusal tells nothing about rows.
+            Admission depends only on the worst case and earlier charges, so a refusal reveals nothing about rows.
         """
         ...
 
     def find_charge(self, account: str, *, key: str, digest: str) -> Permit | SettledAnswer | None:
-        """What ``reserve`` would find under ``key``: an open permit, a stored answer, or None. Charges nothing.
+        """Return the open permit or stored answer that ``reserve`` would find under ``key``, or None. Charges nothing.
 
         Raises:
             KeyReused: ``key`` belongs to another request.
@@ -208,26 +208,26 @@ class Ledger(Protocol):
         ...
 
     def cost_under(self, account: str, key: str) -> Cost | None:
-        """What ``account`` paid for the charge under ``key``: what was reserved, or what that was settled at.
+        """Return what ``account`` paid for the charge under ``key``: the settled amount, or else the reserved one.
 
-        None if nothing of that account stands under the key.
+        None if there is no charge of that account under the key.
         """
         ...
 
     def settle(self, permit: Permit, event: Event, payload: bytes, *, source_mark: str | None = None) -> SettledAnswer:
-        """Keep the measurement; only after this may it leave the process. The first payload stored wins.
+        """Store the measurement, which may leave the process only afterwards. The first stored payload wins.
 
         Args:
-            event: What was published. It costs what was reserved; the stop of a noise reduction may lower it.
-            source_mark: Of the rows that were measured; None: those of the reservation.
+            event: The published event. It costs the reserved amount; the stop of a noise reduction may lower it.
+            source_mark: The mark of the measured rows; None: that of the reservation.
         Raises:
-            LedgerError: ``event`` is not what was paid for (our bug): the charge stands and nothing is stored.
+            LedgerError: ``event`` differs from the charged one (our bug); the charge stands and nothing is stored.
             NotAllowed: The permit is not of this ledger.
         """
         ...
 
     def get_permit(self, permit_id: str) -> Permit:
-        """The open permit of that id.
+        """Return the open permit of that id.
 
         Raises:
             NotAllowed: Unknown or settled.
@@ -235,49 +235,49 @@ class Ledger(Protocol):
         ...
 
     def require_open(self, permit: Permit, *, account: str | None = None) -> None:
-        """What the data room asks before it touches a row.
+        """Check a permit before the data layer reads a row.
 
         Args:
-            account: The account whose rows are about to be read; its shares' permits are good too.
+            account: The account whose rows are about to be read; its shares' permits are also valid.
         Raises:
             NotAllowed: ``permit`` is unknown here, altered, settled, or of another account.
         """
         ...
 
     def iter_answers(self, account: str, *, after_seq: int = 0) -> Iterator[SettledAnswer]:
-        """The settled answers of the whole tree to which ``account`` belongs, in the order of their receipts."""
+        """Iterate over the settled answers of the whole tree of ``account``, in the order of their receipts."""
         ...
 
     def iter_entries(self, after: int = 0, account: str | None = None) -> Iterator[Entry]:
-        """The chain after ``after``; with ``account``, only entries of it and of its shares."""
+        """Iterate over the entries after ``after``; with ``account``, only those of it and its shares."""
         ...
 
     def read_head(self) -> Head:
-        """The newest entry's seq and hash."""
+        """Return the newest entry's seq and hash."""
         ...
 
     def has(self, head: Head) -> bool:
-        """Whether entry ``head.seq`` has this hash: if so, all entries up to it are those that were there before."""
+        """Return whether entry ``head.seq`` has this hash; if so, all entries up to it are unchanged."""
         ...
 
     def upgrade(self) -> bool:
-        """Bring tables of an earlier revision to this one's, in one transaction, and tie the accounts to the chain.
+        """Upgrade the tables of an earlier revision in one transaction, and bind the accounts to the chain.
 
         Returns:
-            Whether there was anything to do.
+            Whether anything was changed.
         Raises:
-            ChainBroken: The ledger is not as its chain says; it stays as it is.
+            ChainBroken: The ledger contradicts its chain; it is left unchanged.
         """
         ...
 
     def verify(self, checkpoint: Checkpoint | None = None) -> LedgerVerdict:
-        """Recompute the chain, totals, permits, answers and limits, and say the first thing that is wrong."""
+        """Recompute the chain, totals, permits, answers and limits, and report the first fault."""
         ...
 
     def create_checkpoint(self) -> Checkpoint:
-        """Append a checkpoint entry, and return what to keep elsewhere: a cut tail shows only against it."""
+        """Append a checkpoint entry and return the checkpoint, to be kept elsewhere: only it reveals truncation."""
         ...
 
     def close(self) -> None:
-        """Let go of files and connections; everything committed stays."""
+        """Release files and connections; everything committed is kept."""
         ...

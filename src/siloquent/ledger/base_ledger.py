@@ -1,4 +1,4 @@
-"""Reserve, settle and the owner's acts: one walk for every kind of ledger, over whatever keeps its books."""
+"""Ledger operations shared by all backends, over a storage interface: reserve, settle and the owner's actions."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from siloquent.privacy.accountants import AccountantName, Cost
 from siloquent.privacy.events import Event
 
 CrashPoints = Callable[[str], None]
-"""Called with the name of a point in the walk, where tests pull the plug: before-reserve-commit and the like."""
+"""A callback that receives the name of a point, such as before-reserve-commit, at which tests simulate crashes."""
 
 
 class BaseLedger(ABC):
-    """A ledger over some books; a subclass says how a transaction begins, is kept and is dropped."""
+    """A ledger over a storage interface; subclasses implement begin, commit and rollback of transactions."""
 
     @property
     @abstractmethod
     def id(self) -> str:
-        """The ledger's random name."""
+        """The ledger's random id."""
 
     @cached_property
     def _open_permits(self) -> OpenPermits:
@@ -55,31 +55,31 @@ class BaseLedger(ABC):
 
     @abstractmethod
     def _write(self, point: str) -> AbstractContextManager[LedgerStorage]:
-        """A transaction that is durable when the block ends well, and leaves nothing when it does not.
+        """Open a transaction that is durable if the block succeeds, and is rolled back otherwise.
 
         ``point`` names its two crash points, ``before-POINT-commit`` and ``after-POINT-commit``.
         """
 
     @contextmanager
     def _change(self, point: str) -> Iterator[LedgerStorage]:
-        """``_write``, once accounts and newest entry are found to be as the chain left them."""
+        """Open ``_write`` after checking that accounts and newest entry agree with the chain."""
         with self._write(point) as books:
             require_chain(self.id, books)
             yield books
 
     @abstractmethod
     def _read(self) -> AbstractContextManager[LedgerStorage]:
-        """Books to read from for a moment."""
+        """Open the storage for a short read."""
 
     @abstractmethod
     def _open_snapshot(self) -> AbstractContextManager[LedgerStorage]:
-        """Books that stand still for as long as the block runs, while others go on charging."""
+        """Open a snapshot of the storage that stays constant during the block, while other processes may charge."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Release files and connections."""
 
-    # The owner's acts
+    # The owner's actions
 
     def open_account(
         self,
@@ -148,7 +148,7 @@ class BaseLedger(ABC):
                 return self._resolve_permit(books, _require_same_request(known, account, digest))
             row = PermitRow(books.get_head().seq + 1, account, key, digest)
             outcome = self._charge(books, row, event, text, _build_mark_field(source_mark))
-        # The refusal's entry is committed by now.
+        # The refusal's entry is committed at this point.
         if isinstance(outcome, BudgetExceeded):
             raise outcome
         return outcome
@@ -197,7 +197,7 @@ class BaseLedger(ABC):
         return Permit(format_permit_id(row.seq), row.account, row.key, row.digest, event, cost, row.seq)
 
     def _resolve_permit(self, books: LedgerStorage, row: PermitRow) -> Permit | SettledAnswer:
-        """What a permit that exists stands for by now: its answer, or still itself."""
+        """Return the current state of an existing permit: its answer, or the permit itself."""
         facts, answer = load_reserve_body(books, row), self._open_permits.find_answer(books, row)
         return build_permit(row, facts) if answer is None else restore_answer(self.id, books, answer)
 
@@ -214,7 +214,7 @@ class BaseLedger(ABC):
             if back != Cost(0):
                 for account in line:
                     books.put_account(replace(account, spent=_subtract_cost(account.spent, back)))
-            # The time of the reservation: that of settling would tell how long the measurement took.
+            # The time of the reservation: the time of settling would reveal how long the measurement took.
             facts = {
                 "at": reserved["at"],
                 "permit": row.seq,
@@ -259,7 +259,7 @@ class BaseLedger(ABC):
         with self._read() as books:
             table = require_account_path(books, account)[-1].name
         while True:
-            # A page is one short transaction: whoever is slow to read holds nobody up.
+            # Each page is one short transaction, so that a slow reader delays no other process.
             with self._read() as books:
                 page = [restore_answer(self.id, books, answer) for answer in books.list_answers(after_seq, table)]
             if not page:
@@ -285,7 +285,7 @@ class BaseLedger(ABC):
             entry = books.find_entry(head.seq)
         return entry is not None and entry.hash == head.hash
 
-    # Checking
+    # Verification
 
     def upgrade(self) -> bool:
         with self._write("upgrade") as books:
@@ -300,7 +300,7 @@ class BaseLedger(ABC):
         return done
 
     def _rebuild(self) -> bool:
-        """Bring the tables of an earlier revision to this one's within the transaction; whether there was anything."""
+        """Upgrade the tables of an earlier revision within the transaction; return whether anything changed."""
         return False
 
     def verify(self, checkpoint: Checkpoint | None = None) -> LedgerVerdict:
@@ -334,7 +334,7 @@ class BaseLedger(ABC):
 
 
 def _build_mark_field(mark: str) -> dict[str, str]:
-    """The field of an entry that holds ``mark``; entries without one stay as they were before there were marks."""
+    """Build the entry field that holds ``mark``; entries without one keep the format from before marks existed."""
     return {MARK: rules.check_text("mark", mark, rules.MAX_KEY_LENGTH)} if mark else {}
 
 

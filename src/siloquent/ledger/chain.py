@@ -1,4 +1,4 @@
-"""The hash chain: one canonical text per entry, each sealed to the one before it."""
+"""The hash chain: one canonical text per entry, each hashed together with its predecessor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from siloquent.errors import LedgerError
 from siloquent.ledger.base import Account, Entry
 
-# A prefix of its own, as in RFC 6962: no entry's hash can be passed off as another kind of hash.
+# Its own prefix, as in RFC 6962: an entry's hash cannot be passed off as another kind of hash.
 ENTRY_PREFIX = b"\x00"
 
 
@@ -20,27 +20,27 @@ _JSON = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def compute_genesis_hash(ledger_id: str) -> str:
-    """What stands before the first entry: the hash of the ledger's random id."""
+    """Compute the hash before the first entry: that of the ledger's random id."""
     return hashlib.sha256(ledger_id.encode()).hexdigest()
 
 
 def seal(prev: str, seq: int, body: str) -> str:
-    """The hash of an entry: SHA-256 of 0x00, the hash before it, its seq as 8 bytes, and its body."""
+    """Compute the hash of an entry: SHA-256 of 0x00, the previous hash, its seq as 8 bytes, and its body."""
     return seal_after(bytes.fromhex(prev), seq, body).hex()
 
 
 def seal_after(prev: bytes, seq: int, body: str) -> bytes:
-    """``seal``, from and to the bytes of hashes."""
-    # surrogateescape: bytes that are no UTF-8 were read so, and count as the bytes they are.
+    """Compute ``seal`` from and to the bytes of hashes."""
+    # surrogateescape: bytes that are not UTF-8 were decoded this way, and are hashed as the original bytes.
     text = body.encode("utf-8", "surrogateescape")
     return hashlib.sha256(b"%b%b%b%b" % (ENTRY_PREFIX, prev, seq.to_bytes(8, "big"), text)).digest()
 
 
 class AccountsHash:
-    """All accounts of a ledger as one hash, which each entry carries as they are after it.
+    """One hash over all accounts of a ledger; each entry carries the accounts' hash after it.
 
-    A charge compares the accounts that stand in the database with the newest entry's hash of them: a total that was
-    lowered or a limit that was raised beside the chain is found before anything is granted.
+    A charge compares the accounts in the database with the hash in the newest entry. A lowered total or a raised
+    limit outside the chain is thus found before anything is granted.
 
     SHA-256 of 0x01, the ledger's id, and the hash of each table's accounts, in the order of their names; a table's is
     SHA-256 of 0x02 and its accounts' lines: JSON lists of name, parent, accountant, unit, adjacency, successor,
@@ -49,16 +49,16 @@ class AccountsHash:
 
     def __init__(self, ledger: str, accounts: Iterable[Account]) -> None:
         self._start = hashlib.sha256(b"\x01" + ledger.encode())
-        self._lines: dict[str, dict[str, str]] = {}  # of each table, its accounts' by their names
-        self._fixed: dict[str, tuple[str, str]] = {}  # of each account, its table, and its line but for what is spent
+        self._lines: dict[str, dict[str, str]] = {}  # per table: its accounts' lines by name
+        self._fixed: dict[str, tuple[str, str]] = {}  # per account: its table, and its line without amounts
         self._tables: dict[str, bytes] = {}
-        self._order: list[str] = []  # of the tables' names
+        self._order: list[str] = []  # the tables' names
         self._stale: set[str] = set()
         for account in accounts:
             self.put(account)
 
     def put(self, account: Account) -> None:
-        """Take ``account`` in, or in the place of the one with its name."""
+        """Add ``account``, or replace the one of the same name."""
         texts = (account.name, account.parent, account.accountant, account.unit, account.adjacency, account.successor)
         limit, spent = account.limit, account.spent
         self.put_facts(*texts, account.disclosures, limit.amount, limit.delta, spent.amount, spent.delta)
@@ -77,7 +77,7 @@ class AccountsHash:
         spent: int,
         spent_delta: int,
     ) -> None:
-        """``put`` without making an account of it: a ledger may have thousands, and looks at all of them."""
+        """Do the same as ``put`` without creating an account object, since a ledger may have thousands."""
         texts = (name, parent or "", accountant, unit, adjacency, successor or "")
         table = name.partition("/")[0]
         if table not in self._lines:
@@ -87,13 +87,13 @@ class AccountsHash:
         self.spend(name, spent, spent_delta)
 
     def spend(self, name: str, amount: int, delta: int) -> None:
-        """Account ``name`` has spent ``amount`` and ``delta`` in all."""
+        """Set the total that account ``name`` has spent to ``amount`` and ``delta``."""
         table, fixed = self._fixed[name]
         self._lines[table][name] = f"{fixed}, {amount}, {delta}]"
         self._stale.add(table)
 
     def format_hex(self) -> str:
-        """The hash in hexadecimal."""
+        """Return the hash in hexadecimal."""
         for table in self._stale:
             lines = self._lines[table]
             ordered = sorted(lines) if len(lines) > 1 else lines  # thousands of entries are about one account
@@ -106,7 +106,7 @@ class AccountsHash:
 
 
 def format_canonical_json(body: Mapping[str, Any]) -> str:
-    """``body`` as JSON in the one form that is hashed: sorted keys, no blanks, whole numbers and strings only.
+    """Return ``body`` in the JSON form that is hashed: sorted keys, no blanks, only whole numbers and strings.
 
     >>> format_canonical_json({"kind": "deny", "amount": 3})
     '{"amount":3,"kind":"deny"}'
@@ -116,7 +116,7 @@ def format_canonical_json(body: Mapping[str, Any]) -> str:
 
 
 def _require_plain(value: object) -> None:
-    """Floats have several texts and null several meanings: neither is ever hashed."""
+    """Refuse floats, which have several texts, and null, which has several meanings: neither is hashed."""
     if isinstance(value, Mapping):
         for item in value.values():
             _require_plain(item)
@@ -128,11 +128,11 @@ def _require_plain(value: object) -> None:
 
 
 def build_entry(seq: int, body: str, prev: str, digest: str) -> Entry:
-    """The entry that a row of the chain holds."""
+    """Build the entry that a row of the chain holds."""
     facts = json.loads(body)
     return Entry(seq, facts["at"], facts["kind"], facts, prev, digest)
 
 
 def format_current_time() -> str:
-    """The time for the record, in UTC and whole seconds; no rule of the ledger looks at it."""
+    """Return the time for the record, in UTC and whole seconds; no ledger rule depends on it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

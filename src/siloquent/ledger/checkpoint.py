@@ -1,4 +1,4 @@
-"""What to keep elsewhere: a cut tail and a restored backup show only against a copy the ledger's host cannot change."""
+"""Checkpoints, to be kept elsewhere: only a copy out of reach of the ledger's host reveals truncation or rollback."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The head of ledger ``ledger`` at one moment, and what each account had spent by then."""
+    """The head of ledger ``ledger`` at one moment, and the amount each account had spent by then."""
 
     ledger: str
     seq: int
@@ -22,14 +22,14 @@ class Checkpoint:
     spent: dict[str, Cost]
 
     def to_json(self) -> str:
-        """One line of JSON with sorted keys."""
+        """Return one line of JSON with sorted keys."""
         spent = {name: [cost.amount, cost.delta] for name, cost in self.spent.items()}
         facts = {"format": FORMAT, "ledger": self.ledger, "seq": self.seq, "hash": self.hash, "spent": spent}
         return json.dumps(facts, sort_keys=True, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Checkpoint:
-        """The checkpoint that ``text`` was written from.
+        """Parse the checkpoint that ``text`` was written from.
 
         Raises:
             LedgerError: Not a checkpoint, or of another format.

@@ -1,4 +1,4 @@
-"""A ledger in a database: transactions, one connection a thread and none across a fork, failures in plain words."""
+"""A ledger in a database: transactions, one connection per thread and none across a fork, and readable errors."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from siloquent.ledger.storage import LedgerStorage
 
 
 class DatabaseLedger(BaseLedger):
-    """What SQLite and PostgreSQL ledgers share; a subclass makes the engine, and says how transactions begin."""
+    """The common part of SQLite and PostgreSQL ledgers; subclasses create the engine and begin transactions."""
 
     head_required = False
-    """Whether entries without a head file beside them are refused."""
+    """Whether a ledger with entries but without its head file is refused."""
 
     def __init__(
         self,
@@ -55,24 +55,24 @@ class DatabaseLedger(BaseLedger):
         return self._id
 
     def _wait_for_turn(self) -> AbstractContextManager[None]:
-        """Wait for one's turn to write, where the database itself would only poll."""
+        """Wait for this writer's turn, instead of the database's polling."""
         return nullcontext()
 
     @abstractmethod
     def _begin_write(self, connection: Connection) -> None:
-        """Make this transaction the only one that writes."""
+        """Make this transaction the only writer."""
 
     @abstractmethod
     def _begin_snapshot(self, connection: Connection) -> None:
-        """Make what this transaction reads stand still."""
+        """Give this transaction a constant view of the database."""
 
     @abstractmethod
     def _explain(self, failed: DBAPIError) -> tuple[str, str]:
-        """The database's failure in words that a person can act on: what is wrong, and the fix."""
+        """Describe a database failure for the user: the problem and the fix."""
 
     @abstractmethod
     def _may_stand(self, failed: DBAPIError) -> bool:
-        """Whether a commit that ended in ``failed`` may be durable all the same."""
+        """Return whether a commit that failed with ``failed`` may nevertheless be durable."""
 
     def _read_ledger_id(self) -> str:
         row = self._get_connection().execute(sa.select(LEDGER)).first()
@@ -84,7 +84,7 @@ class DatabaseLedger(BaseLedger):
         return str(row.id)
 
     def _get_connection(self) -> Connection:
-        """This thread's connection, a new one where it has none."""
+        """Return this thread's connection, opening one if it has none."""
         connection: Connection | None = getattr(self._threads, "connection", None)
         if connection is None or connection.closed or connection.invalidated:
             connection = self._engine.connect()
@@ -93,7 +93,7 @@ class DatabaseLedger(BaseLedger):
         return connection
 
     def _drop_connection(self) -> None:
-        """Drop this thread's connection: after a failure only that is sure to end what it had begun."""
+        """Drop this thread's connection: after a failure, only that reliably ends the transaction it had begun."""
         connection: Connection | None = getattr(self._threads, "connection", None)
         self._threads.connection = None
         if connection is not None and not connection.closed:
@@ -133,7 +133,7 @@ class DatabaseLedger(BaseLedger):
 
     @contextmanager
     def _report_doubt(self) -> Iterator[None]:
-        """Where a failure leaves open whether the charge stands, say so: only the key can settle it."""
+        """Report a failure after which the charge may or may not stand; only a retry with the key can tell."""
         try:
             yield
         except DBAPIError as failed:

@@ -1,4 +1,4 @@
-"""From the text in a workspace file to a ledger."""
+"""Opening of the ledger that a workspace file names."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from siloquent.ledger.head import HeadFile
 
 
 def open_ledger(where: str | Path, *, head: Path | None = None, create: bool = False) -> Ledger:
-    """The ledger in a SQLite file or a PostgreSQL database.
+    """Open the ledger in a SQLite file or a PostgreSQL database.
 
     Args:
-        where: A path, or ``postgresql+psycopg://..``.
-        head: The head file beside it; None: a restored backup goes unnoticed.
-        create: Make it if it is not there.
+        where: A path, or ``postgresql+psycopg://...``.
+        head: Its head file; None: a restored backup is not detected.
+        create: Create it if it does not exist.
     Raises:
         LedgerError: it cannot be used; LedgerRolledBack: it is older than ``head``.
         MissingExtra: PostgreSQL without psycopg.
     """
-    # SQLAlchemy takes a tenth of a second to import: only who opens a ledger pays for it.
+    # SQLAlchemy takes 0.1 s to import, so it is loaded only when a ledger is opened.
     text = str(where)
     if text.startswith(("postgresql://", "postgresql+psycopg://")):
         from siloquent.ledger.postgres import PostgresLedger
@@ -39,12 +39,12 @@ def open_ledger(where: str | Path, *, head: Path | None = None, create: bool = F
 
 
 def adopt_ledger(where: str | Path, *, head: Path, checkpoint: Checkpoint | None = None) -> LedgerVerdict:
-    """Write the missing ``head`` file of a ledger whose owner says that it is the newest copy.
+    """Write the missing ``head`` file of a ledger that its owner declares the newest copy.
 
     Returns:
-        What verification found; the file is written only if all is right.
+        The verdict; the file is written only if verification finds no fault.
     Raises:
-        LedgerError: the ledger cannot be used, or its head file is there.
+        LedgerError: the ledger cannot be used, or its head file already exists.
     """
     note = HeadFile(head)
     if note.read() is not None:

@@ -1,7 +1,7 @@
-"""Forks: a process that is copied while it charges must share neither locks nor connections with its copy.
+"""Fork safety: a process copied during a charge must not share locks or connections with its copy.
 
-A copied file lock is held twice, so that the copy waits for itself; a copied SQLite connection believes that it holds
-locks which only its parent has. Before each fork every ledger of the process therefore ends what it is doing and
+A copied file lock is held twice, so the copy waits for itself; a copied SQLite connection assumes that it holds
+locks which only its parent has. Before each fork, every ledger of the process therefore finishes its transactions and
 closes its connections; parent and child open their own when they next need one.
 """
 
@@ -26,10 +26,10 @@ class TransactionGate:
 
     @contextmanager
     def enter_transaction(self) -> Iterator[None]:
-        """A moment that no fork may cut in two."""
+        """Hold off forks during the block."""
         me = threading.get_ident()
         with self._changed:
-            # Whoever is inside already must go on, or the fork would wait for ever.
+            # A thread that is already inside must proceed, or the fork would wait forever.
             self._changed.wait_for(lambda: self._closed_by in (None, me) or self._inside[me] > 0)
             self._inside[me] += 1
         try:
@@ -37,26 +37,26 @@ class TransactionGate:
         finally:
             with self._changed:
                 self._inside[me] -= 1
-                self._inside += Counter()  # drops the zeros: threads come and go
+                self._inside += Counter()  # removes zero counts: threads come and go
                 self._changed.notify_all()
 
     @contextmanager
     def exclude_transactions(self) -> Iterator[None]:
-        """A moment at which nobody is inside, but perhaps this thread itself, and nobody comes in."""
+        """Run the block while no other thread is in a transaction and none can begin one."""
         me = threading.get_ident()
         with self._changed:
             self._changed.wait_for(lambda: self._closed_by is None)
             self._closed_by = me
             self._changed.wait_for(lambda: not any(count for who, count in self._inside.items() if who != me))
             try:
-                yield  # with the lock held: a copy of the process must find it in the hands of its only thread
+                yield  # with the lock held: in a copy of the process, its only thread must hold it
             finally:
                 self._closed_by = None
                 self._changed.notify_all()
 
 
 class Forkable(Protocol):
-    """What is told about forks."""
+    """An object that is notified of forks."""
 
     moments: TransactionGate
 
@@ -71,7 +71,7 @@ _quiet = ExitStack()
 
 
 def register_forks(ledger: Forkable) -> None:
-    """Tell ``ledger`` about every fork from now on, for as long as it lives."""
+    """Notify ``ledger`` of every fork from now on, as long as it exists."""
     _known.add(ledger)
 
 

@@ -1,4 +1,4 @@
-"""The head file: a note beside the database of how far the chain was, so that a restored backup is noticed."""
+"""The head file: a record next to the database of the chain's newest entry, so that a restored backup is detected."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from siloquent.ledger.storage import LedgerStorage
 
 _LINE = re.compile(r"([0-9]{1,18}) ([0-9a-f]{64})\n")
 LOCK_SECONDS = 30.0
-_PAUSE_SECONDS = 0.0005  # far below one commit; the kernel's own queue knows no patience
+_PAUSE_SECONDS = 0.0005  # far shorter than a commit; the kernel's own queue has no timeout
 
 
 @contextmanager
 def hold_exclusive_lock(lock: Path, *, seconds: float = LOCK_SECONDS) -> Iterator[None]:
-    """Hold the lock file ``lock`` alone on this machine; the kernel lets go of it when the process dies.
+    """Hold the lock file ``lock`` exclusively on this machine; the kernel releases it when the process dies.
 
     Raises:
-        TimeoutError: somebody, perhaps a stopped process, holds it for longer than ``seconds``.
+        TimeoutError: another process, perhaps a stopped one, holds it for longer than ``seconds``.
     """
     handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -48,13 +48,13 @@ def _try_lock(handle: int) -> bool:
 
 
 class HeadFile:
-    """``SEQ HASH`` in one line, written over after each commit and never moved backwards.
+    """A file with ``SEQ HASH`` on one line, overwritten after each commit and never moved backwards.
 
-    The database may be ahead of it (a process died between commit and note).
+    The database may be ahead of it (if a process died between commit and update).
 
     Args:
-        required: Refuse books with entries whose note is missing, as a backup that was restored without it has none.
-            Not where several machines share one database: a machine that comes new has no note yet.
+        required: Refuse storage that has entries but no head file, such as a backup restored without it. Not for
+            several machines sharing one database: a new machine has no head file yet.
     """
 
     def __init__(self, path: Path, *, required: bool = False) -> None:
@@ -62,10 +62,10 @@ class HeadFile:
         self._lock = path.with_name(f"{path.name}.lock")
 
     def read(self) -> Head | None:
-        """What the file says, or None if there is none.
+        """Return the contents of the file, or None if it does not exist.
 
         Raises:
-            LedgerError: it is not a head file, or nobody may lock it.
+            LedgerError: it is not a head file, or it cannot be locked.
         """
         try:
             with hold_exclusive_lock(self._lock):
@@ -90,10 +90,10 @@ class HeadFile:
         return Head(int(found[1]), found[2])
 
     def check(self, books: LedgerStorage) -> None:
-        """Refuse books that are older than the note, or of another history.
+        """Refuse storage that is older than the head file, or has another history.
 
         Raises:
-            LedgerRolledBack: the note's entry is not in the books, or there is no note and there must be one.
+            LedgerRolledBack: the recorded entry is not in the storage, or a required head file is missing.
         """
         noted = self.read()
         if noted is None and self.required and books.get_head().seq:
@@ -114,7 +114,7 @@ class HeadFile:
             )
 
     def note(self, head: Head) -> None:
-        """Write ``head`` unless a later one is there.
+        """Write ``head`` unless the file holds a later one.
 
         Raises:
             LedgerError: the folder cannot be written.
@@ -144,8 +144,8 @@ class HeadFile:
         os.replace(building, self.path)
 
     def _overwrite(self, head: Head) -> None:
-        # In place: to replace the file took a fifth of a charge's time. One write within one sector is never torn, and
-        # all readers hold the lock. Not synced: after a power cut an older note may be back, and the database is ahead.
+        # In place: replacing the file took a fifth of a charge's time. A write within one sector is never torn, and
+        # all readers hold the lock. Not synced: after a power cut an older head may return, and the database is ahead.
         handle = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.pwrite(handle, _format_line(head), 0)
@@ -154,5 +154,5 @@ class HeadFile:
 
 
 def _format_line(head: Head) -> bytes:
-    """All lines have one length, so that a later one covers an earlier one."""
+    """Format the line; all lines have the same length, so that a later one overwrites an earlier one."""
     return f"{head.seq:018d} {head.hash}\n".encode("ascii")

@@ -1,6 +1,6 @@
-"""Marks of a source in the chain: whether rows are still those of an earlier answer, told to the ledger's folder alone.
+"""Marks of a source in the chain: evidence, readable only in the ledger's folder, of whether rows have changed.
 
-Why, and what follows for privacy: docs/decisions/marks-of-sources.md.
+Reasons and effect on privacy: docs/decisions/marks-of-sources.md.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from siloquent.errors import LedgerError
 
 KEY_BYTES = 32
 NOT_SEEN = "-"
-"""The mark of an answer that was computed while its source could not be opened: it fits no source."""
+"""The mark of an answer computed while its source could not be opened; it matches no source."""
 _FORM = "1"
 _IN_MEMORY = secrets.token_bytes(KEY_BYTES)  # allowed: a key
 
 
 def load_mark_key(file: Path) -> bytes:
-    """The secret in ``file``, which is made, for its owner alone, if it is not there.
+    """Load the secret from ``file``, creating it for its owner only if it does not exist.
 
     Raises:
-        LedgerError: It cannot be made or read.
+        LedgerError: It cannot be created or read.
     """
     try:
         if not file.exists():
@@ -45,7 +45,7 @@ def load_mark_key(file: Path) -> bytes:
 
 
 def get_memory_key(ledger: str) -> bytes:
-    """The secret of a ledger that lives in this process alone."""
+    """Return the secret of a ledger that exists only in this process."""
     return hmac.digest(_IN_MEMORY, ledger.encode(), "sha256")
 
 
@@ -57,7 +57,7 @@ def _make(file: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-    with suppress(FileExistsError):  # another process was first: its key counts
+    with suppress(FileExistsError):  # another process was first, so its key is used
         os.link(building, file)
     os.unlink(building)
 
@@ -67,19 +67,19 @@ class SourceMark:
 
     Args:
         key: The folder's secret.
-        account: The table's account: equal files of two tables have nothing in common in the ledger.
-        digest: Of the source, as the data room computes it.
+        account: The table's account, so that equal files of two tables have unrelated marks.
+        digest: The source's digest, computed by the data layer.
     Privacy:
-        A mark is an HMAC with a nonce of its own: without the secret, marks of one source and of two cannot be told
-        apart, so a reader of the ledger learns nothing from them, not even whether rows changed.
+        A mark is an HMAC with its own nonce: without the secret, marks of the same source are indistinguishable from
+        marks of different sources, so a reader of the ledger learns nothing from them, not even whether rows changed.
     """
 
     def __init__(self, key: bytes, account: str, digest: bytes) -> None:
         self._key, self._account, self._digest = key, account, digest
-        self.fits = lru_cache(10_000)(self._is_match)  # asked of each earlier answer at each question
+        self.fits = lru_cache(10_000)(self._is_match)  # cached: checked for each earlier answer at each query
 
     def draw_mark(self) -> str:
-        """A new mark of the source, for an entry."""
+        """Draw a new mark of the source, for an entry."""
         return self._mark(secrets.token_hex(8))  # allowed: a nonce
 
     def _mark(self, nonce: str) -> str:
@@ -87,6 +87,6 @@ class SourceMark:
         return f"{_FORM}:{nonce}:{hmac.digest(self._key, text, hashlib.sha256).hex()[:32]}"
 
     def _is_match(self, mark: str) -> bool:
-        """Whether ``mark`` was made of this very source; entries from before there were marks ("") always fit."""
+        """Return whether ``mark`` is of this source; entries from before marks existed ("") always match."""
         parts = mark.split(":")
         return not mark or (len(parts) == 3 and hmac.compare_digest(self._mark(parts[1]), mark))

@@ -1,4 +1,4 @@
-"""A ledger in memory: the same promises as on disk until the process ends. For tests and trials."""
+"""A ledger in memory, with the guarantees of a ledger on disk until the process ends. For tests and trials."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _R = TypeVar("_R", EntryRow, PermitRow, AnswerRow)
 
 
 class MemoryLedger(BaseLedger):
-    """Safe among threads; gone with the process."""
+    """A thread-safe ledger that is lost when the process ends."""
 
     def __init__(self, *, crash_points: CrashPoints | None = None) -> None:
         self._id = secrets.token_hex(16)  # allowed: a name
@@ -63,11 +63,11 @@ class MemoryLedger(BaseLedger):
     _open_snapshot = _read
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there are no files or connections to release."""
 
 
 class _MemoryStorage:
-    """Lists and dictionaries; writes are staged, so that a transaction is kept altogether or not at all."""
+    """Storage in lists and dictionaries; writes are staged, so that transactions are atomic."""
 
     def __init__(self, ledger: str) -> None:
         self._ledger, self._genesis = ledger, compute_genesis_hash(ledger)
@@ -155,6 +155,6 @@ class _MemoryStorage:
 
 
 def _slice_after(rows: Sequence[_R], seq: int, most: int) -> list[_R]:
-    """Up to ``most`` rows whose seq is above ``seq``; ``rows`` are in the order of their seq."""
+    """Return up to ``most`` rows whose seq is above ``seq``; ``rows`` are ordered by seq."""
     start = bisect_right(rows, seq, key=lambda row: row.seq)
     return list(rows[start : start + most])

@@ -1,4 +1,4 @@
-"""Which permits are open, by the chain: in one process each entry is hashed and read once, however often is asked."""
+"""Detection of open permits from the chain; each entry is hashed and read only once per process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from siloquent.ledger.storage import AnswerRow, EntryRow, LedgerStorage, PermitR
 
 @dataclass(slots=True)
 class _Stretch:
-    """Entries that follow one another, from ``first`` to ``last``, and the permits that they leave open.
+    """Consecutive entries, from ``first`` to ``last``, and the permits that they leave open.
 
     ``before``: the hash before the first entry. ``settled``: permits given before it that an entry here settles.
     """
@@ -26,14 +26,14 @@ class _Stretch:
 
     @classmethod
     def from_entry(cls, entry: EntryRow) -> _Stretch:
-        """The stretch that holds nothing yet and goes on with ``entry``."""
+        """Create an empty stretch whose next entry is ``entry``."""
         return cls(entry.seq, entry.prev, entry.seq - 1, entry.prev)
 
     def take(self, entry: EntryRow) -> None:
-        """Go on with ``entry``.
+        """Append ``entry``.
 
         Raises:
-            ChainBroken: It was changed, or does not follow.
+            ChainBroken: It was changed, or is not the next entry.
         """
         if entry.seq != self.last + 1 or entry.prev != self.hash:
             raise ChainBroken(f"Entry {self.last + 1} was changed or is missing.", seq=self.last + 1, fix=FIX)
@@ -46,7 +46,7 @@ class _Stretch:
         self.last, self.hash = entry.seq, entry.hash
 
     def follow(self, later: _Stretch) -> None:
-        """Go on with all of ``later``, which begins where this one ends.
+        """Append all of ``later``, which begins where this one ends.
 
         Raises:
             ChainBroken: It does not follow.
@@ -59,10 +59,10 @@ class _Stretch:
 
 
 class OpenPermits:
-    """What one ledger's entries say of its permits, as far as they were looked at.
+    """The state of one ledger's permits, according to the entries read so far.
 
-    Open is what no entry settles: an answer that was taken away would else be measured again, for nothing. A later look
-    reads only the entries since. It trusts what an earlier look found in the chain more than what stands there now.
+    A permit is open if no entry settles it; otherwise a removed answer would be measured again without a charge.
+    Later calls read only newer entries. Entries found earlier are trusted over the chain's current contents.
     """
 
     def __init__(self) -> None:
@@ -70,27 +70,27 @@ class OpenPermits:
         self._seen: _Stretch | None = None
 
     def find_answer(self, books: LedgerStorage, row: PermitRow) -> AnswerRow | None:
-        """The answer of a permit, None while it is open.
+        """Return the answer of a permit, None while it is open.
 
         Raises:
-            ChainBroken: An entry settles the permit, and the answer is gone; or the entries after it do not follow.
+            ChainBroken: An entry settles the permit but the answer is missing, or the entries after it do not follow.
         """
         answer = books.find_answer(row.seq)
         if answer is not None:
             return answer
         newest = books.find_newest_entry()
-        if newest is not None and newest.seq == row.seq:  # as in most questions: nothing came after
+        if newest is not None and newest.seq == row.seq:  # the usual case: no later entry
             return None
         with self._lock:
             if self._is_open(books, row.seq):
                 return None
-        answer = books.find_answer(row.seq)  # it may have been settled since the first look
+        answer = books.find_answer(row.seq)  # it may have been settled since the first check
         if answer is None:
             raise ChainBroken(f"The answer to the permit of entry {row.seq} is missing.", seq=row.seq, fix=FIX)
         return answer
 
     def require_unsettled(self, books: LedgerStorage, row: PermitRow) -> None:
-        """Refuse a permit whose one measurement was made."""
+        """Refuse a permit that was already measured."""
         if self.find_answer(books, row) is not None:
             raise NotAllowed(
                 f"Permit {format_permit_id(row.seq)} is settled: one permit, one measurement.",
@@ -114,7 +114,7 @@ class OpenPermits:
 
     @staticmethod
     def _catch_up(books: LedgerStorage, seen: _Stretch) -> bool:
-        """Take the entries after ``seen``; False where its last one is not there: the ledger is another copy now."""
+        """Append the entries after ``seen``; return False if its last one is missing, since the ledger was replaced."""
         entries = iter_all_entries(books, max(seen.last, seen.first) - 1)
         if seen.last >= seen.first:
             last = next(entries, None)

@@ -16,15 +16,15 @@ from siloquent.ledger.base_ledger import CrashPoints
 from siloquent.ledger.database import DatabaseLedger
 from siloquent.ledger.sql import FORMAT, KEPT_FOR_EVER, LEDGER, metadata
 
-_MAKING = 0x51_10_9E_17  # the advisory lock under which tables are made
+_MAKING = 0x51_10_9E_17  # the advisory lock under which tables are created
 
 
 class PostgresLedger(DatabaseLedger):
-    """Every writer holds the ledger's one row for its transaction; commits are synchronous, whatever the default.
+    """A ledger whose writers lock its single row during a transaction; commits are always synchronous.
 
     Args:
         url: ``postgresql+psycopg://host/database``; the password comes from PGPASSWORD or ~/.pgpass.
-        head: The head file of this machine, None for none.
+        head: The head file of this machine, or None.
     Raises:
         MissingExtra: psycopg is not installed.
         LedgerError: no connection, no ledger in the database, or of another format.
@@ -37,13 +37,13 @@ class PostgresLedger(DatabaseLedger):
             engine = sa.create_engine(url, poolclass=NullPool, connect_args={"options": "-c synchronous_commit=on"})
         except ModuleNotFoundError:
             raise MissingExtra("postgres", "A ledger in PostgreSQL") from None
-        except (sa.exc.ArgumentError, ValueError):  # a port that is no number
+        except (sa.exc.ArgumentError, ValueError):  # a port that is not a number
             raise LedgerError("The ledger's URL cannot be read.", fix="postgresql+psycopg://HOST/DATABASE") from None
         self._is_made_new = create
         super().__init__(engine, head=head, make=partial(_make, engine) if create else None, crash_points=crash_points)
 
     def _begin_write(self, connection: Connection) -> None:
-        # The chain has one end, so writers stand in one line anyway; what they read afterwards is the newest.
+        # The chain has one end, so writers are serialised anyway; they then read the newest state.
         connection.execute(sa.select(LEDGER.c.one).with_for_update())
 
     def _begin_snapshot(self, connection: Connection) -> None:
@@ -53,7 +53,7 @@ class PostgresLedger(DatabaseLedger):
         connection = self._get_connection()
         enabled = sa.text("SELECT tgname FROM pg_trigger WHERE tgenabled = 'O' AND NOT tgisinternal")
         if set(connection.execute(enabled).scalars()) >= _TRIGGERS:
-            return False  # to make them anew takes the tables' owner, whom a server need not be
+            return False  # re-creating them requires the tables' owner, which a server need not be
         _create_guards(connection)
         for table in metadata.tables:
             connection.exec_driver_sql(f'ALTER TABLE "{table}" ENABLE TRIGGER USER')
@@ -66,16 +66,16 @@ class PostgresLedger(DatabaseLedger):
         return f"The ledger's database {what}.", fix
 
     def _may_stand(self, failed: DBAPIError) -> bool:
-        # A connection that broke while the server committed does not tell how that ended.
+        # A connection that broke while the server committed does not reveal the outcome.
         return _get_error_class(failed) in ("", "08", "57")
 
 
 def _get_error_class(failed: DBAPIError) -> str:
-    """The class of the server's error code; empty if the connection itself failed."""
+    """Return the class of the server's error code; empty if the connection itself failed."""
     state = str(getattr(failed.orig, "sqlstate", "") or "")[:2]
     if state:
         return state
-    # A refused connection comes without a code; where the server speaks another language, it "cannot be reached".
+    # A refused connection has no code; if the server uses another language, the message is "cannot be reached".
     words = str(failed.orig)
     return next((code for sign, code in _REFUSALS if sign in words), "")
 
@@ -84,7 +84,7 @@ _REFUSALS = (("does not exist", "3D"), ("authentication failed", "28"), ("no pas
 
 
 _RESTORE = "put the newest copy back as docs/how-to/restore-a-backup.md says"
-"""A new ledger would forget what was spent: nothing here leads to one."""
+"""The fix for a missing or damaged ledger: restore a copy, since a new ledger would lose all recorded charges."""
 _FAILURES = {
     "": ("cannot be reached", "start the server, and check [ledger] url in siloquent.toml"),
     "08": ("cannot be reached", "start the server, and check [ledger] url in siloquent.toml"),
@@ -97,7 +97,7 @@ _FAILURES = {
 
 
 def _make(engine: sa.Engine) -> None:
-    """Make the tables, unless they are there."""
+    """Create the tables, unless they exist."""
     with engine.begin() as connection:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
         if sa.inspect(connection).has_table(LEDGER.name):
@@ -110,7 +110,7 @@ def _make(engine: sa.Engine) -> None:
 
 
 def _create_guards(connection: Connection) -> None:
-    """Triggers under which rows are only added, at the chain's end, and accounts change in their numbers alone."""
+    """Create triggers under which rows are only appended to the chain, and only the numbers of accounts change."""
     for statement in _GUARDS:
         connection.exec_driver_sql(statement)
     for table in KEPT_FOR_EVER:

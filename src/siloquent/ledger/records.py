@@ -1,4 +1,4 @@
-"""From stored rows back to the values that were given out: permits, answers, receipts."""
+"""Conversion of stored rows to the values that were returned: permits, answers, receipts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from siloquent.privacy.accountants import Cost
 from siloquent.privacy.events import event_from_json
 
 MARK = "source_mark"
-"""The field of reserve and settle entries that says which rows they are about."""
+"""The field of reserve and settle entries that identifies the rows concerned."""
 FIX = "siloquent ledger verify"
 
 
 def require_account_path(books: LedgerStorage, name: str) -> list[Account]:
-    """The account and its parents, the table's last.
+    """Return the account and its parents, the table's account last.
 
     Raises:
         UnknownName: It was never opened.
@@ -33,10 +33,10 @@ def require_account_path(books: LedgerStorage, name: str) -> list[Account]:
 
 
 def read_entry_body(entry: EntryRow) -> dict[str, Any]:
-    """The body of ``entry``, whose own hash is recomputed.
+    """Return the body of ``entry``, recomputing its hash.
 
     Raises:
-        ChainBroken: It is not what was sealed.
+        ChainBroken: It was changed.
     """
     try:
         facts = json.loads(entry.body) if seal(entry.prev, entry.seq, entry.body) == entry.hash else None
@@ -48,10 +48,10 @@ def read_entry_body(entry: EntryRow) -> dict[str, Any]:
 
 
 def load_entry(books: LedgerStorage, seq: int) -> EntryRow:
-    """Entry ``seq``, which must be there, unchanged, and followed by the entry that follows it.
+    """Return entry ``seq``, which must exist, be unchanged and be linked from its successor.
 
     Raises:
-        ChainBroken: It is not.
+        ChainBroken: It is missing, changed or not linked.
     """
     found = books.load_entry_pair(seq)
     if not found or found[0].seq != seq:
@@ -63,7 +63,7 @@ def load_entry(books: LedgerStorage, seq: int) -> EntryRow:
 
 
 def load_reserve_body(books: LedgerStorage, row: PermitRow) -> dict[str, Any]:
-    """The body of the reserve entry that gave ``row``.
+    """Return the body of the reserve entry that gave ``row``.
 
     Raises:
         ChainBroken: It was changed, or did not give this permit.
@@ -76,12 +76,12 @@ def load_reserve_body(books: LedgerStorage, row: PermitRow) -> dict[str, Any]:
 
 
 def require_chain(ledger: str, books: LedgerStorage) -> None:
-    """Refuse to write after an entry, or over accounts, that are not as the chain left them.
+    """Refuse to write if the newest entry or the accounts contradict the chain.
 
-    A ledger of an earlier revision, whose newest entry knows no hash of the accounts, is verified as a whole instead.
+    A ledger of an earlier revision, whose newest entry has no hash of the accounts, is verified as a whole instead.
 
     Raises:
-        ChainBroken: Something was changed beside the chain.
+        ChainBroken: Something was changed outside the chain.
     """
     newest = books.find_newest_entry()
     kept = AccountsHash(ledger, ()).format_hex() if newest is None else read_entry_body(newest).get("accounts")
@@ -98,7 +98,7 @@ def require_chain(ledger: str, books: LedgerStorage) -> None:
 
 
 def build_permit(row: PermitRow, facts: dict[str, Any]) -> Permit:
-    """The permit that reserve entry ``facts`` gave."""
+    """Build the permit that reserve entry ``facts`` gave."""
     event = event_from_json(facts["event"])
     return Permit(format_permit_id(row.seq), row.account, row.key, row.digest, event, Cost(*facts["cost"]), row.seq)
 
@@ -107,7 +107,7 @@ def require_whole(ledger: str, books: LedgerStorage) -> None:
     """Verify the whole ledger.
 
     Raises:
-        ChainBroken: Something in it does not follow from its chain.
+        ChainBroken: Something in it contradicts its chain.
     """
     verdict = verify(ledger, books, None)
     if not verdict.ok:
@@ -115,11 +115,11 @@ def require_whole(ledger: str, books: LedgerStorage) -> None:
 
 
 def recognise(books: LedgerStorage, permit: Permit) -> tuple[PermitRow, dict[str, Any]]:
-    """The row and reserve entry of ``permit``, which must be just what this ledger gave out.
+    """Return the row and reserve entry of ``permit``, which must equal the permit that this ledger issued.
 
     Raises:
-        NotAllowed: It is unknown, or something in it was altered.
-        ChainBroken: Its entry or its row was.
+        NotAllowed: It is unknown or was altered.
+        ChainBroken: Its entry or its row was altered.
     """
     row = books.find_permit(seq=permit.seq)
     facts = load_reserve_body(books, row) if row else {}
@@ -129,15 +129,15 @@ def recognise(books: LedgerStorage, permit: Permit) -> tuple[PermitRow, dict[str
 
 
 def restore_answer(ledger: str, books: LedgerStorage, answer: AnswerRow) -> SettledAnswer:
-    """The settled answer, as it was given the first time."""
+    """Restore the settled answer as it was first returned."""
     return build_settled_answer(ledger, answer, load_entry(books, answer.seq))
 
 
 def build_settled_answer(ledger: str, answer: AnswerRow, entry: EntryRow) -> SettledAnswer:
-    """The value that settle entry ``entry`` and its payload make.
+    """Build the value of settle entry ``entry`` and its payload.
 
     Raises:
-        ChainBroken: The payload is not the one that was settled.
+        ChainBroken: The payload is not the settled one.
     """
     facts = read_entry_body(entry)
     whole = isinstance(answer.payload, bytes) and hashlib.sha256(answer.payload).hexdigest() == facts.get("payload")
@@ -160,11 +160,11 @@ def build_settled_answer(ledger: str, answer: AnswerRow, entry: EntryRow) -> Set
 
 
 def format_permit_id(seq: int) -> str:
-    """``p-000017``: what a person reads in a log; the seq behind it is what is looked up."""
+    """Format an id such as ``p-000017`` for logs; look-ups use the seq in it."""
     return f"p-{seq:06d}"
 
 
 def parse_permit_id(permit: str) -> int:
-    """The seq in ``permit``, or 0, which no permit has."""
+    """Return the seq in ``permit``, or 0, which no permit has."""
     digits = permit.removeprefix("p-")
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else 0

@@ -1,6 +1,6 @@
-"""What a ledger decides, as functions of public values alone: no storage, no clock, no rows.
+"""The ledger's decisions, as functions of public values only: no storage, no clock, no rows.
 
-Every kind of ledger asks these same functions, so that none can be more generous than another.
+All kinds of ledgers use these functions, so that none can be more permissive than another.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from siloquent.privacy.events import (
 from siloquent.privacy.guarantee import format_digits
 
 LARGEST_LIMIT = 10**6
-"""In epsilon or rho: far beyond any promise, and small enough that totals fit a database's 64-bit integers."""
+"""The maximum limit in epsilon or rho: beyond any useful guarantee, yet totals still fit 64-bit integers."""
 
 MAX_NAME_LENGTH, MAX_KEY_LENGTH, MAX_EVENT_LENGTH = 200, 200, 1 << 20
 _LARGEST_TEXT = 10**30
@@ -39,14 +39,14 @@ _EPOCH = re.compile(r"(?P<table>[^/]+)@(?P<epoch>[0-9]+)")
 
 
 def check_text(what: str, text: str, longest: int) -> str:
-    """``text`` if it is printable, not blank and not too long: names and keys are shown in terminals and pages."""
+    """Return ``text`` if it is printable, not blank and not too long: names and keys appear in terminals and pages."""
     if not isinstance(text, str) or not text.strip() or len(text) > longest or not text.isprintable():
         raise RequestError(f"A {what} has 1 to {longest} printable characters, not {str(text)[:50]!r}.")
     return text
 
 
 def check_limit(name: AccountantName, limit: Cost) -> Cost:
-    """``limit`` if an account may have it."""
+    """Return ``limit`` if it is valid for an account."""
     unit = get_accountant(name)
     if not isinstance(limit, Cost):
         raise RequestError(
@@ -67,7 +67,7 @@ def build_account(
     adjacency: str | None,
     disclosures: bool,
 ) -> Account:
-    """The account that these settings describe, nothing spent; a share takes over its parent's settings."""
+    """Build the account of these settings with nothing spent; a share inherits its parent's settings."""
     check_text("name of an account", name, MAX_NAME_LENGTH)
     stem, _, label = name.rpartition("/")
     if (parent is None) != (not stem) or (parent is not None and stem != parent.name) or not label.strip():
@@ -96,7 +96,7 @@ def _inherit_setting(name: str, word: str, given: _Setting | None, own: _Setting
 
 
 def require_same(existing: Account, wanted: Account) -> Account:
-    """``existing`` if ``wanted`` asks for just that; opening twice must never change what was promised."""
+    """Return ``existing`` if it equals ``wanted``; opening an account twice must never change it."""
     for word in ("accountant", "unit", "adjacency", "disclosures"):
         if getattr(existing, word) != getattr(wanted, word):
             raise LedgerError(
@@ -113,7 +113,7 @@ def require_same(existing: Account, wanted: Account) -> Account:
 
 
 def build_next_epoch(old: Account, new: str) -> Account:
-    """The account of the epoch ``new`` after ``old``."""
+    """Build the account of the epoch ``new`` after ``old``."""
     was, will = _EPOCH.fullmatch(old.name), _EPOCH.fullmatch(new)
     if not was or not will or was["table"] != will["table"] or int(will["epoch"]) <= int(was["epoch"]):
         raise RequestError(f"An epoch goes from TABLE@1 to TABLE@2 or later, not from {old.name!r} to {new!r}.")
@@ -123,7 +123,7 @@ def build_next_epoch(old: Account, new: str) -> Account:
 
 
 def change_limit(account: Account, limit: Cost) -> Account:
-    """``account`` with another limit; what is spent stays covered."""
+    """Return ``account`` with another limit, which must cover the amount spent."""
     check_limit(account.accountant, limit)
     if limit.amount < account.spent.amount or limit.delta < account.spent.delta:
         spent = format_cost(account.accountant, account.spent, delta=True)
@@ -132,11 +132,11 @@ def change_limit(account: Account, limit: Cost) -> Account:
 
 
 def serialize_event(event: Event) -> str:
-    """``event`` as its canonical JSON.
+    """Return ``event`` as its canonical JSON.
 
     Raises:
-        NotAllowed: Not an event that this version knows: unknown things are refused, never free.
-        RequestError: Too large to be kept.
+        NotAllowed: This version does not know the event; unknown events are refused, never free.
+        RequestError: It is too large to be stored.
     """
     if type(event) not in get_args(Event):
         raise NotAllowed(f"{type(event).__name__} is not an event that this version knows.")
@@ -150,7 +150,7 @@ def serialize_event(event: Event) -> str:
 
 
 def require_current(event: Event) -> None:
-    """Refuse new charges for what no mechanism makes; older entries are read and verified as before.
+    """Refuse new charges for events that no current mechanism produces; older entries are still verified.
 
     Raises:
         NotAllowed: ``event`` holds a stability threshold, whose price says nothing about how it was drawn.
@@ -163,7 +163,7 @@ def require_current(event: Event) -> None:
 
 
 def price_event(line: Sequence[Account], event: Event) -> Cost:
-    """What ``event`` costs the account ``line[0]`` and its parents, if its price is right there.
+    """Return the cost of ``event`` for the account ``line[0]`` and its parents, if its price is valid there.
 
     Raises:
         NotAllowed: The account is closed, or cannot hold such an event.
@@ -191,7 +191,7 @@ def price_event(line: Sequence[Account], event: Event) -> Cost:
 
 
 def find_short_account(line: Sequence[Account], cost: Cost) -> Account | None:
-    """The first account of the line that cannot pay ``cost``."""
+    """Return the first account of the line that cannot pay ``cost``."""
     return next((a for a in line if not _is_covered(a.left, cost)), None)
 
 
@@ -200,7 +200,7 @@ def _is_covered(left: Cost, cost: Cost) -> bool:
 
 
 def build_refusal(account: Account, cost: Cost) -> BudgetExceeded:
-    """What the asker is told: what was asked, what is left, and what to do now."""
+    """Build the refusal: the requested cost, the remaining budget and the fix."""
     delta = cost.delta > account.left.delta
     return BudgetExceeded(
         account.name,
@@ -211,7 +211,7 @@ def build_refusal(account: Account, cost: Cost) -> BudgetExceeded:
 
 
 def _format_affordable(account: Account, *, delta: bool) -> str:
-    """The largest price that ``account`` can still pay, as an option to type; where there is none, whom to ask."""
+    """Format the largest affordable price of ``account`` as an option to type; if there is none, name the contact."""
     book, see = get_accountant(account.accountant), f"see `siloquent ledger show {parse_table_name(account.name)}`"
     if delta or account.left.amount <= 0:
         return f"ask the table's owner for budget, or {see}"
@@ -220,13 +220,13 @@ def _format_affordable(account: Account, *, delta: bool) -> str:
 
 
 def compute_final_cost(line: Sequence[Account], reserved: Event, cost: Cost, settled: Event) -> Cost:
-    """What stays charged after ``settled`` was published under a permit for ``reserved``.
+    """Compute the final charge after ``settled`` was published under a permit for ``reserved``.
 
-    Less than ``cost`` only for an ex-post private event in pure accounts without a delta limit, which is where
-    stopping early is proven to cost what was published.
+    Less than ``cost`` only for an ex-post private event in pure accounts without a delta limit, where stopping early
+    provably costs only the published stop's price.
 
     Raises:
-        LedgerError: ``settled`` was not paid for: our bug.
+        LedgerError: ``settled`` was not charged (our bug).
     Source:
         "Accuracy First" (NIPS 2017), theorem 3.3.
     """
@@ -251,12 +251,12 @@ def _is_stopped_early(reserved: Event, settled: Event) -> bool:
 
 
 def parse_table_name(account: str) -> str:
-    """``visits`` of ``visits@1/ana``: the name a person types."""
+    """Return the name that a user types: ``visits`` of ``visits@1/ana``."""
     return account.partition("/")[0].partition("@")[0]
 
 
 def format_cost(name: AccountantName, cost: Cost, *, delta: bool = False) -> str:
-    """``cost`` in epsilon or rho, exactly, with its delta if asked.
+    """Format ``cost`` in epsilon or rho, exactly, with its delta if requested.
 
     >>> format_cost("pure", Cost(300000000, 10**12), delta=True)
     'epsilon 0.3 and delta 0.000001'
@@ -267,7 +267,7 @@ def format_cost(name: AccountantName, cost: Cost, *, delta: bool = False) -> str
 
 
 def _format_decimal(amount: int, scale: int) -> str:
-    """``amount / scale`` in decimals, exactly; ``scale`` is a power of ten."""
+    """Format ``amount / scale`` in decimals, exactly; ``scale`` is a power of ten."""
     if amount > _LARGEST_TEXT:
         return f"more than {_LARGEST_TEXT // scale}"
     whole, part = divmod(amount, scale)
@@ -280,5 +280,5 @@ def _format_decimal(amount: int, scale: int) -> str:
 
 
 def cap_cost(cost: Cost) -> Cost:
-    """``cost`` as a refusal records it: a hostile question cannot write numbers of any length into the chain."""
+    """Cap ``cost`` for the record of a refusal, so that a hostile query cannot write huge numbers into the chain."""
     return Cost(min(cost.amount, _LARGEST_TEXT), min(cost.delta, _LARGEST_TEXT))

@@ -1,6 +1,6 @@
-"""Books in SQL tables: the same statements for SQLite and PostgreSQL, through SQLAlchemy Core.
+"""Ledger storage in SQL tables: the same statements for SQLite and PostgreSQL, through SQLAlchemy Core.
 
-Running totals stand in ``account``; nothing is ever summed over entries, so a charge costs the same at any age.
+Running totals are stored in ``account``; entries are never summed, so a charge costs the same at any age.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from siloquent.privacy.accountants import Cost
 
 FORMAT = 1
 
-# SQLite's STRICT tables know no other names for whole numbers; a value of another type is refused there.
+# SQLite's STRICT tables know no other names for integers; a value of another type is refused there.
 _SMALL = sa.SmallInteger().with_variant(sa.Integer(), "sqlite")
 _WHOLE = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _YES_NO = sa.Boolean().with_variant(sa.Integer(), "sqlite")
@@ -84,14 +84,14 @@ ANSWER = sa.Table(
     sqlite_strict=True,
 )
 KEPT_FOR_EVER = (LEDGER, ENTRY, PERMIT, ANSWER)
-"""Tables whose rows are never changed or removed; each database has triggers that say so."""
+"""Tables whose rows are never changed or removed; triggers in each database enforce this."""
 
 _LARGEST = 2**63 - 1
 _NO_TEXT = "Could not decode to UTF-8"
 _as_written = partial(str, encoding="utf-8", errors="surrogateescape")
-"""Bytes that are no text are looked at, and refused, by who reads them; reading everything so takes twice as long."""
+"""A text column that passes invalid bytes through; readers check them, since decoding all would double the time."""
 
-# Built once: SQLAlchemy then finds their compiled text at once.
+# Built once, so that SQLAlchemy finds their compiled text at once.
 _NEWEST = select(ENTRY).order_by(ENTRY.c.seq.desc()).limit(1)
 _ACCOUNTS = select(ACCOUNT).order_by(ACCOUNT.c.name)
 _ACCOUNT_OF = select(ACCOUNT).where(ACCOUNT.c.name == bindparam("name"))
@@ -112,7 +112,7 @@ _ADD_ACCOUNT, _ADD_ENTRY, _ADD_PERMIT, _ADD_ANSWER = (sa.insert(t) for t in (ACC
 
 
 class _AccountRow(NamedTuple):
-    """A row of ``ACCOUNT``, its columns in their order."""
+    """A row of ``ACCOUNT``, its columns in order."""
 
     name: str
     parent: str | None
@@ -128,21 +128,21 @@ class _AccountRow(NamedTuple):
 
 
 class SqlStorage:
-    """The books within the transaction that ``connection`` is in."""
+    """Ledger storage within the transaction of ``connection``."""
 
     def __init__(self, connection: Connection, ledger: str) -> None:
         self._connection, self._ledger = connection, ledger
-        # As this transaction leaves them: nobody else writes meanwhile.
+        # As this transaction leaves them: there is no other writer meanwhile.
         self._head: Head | None = None
         self._newest: EntryRow | None = None
         self._accounts: dict[str, Any] = {}  # rows of all accounts, once they were hashed
         self._hash: AccountsHash | None = None
 
     def _fetch_rows(self, statement: sa.Executable, **values: object) -> list[Any]:
-        """All rows of ``statement``, as the driver gives them.
+        """Return all rows of ``statement``, as the driver returns them.
 
-        Not through SQLAlchemy where the driver takes values by their order, as SQLite's does: it takes several times as
-        long as SQLite for one of these short statements.
+        SQLAlchemy is bypassed if the driver takes values by position, as SQLite's does: for these short statements it
+        takes several times as long as SQLite.
         """
         known = _prepare_statement(statement, self._connection.dialect, tuple(values))
         if known is None:
@@ -152,7 +152,7 @@ class SqlStorage:
         return run_in_driver(self._connection, text, ordered(values))
 
     def _fetch_row(self, statement: sa.Executable, **values: object) -> Any:
-        """The one row of ``statement``, None without any."""
+        """Return the one row of ``statement``, or None."""
         return next(iter(self._fetch_rows(statement, **values)), None)
 
     def get_head(self) -> Head:
@@ -177,7 +177,7 @@ class SqlStorage:
         return self._hash.format_hex()
 
     def list_accounts(self) -> list[Account]:
-        # Databases sort text in their own ways; names are to stand in the same order everywhere.
+        # Databases sort text differently; names must have the same order everywhere.
         return sorted(
             (_parse_account(_AccountRow._make(row)) for row in self._fetch_rows(_ACCOUNTS)),
             key=lambda account: account.name,
@@ -235,7 +235,7 @@ class SqlStorage:
     def list_entries(self, after: int, tree: str | None = None) -> list[EntryRow]:
         if tree is None:
             return _parse_entries(self._fetch_rows(_ENTRIES, after=after))
-        # _ and % in a name would match too much: what LIKE finds is looked at once more.
+        # _ and % in a name would match too much, so the results of LIKE are checked again.
         found: list[EntryRow] = []
         while True:
             page = _parse_entries(self._fetch_rows(_TREE, after=after, tree=tree, shares=f"{tree}/"))
@@ -257,7 +257,7 @@ class SqlStorage:
 
 
 def run_in_driver(connection: Connection, text: str, given: Sequence[object] = ()) -> list[Any]:
-    """The rows of a statement that takes ``given`` in order; failures as SQLAlchemy raises them."""
+    """Return the rows of a statement that takes ``given`` in order; errors are raised as SQLAlchemy's."""
     driver: Any = connection.connection.dbapi_connection
     errors = driver.Error
     try:
@@ -273,7 +273,7 @@ def run_in_driver(connection: Connection, text: str, given: Sequence[object] = (
 def _prepare_statement(
     statement: sa.Executable, dialect: sa.Dialect, names: tuple[str, ...]
 ) -> tuple[str, Callable[[Mapping[str, object]], list[object]]] | None:
-    """The text of ``statement`` and what puts its values in order; None where the driver takes them by name."""
+    """Return the text of ``statement`` and a function that orders its values; None if the driver takes them by name."""
     compiled: Any = statement.compile(dialect=dialect, column_keys=list(names))  # type: ignore[attr-defined]
     if not compiled.positional:
         return None
@@ -281,7 +281,7 @@ def _prepare_statement(
     return str(compiled), lambda values: [values[name] if name in values else fixed[name] for name in order]
 
 
-# Millions of rows are made of these: in C, since the columns that are selected are theirs.
+# Millions of rows are created from these: in C, since the selected columns are theirs.
 _ENTRY_ROW: Callable[[Any], EntryRow] = partial(tuple.__new__, EntryRow)
 _PERMIT_ROW: Callable[[Any], PermitRow] = partial(tuple.__new__, PermitRow)
 
@@ -308,12 +308,12 @@ def _parse_account(row: Any) -> Account:
 
 
 def _parse_answer(row: Any) -> AnswerRow:
-    # As it stands: what is not bytes is found by whoever compares it with its entry.
+    # Unchanged: invalid bytes are detected when the row is compared with its entry.
     return AnswerRow(*row)
 
 
 def _list_account_facts(row: Any) -> tuple[Any, ...]:
-    """As ``AccountsHash.put_facts`` takes them."""
+    """Return the arguments of ``AccountsHash.put_facts``."""
     texts = (row.name, row.parent, row.accountant, row.unit, row.adjacency, row.successor)
     return (*texts, row.disclosures, row.limit_amount, row.limit_delta, row.spent_amount, row.spent_delta)
 

@@ -26,13 +26,13 @@ BUSY_SECONDS = 30
 
 
 class SQLiteLedger(DatabaseLedger):
-    """Write-ahead log, every commit synced to disk, one writer at a time.
+    """A ledger with a write-ahead log; every commit is synced to disk, one writer at a time.
 
     Args:
-        path: The database file; made, for its owner alone, if ``create`` and it is not there.
-        head: The head file, None for none.
+        path: The database file; created for its owner only, if ``create`` is set and it does not exist.
+        head: The head file, or None.
     Raises:
-        LedgerError: missing, unreadable, no database, of another format, or the disk is full.
+        LedgerError: missing, unreadable, not a database, of another format, or the disk is full.
         LedgerRolledBack: older than its head file, or with entries and without its head file.
     """
 
@@ -59,7 +59,7 @@ class SQLiteLedger(DatabaseLedger):
 
     @contextmanager
     def _wait_for_turn(self) -> Iterator[None]:
-        # SQLite polls a busy file with growing pauses; a lock of the kernel wakes the next writer at once.
+        # SQLite polls a busy file with growing pauses; a kernel lock wakes the next writer at once.
         try:
             with hold_exclusive_lock(self._path.with_name(f"{self._path.name}.lock"), seconds=self._busy_seconds):
                 yield
@@ -91,7 +91,7 @@ class SQLiteLedger(DatabaseLedger):
         return f"The ledger {self._path.name} {what}.", fix
 
     def _may_stand(self, failed: DBAPIError) -> bool:
-        # What a disk was told to keep and did not confirm may be there after the next start.
+        # A write that the disk did not confirm may still be there after the next start.
         return "disk i/o" in str(failed.orig).lower()
 
 
@@ -114,7 +114,7 @@ def _create_engine(path: Path, busy_seconds: float) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _settle_in(connection: Any, _: object) -> None:
-        connection.isolation_level = None  # transactions begin when and how this module says, not by themselves
+        connection.isolation_level = None  # this module begins transactions, not the driver
         for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "trusted_schema=OFF"):
             connection.execute(f"PRAGMA {setting}").fetchall()
 
@@ -122,7 +122,7 @@ def _create_engine(path: Path, busy_seconds: float) -> Engine:
 
 
 def _make(path: Path) -> None:
-    """Make the file under another name and move it there whole: a crash leaves no half-made ledger."""
+    """Create the file under another name and move it into place, so that a crash leaves no partial ledger."""
     building = path.with_name(f".{path.name}.{secrets.token_hex(4)}")  # allowed: a name
     try:
         os.close(os.open(building, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -132,7 +132,7 @@ def _make(path: Path) -> None:
         ) from None
     try:
         _fill(building)
-        os.link(building, path)  # fails if somebody else was first: then theirs is the ledger
+        os.link(building, path)  # fails if another process was first; its file is then the ledger
         _sync_folder(path.parent)
     except FileExistsError:
         pass
@@ -158,7 +158,7 @@ def _fill(building: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Without this, a power cut may take the new file's name away, and with it every charge."""
+    """Sync the folder; otherwise a power cut may remove the new file's name, and with it every charge."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

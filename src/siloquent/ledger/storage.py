@@ -1,4 +1,4 @@
-"""The few questions that a ledger asks its storage inside one transaction."""
+"""The storage interface that a ledger uses inside one transaction."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from siloquent.ledger.base import Account, Head
 
 PAGE = 1000
 ANSWER_PAGE = 100
-"""Payloads may be large: fewer of them are held at once."""
+"""The number of answers per page; payloads may be large, so it is smaller than ``PAGE``."""
 
 
 class EntryRow(NamedTuple):
-    """An entry as it is stored; ``account`` is a copy out of ``body``, for looking up."""
+    """A stored entry; ``account`` is a copy from ``body``, for look-ups."""
 
     seq: int
     account: str
@@ -23,7 +23,7 @@ class EntryRow(NamedTuple):
 
 
 class PermitRow(NamedTuple):
-    """Which key holds the charge of reserve entry ``seq``; what was charged stands in that entry."""
+    """The key of the charge of reserve entry ``seq``; the charge itself is in that entry."""
 
     seq: int
     account: str
@@ -32,7 +32,7 @@ class PermitRow(NamedTuple):
 
 
 class AnswerRow(NamedTuple):
-    """The payload that settle entry ``seq`` vouches for; a permit is settled when it has one."""
+    """The payload that settle entry ``seq`` authenticates; a permit is settled when it has one."""
 
     seq: int
     permit: int
@@ -41,16 +41,16 @@ class AnswerRow(NamedTuple):
 
 
 class LedgerStorage(Protocol):
-    """Storage within one transaction: what was written is kept altogether or not at all."""
+    """Storage within one transaction; all writes are kept, or none."""
 
     def get_head(self) -> Head: ...
 
     def list_accounts(self) -> list[Account]:
-        """All accounts, by name."""
+        """Return all accounts, by name."""
         ...
 
     def load_account_path(self, name: str) -> list[Account]:
-        """The account and its parents up to the table's, held for this transaction; empty if unknown."""
+        """Return the account and its parents up to the table's, locked for this transaction; empty if unknown."""
         ...
 
     def find_permit(self, *, key: str | None = None, seq: int | None = None) -> PermitRow | None: ...
@@ -60,21 +60,21 @@ class LedgerStorage(Protocol):
     def find_entry(self, seq: int) -> EntryRow | None: ...
 
     def find_newest_entry(self) -> EntryRow | None:
-        """The newest entry, None in an empty ledger."""
+        """Return the newest entry, None in an empty ledger."""
         ...
 
     def load_entry_pair(self, seq: int) -> list[EntryRow]:
-        """Entry ``seq`` and the one after it, as far as they are there."""
+        """Return entry ``seq`` and its successor, as far as they exist."""
         ...
 
     def compute_accounts_hash(self) -> str:
-        """``AccountsHash`` of all accounts as this transaction leaves them."""
+        """Compute the ``AccountsHash`` of all accounts as this transaction leaves them."""
         ...
 
     def add_account(self, account: Account) -> None: ...
 
     def put_account(self, account: Account) -> None:
-        """Limit, spent and successor of an account that exists."""
+        """Update limit, spent amount and successor of an existing account."""
         ...
 
     def add_permit(self, permit: PermitRow) -> None: ...
@@ -84,20 +84,20 @@ class LedgerStorage(Protocol):
     def add_entry(self, entry: EntryRow) -> None: ...
 
     def list_entries(self, after: int, tree: str | None = None) -> list[EntryRow]:
-        """The next ``PAGE`` entries; with ``tree``, of that account and its shares."""
+        """Return the next ``PAGE`` entries; with ``tree``, of that account and its shares."""
         ...
 
     def list_permits(self, after: int) -> list[PermitRow]:
-        """The next ``PAGE`` permits."""
+        """Return the next ``PAGE`` permits."""
         ...
 
     def list_answers(self, after: int, table: str | None = None) -> list[AnswerRow]:
-        """The next ``ANSWER_PAGE`` answers; with ``table``, of that root account's tree."""
+        """Return the next ``ANSWER_PAGE`` answers; with ``table``, of that root account's tree."""
         ...
 
 
 def split_account_path(name: str) -> Sequence[str]:
-    """The names of an account and its parents: the account first, the table's last.
+    """Return the names of an account and its parents: the account first, the table's last.
 
     >>> split_account_path("visits@1/ana/trial")
     ['visits@1/ana/trial', 'visits@1/ana', 'visits@1']
@@ -107,7 +107,7 @@ def split_account_path(name: str) -> Sequence[str]:
 
 
 def iter_all_entries(books: LedgerStorage, after: int = 0) -> Iterator[EntryRow]:
-    """Every entry after ``after`` in order, a page at a time."""
+    """Iterate over the entries after ``after`` in order, a page at a time."""
     page = books.list_entries(after)
     while page:
         yield from page
@@ -115,7 +115,7 @@ def iter_all_entries(books: LedgerStorage, after: int = 0) -> Iterator[EntryRow]
 
 
 def iter_all_permits(books: LedgerStorage) -> Iterator[PermitRow]:
-    """Every permit in order, a page at a time."""
+    """Iterate over all permits in order, a page at a time."""
     page = books.list_permits(0)
     while page:
         yield from page
@@ -123,7 +123,7 @@ def iter_all_permits(books: LedgerStorage) -> Iterator[PermitRow]:
 
 
 def iter_all_answers(books: LedgerStorage) -> Iterator[AnswerRow]:
-    """Every answer in order, a page at a time."""
+    """Iterate over all answers in order, a page at a time."""
     page = books.list_answers(0)
     while page:
         yield from page

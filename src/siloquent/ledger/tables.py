@@ -1,4 +1,4 @@
-"""The tables of a ledger in SQLite: made, guarded against changes, and brought up to date."""
+"""The tables of a ledger in SQLite: created, protected against changes, and upgraded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STOP = "BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END"
 _SETTINGS = ("name", "parent", "accountant", "unit", "adjacency", "disclosures")
 _OLD = "before_{}"
 
-# REPLACE removes rows without asking a DELETE trigger: what is there already is refused before it is inserted.
+# REPLACE removes rows without firing a DELETE trigger, so existing rows are refused before the insert.
 _TAKEN = {
     "ledger": "EXISTS (SELECT 1 FROM ledger)",
     "account": "EXISTS (SELECT 1 FROM account WHERE name = NEW.name)",
@@ -24,7 +24,7 @@ _TAKEN = {
 
 
 def fill(connection: Connection) -> None:
-    """Make the tables of a new ledger, with their guards and its random name."""
+    """Create the tables of a new ledger, with their guards and its random id."""
     metadata.create_all(connection)
     name = secrets.token_hex(16)  # allowed: a name
     connection.execute(sa.insert(LEDGER), {"one": 1, "id": name, "format": FORMAT})
@@ -32,18 +32,18 @@ def fill(connection: Connection) -> None:
 
 
 def is_current(connection: Connection) -> bool:
-    """Whether the tables are as ``fill`` makes them: strict, and with all guards."""
+    """Return whether the tables are as ``fill`` creates them: strict, and with all guards."""
     listed = connection.exec_driver_sql("SELECT name, strict FROM pragma_table_list WHERE schema = 'main'").all()
     strict = {name for name, is_strict in listed if is_strict}
     found = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").all()
-    # By their texts: a trigger of the right name may have been made to guard nothing.
+    # By their texts: a trigger of the right name could have an empty body.
     return strict >= set(metadata.tables) and {row[0]: row[1] for row in found} == _build_guards()
 
 
 def rebuild(connection: Connection) -> None:
-    """Copy every row into tables as ``fill`` makes them, within the transaction that ``connection`` is in.
+    """Copy every row into tables as ``fill`` creates them, within the transaction of ``connection``.
 
-    Other processes that have the file open go on with the new tables.
+    Other processes with the file open continue with the new tables.
     """
     listed = "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'index') AND sql IS NOT NULL"
     for kind, name in connection.exec_driver_sql(listed).all():
@@ -53,7 +53,7 @@ def rebuild(connection: Connection) -> None:
     metadata.create_all(connection)
     for table in metadata.sorted_tables:
         names = ", ".join(f'"{column.name}"' for column in table.columns)
-        # A share's account stands after its parent's, as foreign keys want it.
+        # A share's account follows its parent's, as foreign keys require.
         order = "name" if table.name == "account" else "1"
         connection.exec_driver_sql(
             f'INSERT INTO "{table.name}" ({names}) SELECT {names} FROM "{_OLD.format(table.name)}" ORDER BY {order}'
@@ -69,7 +69,7 @@ def _create_guards(connection: Connection) -> None:
 
 
 def _build_guards() -> dict[str, str]:
-    """Triggers by name: no row of an entry, permit or answer changes, and of an account only its numbers do."""
+    """Build triggers by name: no row of an entry, permit or answer changes, and only the numbers of an account do."""
     guards = {}
     for table in KEPT_FOR_EVER:
         for act in ("UPDATE", "DELETE"):

@@ -1,6 +1,6 @@
-"""Recompute a whole ledger from its chain, and say the first thing that does not follow.
+"""Verification of a whole ledger against its chain, up to the first fault.
 
-The chain is the truth: accounts, permits and answers are read beside it, and must be what its entries make of them.
+The chain is authoritative: accounts, permits and answers must equal the result of its entries.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DECODE = json.JSONDecoder().raw_decode  # half the time of json.loads
 
 
 class _Wrong(Exception):
-    """What is wrong, and with which entry."""
+    """A fault and its entry."""
 
     def __init__(self, problem: str, seq: int | None = None) -> None:
         self.problem, self.seq = problem, seq
@@ -43,7 +43,7 @@ class _Wrong(Exception):
 
 @dataclass(slots=True)
 class _Tally:
-    """An account as the entries so far leave it."""
+    """The state of an account after the entries so far."""
 
     account: Account
     amount: int = 0
@@ -60,7 +60,7 @@ class _Tally:
 
 
 def verify(ledger: str, books: LedgerStorage, checkpoint: Checkpoint | None) -> LedgerVerdict:
-    """The verdict on the ledger of id ``ledger``; with ``checkpoint``, also on whether it has lost entries since."""
+    """Verify the ledger of id ``ledger``; with ``checkpoint``, also whether it has lost entries since."""
     replay = _Replay(ledger, books, checkpoint)
     try:
         replay.run()
@@ -70,7 +70,7 @@ def verify(ledger: str, books: LedgerStorage, checkpoint: Checkpoint | None) -> 
 
 
 _Open = tuple[str, str, str, int, int]
-"""Account, key, event, amount and delta of an open permit: flat, since a ledger may have a million of them."""
+"""Account, key, event, amount and delta of an open permit; a tuple, since a ledger may have a million of them."""
 _NEVER: _Open = ("", "", "", 0, 0)
 
 
@@ -83,13 +83,13 @@ _R = TypeVar("_R", bound=_Row)
 
 
 class _SideRows(Generic[_R]):
-    """Rows that stand beside the chain, read in step with it: each belongs to one entry."""
+    """Rows stored outside the chain, read in step with it: each belongs to one entry."""
 
     def __init__(self, what: str, rows: Iterator[_R]) -> None:
         self.what, self.rows = what, rows
 
     def take(self, seq: int) -> _R:
-        """The row of entry ``seq``, which must be the next one."""
+        """Return the row of entry ``seq``, which must be the next one."""
         row = next(self.rows, None)
         if row is None or row.seq > seq:
             raise _Wrong(f"the {self.what} of entry {seq} is missing")
@@ -140,7 +140,7 @@ class _Replay:
         self._compare_tables()
 
     def _step(self, entry: EntryRow) -> None:
-        if type(entry.body) is not str:  # of all else, a value of another type equals nothing that it is compared with
+        if type(entry.body) is not str:  # for all other fields, a value of another type never equals its counterpart
             raise _Wrong(f"entry {self.seq + 1} was changed")
         if entry.seq != self.seq + 1:
             raise _Wrong(f"entry {self.seq + 1} is missing")
@@ -163,7 +163,7 @@ class _Replay:
             raise _Wrong(f"entry {entry.seq} is not one that a ledger writes") from broken
 
     def _compare_checkpoint(self) -> None:
-        """At the checkpoint's place in the chain, hash and totals must be those it kept."""
+        """Check that hash and totals at the checkpoint's position equal those in the checkpoint."""
         kept = self.checkpoint
         if kept is None or kept.seq != self.seq:
             return
@@ -176,7 +176,7 @@ class _Replay:
         return {name: Cost(tally.amount, tally.delta) for name, tally in self.tallies.items()}
 
     def _compare_accounts(self, kept: str) -> None:
-        """The entry's hash of all accounts is that of the accounts as the entries up to it leave them."""
+        """Check that the entry's hash of all accounts equals that of the accounts after the entries up to it."""
         if self.moved:
             for name in self.moved:
                 self.accounts.put(self.tallies[name].to_account())
@@ -188,7 +188,7 @@ class _Replay:
             raise _Wrong("an entry knows accounts that the chain does not give")
 
     def _compare_tables(self) -> None:
-        """What stands beside the chain: nothing more, nothing less, nothing else."""
+        """Check that the rows outside the chain are complete, correct and no more."""
         self.permits.end()
         self.answers.end()
         try:
@@ -274,7 +274,7 @@ class _Replay:
             raise _Wrong(f"the answer of entry {self.seq} was changed")
 
     def _lower(self, line: list[_Tally], reserved: str, cost: Cost, facts: dict[str, Any]) -> None:
-        """A settlement with another event, which may have given something back."""
+        """Apply a settlement with another event, which may have lowered the charge."""
         paid, events = Cost(*facts["cost"]), (event_from_json(reserved), event_from_json(facts["event"]))
         if paid != rules.compute_final_cost([tally.account for tally in line], events[0], cost, events[1]):
             raise _Wrong("a settlement gives back what it may not")

@@ -1,6 +1,6 @@
-"""Events, accountants and guarantees: what was released, what it costs, what it means.
+"""Events, accountants and guarantees: the record of a release, its cost and its meaning.
 
-Noise is drawn in ``siloquent.privacy.noise`` alone.
+Noise is drawn only in ``siloquent.privacy.noise``.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""What events cost, in whole units: nano-epsilon for pure accounts, pico-rho for zCDP ones, atto-delta for both.
+"""The cost of events in whole units: nano-epsilon for pure accounts, pico-rho for zCDP ones, atto-delta for both.
 
-Money is whole so that ten tenths fit one. Prices are exact fractions rounded up, limits are rounded down. Adding up
-adaptively chosen events under a fixed limit is sound for pure DP and for zCDP.
+Costs are integers, so that ten tenths add up to one. Prices are exact fractions rounded up; limits are rounded down.
+Adding up adaptively chosen events under a fixed limit is sound for pure DP and for zCDP.
 
 Source: "Concentrated Differential Privacy" (TCC 2016) for pure eps => eps^2/2-zCDP; "Bounding, Concentrating, and
     Truncating" (ALT 2021) for bounded range g => g^2/8; "Individual Privacy Accounting via a Renyi Filter"
@@ -40,7 +40,7 @@ AccountantName = Literal["pure", "zcdp"]
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """An exact price: ``amount`` in epsilon or rho, ``delta`` beside it."""
+    """An exact price: ``amount`` in epsilon or rho, and ``delta``."""
 
     amount: Fraction
     delta: Fraction = Fraction(0)
@@ -64,25 +64,25 @@ class Cost:
 
 
 class Accountant(Protocol):
-    """One way to add up privacy loss."""
+    """A rule for adding up privacy loss."""
 
     @property
     def name(self) -> AccountantName:
-        """``pure`` or ``zcdp``: the word in table files."""
+        """The name in table files: ``pure`` or ``zcdp``."""
         ...
 
     @property
     def symbol(self) -> str:
-        """What is added up: ``epsilon`` or ``rho``."""
+        """The quantity that is added up: ``epsilon`` or ``rho``."""
         ...
 
     @property
     def scale(self) -> int:
-        """How many whole units make 1: 10^9 or 10^12."""
+        """The number of whole units in 1: 10^9 or 10^12."""
         ...
 
     def compute_price(self, event: Event) -> Price:
-        """The exact price of ``event``.
+        """Compute the exact price of ``event``.
 
         Raises:
             NotAllowed: this account cannot hold such an event (say, Gaussian noise in a pure account).
@@ -90,11 +90,11 @@ class Accountant(Protocol):
         ...
 
     def compute_cost(self, event: Event) -> Cost:
-        """The price in whole units, rounded up."""
+        """Compute the price in whole units, rounded up."""
         ...
 
     def compute_floor(self, event: Event) -> Cost:
-        """The least that ``event`` may be settled at: below ``compute_cost`` only for ex-post events that allow it."""
+        """Compute the least cost at which ``event`` may be settled; below ``compute_cost`` only for ex-post events."""
         ...
 
 
@@ -107,7 +107,7 @@ def _refuse(event: Event, accountant: str) -> NotAllowed:
 
 @singledispatch
 def compute_pure_price(event: object) -> Price:
-    """The price of ``event`` in epsilon; an event without a rule is refused, never free."""
+    """Compute the price of ``event`` in epsilon; an event without a rule is refused, never free."""
     raise _refuse(event, "pure")  # type: ignore[arg-type]
 
 
@@ -159,7 +159,7 @@ def _(event: Disjoint) -> Price:
 
 @singledispatch
 def compute_zcdp_price(event: object) -> Price:
-    """The price of ``event`` in rho; what is pure eps-DP costs eps^2/2; an event without a rule is refused."""
+    """Compute the price of ``event`` in rho; pure eps-DP costs eps^2/2; an event without a rule is refused."""
     try:
         price = compute_pure_price(event)
     except NotAllowed:
@@ -179,7 +179,7 @@ def _(event: ExponentialSelect) -> Price:
 
 @compute_zcdp_price.register
 def _(event: NoiseReduction) -> Price:
-    # Only the worst case: a zCDP account has no ex-post settlement rule, so the stop earns nothing back.
+    # Only the worst case: a zCDP account has no ex-post settlement rule, so an early stop refunds nothing.
     return Price((Fraction(event.l1) / event.scales[-1]) ** 2 / 2)
 
 
@@ -208,18 +208,18 @@ def _find_max_price(prices: list[Price]) -> Price:
 
 
 def _round_sqrt_up(value: Fraction) -> Fraction:
-    """The least multiple of 2^-80 that is not below the root of ``value``."""
+    """Return the least multiple of 2^-80 that is at least the square root of ``value``."""
     scaled = value * 2**160
     return Fraction(math.isqrt(math.ceil(scaled) - 1) + 1 if scaled > 0 else 0, 2**80)
 
 
 def _bound_summed_gaussian(event: SummedGaussian) -> Fraction:
-    """An upper bound of the concentrated epsilon of a sum of discrete Gaussian shares.
+    """Return an upper bound on the concentrated epsilon of a sum of discrete Gaussian shares.
 
     Source: "The Distributed Discrete Gaussian Mechanism" (ICML 2021), theorem on sums. tau = 10 sum_k exp(-2 pi^2 share
         k/(k+1)); 2 pi^2 > 19.739 and k/(k+1) >= 1/2, so each term is below exp(-9.8695 share) <= 2^-(14 share).
     """
-    # Beyond 2^-4096 nothing is left of it in a price; the whole power would not fit in memory for large shares.
+    # Terms beyond 2^-4096 do not affect a price; the whole power would not fit in memory for large shares.
     tau = Fraction(10 * (event.honest - 1), 2 ** min(14 * int(event.share), 4_096))
     first = Fraction(event.l2_squared) / (event.honest * event.share)
     return min(
@@ -230,7 +230,7 @@ def _bound_summed_gaussian(event: SummedGaussian) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class PureAccountant:
-    """Adds up pure epsilon, in billionths."""
+    """The accountant that adds up pure epsilon, in billionths."""
 
     name: AccountantName = "pure"
     symbol: str = "epsilon"
@@ -243,7 +243,10 @@ class PureAccountant:
         return _round_up_cost(self.compute_price(event), self.scale)
 
     def compute_floor(self, event: Event) -> Cost:
-        """Ex-post events may settle at any published stop: "Accuracy First" (NIPS 2017), theorem 3.3."""
+        """Compute the least settlement cost; ex-post events may settle at any published stop.
+
+        Source: "Accuracy First" (NIPS 2017), theorem 3.3.
+        """
         if isinstance(event, NoiseReduction):
             return _round_up_cost(Price(Fraction(event.l1) / event.scales[0]), self.scale)
         return self.compute_cost(event)
@@ -251,7 +254,7 @@ class PureAccountant:
 
 @dataclass(frozen=True, slots=True)
 class ZCDPAccountant:
-    """Adds up zero-concentrated privacy loss rho, in trillionths."""
+    """The accountant that adds up zero-concentrated privacy loss rho, in trillionths."""
 
     name: AccountantName = "zcdp"
     symbol: str = "rho"
@@ -275,10 +278,10 @@ _ACCOUNTANTS: dict[str, Accountant] = {"pure": PureAccountant(), "zcdp": ZCDPAcc
 
 
 def get_accountant(name: str) -> Accountant:
-    """The accountant of that name.
+    """Return the accountant of that name.
 
     Raises:
-        LedgerError: a name that this version does not know.
+        LedgerError: this version does not know the name.
     """
     if name not in _ACCOUNTANTS:
         raise LedgerError(f"No accountant named {name!r}. Known: pure, zcdp.")
@@ -286,10 +289,10 @@ def get_accountant(name: str) -> Accountant:
 
 
 def parse_exact(text: str | int | Fraction | Decimal) -> Fraction:
-    """``text`` as an exact, finite fraction: "0.1" is one tenth. Floats are refused, since 0.1 is not one.
+    """Parse ``text`` as an exact, finite fraction: "0.1" is one tenth. Floats are refused: 0.1 is not one tenth.
 
     Raises:
-        RequestError: NaN, infinity, a float, or text that is not a number, as 1_000 is not.
+        RequestError: NaN, infinity, a float, or text that is not a number (such as 1_000).
     """
     if isinstance(text, (bool, float)):
         raise RequestError(f"Write the amount as text, {str(text)!r}, so that it is exact.")
@@ -307,7 +310,7 @@ def parse_exact(text: str | int | Fraction | Decimal) -> Fraction:
 
 
 def build_limit(name: str, amount: str | int | Fraction | Decimal, delta: str | int | Fraction | Decimal = 0) -> Cost:
-    """A limit of ``amount`` epsilon or rho and ``delta`` in the whole units of accountant ``name``, rounded down.
+    """Build a limit of ``amount`` epsilon or rho and ``delta`` in accountant ``name``'s units, rounded down.
 
     >>> build_limit("pure", "0.3")
     Cost(amount=300000000, delta=0)

@@ -1,4 +1,4 @@
-"""What one release may cost, as people write it, in the whole money of an account; and noise that can be drawn."""
+"""The maximum cost of one release, from user input to an account's whole units; and drawable noise parameters."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from siloquent.privacy.guarantee import format_digits
 Exact = str | int | Fraction | Decimal
 _FINE = 2**10
 _PARTS = Fraction(2**60)
-"""Changes of a joint release are counted in parts of this scale or variance."""
+"""The number of parts of a scale or variance in which changes of a joint release are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What one release may cost: ``epsilon`` (at ``delta`` in a zCDP account), or ``rho`` itself.
+    """The maximum cost of one release: ``epsilon`` (at ``delta`` in a zCDP account), or ``rho`` itself.
 
     Amounts are text or whole numbers, so that they are exact. ``delta`` None: the account's own.
     """
@@ -43,7 +43,7 @@ class Budget:
             raise RequestError(f"delta lies between 0 and 1, not at {self.delta}.", fix='delta="1e-6"')
 
     def to_dict(self) -> dict[str, str]:
-        """The amounts that were given, as exact text: equal budgets are equal."""
+        """Return the given amounts as exact text; equal budgets give equal results."""
         return {
             name: str(parse_exact(value))
             for name in ("epsilon", "delta", "rho")
@@ -51,12 +51,12 @@ class Budget:
         }
 
     def convert_to_account(self, name: str, *, delta: Fraction) -> Fraction:
-        """The amount in the money of accountant ``name``: epsilon, or rho, in whole units of the ledger.
+        """Convert the amount to epsilon or rho of accountant ``name``, in whole units of the ledger.
 
-        Rounded down, as limits are: a price is rounded up, and would else be a unit more than was allowed.
+        Rounded down, as limits are: prices are rounded up and could otherwise exceed the budget by one unit.
 
         Args:
-            delta: At which the account reports epsilon, where this budget names none.
+            delta: The delta at which the account reports epsilon, if this budget names none.
         Raises:
             RequestError: A pure account is given rho or a delta, or the amount is below one unit.
         """
@@ -75,10 +75,10 @@ class Budget:
 
 
 def round_down_to_units(amount: Fraction, name: str) -> Fraction:
-    """``amount`` of epsilon or rho, rounded down to the whole units of accountant ``name``.
+    """Round ``amount`` of epsilon or rho down to the whole units of accountant ``name``.
 
     Raises:
-        RequestError: It is below one unit: nothing costs so little.
+        RequestError: It is below one unit, the minimum cost.
     """
     book = get_accountant(name)
     units = math.floor(amount * book.scale)
@@ -92,22 +92,22 @@ def round_down_to_units(amount: Fraction, name: str) -> Fraction:
 
 
 def round_up_to_drawable(value: Fraction) -> Fraction:
-    """The least noise parameter that is not below ``value`` and can be drawn: whole, or finer where it is small."""
+    """Return the least drawable noise parameter that is at least ``value``: whole, or finer if it is small."""
     if value > _FINE:
         return Fraction(math.ceil(value))
     return Fraction(max(math.ceil(value * _FINE), 1), _FINE)
 
 
 def build_joint_event(moved: Fraction, *, gaussian: bool) -> DiscreteLaplace | DiscreteGaussian:
-    """The event of numbers with noise of several scales (variances), each with noise of its own.
+    """Build the event of numbers with independent noise of several scales (variances).
 
     Args:
-        moved: The greatest sum of L1 (squared L2) changes by one unit, each over its number's scale (variance).
+        moved: The maximum sum of L1 (squared L2) changes by one unit, each divided by its number's scale (variance).
     """
     parts = math.ceil(moved * _PARTS)
     return DiscreteGaussian(_PARTS, parts) if gaussian else DiscreteLaplace(_PARTS, parts)
 
 
 def subtract_rounding(amount: Fraction, scale: int) -> Fraction:
-    """``amount`` less the two units of an account by which rounding may raise a price."""
+    """Subtract the two units of an account by which rounding may raise a price."""
     return max(amount - Fraction(2, scale), amount / 2)

@@ -1,4 +1,4 @@
-"""From zCDP to (epsilon, delta) and back, tightly and on the safe side."""
+"""Conversion between zCDP and (epsilon, delta), tight and conservative."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _check(name: str, value: float, *, low: float, high: float = math.inf) -> No
 
 
 def _find_best_order(rho: float, epsilon: float) -> float:
-    """The order a > 1 of the least delta: the root of (2a-1) rho - epsilon + ln(1 - 1/a), by bisection."""
+    """Find the order a > 1 of the least delta: the root of (2a-1) rho - epsilon + ln(1 - 1/a), by bisection."""
     low, high = 1 + 1e-12, 10 + (epsilon + 5) / rho
     for _ in range(120):
         middle = (low + high) / 2
@@ -26,7 +26,9 @@ def _find_best_order(rho: float, epsilon: float) -> float:
 
 
 def compute_log_delta(rho: float, epsilon: float) -> float:
-    """ln of the least delta that prop. 12 gives for rho-zCDP at ``epsilon``; every order is sound, we take the best.
+    """Compute ln of the least delta of proposition 12 for rho-zCDP at ``epsilon``, minimised over the order.
+
+    Every order is sound.
 
     Source: "The Discrete Gaussian for Differential Privacy" (NeurIPS 2020), proposition 12 and corollary 13.
     """
@@ -36,11 +38,11 @@ def compute_log_delta(rho: float, epsilon: float) -> float:
 
 @lru_cache(maxsize=1_024)
 def convert_zcdp_to_epsilon(rho: float, delta: float) -> float:
-    """The epsilon for which rho-zCDP implies (epsilon, delta)-DP: the upper end of a bisection.
+    """Compute the epsilon for which rho-zCDP implies (epsilon, delta)-DP: the upper end of a bisection.
 
     Args:
         rho: zCDP loss, at least 0.
-        delta: in (0, 1).
+        delta: In (0, 1).
     Privacy:
         A true upper bound up to float error of about 1e-12.
 
@@ -63,7 +65,7 @@ def convert_zcdp_to_epsilon(rho: float, delta: float) -> float:
 
 @lru_cache(maxsize=1_024)
 def convert_epsilon_to_rho(epsilon: float, delta: float) -> float:
-    """The largest rho whose zCDP implies (``epsilon``, ``delta``)-DP: the lower end of a bisection.
+    """Compute the largest rho whose zCDP implies (``epsilon``, ``delta``)-DP: the lower end of a bisection.
 
     >>> round(convert_epsilon_to_rho(1.0, 1e-6), 6)
     0.024356
@@ -81,7 +83,7 @@ def convert_epsilon_to_rho(epsilon: float, delta: float) -> float:
 
 
 def compute_gaussian_delta(rho: float, epsilon: float) -> float:
-    """The exact delta of one continuous Gaussian release of loss ``rho``: a lower check, never a ledger formula.
+    """Compute the exact delta of one continuous Gaussian release of loss ``rho``, as a lower check; never for ledgers.
 
     Source: "Improving the Gaussian Mechanism" (ICML 2018), theorem 8, with mu = sqrt(2 rho).
     """
@@ -94,7 +96,7 @@ def compute_gaussian_delta(rho: float, epsilon: float) -> float:
 
 
 def compute_gaussian_epsilon(rho: float, delta: float) -> float:
-    """The exact epsilon of one continuous Gaussian release of loss ``rho`` at ``delta``."""
+    """Compute the exact epsilon of one continuous Gaussian release of loss ``rho`` at ``delta``."""
     _check("rho", rho, low=0)
     _check("delta", delta, low=0, high=1)
     low, high = 0.0, convert_zcdp_to_epsilon(rho, delta) + 1

@@ -1,8 +1,8 @@
-"""What was released, as values that a ledger can keep for decades.
+"""Records of releases, as values that a ledger can keep for decades.
 
-An event says which mechanism ran and with which exact parameters; accountants turn it into money. The meaning of a tag
+An event states the mechanism and its exact parameters; accountants convert it to a cost. The meaning of a tag
 and version never changes: a mechanism that changes gets a new event. Fractions are exact and written "num/den".
-Sensitivities in an event already hold the account's unit and adjacency; where a price is right only under one adjacency
+Sensitivities in an event already include the account's unit and adjacency. If a price is valid only for one adjacency
 or unit, ``list_required_settings`` says so and the ledger refuses the event elsewhere.
 """
 
@@ -64,8 +64,8 @@ class DiscreteGaussian:
 class GeometricTopK:
     """The ordered ids of the ``k`` largest of counts plus one-sided geometric noise of ``scale``, all at once.
 
-    ``linf`` bounds each count's change after a shift that all counts have in common, for ids hang on differences alone.
-    ``monotone`` (under add-remove, where the shift may leave none that falls) halves the price; the ledger refuses it
+    ``linf`` bounds each count's change after a shift common to all counts, since ids depend only on differences.
+    ``monotone`` (under add-remove, if after the shift no count decreases) halves the price; the ledger refuses it
     elsewhere.
     """
 
@@ -107,9 +107,9 @@ class ExponentialSelect:
 
 @dataclass(frozen=True, slots=True)
 class NoiseReduction:
-    """Laplace answers of decreasing ``scales`` from one backward chain, stopped at ``stop`` (None: not yet known).
+    """Laplace answers of decreasing ``scales`` from one backward chain, stopped at ``stop`` (None: not known yet).
 
-    Reserve with ``stop`` None (the price of the last scale), settle with the stop that was published.
+    Reserve with ``stop`` None (the price of the last scale); settle with the published stop.
     """
 
     tag: ClassVar[str] = "noise-reduction/1"
@@ -128,7 +128,7 @@ class NoiseReduction:
 
 @dataclass(frozen=True, slots=True)
 class SummedGaussian:
-    """The sum of discrete Gaussian shares of several parties, ``honest`` of which are trusted to have added theirs."""
+    """The sum of several parties' discrete Gaussian shares; ``honest`` parties are trusted to have added theirs."""
 
     tag: ClassVar[str] = "summed-gaussian/1"
     share: Fraction
@@ -146,7 +146,7 @@ class SummedGaussian:
 
 @dataclass(frozen=True, slots=True)
 class SampledGaussian:
-    """``steps`` Gaussian steps on Poisson samples of ``rate``, with the (epsilon, delta) that was proven for them."""
+    """``steps`` Gaussian steps on Poisson samples of ``rate``, with their proven (epsilon, delta)."""
 
     tag: ClassVar[str] = "sampled-gaussian/1"
     rate: Fraction
@@ -165,7 +165,7 @@ class SampledGaussian:
 
 @dataclass(frozen=True, slots=True)
 class StabilityThreshold:
-    """Keys were shown only above a noisy threshold; ``delta`` bounds the chance that a lone unit's key appears."""
+    """Keys shown only above a noisy threshold; ``delta`` bounds the probability that a single unit's key appears."""
 
     tag: ClassVar[str] = "stability-threshold/1"
     delta: Fraction
@@ -176,7 +176,7 @@ class StabilityThreshold:
 
 @dataclass(frozen=True, slots=True)
 class LocalReport:
-    """A device perturbed its own rows before they left it; ``epsilon`` per device and epoch."""
+    """A report whose rows the device itself perturbed; ``epsilon`` per device and epoch."""
 
     tag: ClassVar[str] = "local-report/1"
     epsilon: Fraction
@@ -195,9 +195,9 @@ class Composed:
 
 @dataclass(frozen=True, slots=True)
 class Disjoint:
-    """``parts`` on declared, disjoint cells: one row meets one part, so the dearest is the price.
+    """``parts`` on declared, disjoint cells: a row is in one part, so the highest price counts.
 
-    Right for row units under add-remove only; the ledger refuses it elsewhere.
+    Valid only for row units under add-remove; the ledger refuses it elsewhere.
     """
 
     tag: ClassVar[str] = "disjoint/1"
@@ -206,7 +206,7 @@ class Disjoint:
 
 @dataclass(frozen=True, slots=True)
 class Disclosure:
-    """Not differential privacy: a protocol told its peers what ``reveals`` says. Kept for the record."""
+    """A protocol revealed ``reveals`` to its peers. Not differential privacy; kept for the record."""
 
     tag: ClassVar[str] = "disclosure/1"
     protocol: str
@@ -230,13 +230,13 @@ Event = Union[  # noqa: UP007 - the classes refer to the union before it exists
 ]
 
 FREE = Composed(())
-"""The event of an answer that reads no row: nothing was released that was not released before."""
+"""The event of an answer that reads no row: it releases nothing new."""
 
 _BY_TAG: dict[str, type[Any]] = {kind.tag: kind for kind in get_args(Event)}
 
 
 def list_required_settings(event: Event) -> frozenset[str]:
-    """The settings (``ADD_REMOVE``, ``ROW_ADD_REMOVE``) under which alone the price of ``event`` is right."""
+    """Return the settings (``ADD_REMOVE``, ``ROW_ADD_REMOVE``) that the price of ``event`` requires."""
     if isinstance(event, GeometricTopK) and event.monotone:
         return frozenset({ADD_REMOVE})
     if isinstance(event, Disjoint):
@@ -261,7 +261,7 @@ def _to_plain(value: object) -> object:
 
 
 def event_to_json(event: Event) -> str:
-    """``event`` as canonical JSON: sorted keys, whole numbers and strings only.
+    """Return ``event`` as canonical JSON: sorted keys, whole numbers and strings only.
 
     >>> event_to_json(DiscreteLaplace(scale=Fraction(3, 2), l1=1))
     '{"event":"discrete-laplace/1","l1":1,"scale":"3/2"}'
@@ -270,15 +270,15 @@ def event_to_json(event: Event) -> str:
 
 
 def parse_fraction(told: object) -> Fraction:
-    """The number that a document from elsewhere says, as ``str(Fraction)`` or JSON write it.
+    """Parse a number from an external document, as ``str(Fraction)`` or JSON write it.
 
-    ``1e999999999`` is no such text: nine letters that would fill all memory.
+    ``1e999999999`` is refused, since its value would fill all memory.
 
     >>> parse_fraction("3/2"), parse_fraction(2)
     (Fraction(3, 2), Fraction(2, 1))
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not such a number.
     """
     if isinstance(told, str) and ("e" in told.lower() or not is_plain_number(told)):
         raise ValueError("a number is written out, or as a fraction")
@@ -310,7 +310,7 @@ def _from_plain(plain: Mapping[str, Any]) -> Event:
 
 
 def event_from_json(text: str) -> Event:
-    """The event that ``text`` was written from.
+    """Parse the event that ``text`` was written from.
 
     Raises:
         LedgerError: an unknown tag or version (never read as free), or text that is not an event.
@@ -325,5 +325,5 @@ def _read_event(text: str) -> Event:
         raise LedgerError("A stored event cannot be read.", fix="siloquent ledger verify") from broken
 
 
-_SHORT = 1_000  # characters: a charge reads the same event four times
+_SHORT = 1_000  # characters; cached because a charge parses the same event four times
 _short_event = lru_cache(1_000)(_read_event)

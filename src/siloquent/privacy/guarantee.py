@@ -1,4 +1,4 @@
-"""What was promised about a release, in numbers and in one sentence."""
+"""The privacy guarantee of a release, in numbers and in one sentence."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ DEFAULT_DELTA = Fraction(1, 10**6)
 
 
 def format_digits(value: float | Fraction, places: int = 4, *, up: bool = True) -> str:
-    """``value`` with ``places`` significant digits, as plain decimal text.
+    """Format ``value`` with ``places`` significant digits, as plain decimal text.
 
-    Rounded up, so that a cost is never understated; not ``up``: down, so that what is left is never overstated.
+    Rounded up, so that a cost is never understated; without ``up``, down, so that a remainder is never overstated.
     """
     from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
@@ -31,8 +31,8 @@ class Guarantee:
 
     ``epsilon`` is set for pure, approximate and local guarantees, ``rho`` for zCDP ones; amounts are exact.
     ``unit`` says whose presence is hidden ("one row", "all rows of one patient (at most 8 count)").
-    ``delta`` is what this release's own events have, ``spent_delta`` what all of the account's have so far. zCDP is
-    told as an epsilon at ``report_delta``, to which these are added.
+    ``delta`` is the total of this release's own events, ``spent_delta`` that of all of the account's so far. zCDP is
+    reported as an epsilon at ``report_delta``, to which these are added.
     """
 
     definition: Definition
@@ -63,10 +63,10 @@ class Guarantee:
         return self.report_delta + self.spent_delta if self.definition == "zcdp" else self.spent_delta
 
     def compute_epsilon(self, delta: Fraction | None = None) -> float:
-        """The epsilon of this release alone at ``delta`` (default: ``told_delta``).
+        """Compute the epsilon of only this release at ``delta`` (default: ``told_delta``).
 
         Raises:
-            RequestError: ``delta`` is not above what the release's events have already.
+            RequestError: ``delta`` is not above the delta of the release's own events.
         """
         if self.definition != "zcdp":
             return float(self.epsilon)
@@ -75,13 +75,13 @@ class Guarantee:
         )
 
     def compute_total_epsilon(self) -> float:
-        """The epsilon of everything that the account has released so far, this release included."""
+        """Compute the epsilon of everything that the account has released so far, including this release."""
         if self.definition != "zcdp":
             return float(self.spent_after)
         return convert_zcdp_to_epsilon(float(self.spent_after), float(self.report_delta))
 
     def describe(self) -> str:
-        """The guarantee in words that a non-specialist can check against the ledger."""
+        """Describe the guarantee in words that a non-specialist can check against the ledger."""
         if self.definition == "input-privacy":
             return f"Not differential privacy: the silos keep their rows; the protocol reveals {self.reveals}."
         change = "added or removed" if self.adjacency == "add-remove" else "replaced"

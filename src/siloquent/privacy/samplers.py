@@ -1,4 +1,4 @@
-"""Load the samplers of noise before anything is charged. It draws nothing."""
+"""Loading of the noise samplers before anything is charged. Draws nothing."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from siloquent.errors import InstallationError
 
 
 def require_samplers(*, compiled: bool = False) -> None:
-    """Load OpenDP's samplers, so that a broken installation is found while it costs nothing.
+    """Load OpenDP's samplers, so that a broken installation is detected at no cost.
 
     Args:
-        compiled: Load our own compiled ones too, as processes that live long do at their start: half a second and
-            100 MB that they would need later.
+        compiled: Also load our own compiled ones, as long-lived processes do at start: half a second and 100 MB that
+            they would need later anyway.
     Raises:
         InstallationError: They cannot be loaded.
     """

@@ -1,4 +1,4 @@
-"""What Gaussian steps on Poisson samples cost: Rényi divergences of whole orders, turned into epsilon and delta."""
+"""The cost of Gaussian steps on Poisson samples: Rényi divergences of integer orders, converted to (epsilon, delta)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ _NANO = 10**9
 
 
 def compute_renyi_divergence(order: int, *, rate: float, multiplier: float) -> float:
-    """The Rényi divergence of one step, of whole ``order`` >= 2: a sample of ``rate``, noise ``multiplier`` per clip.
+    """Compute the Rényi divergence of one step at integer ``order`` >= 2; noise is ``multiplier`` times the clip.
 
-    Holds for discrete Gaussian noise on whole numbers, too: the moments of the privacy loss of a whole shift are those
-    of the continuous law, and the reverse divergence is the smaller one (docs/explanation/synth-chain.md).
+    ``rate`` is the sampling rate. Also holds for discrete Gaussian noise on integers: the moments of the privacy loss
+    of an integer shift are those of the continuous distribution, and the reverse divergence is the smaller one
+    (docs/explanation/synth-chain.md).
 
     >>> round(compute_renyi_divergence(8, rate=0.01, multiplier=1.1) * 1e4, 4)
     5.8407
@@ -42,19 +43,19 @@ def compute_renyi_divergence(order: int, *, rate: float, multiplier: float) -> f
 
 
 def compute_steps_epsilon(*, rate: float, multiplier: float, steps: int, delta: float) -> Fraction:
-    """An epsilon that ``steps`` steps keep at ``delta``, rounded up to whole billionths."""
+    """Compute an epsilon that ``steps`` steps keep at ``delta``, rounded up to billionths."""
     found = min(
         steps * compute_renyi_divergence(a, rate=rate, multiplier=multiplier)
         + math.log1p(-1 / a)
         - (math.log(delta) + math.log(a)) / (a - 1)
         for a in ORDERS
     )
-    # The sum of logarithms is good to 1e-12; what rounding may hide is added.
+    # The sum of logarithms is accurate to 1e-12; a margin for rounding is added.
     return Fraction(math.ceil(max(found, 0.0) * (1 + 1e-9) * _NANO) + 1, _NANO)
 
 
 def find_multiplier(epsilon: Fraction, *, rate: float, steps: int, delta: float) -> Fraction:
-    """The least noise, in thousandths of a clip, with which ``steps`` steps keep ``epsilon`` at ``delta``.
+    """Find the least noise, in thousandths of a clip, with which ``steps`` steps keep ``epsilon`` at ``delta``.
 
     Raises:
         AccuracyUnreachable: 500 is not enough.

@@ -1,4 +1,4 @@
-"""Declarations: attributes, domains, constraints, units, budgets. Nothing here has ever seen a row."""
+"""Declarations: attributes, domains, constraints, units and budgets. This package never reads rows."""
 
 from typing import TYPE_CHECKING
 

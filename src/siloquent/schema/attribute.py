@@ -1,4 +1,4 @@
-"""One declared column: its values, and the total function that puts every value of every row into exactly one place."""
+"""One declared column: its values, and the total function that maps any value of a row to exactly one cell."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FUNCTIONS = {
     "hour": ("datetime",),
     "dayofweek": ("date", "datetime"),
 }
-"""What a derived attribute may compute, and from which kinds."""
+"""The functions of derived attributes and the attribute kinds that they accept."""
 
 
 @lru_cache(maxsize=1_024)
@@ -55,10 +55,10 @@ def _compute_distance(lo: Bound, hi: Bound) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A column's declaration. ``size`` cells, then OUTSIDE (-1); cells are the declared values, ``other``, NULL.
+    """A column's declaration: ``size`` cells, then OUTSIDE (-1). Cells are the declared values, ``other`` and NULL.
 
     ``lo``, ``hi``: Decimal for numbers, datetime for dates. ``grid``: in the column's own unit, seconds for dates.
-    ``edges``: of declared bins, first lo, last hi, which belongs to the last bin, or one step beyond hi.
+    ``edges``: of declared bins, from lo to hi (which belongs to the last bin) or to one step beyond hi.
     ``null``: drop, cell, or value (NULL is read as ``null_value``).
     ``function`` and ``argument`` are set on derived attributes.
     """
@@ -167,12 +167,12 @@ class Attribute:
             raise self._build_error(f"lists more than {MAX_POINTS:,} values")
 
     def _compute_span(self) -> Fraction:
-        """From lo to hi, exactly, in the column's own unit or in seconds."""
+        """Return hi minus lo exactly, in the column's own unit or in seconds."""
         return _compute_distance(self.lo, self.hi)
 
     @property
     def is_numeric(self) -> bool:
-        """Whether sums and comparisons by size make sense."""
+        """Whether sums and comparisons by size are meaningful."""
         return self.kind in ("integer", "real")
 
     @property
@@ -182,42 +182,42 @@ class Attribute:
 
     @property
     def is_countable(self) -> bool:
-        """Whether it has cells at all; ``id`` and ``text`` do not, so no predicate and no answer can hold them."""
+        """Whether it has cells; ``id`` and ``text`` have none, so predicates and answers cannot contain them."""
         return self.kind not in ("id", "text")
 
     @property
     def steps(self) -> int:
-        """How many declared values there are, without the cells for other values and NULL."""
+        """The number of declared values, excluding the cells for other values and NULL."""
         if not self.is_countable:
             return 0
         if self.kind == "boolean":
             return 2
         if self.kind == "category":
             return len(self.values)
-        return _count_steps(self.lo, self.hi, self.grid)  # asked for each of thousands of conditions
+        return _count_steps(self.lo, self.hi, self.grid)  # cached: read for each of thousands of conditions
 
     @property
     def size(self) -> int:
-        """How many cells there are: declared values, then one for others, then one for NULL, where declared."""
+        """The number of cells: declared values, then one for others and one for NULL where declared."""
         return self.steps + (self.other == "cell") + (self.null == "cell")
 
     @property
     def other_index(self) -> int:
-        """The place of a value that is not listed."""
+        """The index of an unlisted value."""
         return self.steps if self.other == "cell" else OUTSIDE
 
     @property
     def null_index(self) -> int:
-        """The place of NULL and NaN."""
+        """The index of NULL and NaN."""
         if self.null == "cell":
             return self.size - 1
         place = self._find_index(self.null_value) if self.null == "value" else OUTSIDE
         return OUTSIDE if place is None else place
 
     def index(self, value: object) -> int:
-        """The place of one value: 0..size-1, or OUTSIDE. Total: no value of any type makes it fail.
+        """Return the index of one value: 0..size-1, or OUTSIDE. Total: it never fails, whatever the value's type.
 
-        What cannot be read as a value of this kind is NULL (``schema/coercion.py`` says what can).
+        A value that cannot be parsed as this kind is NULL (see ``schema/coercion.py``).
 
         >>> Attribute("age", "integer", lo=Decimal(0), hi=Decimal(9), grid=Decimal(1), outside="clamp").index(99)
         9
@@ -226,7 +226,7 @@ class Attribute:
         return self.null_index if place is None else place
 
     def _find_index(self, value: object) -> int | None:
-        """The place of ``value``, None where it is NULL."""
+        """Return the index of ``value``; None if it is NULL."""
         if self.kind == "category":
             text = read_text(value)
             return None if text is None else _index_values(self.values).get(text, self.other_index)
@@ -253,9 +253,9 @@ class Attribute:
 
     @property
     def moments(self) -> tuple[int, int, int]:
-        """Of a date or datetime, in microseconds since 1970: the first moment, one grid step, the last moment.
+        """The first moment, one grid step and the last moment of a date or datetime, in microseconds since 1970.
 
-        The last cell is as wide as the others: a day that ends the range counts up to midnight.
+        The last cell is as wide as the others: a day that ends the range extends to midnight.
         """
         assert isinstance(self.lo, datetime)
         first, step = count_microseconds(self.lo), int(self.grid or 1) * 1_000_000
@@ -263,14 +263,14 @@ class Attribute:
 
     @property
     def is_wide(self) -> bool:
-        """Whether it has more than 10^6 values: what is known of them is kept by runs, not value by value."""
+        """Whether it has more than 10^6 values; their properties are then stored by runs, not per value."""
         return self.steps > MAX_POINTS
 
     def list_points(self, places: NDArray[np.int64] | None = None) -> NDArray[Any]:
-        """The declared values at ``places``, or all in order: int64, float64, str, bool or datetime64.
+        """Return the declared values at ``places``, or all in order: int64, float64, str, bool or datetime64.
 
         Raises:
-            RequestError: all of more than 10^6 values.
+            RequestError: all values of more than 10^6 are requested.
         """
         places = self._all_places() if places is None else places
         if self.kind == "category":
@@ -284,10 +284,10 @@ class Attribute:
         return exact if denominator == 1 else exact / denominator
 
     def list_numerators(self, places: NDArray[np.int64] | None = None) -> tuple[NDArray[np.int64], int]:
-        """The declared numbers at ``places``, or all in order, exactly: whole numerators over one denominator.
+        """Return the declared numbers at ``places``, or all in order, as exact numerators over one denominator.
 
         Raises:
-            RequestError: all of more than 10^6 values, or numerators of 2^62 or more.
+            RequestError: all values of more than 10^6 are requested, or a numerator is 2^62 or more.
         """
         places = self._all_places() if places is None else places
         whole, denominator = self.grid.as_integer_ratio()  # type: ignore[union-attr]
@@ -309,7 +309,7 @@ class Attribute:
         return np.arange(self.steps, dtype=np.int64)
 
     def label(self, index: int) -> Any:
-        """The value of cell ``index`` as a Python value; None for NULL, ``(other)`` for values that are not listed."""
+        """Return cell ``index`` as a Python value; None for NULL, ``(other)`` for unlisted values."""
         if self.null == "cell" and index == self.size - 1:
             return None
         if index == self.steps:
@@ -325,20 +325,20 @@ class Attribute:
         return int(value) if self.kind == "integer" else float(value)
 
     def list_bin_starts(self) -> NDArray[np.int64]:
-        """The first cell of each declared bin, shape (bins,). Edges lie on the grid, so this is exact."""
+        """Return the first cell of each declared bin, shape (bins,). Edges lie on the grid, so this is exact."""
         lo, grid = Fraction(self.lo or 0), Fraction(self.grid or 1)  # type: ignore[arg-type]
         return np.array([int((Fraction(edge) - lo) / grid) for edge in self.edges[:-1]], dtype=np.int64)
 
     def map_to_bins(self) -> NDArray[np.int64]:
-        """Which bin each cell falls into, shape (size + 1,), the last entry for OUTSIDE (-1); NULL's cell is a bin."""
+        """Return the bin of each cell, shape (size + 1,), the last entry for OUTSIDE (-1); NULL's cell is a bin."""
         bins = np.searchsorted(self.list_bin_starts()[1:], self._all_places(), side="right")
         extra = [len(self.edges) - 1] if self.null == "cell" else []
         return np.concatenate([bins, extra, [OUTSIDE]]).astype(np.int64)
 
     def list_bin_labels(self) -> list[Any]:
-        """The bins' names in order, then None for NULL where NULL is a cell.
+        """Return the bins' names in order, then None for NULL if NULL is a cell.
 
-        ``[0, 5)``, the last one closed; values by themselves where every bin is as wide as the grid.
+        ``[0, 5)``, the last one closed; the value itself if every bin is as wide as the grid.
         """
         starts = self.list_bin_starts().tolist()
         every = len(starts) == self.steps and self.edges[-1] != self.hi

@@ -1,4 +1,4 @@
-"""Declared bins of a number: the groups that a width makes, and the rule of reading that had to be named."""
+"""Declared bins of a number: the groups of a given width, and the versioned rule for the last bin."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Protocol
 
 MAX_BINS = 100_000
 TOP_ALONE = "bins end one step beyond hi"
-"""Earlier versions put a value ``hi`` at which a bin begins into the bin before it: they answered by other groups."""
+"""The rule's name. Earlier versions put a value ``hi`` at which a bin begins into the previous bin."""
 
 
 class Binned(Protocol):
-    """What is read of an attribute here: its range, its number of steps and the edges of its declared bins."""
+    """The parts of an attribute that are used here: its range, number of steps and declared bin edges."""
 
     @property
     def edges(self) -> tuple[Decimal, ...]:
-        """First lo, last hi or one step beyond it; empty without declared bins."""
+        """The bin edges from lo to hi or one step beyond it; empty without declared bins."""
         ...
 
     @property
@@ -28,14 +28,14 @@ class Binned(Protocol):
 
     @property
     def steps(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         ...
 
 
 def cut_by_width(lo: Decimal, hi: Decimal, grid: Decimal, width: Decimal) -> tuple[Decimal, ...] | None:
-    """The edges of bins of ``width`` from ``lo`` on, which hold every value up to ``hi``; None if there are too many.
+    """Return the edges of bins of ``width`` from ``lo`` that cover every value up to ``hi``; None if too many.
 
-    The last edge is ``hi``, which belongs to the last bin; where a bin begins at ``hi``, it is one step beyond.
+    The last edge is ``hi``, which belongs to the last bin; if a bin begins at ``hi``, it is one step beyond.
 
     >>> [str(edge) for edge in cut_by_width(Decimal(0), Decimal(4), Decimal(1), Decimal(2)) or ()]
     ['0', '2', '4', '5']
@@ -49,20 +49,20 @@ def cut_by_width(lo: Decimal, hi: Decimal, grid: Decimal, width: Decimal) -> tup
 
 
 def is_top_alone(attribute: Binned) -> bool:
-    """Whether the last edge lies one step beyond ``hi``."""
+    """Return whether the last edge lies one step beyond ``hi``."""
     return bool(attribute.edges) and attribute.edges[-1] != attribute.hi
 
 
 def list_bin_rules(attributes: Iterable[Binned]) -> tuple[str, ...]:
-    """What the identity of a request names beside its text if it reads the bins of ``attributes``.
+    """Return the rule names that a request's identity contains, besides its text, if it uses bins of ``attributes``.
 
-    Empty for bins that every version read alike, so that their keys stay as they are.
+    Empty for bins that all versions define alike, so that their keys remain valid.
     """
     return (TOP_ALONE,) if any(is_top_alone(attribute) for attribute in attributes) else ()
 
 
 def format_bin_names(attribute: Binned, starts: Sequence[int]) -> list[str]:
-    """The names of the bins that begin at ``starts``: ``[0, 5)``, and what the last one holds, up to ``hi``."""
+    """Return the names of the bins that begin at ``starts``: ``[0, 5)``; the last one ends at ``hi``."""
     edges = attribute.edges
     names = [f"[{a}, {b})" for a, b in pairwise(edges)]
     is_one_value = is_top_alone(attribute) and starts[-1] == attribute.steps - 1

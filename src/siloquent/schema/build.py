@@ -1,4 +1,4 @@
-"""From the entries of a table file to the checked classes that the rest of the house uses."""
+"""Conversion of a table file's entries to the validated classes used everywhere else."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _REFERENCE = re.compile(r"(\w+)\(([^()]+)\)")
 
 
 def parse_schema(text: str) -> TableSchema:
-    """The table that ``text`` declares.
+    """Parse the table that ``text`` declares.
 
     Args:
         text: A table file (TOML, format 1, at most 4 MiB).
     Returns:
         A consistent schema; ``digest`` is the SHA-256 of the file's canonical JSON.
     Raises:
-        SchemaError: it is not TOML, has unknown keys (did you mean), lacks bounds, values, unit or budget, or
-            contradicts itself. The message names the place and the line to add.
+        SchemaError: it is not TOML, has unknown keys (with a suggestion), lacks bounds, values, unit or budget, or
+            contradicts itself. The message names the location and the line to add.
         UnknownName: a constraint or unit names an attribute that is not declared.
     """
     raw = read_toml(text)
@@ -69,19 +69,19 @@ def parse_schema(text: str) -> TableSchema:
 
 
 def parse_attribute(raw: Mapping[str, Any]) -> Attribute:
-    """One attribute, declared as in a table file, for what is no table.
+    """Parse one attribute, declared as in a table file, outside a table.
 
     Raises:
-        SchemaError: as ``parse_schema``.
+        SchemaError: as for ``parse_schema``.
     """
     return _build_attribute(validate_column(raw))
 
 
 def parse_attributes(raw: object) -> tuple[Attribute, ...]:
-    """Attributes, declared as in a table file, for what is no private table.
+    """Parse attributes, declared as in a table file, outside a private table.
 
     Raises:
-        SchemaError: as ``parse_schema``; or ``raw`` is no list of tables.
+        SchemaError: as for ``parse_schema``; or ``raw`` is not a list of tables.
     """
     if not isinstance(raw, list) or not all(isinstance(one, dict) for one in raw) or len(raw) > MAX_ENTRIES:
         raise SchemaError(f"Attributes are a list of 1 to {MAX_ENTRIES:,} tables.", fix="attribute = [{ name = .. }]")
@@ -114,7 +114,7 @@ def _parse_bound(value: object, column: ColumnEntry) -> Bound:
 
 
 def _drop_zone(moment: datetime, name: str) -> datetime:
-    """A moment with a zone as it is in UTC, as moments in rows are read."""
+    """Convert a moment with a zone to UTC, as for moments in rows."""
     try:
         return moment.replace(tzinfo=None) - (moment.utcoffset() or timedelta(0))
     except OverflowError:
@@ -204,7 +204,7 @@ def _parse_edges(column: ColumnEntry, lo: Bound, hi: Bound, grid: Decimal | None
         return edges
     width = _parse_decimal(column.bins.width, column.name)
     if grid is None or hi < lo:
-        return ()  # the attribute itself says what is wrong with its bounds and grid
+        return ()  # the attribute itself reports wrong bounds or a wrong grid
     cut = cut_by_width(lo, hi, grid, width) if width > 0 else None
     if cut is None:
         raise SchemaError(f"Attribute {column.name!r}: bins have a width above 0 and number at most {MAX_BINS:,}.")

@@ -1,7 +1,7 @@
-"""How a value of any type is read as a number, a moment, a truth or a text: one total definition for Python and SQL.
+"""Conversion of any value to a number, moment, boolean or text: one total definition for Python and SQL.
 
-Engines disagree about what text is a number (``1_000``, ``0x10``, ``1.5d``) and which words are true; so the forms that
-count are spelled out here, and the SQL of ``siloquent.data`` uses the same patterns. What cannot be read is NULL.
+Engines disagree about which texts are numbers (``1_000``, ``0x10``, ``1.5d``) and which words are true. The accepted
+forms are therefore defined here, and the SQL of ``siloquent.data`` uses the same patterns. Anything else is NULL.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-# Patterns avoid backslashes and look-around: RE2, Java and Python must all read them alike. Group 1 is what counts.
+# Patterns avoid backslashes and look-around, so that RE2, Java and Python agree. Group 1 is the value.
 NUMBER_PATTERN = (
     "^ *([+-]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]{1,4})?|[+-]?[iI][nN][fF](?:[iI][nN][iI][tT][yY])?) *$"
 )
@@ -23,14 +23,14 @@ DATETIME_PATTERN = (
     "^ *((?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)-[0-9]{2}-[0-9]{2}"
     "(?:[ T](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.][0-9]{1,6})?)?)?)(?:Z|[+]00(?::?00)?)? *$"
 )
-"""A date, or a date and a time of day, in UTC where it says so; a text with another zone cannot be read."""
+"""A date, or a date and a time of day, optionally marked as UTC; a text with another zone is not parsed."""
 MAX_TEXT = 2**16
-"""Bytes of a text that is read at all; a longer one is NULL, or a category's value that is not listed."""
+"""The maximum text length in bytes; a longer text is NULL, or an unlisted value of a category."""
 TRUE_WORDS = ("true", "t", "yes", "y", "1")
 FALSE_WORDS = ("false", "f", "no", "n", "0")
 EARLIEST = datetime(1, 1, 1)
 LATEST = datetime(9999, 12, 31, 23, 59, 59, 999_999)
-"""Moments before or after these are read as these, also infinite ones."""
+"""The earliest and latest moments; moments beyond them, including infinite ones, are clamped."""
 
 _NUMBER, _MOMENT = re.compile(NUMBER_PATTERN), re.compile(DATETIME_PATTERN)
 _EPOCH = datetime(1970, 1, 1)
@@ -38,7 +38,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def count_microseconds(moment: datetime) -> int:
-    """Whole microseconds since 1970, of a moment without a zone.
+    """Return whole microseconds since 1970 of a moment without a zone.
 
     >>> count_microseconds(datetime(1970, 1, 2))
     86400000000
@@ -47,7 +47,7 @@ def count_microseconds(moment: datetime) -> int:
 
 
 def is_long(text: str) -> bool:
-    """Whether ``text`` has more than ``MAX_TEXT`` bytes in UTF-8, and so is not read.
+    """Return whether ``text`` has more than ``MAX_TEXT`` bytes in UTF-8 and is therefore not parsed.
 
     >>> is_long("9" * 65_536), is_long("\u0669" * 32_769)
     (False, True)
@@ -56,7 +56,7 @@ def is_long(text: str) -> bool:
 
 
 def read_number(value: object) -> float | None:
-    """``value`` as a double; None for what is no number and for NaN. Numbers beyond doubles are infinite.
+    """Parse ``value`` as a double; None for NaN and non-numbers. Numbers beyond doubles are infinite.
 
     >>> read_number(" -1.5e2"), read_number("1_000"), read_number("nan")
     (-150.0, None, None)
@@ -76,7 +76,7 @@ def read_number(value: object) -> float | None:
 
 
 def read_boolean(value: object) -> bool | None:
-    """``value`` as a truth: booleans, the numbers 0 and 1, the words of ``TRUE_WORDS`` and ``FALSE_WORDS``.
+    """Parse ``value`` as a boolean: booleans, the numbers 0 and 1, the words in ``TRUE_WORDS`` and ``FALSE_WORDS``.
 
     >>> read_boolean(" Yes"), read_boolean(0.0), read_boolean(2)
     (True, False, None)
@@ -88,9 +88,9 @@ def read_boolean(value: object) -> bool | None:
 
 
 def read_text(value: object) -> str | None:
-    """``value`` as the text of a category: texts as they are, whole numbers in decimal, ``true`` and ``false``.
+    """Return ``value`` as a category's text: texts unchanged, whole numbers in decimal, ``true`` and ``false``.
 
-    Floats and dates are None: engines print them differently, so sources with such columns are refused.
+    Floats and dates give None: engines print them differently, so sources with such columns are refused.
     """
     if isinstance(value, str):
         return str(value)
@@ -100,7 +100,7 @@ def read_text(value: object) -> str | None:
 
 
 def read_datetime(value: object) -> int | None:
-    """``value`` as microseconds since 1970 in no zone (aware moments: in UTC), within years 1 to 9999; None if none.
+    """Parse ``value`` as microseconds since 1970 without zone (aware moments in UTC), years 1 to 9999; else None.
 
     >>> read_datetime("1970-01-01T00:00:01Z"), read_datetime("2024-02-30")
     (1000000, None)
@@ -119,7 +119,7 @@ def _parse_datetime(value: Any) -> int | None:
     if isinstance(value, np.datetime64):
         return _convert_numpy_datetime(value)
     if isinstance(value, datetime):
-        if value != value:  # pandas' NaT says it is a datetime
+        if value != value:  # pandas' NaT is an instance of datetime
             return None
         offset = value.utcoffset() or timedelta(0)
         return int((value.replace(tzinfo=None) - _EPOCH) // _MICROSECOND) - offset // _MICROSECOND
@@ -129,7 +129,7 @@ def _parse_datetime(value: Any) -> int | None:
 def _convert_numpy_datetime(value: np.datetime64) -> int | None:
     if np.isnat(value):
         return None
-    # Days first: a far year in a coarse unit would wrap around as microseconds.
+    # Days first: a distant year in a coarse unit would overflow as microseconds.
     days = int(value.astype("datetime64[D]").astype(np.int64))
     if not (EARLIEST - _EPOCH).days <= days <= (LATEST - _EPOCH).days:
         return days * 86_400_000_000

@@ -1,4 +1,4 @@
-"""Statements about form: dependencies, denial constraints, keys. Public, never the ground of a sensitivity proof."""
+"""Statements about form: dependencies, denial constraints, keys. Public, never the basis of a sensitivity proof."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_COMPARISONS = 8
 
 @dataclass(frozen=True, slots=True)
 class AttributeRef:
-    """An attribute of one of the (at most two) rows that a constraint speaks of: ``tuple_variable`` 1 or 2."""
+    """An attribute of one of the (at most two) rows of a constraint; ``tuple_variable`` is 1 or 2."""
 
     tuple_variable: int
     attribute: str
@@ -34,7 +34,7 @@ class AttributeRef:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``left op right``; right is a place, a number or a text."""
+    """``left op right``; right is an attribute reference, a number or a text."""
 
     left: AttributeRef
     op: Operator
@@ -42,12 +42,12 @@ class Comparison:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The attributes that it reads."""
+        """The attributes that it uses."""
         right = (self.right.attribute,) if isinstance(self.right, AttributeRef) else ()
         return (self.left.attribute, *right)
 
     def __str__(self) -> str:
-        """As table files write it, names quoted where they need it.
+        """Return the comparison as written in table files, with names quoted where necessary.
 
         >>> print(Comparison(AttributeRef(1, "day of stay"), "!=", "it's"))
         t1."day of stay" != 'it''s'
@@ -75,13 +75,13 @@ class FunctionalDependency:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The attributes that it speaks of."""
+        """The attributes that it uses."""
         return (*self.lhs, self.rhs, *(name for c in self.when for name in c.attributes))
 
 
 @dataclass(frozen=True, slots=True)
 class DenialConstraint:
-    """No one or two rows may satisfy all comparisons at once; ``hard`` means weight infinite."""
+    """No row or pair of rows may satisfy all comparisons; ``hard`` means infinite weight."""
 
     comparisons: tuple[Comparison, ...]
     hard: bool = True
@@ -90,12 +90,12 @@ class DenialConstraint:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The attributes that it speaks of."""
+        """The attributes that it uses."""
         return tuple(dict.fromkeys(name for c in self.comparisons for name in c.attributes))
 
     @property
     def is_binary(self) -> bool:
-        """Whether it speaks of two rows."""
+        """Whether it involves two rows."""
         places = [p for c in self.comparisons for p in (c.left, c.right) if isinstance(p, AttributeRef)]
         return any(place.tuple_variable == 2 for place in places)
 
@@ -109,7 +109,7 @@ class Key:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The attributes that it speaks of."""
+        """The attributes that it uses."""
         return self.columns
 
 
@@ -123,7 +123,7 @@ class ForeignKey:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The attributes that it speaks of."""
+        """The attributes that it uses."""
         return self.columns
 
 
@@ -131,7 +131,7 @@ Constraint = FunctionalDependency | DenialConstraint | Key | ForeignKey
 
 
 def describe_constraint(constraint: Constraint) -> str:
-    """A constraint in one line.
+    """Return a constraint on one line.
 
     >>> describe_constraint(Key(("patient", "day")))
     'key patient, day'
@@ -155,10 +155,10 @@ def _format_name(name: str) -> str:
 
 
 def parse_comparisons(text: str, *, default_row: int | None = None) -> tuple[Comparison, ...]:
-    """The comparisons of ``a and b and ..``; attributes without t1. or t2. belong to ``default_row``.
+    """Parse the comparisons of ``a and b and ...``; attributes without t1. or t2. belong to ``default_row``.
 
     Raises:
-        SchemaError: the text is not a conjunction of at most eight comparisons; it says where.
+        SchemaError: the text is not a conjunction of at most eight comparisons; the message says where.
 
     >>> [str(c) for c in parse_comparisons("t1.age > t2.age and t1.weight < 80")]
     ['t1.age > t2.age', 't1.weight < 80']
@@ -213,7 +213,7 @@ def _parse_token(found: re.Match[str]) -> tuple[str, str | AttributeRef | Decima
 
 
 class _ComparisonReader:
-    """Reads one comparison off a token list; exists to keep the position while both sides are read."""
+    """A reader of one comparison from a token list; it keeps the position while both sides are parsed."""
 
     def __init__(self, tokens: list[tuple[str, str | AttributeRef | Decimal, int]], text: str, row: int | None) -> None:
         self.rest, self.text, self.row = tokens, text, row
@@ -250,7 +250,7 @@ class _ComparisonReader:
 
 
 def check_names(constraints: tuple[Constraint, ...], look_up: Callable[[str], object]) -> None:
-    """Every attribute that a constraint names is declared.
+    """Check that every attribute named by a constraint is declared.
 
     Raises:
         UnknownName: as raised by ``look_up``.

@@ -1,4 +1,4 @@
-"""The declared attributes of a table in order, and blocks: the cells in which rows are counted."""
+"""A table's declared attributes in order, and blocks: the cells in which rows are counted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_CELLS = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Attributes in declared order; names are unique, also when case is ignored. ``table``: whose, if known."""
+    """Attributes in declared order; names are unique, ignoring case. ``table``: the table's name, if known."""
 
     attributes: tuple[Attribute, ...]
     table: str = field(default="", compare=False)
@@ -37,7 +37,7 @@ class Domain:
         return iter(self.attributes)
 
     def __getitem__(self, name: str) -> Attribute:
-        """The attribute of that name, exactly or, failing that, ignoring case.
+        """Return the attribute of that name, matched exactly or else ignoring case.
 
         Raises:
             UnknownName: it was never declared.
@@ -51,7 +51,7 @@ class Domain:
         raise UnknownName("attribute", name[:MAX_NAME_LENGTH], self.names, fix=self._suggest_fix(name))
 
     def _suggest_fix(self, name: str) -> str:
-        """What to do about a name that is no attribute's: it may be a declared value; else look at what is declared."""
+        """Suggest a fix for an unknown attribute name: it may be a declared value; otherwise list the declarations."""
         for attribute in self.attributes:
             if attribute.kind == "category" and name in attribute.values:
                 return f"{attribute.name} = '{name}' in single quotes: it is a value of {attribute.name!r}"
@@ -63,24 +63,24 @@ class Domain:
         return tuple(attribute.name for attribute in self.attributes)
 
     def project(self, names: Iterable[str]) -> Domain:
-        """The domain of these attributes alone, in the order given."""
+        """Return the domain of only these attributes, in the given order."""
         return Domain(tuple(self[name] for name in names), self.table)
 
     @property
     def size(self) -> int:
-        """The number of cells of the whole product, countable attributes only."""
+        """The number of cells of the full product, countable attributes only."""
         return math.prod(a.size for a in self.attributes if a.is_countable)
 
     def count_cells(self, names: Iterable[str]) -> int:
-        """The number of cells of the product of these attributes."""
+        """Return the number of cells of the product of these attributes."""
         return self.project(names).size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassRuns:
-    """The class of each cell of an attribute with very many: ``classes[i]`` from cell ``starts[i]`` on, OUTSIDE last.
+    """The class of each cell of a very wide attribute: ``classes[i]`` from cell ``starts[i]`` on, OUTSIDE last.
 
-    It is indexed by places and measured as the array of all ``length`` classes is, in memory for the runs alone.
+    It behaves like the array of all ``length`` classes when indexed or measured, but stores only the runs.
     """
 
     starts: NDArray[np.int64]
@@ -96,20 +96,20 @@ class ClassRuns:
 
     @property
     def shape(self) -> tuple[int]:
-        """As of the array."""
+        """The shape of the array that it stands for."""
         return (self.length,)
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory."""
+        """The memory that it uses, in bytes."""
         return self.starts.nbytes + self.classes.nbytes
 
     def max(self, initial: int) -> int:
-        """The largest class, ``initial`` at least."""
+        """Return the largest class, at least ``initial``."""
         return int(self.classes.max(initial=initial))
 
     def without_outside(self) -> ClassRuns:
-        """The classes of the cells alone."""
+        """Return the classes without OUTSIDE."""
         inside = self.starts < self.length - 1
         return ClassRuns(self.starts[inside], self.classes[inside], self.length - 1)
 
@@ -121,9 +121,9 @@ Classes: TypeAlias = "NDArray[np.int64] | ClassRuns"
 class Block:
     """The product of classes of some attributes: the cells of one grouped count.
 
-    ``classes[i]`` maps attribute i's cells to classes, shape (size + 1,): entry j for cell j, the last for OUTSIDE; by
+    ``classes[i]`` maps attribute i's cells to classes, shape (size + 1,): entry j for cell j, the last for OUTSIDE; as
     runs for attributes of more than 10^6 values.
-    Every class is 0..n-1; OUTSIDE has one too, unless -1: such rows are then left out of the count (never an error).
+    Every class is 0..n-1; OUTSIDE has one too, unless it is -1: such rows are then not counted (never an error).
     A block without attributes has one cell: all rows.
     """
 
@@ -141,7 +141,7 @@ class Block:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many classes each attribute has."""
+        """The number of classes of each attribute."""
         return tuple(int(classes.max(initial=-1)) + 1 for classes in self.classes)
 
     @property

@@ -1,4 +1,4 @@
-"""The entries of a table file as pydantic models: word by word what an owner may write, unknown words refused."""
+"""The entries of a table file as pydantic models; unknown keys are refused."""
 
 from __future__ import annotations
 

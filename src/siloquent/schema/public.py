@@ -1,7 +1,7 @@
-"""Public tables: facts about a key that everybody may know, such as the region of a ward.
+"""Public tables: publicly known facts about a key, such as the region of a ward.
 
-A row of a private table meets at most one row of a public one, so what stands there is a function of the private row's
-key: joining adds nothing to what one row can change.
+A row of a private table matches at most one row of a public one, so the public values are a function of the private
+row's key. Joining therefore does not increase the effect of one row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _EXAMPLE = 'format = 1, name = "wards", key = "ward", source = "csv:data/wards.c
 
 @dataclass(frozen=True, slots=True)
 class PublicFile:
-    """What ``public/NAME.toml`` declares: where the rows are, which column is their key, what the others hold."""
+    """The contents of ``public/NAME.toml``: the location of the rows, the key column and the other columns."""
 
     name: str
     key: str
@@ -32,10 +32,10 @@ class PublicFile:
 
 
 def parse_public(text: str) -> PublicFile:
-    """The public table that ``text`` declares.
+    """Parse the public table that ``text`` declares.
 
     Raises:
-        SchemaError: it is no TOML of this form, or an attribute has no finite domain. UnknownName: an unknown key.
+        SchemaError: it is not TOML of this form, or an attribute has no finite domain. UnknownName: an unknown key.
     """
     raw = read_toml(text)
     unknown = sorted(set(raw) - _KEYS)
@@ -59,10 +59,10 @@ def parse_public(text: str) -> PublicFile:
 
 
 def check_fits(schema: TableSchema, key: ForeignKey, declared: PublicFile) -> None:
-    """Refuse a public table that is not the one which ``key`` refers to, or has an attribute's name of ``schema``.
+    """Refuse a public table that ``key`` does not refer to, or that shares an attribute name with ``schema``.
 
     Raises:
-        SchemaError: the names of tables and keys differ, or two attributes would bear one name.
+        SchemaError: the names of tables and keys differ, or two attributes would have the same name.
     """
     if declared.name != key.table or (declared.key,) != key.referenced or len(key.columns) != 1:
         raise SchemaError(

@@ -1,4 +1,4 @@
-"""A public table as it was read: what each of its columns holds, by the places of a private table's key."""
+"""A loaded public table: the values of each column, indexed by the values of a private table's key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from siloquent.schema.attribute import Attribute
 
 @dataclass(frozen=True, slots=True)
 class PublicColumn:
-    """One attribute of a public table; ``places``: its place for each place of the key, -1 where there is none."""
+    """One attribute of a public table; ``places``: its index for each index of the key, -1 if there is no row."""
 
     attribute: Attribute
     places: tuple[int, ...]
@@ -18,7 +18,7 @@ class PublicColumn:
 
 @dataclass(frozen=True, slots=True)
 class PublicTable:
-    """A public table as it was read, by the places of the private table's ``key``. ``known``: those with a row."""
+    """A loaded public table, indexed by the private table's ``key``. ``known``: the key values with a row."""
 
     name: str
     key: str
@@ -27,11 +27,11 @@ class PublicTable:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what it says: other rows make other questions."""
+        """SHA-256 of the contents; different rows make different queries."""
         return hashlib.sha256(repr((self.name, self.key, self.known, self.columns)).encode()).hexdigest()
 
     def column(self, name: str) -> PublicColumn | None:
-        """The column of that name, exactly or, failing that, ignoring case."""
+        """Return the column of that name, matched exactly or else ignoring case; None if there is none."""
         for folded in (str, str.casefold):
             for one in self.columns:
                 if folded(one.attribute.name) == folded(name):

@@ -1,4 +1,4 @@
-"""A table as its owner declares it: whose privacy counts, how neighbours differ, what may be spent."""
+"""A table as its owner declares it: the privacy unit, the neighbour relation and the budget."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOURCE_KINDS = ("csv", "csv-records", "parquet", "duckdb", "postgres", "spark")
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Whose presence is hidden: one row, or all rows of one user, of which ``max_rows`` count."""
+    """The privacy unit: one row, or all rows of one user, of which ``max_rows`` count."""
 
     kind: Literal["row", "user"] = "row"
     column: str = ""
@@ -41,7 +41,7 @@ class Unit:
 
     @property
     def description(self) -> str:
-        """The unit in words for people."""
+        """A description of the unit for readers."""
         if self.kind == "row":
             return "one row"
         return f"all rows of one {self.column} (at most {self.max_rows} count)"
@@ -49,12 +49,12 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class TableBudget:
-    """What may be spent on a table in one epoch. Exact fractions; ``shares``: of it that each analyst may spend.
+    """The budget of a table in one epoch, as exact fractions; ``shares``: the part that each analyst may spend.
 
-    ``sharing``: whether an analyst's questions may draw from all earlier answers (pool) or from their own alone.
-    ``reuse``: how questions without REUSE draw from them: with promises that hold whatever is asked
-    (fresh-or-simultaneous), with those that suppose that no earlier noise chose the question too (any), or not (none).
-    ``disclosures``: whether protocols may run that are outside differential privacy; each is recorded.
+    ``sharing``: whether an analyst's queries may use all earlier answers (pool) or only the analyst's own.
+    ``reuse``: how queries without REUSE use them: with guarantees that hold for any query sequence
+    (fresh-or-simultaneous), with those that assume that queries do not depend on earlier noise (any), or not (none).
+    ``disclosures``: whether protocols outside differential privacy may run; each is recorded.
     """
 
     accountant: Literal["pure", "zcdp"]
@@ -88,10 +88,10 @@ class TableBudget:
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """Everything that is declared about one table; a value that exists is consistent.
+    """Everything declared about one table; an existing value is consistent.
 
-    ``size_hint`` is public and rough. ``public``: the public tables that its foreign keys lead to, as they were read.
-    ``digest`` is the SHA-256 of the canonical JSON of the file it was read from.
+    ``size_hint`` is public and approximate. ``public``: the loaded public tables that its foreign keys refer to.
+    ``digest`` is the SHA-256 of the canonical JSON of its file.
     """
 
     name: str
@@ -116,11 +116,11 @@ class TableSchema:
         if self.source and self.source.partition(":")[0] not in SOURCE_KINDS:
             raise SchemaError(f"A source begins with one of {', '.join(k + ':' for k in SOURCE_KINDS)}")
         check_names(self.constraints, self.domain.__getitem__)
-        # From here on, who names an attribute that is none is told where the table's attributes are shown.
+        # From here on, errors about unknown attribute names say where the table's attributes are listed.
         object.__setattr__(self, "domain", replace(self.domain, table=self.name))
 
     def _check_unit(self) -> None:
-        """A user is an exact value: numbers and moments are rounded or clamped as they are read, and two users melt."""
+        """Refuse inexact user columns: numbers and moments are rounded or clamped, which would merge two users."""
         column = self.domain[self.unit.column]
         if column.function:
             raise SchemaError("The unit's column must be in the source, not derived.")
@@ -130,15 +130,15 @@ class TableSchema:
                 "they are read: two users could become one.",
                 fix=f'{{ name = "{column.name}", type = "id" }}',
             )
-        # Attributes are found whatever their case; from here on the unit's column has the declared one.
+        # Attributes are found regardless of case; from here on the unit's column has its declared spelling.
         object.__setattr__(self, "unit", replace(self.unit, column=column.name))
 
     @property
     def account(self) -> str:
-        """The account that pays for this table: a new epoch has a new one, a new version keeps it."""
+        """The account charged for this table; a new epoch has a new account, a new version keeps it."""
         return f"{self.name}@{self.budget.epoch}"
 
     @property
     def replace_one(self) -> bool:
-        """Whether neighbours differ by a replaced unit (and the number of units is public)."""
+        """Whether neighbours differ by replacing a unit (the number of units is then public)."""
         return self.adjacency == "replace-one"

@@ -1,4 +1,4 @@
-"""Reading table files safely: TOML with exact numbers, size limits, problems in words, and the editors' JSON Schema."""
+"""Safe parsing of table files: TOML with exact numbers, size limits, readable errors and the editors' JSON Schema."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ MAX_NESTING = 16
 MAX_DIGITS = 40
 MAX_SHOWN = 60
 
-# A dotted key of n parts takes tomllib n^2 steps and gives tables n deep, so it must not get there. Every part is read
-# without a step back, and only from its beginning: no text makes this search slow.
+# tomllib needs n^2 steps for a dotted key of n parts and makes tables n deep: such keys are refused first. The
+# pattern matches each part without backtracking and only from its start, so no text makes this search slow.
 _PART = r"""(?:[\w-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')[ \t]*+[.][ \t]*+"""
 _DOTTED = re.compile(rf"""(?<![\w"'\\-])(?:{_PART}){{{MAX_NESTING}}}""")
 
 
 def build_json_schema() -> dict[str, Any]:
-    """The JSON Schema of table files, for editors that complete and check TOML."""
+    """Return the JSON Schema of table files, for editors that complete and check TOML."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "siloquent table file",
@@ -54,10 +54,10 @@ _FROM_A_FILE = 'read_schema(pathlib.Path("schemas/visits.toml").read_text(encodi
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """``text`` as TOML with decimal numbers, limited in size.
+    """Parse ``text`` as TOML with decimal numbers, limited in size.
 
     Raises:
-        SchemaError: too large or too deep, or not TOML; it says the line.
+        SchemaError: too large or too deep, or not TOML; the message gives the line.
     """
     if not isinstance(text, str):
         raise SchemaError(f"A declaration is TOML text, not {type(text).__name__}.", fix=_FROM_A_FILE)
@@ -87,7 +87,7 @@ def _build_depth_error() -> SchemaError:
 
 
 def _check_values(raw: dict[str, Any]) -> None:
-    """Refuse numbers that later steps would take for ever to write down, and what is nested beyond any need."""
+    """Refuse excessive nesting, and numbers that later steps would need very long to write out."""
     level: list[Any] = [raw]
     for _ in range(MAX_NESTING):
         level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)]
@@ -99,37 +99,37 @@ def _check_values(raw: dict[str, Any]) -> None:
 
 
 def parse_finite(text: str) -> Decimal:
-    """``text`` as an exact number of ordinary size; ValueError or InvalidOperation otherwise."""
+    """Parse ``text`` as an exact number of ordinary size; raise ValueError or InvalidOperation otherwise."""
     if not is_plain_number(text):
         raise ValueError("digits are 0 to 9, with nothing between them")
     value = Decimal(text)
-    # The digits count too: exact arithmetic with a million of them takes minutes.
+    # The digits are limited too: exact arithmetic with a million of them takes minutes.
     if not value.is_finite() or abs(value.adjusted()) > MAX_DIGITS or len(text) > 4 * MAX_DIGITS:
         raise ValueError("a number is too large, too small or too long")
     return value
 
 
 def quote_short(text: object) -> str:
-    """What somebody wrote, quoted and cut to what fits into a sentence."""
+    """Return user input quoted and shortened to fit into a sentence."""
     whole = str(text)
     return repr(whole if len(whole) <= MAX_SHOWN else f"{whole[:MAX_SHOWN]}..")
 
 
 def hash_declaration(raw: Mapping[str, Any]) -> str:
-    """SHA-256 of the canonical JSON of a parsed file: comments, order of keys and white space do not count."""
+    """Return the SHA-256 of the canonical JSON of a parsed file; comments, key order and white space do not count."""
     text = json.dumps(raw, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def validate_table_file(raw: Mapping[str, Any]) -> TableFile:
-    """``raw`` as a table file.
+    """Validate ``raw`` as a table file.
 
     Raises:
-        SchemaError: unknown keys, missing or wrong values; one sentence each, with the place.
+        SchemaError: unknown keys, missing or wrong values; one sentence each, with the location.
     """
     for key, kind in (("attribute", "attributes"), ("derived", "attributes"), ("constraint", "constraints")):
         listed = raw.get(key)
-        if isinstance(listed, list) and len(listed) > MAX_ENTRIES:  # each wrong one would be described
+        if isinstance(listed, list) and len(listed) > MAX_ENTRIES:  # each invalid value would be described
             raise SchemaError(f"A table has at most {MAX_ENTRIES:,} {kind}.")
     try:
         return TableFile.model_validate(raw)
@@ -138,7 +138,7 @@ def validate_table_file(raw: Mapping[str, Any]) -> TableFile:
 
 
 def validate_column(raw: Mapping[str, Any]) -> ColumnEntry:
-    """``raw`` as the entry of one attribute, outside a table file.
+    """Validate ``raw`` as the entry of one attribute, outside a table file.
 
     Raises:
         SchemaError: unknown keys, missing or wrong values; one sentence each.
@@ -164,11 +164,11 @@ _WANTED = {
     "grid": 'a number, or "day", "hour", "minute" or "second" for dates',
     "null": '"drop", "cell" or { value = .. }',
 }
-"""What stands behind a key that takes more than one type, in words."""
+"""Descriptions of the values accepted by keys of more than one type."""
 
 
 def _describe_problems(wrong: ValidationError, raw: Mapping[str, Any]) -> Iterator[str]:
-    """One sentence a problem: place, what, did you mean. A key of several types is one problem, not one a type."""
+    """Yield one sentence per problem: location, error and suggestion. A key of several types is one problem."""
     found: dict[tuple[Any, ...], Any] = {}
     for error in wrong.errors(include_url=False, include_context=False):
         known = _trim_location(error["loc"], raw)
@@ -196,7 +196,7 @@ def _format_value(value: object) -> str:
 
 
 def _trim_location(place: tuple[Any, ...], raw: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The part of ``place`` that is in the file; behind it stand the names of the types that were tried."""
+    """Return the part of ``place`` that is in the file, without the names of the attempted types that follow it."""
     here: Any = raw
     for depth, part in enumerate(place):
         try:

@@ -1,4 +1,4 @@
-"""The workspace file ``siloquent.toml``: where the ledger is and how named databases are reached."""
+"""The workspace file ``siloquent.toml``: the ledger's location and the connections of named databases."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from siloquent.schema.toml import MAX_BYTES, MAX_SHOWN, read_toml
 
 WORKSPACE_FILE = "siloquent.toml"
 LAST_BACKUP = ".last-backup"
-"""An empty file that each backup touches: its age is the age of the newest backup."""
+"""An empty file that each backup touches; its age is the age of the newest backup."""
 _KEYS = {"format", "ledger", "postgres", "spark", "server"}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-# Where SQLAlchemy and libpq look for one: USER:PASSWORD@ of an address, ?password= behind it, password= in a list.
+# Where SQLAlchemy and libpq expect one: USER:PASSWORD@ in an address, ?password= after it, password= in a list.
 _PASSWORD = re.compile(r"//[^:/]*:[^@]*@|password\s*=", re.IGNORECASE)
-MAX_FILE_NAME_BYTES = 200  # what file systems take is 255, and a lock file has a longer name
+MAX_FILE_NAME_BYTES = 200  # file systems allow 255, and a lock file has a longer name
 MAX_TEXT = 2_000
 _UNPRINTED = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -27,8 +27,8 @@ _UNPRINTED = re.compile(r"[\x00-\x1f\x7f]")
 class Workspace:
     """A folder with ``siloquent.toml``, ``schemas/NAME.toml``, a ledger and ``releases/``.
 
-    ``ledger``: a file name inside the folder, or a PostgreSQL URL. ``postgres``: (name, where, value). ``server``: what
-    ``[server]`` says, which the server reads and checks.
+    ``ledger``: a file name inside the folder, or a PostgreSQL URL. ``postgres``: (name, where, value). ``server``: the
+    contents of ``[server]``, which the server validates.
     """
 
     folder: Path
@@ -39,12 +39,12 @@ class Workspace:
 
     @property
     def head(self) -> Path:
-        """The file beside the ledger that remembers how far it was."""
+        """The file next to the ledger that records the ledger's newest state."""
         return self.folder / "ledger.head"
 
     @property
     def mark_key(self) -> Path:
-        """The secret of the marks that say whether a source has changed since an entry of the ledger."""
+        """The secret for the marks that show whether a source has changed since a ledger entry."""
         return self.folder / "ledger.marks"
 
     @property
@@ -58,10 +58,10 @@ class Workspace:
         return self.folder / "releases"
 
     def get_schema_file(self, table: str) -> Path:
-        """The file that declares ``table``.
+        """Return the file that declares ``table``.
 
         Raises:
-            UnknownName: there is none; it names those that there are.
+            UnknownName: there is none; the message lists the existing tables.
         """
         known = self.list_table_names()
         if table not in known:
@@ -69,17 +69,17 @@ class Workspace:
         return self.schemas / f"{table}.toml"
 
     def find_public_file(self, table: str) -> Path | None:
-        """The file that declares the public table ``table``, if there is one; no path on disk matters to its name."""
+        """Return the file that declares the public table ``table``, or None; its name cannot lead to another folder."""
         path = self.folder / "public" / f"{table}.toml"
         return path if table.isidentifier() and path.is_file() else None
 
     def list_table_names(self) -> list[str]:
-        """The declared tables, in alphabetical order."""
+        """Return the names of the declared tables, in alphabetical order."""
         return sorted(path.stem for path in self.schemas.glob("*.toml") if path.is_file())
 
 
 def find_workspace(start: Path) -> Path:
-    """The nearest folder at or above ``start`` that holds a workspace file.
+    """Return the nearest folder at or above ``start`` that contains a workspace file.
 
     Raises:
         SchemaError: there is none.
@@ -91,10 +91,10 @@ def find_workspace(start: Path) -> Path:
 
 
 def read_workspace(folder: Path) -> Workspace:
-    """The workspace in ``folder``.
+    """Read the workspace in ``folder``.
 
     Raises:
-        SchemaError: the file is missing, not TOML, of another format, or holds unknown keys or a password.
+        SchemaError: the file is missing, is not TOML, has another format, or contains unknown keys or a password.
     """
     path = folder / WORKSPACE_FILE
     if not path.is_file():
@@ -141,7 +141,7 @@ def _read_text(path: Path) -> str:
 
 
 def _is_plain(text: object) -> bool:
-    """Whether it is a text on one line, of a length that an address or a file's name may have."""
+    """Return whether it is a single-line text short enough for an address or a file name."""
     return isinstance(text, str) and 0 < len(text) <= MAX_TEXT and not _UNPRINTED.search(text)
 
 
@@ -162,7 +162,7 @@ def _get_section(raw: dict[str, Any], key: str, allowed: set[str] | None) -> dic
 def _parse_database(name: str, entry: object) -> tuple[str, str, str]:
     key, value = next(iter(entry.items())) if isinstance(entry, dict) and len(entry) == 1 else ("", "")
     if not (
-        # What is shown later, with the advice to export it, must not be a connection text that stands here by mistake.
+        # The name is shown later, with advice to export it, so it must not be a connection string entered by mistake.
         (key == "dsn_env" and isinstance(value, str) and _VARIABLE.fullmatch(value))
         or (key == "dsn_file" and _is_plain(value) and "://" not in value and not _PASSWORD.search(value))
     ):

@@ -1,4 +1,4 @@
-"""From measurements to answers: free post-processing of what was released."""
+"""Answers from measurements: free post-processing of released values."""
 
 from siloquent.explore.estimate.assemble import assemble
 from siloquent.explore.estimate.completion import build_empty_measurement, complete_measurement, reads_rows

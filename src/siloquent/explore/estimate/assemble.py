@@ -1,4 +1,4 @@
-"""The answer from what the ledger keeps: free post-processing, the same at every replay."""
+"""Answers from ledger contents: free post-processing, identical at every replay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from siloquent.schema import TableSchema
 
 
 def assemble(progress: QueryProgress) -> Answer:
-    """The answer to the course's question from the steps that were taken."""
+    """Build the answer to the plan's query from the completed steps."""
     query, schema = progress.course.query, progress.course.schema
     first, last = progress.taken[0], progress.taken[-1]
     part = first.parts[0]
@@ -55,7 +55,7 @@ def assemble(progress: QueryProgress) -> Answer:
 
 
 def _collect_values(progress: QueryProgress) -> dict[Part, ReleasedPart]:
-    """What was measured for the answer's values, by what it is."""
+    """Collect the measurements for the answer's values, by part."""
     steps = progress.taken[1:] if progress.course.query.chooses_by_another else progress.taken
     return {asked: found for one in steps for part in one.parts for asked, found in part.each.items()}
 
@@ -77,7 +77,7 @@ def _describe_promise(progress: QueryProgress) -> str:
 
 
 def _build_items(progress: QueryProgress) -> tuple[ItemAccuracy, ...]:
-    """How exact each aggregate is by itself, where that was fixed before."""
+    """Build the accuracy of each aggregate, if it was fixed in advance."""
     query, errors = progress.course.query, _collect_values(progress)
     asked = query.promise.bounds if isinstance(query.promise, Accuracy) else ()
     items = []

@@ -1,4 +1,4 @@
-"""A measurement with all that later questions and replays need of it; and answers that need no measurement."""
+"""Completion of a measurement for later queries and replays; and answers that need no measurement."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from siloquent.privacy import FREE
 
 
 def reads_rows(plan: Plan) -> bool:
-    """Whether anything must be measured for ``plan``."""
+    """Return whether ``plan`` requires a measurement."""
     return plan.event != FREE
 
 
 def build_empty_measurement(plan: Plan) -> StoredMeasurement:
-    """The measurement of a plan that draws from earlier answers alone: none."""
+    """Build the empty measurement of a plan that uses only earlier answers."""
     return StoredMeasurement(plan.chosen.name, plan.chosen.form, FREE, (), str(plan.alpha))
 
 
 def complete_measurement(plan: Plan, measured: StoredMeasurement) -> StoredMeasurement:
-    """``measured`` with the answers that it and earlier ones make, and with what later questions draw from."""
+    """Complete ``measured`` with the answers that it and earlier ones give, and with the data for later queries."""
     kept = replace(measured, question=compute_question_digest(plan), version=plan.schema.version)
     if plan.chosen.reusable and all(isinstance(matrix, np.ndarray) for matrix in plan.chosen.strategy):
         by_strategy = plan.chosen.form != "answers"

@@ -1,4 +1,4 @@
-"""One answer from several measurements: a column or three for each aggregate, a row for each group."""
+"""One answer from several measurements: one or three columns per aggregate, one row per group."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReleasedPart:
-    """A part as it was measured; ``quantile``: what of it is meant, where several were measured together."""
+    """A measured part; ``quantile`` selects one of several that were measured together."""
 
     plan: Plan
     measured: StoredMeasurement
@@ -45,12 +45,12 @@ class ReleasedPart:
 
     @property
     def error(self) -> Fraction:
-        """What was promised of each value."""
+        """The promised error of each value."""
         return Fraction(self.measured.alpha)
 
     @property
     def values(self) -> list[Fraction]:
-        """The values of the groups, or the places that were chosen for them."""
+        """The groups' values, or the indices chosen for them."""
         if self.quantile is not None:
             return [Fraction(place) for place in read_off(self.plan.compiled, self.measured, self.quantile.fraction)]
         if self.measured.form == "chosen":
@@ -59,7 +59,7 @@ class ReleasedPart:
 
     @property
     def each(self) -> dict[Part, ReleasedPart]:
-        """By what was asked: several where one measurement answers several quantiles."""
+        """The parts by aggregate: several if one measurement answers several quantiles."""
         aggregate = self.plan.query.aggregate
         if isinstance(aggregate, Ranks):
             return {one: replace(self, quantile=one) for one in aggregate.quantiles}
@@ -67,17 +67,17 @@ class ReleasedPart:
 
     @property
     def intervals(self) -> list[Interval]:
-        """The values of the groups with the ends of their intervals."""
+        """The groups' values with the ends of their intervals."""
         return [Interval(one.value, one.low, one.high) for one in self.noisy]
 
     @property
     def are_whole(self) -> bool:
-        """Whether the values are whole numbers, whatever their noise."""
+        """Whether the values are integers, whatever their noise."""
         return are_whole(compute_step(self.plan.compiled, self.measured), self.error)
 
     @property
     def noisy(self) -> list[NoisyValue]:
-        """The values of the groups with their error bound."""
+        """The groups' values with their error bound."""
         return [NoisyValue(value, self.error) for value in self.values]
 
 
@@ -90,12 +90,12 @@ def combine(
     *,
     chosen: Sequence[int] | None = None,
 ) -> EstimatedRows:
-    """The rows of a composite answer: all groups in declared order, or those that a free choice takes.
+    """Build the rows of a composite answer: all groups in declared order, or those of a free choice.
 
     Args:
-        found: What was measured; aggregates whose parts are missing are left out, but for the count beneath them.
+        found: The measured parts; aggregates with missing parts are left out, except for their count.
         labels: All groups' key values.
-        chosen: The places of the groups that were measured, where HAVING on another aggregate chose them.
+        chosen: The indices of the measured groups, if HAVING on another aggregate chose them.
     """
     columns = [_build_column(item, query, schema, found) for item in query.items]
     columns = [column for column in columns if column.intervals]
@@ -121,7 +121,7 @@ def combine(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Column:
-    """One aggregate of the answer; ``labels`` instead of intervals for quantiles."""
+    """One aggregate of the answer; for quantiles, ``labels`` instead of intervals."""
 
     name: str
     intervals: Sequence[Interval]
@@ -153,7 +153,7 @@ class _Column:
 
 
 def _select_rows(query: Query, columns: Sequence[_Column], rows: int) -> list[int]:
-    """The rows that a free HAVING or ORDER BY takes, in its order."""
+    """Return the indices of the rows selected by a free HAVING or ORDER BY, in its order."""
     choice = query.having or query.top
     if choice is None or query.chooses_by_another:
         return list(range(rows))
@@ -197,7 +197,7 @@ def _build_column(item: Item, query: Query, schema: TableSchema, found: Mapping[
 def _build_partial_column(
     item: Item, schema: TableSchema, parts: Sequence[Part], found: Mapping[Part, ReleasedPart]
 ) -> _Column:
-    """The count of an aggregate that could not be finished: it was paid for, so it is shown."""
+    """Build the count of an aggregate that could not be completed; it is shown because it was paid for."""
     count = parts[0]
     if count not in found or isinstance(item.aggregate, (Count, Sum, Moment, Quantile)):
         return _Column(item.column, [])

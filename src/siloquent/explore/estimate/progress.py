@@ -1,4 +1,4 @@
-"""How far a question has come: the steps that were taken, what the ledger keeps of them, and why it stopped, if so."""
+"""The progress of a query: its completed steps, their ledger contents, and why it stopped, if it did."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from siloquent.privacy import Composed, Event
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompletedStep:
-    """One step, settled. ``replayed``: it was paid for before, and is read from the ledger."""
+    """One settled step. ``replayed``: it was paid for before and is read from the ledger."""
 
     step: PlanStep
     stored: SettledAnswer
@@ -28,23 +28,23 @@ class CompletedStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryProgress:
-    """The steps of ``course`` that were taken; ``stopped`` says why no further one was."""
+    """The completed steps of ``course``; ``stopped`` is the reason why no further one was taken."""
 
     course: QueryPlan
     taken: tuple[CompletedStep, ...] = ()
     stopped: str = ""
 
     def add_step(self, step: PlanStep, stored: SettledAnswer, replayed: bool) -> QueryProgress:
-        """Further by one step.
+        """Return the progress after one more step.
 
         Raises:
-            LedgerError: what is stored does not belong to the step.
+            LedgerError: the stored measurement does not belong to the step.
         """
         found = decode_measurements(stored.payload)
         step = next((way for way in step.ways if len(way.plans) == len(found)), step)
         if len(found) != len(step.plans):
             raise LedgerError("A stored answer does not belong to this question.", fix="siloquent ledger verify")
-        # What was promised then, also if today's planner would promise something else.
+        # The original guarantee, even if the current planner would give another one.
         parts = tuple(
             ReleasedPart(replace(plan, alpha=Fraction(one.alpha)), one)
             for plan, one in zip(step.plans, found, strict=True)
@@ -52,17 +52,17 @@ class QueryProgress:
         return replace(self, taken=(*self.taken, CompletedStep(step, stored, replayed, parts)))
 
     def mark_stopped(self, why: str) -> QueryProgress:
-        """As far as it has come, and no further."""
+        """Return this progress marked as stopped."""
         return replace(self, stopped=why)
 
     @property
     def parts(self) -> Iterator[ReleasedPart]:
-        """All that was measured."""
+        """All measurements."""
         return (part for one in self.taken for part in one.parts)
 
     @property
     def values(self) -> dict[Aggregate, list[Fraction]]:
-        """The numbers of the first step, by what they are; none where it chose groups."""
+        """The numbers of the first step, by part; empty if it chose groups."""
         if self.course.query.chooses_by_another:
             return {}
         numbers = {part.plan.query.aggregate: part for part in self.taken[0].parts}
@@ -70,7 +70,7 @@ class QueryProgress:
 
     @property
     def chosen(self) -> list[int]:
-        """The groups that HAVING on another aggregate reported."""
+        """The groups reported by HAVING on another aggregate."""
         if not self.course.query.chooses_by_another:
             return []
         (choice,) = self.taken[0].parts
@@ -78,6 +78,6 @@ class QueryProgress:
 
     @property
     def event(self) -> Event:
-        """All that was released."""
+        """All released events."""
         events = [one.stored.event for one in self.taken]
         return events[0] if len(events) == 1 else Composed(tuple(events))

@@ -1,4 +1,4 @@
-"""Quantiles read off noisy ranks: the first value up to which its share of the rows lies. Free post-processing."""
+"""Quantiles from noisy ranks: the first value up to which the given share of rows lies. Free post-processing."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from siloquent.maths.strategies.base import reconstruct
 
 
 def read_off(compiled: CompiledWorkload, measured: StoredMeasurement, share: Fraction) -> list[int]:
-    """The place of the quantile of each group.
+    """Return the index of each group's quantile.
 
-    Where no n(<= v) - share n is more than alpha off, no rank is. Proof: docs/explanation/quantiles.md.
+    If no n(<= v) - share n is off by more than alpha, no rank is. Proof: docs/explanation/quantiles.md.
 
     Raises:
         LedgerError: the measurement does not belong to the workload.
@@ -32,7 +32,7 @@ def read_off(compiled: CompiledWorkload, measured: StoredMeasurement, share: Fra
     noisy = np.array(measured.values, dtype=np.float64).reshape(groups, asked)
     upto = (
         np.rint(noisy @ back.T * PARTS_OF_A_STEP).astype(np.int64).astype(object)
-    )  # exact from here on, however many rows there are
+    )  # exact from here on, for any number of rows
     reached = share.denominator * upto >= share.numerator * upto[:, -1:]
     reached[:, -1] = True
     return [int(place) for place in np.argmax(reached.astype(bool), axis=1)]

@@ -1,4 +1,4 @@
-"""Rows of an answer from a measurement, a workload and a promise; no data, no noise, the same every time."""
+"""Rows of an answer from a measurement, a workload and a guarantee: no data, no noise, always the same."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LARGEST_WHOLE_STEP = 2**12
 
 @dataclass(frozen=True, slots=True)
 class EstimatedRows:
-    """Columns and rows for people; ``notes`` say what to know about them."""
+    """Columns and rows for display; ``notes`` explain them."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -32,9 +32,9 @@ class EstimatedRows:
 def reconstruct(
     query: Query, compiled: CompiledWorkload, measured: StoredMeasurement, *, alpha: Fraction
 ) -> EstimatedRows:
-    """The answer's rows.
+    """Reconstruct the answer's rows.
 
-    wcq: key values, value, low, high for every declared group (filtered or sorted for free where asked); icq: the
+    wcq: key values, value, low, high for every declared group (filtered or sorted for free on request); icq: the
     reported groups; tcq: the top groups in order.
 
     Raises:
@@ -49,7 +49,7 @@ def reconstruct(
 
 
 def select_reported(query: Query, compiled: CompiledWorkload, measured: StoredMeasurement) -> list[int]:
-    """The places of the groups that an icq or tcq reports.
+    """Return the indices of the groups that an icq or tcq reports.
 
     Raises:
         LedgerError: the measurement does not belong to the workload.
@@ -62,7 +62,7 @@ def select_reported(query: Query, compiled: CompiledWorkload, measured: StoredMe
 
 
 def apply_choice(choice: Having | Top | None, values: Sequence[Fraction]) -> list[int]:
-    """The places of the values that a choice takes: free, since they were released."""
+    """Return the indices of the values that a choice selects; free, since the values were released."""
     places = range(len(values))
     if isinstance(choice, Having):
         limit = Fraction(choice.threshold)
@@ -83,7 +83,7 @@ def _list_key_names(compiled: CompiledWorkload) -> tuple[str, ...]:
 
 
 def compute_values(compiled: CompiledWorkload, measured: StoredMeasurement) -> list[Fraction]:
-    """The answers in value units: multiples of the grid, or of a small part of it where they were reconstructed.
+    """Compute the answers in value units: multiples of the grid, or of a small part of it if reconstructed.
 
     Raises:
         LedgerError: the measurement does not belong to the workload.
@@ -104,15 +104,15 @@ def compute_values(compiled: CompiledWorkload, measured: StoredMeasurement) -> l
 
 
 def compute_step(compiled: CompiledWorkload, measured: StoredMeasurement) -> Fraction:
-    """The step of the values: the workload's grid, or a small part of it where they were put together."""
+    """Compute the step of the values: the workload's grid, or a small part of it if they were combined."""
     whole = measured.form in ("answers", "chosen")
     return compiled.grid if whole else compiled.grid / PARTS_OF_A_STEP
 
 
 def are_whole(step: Fraction, alpha: Fraction) -> bool:
-    """Whether values and intervals are shown as whole numbers: by their grid, never by what noise made of them.
+    """Return whether values and intervals are shown as integers: depends on their grid, never on the noise.
 
-    Steps above 2^12 belong to sums that may pass 64 bits.
+    Steps above 2^12 belong to sums that may exceed 64 bits.
     """
     return step.denominator == alpha.denominator == 1 and step <= LARGEST_WHOLE_STEP
 
@@ -127,7 +127,7 @@ def _add_intervals(
 
 
 def _round_interval(value: Fraction, alpha: Fraction, *, whole: bool) -> tuple[int | float, int | float, int | float]:
-    """As ``round_for_display`` for value - alpha and value + alpha, without fractions: answers may be thousands."""
+    """Do the same as ``round_for_display`` for value - alpha and value + alpha, without fractions, for many answers."""
     if whole:
         return round_for_display(value, value - alpha, value + alpha, whole=True)
     bottom = value.denominator * alpha.denominator
@@ -138,14 +138,14 @@ def _round_interval(value: Fraction, alpha: Fraction, *, whole: bool) -> tuple[i
 def round_for_display(
     value: Fraction, low: Fraction, high: Fraction, *, whole: bool
 ) -> tuple[int | float, int | float, int | float]:
-    """value, low, high as ``whole`` numbers or floats. Ends are rounded outwards, so that the interval still holds."""
+    """Return value, low, high as integers (``whole``) or floats. Ends are rounded outwards, so the interval holds."""
     if whole:
         return int(value), int(low), int(high)
     return float(value), round_down_to_float(low), -round_down_to_float(-high)
 
 
 def round_down_to_float(value: Fraction) -> float:
-    """The largest float that is not above ``value``."""
+    """Return the largest float that is not above ``value``."""
     return _divide_below(value.numerator, value.denominator)
 
 

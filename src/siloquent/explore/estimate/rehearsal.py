@@ -1,4 +1,4 @@
-"""Made-up measurements taken through every step that follows a charge, so that a failure costs nothing."""
+"""Rehearsals with simulated measurements through every step after a charge, so that a failure costs nothing."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Fill = Literal["least", "most"]
 
 
 def rehearse(progress: QueryProgress, step: PlanStep) -> None:
-    """Take ``step`` with made-up numbers, and what may follow it, up to the text of the answer.
+    """Take ``step``, and a possible second step, with simulated numbers, up to the text of the answer.
 
     Two outcomes are tried: no rows with no group reported, and many rows with every group reported. They depend on the
-    question, the declaration and earlier releases. Rows are not read and noise is not drawn. A question that passed is
-    not rehearsed again while it is planned alike and draws from no earlier answer.
+    query, the declaration and earlier releases. Rows are not read and noise is not drawn. A rehearsed query is not
+    rehearsed again while its plan is the same and uses no earlier answer.
 
     Raises:
         The error that the answer would raise, before anything is reserved.
@@ -52,7 +52,7 @@ def _walk(progress: QueryProgress, step: PlanStep) -> bool:
 
 
 def _follow(progress: QueryProgress, fill: Fill) -> None:
-    """The second step after a made-up first one; where it would be refused, the first one is the answer."""
+    """Take the second step after a simulated first one; if it would be refused, the first one is the answer."""
     following = None
     with suppress(RequestError):
         following = plan_second_step(progress.course, progress.values, progress.chosen, left=progress.course.limit)
@@ -61,7 +61,7 @@ def _follow(progress: QueryProgress, fill: Fill) -> None:
 
 
 def _show(answer: Answer) -> None:
-    """Both ways in which an answer shows itself."""
+    """Render both representations of an answer."""
     str(answer)
     answer._repr_html_()
 
@@ -76,7 +76,7 @@ def _add_made_up(progress: QueryProgress, step: PlanStep, fill: Fill) -> QueryPr
 
 
 def _make_up_measurement(plan: Plan, fill: Fill) -> StoredMeasurement:
-    """A measurement of the shape that ``plan`` releases."""
+    """Build a measurement of the shape that ``plan`` releases."""
     chosen = plan.chosen
     values: tuple[int, ...]
     if isinstance(chosen, ReusedMechanism):
@@ -95,7 +95,7 @@ def _make_up_measurement(plan: Plan, fill: Fill) -> StoredMeasurement:
 
 
 def _make_up_choice(plan: Plan, fill: Fill) -> tuple[int, ...]:
-    """Groups of an iceberg or a top list, or a value for each group: the first or the last one."""
+    """Build the groups of an iceberg or top list, or a value for each group: the first or the last one."""
     query, groups = plan.query, plan.compiled.answers
     if query.kind == "icq":
         return () if fill == "least" else tuple(range(groups))

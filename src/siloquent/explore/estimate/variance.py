@@ -1,6 +1,6 @@
 """Averages, variances and deviations with intervals, from noisy counts, sums and squares around the centre.
 
-All of it is exact arithmetic on what was released. Proofs: docs/explanation/averages.md.
+All of it is exact arithmetic on released values. Proofs: docs/explanation/averages.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ROOT_DIGITS = 10**15
 
 @dataclass(frozen=True, slots=True)
 class NoisyValue:
-    """A released number that is at most ``error`` off."""
+    """A released number with an error of at most ``error``."""
 
     value: Fraction
     error: Fraction
@@ -34,7 +34,7 @@ class NoisyValue:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate, and where the truth lies if no released number is further off than was promised."""
+    """An estimate, and an interval that holds the true value if no released number exceeds its error bound."""
 
     value: Fraction
     low: Fraction
@@ -42,14 +42,14 @@ class Interval:
 
     @property
     def error(self) -> Fraction:
-        """How far the truth may lie from the estimate."""
+        """The maximum distance of the true value from the estimate."""
         return max(self.high - self.value, self.value - self.low)
 
 
 def estimate_average(attribute: Attribute, count: NoisyValue, total: NoisyValue) -> Interval:
-    """The mean of the rows that have a number: abs(S/C - mean) <= (s + H c)/C, cut to the declared bounds.
+    """Estimate the mean of the rows with a number: abs(S/C - mean) <= (s + H c)/C, clipped to the declared bounds.
 
-    ``total`` is the sum of distances from the centre. Where no row may be left, the whole domain is the answer.
+    ``total`` is the sum of distances from the centre. If there may be no rows, the answer is the whole domain.
     """
     lowest = Fraction(attribute.lo)  # type: ignore[arg-type]
     grid = Fraction(attribute.grid or 1)
@@ -62,9 +62,9 @@ def estimate_average(attribute: Attribute, count: NoisyValue, total: NoisyValue)
 
 
 def estimate_variance(attribute: Attribute, count: NoisyValue, total: NoisyValue, squares: NoisyValue) -> Interval:
-    """The mean squared distance from the mean: the extremes over the box of the three errors, cut to what can be.
+    """Estimate the variance: extremes over the box of the three errors, clipped to possible values.
 
-    The bound that was planned with holds as well; the smaller of the two counts on each side.
+    The planned bound holds as well; on each side, the smaller of the two applies.
     """
     grid = Fraction(attribute.grid or 1)
     most = ((attribute.steps - 1) * grid / 2) ** 2
@@ -77,9 +77,9 @@ def estimate_variance(attribute: Attribute, count: NoisyValue, total: NoisyValue
 
 
 def _bound_box(count: NoisyValue, total: NoisyValue, squares: NoisyValue) -> tuple[Fraction, Fraction]:
-    """The least and the largest q/c - (t/c)^2 over the box, c >= 1 and q >= 0.
+    """Return the least and the largest q/c - (t/c)^2 over the box, c >= 1 and q >= 0.
 
-    In c it rises up to 2 t^2/q and falls beyond, so the least stands at an end and the largest there or at an end.
+    In c it rises up to 2 t^2/q and falls beyond, so the least is at an end and the largest there or at an end.
     """
     counts = (max(count.low, Fraction(1)), max(count.high, Fraction(1)))
     least_square, most_square = max(squares.low, Fraction(0)), max(squares.high, Fraction(0))
@@ -93,20 +93,20 @@ def _bound_box(count: NoisyValue, total: NoisyValue, squares: NoisyValue) -> tup
 
 
 def estimate_deviation(spread: Interval) -> Interval:
-    """The square root of a variance and of its interval, the ends rounded outwards."""
+    """Return the square root of a variance and of its interval, with the ends rounded outwards."""
     value = _round_root_down(spread.value)
     return Interval(value, min(_round_root_down(spread.low), value), max(_round_root_up(spread.high), value))
 
 
 def _cut(value: Fraction, low: Fraction, high: Fraction, lowest: Fraction, highest: Fraction) -> Interval:
-    """The part of an interval that lies within bounds, and the value moved into it."""
+    """Clip an interval to bounds, and move the value into it."""
     low, high = (min(max(end, lowest), highest) for end in (low, high))
-    high = max(low, high)  # noise beyond its promise may leave nothing between the ends
+    high = max(low, high)  # noise beyond its bound may leave nothing between the ends
     return Interval(min(max(value, low), high), low, high)
 
 
 def _round_root_down(value: Fraction) -> Fraction:
-    """The root of ``value`` >= 0, rounded down to 15 places."""
+    """Return the root of ``value`` >= 0, rounded down to 15 places."""
     return Fraction(math.isqrt(math.floor(value * _ROOT_DIGITS**2)), _ROOT_DIGITS)
 
 

@@ -1,4 +1,4 @@
-"""The room where rows meet noise: a plan, a table and a permit in; whole noisy numbers out."""
+"""The measure stage, where rows meet noise: a plan, a table and a permit in; noisy integers out."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def measure(plan: Plan, table: PrivateTable, permit: Permit) -> StoredMeasurement:
-    """Read the cells that ``plan`` needs, run its mechanism, and let nothing else out.
+    """Read the cells that ``plan`` needs, run its mechanism and release nothing else.
 
     Raises:
-        NotAllowed: the permit is not an open one of this table.
+        NotAllowed: the permit is not an open permit of this table.
         DataError: the source failed; the charge stands.
     Privacy:
-        ``plan.event`` in the account's unit and adjacency, or the cheaper event that an ex-post mechanism turned out to
-        be: one scan, one mechanism, whose worst price was reserved under ``permit``.
+        ``plan.event`` in the account's unit and adjacency, or the cheaper event of an ex-post mechanism: one scan,
+        one mechanism, whose worst price was reserved under ``permit``.
     """
     released = plan.chosen.run(plan.compiled, _read_columns(plan.compiled, table, permit))
     return StoredMeasurement(
@@ -38,7 +38,7 @@ def measure(plan: Plan, table: PrivateTable, permit: Permit) -> StoredMeasuremen
 
 
 def _read_columns(compiled: CompiledWorkload, table: PrivateTable, permit: Permit) -> list[Integers]:
-    """Exact counts, or sums in units, of each part's columns."""
+    """Read exact counts, or sums in units, of each part's columns."""
     blocks = [part.block for part in compiled.parts]
     summed = compiled.summed
     if summed is None:

@@ -1,4 +1,4 @@
-"""What every mechanism offers: a price without data, and one run on exact numbers against that price."""
+"""The interface of every mechanism: a price without data, and one run on exact numbers at that price."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ SAFE = 2**62
 _HALVINGS = 60
 _BITS = 13
 SCALE_BITS, VARIANCE_BITS = 34, 20
-"""Binary digits after the point that samplers take of a scale, and of a variance."""
+"""The number of binary digits after the point of a drawable scale and of a variance."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorRequirement:
-    """A promise in grid steps: an error of ``m`` or more (alpha = ``alpha`` steps) happens with ``beta`` at most.
+    """A promise in grid steps: an error of ``m`` or more (alpha = ``alpha`` steps) has probability at most ``beta``.
 
-    ``threshold``: icq reports what is above it (whole steps). ``k``: tcq's; ``sign`` is -1 for the k smallest.
+    ``threshold``: icq reports values above it (whole steps). ``k``: that of tcq; ``sign`` is -1 for the k smallest.
     ``joint``: both kinds of error of an icq or tcq are promised together; ``beta``, which is for each, is half of that.
-    ``affords``: of a question with a BUDGET, whether it pays for an event; the noise is then the least that it buys.
+    ``affords``: for a query with a BUDGET, whether it covers an event; the noise is then the least within the budget.
     """
 
     kind: Kind
@@ -50,18 +50,18 @@ class ErrorRequirement:
 
     @property
     def together(self) -> float:
-        """The miss rate for laws that cover both kinds of error at once. Proof: docs/explanation/planner.md."""
+        """The miss rate for distributions covering both kinds of error at once. Proof: docs/explanation/planner.md."""
         return 2 * self.beta if self.joint else self.beta
 
     @property
     def two_sided(self) -> bool:
-        """Whether an error counts to either side."""
+        """Whether errors in both directions count."""
         return self.kind == "wcq"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """What one run releases: ``values``, and the ``event`` that this is, which may cost less than the planned one."""
+    """The release of one run: ``values`` and their ``event``, which may cost less than the planned one."""
 
     values: Integers
     event: Event
@@ -72,10 +72,10 @@ Run = Callable[[CompiledWorkload, list[Integers]], Outcome]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PricedMechanism:
-    """A mechanism with its parameters fixed, before any data.
+    """A mechanism with fixed parameters, before any data.
 
-    ``event`` is the worst that a run releases; ``least`` the best that an ex-post one can turn out to be, if it is one.
-    ``run`` takes the compiled workload and the exact folded numbers of each part, and returns what may be released.
+    ``event`` is the worst case of a run; ``least`` the best case of an ex-post mechanism, if it is one.
+    ``run`` takes the compiled workload and each part's exact folded numbers, and returns what may be released.
     ``reusable``: the released numbers are linear measurements.
     """
 
@@ -97,14 +97,14 @@ def sharpen_noise(
     bits: int = SCALE_BITS,
     least: Fraction = Fraction(0),
 ) -> Fraction:
-    """The least noise that a budget pays for, where the promise allows ``largest``: less noise keeps it as well.
+    """Return the least noise that a budget covers, where the promise allows ``largest``; less noise keeps it too.
 
     Args:
         largest: A scale or a variance.
-        event_of: What is released with one; it costs less the larger that is.
-        affords: None without a budget; then, and where not even ``largest`` is paid for, it stays.
-        bits: So many binary digits after the point are drawn.
-        least: Below it the promise was not proved.
+        event_of: The event for a parameter; its cost decreases as the parameter grows.
+        affords: None without a budget; then, and if the budget does not cover ``largest``, ``largest`` is returned.
+        bits: The number of binary digits after the point that are drawable.
+        least: The least parameter for which the promise is proved.
     Returns:
         A parameter within one part in 2^13 of the least, at most ``largest``.
     """
@@ -127,15 +127,15 @@ def sharpen_noise(
 
 
 def sum_units(summed: SummedAttribute, part: WorkloadPart, index_sums: Integers, counts: Integers) -> Integers:
-    """Exact sums of a part's columns, each rounded to the nearest unit, shape (columns,).
+    """Sum a part's columns exactly, each rounded to the nearest unit, shape (columns,).
 
-    One row of value v moves a column by v / quantum units, rounded up, at most: by ``summed.largest``.
+    One row of value v changes a column by at most v / quantum units, rounded up: by ``summed.largest``.
 
     Args:
-        index_sums: Sums of places, shape (cells of the part's block,).
-        counts: How many rows they add up.
+        index_sums: Sums of indices, shape (cells of the part's block,).
+        counts: The numbers of rows in them.
     """
-    # Sums of 2^31 rows of 2^48 steps pass 64 bits, and a number that wrapped round would break the guarantee.
+    # Sums of 2^31 rows of 2^48 steps exceed 64 bits, and an overflow would break the guarantee.
     total = float(np.abs(index_sums.astype(np.float64)).sum()) + (abs(summed.offset) + 1) * float(counts.sum())
     kind = np.int64 if total < SAFE else object
     exact = part.fold(index_sums.astype(kind) + summed.offset * counts.astype(kind))
@@ -143,9 +143,9 @@ def sum_units(summed: SummedAttribute, part: WorkloadPart, index_sums: Integers,
 
 
 def multiply_clipped(matrix: NDArray[np.signedinteger[Any]] | Sparse, x: Integers) -> Integers:
-    """``matrix @ x`` without overflow, each entry cut to +-2^60.
+    """Compute ``matrix @ x`` without overflow, each entry clipped to +-2^60.
 
-    Cutting moves no two results further apart, so it costs no privacy; and no error can tell that a number was large.
+    Clipping never increases the distance of two results, so it costs no privacy; and no error reveals a large number.
     """
     if isinstance(matrix, Sparse):
         exact = matrix.apply(x)
@@ -156,10 +156,10 @@ def multiply_clipped(matrix: NDArray[np.signedinteger[Any]] | Sparse, x: Integer
 
 
 def compute_answers(compiled: CompiledWorkload, columns: list[Integers]) -> Integers:
-    """The exact answers W x of a workload, cut to +-2^60, shape (answers,)."""
+    """Compute the exact answers W x of a workload, clipped to +-2^60, shape (answers,)."""
     total = np.zeros(compiled.answers, dtype=np.int64)
     for part, x in zip(compiled.parts, columns, strict=True):
-        # Each answer belongs to one part, so adding up overflows nothing.
+        # Each answer belongs to one part, so this sum cannot overflow.
         if part.weights is not None:
             total += multiply_clipped(part.weights, x)
         elif part.running:

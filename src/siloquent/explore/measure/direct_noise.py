@@ -1,4 +1,4 @@
-"""Noise on the answers themselves: the Laplace mechanism, and the Gaussian one for zCDP accounts."""
+"""Noise on the answers themselves: the Laplace mechanism, and the Gaussian mechanism for zCDP accounts."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ LARGEST_EXACT = 2**15
 
 
 def price_laplace(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
-    """The largest discrete Laplace noise on W x that keeps the promise, exactly.
+    """Price the largest discrete Laplace noise on W x that keeps the promise, exactly.
 
     Privacy:
-        Pure (l1 / scale)-DP for the account's unit; l1 holds unit and adjacency. Proof: docs/explanation/laplace.md.
+        Pure (l1 / scale)-DP for the account's unit; l1 includes unit and adjacency. Proof: docs/explanation/laplace.md.
     Source:
-        APEx, section 3.4 (LM), with the exact discrete tail; top-k by the exact law of order statistics.
+        APEx, section 3.4 (LM), with the exact discrete tail; top-k by the exact distribution of order statistics.
     """
     if compiled.sensitivity.l1 == 0:
         return None
@@ -51,7 +51,7 @@ def price_laplace(compiled: CompiledWorkload, wanted: ErrorRequirement) -> Price
 
 
 def price_gaussian(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
-    """The largest discrete Gaussian noise on W x that keeps the promise.
+    """Price the largest discrete Gaussian noise on W x that keeps the promise.
 
     Privacy:
         rho-zCDP with rho = l2_squared / (2 variance). Proof: docs/explanation/discrete-gaussian.md.
@@ -65,7 +65,7 @@ def price_gaussian(compiled: CompiledWorkload, wanted: ErrorRequirement) -> Pric
     }
     largest = error_tails.find_largest_scale(laws[wanted.kind], wanted.m, _compute_rate(wanted))
     deviation = min(largest, Fraction(LARGEST_DEVIATION))
-    # Squares of large deviations would pass the sampler's range; a smaller variance is less noise, so still kept.
+    # Squares of large deviations would exceed the sampler's range; a smaller variance is less noise and still valid.
     variance = deviation**2 if deviation <= LARGEST_EXACT else Fraction(math.floor(deviation**2))
     l2 = compiled.sensitivity.l2_squared
     variance = sharpen_noise(variance, lambda one: DiscreteGaussian(one, l2), wanted.affords, bits=VARIANCE_BITS)
@@ -80,5 +80,5 @@ def price_gaussian(compiled: CompiledWorkload, wanted: ErrorRequirement) -> Pric
 
 
 def _compute_rate(wanted: ErrorRequirement) -> float:
-    """An iceberg answer can fail to one side only, whichever it is: the law covers both kinds of error."""
+    """Compute the miss rate; an iceberg answer can fail in only one direction, and the distribution covers both."""
     return wanted.beta if wanted.kind == "tcq" else wanted.together

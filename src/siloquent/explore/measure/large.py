@@ -1,4 +1,4 @@
-"""Strategies over more cells than dense matrices could hold: trees along the axes of each part's grid of cells."""
+"""Strategies over more cells than dense matrices can hold: trees along the axes of each part's grid of cells."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _offers: ByteLRU[StrategyChoice | None] = ByteLRU(
 def find_layered_choice(
     compiled: CompiledWorkload, beta: float, *, norm: Norm, two_sided: bool, bits: int
 ) -> StrategyChoice | None:
-    """Layered trees for discrete Laplace (``l1``) or Gaussian (``l2``) noise; None where even these are too many.
+    """Find layered trees for discrete Laplace (``l1``) or Gaussian (``l2``) noise; None if even these are too many.
 
-    One axis of few cells has better strategies than trees, so it gets None as well.
+    One axis of few cells has better strategies than trees, so it also gets None.
     """
     if compiled.disjoint:
         return None
@@ -56,9 +56,9 @@ def find_layered_choice(
 
 @lru_cache(maxsize=64)
 def build_grid(part: WorkloadPart) -> tuple[tuple[int, ...], Integers]:
-    """The smallest grid over the part's attributes in which each column has a cell of its own, and these cells.
+    """Build the smallest grid over the part's attributes with one cell per column, and return these cells.
 
-    Classes of an attribute that all predicates treat alike wherever the others fall are one step of its axis.
+    Classes of an attribute that all predicates treat alike, wherever the others fall, share a step of its axis.
     """
     cells = part.column.reshape(part.block.shape or (1,))
     steps, shape = [], []
@@ -80,7 +80,7 @@ def build_grid(part: WorkloadPart) -> tuple[tuple[int, ...], Integers]:
 def _find_choice(
     compiled: CompiledWorkload, beta: float, norm: Norm, two_sided: bool, bits: int
 ) -> StrategyChoice | None:
-    """All blocks fail equally often: their weights follow the prices that they would have alone."""
+    """Find a choice in which all blocks fail equally often; their weights follow their individual prices."""
     parts = [_GridPart(compiled, part) for part in compiled.parts if part.columns]
     one_of = beta / len(parts)
     weights = [1.0]
@@ -117,7 +117,7 @@ def _find_level(shapes: Shapes, beta: float, norm: Norm, two_sided: bool) -> flo
 
 
 def _bound_sensitivity(compiled: CompiledWorkload, matrices: list[Sparse]) -> Sensitivity:
-    """Exact where a row is added or removed. No entry is negative, so replacing moves by two columns at most.
+    """Bound the sensitivity; exact for added or removed rows. Entries are >= 0, so replacing moves two columns at most.
 
     Values v, w of one sign move by |v a - w b|^2 <= v^2 |a|^2 + w^2 |b|^2, those of two signs by both in one direction.
     """
@@ -135,7 +135,7 @@ def _bound_sensitivity(compiled: CompiledWorkload, matrices: list[Sparse]) -> Se
 
 
 class _GridPart:
-    """A part of a workload, its columns laid into their grid."""
+    """A part of a workload with its columns placed in their grid."""
 
     def __init__(self, compiled: CompiledWorkload, part: WorkloadPart) -> None:
         self.part = part
@@ -144,20 +144,20 @@ class _GridPart:
         self.answers = np.flatnonzero(sums)
 
     def build_strategy(self, norm: Norm, weight: float, bits: int) -> LayeredStrategy:
-        # Evenly spaced answers might all end where a tree's wide nodes do, and its narrow ones would get no weight.
+        # Evenly spaced answers might all end where a tree's wide nodes do, so that its narrow ones would get no weight.
         spread = np.arange(1, _SEEN + 1) * _GOLDEN % 1 * len(self.answers)
         picked = np.unique(np.append(spread.astype(np.int64), [0, len(self.answers) - 1]))
         seen = np.concatenate([self._lay_out(i, i + 1) for i in self.answers[picked].tolist()])
         return build_layered(self.shape, seen, norm=norm, weight=weight, bits=bits)
 
     def compute_shapes(self, strategy: LayeredStrategy) -> Shapes:
-        """Of the part's own answers: the others have no noise from it."""
+        """Compute the shapes of only the part's own answers; the others have no noise from it."""
         if self._is_running():
             return compute_prefix_shapes(strategy.axes[0])
         return strategy.compute_shapes(self._iter_chunks)
 
     def _is_running(self) -> bool:
-        """Whether the answers are the cumulative sums of the grid's cells."""
+        """Return whether the answers are the cumulative sums of the grid's cells."""
         weights, cells = self.part.weights, self.part.columns
         if self.shape != (cells,) or not np.array_equal(self.place, np.arange(cells)):
             return False

@@ -1,4 +1,4 @@
-"""Iceberg questions that stop paying as soon as the answer is clear: noisy counts whose noise is reduced in steps."""
+"""Iceberg queries that stop paying as soon as the answer is clear: counts whose noise is reduced in steps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FINEST = Fraction(2**46)  # the coarsest scale, 7.4 times as large, must stay w
 
 
 def price_pokes(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
-    """Looks at ever less noisy answers; the first that decides every answer is the last that is paid for.
+    """Price ever less noisy looks at the answers; the first look that decides every answer is the last one paid for.
 
     Privacy:
         (L1 / b_i)-DP ex post, where i is the published stop and b_i its scale; the worst is the last scale. Only pure
@@ -60,14 +60,14 @@ def price_pokes(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedM
 
 
 def _compute_share(compiled: CompiledWorkload, wanted: ErrorRequirement) -> float:
-    """What one look at one answer may fail with: an answer fails on one side only, whichever it is."""
+    """Compute the failure probability of one look at one answer, which can fail in only one direction."""
     return wanted.together / (POKES * compiled.answers)
 
 
 def list_scales(finest: Fraction) -> tuple[Fraction, ...]:
-    """Decreasing scales that end at ``finest``, each 1.2 times the next, in 1/1024; fewer where they would be equal.
+    """List decreasing scales that end at ``finest``, each 1.2 times the next, in 1/1024; fewer if they would be equal.
 
-    Where ``finest`` itself has more digits, all have so many.
+    If ``finest`` itself has more digits, all have as many.
     """
     parts = max(error_tails.DENOMINATOR, finest.denominator)
     wanted = (Fraction(int(finest * GROWTH**i * parts), parts) for i in range(POKES))
@@ -75,9 +75,9 @@ def list_scales(finest: Fraction) -> tuple[Fraction, ...]:
 
 
 def compute_margins(scales: tuple[Fraction, ...], compiled: CompiledWorkload, wanted: ErrorRequirement) -> Integers:
-    """For each look what its noise passes with a share of beta at most, shape (looks,).
+    """Compute, per look, the margin that its noise exceeds with a share of beta at most, shape (looks,).
 
-    At the last it is m - 1, which leaves no answer undecided.
+    At the last look it is m - 1, which leaves no answer undecided.
     """
     law, share = error_tails.LaplaceAbove(1), _compute_share(compiled, wanted)
     return np.array([*(error_tails.find_smallest_error(law, scale, share) - 1 for scale in scales[:-1]), wanted.m - 1])
@@ -86,14 +86,14 @@ def compute_margins(scales: tuple[Fraction, ...], compiled: CompiledWorkload, wa
 def check_looks(
     noisy: Integers, margins: Integers, wanted: ErrorRequirement
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which answers each look reports, shape (looks, .., answers), and whether it decides all of them, (looks, ..).
+    """Return which answers each look reports, (looks, ..., answers), and whether it decides all, (looks, ...).
 
-    An answer is reported if it is no more than alpha below the threshold unless its noise passed the margin, and left
-    out if it is no more than alpha above it. The threshold of the question lies in [t, t + 1], t that of ``wanted``:
-    both are measured from the end that is worse.
+    An answer is reported if it is no more than alpha below the threshold unless its noise exceeded the margin, and left
+    out if it is no more than alpha above it. The query's threshold lies in [t, t + 1], t that of ``wanted``:
+    both are measured from the worse end.
 
     Args:
-        noisy: Shape (looks, .., answers).
+        noisy: Shape (looks, ..., answers).
         margins: Shape (looks,).
     """
     above = noisy - wanted.threshold

@@ -1,4 +1,4 @@
-"""Iceberg questions on nested predicates: choose the place where the counts cross the threshold."""
+"""Iceberg queries on nested predicates: selection of the index at which the counts cross the threshold."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ FAR = 2**61
 
 
 def price_crossing(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
-    """Permute-and-flip over the L + 1 places where a chain of growing counts may cross; None unless nested.
+    """Price permute-and-flip over the L + 1 indices where a chain of growing counts may cross; None unless nested.
 
     Privacy:
         Pure epsilon-DP, epsilon = 2 Linf / scale: a utility moves by at most Linf. Proof: docs/explanation/iceberg.md.
     Source:
-        "Permute-and-Flip" (NeurIPS 2020); our use for iceberg questions. Its answer holds no counts.
+        "Permute-and-Flip" (NeurIPS 2020); our use for iceberg questions. Its answer contains no counts.
     """
     if wanted.kind != "icq" or not compiled.nested or compiled.summed or compiled.sensitivity.linf == 0:
         return None
@@ -56,12 +56,12 @@ def price_crossing(compiled: CompiledWorkload, wanted: ErrorRequirement) -> Pric
 
 
 def compute_crossing_utilities(counts: Integers, threshold: int) -> Integers:
-    """How badly each place j in 0..L cuts the chain ``counts``, where j leaves out the first j, shape (L + 1,).
+    """Compute how badly each index j in 0..L (leaving out the first j) cuts the chain ``counts``, shape (L + 1,).
 
-    u_j = -max(0, c_j - t, t + 1 - c_(j+1)), c_0 = -inf, c_(L+1) = +inf: what is reported should be t + 1 at least, what
-    is left out t at most. Measuring both from t would break ``>= c`` and fractions of c by one row.
+    u_j = -max(0, c_j - t, t + 1 - c_(j+1)), c_0 = -inf, c_(L+1) = +inf: reported counts should be at least
+    t + 1, omitted ones at most t. Measuring both from t would break ``>= c`` and fractions of c by one row.
     """
     left_out = np.concatenate([[-FAR], counts]) - threshold
     reported = threshold + 1 - np.concatenate([counts, [FAR]])
-    # Cut at -2^60, the sampler's range: cutting brings no two utilities further apart.
+    # Clipped at -2^60, the sampler's range: clipping never increases the distance of two utilities.
     return np.asarray(-np.clip(np.maximum(left_out, reported), 0, LARGEST_VALUE), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Quantiles: choose one declared value a group by how far its rank is off."""
+"""Quantiles: selection of one declared value per group by its rank error."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from siloquent.privacy import ExponentialSelect, PermuteAndFlip
 
 @dataclass(frozen=True, slots=True)
 class RankRequirement:
-    """What a quantile of share a/b must keep: no rank is more than ``alpha`` rows off, but with ``beta`` in all.
+    """The requirement of a quantile of share a/b: all ranks are within ``alpha`` rows with probability 1 - ``beta``.
 
-    ``candidates``: how many declared values there are; a group's counts of them stand side by side. ``affords``: as in
-    ``Wanted``.
+    ``candidates``: the number of declared values; a group's counts of them are contiguous. ``affords``: as in
+    ``ErrorRequirement``.
     """
 
     share: Fraction
@@ -39,27 +39,27 @@ class RankRequirement:
 
     @property
     def m(self) -> int:
-        """The smallest utility gap that breaks the promise: utilities are b times rank errors, and whole."""
+        """The smallest utility gap that breaks the promise: utilities are b times rank errors, and integers."""
         return math.floor(self.share.denominator * self.alpha) + 1
 
 
 def bound_total_change(compiled: CompiledWorkload, share: Fraction) -> int:
-    """How far one unit moves the utilities of all groups together, each group's taken at its largest.
+    """Bound the total change of all groups' utilities by one unit, each group's at its largest.
 
-    A row moves the utilities of its own group alone, by a or b - a at most; a unit has ``rows`` rows, and replacing one
-    takes a unit away and adds another.
+    A row changes only the utilities of its own group, by at most a or b - a; a unit has ``rows`` rows, and replacing
+    one removes a unit and adds another.
     """
     each = max(share.numerator, share.denominator - share.numerator)
     return each * compiled.rows * (2 if compiled.replace_one else 1)
 
 
 def split_beta(beta: float, groups: int) -> float:
-    """The miss rate of one of ``groups`` independent choices that all hold with 1 - ``beta``."""
+    """Return the miss rate of one of ``groups`` independent choices that all hold with probability 1 - ``beta``."""
     return -math.expm1(math.log1p(-beta) / groups)
 
 
 def price_flip(compiled: CompiledWorkload, ranked: RankRequirement) -> PricedMechanism:
-    """Permute-and-flip over the declared values, in each group.
+    """Price permute-and-flip over the declared values, in each group.
 
     Privacy:
         Pure (2 Du / scale)-DP, Du the change of all groups' utilities by one unit. Proof:
@@ -76,7 +76,7 @@ def price_flip(compiled: CompiledWorkload, ranked: RankRequirement) -> PricedMec
 
 
 def price_exponential(compiled: CompiledWorkload, ranked: RankRequirement) -> PricedMechanism:
-    """One exponential selection among the declared values, in each group.
+    """Price one exponential selection among the declared values, in each group.
 
     Privacy:
         Bounded range g = 2 Du / scale over all groups together, so g^2/8-zCDP. Proof: docs/explanation/quantiles.md.
@@ -105,17 +105,17 @@ def _run(event: PermuteAndFlip | ExponentialSelect, ranked: RankRequirement, rat
 
 
 def compute_rank_utilities(counts: Integers, share: Fraction) -> Integers:
-    """How badly each value's rank misses the share a/b of the rows, times b, shape (k,); some value has 0, the best.
+    """Compute by how much each value's rank misses the share a/b of the rows, times b, shape (k,); the best has 0.
 
     u(v) = -max(0, (b-a) n(< v) - a n(>= v), a n(> v) - (b-a) n(<= v)).
     """
     a, b = share.numerator, share.denominator
-    if float(counts.astype(np.float64).sum()) * b >= SAFE:  # a number that wrapped round would break the guarantee
+    if float(counts.astype(np.float64).sum()) * b >= SAFE:  # an overflow would break the guarantee
         counts = counts.astype(object)
     upto = np.cumsum(counts)
     below, rows = upto - counts, upto[-1]
     too_high = (b - a) * below - a * (rows - below)
     too_low = a * (rows - upto) - (b - a) * upto
     off = np.maximum(np.maximum(too_high, too_low), 0)
-    # Cut to the sampler's range: cutting brings no two utilities further apart.
+    # Clipped to the sampler's range: clipping never increases the distance of two utilities.
     return np.asarray(-np.minimum(off, LARGEST_VALUE), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Several quantiles of one attribute: noise on one strategy for the ranks of all its values, read off afterwards."""
+"""Several quantiles of one attribute: noise on one strategy for the ranks of all values, evaluated afterwards."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from siloquent.explore.plan.compiled import CompiledWorkload
 def price_ranks(
     compiled: CompiledWorkload, shares: Sequence[Fraction], wanted: ErrorRequirement, *, pure: bool
 ) -> PricedMechanism | None:
-    """The best strategy for how many rows lie up to each value, less a share of all rows; None where none is found.
+    """Price the best strategy for the number of rows up to each value, less a share of all rows; None if not found.
 
     Args:
-        compiled: Counts of each group's values side by side; its answers are the groups.
+        compiled: Counts of each group's values, contiguous per group; its answers are the groups.
         shares: The quantiles' shares.
-        wanted: No such number of any group is more than ``alpha`` off, but with ``beta``.
+        wanted: All such numbers of all groups are within ``alpha``, except with probability ``beta``.
     Privacy:
-        Pure (D1 / scale)-DP, or rho-zCDP with rho = D2^2 / (2 variance): the whole matrix A of one group stands in
+        Pure (D1 / scale)-DP, or rho-zCDP with rho = D2^2 / (2 variance): the integer matrix A of one group is used in
         every group, and D1 and D2^2 are exact for all of them. Proof: docs/explanation/quantiles.md.
     """
     rows = compute_rank_errors(compiled.parts[0].columns // compiled.answers, shares)
@@ -39,7 +39,7 @@ def price_ranks(
 
 
 def compute_rank_errors(values: int, shares: Sequence[Fraction]) -> NDArray[np.float64]:
-    """n(<= v) - share n for all values v but the last, for every share: shape (shares times values - 1, values).
+    """Compute n(<= v) - share n for all values v but the last, per share: shape (shares times values - 1, values).
 
     >>> compute_rank_errors(3, [Fraction(1, 2)]).tolist()
     [[0.5, -0.5, -0.5], [0.5, 0.5, -0.5]]

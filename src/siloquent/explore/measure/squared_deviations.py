@@ -1,4 +1,4 @@
-"""Exact sums of squared distances from the centre, for variances: what the engine's own sums do not give."""
+"""Exact sums of squared distances from the centre, for variances, which engines' own sums do not provide."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 _BITS = 20
 _LIMBS = 4
-"""A square of a distance below 2^40 has four limbs of 20 bits, whose sums over any number of rows fit 64 bits."""
+"""The number of limbs: squares of distances below 2^40 are split into 20-bit limbs, whose sums fit 64 bits."""
 
 
 def sum_square_columns(
     compiled: CompiledWorkload, summed: SummedAttribute, table: PrivateTable, permit: Permit
 ) -> list[Integers]:
-    """For each part, its columns' sums of (place + offset)^2 in units, each rounded to the nearest, shape (columns,).
+    """Sum (index + offset)^2 of each part's columns in units, each rounded to the nearest, shape (columns,).
 
     Privacy:
-        Exact, hence for this room alone. One row moves a column by ``summed.largest`` units at most.
+        Exact, hence only for this stage. One row changes a column by at most ``summed.largest`` units.
     """
     blocks = [part.block for part in compiled.parts]
     names = [table.schema.domain[name].name for name in (summed.attribute, *dict.fromkeys(_list_names(blocks)))]
@@ -50,7 +50,7 @@ def _list_names(blocks: list[Block]) -> list[str]:
 
 
 def _sum_squares(blocks: list[Block], summed: str, steps: int, offset: int, batch: pa.RecordBatch) -> NDArray[Any]:
-    """The limbs' sums of all blocks' cells side by side, shape (limbs, cells)."""
+    """Return the limbs' sums of all blocks' cells, concatenated, shape (limbs, cells)."""
     columns = {name: batch.column(name).to_numpy() for name in batch.schema.names}
     places = columns[summed]
     is_value = (places >= 0) & (places < steps)
@@ -62,7 +62,7 @@ def _sum_squares(blocks: list[Block], summed: str, steps: int, offset: int, batc
         cells, inside = scan.compute_cells([columns[name] for name in block.attributes], batch.num_rows)
         inside &= is_value
         sums = np.zeros((_LIMBS, block.size), dtype=np.int64)
-        # (low + 2^20 high)^2, each product spread over two limbs.
+        # (low + 2^20 high)^2, each product split into two limbs.
         for place, product in ((0, low * low), (1, 2 * low * high), (2, high * high)):
             for half, limb in ((place, product & (2**_BITS - 1)), (place + 1, product >> _BITS)):
                 np.add.at(sums[half], cells[inside], limb[inside])

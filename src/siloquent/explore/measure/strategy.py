@@ -1,4 +1,4 @@
-"""Noise on other, better questions: measure A x, answer W A+ y (the strategy mechanism and its Gaussian kin)."""
+"""Noise on other, better queries: measure A x, answer W A+ y (the strategy mechanism and its Gaussian variant)."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from siloquent.explore.plan.compiled import CompiledWorkload
 from siloquent.maths.error_tails import LARGEST_SCALE
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace
 
-MIN_DEVIATION = 3  # below, whole Gaussian noise is not within 1 of the normal law it is calibrated by
+MIN_DEVIATION = 3  # below, integer Gaussian noise is not within 1 of the normal distribution used for calibration
 MIN_BITS, MAX_BITS = 4, 16
 _ROUNDING = 1 - 1e-12
 
 
 def price_strategy(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
-    """The best strategy with discrete Laplace noise; None where none can beat W itself, and for top-k.
+    """Price the best strategy with discrete Laplace noise; None if none can beat W itself, and for top-k.
 
     Privacy:
-        Pure (D1 / scale)-DP, D1 the exact L1 sensitivity of the whole matrix A. Proof:
+        Pure (D1 / scale)-DP, D1 the exact L1 sensitivity of the integer matrix A. Proof:
         docs/explanation/strategy-mechanism.md.
     Source:
         APEx, section 3.4.2 (SM), calibrated to W A+ instead of A+; strategies: docs/explanation/strategies.md.
@@ -47,10 +47,10 @@ def price_strategy(compiled: CompiledWorkload, wanted: ErrorRequirement) -> Pric
 
 
 def calibrate_laplace(offer: StrategyChoice | None, wanted: ErrorRequirement) -> PricedMechanism | None:
-    """``offer`` with the largest discrete Laplace noise that keeps the promise; None where it would not.
+    """Return ``offer`` with the largest discrete Laplace noise that keeps the promise, or None.
 
     Privacy:
-        Pure (D1 / scale)-DP, D1 the exact L1 sensitivity of the whole matrix A.
+        Pure (D1 / scale)-DP, D1 the exact L1 sensitivity of the integer matrix A.
     """
     scale = min(LARGEST_SCALE, Fraction(math.floor(_compute_room(offer, wanted) * 1_024), 1_024))
     if offer is None or scale <= 0:
@@ -68,10 +68,10 @@ def calibrate_laplace(offer: StrategyChoice | None, wanted: ErrorRequirement) ->
 
 
 def price_factorisation(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
-    """The best strategy with discrete Gaussian noise; None where none can beat W itself, and for top-k.
+    """Price the best strategy with discrete Gaussian noise; None if none can beat W itself, and for top-k.
 
     Privacy:
-        rho-zCDP with rho = D2^2 / (2 variance), D2^2 the exact squared L2 sensitivity of the whole matrix A.
+        rho-zCDP with rho = D2^2 / (2 variance), D2^2 the exact squared L2 sensitivity of the integer matrix A.
     Source:
         explore's design, section 5; the factorisation is tuned to the largest row of R.
     """
@@ -86,10 +86,10 @@ def price_factorisation(compiled: CompiledWorkload, wanted: ErrorRequirement) ->
 
 
 def calibrate_gaussian(offer: StrategyChoice | None, wanted: ErrorRequirement) -> PricedMechanism | None:
-    """``offer`` with the largest discrete Gaussian noise that keeps the promise; None where it would not.
+    """Return ``offer`` with the largest discrete Gaussian noise that keeps the promise, or None.
 
     Privacy:
-        rho-zCDP with rho = D2^2 / (2 variance), D2^2 the exact squared L2 sensitivity of the whole matrix A.
+        rho-zCDP with rho = D2^2 / (2 variance), D2^2 the exact squared L2 sensitivity of the integer matrix A.
     """
     deviation = min(_compute_room(offer, wanted), float(LARGEST_DEVIATION))
     if offer is None or deviation < MIN_DEVIATION:
@@ -110,21 +110,21 @@ def calibrate_gaussian(offer: StrategyChoice | None, wanted: ErrorRequirement) -
 
 
 def _choose_cheaper(one: StrategyChoice | None, other: StrategyChoice | None) -> StrategyChoice | None:
-    """The one with less noise at the same price; their norms are nearly equal, so that is their factor times norm."""
+    """Return the one with less noise at the same price: their norms are nearly equal, so by factor times norm."""
     if one is None or other is None:
         return one or other
     return min(one, other, key=lambda offer: offer.factor.value * math.sqrt(offer.sensitivity.l2_squared))
 
 
 def _compute_room(offer: StrategyChoice | None, wanted: ErrorRequirement) -> float:
-    """The largest noise scale that keeps the promise; below 0 if alpha is finer than the strategy's quanta."""
+    """Compute the largest noise scale that keeps the promise; below 0 if alpha is finer than the strategy's quanta."""
     if offer is None:
         return 0.0
     return (float(wanted.alpha) - offer.margin) / offer.factor.value * _ROUNDING
 
 
 def choose_gaussian_bits(wanted: ErrorRequirement) -> int:
-    """Quanta so fine that rounding hardly costs, so coarse that the variance stays within the sampler's range."""
+    """Choose quanta fine enough that rounding hardly matters and coarse enough for the sampler's variance range."""
     rough = float(wanted.alpha) / 3
     return max(MIN_BITS, min(MAX_BITS, math.floor(math.log2(LARGEST_DEVIATION / max(rough, 1.0))) - 1))
 

@@ -1,7 +1,7 @@
-"""Strategies for a workload, with all of their price that does not depend on the error bound.
+"""Strategies for a workload, with the part of their price that does not depend on the error bound.
 
-They are searched and calibrated once a shape and beta, and then kept in memory: a question of a known shape is planned
-in about a millisecond. Nothing here knows rows.
+They are searched and calibrated once per shape and beta, and then kept in memory: a query of a known shape is planned
+in about a millisecond. Nothing here reads rows.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from siloquent.maths.strategies.base import QUANTUM_BITS, Norm, reconstruct
 from siloquent.maths.strategies.sparse import Sparse
 
 MAX_COLUMNS, MAX_ANSWERS, MAX_WEIGHTS = 1_024, 10_000, 2 * 10**7
-MAX_RANKED_ANSWERS, MAX_RANKED_COLUMNS = 1_000, 2_048  # a list compares answers: for that R must be dense
+MAX_RANKED_ANSWERS, MAX_RANKED_COLUMNS = 1_000, 2_048  # a list compares answers, so R must be dense
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StrategyChoice:
-    """A whole strategy: ``matrices`` holds one A_B a part of the workload.
+    """A complete integer strategy: ``matrices`` holds one A_B per part of the workload.
 
-    An error beyond ``factor`` times the scale of continuous noise happens with probability beta at most; that noise is
-    whole, and that answers are rounded, moves them by ``margin`` at most.
+    An error beyond ``factor`` times the scale of continuous noise has probability at most beta; integer noise and
+    rounded answers change this by at most ``margin``.
     """
 
     name: str
@@ -51,7 +51,7 @@ def _count_bytes(matrices: tuple[Matrix, ...]) -> int:
 
 
 def find_laplace_choice(compiled: CompiledWorkload, beta: float, *, two_sided: bool) -> StrategyChoice | None:
-    """The cheapest strategy for discrete Laplace noise; None where no strategy can beat the workload itself."""
+    """Find the cheapest strategy for discrete Laplace noise; None if no strategy can beat the workload itself."""
     if not _can_offer(compiled):
         return None
     key = ("laplace", compiled.shape, beta, two_sided)
@@ -66,7 +66,7 @@ def find_laplace_choice(compiled: CompiledWorkload, beta: float, *, two_sided: b
 def find_gaussian_choice(
     compiled: CompiledWorkload, beta: float, *, two_sided: bool, bits: int, columns: int = MAX_COLUMNS
 ) -> StrategyChoice | None:
-    """The cheapest strategy for discrete Gaussian noise, in quanta of 2^-bits, for parts of so many ``columns``."""
+    """Find the cheapest strategy for discrete Gaussian noise in quanta of 2^-bits, for parts of these ``columns``."""
     if not _can_offer(compiled, columns):
         return None
     key = ("gaussian", compiled.shape, beta, two_sided)
@@ -87,7 +87,7 @@ def find_gaussian_choice(
 
 
 def find_top_choice(compiled: CompiledWorkload, beta: float, k: int, *, bits: int) -> StrategyChoice | None:
-    """The strategy of ``find_gaussian_choice``, its factor for the differences that can spoil a list of the top ``k``.
+    """Find ``find_gaussian_choice``'s strategy, with the factor for differences that can spoil a top ``k`` list.
 
     A wrong list has a pair, one of it and one that belongs there, whose noises differ by more than alpha. Whichever k
     are the true ones, there are k (answers - k) or (k - 1)(answers - k + 1) such pairs: the worst ones are added up.
@@ -117,11 +117,11 @@ def find_top_choice(compiled: CompiledWorkload, beta: float, k: int, *, bits: in
 def find_ranks_choice(
     compiled: CompiledWorkload, rows: NDArray[np.float64], beta: float, *, norm: Norm, bits: int
 ) -> StrategyChoice | None:
-    """The cheapest strategy for ``rows``, real questions about one group's values, measured in every group alike.
+    """Find the cheapest strategy for ``rows``, real-valued queries on a group's values, used alike in every group.
 
     Args:
-        compiled: Counts of each group's values side by side; its answers are the groups.
-        rows: Shape (questions, values of a group).
+        compiled: Counts of each group's values, contiguous per group; its answers are the groups.
+        rows: Shape (queries, values of a group).
         beta: The miss rate of one group.
         bits: Gaussian noise is measured in quanta of 2^-bits.
     """
@@ -146,7 +146,7 @@ def find_ranks_choice(
         each = [
             np.kron(np.eye(groups, dtype=np.int64), block) for groups in (compiled.answers, min(2, compiled.answers))
         ]
-        # Two columns lie in one group or in two; two groups hold all such pairs.
+        # Two columns lie in one group or in two; two groups contain all such pairs.
         sensitivity = compute_choice_sensitivity(compiled, (each[1],))
         margin = float(np.abs(back).sum(axis=1).max()) + 1 / PARTS_OF_A_STEP
         return StrategyChoice(found.strategy.name, (each[0],), factor, margin, sensitivity)
@@ -155,13 +155,13 @@ def find_ranks_choice(
 
 
 def _find_laplace_strategy(compiled: CompiledWorkload, beta: float, two_sided: bool) -> CalibratedStrategy:
-    # Planning is the same in EXPLAIN and in the run: its random starts come from the workload's shape.
+    # Planning is the same in EXPLAIN and in the run: its random starts are derived from the workload's shape.
     seed = int(compiled.shape[:12], 16)
     return choose_laplace_strategy(_list_blocks(compiled), beta=beta, two_sided=two_sided, seed=seed)
 
 
 def _build_sensitivity_key(compiled: CompiledWorkload) -> tuple[object, ...]:
-    """What the sensitivity of a strategy depends on, besides its matrices."""
+    """Build a key of everything that a strategy's sensitivity depends on, besides its matrices."""
     summed = compiled.summed
     return compiled.replace_one, compiled.rows, None if summed is None else (summed.lowest, summed.highest)
 
@@ -174,12 +174,12 @@ def _can_offer(compiled: CompiledWorkload, most: int = MAX_COLUMNS) -> bool:
 
 
 def _list_blocks(compiled: CompiledWorkload) -> list[NDArray[np.int64]]:
-    """The matrices of all parts that count anything."""
+    """List the matrices of all parts that count anything."""
     return [part.matrix for part in compiled.parts if part.columns]
 
 
 def _add_empty_blocks(compiled: CompiledWorkload, blocks: tuple[Integers, ...]) -> tuple[Integers, ...]:
-    """``blocks``, and an empty matrix for every part that counts nothing."""
+    """Return ``blocks`` with an empty matrix for every part that counts nothing."""
     left = iter(blocks)
     return tuple(next(left) if part.columns else np.zeros((0, 0), dtype=np.int64) for part in compiled.parts)
 
@@ -201,7 +201,7 @@ def _build_choice(
 
 
 def compute_choice_sensitivity(compiled: CompiledWorkload, matrices: tuple[Integers, ...]) -> Sensitivity:
-    """Of a whole strategy: exact for counts, and for sums where its columns are few."""
+    """Compute the sensitivity of a whole strategy: exact for counts, and for sums with few columns."""
     if compiled.summed is None:
         return compute_sensitivity(matrices, replace_one=compiled.replace_one, rows=compiled.rows)
     return compute_sum_sensitivity(matrices, compiled.summed, rows=compiled.rows, replace_one=compiled.replace_one)

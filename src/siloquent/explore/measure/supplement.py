@@ -1,4 +1,4 @@
-"""Measure only what earlier answers leave open: whole linear questions with new noise of their own."""
+"""Measurement of only what earlier answers leave open: integer linear queries with new noise of their own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_COLUMNS = 2_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Supplement:
-    """A new measurement: one whole matrix over the columns of each block; ``margins``: what whole noise may add."""
+    """A new measurement: an integer matrix over each block's columns; ``margins``: the effect of integer noise."""
 
     name: str
     matrices: tuple[Integers, ...]
@@ -37,7 +37,7 @@ class Supplement:
 def list_supplements(
     compiled: CompiledWorkload, beta: float, *, two_sided: bool, alpha: float, norm: Literal["l1", "l2"]
 ) -> list[Supplement]:
-    """What may be measured: the answers themselves, the cells that they part, and the best strategy for them."""
+    """List the possible measurements: the answers themselves, the cells that they separate, and their best strategy."""
     bits = _choose_bits(alpha)
     if any(part.running for part in compiled.parts):
         return []
@@ -62,20 +62,20 @@ def _build_supplement(compiled: CompiledWorkload, name: str, matrices: tuple[Int
 
 
 def _list_distinct(matrix: Integers) -> Integers:
-    """The answers of one block, each once."""
+    """List the distinct answers of one block."""
     return np.unique(matrix[np.any(matrix != 0, axis=1)], axis=0)
 
 
 def _choose_bits(alpha: float) -> int:
-    """Quanta so fine that rounding hardly costs, so coarse that weak measurements stay within the sampler's range."""
+    """Choose quanta fine enough that rounding hardly matters, and coarse enough for weak measurements to be drawn."""
     return max(MIN_BITS, min(MAX_BITS, math.floor(math.log2(LARGEST_DEVIATION / max(alpha / 3, 1.0))) - 2))
 
 
 def add_noise(added: Supplement, event: Event, columns: list[Integers]) -> Integers:
-    """The new measurement of exact ``columns``.
+    """Measure exact ``columns`` with noise.
 
     Privacy:
-        That of ``event``: discrete Gaussian or Laplace noise on one whole matrix, whose sensitivity the event holds.
+        That of ``event``: discrete Gaussian or Laplace noise on one integer matrix, whose sensitivity the event states.
         Proof: docs/explanation/reuse.md.
     """
     from siloquent.privacy.noise import add_gaussian, add_laplace

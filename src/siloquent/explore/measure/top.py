@@ -1,4 +1,4 @@
-"""Top-k questions that release ids alone: one-shot geometric noise, and rounds of exponential selection."""
+"""Top-k queries that release only ids: one-shot geometric noise, and rounds of exponential selection."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from siloquent.privacy import ExponentialSelect, GeometricTopK
 
 
 def price_geometric_top(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
-    """The ordered ids of the k largest of answers plus geometric noise.
+    """Price the ordered ids of the k largest of answers plus geometric noise.
 
     Privacy:
-        Pure (k spread / scale)-DP: ids hang on differences alone, so all answers' changes may be shifted until none
-        falls. The noisy values are never shown. Proof: docs/explanation/geometric-top-k.md.
+        Pure (k spread / scale)-DP: ids depend only on differences, so all answers' changes may be shifted until none
+        decreases. The noisy values are never shown. Proof: docs/explanation/geometric-top-k.md.
     Source:
         explore's design, section 4.5; APEx's LTM releases an unordered set at a higher price.
     """
     if wanted.kind != "tcq" or compiled.sensitivity.linf == 0:
         return None
-    # Where changes may be shifted until none falls, the spread is the price; else it is twice its half.
+    # If changes can be shifted until none decreases, the spread is the price; else it is twice its half.
     k, shifted = min(wanted.k, compiled.answers), not compiled.replace_one
     linf = compiled.spread if shifted else -(-compiled.spread // 2)
 
@@ -57,7 +57,7 @@ def price_geometric_top(compiled: CompiledWorkload, wanted: ErrorRequirement) ->
 
 
 def price_rounds(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
-    """k rounds of exponential selection without replacement.
+    """Price k rounds of exponential selection without replacement.
 
     Privacy:
         Each round has bounded range g = spread / scale: k g pure, k g^2 / 8 zCDP. Proof:
@@ -84,11 +84,11 @@ def price_rounds(compiled: CompiledWorkload, wanted: ErrorRequirement) -> Priced
 
 
 def price_top_factorisation(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
-    """The k largest of answers put together from a strategy with discrete Gaussian noise; None for disjoint ones.
+    """Price the k largest of answers reconstructed from a discrete Gaussian strategy; None for disjoint ones.
 
     Privacy:
-        rho-zCDP with rho = D2^2 / (2 variance), D2^2 the exact squared L2 sensitivity of the whole matrix A. The list
-        is read off the noisy numbers, which later answers may use. Proof: docs/explanation/selection.md.
+        rho-zCDP with rho = D2^2 / (2 variance), D2^2 the exact squared L2 sensitivity of the integer matrix A. The list
+        is derived from the noisy numbers, which later answers may use. Proof: docs/explanation/selection.md.
     """
     if wanted.kind != "tcq":
         return None
@@ -98,5 +98,5 @@ def price_top_factorisation(compiled: CompiledWorkload, wanted: ErrorRequirement
 
 
 def select_largest(values: Integers, k: int) -> Integers:
-    """The positions of the k largest, largest first, ties in declared order."""
+    """Return the positions of the k largest, largest first, ties in declared order."""
     return np.argsort(-values, kind="stable")[:k]

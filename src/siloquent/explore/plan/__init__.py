@@ -1,4 +1,4 @@
-"""From a query and a declaration to blocks, a mechanism and its price. Nothing here has ever seen a row.
+"""Plans: from a query and a declaration to blocks, a mechanism and its price. Nothing here reads rows.
 
-``predicates.compile_workload`` makes the matrices, ``planner.plan`` chooses, ``explain.explain_plan`` says so.
+``predicates.compile_workload`` builds the matrices, ``planner.plan`` chooses, ``explain.explain_plan`` describes.
 """

@@ -1,4 +1,4 @@
-"""Which simple numbers an aggregate is computed from, and how exact each must be. No data, no prices.
+"""The simple numbers from which an aggregate is computed, and their required accuracy. No data, no prices.
 
 Proofs: docs/explanation/averages.md.
 """
@@ -14,31 +14,31 @@ from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviati
 from siloquent.schema import Attribute, TableSchema
 
 Part = Count | Sum | Moment | Quantile
-"""What the planner prices by itself."""
+"""A number that the planner prices separately."""
 Bounds = Mapping[Part, Fraction | None]
-"""How exact each part must be, in rows or value units; None where a budget decides."""
+"""The required error of each part, in rows or value units; None if a budget decides."""
 SPREAD = (Fraction(1), Fraction(141, 100), Fraction(173, 100))
 """Shares of VAR's error for squares, sum and count: near the cheapest split for both accountants."""
 _HALVINGS = 60
 
 
 def compute_half_range(attribute: Attribute) -> Fraction:
-    """H: how far a declared value lies from the centre at most, in the attribute's unit."""
+    """Compute H: the maximum distance of a declared value from the centre, in the attribute's unit."""
     centre = compute_centre(attribute)
     return max(centre, attribute.steps - 1 - centre) * Fraction(attribute.grid or 1)
 
 
 def build_row_count(attribute: Attribute) -> Count | Moment:
-    """What counts the rows that have a number: all of them where the declaration leaves none without."""
+    """Build the count of the rows that have a number: all rows if the declaration excludes rows without one."""
     every = attribute.null == "value" and attribute.outside == "clamp"
     return Count() if every else Moment(attribute.name, 0)
 
 
 def list_parts(aggregate: Aggregate, schema: TableSchema) -> tuple[Part, ...]:
-    """The simple numbers that ``aggregate`` is computed from, the count of rows first.
+    """List the simple numbers from which ``aggregate`` is computed, the count of rows first.
 
     Raises:
-        RequestError: the attribute is no number, or has one value only.
+        RequestError: the attribute is not a number, or has only one value.
     """
     if isinstance(aggregate, (Count, Quantile)):
         return (aggregate,)
@@ -56,7 +56,7 @@ def list_parts(aggregate: Aggregate, schema: TableSchema) -> tuple[Part, ...]:
 
 
 def compute_bounds(aggregate: Aggregate, error: Fraction | None, schema: TableSchema, rows: Fraction | None) -> Bounds:
-    """How exact each part of ``aggregate`` must be for an error of ``error``, for groups of ``rows`` rows or more."""
+    """Compute the required error of each part for an error of ``error``, for groups of at least ``rows`` rows."""
     parts = list_parts(aggregate, schema)
     if error is None:
         return dict.fromkeys(parts)
@@ -74,7 +74,7 @@ def compute_bounds(aggregate: Aggregate, error: Fraction | None, schema: TableSc
 
 
 def _compute_spread_bounds(half: Fraction, wanted: Fraction, rows: Fraction) -> tuple[Fraction, Fraction, Fraction]:
-    """Errors of count, sum and squares with which a variance is ``wanted`` off at most, for ``rows`` rows or more."""
+    """Compute errors of count, sum and squares that keep a variance within ``wanted``, for at least ``rows`` rows."""
 
     def errors(size: Fraction) -> tuple[Fraction, Fraction, Fraction]:
         squares, total, count = (size * share for share in SPREAD)
@@ -92,7 +92,7 @@ def _compute_spread_bounds(half: Fraction, wanted: Fraction, rows: Fraction) -> 
 
 
 def compute_spread_error(half: Fraction, count: Fraction, errors: tuple[Fraction, Fraction, Fraction]) -> Fraction:
-    """How far a variance may be off where ``count`` > 0 rows were released, from the errors of its three parts."""
+    """Compute a variance's maximum error if ``count`` > 0 rows were released, from the errors of its three parts."""
     of_count, of_sum, of_squares = errors
     mean = (of_sum + half * of_count) / count
     return (of_squares + half**2 * of_count) / count + mean * (2 * half + mean)

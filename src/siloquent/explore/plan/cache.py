@@ -1,4 +1,4 @@
-"""What took long to find and is a function of its key alone: compiled workloads, strategies."""
+"""A size-bounded LRU cache for compiled workloads and strategies, which are expensive functions of their keys."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 class ByteLRU(Generic[T]):
-    """Values by key, up to ``limit`` bytes together; those that were not asked for the longest go first.
+    """A cache of values by key, limited to ``limit`` bytes in total; the least recently used values are evicted first.
 
     Args:
-        limit: In bytes.
-        size: Roughly how many bytes a value takes.
+        limit: The limit in bytes.
+        size: Returns a value's approximate size in bytes.
     """
 
     def __init__(self, limit: int, size: Callable[[T], int]) -> None:
@@ -25,7 +25,7 @@ class ByteLRU(Generic[T]):
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The value of ``key``, made now if it is not kept. Two threads may make the same one at once."""
+        """Return the value of ``key``, computing it if not cached. Two threads may compute the same one at once."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)

@@ -1,7 +1,7 @@
-"""Classes of an attribute's cells that a question treats alike, refined test by test over runs of equal truth.
+"""Classes of an attribute's cells that a query treats alike, refined test by test over runs of equal result.
 
-A test of an ordered attribute by a constant is two or three runs, found from the declaration without a look at each
-value: thousands of ranges over a million values take no more memory than the ranges.
+A test of an ordered attribute against a constant has two or three runs, found from the declaration without evaluating
+each value: thousands of ranges over a million values take no more memory than the ranges.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Integers = NDArray[np.int64]
 Test = Compare | InList | Like | IsNull
 
 MAX_VALUES = 3 * 10**7
-"""Values at which tests are evaluated one by one, all tests of a question together."""
+"""The maximum number of values at which tests are evaluated individually, over all tests of a query."""
 MAX_RUNS = 10**7
 MAX_REFINED = 2 * 10**9
-"""Runs times the tests that part them."""
-_TEXT = 20  # a test of a text takes so many times as long as one of a number
-_ACROSS = 7  # and one that compares two attributes, whose values are sorted and placed among one another
+"""The maximum number of runs times the tests that separate them."""
+_TEXT = 20  # the time of a text test, in tests of a number
+_ACROSS = 7  # and that of a test that compares two attributes, whose values are sorted and ranked among one another
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,25 +47,25 @@ class Runs:
 
     @classmethod
     def from_vector(cls, vector: NDArray[Any]) -> Runs:
-        """The runs of a vector, shape (size + 1,)."""
+        """Return the runs of a vector, shape (size + 1,)."""
         starts = np.append(0, np.flatnonzero(vector[1:] != vector[:-1]) + 1).astype(np.int32)
         return cls(starts, np.ascontiguousarray(vector[starts]))
 
     def refine_to(self, starts: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
-        """The values of finer runs that begin at ``starts``."""
+        """Return the values of finer runs that begin at ``starts``."""
         places = np.append(np.searchsorted(starts, self.starts), len(starts))
         return np.repeat(self.values, np.diff(places))
 
     def get_values(self, cells: Integers) -> NDArray[Any]:
-        """The values of some cells."""
+        """Return the values of some cells."""
         return self.values[np.searchsorted(self.starts, cells, side="right") - 1]
 
 
 def build_runs(test: Test, attribute: Attribute) -> Runs:
-    """The truth of a test of ``attribute`` alone for each cell.
+    """Build the result of a test of only ``attribute``, for each cell.
 
     Raises:
-        RequestError, UnknownName: as ``evaluate_atom``.
+        RequestError, UnknownName: as for ``evaluate_atom``.
     """
     cuts = _find_cuts(test, attribute)
     if cuts is not None:
@@ -77,7 +77,7 @@ def build_runs(test: Test, attribute: Attribute) -> Runs:
 
 
 def count_work(test: Test, attribute: Attribute) -> int:
-    """At how many values ``test`` has to be evaluated one by one."""
+    """Return at how many values ``test`` must be evaluated individually."""
     if not attribute.is_countable or _find_cuts(test, attribute) is not None:
         return 0
     names = {find_attribute(side) for side in _list_sides(test) if not isinstance(side, Value)}
@@ -94,7 +94,7 @@ def check_work(tests: Sequence[tuple[Test, Attribute]]) -> None:
     """Refuse tests that would take too long, before any is evaluated.
 
     Raises:
-        RequestError: they are too many for attributes of so many values.
+        RequestError: there are too many tests for attributes of this size.
     """
     if not passes(sum(count_work(test, attribute) for test, attribute in tests), MAX_VALUES):
         return
@@ -106,9 +106,9 @@ def check_work(tests: Sequence[tuple[Test, Attribute]]) -> None:
 
 
 def build_classes(parts: Sequence[Runs], size: int) -> tuple[Classes, Integers]:
-    """The class of each cell, numbered as they first appear, shape (size + 1,), and the first cell of each.
+    """Return the class of each cell, numbered by first appearance, shape (size + 1,), and each class's first cell.
 
-    By runs for more cells than an attribute of 10^6 values has.
+    As runs if there are more cells than an attribute of 10^6 values has.
 
     Raises:
         RequestError: too many runs to refine.
@@ -135,7 +135,7 @@ def build_classes(parts: Sequence[Runs], size: int) -> tuple[Classes, Integers]:
 
 
 def _refine(ids: Integers, values: NDArray[Any]) -> Integers:
-    """Classes that both tell apart, numbered without gaps."""
+    """Combine two classifications into classes that both distinguish, numbered without gaps."""
     low = int(values.min())
     span = int(values.max()) - low + 1
     if span == 1:
@@ -154,7 +154,7 @@ def _list_sides(test: Test) -> tuple[Expression, ...]:
 
 
 def _build_between(cuts: tuple[list[tuple[int, int]], bool], attribute: Attribute) -> Runs:
-    """TRUE in the given ranges of cells, FALSE elsewhere (swapped if negated), UNKNOWN beyond the values."""
+    """Build TRUE in the given ranges of cells, FALSE elsewhere (swapped if negated), UNKNOWN beyond the values."""
     ranges, negated = cuts
     outside, inside = (TRUE, FALSE) if negated else (FALSE, TRUE)
     starts, values = [0], [outside]
@@ -178,9 +178,9 @@ def _build_between(cuts: tuple[list[tuple[int, int]], bool], attribute: Attribut
 
 
 def _find_cuts(test: Test, attribute: Attribute) -> tuple[list[tuple[int, int]], bool] | None:
-    """The ranges of cells for which a comparison with constants is true, and whether they are to be negated.
+    """Find the ranges of cells where a comparison with constants is true, and whether to negate them.
 
-    None where each value must be looked at, or where the test is to be refused.
+    None if each value must be evaluated, or if the test is to be refused.
     """
     if isinstance(test, InList) and isinstance(test.expression, Column):
         found = [_cut(value, "=", attribute) for value in test.values]
@@ -224,7 +224,7 @@ def _find_index(value: str, attribute: Attribute) -> int | None:
 
 
 def _find_exact_index(value: Constant, attribute: Attribute) -> Fraction | None:
-    """The place of a constant among the declared values, in grid steps from the first one; None for another kind."""
+    """Find a constant's index among the declared values, in grid steps from the first; None for another kind."""
     grid = Fraction(attribute.grid or 1)
     if attribute.is_numeric and isinstance(value, (int, Decimal)) and not isinstance(value, bool):
         return (Fraction(value) - Fraction(attribute.lo)) / grid  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A workload without data: which cells to count, and the whole matrix that turns counts into answers."""
+"""A workload without data: the cells to count, and the integer matrix that turns counts into answers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _AT_ONCE = 250_000  # weights
 class WorkloadPart:
     """One block of a workload.
 
-    ``column`` maps the block's cells to columns, -1 for cells that no predicate counts. ``weights``: which columns each
-    answer adds up, 0 or 1, shape (answers, columns); None where every column is an answer by itself, as in GROUP BY,
-    or, if ``running``, where every answer adds up all columns up to its own: too many for a matrix.
+    ``column`` maps the block's cells to columns, -1 for cells that no predicate counts. ``weights``: the columns that
+    each answer adds up, 0 or 1, shape (answers, columns); None if every column is an answer by itself, as in GROUP BY,
+    or, if ``running``, if every answer adds up all columns up to its own: too many for a matrix.
     """
 
     block: Block
@@ -42,26 +42,26 @@ class WorkloadPart:
 
     @property
     def bytes(self) -> int:
-        """Roughly what it takes to keep it."""
+        """The approximate size in bytes."""
         return self.column.nbytes + (0 if self.weights is None else self.weights.nbytes)
 
     def build_rows(self, low: int, high: int) -> NDArray[np.float64]:
-        """Some rows of W_B, shape (high - low, columns)."""
+        """Build some rows of W_B, shape (high - low, columns)."""
         if self.weights is not None:
             return self.weights[low:high].astype(np.float64)
         own, columns = np.arange(low, high)[:, None], np.arange(self.columns)
         return np.asarray(columns <= own if self.running else columns == own, dtype=np.float64)
 
     def add_up(self, columns: NDArray[Any]) -> NDArray[Any]:
-        """W_B ``columns``."""
-        if self.weights is not None:  # multiplying makes wide numbers of them: some rows at a time
+        """Compute W_B ``columns``."""
+        if self.weights is not None:  # multiplication widens the numbers, so some rows at a time
             size = max(1, _AT_ONCE // max(1, self.columns))
             lows = range(0, max(1, len(self.weights)), size)
             return np.concatenate([self.weights[low : low + size] @ columns for low in lows])
         return np.cumsum(columns) if self.running else columns
 
     def fold(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Cell numbers added up into columns, shape (columns,)."""
+        """Add up cell numbers into columns, shape (columns,)."""
         folded = np.zeros(self.columns, dtype=cells.dtype)
         counted = self.column >= 0
         np.add.at(folded, self.column[counted], cells[counted])
@@ -73,7 +73,7 @@ class SummedAttribute:
     """The number that is summed, in units of ``quantum`` grid steps.
 
     A row adds (place + ``offset``)^``power`` grid steps, which lie in [``lowest``, ``highest``] units. ``offset`` is lo
-    in grid steps, or what puts the centre at 0; ``grid`` is the size of a step of what is added.
+    in grid steps, or the value that puts the centre at 0; ``grid`` is the size of a step of the added numbers.
     """
 
     attribute: str
@@ -92,11 +92,11 @@ class SummedAttribute:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledWorkload:
-    """What a query asks of the declared cells; nothing in it depends on rows.
+    """A query's request to the declared cells; independent of rows.
 
-    ``labels``: for each answer its key values, named by ``keys``. ``summed``: None for counts. ``slack``: how far an
-    exact answer may lie from the truth because columns were rounded, in units. ``value_step``: of a quantile, how many
-    declared values each column holds.
+    ``labels``: each answer's key values, named by ``keys``. ``summed``: None for counts. ``slack``: the maximum error
+    of an exact answer because columns were rounded, in units. ``value_step``: for a quantile, the
+    number of declared values in each column.
     """
 
     parts: tuple[WorkloadPart, ...]
@@ -112,7 +112,7 @@ class CompiledWorkload:
     slack: Fraction = Fraction(0)
     value_step: int = 1
     shape: str = field(init=False, default="")
-    """SHA-256 of the matrices: strategies are remembered under it."""
+    """SHA-256 of the matrices, under which strategies are cached."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", self._compute_digest())
@@ -124,12 +124,12 @@ class CompiledWorkload:
 
     @property
     def values(self) -> int:
-        """Of a quantile, among how many values it chooses in each group."""
+        """The number of values per group among which a quantile chooses."""
         return self.parts[0].columns // self.answers
 
     @property
     def attribute(self) -> str:
-        """What is summed, "" for counts."""
+        """The summed attribute, "" for counts."""
         return "" if self.summed is None or self.summed.power == 0 else self.summed.attribute
 
     @property
@@ -149,21 +149,21 @@ class CompiledWorkload:
 
     @property
     def spread(self) -> int:
-        """The most by which one unit moves an answer more than another: all that choices among answers hang on."""
+        """The most by which one unit changes one answer more than another; choices among answers depend on it only."""
         if self.summed is None:
             return self.sensitivity.linf * (1 if self.monotone else 2)
-        # A row adds its value to an answer or does not; so does the row whose place it takes, if any.
+        # A row adds its value to an answer or does not; so does the row that it replaces, if any.
         return self.rows * self.largest * (2 if self.replace_one else 1)
 
     @property
     def bytes(self) -> int:
-        """Roughly what it takes to keep it."""
+        """The approximate size in bytes."""
         return sum(part.bytes for part in self.parts) + 200 * len(self.labels)
 
     def _compute_digest(self) -> str:
         digest = hashlib.sha256()
         for part in self.parts:
-            running = (True,) if part.running else ()  # a shape without them keeps its digest, and so its strategy
+            running = (True,) if part.running else ()  # a shape without them keeps its digest, and thus its strategy
             digest.update(repr((self.answers, part.columns, part.weights is None, *running)).encode())
             if part.weights is not None:
                 digest.update(np.packbits(part.weights.astype(bool)).tobytes())

@@ -1,4 +1,4 @@
-"""A course in words and numbers: what all its parts cost together, each explained as a question of its own."""
+"""The explanation of a plan with several parts: the total cost, and each part explained as its own query."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from siloquent.privacy import Cost, format_digits, get_accountant
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompositeExplanation:
-    """What a question of several parts would cost at most, and how each part would be answered.
+    """The maximum cost of a query of several parts, and how each part would be answered.
 
-    ``price``: the worst total of all steps. ``steps``: each with its parts.
+    ``price``: the worst-case total of all steps. ``steps``: each with its parts.
     """
 
     course: QueryPlan
@@ -44,7 +44,7 @@ class CompositeExplanation:
 
     @property
     def promise(self) -> str:
-        """What would be promised."""
+        """The promise that would be made."""
         query, course = self.course.query, self.course
         parts = self.parts[1:] if query.chooses_by_another else self.parts
         choice = self.parts[0].plan.alpha if query.chooses_by_another else None
@@ -53,7 +53,7 @@ class CompositeExplanation:
 
     @property
     def label(self) -> Label:
-        """The weakest of all parts."""
+        """The weakest label of all parts."""
         return find_weakest(part.label for part in self.parts)
 
     @property
@@ -63,7 +63,7 @@ class CompositeExplanation:
         return tuple(chosen)
 
     def to_json(self) -> dict[str, Any]:
-        """A document of kind ``siloquent/composite-explanation/1``; ``steps`` say what each charge pays for."""
+        """Return a document of kind ``siloquent/composite-explanation/1``; ``steps`` list what each charge covers."""
         epsilon = {} if self.epsilon is None else {"epsilon": format_digits(self.epsilon)}
         return {
             "schema": "siloquent/composite-explanation/1",
@@ -85,7 +85,7 @@ class CompositeExplanation:
 
 
 def _list_asked(aggregate: Aggregate) -> tuple[Aggregate, ...]:
-    """What a part answers: several quantiles may have one."""
+    """List the aggregates that a part answers; several quantiles may share one."""
     return aggregate.quantiles if isinstance(aggregate, Ranks) else (aggregate,)
 
 
@@ -99,7 +99,7 @@ def _describe_part(part: Explanation) -> dict[str, Any]:
 
 
 def explain_course(course: QueryPlan, *, account: str, left: Cost) -> CompositeExplanation:
-    """The explanation of ``course`` for an account that has ``left``."""
+    """Explain ``course`` for an account that has ``left``."""
     from siloquent.privacy import convert_zcdp_to_epsilon
 
     budget = course.schema.budget
@@ -107,7 +107,7 @@ def explain_course(course: QueryPlan, *, account: str, left: Cost) -> CompositeE
     steps: list[PlanStep] = [course.first, *([course.second] if course.second else [])]
     cost = sum(
         (book.compute_cost(step.event) for step in steps), Cost(0)
-    )  # every step is charged by itself, in whole units
+    )  # every step is charged separately, in whole units
     price = Fraction(cost.amount, book.scale)
     fits = cost.amount <= left.amount and cost.delta <= left.delta
     return CompositeExplanation(

@@ -1,7 +1,7 @@
-"""Where an expression of an attribute with very many values changes, found by halving and never value by value.
+"""Bisection of where an expression of a very wide attribute changes, without evaluating each value.
 
-Expressions are taken apart into stretches of cells in which they rise, fall or stay: where the two ends of a stretch
-agree, all between them does. Time and memory follow the number of changes.
+Expressions are split into stretches of cells in which they rise, fall or stay constant: if the two ends of a stretch
+agree, all cells between them do. Time and memory are proportional to the number of changes.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ Test = Compare | InList | Like | IsNull
 Coded = Callable[[Integers], NDArray[Any]]
 
 MAX_CUTS = 200_000
-"""Changes of one expression, and stretches in which it rises or falls."""
+"""The maximum number of changes of one expression, and of stretches in which it rises or falls."""
 HALVING = 100_000
-"""What halving for one test counts as, beside looking at one value for it."""
+"""The cost of bisection for one test, relative to evaluating one value."""
 _WITHIN = {"month": "Y", "day": "M", "hour": "D", "dayofweek": "W"}
-"""In what each part of a date rises."""
+"""The period within which each part of a date rises."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Stretches:
-    """Stretches of cells, by their first ones, and which way the expression goes in each: 1 up, -1 down, 0 level."""
+    """Stretches of cells, by first cell, and the expression's direction in each: 1 up, -1 down, 0 constant."""
 
     starts: Integers
     directions: Integers
 
     def split_at(self, starts: Integers) -> _Stretches:
-        """The same, parted at ``starts`` too."""
+        """Return the same stretches, also split at ``starts``."""
         every = np.unique(np.concatenate([self.starts, starts]))
         return _Stretches(every, self.directions[np.searchsorted(self.starts, every, side="right") - 1])
 
 
 def find_run_starts(expression: Expression, attribute: Attribute) -> Integers:
-    """The first cell of every run of equal values of ``expression`` among the declared values of ``attribute``.
+    """Find the first cell of every run of equal values of ``expression`` among the values of ``attribute``.
 
     Raises:
-        RequestError: it changes too often, or nothing is known of where.
+        RequestError: it changes too often, or at unknown cells.
     """
 
     def values(places: Integers) -> NDArray[Any]:
@@ -73,10 +73,10 @@ def find_run_starts(expression: Expression, attribute: Attribute) -> Integers:
 
 
 def find_truth_starts(test: Test, attribute: Attribute) -> Integers:
-    """The first cell of runs within which the truth of ``test`` stays, among the declared values of ``attribute``.
+    """Find the first cells of runs with constant results of ``test``, among the declared values of ``attribute``.
 
     Raises:
-        RequestError: as ``find_run_starts``.
+        RequestError: as for ``find_run_starts``.
     """
     if isinstance(test, InList):
         each = [find_truth_starts(Compare(test.expression, "=", Value(value)), attribute) for value in test.values]
@@ -115,9 +115,9 @@ def _build_refusal(expression: Expression, attribute: Attribute, why: str) -> Re
 
 
 def _find_changes(coded: Coded, stretches: Integers, expression: Expression, attribute: Attribute) -> Integers:
-    """The cells at which what ``coded`` says changes, and cell 0; within each stretch it only rises, falls or stays.
+    """Find the cells at which ``coded`` changes, and cell 0; within each stretch it is monotone.
 
-    Codes are compared within one call alone, so that they may mean another thing in the next.
+    Codes are compared only within one call, so that they may have another meaning in the next.
     """
     points = np.unique(np.concatenate([stretches, np.append(stretches[1:], attribute.steps) - 1]))
     while True:
@@ -134,7 +134,7 @@ def _find_changes(coded: Coded, stretches: Integers, expression: Expression, att
 
 
 def _find_stretches(expression: Expression, attribute: Attribute) -> _Stretches | None:
-    """Where ``expression`` rises and falls; None where we do not know."""
+    """Find where ``expression`` rises and falls; None if unknown."""
     if isinstance(expression, Column):
         return _Stretches(np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64))
     if isinstance(expression, Value):
@@ -148,13 +148,13 @@ def _find_call_stretches(call: Call, attribute: Attribute) -> _Stretches | None:
     inner = _find_stretches(call.argument, attribute)
     if inner is None or call.function in ("round", "year"):
         return inner
-    evaluate_expression(call, attribute, inner.starts)  # refused where the types do not fit
+    evaluate_expression(call, attribute, inner.starts)  # refused if the types do not fit
     if call.function == "abs":
         return _fold_stretches(call.argument, inner, attribute)
     if call.function not in _WITHIN:
         return None
     unit = f"datetime64[{_WITHIN[call.function]}]"
-    if call.function == "dayofweek":  # numpy's weeks begin on Thursdays, and ours on Sundays
+    if call.function == "dayofweek":  # numpy's weeks begin on Thursdays, ours on Sundays
 
         def within(places: Integers) -> NDArray[Any]:
             days = evaluate_expression(call.argument, attribute, places).data.astype("datetime64[D]").astype(np.int64)
@@ -168,7 +168,7 @@ def _find_call_stretches(call: Call, attribute: Attribute) -> _Stretches | None:
 
 
 def _fold_stretches(argument: Expression, inner: _Stretches, attribute: Attribute) -> _Stretches:
-    """The stretches of the size of ``argument``: it turns round where that changes its sign."""
+    """Return the stretches of the absolute value of ``argument``, whose direction reverses at a change of sign."""
 
     def negative(places: Integers) -> NDArray[Any]:
         return evaluate_expression(argument, attribute, places).data < 0
@@ -188,7 +188,7 @@ def _find_arithmetic_stretches(expression: Arithmetic, attribute: Attribute) -> 
     scaled = _scale_stretches(left, expression.right, attribute)
     if expression.op != "%" or scaled is None or not scaled.directions.any():
         return scaled
-    # What is left over goes as the left side does, as long as the divisor fits into that as often.
+    # The remainder has the direction of the left side while the quotient stays the same.
     times = replace(expression, op="//")
     return left.split_at(
         _find_changes(lambda places: evaluate_expression(times, attribute, places).data, left.starts, times, attribute)
@@ -196,7 +196,7 @@ def _find_arithmetic_stretches(expression: Arithmetic, attribute: Attribute) -> 
 
 
 def _scale_stretches(stretches: _Stretches | None, factor: Expression, attribute: Attribute) -> _Stretches | None:
-    """The stretches of an expression times, or divided by, a constant."""
+    """Return the stretches of an expression multiplied or divided by a constant."""
     fixed = evaluate_expression(factor, attribute, np.zeros(1, dtype=np.int64)).fixed
     if stretches is None or fixed is None:
         return None
@@ -204,7 +204,7 @@ def _scale_stretches(stretches: _Stretches | None, factor: Expression, attribute
 
 
 def _join_stretches(left: _Stretches | None, right: _Stretches | None, *, flip: bool) -> _Stretches | None:
-    """The stretches of a sum, or of a difference; None where one side rises while the other falls."""
+    """Return the stretches of a sum or difference; None if one side rises while the other falls."""
     if left is None or right is None:
         return None
     one, two = left.split_at(right.starts), right.split_at(left.starts)

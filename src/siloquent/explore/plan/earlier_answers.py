@@ -1,4 +1,4 @@
-"""What the ledger keeps that this question may draw from: read once, then only what was added since."""
+"""Earlier answers in the ledger that a query may use: loaded once, then only additions are read."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from siloquent.ledger.marks import NOT_SEEN
 from siloquent.maths.strategies.sparse import Sparse
 
 MAX_PAST = 1_000
-"""How many of the newest measurements are drawn from, and how many other answers are given again."""
+"""The maximum number of measurements that are used, newest first, and of other answers that are repeated."""
 MAX_BYTES = 2**28
-"""What they may take of memory; the oldest go first."""
+"""Their maximum memory in bytes; the oldest are dropped first."""
 _NOTHING = Head(0, "")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EarlierAnswer:
-    """One earlier measurement: what was released, as a linear one, if it is, and the mark of the rows it is about."""
+    """One earlier measurement: its release, as a linear measurement if possible, and the mark of its rows."""
 
     source: int
     account: str
@@ -36,22 +36,22 @@ class EarlierAnswer:
     source_mark: str = ""
 
     def is_of(self, version: int) -> bool:
-        """Whether it measured rows of this declared version; choices of earlier revisions do not say."""
+        """Return whether it measured rows of this declared version; earlier revisions' selections do not record it."""
         measured = self.measured
         return version == (measured.version if measured.footprint is None else measured.footprint.version)
 
     @property
     def size(self) -> int:
-        """Roughly how many bytes it takes."""
+        """The approximate size in bytes."""
         numbers = len(self.measured.values) + len(self.measured.estimate)
         return 1_000 + 40 * numbers + (0 if self.past is None else sum(piece.size for piece in self.past.pieces))
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierAnswers:
-    """What may be drawn from, oldest first.
+    """The earlier answers that may be used, oldest first.
 
-    ``changed``: the newest entry that is passed over since it is about other rows; 0 if there is none.
+    ``changed``: the newest entry that is skipped because it is about other rows; 0 if there is none.
     """
 
     known: tuple[EarlierAnswer, ...] = ()
@@ -63,20 +63,20 @@ class EarlierAnswers:
         return [one.past for one in self.known if one.past is not None]
 
     def select_before(self, seq: int) -> EarlierAnswers:
-        """What had its receipt before entry ``seq``."""
+        """Select the answers whose receipt precedes entry ``seq``."""
         return replace(self, known=tuple(one for one in self.known if one.source < seq))
 
     def select_account(self, account: str) -> EarlierAnswers:
-        """Only what ``account`` itself asked."""
+        """Select only the answers to queries of ``account`` itself."""
         return replace(self, known=tuple(one for one in self.known if one.account == account))
 
     @property
     def has_marks(self) -> bool:
-        """Whether some answer says which rows it is about."""
+        """Whether any answer has a mark of its rows."""
         return any(one.source_mark for one in self.known)
 
     def select_matching(self, fits: Callable[[str], bool], version: int) -> EarlierAnswers:
-        """Only what is about the rows that marks fit; ``changed`` tells of answers to the same ``version``."""
+        """Select only answers whose marks match the rows; ``changed`` covers answers to the same ``version``."""
         if all(map(fits, [one.source_mark for one in self.known])):
             return self
         kept = tuple(one for one in self.known if fits(one.source_mark))
@@ -86,14 +86,14 @@ class EarlierAnswers:
         return replace(self, known=kept, changed=max(gone, default=0))
 
     def describe_passed_over(self, version: int) -> str:
-        """What to say where answers are not drawn from because the owner has raised the version; empty without any."""
+        """Return the note that answers are not used because the owner raised the version; empty if there are none."""
         versions = {one.past.version for one in self.known if one.past is not None}
         if not versions or version in versions:
             return ""
         return f"the rows are declared as version {version}: answers about other versions are not drawn from"
 
     def find_repeat(self, question: str, labels: frozenset[Label]) -> EarlierAnswer | None:
-        """The newest answer to just that question whose promise holds in one of these ways."""
+        """Find the newest answer to exactly that query with one of these labels."""
         return next(
             (one for one in reversed(self.known) if one.measured.question == question and one.measured.label in labels),
             None,
@@ -102,9 +102,9 @@ class EarlierAnswers:
 
 @dataclass(slots=True)
 class _Memory:
-    """What was read of one table's answers so far.
+    """The answers of one table read so far.
 
-    Measurements and other answers are kept apart: however often a question is free, what it draws from stays known.
+    Measurements and other answers are kept separately: free queries never displace the data that they use.
     """
 
     head: Head = _NOTHING
@@ -118,7 +118,7 @@ class _Memory:
         with self.lock:
             before = self.head
             if before.seq and not ledger.has(before):
-                self._forget()  # another copy is in the ledger's place: its answers are others
+                self._forget()  # the ledger was replaced by another copy, with other answers
             for stored in ledger.iter_answers(account, after_seq=self.head.seq):
                 parts = tuple(_read(stored.payload))
                 areas = [0 if one.footprint is None else len(one.footprint.areas) for one in parts]
@@ -131,8 +131,8 @@ class _Memory:
             return self.found
 
     def merged(self) -> EarlierAnswers:
-        """All that is kept, oldest first."""
-        # At every question: sorting two sorted runs takes a part of what merging them one by one does.
+        """Return all stored answers, oldest first."""
+        # At every query: sorting two sorted runs is much faster than merging them one by one.
         return EarlierAnswers(tuple(sorted((*self.linear, *self.others), key=attrgetter("source"))))
 
     def _forget(self) -> None:
@@ -154,22 +154,22 @@ _memories: ByteLRU[_Memory] = ByteLRU(64, lambda _: 1)
 
 
 def load_earlier_answers(ledger: Ledger, account: str) -> EarlierAnswers:
-    """Everything settled under ``account`` and its shares that a question could draw from.
+    """Load all settled answers under ``account`` and its shares that a query could use.
 
     Args:
-        account: The table's own account; a new epoch is another one.
+        account: The table's own account; a new epoch has another one.
     """
     return _memories.get((ledger.id, account), _Memory).catch_up(ledger, account)
 
 
 def _read(payload: bytes) -> Iterator[StoredMeasurement]:
-    """The measurements in a payload; none in one of another task."""
+    """Parse the measurements in a payload; empty for another task's."""
     with suppress(LedgerError):
         yield from decode_measurements(payload)
 
 
 def _build_linear(measured: StoredMeasurement, source: int, account: str, *, beside: int) -> LinearMeasurement | None:
-    if measured.footprint is None:  # as always where a strategy is sparse
+    if measured.footprint is None:  # as always if a strategy is sparse
         return None
     dense = tuple(matrix for matrix in measured.strategy if not isinstance(matrix, Sparse))
     return build_linear_measurement(

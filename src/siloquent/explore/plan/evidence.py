@@ -1,4 +1,4 @@
-"""What is known about the answers to a question from earlier measurements, as one system of linear equations."""
+"""Knowledge about a query's answers from earlier measurements, as one system of linear equations."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Reals = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """Earlier measurements and asked answers over common base cells, the blocks of the question side by side.
+    """Earlier measurements and requested answers over common base cells, the query's blocks concatenated.
 
-    ``known``: standardised rows, shape (noises, cells). ``values``: what was measured, ``margins``: what whole noise
-    may add, both in deviations. ``rates``: scale over deviation of each noise. ``wanted``: W.
+    ``known``: standardised rows, shape (noises, cells). ``values``: the measured values, ``margins``: the effect of
+    integer noise, both in deviations. ``rates``: scale over deviation of each noise. ``wanted``: W.
     """
 
     blocks: tuple[Refinement, ...]
@@ -36,21 +36,21 @@ class Evidence:
     wanted: Reals
 
     def express_asked(self, matrices: Sequence[Integers]) -> Reals:
-        """A new measurement, one whole matrix over the columns of each block, over the base cells."""
+        """Express a new measurement, one integer matrix over the columns of each block, over the base cells."""
         parts = [broadcast_columns(matrix, block.asked) for matrix, block in zip(matrices, self.blocks, strict=True)]
         return _stack_diagonal(parts)
 
     def add_new(self, rows: Reals, *, most: float) -> SupplementFamily | None:
-        """Deviations for every strength of a new measurement."""
+        """Compute deviations for every strength of a new measurement."""
         return build_supplement_family(self.known, rows, self.wanted, most=most)
 
     def find_weights(self, rows: Reals) -> Reals | None:
-        """How the answers are put together from the known noises and new, standardised ``rows``."""
+        """Find the weights of the known noises and new, standardised ``rows`` in the answers."""
         return solve_weights(np.vstack([self.known, rows]), self.wanted)
 
 
 def gather(compiled: CompiledWorkload, schema: TableSchema, past: Sequence[LinearMeasurement]) -> Evidence:
-    """The evidence of ``past`` about the answers of ``compiled``: of one version, quantity and noise."""
+    """Gather the evidence of ``past`` about the answers of ``compiled``: of one version, quantity and noise."""
     quantity, law = describe_quantity(compiled), "gaussian" if schema.budget.accountant == "zcdp" else "laplace"
     pieces = select_usable(past, version=schema.version, quantity=quantity, law=law)
     blocks = tuple(refine(build_area(part, schema.domain), pieces) for part in compiled.parts)
@@ -73,7 +73,7 @@ def _join_blocks(parts: Sequence[Reals]) -> Reals:
 
 
 def _stack_diagonal(parts: Sequence[Reals]) -> Reals:
-    """Matrices along a diagonal."""
+    """Stack matrices along a diagonal."""
     rows, columns = sum(len(part) for part in parts), sum(part.shape[1] for part in parts)
     whole = np.zeros((rows, columns))
     row = column = 0

@@ -1,4 +1,4 @@
-"""Which of many earlier measurements are looked at for one question: a bounded number, however many there are."""
+"""Selection of earlier measurements for a query: a bounded number, however many there are."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from siloquent.explore.plan.linear_measurements import LinearMeasurement, Measur
 from siloquent.explore.spec.footprint import Area
 
 MAX_TELLING = 64
-"""Measurements that are looked at for one block of a question."""
+"""The maximum number of measurements used for one block of a query."""
 MAX_NOISES = 2_500
-"""Noisy values that are put together for one block of a question."""
+"""The maximum number of noisy values combined for one block of a query."""
 
 
 def select_usable(past: Sequence[LinearMeasurement], *, version: int, quantity: str, law: str) -> list[MeasuredBlock]:
-    """What may serve a question of this version, quantity and kind of noise, oldest first."""
+    """Select blocks of this version, quantity and noise distribution, oldest first."""
     return [
         piece
         for one in past
@@ -26,16 +26,16 @@ def select_usable(past: Sequence[LinearMeasurement], *, version: int, quantity: 
 
 
 def is_related(asked: Area, known: Area) -> bool:
-    """Whether something about ``asked`` could follow; counts of all rows follow from any attributes."""
+    """Return whether ``known`` could say anything about ``asked``; counts of all rows follow from any attributes."""
     return not asked.attributes or not known.attributes or not set(asked.attributes).isdisjoint(known.attributes)
 
 
 def select_most_telling(
     asked: Area, pieces: Iterable[MeasuredBlock], *, noises: int = MAX_NOISES
 ) -> list[MeasuredBlock]:
-    """Those of ``pieces`` that are related to ``asked`` and tell most, in their order.
+    """Select the ``pieces`` related to ``asked`` that are most informative, in their order.
 
-    Newer ones go first among equals. Attributes, matrices and deviations decide, never what was released.
+    Newer ones go first among equals. Attributes, matrices and deviations decide, never released values.
     """
     related = [piece for piece in pieces if is_related(asked, piece.area)]
     if len(related) <= MAX_TELLING and sum(len(piece.values) for piece in related) <= noises:

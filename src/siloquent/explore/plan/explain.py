@@ -1,4 +1,4 @@
-"""A plan in words and numbers, for people who want to see the price first."""
+"""A plan in words and numbers, for analysts who want to see the price first."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from siloquent.privacy import Cost, format_digits, get_accountant
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation:
-    """What a question would cost and how it would be answered; no data was touched.
+    """The cost of a query and how it would be answered; no data was read.
 
     ``price`` is what would be charged, in the ledger's whole units; it, ``left_before`` and ``left_after`` are in the
-    account's epsilon or rho; ``left_after`` is None if it does not fit.
+    account's epsilon or rho; ``left_after`` is None if the price exceeds the budget.
     """
 
     plan: Plan
@@ -37,26 +37,26 @@ class Explanation:
 
     @property
     def promise(self) -> str:
-        """What would be promised."""
+        """The promise that would be made."""
         return self.plan.promise
 
     @property
     def label(self) -> Label:
-        """How the promise would hold: for new noise alone, or drawn from earlier answers."""
+        """The label of the promise: from new noise only, or using earlier answers."""
         return self.plan.chosen.label if isinstance(self.plan.chosen, ReusedMechanism) else "fresh"
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """The seqs of the earlier answers' receipts that would be drawn from."""
+        """The seqs of the receipts of the earlier answers that would be used."""
         return self.plan.chosen.sources if isinstance(self.plan.chosen, ReusedMechanism) else ()
 
     @property
     def candidates(self) -> tuple[PlanCandidate, ...]:
-        """All applicable mechanisms, cheapest first; below one unit of the ledger, all are charged that unit."""
+        """All applicable mechanisms, cheapest first; those below one ledger unit are charged that unit."""
         return self.plan.candidates
 
     def to_json(self) -> dict[str, Any]:
-        """A document of kind ``siloquent/explanation/1``."""
+        """Return a document of kind ``siloquent/explanation/1``."""
         compiled = self.plan.compiled
         return {
             "schema": "siloquent/explanation/1",
@@ -94,7 +94,7 @@ class Explanation:
         }
 
     def _round_charge(self, amount: Fraction) -> Fraction:
-        """``amount`` in the ledger's whole units, rounded up."""
+        """Round ``amount`` up to the ledger's whole units."""
         scale = get_accountant(self.plan.schema.budget.accountant).scale
         return Fraction(math.ceil(amount * scale), scale)
 
@@ -103,7 +103,7 @@ class Explanation:
 
 
 def explain_plan(plan: Plan, *, account: str, left: Cost) -> Explanation:
-    """The explanation of ``plan`` for an account that has ``left``."""
+    """Explain ``plan`` for an account that has ``left``."""
     from siloquent.privacy import convert_zcdp_to_epsilon
 
     budget = plan.schema.budget

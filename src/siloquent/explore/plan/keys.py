@@ -1,4 +1,4 @@
-"""Keys of groups: GROUP BY, CUBE, HISTOGRAM and PREFIX as ways to part declared cells, without data."""
+"""Group keys: GROUP BY, CUBE, HISTOGRAM and PREFIX as partitions of the declared cells, without data."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from siloquent.schema import Attribute, Domain
 MAX_WEIGHTS = 25 * 10**6
 MAX_DATES = 10_000
 MAX_OFFERED = 30
-"""Groups of a number that a fix proposes."""
+"""The maximum number of groups of a number that a fix proposes."""
 MAX_VALUES = 8 * 10**6
-"""Of the attributes of all keys together."""
+"""The maximum number of values of all keys' attributes together."""
 
 
 def list_keys(workload: GroupBy | Cube | Ranges | Any, domain: Domain) -> tuple[list[GroupKey], bool]:
-    """The keys of ``workload``, and whether each range holds all before it.
+    """List the keys of ``workload``, and whether each range includes all ranges before it.
 
     Raises:
-        UnknownName, RequestError: as ``compile_workload``.
+        UnknownName, RequestError: as for ``compile_workload``.
     """
     if isinstance(workload, Ranges):
         return [_build_range_key(workload, domain[workload.attribute])], workload.shape == "prefix"
     expressions = workload.keys if isinstance(workload, GroupBy) else [Column(name) for name in workload.attributes]
     keys: list[GroupKey] = []
     groups = values = 1
-    for expression in expressions:  # one by one: each takes memory for every value of its attribute
+    for expression in expressions:  # one at a time: each takes memory for every value of its attribute
         name = find_attribute(expression)
         listed = name is not None and domain[name].is_countable and not domain[name].is_wide
         values += domain[name].size if listed and name is not None else 0
@@ -63,10 +63,10 @@ def list_keys(workload: GroupBy | Cube | Ranges | Any, domain: Domain) -> tuple[
 
 
 def list_group_keys(workload: GroupBy, domain: Domain) -> list[GroupKey]:
-    """The keys of GROUP BY.
+    """List the keys of GROUP BY.
 
     Raises:
-        UnknownName, RequestError: as ``compile_workload``.
+        UnknownName, RequestError: as for ``compile_workload``.
     """
     return list_keys(workload, domain)[0]
 
@@ -101,7 +101,7 @@ def _build_key(expression: Expression, domain: Domain) -> GroupKey:
 
 
 def _width(attribute: Attribute) -> str:
-    """A round width that makes some groups of a number: tens of an age, single phases of 1 to 3."""
+    """Return a round width that gives a number several groups: tens for an age, single steps for 1 to 3."""
     grid = Decimal(attribute.grid)  # type: ignore[arg-type]
     span = attribute.steps * Fraction(grid)
     width = Decimal(1)
@@ -113,7 +113,7 @@ def _width(attribute: Attribute) -> str:
 
 
 def build_value_key(attribute: Attribute, step: int) -> GroupKey:
-    """Groups of ``step`` declared values each, for quantiles; NULL's own cell is no value."""
+    """Build groups of ``step`` declared values each, for quantiles; NULL's own cell is not a value."""
     starts = np.arange(0, attribute.steps, step)
     groups = Runs(np.append(starts, attribute.steps), np.append(np.arange(len(starts)), -1))
     return GroupKey(attribute.name, groups, tuple(range(len(starts))), attribute.name)
@@ -153,7 +153,7 @@ def _build_range_key(workload: Ranges, attribute: Attribute) -> GroupKey:
     lo, grid = Fraction(attribute.lo), Fraction(attribute.grid)  # type: ignore[arg-type]
     # The first cell at or above each edge, exactly.
     starts = np.array([min(max(math.ceil((Fraction(e) - lo) / grid), 0), attribute.steps) for e in edges])
-    # Ranges that lie beyond the declared values, or between two of them, hold none and begin where the next one does.
+    # Ranges beyond the declared values, or between two of them, are empty and begin where the next one does.
     cells, last = np.unique(starts[::-1], return_index=True)
     groups = count - last
     groups[groups == count] = -1
@@ -169,7 +169,7 @@ def _build_range_key(workload: Ranges, attribute: Attribute) -> GroupKey:
 
 
 def build_keyed_part(keys: list[GroupKey], where: Predicate | None, domain: Domain, *, prefix: bool) -> WorkloadPart:
-    """One block over the keys' attributes and those of ``where``; one answer a combination of groups."""
+    """Build one block over the keys' attributes and those of ``where``; one answer per combination of groups."""
     tests = list(iter_tests(where)) if where is not None else []
     space = Space(tests, domain, keys)
     answer = np.zeros((1,) * len(space.names), dtype=np.int64)
@@ -186,7 +186,7 @@ def build_keyed_part(keys: list[GroupKey], where: Predicate | None, domain: Doma
 
 
 def iter_combinations(labels: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """One label of each key, the last key's running fastest."""
+    """Iterate over combinations of one label per key, the last key's varying fastest."""
     from itertools import product
 
     return product(*labels)

@@ -1,6 +1,6 @@
-"""Bounds on what is planned of a new question, which a question that was answered before does not meet.
+"""Planning limits for new queries, which do not apply to queries that were answered before.
 
-A bound that a later version draws tighter must not take an old answer away from the one who holds its key.
+If a later version tightens a limit, an old answer must remain available to the holder of its key.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _paid: ContextVar[Event] = ContextVar("paid", default=FREE)
 
 @contextmanager
 def lifted(when: bool = True, *, paid: Event = FREE) -> Iterator[None]:
-    """Plan without bounds in this block, if ``when``: for what was reserved, and so planned, before.
+    """Plan without limits in this block, if ``when``: for a query that was planned and reserved before.
 
     Args:
-        paid: What was reserved, for ``was_paid``.
+        paid: The reserved event, for ``was_paid``.
     """
     before, paid_before = _lifted.set(when or _lifted.get()), _paid.set(paid if when else _paid.get())
     try:
@@ -31,14 +31,14 @@ def lifted(when: bool = True, *, paid: Event = FREE) -> Iterator[None]:
 
 
 def was_paid(event: Event) -> bool:
-    """Whether ``event`` is all or part of what the old answer that is planned here was charged for."""
+    """Return whether ``event`` is all or part of the event charged for the old answer planned here."""
     paid = _paid.get()
     return event == paid or (isinstance(paid, Composed) and event in paid.parts)
 
 
 @contextmanager
 def standing() -> Iterator[None]:
-    """Plan with bounds in this block, lifted or not: where they choose between two plans, an old answer has its own."""
+    """Plan with limits in this block, lifted or not, where they choose between two plans; old answers keep theirs."""
     before = _lifted.set(False)
     try:
         yield
@@ -47,10 +47,10 @@ def standing() -> Iterator[None]:
 
 
 def are_lifted() -> bool:
-    """Whether nothing is refused for its size here."""
+    """Return whether limits are lifted here."""
     return _lifted.get()
 
 
 def passes(size: int, most: int) -> bool:
-    """Whether ``size`` is refused for being above ``most``."""
+    """Return whether ``size`` is refused because it exceeds ``most``."""
     return size > most and not _lifted.get()

@@ -1,4 +1,4 @@
-"""Earlier answers as linear measurements: what the ledger keeps that a new question may draw from."""
+"""Earlier answers as linear measurements: the ledger contents that a new query may use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event
 from siloquent.schema import Attribute, Classes, ClassRuns, Domain, TableSchema
 
 MAX_COLUMNS = 2_000
-MIN_DEVIATION = 3.0  # below, whole Gaussian noise is not within 1 of a normal draw
+MIN_DEVIATION = 3.0  # below, integer Gaussian noise is not within 1 of a normal draw
 Law = Literal["gaussian", "laplace"]
 
 
@@ -26,9 +26,9 @@ Law = Literal["gaussian", "laplace"]
 class MeasuredBlock:
     """Noisy values of one block of one earlier measurement: ``matrix`` times the sums of its columns, plus noise.
 
-    ``scale``: the noise's deviation (gaussian) or scale b (laplace), in the values' own units. ``margins``: how far
-    each value may lie from what continuous noise would give, in the same units. ``source``: the seq of its receipt.
-    ``finest``: no sum of columns is known with a smaller deviation. ``information``: how much it tells, all in all.
+    ``scale``: the noise's deviation (gaussian) or scale b (laplace), in the values' own units. ``margins``: the maximum
+    distance of each value from its value under continuous noise, in the same units. ``source``: the seq of its receipt.
+    ``finest``: no sum of columns is known with a smaller deviation. ``information``: its total information.
     """
 
     source: int
@@ -44,28 +44,28 @@ class MeasuredBlock:
 
     def __post_init__(self) -> None:
         sizes = np.abs(self.matrix).astype(np.float64)
-        # g A = w, whole and not 0, so |g| is 1/|A| at least; and |A|^2 is at most its largest row sum times column sum.
+        # g A = w, integer and not 0, so |g| >= 1/|A|; and |A|^2 is at most its largest row sum times column sum.
         largest = float(sizes.sum(axis=1).max(initial=1)) * float(sizes.sum(axis=0).max(initial=1))
         object.__setattr__(self, "finest", self.deviation / math.sqrt(largest))
         object.__setattr__(self, "information", float((sizes * sizes).sum()) / self.deviation**2)
 
     @property
     def size(self) -> int:
-        """Roughly how many bytes it takes."""
+        """The approximate size in bytes."""
         arrays = (*self.area.classes, self.area.column, self.matrix, self.values, self.margins)
         return sum(array.nbytes for array in arrays)
 
     @property
     def deviation(self) -> float:
-        """Of one noise."""
+        """The deviation of one noise."""
         return self.scale if self.law == "gaussian" else compute_laplace_deviation(self.scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearMeasurement:
-    """One earlier measurement: its pieces, of which ``quantity`` and ``version``.
+    """One earlier measurement: its pieces, and their ``quantity`` and ``version``.
 
-    ``log_share``: ln of each piece's share of the chance that an answer read off some measurement is too far off.
+    ``log_share``: ln of each piece's share of the probability that an answer from some measurement is too far off.
     """
 
     source: int
@@ -77,13 +77,13 @@ class LinearMeasurement:
 
 
 def compute_laplace_deviation(scale: float) -> float:
-    """sqrt(2 p) / (1 - p), p = exp(-1/scale): the deviation of discrete Laplace noise."""
+    """Compute sqrt(2 p) / (1 - p), p = exp(-1/scale): the deviation of discrete Laplace noise."""
     p = math.exp(-1 / scale)
     return math.sqrt(2 * p) / (-math.expm1(-1 / scale))
 
 
 def describe_quantity(compiled: CompiledWorkload) -> str:
-    """What is counted or summed, in which units: only equal ones can be put together."""
+    """Describe what is counted or summed and its units; only equal quantities can be combined."""
     summed = compiled.summed
     if summed is None:
         return "rows"
@@ -91,14 +91,14 @@ def describe_quantity(compiled: CompiledWorkload) -> str:
 
 
 def compute_declaration_digest(name: str, domain: Domain) -> str:
-    """SHA-256 of everything that decides into which cell of ``name`` a row falls."""
+    """Compute the SHA-256 of everything that determines the cell of ``name`` of a row."""
     attribute = domain[name]
     source = domain[attribute.argument] if attribute.function else None
     return hashlib.sha256(repr((attribute, source)).encode()).hexdigest()[:32]
 
 
 def build_footprint(compiled: CompiledWorkload, schema: TableSchema, *, by_strategy: bool) -> Footprint | None:
-    """The footprint of a measurement of ``compiled``; None if it is too large to be drawn from."""
+    """Build the footprint of a measurement of ``compiled``; None if it is too large to be used later."""
     if sum(part.columns for part in compiled.parts) > MAX_COLUMNS:
         return None
     return Footprint(
@@ -111,7 +111,7 @@ def build_footprint(compiled: CompiledWorkload, schema: TableSchema, *, by_strat
 
 
 def build_area(part: WorkloadPart, domain: Domain) -> Area:
-    """The block of ``part``, by declared cells; a place where no row can be is left out, so that totals agree."""
+    """Build the block of ``part`` by declared cells; impossible cells are left out, so that totals agree."""
     names = part.block.attributes
     classes = [
         one if can_be_outside(domain[name]) else _drop_outside(one)
@@ -126,7 +126,7 @@ def _drop_outside(classes: Classes) -> Classes:
 
 
 def can_be_outside(attribute: Attribute) -> bool:
-    """Whether a row's value can be OUTSIDE, by the declaration."""
+    """Return whether a row's value can be OUTSIDE, according to the declaration."""
     rule = attribute.other if attribute.kind == "category" else attribute.outside
     return attribute.null == "drop" or (rule == "drop" and attribute.kind != "boolean")
 
@@ -145,10 +145,10 @@ def build_linear_measurement(
     account: str,
     beside: int = 0,
 ) -> LinearMeasurement | None:
-    """The measurement as it may be drawn from; None if its noise has no linear law that we combine.
+    """Build the reusable linear measurement; None if its noise has no linear distribution that we combine.
 
     Args:
-        beside: How many pieces the other measurements that the same permit paid for have at most.
+        beside: The maximum number of pieces of the other measurements under the same permit.
     """
     if isinstance(event, DiscreteGaussian):
         law: Law = "gaussian"
@@ -162,7 +162,7 @@ def build_linear_measurement(
     pieces = []
     for area, (matrix, places) in zip(footprint.areas, _iter_rows(footprint, strategy, len(values)), strict=True):
         if usable and len(places):
-            # Sums are rounded to units column by column, half a unit each at most.
+            # Sums are rounded to units per column, by at most half a unit each.
             slack = np.abs(matrix).sum(axis=1) / 2 if footprint.rounded else np.zeros(len(matrix))
             pieces.append(MeasuredBlock(source, account, law, scale, area, matrix, noisy[places], 1.0 + slack))
     share = compute_number_log_share(source) - math.log(max(1, len(pieces) + beside))
@@ -172,7 +172,7 @@ def build_linear_measurement(
 def _iter_rows(
     footprint: Footprint, strategy: tuple[Integers, ...], values: int
 ) -> Iterator[tuple[Integers, NDArray[np.int64]]]:
-    """For each block the rows of the measurement that lie in it, and which values they are."""
+    """Yield, for each block, the measurement's rows in it and the indices of their values."""
     first = 0
     for place in range(len(footprint.areas)):
         if strategy:

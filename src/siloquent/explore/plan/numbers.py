@@ -1,4 +1,4 @@
-"""Exact numbers of expressions: whole numerators over one denominator, so that 0.06 - 0.01 is 0.05."""
+"""Exact numbers of expressions: integer numerators over one denominator, so that 0.06 - 0.01 is 0.05."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from siloquent.schema import Attribute
 
 LARGEST = 2**53
 MOST = 2**62
-"""Numerators stay below it, so that two of them can be added in an int64."""
+"""The bound below which numerators stay, so that two of them can be added in an int64."""
 _SAMPLE = 64
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
@@ -34,10 +34,10 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Values:
-    """An expression's value for each cell; ``known`` is False where it is NULL or nobody can say.
+    """An expression's value for each cell; ``known`` is False if it is NULL or unknown.
 
     ``kind``: number, text, truth, day or moment. A number is ``data`` over ``denominator``, and written with a point if
-    ``fractional``; ``fixed`` is the one value of a constant number. ``listed``: the expression is a category itself,
+    ``fractional``; ``fixed`` is the value of a constant number. ``listed``: the expression is a category itself,
     whose unlisted cell (``other``) differs from every listed constant. ``choices``: the category whose values these
     are, listed or seen through a key. ``is_constant``: the expression is written as a constant.
     """
@@ -53,43 +53,43 @@ class Values:
     is_constant: bool = False
 
     def to_list(self, data: NDArray[Any]) -> list[Any]:
-        """Some of ``data`` as Python values."""
+        """Return some of ``data`` as Python values."""
         found = data.tolist() if self.kind in ("text", "number") else [value.item() for value in data]
         return [one / self.denominator for one in found] if self.fractional else found
 
 
 def build_column_values(attribute: Attribute, places: NDArray[np.int64], known: NDArray[np.bool_]) -> Values:
-    """The declared values of a numeric attribute at ``places``.
+    """Return the declared values of a numeric attribute at ``places``.
 
     Raises:
-        RequestError: as ``Attribute.numerators``.
+        RequestError: as for ``Attribute.list_numerators``.
     """
     data, denominator = attribute.list_numerators(places)
     return Values(data, known, "number", denominator=denominator, fractional=denominator != 1)
 
 
 def build_constant_values(value: Fraction, known: NDArray[np.bool_], *, fractional: bool) -> Values:
-    """The same number in every cell, of any size."""
+    """Return the same number, of any size, in every cell."""
     data = np.full(len(known), value.numerator, dtype=np.int64 if abs(value.numerator) < MOST else object)
     return Values(data, known, "number", denominator=value.denominator, fractional=fractional, fixed=value)
 
 
 def is_fraction(value: object) -> bool:
-    """Whether a constant number makes what is computed with it a number with a point."""
+    """Return whether a constant number makes results computed with it fractional."""
     return isinstance(value, Decimal) or (isinstance(value, int) and abs(value) > LARGEST)
 
 
 def compute_arithmetic(op: ArithmeticOp, left: Values, right: Values) -> Values:
-    """``left op right``; // cuts towards zero, % has the sign of its left side, and by zero both are NULL.
+    """Compute ``left op right``; // truncates, % has the sign of its left side, and division by zero gives NULL.
 
     Raises:
-        RequestError: a number whose numerator passes 2^53.
+        RequestError: a numerator exceeds 2^53.
     """
     known = left.known & right.known
     whole = op in ("//", "%")
     if whole:
         known = known & (right.data != 0)
-    # Whole numbers whose product could pass 2^53 are written with a point, as they always were.
+    # Integers whose product could exceed 2^53 are written with a point, as in all versions.
     wide = not whole and max(_find_max(left.data), 1) * max(_find_max(right.data), 1) > LARGEST
     fractional = left.fractional or right.fractional or wide
     if left.fixed is not None and right.fixed is not None:
@@ -134,7 +134,7 @@ def _multiply(left: Values, right: Values, known: NDArray[np.bool_]) -> tuple[ND
 
 
 def _rescale(values: Values, denominator: int, op: str) -> NDArray[np.int64]:
-    """The numerators over a multiple of the denominator.
+    """Return the numerators over a multiple of the denominator.
 
     Raises:
         RequestError: they do not fit.
@@ -149,7 +149,7 @@ def _rescale(values: Values, denominator: int, op: str) -> NDArray[np.int64]:
 
 
 def _reduce(data: NDArray[np.int64], denominator: int) -> tuple[NDArray[np.int64], int]:
-    """``data`` and ``denominator`` without a common divisor; a look at some values is mostly enough."""
+    """Reduce ``data`` and ``denominator`` by a common divisor; inspecting a few values is usually enough."""
     shared = math.gcd(denominator, *data[:_SAMPLE].tolist())
     if shared > 1:
         shared = math.gcd(shared, int(np.gcd.reduce(data)))
@@ -171,14 +171,14 @@ def _build_too_large(op: str, denominator: int) -> RequestError:
 
 
 def compute_absolute(values: Values) -> Values:
-    """Without the sign."""
+    """Return the absolute values."""
     if values.fixed is not None:
         return build_constant_values(abs(values.fixed), values.known, fractional=values.fractional)
     return replace(values, data=np.abs(values.data))
 
 
 def round_values(values: Values) -> Values:
-    """To whole numbers, halves away from zero."""
+    """Round to integers, halves away from zero."""
     if values.fixed is not None:
         nearest = math.floor(abs(values.fixed) + Fraction(1, 2))
         value = Fraction(-nearest if values.fixed < 0 else nearest)
@@ -193,7 +193,7 @@ def round_values(values: Values) -> Values:
 
 
 def align_values(left: Values, right: Values) -> tuple[Values, Values]:
-    """Two numbers over one denominator, so that their data compare as they do; others as they are.
+    """Bring two numbers to one denominator, so that their data compare alike; return other kinds unchanged.
 
     Raises:
         RequestError: their numerators do not fit.
@@ -209,10 +209,10 @@ def align_values(left: Values, right: Values) -> tuple[Values, Values]:
 
 
 def compare_numbers(left: Values, op: CompareOp, right: Values) -> NDArray[np.bool_]:
-    """``left op right`` of numbers, cell by cell (arrays may broadcast), exactly.
+    """Compute ``left op right`` of numbers, cell by cell (arrays may broadcast), exactly.
 
     Raises:
-        RequestError: as ``align_values``.
+        RequestError: as for ``align_values``.
     """
     if right.fixed is not None:
         return _compare_with_bound(left.data, op, right.fixed * left.denominator)

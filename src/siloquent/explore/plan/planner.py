@@ -1,4 +1,4 @@
-"""Choose the mechanism that keeps the promise for the least worst-case price. Deterministic, and blind to data."""
+"""Choice of the mechanism that keeps the promise at the least worst-case price; deterministic and data-blind."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LARGEST_THRESHOLD = 2**58
 REUSE_WITHIN = Fraction(105, 100)
 EX_POST_WITHIN = Fraction(125, 100)
 UNSPENT = Fraction(1, 1_000)
-"""Of a BUDGET: what is asked is used, and only a mechanism whose noise comes in steps leaves more."""
+"""The part of a BUDGET that may remain unused; only mechanisms whose noise comes in steps leave more."""
 MAX_STEPS = 2**50
 MAX_UNITS = Fraction(2**50)
 
@@ -41,7 +41,7 @@ _workloads: ByteLRU[CompiledWorkload] = ByteLRU(2**28, lambda compiled: compiled
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanCandidate:
-    """One applicable mechanism, its worst-case price, and what it may turn out to cost at least where that is less."""
+    """An applicable mechanism, its worst-case price, and its best-case price if that is lower."""
 
     priced: PricedMechanism
     cost: Cost
@@ -51,7 +51,7 @@ class PlanCandidate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """How a query will be answered, and what it costs at most. ``alpha`` is in rows, or in the summed number's unit."""
+    """The way a query will be answered, and its maximum cost. ``alpha`` is in rows, or in the summed number's unit."""
 
     query: Query
     schema: TableSchema
@@ -63,7 +63,7 @@ class Plan:
 
     @property
     def event(self) -> Event:
-        """What will be released."""
+        """The event that will be released."""
         return self.chosen.event
 
     @property
@@ -73,17 +73,17 @@ class Plan:
 
     @property
     def grid(self) -> Fraction:
-        """The step of the values: 1 for counts, but a small part of that where they are reconstructed."""
+        """The step of the values: 1 for counts, or a small part of it if they are reconstructed."""
         return self.compiled.grid / (PARTS_OF_A_STEP if self.chosen.form == "strategy" else 1)
 
     @property
     def alpha_unit(self) -> str:
-        """What alpha counts."""
+        """The unit of alpha."""
         return f"units of {self.compiled.attribute}" if self.compiled.attribute else "rows"
 
     @property
     def promise(self) -> str:
-        """The promise in words."""
+        """The promise as text."""
         sure = format_digits(1 - self.beta, 8) if self.beta < Fraction(1, 2) else str(float(1 - self.beta))
         sure = _format_trimmed(1 - self.beta) or sure
         size = f"{_format_trimmed(self.alpha) or format_digits(self.alpha, 6)} {self.alpha_unit}"
@@ -104,19 +104,19 @@ class Plan:
 
 
 def _format_trimmed(value: Fraction) -> str:
-    """``value`` as an exact decimal if it has a short one, else nothing."""
+    """Format ``value`` as an exact decimal if it has a short one, else as an empty text."""
     decimal = Decimal(value.numerator) / Decimal(value.denominator)
     return format(decimal.normalize(), "f") if Fraction(decimal) == value and len(str(decimal)) < 16 else ""
 
 
 def plan(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
-    """The cheapest plan for ``query`` under the whole budget ``left``.
+    """Return the cheapest plan for ``query`` under the whole budget ``left``.
 
     Args:
-        left: What the account could pay at most: the declared budget.
+        left: The most that the account could pay: the declared budget.
     Raises:
         UnknownName, RequestError: the query does not fit the declaration.
-        AccuracyUnreachable: no mechanism keeps the promise within ``left``; ``best_alpha`` is the smallest that would.
+        AccuracyUnreachable: no mechanism keeps the promise within ``left``; ``best_alpha`` is the smallest feasible.
     """
     compiled = compile_query(query, schema)
     if compiled.sensitivity.linf == 0:
@@ -151,19 +151,19 @@ def plan(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
 
 
 def find_least_error(chosen: Plan, *, left: Cost) -> Fraction | None:
-    """The smallest whole number of steps, in the answer's unit, that ``left`` pays for; None if none does."""
+    """Find the smallest integer number of steps, in the answer's unit, that ``left`` covers; None if there is none."""
     wanted = _build_requirement(chosen.query, chosen.compiled)
     steps = _find_least_steps(chosen.compiled, wanted, chosen.schema, left)
     return None if steps is None else steps * chosen.compiled.grid
 
 
 def compile_query(query: Query, schema: TableSchema) -> CompiledWorkload:
-    """The workload of ``query``, remembered.
+    """Compile the workload of ``query``, cached.
 
     Raises:
         UnknownName, RequestError: the query does not fit the declaration.
     """
-    # The promise does not change the matrices: with a stand-in for it, all accuracies share one compilation.
+    # The promise does not affect the matrices: with a placeholder for it, all accuracies share one compilation.
     bare = replace(
         query, promise=Accuracy(Decimal(1)), having=None, top=None, shows_values=True, explain=False, alias=""
     )
@@ -180,12 +180,12 @@ class SchemaKey:
         return hash((self.schema.name, self.schema.digest))
 
     def __eq__(self, other: object) -> bool:
-        # Never by digest alone: who replaces a field of a schema in Python keeps the digest of its file.
+        # Never by digest only: replacing a field of a schema in Python keeps the digest of its file.
         return isinstance(other, SchemaKey) and (self.schema is other.schema or self.schema == other.schema)
 
 
 def _build_requirement(query: Query, compiled: CompiledWorkload) -> ErrorRequirement:
-    """The promise without its bound."""
+    """Build the promise without its error bound."""
     joint = query.promise.joint and query.kind != "wcq"
     threshold = 0
     if query.having is not None:
@@ -206,7 +206,7 @@ def _build_requirement(query: Query, compiled: CompiledWorkload) -> ErrorRequire
 
 
 def compute_error_bound(promise: Accuracy, schema: TableSchema) -> Fraction:
-    """The (first) error bound in rows or value units.
+    """Compute the (first) error bound in rows or value units.
 
     Raises:
         RequestError: it is a share of a size that the table does not declare.
@@ -224,18 +224,18 @@ def compute_error_bound(promise: Accuracy, schema: TableSchema) -> Fraction:
 def _list_candidates(
     compiled: CompiledWorkload, wanted: ErrorRequirement, schema: TableSchema, alpha: Fraction
 ) -> list[PlanCandidate]:
-    """Every mechanism that keeps ``alpha``, with its price in the account's whole units, cheapest first."""
-    # Two sums are compared in a top-k list, and each was rounded.
+    """List every mechanism that keeps ``alpha``, with its price in the account's whole units, cheapest first."""
+    # A top-k list compares two sums, and each was rounded.
     units = alpha / compiled.grid - compiled.slack * (2 if wanted.kind == "tcq" else 1)
-    if units <= 0:  # finer than what sums are rounded to
+    if units <= 0:  # finer than the rounding of sums
         return []
-    units = min(units, MAX_UNITS)  # wider than any noise that can be drawn
+    units = min(units, MAX_UNITS)  # wider than any drawable noise
     wanted = replace(wanted, alpha=units, m=compute_breaking_error(units))
     book = get_accountant(schema.budget.accountant)
     price = [price_laplace, price_crossing, price_geometric_top, price_rounds]
     if can_settle_early(schema):
         price.append(price_pokes)
-    # Laplace strategies pay eps^2/2 in zCDP, several times the rho of the factorisation: not worth their search.
+    # Laplace strategies cost eps^2/2 in zCDP, several times the rho of the factorisation: not worth searching.
     price += (
         [price_gaussian, price_factorisation, price_top_factorisation]
         if schema.budget.accountant == "zcdp"
@@ -252,18 +252,18 @@ def _build_candidate(priced: PricedMechanism, book: Accountant) -> PlanCandidate
 
 
 def can_settle_early(schema: TableSchema) -> bool:
-    """Whether the table's account charges an answer that stopped early for what was published, not for the worst.
+    """Return whether the table's account charges early-stopped answers for the published stop, not the worst case.
 
-    The proof is one for pure accounts without a delta limit; pure budgets have none.
+    The proof requires a pure account without a delta limit; pure budgets have none.
     """
     return schema.budget.accountant == "pure"
 
 
 def _choose(affordable: list[PlanCandidate], *, optimistic: bool) -> PlanCandidate:
-    """The cheapest, but for two exceptions.
+    """Choose the cheapest candidate, with two exceptions.
 
-    One that may turn out cheaper is taken if its worst is within 25 % of the cheapest, or whatever that is if the
-    question prefers it. Within 5 % of the cheapest, one whose answer can be used again is taken.
+    A candidate that may turn out cheaper is taken if its worst case is within 25 % of the cheapest, or at any price if
+    the query prefers it. Within 5 % of the cheapest, a candidate whose answer can be reused is taken.
     """
     cheapest = affordable[0]
     for one in affordable:
@@ -275,12 +275,12 @@ def _choose(affordable: list[PlanCandidate], *, optimistic: bool) -> PlanCandida
 
 
 def is_affordable(cost: Cost, left: Cost) -> bool:
-    """Whether ``left`` pays for ``cost``."""
+    """Return whether ``left`` covers ``cost``."""
     return cost.amount <= left.amount and cost.delta <= left.delta
 
 
 def build_budget_test(left: Cost, schema: TableSchema) -> Affords:
-    """Whether ``left`` pays for an event of the table's account."""
+    """Build a test of whether ``left`` covers an event of the table's account."""
     book = get_accountant(schema.budget.accountant)
     return lambda event: is_affordable(book.compute_cost(event), left)
 
@@ -288,9 +288,9 @@ def build_budget_test(left: Cost, schema: TableSchema) -> Affords:
 def choose_fullest(
     preferred: Sequence[PlanCandidate], spending: Sequence[PlanCandidate], allowed: Cost
 ) -> PlanCandidate:
-    """The first of ``preferred``, by name, that uses a BUDGET but for a thousandth, as it is among ``spending``.
+    """Choose the first of ``preferred``, by name, whose match in ``spending`` uses all but a thousandth of a BUDGET.
 
-    The one that uses most of it where none does.
+    If there is none, the one that uses the most of it.
     """
     by_name = {one.priced.name: one for one in spending if is_affordable(one.cost, allowed)}
     order = [by_name[one.priced.name] for one in preferred]
@@ -299,7 +299,7 @@ def choose_fullest(
 
 
 def compute_allowed_cost(spend: Spend, schema: TableSchema) -> Cost:
-    """What BUDGET allows, in the account's whole units, rounded down."""
+    """Compute the cost that BUDGET allows, in the account's whole units, rounded down."""
     pure = schema.budget.accountant == "pure"
     if pure and (spend.currency == "rho" or spend.delta is not None):
         raise RequestError("This table's account counts pure epsilon.", fix="BUDGET 0.01 EPSILON")
@@ -321,20 +321,20 @@ def compute_allowed_cost(spend: Spend, schema: TableSchema) -> Cost:
 def _find_least_steps(
     compiled: CompiledWorkload, wanted: ErrorRequirement, schema: TableSchema, left: Cost
 ) -> int | None:
-    """The smallest whole bound in grid steps whose cheapest mechanism costs ``left`` at most."""
+    """Find the smallest integer bound in grid steps whose cheapest mechanism costs at most ``left``."""
 
     book = get_accountant(schema.budget.accountant)
     pure, budget = book.name == "pure", left.amount / book.scale
 
     def shortfall(steps: int) -> float:
-        """ln of how many times the budget the cheapest costs; above 0 where ``left`` does not pay for any."""
+        """Return ln of the cheapest cost over the budget; above 0 if ``left`` covers no mechanism."""
         try:
             candidates = _list_candidates(compiled, wanted, schema, steps * compiled.grid)
         except AccuracyUnreachable:
             return math.inf
         if not candidates or not left.amount:
             return math.inf if not any(is_affordable(c.cost, left) for c in candidates) else -math.inf
-        # The exact price: the cost of a tiny one is one unit, however tiny.
+        # The exact price: the cost of any tiny one is one unit.
         ratio = math.log(float(min(c.amount for c in candidates)) or sys.float_info.min) - math.log(budget)
         return (
             min(ratio, 0.0) if any(is_affordable(c.cost, left) for c in candidates) else max(ratio, sys.float_info.min)
@@ -344,7 +344,7 @@ def _find_least_steps(
     while (at_high := shortfall(high)) > 0:
         if high >= MAX_STEPS:
             return None
-        # Epsilon falls with the error, rho with its square: so far at least, but for what is not in line with that.
+        # Epsilon falls with the error, rho with its square: at least this far, except for deviations from that.
         wider = math.exp(min(at_high if pure else at_high / 2, 30.0)) if math.isfinite(at_high) else 1.0
         low, at_low = high, at_high
         high, step = min(max(high + step, math.ceil(high * wider)), MAX_STEPS), 4 * step
@@ -352,7 +352,7 @@ def _find_least_steps(
         return 1
 
     def reserve(steps: int) -> float:
-        """The other way round: above 0 from the first affordable one on."""
+        """Return the negated shortfall: above 0 from the first affordable bound on."""
         return -shortfall(steps) or sys.float_info.min
 
     return 1 + last_negative(reserve, low, high, at_low=-at_low, at_high=-at_high or sys.float_info.min)

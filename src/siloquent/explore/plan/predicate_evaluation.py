@@ -1,6 +1,6 @@
-"""Atoms: what a test of one attribute says for each declared cell, in three-valued logic, without a row.
+"""Evaluation of tests of one attribute for each declared cell, in three-valued logic, without rows.
 
-A vector over cells has ``size + 1`` entries: the declared values, the cell for values not listed, the cell for NULL
+A vector over cells has ``size + 1`` entries: the declared values, the cell for unlisted values, the cell for NULL
 (where declared), and last OUTSIDE, for which every test is UNKNOWN.
 """
 
@@ -61,22 +61,22 @@ class Cells:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Which of them hold a declared value."""
+        """Whether each cell holds a declared value."""
         return np.asarray((self.places >= 0) & (self.places < self.attribute.steps))
 
     @property
     def declared(self) -> NDArray[np.int64]:
-        """The places, the first one for those that hold no value."""
+        """The cells' indices, the first index for cells without a declared value."""
         return np.where(self.known, self.places, 0)
 
 
 def evaluate_expression(
     expression: Expression, attribute: Attribute, places: NDArray[np.int64] | None = None
 ) -> Values:
-    """The values of an expression of ``attribute`` alone: at ``places``, or for all cells and OUTSIDE.
+    """Evaluate an expression of only ``attribute``: at ``places``, or for all cells and OUTSIDE.
 
     Raises:
-        RequestError: types that do not fit, numbers beyond 2^53, or all of more than 10^6 values.
+        RequestError: types do not fit, numbers exceed 2^53, or all of more than 10^6 values are requested.
     """
     if not attribute.is_countable:
         raise RequestError(
@@ -118,7 +118,7 @@ def _(expression: Through, cells: Cells) -> Values:
 
 
 def map_through_key(expression: Through) -> NDArray[np.int64]:
-    """The cell of the public attribute for each cell of the key, OUTSIDE last; OUTSIDE where there is none."""
+    """Map each cell of the key to the public attribute's cell, OUTSIDE last; OUTSIDE if there is no row."""
     places = np.append(np.array(expression.places, dtype=np.int64), -1)
     return np.where(places < 0, expression.attribute.size, places)
 
@@ -179,7 +179,7 @@ _CALLS: dict[str, tuple[tuple[str, ...], str, Callable[[NDArray[Any]], NDArray[A
 
 
 def _convert_constant(value: Constant) -> tuple[Any, str]:
-    """A constant that is no number as numpy compares it, and its kind."""
+    """Convert a non-numeric constant for comparison by numpy; return it and its kind."""
     if isinstance(value, bool):
         return value, "truth"
     if isinstance(value, datetime):
@@ -192,10 +192,10 @@ def _convert_constant(value: Constant) -> tuple[Any, str]:
 def evaluate_atom(
     predicate: Compare | InList | Like | IsNull, attribute: Attribute, places: NDArray[np.int64] | None = None
 ) -> Truth:
-    """What a test of ``attribute`` alone says at ``places``, or for all cells and OUTSIDE.
+    """Evaluate a test of only ``attribute`` at ``places``, or for all cells and OUTSIDE.
 
     Raises:
-        RequestError: types that do not fit, or a test that no row could ever pass.
+        RequestError: types do not fit, or no row could ever pass the test.
         UnknownName: a category is compared with a value that is not declared.
     """
     if isinstance(predicate, IsNull):
@@ -228,10 +228,10 @@ def _compare(test: Compare, attribute: Attribute, places: NDArray[np.int64] | No
 
 
 def compare_cells(left: Values, right: Values, op: CompareOp) -> Truth:
-    """``left op right`` cell by cell (arrays may broadcast); UNKNOWN where a side is not known.
+    """Compute ``left op right`` cell by cell (arrays may broadcast); UNKNOWN if a side is not known.
 
     Raises:
-        RequestError: as ``check_comparable``.
+        RequestError: as for ``check_comparable``.
     """
     check_comparable(left, right, op)
     found = compare_numbers(left, op, right) if left.kind == "number" else COMPARE[op](left.data, right.data)
@@ -240,7 +240,7 @@ def compare_cells(left: Values, right: Values, op: CompareOp) -> Truth:
 
 
 def check_comparable(left: Values, right: Values, op: str) -> None:
-    """Refuse sides of different kinds, and truth values by size.
+    """Refuse sides of different kinds, and comparisons of booleans by size.
 
     Raises:
         RequestError: they cannot be compared.
@@ -252,7 +252,7 @@ def check_comparable(left: Values, right: Values, op: str) -> None:
 
 
 def _suggest_cast(left: Values, right: Values) -> str:
-    """How the constant is written so that it is of the other side's kind: 30 instead of '30'."""
+    """Suggest the constant's spelling in the other side's kind: 30 instead of '30'."""
     constant, other = (right, left) if right.is_constant else (left, right)
     text = _written(constant)
     if other.kind == "number":
@@ -267,7 +267,7 @@ def _suggest_cast(left: Values, right: Values) -> str:
 
 
 def _example(values: Values) -> str:
-    """One of ``values``, from their middle, as a question writes it; nothing if none is known."""
+    """Return one of ``values``, from their middle, as written in a query; empty if none is known."""
     known = np.flatnonzero(values.known)
     if not len(known):
         return ""
@@ -281,7 +281,7 @@ _TRUTHS = dict.fromkeys(("1", "true", "t", "yes", "y"), "TRUE") | dict.fromkeys(
 
 
 def _written(values: Values) -> str:
-    """A constant as text; a truth value as SQL writes it."""
+    """Return a constant as text; a boolean as in SQL."""
     if values.fixed is not None:
         exact = values.fixed
         return str(exact.numerator) if exact.denominator == 1 else f"{float(exact):g}"
@@ -289,7 +289,7 @@ def _written(values: Values) -> str:
 
 
 def _listed(text: str, other: Values) -> str:
-    """The declared value that ``text`` stands for: a postcode that was written as a number has lost its zeros."""
+    """Return the declared value that ``text`` stands for: a postcode written as a number lacks its leading zeros."""
     if other.choices is None or text in (known := other.choices.values):
         return text
     near = (value for value in known if value.lstrip("0") == text.lstrip("0") and value.isascii())
@@ -297,7 +297,7 @@ def _listed(text: str, other: Values) -> str:
 
 
 def _cast_to_date(values: Values, other: Values) -> Values:
-    """``values``, read as a date where a text constant is compared with one: day = '2024-01-31'."""
+    """Parse a text constant that is compared with a date as a date: day = '2024-01-31'."""
     if values.kind == "text" and values.choices is None and other.kind in ("day", "moment"):
         try:
             data = np.array([np.datetime64(datetime.fromisoformat(str(text)), "s") for text in values.data[:1]])
@@ -308,7 +308,7 @@ def _cast_to_date(values: Values, other: Values) -> Values:
 
 
 def _instead_of_like(expression: Expression, tested: Values) -> str:
-    """A condition on an expression that is not text, with one of its own values."""
+    """Suggest a condition on a non-text expression, with one of its own values."""
     name, example = render_expression(expression), _example(tested)
     if tested.kind == "truth" or not example:
         return name
@@ -326,14 +326,14 @@ def _evaluate_like(values: Values, pattern: str) -> Truth:
 
 
 def _compile_piece(text: str) -> re.Pattern[str]:
-    """A stretch of a pattern without %: letters, and _ for any one letter."""
+    """Compile a part of a pattern without %: letters, and _ for any one letter."""
     return re.compile("".join("." if letter == "_" else re.escape(letter) for letter in text), re.DOTALL)
 
 
 def _is_like(text: str, pieces: list[re.Pattern[str]], last: int) -> bool:
-    """Whether the pieces stand in ``text`` in order, first and last (``last`` letters long) at its ends.
+    """Return whether the pieces occur in ``text`` in order, first and last (``last`` letters long) at its ends.
 
-    Taking each as early as it comes loses nothing, so nothing is ever tried twice: no pattern takes long.
+    Taking each piece at its earliest position is sufficient, so there is no backtracking and no pattern takes long.
     """
     if len(pieces) == 1:
         return bool(pieces[0].fullmatch(text))

@@ -1,6 +1,6 @@
-"""From predicates to blocks and whole matrices, without data.
+"""Compilation of predicates to blocks and integer matrices, without data.
 
-Attributes that no predicate joins are blocks of their own.
+Attributes that no predicate combines form blocks of their own.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ UNIT_BITS = 12
 
 
 def compile_workload(query: Query, schema: TableSchema) -> CompiledWorkload:
-    """The blocks, matrices, labels and sensitivities of ``query``; nothing is read off data.
+    """Compile the blocks, matrices, labels and sensitivities of ``query``, without reading data.
 
     Raises:
-        UnknownName: an attribute or category value that is not declared (did you mean).
-        RequestError: types that do not fit, attributes that cannot be asked about, or too many cells or answers.
+        UnknownName: an attribute or category value that is not declared (with a suggestion).
+        RequestError: types do not fit, attributes cannot be queried, or there are too many cells or answers.
     """
     query = inline_join(query, schema)
     workload, domain = query.workload, schema.domain
@@ -69,11 +69,11 @@ def compile_keys(
     chosen: Sequence[int] | None,
     step: int = 1,
 ) -> CompiledWorkload:
-    """Counts of every group of ``value`` within each combination of ``keys`` side by side; the answers are these.
+    """Compile counts of every group of ``value`` within each combination of ``keys``, which are the answers.
 
     Args:
-        step: How many declared values each of these groups holds.
-        chosen: The combinations that are wanted; None for all of them.
+        step: The number of declared values in each of these groups.
+        chosen: The requested combinations; None for all.
     """
     part = build_keyed_part([*keys, value], query.where, schema.domain, prefix=False)
     labels = tuple(iter_combinations([key.labels for key in keys]))
@@ -90,7 +90,7 @@ def compile_keys(
 def _select_groups(
     every: CompiledWorkload, workload: SomeGroups, query: Query, schema: TableSchema
 ) -> CompiledWorkload:
-    """``every`` group's workload without those that were not chosen: their cells are counted no more."""
+    """Remove the groups that were not chosen from ``every`` group's workload; their cells are no longer counted."""
     (part,) = every.parts
     place = np.full(part.columns + 1, -1, dtype=np.int64)  # the last entry is for cells that no group counts
     place[list(workload.chosen)] = np.arange(len(workload.chosen))
@@ -136,17 +136,17 @@ def _finish(
 
 
 def _build_columns(part: WorkloadPart) -> NDArray[np.signedinteger[Any]]:
-    """A matrix whose columns differ as those of the part's own that some cell belongs to."""
+    """Build a matrix whose columns differ as the part's own do, for columns that have cells."""
     occurring = np.flatnonzero(np.bincount(part.column[part.column >= 0], minlength=part.columns))
     if part.running:  # the first column has the most ones, and no two differ by more than it has
         return np.array(np.arange(part.columns)[:, None] >= occurring[:1], dtype=np.int64)
-    if part.weights is None:  # two answers of one column each stand for any number of them
+    if part.weights is None:  # two answers of one column each represent any number of them
         return np.eye(min(len(occurring), 2), dtype=np.int64)
     return part.weights[:, occurring]
 
 
 def _count_most_columns(parts: Sequence[WorkloadPart]) -> int:
-    """The most columns that an answer adds up."""
+    """Return the largest number of columns that an answer adds up."""
     return max(
         (part.columns if part.running else 1)
         if part.weights is None
@@ -156,10 +156,10 @@ def _count_most_columns(parts: Sequence[WorkloadPart]) -> int:
 
 
 def _build_summed(aggregate: Aggregate, domain: Domain) -> SummedAttribute | None:
-    """What is added up, None for counts of all rows. Numbers of many steps are rounded to coarse units.
+    """Build the summed number, None for counts of all rows. Numbers of many steps are rounded to coarse units.
 
-    A unit is 2^-12 of the largest value at most, which noise that hides such a value hides many times over; noise can
-    be drawn in it.
+    A unit is at most 2^-12 of the largest value, far below noise that hides such a value, and noise can be drawn
+    in it.
     """
     if isinstance(aggregate, (Count, Quantile, Ranks)):
         return None
@@ -180,14 +180,17 @@ def _build_summed(aggregate: Aggregate, domain: Domain) -> SummedAttribute | Non
 
 
 def compute_centre(attribute: Attribute) -> int:
-    """The place around which averages and variances are computed."""
+    """Return the index around which averages and variances are computed."""
     return attribute.steps // 2
 
 
 def compute_sum_sensitivity(
     blocks: Sequence[NDArray[np.signedinteger[Any]]], summed: SummedAttribute, *, rows: int, replace_one: bool
 ) -> Sensitivity:
-    """Of whole matrices applied to sums. Adding a row moves by its value times a column; replacing one, by two such."""
+    """Compute the sensitivity of integer matrices applied to sums.
+
+    Adding a row changes a sum by its value times a column; replacing a row, by two such products.
+    """
     if replace_one:
         return compute_replaced_sensitivity(blocks, lowest=summed.lowest, highest=summed.highest, rows=rows)
     single, each = compute_sensitivity(blocks, replace_one=False, rows=1), rows * summed.largest
@@ -195,12 +198,12 @@ def compute_sum_sensitivity(
 
 
 def _build_parts(predicates: list[Predicate], domain: Domain) -> list[WorkloadPart]:
-    """One part a group of predicates that share attributes, answers in the order of ``predicates``."""
+    """Build one part per group of predicates that share attributes, answers in the order of ``predicates``."""
     parts = []
     for members in _group_predicates([frozenset(iter_attributes(p, domain)) for p in predicates]):
         tests = list(dict.fromkeys(test for i in members for test in iter_tests(predicates[i])))
         space = Space(tests, domain, [])
-        shape, size = space.block.shape, space.block.size  # each a look at all values
+        shape, size = space.block.shape, space.block.size  # each one inspects all values
         if passes(len(predicates) * size, MAX_ENTRIES):
             raise RequestError(
                 f"{len(predicates):,} predicates over {size:,} cells are too many.",
@@ -221,7 +224,7 @@ def _build_parts(predicates: list[Predicate], domain: Domain) -> list[WorkloadPa
 
 
 def _group_predicates(sets: list[frozenset[str]]) -> list[list[int]]:
-    """Predicates grouped by shared attributes (union-find); those without attributes stand together."""
+    """Group predicates by shared attributes (union-find); those without attributes form one group."""
     group: dict[str, set[str]] = {}
     for names in sets:
         joined = set(names).union(*(group.get(name, {name}) for name in names))

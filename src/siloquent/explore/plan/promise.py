@@ -1,4 +1,4 @@
-"""What an answer of several aggregates promises, in words."""
+"""The promise of an answer with several aggregates, in words."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from siloquent.schema import TableSchema
 def describe_promise(
     query: Query, schema: TableSchema, errors: Mapping[Part, Fraction], choice: Fraction | None
 ) -> str:
-    """The promises of all items, which hold together.
+    """Describe the promises of all items, which hold jointly.
 
     Args:
-        errors: How exact each part is (or is planned to be); what is missing was not asked.
-        choice: The error of the groups' choice, where HAVING takes another aggregate.
+        errors: The error of each part (planned or actual); missing parts were not requested.
+        choice: The error of the groups' choice, if HAVING uses another aggregate.
     """
     promises = []
     if choice is not None and query.having is not None:

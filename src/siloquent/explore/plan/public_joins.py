@@ -1,7 +1,7 @@
-"""Joins with public tables: what one says of a key is a function of the key, so no row counts more than once.
+"""Joins with public tables: their values are functions of the key, so no row counts more than once.
 
-A question is compiled as if the public attributes were computed from the key. Rows whose key the public table does not
-hold do not count, as in SQL's inner join. Private tables are not joined: see docs/decisions/joins.md.
+A query is compiled as if the public attributes were computed from the key. Rows whose key is missing from the public
+table do not count, as in SQL's inner join. Private tables are not joined: see docs/decisions/joins.md.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _MET = Attribute("met", "boolean")
 
 
 def find_public_table(query: Query, schema: TableSchema) -> PublicTable | None:
-    """The public table that ``query`` joins; None if it joins none.
+    """Find the public table that ``query`` joins; None if it joins none.
 
     Raises:
-        RequestError: it is not public, is not declared as a foreign key's, or is joined on another attribute.
+        RequestError: it is not public, is not declared by a foreign key, or is joined on another attribute.
     """
     join = query.join
     if join is None:
@@ -49,10 +49,10 @@ def find_public_table(query: Query, schema: TableSchema) -> PublicTable | None:
 
 
 def check_joined(query: Query, schema: TableSchema) -> PublicTable | None:
-    """``find_public_table``, with sums, averages and quantiles of that table's own numbers refused.
+    """Do the same as ``find_public_table``, and refuse sums, averages and quantiles of that table's own numbers.
 
     Raises:
-        RequestError: as ``find_public_table``; or a number of the public table is summed.
+        RequestError: as for ``find_public_table``; or a number of the public table is summed.
     """
     table = find_public_table(query, schema)
     for aggregate in query.bounded if table is not None else ():
@@ -67,10 +67,10 @@ def check_joined(query: Query, schema: TableSchema) -> PublicTable | None:
 
 
 def inline_join(query: Query, schema: TableSchema) -> Query:
-    """``query`` without its join: public attributes as functions of the key, rows without a partner left out.
+    """Return ``query`` without its join: public attributes as functions of the key, rows without a match left out.
 
     Raises:
-        RequestError: as ``check_joined``. UnknownName: an attribute is one of a public table that is not joined.
+        RequestError: as for ``check_joined``. UnknownName: an attribute belongs to a public table that is not joined.
     """
     table = check_joined(query, schema)
     if table is None:
@@ -89,7 +89,7 @@ def inline_join(query: Query, schema: TableSchema) -> Query:
 
 
 def _unjoined(schema: TableSchema) -> Callable[[Column], Column]:
-    """Every attribute as it is; one of a public table is refused, with the join that the question lacks."""
+    """Build a function that returns attributes unchanged and refuses those of a public table, with the missing join."""
     own = {name.casefold() for name in schema.domain.names}
 
     def same(column: Column) -> Column:
@@ -108,11 +108,11 @@ def _unjoined(schema: TableSchema) -> Callable[[Column], Column]:
 
 
 def build_canonical_request(query: Query, schema: TableSchema) -> tuple[str, ...]:
-    """All that decides what ``query`` asks: its text, what a public table that it joins says, and rules of reading."""
+    """Build the identity of ``query``: its text, the contents of a joined public table, and rules of evaluation."""
     return (*build_first_canonical_request(query, schema), *list_reading_rules(query, schema))
 
 
 def build_first_canonical_request(query: Query, schema: TableSchema) -> tuple[str, ...]:
-    """The meaning of ``query`` as keys were bound to it before rules of reading had a name."""
+    """Build the identity of ``query`` used for keys before rules of evaluation had names."""
     public = find_public_table(query, schema)
     return (format_canonical(query),) if public is None else (format_canonical(query), public.digest)

@@ -1,6 +1,6 @@
-"""Quantiles planned: the cells of all declared values in each group, and the cheaper of two selections.
+"""Plans for quantiles: the cells of all declared values in each group, and the cheaper of two selections.
 
-Several quantiles of one attribute are read off one measurement where that costs less than a selection each.
+Several quantiles of one attribute share one measurement if that costs less than separate selections.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ from siloquent.schema import MAX_CELLS, Attribute, TableSchema
 
 MIN_VALUES = 100
 _TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 14_400, 21_600, 43_200)
-"""Seconds that divide a minute, an hour or a day."""
+"""Numbers of seconds that divide a minute, an hour or a day."""
 MAX_RANKED = 1_024
-"""Values of all groups, and values times quantiles, up to which one measurement for several quantiles is sought."""
+"""The maximum number of values of all groups (and values times quantiles) for a joint measurement of quantiles."""
 
 
 def plan_quantile(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
-    """The cheapest plan for one quantile of every group.
+    """Return the cheapest plan for one quantile of every group.
 
     Raises:
         UnknownName, RequestError: the query does not fit the declaration.
-        AccuracyUnreachable: ``left`` would not pay for it.
+        AccuracyUnreachable: ``left`` would not cover it.
     """
     assert isinstance(query.aggregate, Quantile)
     attribute = _require_ordered(schema.domain[query.aggregate.attribute])
     found = _planned(query, schema, _compile(query, schema, attribute), left)
     if not are_lifted() or found.compiled.value_step == 1 or attribute.steps > MAX_CELLS or was_paid(found.event):
         return found
-    with suppress(RequestError):  # one of every value, planned before a bound that there is now
+    with suppress(RequestError):  # a quantile over every value, planned before the current limit
         finer = _planned(query, schema, _of_every_value(query, schema, attribute), left)
         return finer if was_paid(finer.event) else found
     return found
@@ -100,7 +100,7 @@ def _planned(query: Query, schema: TableSchema, compiled: CompiledWorkload, left
 
 
 def merge_quantiles(plans: Sequence[Plan], *, left: Cost) -> tuple[Plan, ...]:
-    """``plans``, but one measurement for several quantiles of an attribute wherever that is cheaper, or more exact."""
+    """Merge ``plans`` for several quantiles of an attribute into one measurement if that is cheaper or more exact."""
     apart: dict[str, list[Plan]] = {}
     for one in plans:
         if isinstance(one.query.aggregate, Quantile):
@@ -120,7 +120,7 @@ def merge_quantiles(plans: Sequence[Plan], *, left: Cost) -> tuple[Plan, ...]:
 
 
 def _plan_ranks(plans: Sequence[Plan], left: Cost) -> Plan | None:
-    """One measurement for all of ``plans``; None where there are too many values for it to be sought."""
+    """Plan one measurement for all of ``plans``; None if there are too many values."""
     first = plans[0]
     compiled, schema = first.compiled, first.schema
     columns = compiled.parts[0].columns
@@ -167,7 +167,7 @@ def _plan_ranks(plans: Sequence[Plan], left: Cost) -> Plan | None:
 
 
 def _is_better(ranks: Plan, apart: Sequence[Plan]) -> bool:
-    """Cheaper for no larger an error, or more exact for what all would cost."""
+    """Return whether ``ranks`` is cheaper at no larger an error, or more exact at the total cost of ``apart``."""
     if isinstance(ranks.query.promise, Spend):
         return ranks.alpha < min(one.alpha for one in apart)
     book = get_accountant(ranks.schema.budget.accountant)
@@ -175,7 +175,7 @@ def _is_better(ranks: Plan, apart: Sequence[Plan]) -> bool:
 
 
 def _find_least(most: Fraction, keeps: Callable[[Fraction], bool]) -> Fraction | None:
-    """The smallest whole error below ``most`` with ``keeps``; None if there is none."""
+    """Find the smallest integer error below ``most`` with ``keeps``; None if there is none."""
     low, high = 0, math.ceil(most)
     if not keeps(Fraction(high)):
         return None
@@ -199,12 +199,12 @@ def _require_ordered(attribute: Attribute) -> Attribute:
 
 
 def _compile(query: Query, schema: TableSchema, attribute: Attribute) -> CompiledWorkload:
-    """Counts of every declared value in each group, side by side; its answers are the groups. Of steps if too many."""
+    """Compile counts of every declared value (or step, if too many) in each group; its answers are the groups."""
     if attribute.steps <= MAX_CELLS:
         try:
             with standing():
                 return _of_every_value(query, schema, attribute)
-        except RequestError:  # too many cells: the same is found below, with fewer
+        except RequestError:  # too many cells: below, the same result is found with fewer
             if max_truths.get() < MAX_TRUTHS and _have_room(query, schema, attribute):
                 if not are_lifted():
                     raise
@@ -225,7 +225,7 @@ def _of_every_value(query: Query, schema: TableSchema, attribute: Attribute) -> 
 def _groups(
     query: Query, schema: TableSchema, attribute: Attribute
 ) -> tuple[Query, list[GroupKey], tuple[int, ...] | None]:
-    """``query`` with its lookups, the keys of its groups, and the groups that are wanted."""
+    """Return ``query`` with resolved joins, the keys of its groups, and the requested groups."""
     query = inline_join(query, schema)
     workload = query.workload
     every = workload.all_groups if isinstance(workload, SomeGroups) else workload
@@ -238,7 +238,7 @@ def _groups(
 
 
 def _have_room(query: Query, schema: TableSchema, attribute: Attribute) -> bool:
-    """Whether every value has a cell where no stranger asks: a price of steps would be that of another answer."""
+    """Return whether every value has a cell under public limits; the price with steps would be another answer's."""
     query, keys, _ = _groups(query, schema, attribute)
     tests = [] if query.where is None else list(iter_tests(query.where))
     ours = max_truths.set(MAX_TRUTHS)
@@ -253,12 +253,12 @@ def _have_room(query: Query, schema: TableSchema, attribute: Attribute) -> bool:
 
 
 def _compute_step(attribute: Attribute, most: int) -> int:
-    """The smallest step, in declared values, that a person would choose and that makes at most ``most`` steps.
+    """Compute the smallest round step, in declared values, that makes at most ``most`` steps.
 
-    1, 2, 5, 10, 20, 50, .. values; of dates, whole parts of a minute, an hour and a day.
+    1, 2, 5, 10, 20, 50, ... values; for dates, integer fractions of a minute, an hour and a day.
 
     Raises:
-        RequestError: there would be so few steps that a quantile says nothing.
+        RequestError: there would be too few steps for a meaningful quantile.
     """
     if most < MIN_VALUES:
         raise RequestError(
@@ -273,7 +273,7 @@ def _compute_step(attribute: Attribute, most: int) -> int:
 
 
 def describe_steps(plans: Sequence[Plan]) -> list[str]:
-    """What is said of the quantiles among ``plans`` that are chosen among steps of several declared values."""
+    """Return the notes on quantiles among ``plans`` that are chosen among steps of several declared values."""
     chosen = [(one, one.query.aggregate) for one in plans]
     texts = [
         format_steps(one.compiled, one.schema.domain[aggregate.attribute])
@@ -284,7 +284,7 @@ def describe_steps(plans: Sequence[Plan]) -> list[str]:
 
 
 def format_steps(compiled: CompiledWorkload, attribute: Attribute) -> str:
-    """What an answer says of a quantile that is chosen among steps of several declared values; empty for others."""
+    """Return an answer's note on a quantile chosen among steps of several declared values; empty for others."""
     if compiled.value_step == 1:
         return ""
     size = compiled.value_step * Fraction(attribute.grid or 1)
@@ -316,7 +316,7 @@ def _list_candidates(compiled: CompiledWorkload, ranked: RankRequirement, schema
 def _find_least_error(
     compiled: CompiledWorkload, aggregate: Quantile, beta: float, schema: TableSchema, allowed: Cost
 ) -> Fraction:
-    """The smallest error in rows of rank that ``allowed`` pays for."""
+    """Find the smallest error in rows of rank that ``allowed`` covers."""
     share = aggregate.fraction
     change = bound_total_change(compiled, share)
     each = split_beta(beta, compiled.answers)
@@ -324,7 +324,7 @@ def _find_least_error(
     if not budget:
         raise AccuracyUnreachable("No error bound can be promised for so little.", fix="raise BUDGET")
     pure = schema.budget.accountant == "pure"
-    # rho = epsilon^2 / 2 of permute-and-flip and range^2 / 8 of exponential selection.
+    # rho = epsilon^2 / 2 for permute-and-flip and range^2 / 8 for exponential selection.
     flip = budget if pure else _round_root_down(2 * budget)
     select = budget if pure else _round_root_down(8 * budget)
     laws: list[tuple[error_tails.PermuteAndFlipTail | error_tails.ExponentialSelectTail, Fraction]] = [

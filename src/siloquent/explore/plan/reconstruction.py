@@ -1,4 +1,4 @@
-"""From what a strategy measures back to the answers: R with W = R A."""
+"""Reconstruction of answers from a strategy's measurements: R with W = R A."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from siloquent.maths.strategies.base import reconstruct, solve_least_squares
 from siloquent.maths.strategies.sparse import Sparse
 
 Matrix = Integers | Sparse
-"""A whole strategy of one part, shape (measurements, columns)."""
+"""An integer strategy of one part, shape (measurements, columns)."""
 
 PARTS_OF_A_STEP = 1_024
-"""Reconstructed answers are rounded to this part of a step: the digits of a float beyond it would mean nothing."""
+"""The part of a step to which reconstructed answers are rounded; further digits of a float are meaningless."""
 
 
 def compute_reconstructions(
     compiled: CompiledWorkload, matrices: tuple[Integers, ...]
 ) -> tuple[NDArray[np.float64], ...] | None:
-    """One R_B a part with W_B = R_B A_B, shape (answers, measurements), or None if some A_B does not determine W_B."""
+    """Compute one R_B per part with W_B = R_B A_B, shape (answers, measurements); None if some A_B is insufficient."""
     backs = []
     for part, matrix in zip(compiled.parts, matrices, strict=True):
         back = reconstruct(part.matrix, matrix) if part.columns else np.zeros((compiled.answers, len(matrix)))
@@ -32,7 +32,7 @@ def compute_reconstructions(
 def apply_reconstruction(
     compiled: CompiledWorkload, matrices: tuple[Matrix, ...], values: NDArray[np.int64]
 ) -> NDArray[np.float64] | None:
-    """The answers from noisy ``values`` of all matrices, shape (answers,); None if the values do not determine them."""
+    """Compute the answers from noisy ``values`` of all matrices, shape (answers,); None if they are not determined."""
     if len(values) != sum(len(matrix) for matrix in matrices):
         return None
     total, done = np.zeros(compiled.answers), 0

@@ -1,4 +1,4 @@
-"""The common refinement of what was measured and what is asked: cells that none of them parts any further."""
+"""The common refinement of measurements and query: cells that none of them divides further."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Reals = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Refinement:
-    """Base cells of one asked area, and the pieces that are drawn from.
+    """Base cells of one requested area, and the pieces that are used.
 
-    ``asked`` maps each base cell to the asked area's column, ``columns[i]`` to that of piece i, -1 for none.
+    ``asked`` maps each base cell to the requested area's column, ``columns[i]`` to that of piece i, -1 for none.
     """
 
     pieces: tuple[MeasuredBlock, ...]
@@ -31,11 +31,11 @@ class Refinement:
 
     @property
     def cells(self) -> int:
-        """How many base cells there are."""
+        """The number of base cells."""
         return len(self.asked)
 
     def build_known(self) -> Reals:
-        """The rows of all pieces over the base cells, for noise of deviation 1."""
+        """Build the rows of all pieces over the base cells, for noise of deviation 1."""
         rows = [
             broadcast_columns(piece.matrix, c) / piece.deviation
             for piece, c in zip(self.pieces, self.columns, strict=True)
@@ -44,16 +44,16 @@ class Refinement:
 
 
 def broadcast_columns(matrix: NDArray[np.signedinteger], column: Integers) -> Reals:
-    """``matrix`` over columns as one over the cells that ``column`` maps to them."""
+    """Convert ``matrix`` over columns to one over the cells that ``column`` maps to them."""
     padded = np.hstack([matrix.astype(np.float64), np.zeros((len(matrix), 1))])
     return np.ascontiguousarray(padded[:, column])
 
 
 def refine(asked: Area, pieces: Sequence[MeasuredBlock]) -> Refinement:
-    """The refinement of ``asked`` by those of ``pieces`` that can say something about it.
+    """Refine ``asked`` by those of ``pieces`` that are informative about it.
 
-    Pieces about other attributes alone are left out, and all but those that tell most. Those about the asked attributes
-    alone come first, newer before older, as long as the product of all classes stays within 2,000 cells.
+    Pieces about only other attributes are left out, as are all but the most informative ones. Those about only the
+    requested attributes come first, newer before older, as long as the product of all classes stays within 2,000 cells.
     """
     names = set(asked.attributes)
     related = select_most_telling(asked, pieces)
@@ -71,7 +71,7 @@ def refine(asked: Area, pieces: Sequence[MeasuredBlock]) -> Refinement:
 
 
 def _merge_cells(grid: Grid, asked: Area, taken: list[MeasuredBlock]) -> Refinement:
-    """Cells that all measurements and the question treat alike are one."""
+    """Merge cells that all measurements and the query treat alike."""
     columns = np.vstack([grid.find_columns(asked), *(grid.find_columns(piece.area) for piece in taken)])
     columns = columns[:, np.any(columns >= 0, axis=0)]
     columns = np.unique(columns, axis=1)
@@ -90,7 +90,7 @@ class Grid:
         return math.prod(int(one.max(initial=0)) + 1 for one in self.classes.values())
 
     def add_area(self, area: Area) -> Grid | None:
-        """This grid, refined by another area; None if an attribute was declared in another way there."""
+        """Return this grid refined by another area; None if an attribute was declared differently there."""
         wider = Grid(area)
         for name, classes in self.classes.items():
             if name not in wider.classes:
@@ -102,7 +102,7 @@ class Grid:
         return wider
 
     def find_columns(self, area: Area) -> Integers:
-        """The column of ``area`` that each cell of the product lies in, -1 for none."""
+        """Return the column of ``area`` for each cell of the product, -1 for none."""
         names = list(self.classes)
         shape = [int(self.classes[name].max(initial=0)) + 1 for name in names]
         cell = np.zeros([1] * len(names), dtype=np.int64)
@@ -118,7 +118,7 @@ class Grid:
 
 
 def _find_coarser(classes: Classes, refined: Classes) -> Integers:
-    """Which of ``classes`` each of the refined ones lies in."""
+    """Return which of ``classes`` contains each of the refined ones."""
     own = np.empty(int(refined.max(initial=0)) + 1, dtype=np.int64)
     if isinstance(refined, ClassRuns):
         own[refined.classes] = classes[refined.starts]
@@ -130,9 +130,9 @@ def _find_coarser(classes: Classes, refined: Classes) -> Integers:
 
 
 def _join_classes(one: Classes, other: Classes) -> Classes:
-    """Classes that both maps tell apart; equal maps, which are common, cost a comparison."""
+    """Combine two maps into classes that both distinguish; equal maps, which are common, cost a comparison."""
     if isinstance(one, ClassRuns) or isinstance(other, ClassRuns):
-        assert isinstance(one, ClassRuns)  # an attribute is declared alike in both
+        assert isinstance(one, ClassRuns)  # the attribute is declared alike in both
         assert isinstance(other, ClassRuns)
         starts = np.union1d(one.starts, other.starts)
         return ClassRuns(starts, _join_classes(one[starts], other[starts]), one.length)  # type: ignore[arg-type]
@@ -140,7 +140,7 @@ def _join_classes(one: Classes, other: Classes) -> Classes:
 
 
 def _from_zero(classes: Classes) -> Classes:
-    """The same classes, numbered without gaps."""
+    """Renumber the classes without gaps."""
     if isinstance(classes, ClassRuns):
         return ClassRuns(classes.starts, np.unique(classes.classes, return_inverse=True)[1], classes.length)
     return np.asarray(np.unique(classes, return_inverse=True)[1], dtype=np.int64).reshape(-1)

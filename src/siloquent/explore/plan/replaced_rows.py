@@ -1,7 +1,7 @@
-"""The price of all parts of one step together, where units are replaced.
+"""The joint price of all parts of one step, if units are replaced.
 
-One by one, count and sum would be charged for a row that comes and for one that turns from one end of the domain to the
-other: no row does both. Proof: docs/explanation/averages.md.
+Separately, count and sum would be charged both for a row that is added and for one that moves from one end of the
+domain to the other: no row does both. Proof: docs/explanation/averages.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from siloquent.privacy.budget import build_joint_event
 
 
 def combine_events(plans: Sequence[Plan]) -> Event:
-    """What ``plans`` release of the same rows, at the least price that is proved."""
+    """Combine the releases of ``plans`` on the same rows into an event of the least proven price."""
     if len(plans) == 1:
         return plans[0].event
     whole = compose_events(plans)
@@ -35,12 +35,12 @@ def combine_events(plans: Sequence[Plan]) -> Event:
 
 
 def compose_events(plans: Sequence[Plan]) -> Composed:
-    """The events of ``plans``, whose prices add up."""
+    """Compose the events of ``plans``, whose prices add up."""
     return Composed(tuple(one.event for one in plans))
 
 
 def _is_by_group(plan: Plan) -> bool:
-    """Whether ``plan`` adds noise to one number for each group of rows, where units are replaced."""
+    """Return whether ``plan`` adds noise to one number per group of rows, with replaced units."""
     kind = DiscreteLaplace if plan.schema.budget.accountant == "pure" else DiscreteGaussian
     compiled = plan.compiled
     return (
@@ -54,10 +54,10 @@ def _is_by_group(plan: Plan) -> bool:
 
 
 def _bound_change(plans: Sequence[Plan], *, gaussian: bool) -> Fraction:
-    """The greatest sum of changes (of squared changes) by one unit, each over its noise's scale (variance).
+    """Bound the sum of changes (of squared changes) by one unit, each divided by its noise's scale (variance).
 
-    Either both rows are in one group, or one is in no group, or in another one: then nothing of what they add cancels.
-    In one group a number changes, or is there in one row only. Numbers of different attributes change independently.
+    If the two rows are not in the same group, their contributions do not cancel. In one group, a number changes or is
+    present in only one row. Numbers of different attributes change independently.
     """
     norm, counted = 2 if gaussian else 1, Fraction(0)
     by_attribute: dict[str, list[Plan]] = {}
@@ -81,12 +81,12 @@ def _bound_change(plans: Sequence[Plan], *, gaussian: bool) -> Fraction:
 
 
 def _counts_every_row(plan: Plan) -> bool:
-    """Whether no replaced row can leave the question: rows are units, and nothing is asked of them."""
+    """Return whether no replaced row can leave the query: rows are units, and there is no condition."""
     return plan.schema.unit.kind == "row" and not any(part.block.attributes for part in plan.compiled.parts)
 
 
 def _bound_turn(parts: Sequence[Plan], *, gaussian: bool) -> Fraction:
-    """The greatest change by a row with a number that takes the place of another row with one."""
+    """Bound the change if a row with a number replaces another row with one."""
     powers, lowest, highest = [], 0, 0
     for one in parts:
         summed = one.compiled.summed
@@ -95,7 +95,7 @@ def _bound_turn(parts: Sequence[Plan], *, gaussian: bool) -> Fraction:
             continue
         powers.append(NumberPower(summed.power, summed.quantum, _compute_weight(one)))
         steps = one.schema.domain[summed.attribute].steps
-        # Squares are taken around the centre, plain sums change alike around any place.
+        # Squares are taken around the centre; plain sums change alike around any value.
         if summed.power == 2 or not highest > lowest:
             lowest, highest = summed.offset, summed.offset + steps - 1
     return find_furthest_replacement(lowest, highest, powers, squared=gaussian) if powers else Fraction(0)

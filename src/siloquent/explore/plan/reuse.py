@@ -1,4 +1,4 @@
-"""Answer from what was released before, or measure only what is missing. Deterministic, and blind to data and noise."""
+"""Answers from earlier releases, measuring only what is missing; deterministic, and blind to data and noise."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _HAIR = 1 + 1e-9
 
 @dataclass(frozen=True, slots=True)
 class ReuseBound:
-    """What the answers must keep: no error beyond ``alpha`` units, but with probability ``beta``.
+    """The requirement for answers: errors stay within ``alpha`` units except with probability ``beta``.
 
-    ``simultaneous``: whatever is asked.
+    ``simultaneous``: for any sequence of queries.
     """
 
     alpha: float
@@ -49,15 +49,15 @@ class ReuseBound:
 
     @property
     def label(self) -> Label:
-        """How the promise holds."""
+        """The label of the promise."""
         return "simultaneous" if self.simultaneous else "independent"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blend:
-    """An answer put together: ``weights`` times the noisy values known and new, in deviations.
+    """A combined answer: ``weights`` times the known and new noisy values, in deviations.
 
-    ``event`` is what must still be measured, by ``added`` (None: nothing). ``deviation``: of the new noise.
+    ``event`` is what must still be measured, by ``added`` (None: nothing). ``deviation``: that of the new noise.
     """
 
     label: Label
@@ -70,11 +70,11 @@ class Blend:
 
     @property
     def is_free(self) -> bool:
-        """Nothing new is measured."""
+        """Whether nothing new is measured."""
         return self.added is None
 
     def estimate(self, measured: Sequence[int]) -> list[int]:
-        """The answers in parts of a step, from what was newly measured."""
+        """Estimate the answers in parts of a step from the new measurement."""
         new = np.array([float(value) for value in measured]) / self.deviation
         found = self.weights @ np.concatenate([self.values, new])
         return [round(value * PARTS_OF_A_STEP) for value in found.tolist()]
@@ -88,7 +88,7 @@ def blend(
     *,
     below: Fraction,
 ) -> Blend | None:
-    """The cheapest answer that draws from ``past``; None if none is cheaper than ``below`` (epsilon or rho)."""
+    """Return the cheapest answer that uses ``past``; None if none is cheaper than ``below`` (epsilon or rho)."""
     if sum(part.columns for part in compiled.parts) > MAX_CELLS or compiled.answers > MAX_ANSWERS:
         return None
     if not any(one.pieces for one in past):
@@ -118,16 +118,16 @@ def _blend(
     )
 
 
-# Whatever is asked
+# For any sequence of queries
 
 
 def _find_simultaneous(
     compiled: CompiledWorkload, schema: TableSchema, past: Sequence[LinearMeasurement], bound: ReuseBound
 ) -> Blend | None:
-    """What is known well enough, free.
+    """Find the answers that are known well enough, free.
 
-    Nothing is topped up: of two estimates, one with a simultaneous bound and one fresh, the mean's bound is the mean of
-    the bounds, so the better of both is at least as good.
+    Nothing is measured in addition: of two estimates, one with a simultaneous bound and one fresh, the mean's bound is
+    the mean of the bounds, so the better of both is at least as good.
     """
     found = read_off(compiled, schema, past, alpha=bound.alpha - _ROUNDING, beta=bound.beta)
     if not found:
@@ -164,9 +164,10 @@ def _find_gaussian(compiled: CompiledWorkload, evidence: Evidence, bound: ReuseB
 
 
 def _top_up_gaussian(evidence: Evidence, added: Supplement, bound: ReuseBound, most: float) -> Blend | None:
-    """The least Gaussian noise on ``added`` that keeps the bound together with what is known.
+    """Find the least Gaussian noise on ``added`` that keeps the bound together with the known values.
 
-    What whole noise may add is known only once the weights are: guessed from the round before, checked in the end.
+    The effect of integer noise is known only once the weights are: it is taken from the previous round and checked at
+    the end.
     """
     size = math.sqrt(added.sensitivity.l2_squared)
     unit = evidence.express_asked(added.matrices)
@@ -196,7 +197,7 @@ def _top_up_gaussian(evidence: Evidence, added: Supplement, bound: ReuseBound, m
 
 
 def _compute_room(bound: ReuseBound, found: Reals, margins: Reals) -> Reals:
-    """What is left of alpha for continuous noise, an answer."""
+    """Compute the part of alpha left for continuous noise, per answer."""
     return np.asarray(bound.alpha - _ROUNDING - np.abs(found) @ margins)
 
 
@@ -233,7 +234,7 @@ class _LaplaceTrial:
 
 
 def _top_up_laplace(evidence: Evidence, added: Supplement, bound: ReuseBound, below: Fraction) -> Blend | None:
-    """The least epsilon below ``below``, within half a percent, by interpolation between scales."""
+    """Find the least epsilon below ``below``, within half a percent, by interpolation between scales."""
     unit = evidence.express_asked(added.matrices)
 
     def tried(scale: float) -> _LaplaceTrial | None:
@@ -267,13 +268,13 @@ def _top_up_laplace(evidence: Evidence, added: Supplement, bound: ReuseBound, be
 
 
 def _interpolate(low: float, below: float, high: float, above: float, alpha: float) -> float:
-    """The scale to try next between ``low``, which keeps the bound by ``-below``, and ``high``, which breaks it.
+    """Return the next scale to try between ``low``, which keeps the bound by ``-below``, and ``high``, which breaks it.
 
-    The error grows about in line with the scale. A try aims a little to the side on which the bracket is still wide, so
-    that a good guess is soon closed in from both sides.
+    The error grows almost linearly with the scale. A try aims slightly at the side where the bracket is still wide, so
+    that a good guess is soon enclosed from both sides.
     """
     if math.isinf(above):
-        # Were all of the error due to the new noise, it could be so much larger; some of it is not, so try beyond.
+        # If all of the error were due to the new noise, it could grow by this factor; some is not, so try beyond.
         guess = low * min(1.1 * alpha / max(alpha + below, alpha / _WIDEST), math.sqrt(high / low))
     else:
         guess = low + (high - low) * below / (below - above)
@@ -282,7 +283,7 @@ def _interpolate(low: float, below: float, high: float, above: float, alpha: flo
 
 
 def _compute_excess(found: Reals, rates: Reals, margins: Reals, bound: ReuseBound) -> float:
-    """By how much the answers' errors pass the bound; at most 0 if they keep it."""
+    """Return by how much the answers' errors exceed the bound; at most 0 if they keep it."""
     from siloquent.maths.laplace_sums import build_union_tails
 
     room = _compute_room(bound, found, margins)

@@ -1,4 +1,4 @@
-"""The plan of a question in view of earlier answers: the same promise for less, or for nothing."""
+"""Plans that use earlier answers: the same promise at a lower price, or at no cost."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _REPEATED: dict[Wish, frozenset[Label]] = {
     "any": frozenset({"fresh", "independent", "repeated", "simultaneous"}),
     "fresh-or-simultaneous": frozenset({"fresh", "repeated", "simultaneous"}),
 }
-"""Which answers are given again when the same is asked again; REUSE SIMULTANEOUS never does so."""
+"""The labels of answers that are repeated for the same query; none with REUSE SIMULTANEOUS."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReusedMechanism(PricedMechanism):
-    """A mechanism that draws from earlier answers: by a ``blend`` with what it measures, or ``repeated`` as it is.
+    """A mechanism that uses earlier answers: a ``blend`` with its measurement, or an answer ``repeated`` unchanged.
 
-    ``again``: how the promise holds of what is repeated.
+    ``again``: the label of a repeated answer.
     """
 
     blend: Blend | None = None
@@ -51,34 +51,34 @@ class ReusedMechanism(PricedMechanism):
 
     @property
     def sources(self) -> tuple[int, ...]:
-        """The seqs of the receipts that it draws from."""
+        """The seqs of the receipts that it uses."""
         if self.repeated is not None:
             return (self.repeated.source,)
         return () if self.blend is None else self.blend.sources
 
     @property
     def label(self) -> Label:
-        """How its promise holds."""
+        """The label of its promise."""
         if self.blend is None:
             return self.again
         return self.blend.label if self.blend.sources else "fresh"
 
 
 def resolve_wish(query: Query, schema: TableSchema) -> Wish:
-    """Which earlier answers may serve: what the question says, else what the table's owner does."""
+    """Resolve which earlier answers may be used: as the query says, or else as the table declares."""
     return schema.budget.reuse if query.reuse == "declared" else query.reuse
 
 
 def apply_reuse(step: PlanStep, recall: EarlierAnswers, wish: Wish | None = None) -> PlanStep:
-    """``step`` with every part at the least price that earlier answers allow; parts they do not help stay as they are.
+    """Return ``step`` with every part at the least price with earlier answers; parts without help stay unchanged.
 
-    Only prices, matrices and the seqs of receipts are looked at, never what was released: the plan stays blind.
+    Uses only prices, matrices and the seqs of receipts, never released values: the plan stays data-blind.
 
     Args:
-        wish: In place of what the question and the table say.
+        wish: Overrides the query and the table.
     """
     found = _apply_reuse(step, recall, wish)
-    # Parts that draw from earlier answers are paid for one by one, each from its even share.
+    # Parts that use earlier answers are charged separately, each from its even share.
     is_drawn = any(isinstance(plan.chosen, ReusedMechanism) for plan in found.plans)
     return _apply_reuse(step.even, recall, wish) if is_drawn and step.even is not None else found
 
@@ -94,13 +94,13 @@ def _apply_reuse(step: PlanStep, recall: EarlierAnswers, wish: Wish | None) -> P
 
 
 def restore_paid_step(step: PlanStep, recall: EarlierAnswers, permit: Permit) -> PlanStep:
-    """The plan of ``step`` that ``permit`` was reserved for, in view of what was known then.
+    """Restore the plan of ``step`` that ``permit`` was reserved for, from the answers known then.
 
     Other answers may have been settled between that plan and its reservation, so the latest few states before it are
-    tried. If none fits, the plan for the state at the reservation: the caller compares events.
+    tried. If none fits, the plan for the state at the reservation is returned: the caller compares events.
 
-    Versions before the setting ``reuse`` planned every question without REUSE as one with REUSE ANY. What they charged
-    for is given as they planned it, and says so by its label.
+    Versions before the setting ``reuse`` planned every query without REUSE as one with REUSE ANY. Their answers are
+    given as planned then, and their label says so.
     """
     seqs = sorted({one.source for one in recall.known if one.source < permit.seq}, reverse=True)
     cuts = [permit.seq, *seqs[:_STATES], 0]
@@ -113,10 +113,10 @@ def restore_paid_step(step: PlanStep, recall: EarlierAnswers, permit: Permit) ->
 
 
 def find_cheapest_with_reuse(plan: Plan, recall: EarlierAnswers, wish: Wish | None = None) -> Plan:
-    """``plan``, or one that keeps the same promise for less.
+    """Return ``plan``, or a cheaper plan that keeps the same promise.
 
     Args:
-        wish: In place of what the question and the table say.
+        wish: Overrides the query and the table.
     """
     wish = wish or resolve_wish(plan.query, plan.schema)
     if wish == "none" or not recall.known:
@@ -133,9 +133,9 @@ def find_cheapest_with_reuse(plan: Plan, recall: EarlierAnswers, wish: Wish | No
 
 
 def _sharpen_to_budget(plan: Plan, drawn: Plan, recall: EarlierAnswers) -> Plan:
-    """``drawn``; for a question with a BUDGET that it leaves unspent, what the budget buys with what is known.
+    """Return ``drawn``, or if it leaves a query's BUDGET unspent, the best plan within the budget.
 
-    The error is at least a 64th of what the budget buys alone.
+    The error is at least a 64th of the error from the budget without earlier answers.
     """
     promise = plan.query.promise
     if not isinstance(promise, Spend) or not isinstance(drawn.chosen, ReusedMechanism) or drawn.chosen.blend is None:
@@ -150,9 +150,9 @@ def _sharpen_to_budget(plan: Plan, drawn: Plan, recall: EarlierAnswers) -> Plan:
 def find_most_exact_with_reuse(
     plan: Plan, recall: EarlierAnswers, allowed: Cost, *, wish: Wish, least: Fraction
 ) -> Plan:
-    """``plan`` with the least error above ``least`` that ``allowed`` pays for together with earlier answers.
+    """Return ``plan`` with the least error above ``least`` that ``allowed`` covers together with earlier answers.
 
-    A whole number of steps, within two percent of the least; ``plan`` itself where they do not help.
+    An integer number of steps, within two percent of the least; ``plan`` itself if earlier answers do not help.
     """
     book, grid = get_accountant(plan.schema.budget.accountant), plan.compiled.grid
     most = Fraction(allowed.amount, book.scale)
@@ -172,7 +172,7 @@ def find_most_exact_with_reuse(
 
 
 def compute_question_digest(plan: Plan) -> str:
-    """SHA-256 of what is asked, of which declared attributes and rows, and how exactly: equal ones share an answer."""
+    """Compute the SHA-256 of query, declared attributes, rows and accuracy; equal digests share an answer."""
     names = {name for part in plan.compiled.parts for name in part.block.attributes}
     if plan.compiled.summed is not None:
         names.add(plan.compiled.summed.attribute)
@@ -187,9 +187,9 @@ def compute_question_digest(plan: Plan) -> str:
 
 
 def build_bound(plan: Plan, wish: Wish) -> ReuseBound | None:
-    """What errors of values may be so that the promise of ``plan`` holds; None if it is not about values.
+    """Build the bound on errors of values that makes the promise of ``plan`` hold; None if it is not about values.
 
-    A low value overtakes a high one by more than alpha only if one of them is more than alpha / 2 off.
+    A low value overtakes a high one by more than alpha only if one of them is off by more than alpha / 2.
     """
     query = plan.query
     alpha = float(plan.alpha / plan.compiled.grid) / (2 if query.kind == "tcq" else 1)
@@ -199,7 +199,7 @@ def build_bound(plan: Plan, wish: Wish) -> ReuseBound | None:
 
 
 def _is_linear(plan: Plan) -> bool:
-    """Whether the question is about values of the workload, not about ranks, and few enough to be put together."""
+    """Return whether the query is about values of the workload, not ranks, and few enough to be combined."""
     return not isinstance(plan.query.aggregate, (Quantile, Ranks)) and not any(
         part.running for part in plan.compiled.parts
     )
@@ -209,8 +209,8 @@ def _build_repeat(known: EarlierAnswer, wish: Wish) -> ReusedMechanism:
     def run(_: CompiledWorkload, __: list[Integers]) -> Outcome:
         raise AssertionError("nothing is measured for an answer that is free")
 
-    # A promise that holds whatever is asked holds of its answer however often that is shown; one for new noise alone is
-    # told of the first time.
+    # A promise for any sequence of queries holds however often its answer is shown; a promise from new noise only
+    # is stated for the first time.
     kept: Label = "simultaneous" if known.measured.label == "simultaneous" else "repeated"
     again: Label = "independent" if wish == "any" else kept
     return ReusedMechanism(

@@ -1,7 +1,7 @@
-"""The rules that a question is read by, where they were not always the same.
+"""Versioned rules of query evaluation.
 
-Conditions and keys that compute with fractions are evaluated exactly, where earlier versions rounded to doubles: their
-old answers are answers of other questions. So are those by bins one of which begins at hi.
+Conditions and keys that compute with fractions are evaluated exactly, whereas earlier versions rounded to doubles:
+their old answers belong to other queries. The same holds for bins one of which begins at hi.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from siloquent.explore.spec.query import Cube, GroupBy, Query, SomeGroups
 from siloquent.schema import Attribute, TableSchema, list_bin_rules
 
 EXACT = "exact fractions"
-_DIGITS = 15  # decimals of so many digits keep their order as doubles
+_DIGITS = 15  # decimals of at most this many digits keep their order as doubles
 
 
 def list_reading_rules(query: Query, schema: TableSchema) -> tuple[str, ...]:
-    """The part of the identity of ``query`` beside its text; empty for questions that were always read alike."""
+    """Return the part of the identity of ``query`` besides its text; empty if all versions evaluate it alike."""
     exact = (EXACT,) if any(_is_exact(node, query, schema) for node in _iter_nodes(query)) else ()
     return (*exact, *list_bin_rules(_iter_keys(query, schema)))
 
 
 def _iter_keys(query: Query, schema: TableSchema) -> Iterator[Attribute]:
-    """The attributes by whose declared bins ``query`` may group."""
+    """Yield the attributes by whose declared bins ``query`` may group."""
     workload = query.workload
     groups = workload.all_groups if isinstance(workload, SomeGroups) else workload
     names: Sequence[str] = groups.attributes if isinstance(groups, Cube) else ()
@@ -55,7 +55,7 @@ def _is_exact(node: object, query: Query, schema: TableSchema) -> bool:
 
 
 def _iter_nodes(value: Any) -> Iterator[Any]:
-    """Everything that ``value`` is made of, down to attributes and constants."""
+    """Yield all nodes of ``value``, down to attributes and constants."""
     if isinstance(value, tuple):
         for part in value:
             yield from _iter_nodes(part)
@@ -83,7 +83,7 @@ def _find_attribute(name: str, query: Query, schema: TableSchema) -> Attribute |
 
 
 def _is_long(value: object) -> bool:
-    """Whether a double could take ``value`` for a neighbour of it."""
+    """Return whether a double could confuse ``value`` with a neighbouring value."""
     if isinstance(value, Decimal):
         return len(value.as_tuple().digits) > _DIGITS
     return not isinstance(value, bool) and is_fraction(value)

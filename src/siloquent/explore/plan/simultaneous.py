@@ -1,7 +1,7 @@
-"""Answers read off earlier measurements that keep their bound whatever is asked, so also if noise chose the question.
+"""Answers derived from earlier measurements, with bounds that hold for any queries, even if chosen from the noise.
 
-Each answer comes from one measurement. How far it may be off follows from shares that were fixed before that
-measurement's noise was drawn, so it matters neither what else was measured, nor when, nor by whom.
+Each answer is derived from one measurement. Its error bound follows from shares that were fixed before that
+measurement's noise was drawn, so other measurements, their order and their analysts do not matter.
 Proof: docs/explanation/reuse.md.
 """
 
@@ -34,15 +34,15 @@ Reals = NDArray[np.float64]
 MAX_COLUMNS = 1_024
 MAX_ROWS = 4_096
 MAX_READ = 100_000
-"""Noisy values that are looked at for one block of a question."""
-# Of a measurement's share: products of sets, and whatever else it determines.
+"""The maximum number of noisy values considered for one block of a query."""
+# The parts of a measurement's share for products of sets, and for everything else that it determines.
 _PRODUCTS, _ANYTHING = math.log(7 / 8), math.log(1 / 8)
 _inverses: ByteLRU[Reals] = ByteLRU(2**26, lambda inverse: inverse.nbytes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """Answers that are read off one measurement: ``rows`` of the question, ``back`` (rows, values) times its values."""
+    """Answers derived from one measurement: ``rows`` of the query, ``back`` (rows, values) times its values."""
 
     piece: MeasuredBlock
     rows: NDArray[np.int64]
@@ -52,7 +52,7 @@ class Reading:
 def read_off(
     compiled: CompiledWorkload, schema: TableSchema, past: Sequence[LinearMeasurement], *, alpha: float, beta: float
 ) -> list[Reading] | None:
-    """Where each answer is read off so that none is more than ``alpha`` units off; None if some cannot be."""
+    """Find a source for each answer so that none is off by more than ``alpha`` units; None if there is none."""
     quantity, law = describe_quantity(compiled), "gaussian" if schema.budget.accountant == "zcdp" else "laplace"
     pieces = select_usable(past, version=schema.version, quantity=quantity, law=law)
     shares = {id(piece): one.log_share + math.log(beta) for one in past for piece in one.pieces}
@@ -73,7 +73,7 @@ def read_off(
 
 
 def _select_fine(pieces: Sequence[MeasuredBlock], log_shares: Reals, alpha: float) -> list[MeasuredBlock]:
-    """Those of which some answer could be within ``alpha``: a look at all of them that costs next to nothing."""
+    """Select pieces from which some answer could be within ``alpha``: a cheap test of all of them."""
     finest = np.array([piece.finest for piece in pieces])
     radius = compute_normal_radius(finest, log_shares + _PRODUCTS)
     return [piece for piece, least in zip(pieces, radius.tolist(), strict=True) if least <= alpha]
@@ -82,7 +82,7 @@ def _select_fine(pieces: Sequence[MeasuredBlock], log_shares: Reals, alpha: floa
 def _read(
     part: WorkloadPart, area: Area, piece: MeasuredBlock, left: NDArray[np.int64], log_share: float, alpha: float
 ) -> Iterator[Reading]:
-    """Which of the answers ``left`` can be read off ``piece``."""
+    """Yield the answers among ``left`` that can be derived from ``piece``."""
     columns = _fold(part.matrix[left], area, piece)
     inverse = None if columns is None else _compute_inverse(piece)
     if columns is None or inverse is None:
@@ -90,7 +90,7 @@ def _read(
     back = columns @ inverse
     off = np.abs(back @ piece.matrix - columns).max(axis=1, initial=0.0)
     known = columns.any(axis=1) & (off <= EXACT * np.abs(columns).max(axis=1, initial=1.0))
-    # A normal estimate is hardly ever less off than its deviation: what is worse is not looked at any further.
+    # A normal estimate is hardly ever off by less than its deviation, so worse pieces are not considered further.
     near = known & (np.sqrt((back * back).sum(axis=1)) * piece.deviation <= alpha)
     if not near.any():
         return
@@ -101,7 +101,7 @@ def _read(
 
 
 def _compute_radius(piece: MeasuredBlock, columns: Reals, back: Reals, log_share: float) -> Reals:
-    """How far the estimates ``back`` of what ``columns`` add up may be off, for continuous noise."""
+    """Compute error bounds of the estimates ``back`` of the sums of ``columns``, for continuous noise."""
     padded = np.hstack([columns.astype(np.int64), np.zeros((len(columns), 1), dtype=np.int64)])[:, piece.area.column]
     shares = np.array([_compute_log_share(np.ascontiguousarray(row).tobytes(), piece.area.shape) for row in padded])
     shares = shares + _PRODUCTS + log_share
@@ -114,7 +114,7 @@ def _compute_radius(piece: MeasuredBlock, columns: Reals, back: Reals, log_share
 
 @lru_cache(maxsize=65_536)
 def _compute_log_share(row: bytes, shape: tuple[int, ...]) -> float:
-    """ln of the share of 0/1 weights over the grid of a measurement's classes; -inf if they are no product of sets."""
+    """Compute ln of the share of 0/1 weights over the measurement's grid of classes; -inf if not a product of sets."""
     weights = np.frombuffer(row, dtype=np.int64)
     if not np.array_equal(weights, weights != 0):
         return -math.inf
@@ -122,7 +122,7 @@ def _compute_log_share(row: bytes, shape: tuple[int, ...]) -> float:
 
 
 def _fold(rows: Integers, asked: Area, piece: MeasuredBlock) -> Reals | None:
-    """``rows`` as sums of the columns of ``piece``, zeros where they are none; None if none is."""
+    """Express ``rows`` as sums of the columns of ``piece``, zeros for those that are not; None if none is."""
     known = piece.area
     wider = Grid(asked).add_area(known)
     if wider is None or wider.cells > MAX_CELLS:
@@ -130,7 +130,7 @@ def _fold(rows: Integers, asked: Area, piece: MeasuredBlock) -> Reals | None:
     padded = np.hstack([rows, np.zeros((len(rows), 1), dtype=np.int64)])
     mine, theirs = wider.find_columns(asked), wider.find_columns(known)
     wide = padded.shape[1]
-    pairs = np.unique((theirs + 1) * wide + mine + 1)  # which columns of the question lie in which of the measurement
+    pairs = np.unique((theirs + 1) * wide + mine + 1)  # each column of the measurement and its query columns
     column, values = pairs // wide - 1, padded[:, pairs % wide - 1]
     first = np.flatnonzero(np.diff(column, prepend=-2))
     low, high = np.minimum.reduceat(values, first, axis=1), np.maximum.reduceat(values, first, axis=1)
@@ -145,7 +145,7 @@ def _fold(rows: Integers, asked: Area, piece: MeasuredBlock) -> Reals | None:
 
 
 def _compute_inverse(piece: MeasuredBlock) -> Reals | None:
-    """The pseudo-inverse of what was measured, (columns, values); None if it is too large."""
+    """Compute the pseudo-inverse of the measured matrix, (columns, values); None if it is too large."""
     if piece.matrix.shape[1] > MAX_COLUMNS or len(piece.matrix) > MAX_ROWS:
         return None
     return _inverses.get(piece, lambda: np.linalg.pinv(piece.matrix.astype(np.float64)))

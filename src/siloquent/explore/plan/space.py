@@ -1,6 +1,6 @@
-"""The product of the classes of some attributes: where tests are evaluated and groups are told apart, without data.
+"""The product of the classes of some attributes, in which tests are evaluated and groups separated, without data.
 
-A test of one attribute never multiplies with another attribute's domain: a value matters only by which tests it passes.
+A test of one attribute never multiplies with another attribute's domain: a value matters only by the tests it passes.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from siloquent.explore.spec.predicate import And, Compare, Expression, Not, Or, 
 from siloquent.schema import Block, Classes, Domain
 
 MAX_TRUTHS = 2 * 10**9
-"""Tests times the cells in which they are put together."""
+"""The maximum number of tests times the cells in which they are combined."""
 max_truths: ContextVar[int] = ContextVar("max_truths", default=MAX_TRUTHS)
-"""Lower where strangers ask for plans."""
+"""The same limit for the current context; lower for plans requested by the public."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupKey:
-    """One way to part the cells of an attribute: ``groups`` of each cell and OUTSIDE, -1 for none."""
+    """A partition of an attribute's cells: ``groups`` of each cell and OUTSIDE, -1 for none."""
 
     attribute: str
     groups: Runs
@@ -47,7 +47,7 @@ class GroupKey:
 
 
 def iter_tests(predicate: Predicate) -> Iterator[Test]:
-    """The tests of ``predicate``, in order."""
+    """Yield the tests of ``predicate``, in order."""
     if isinstance(predicate, (And, Or)):
         for part in predicate.parts:
             yield from iter_tests(part)
@@ -62,7 +62,7 @@ def _list_sides(test: Test) -> tuple[Expression, ...]:
 
 
 def iter_attributes(predicate: Predicate, domain: Domain) -> Iterator[str]:
-    """The declared names of the attributes that ``predicate`` looks at."""
+    """Yield the declared names of the attributes that ``predicate`` uses."""
     for test in iter_tests(predicate):
         for side in _list_sides(test):
             name = find_attribute(side)
@@ -71,7 +71,7 @@ def iter_attributes(predicate: Predicate, domain: Domain) -> Iterator[str]:
 
 
 def _rank_among(values: Values, other: Values) -> Integers:
-    """Where each value stands among all of ``other``, shape (size + 1,): those in one gap compare alike with any."""
+    """Rank each value among all of ``other``, shape (size + 1,): values in one gap compare alike with any."""
     data, others = (side.data.astype(str) if side.kind == "text" else side.data for side in (values, other))
     edges = np.unique(others[other.known])
     below, upto = (np.searchsorted(edges, data, side=side) for side in ("left", "right"))
@@ -130,11 +130,11 @@ class Space:
             signatures.setdefault(name, []).append(Runs.from_vector(_rank_among(values, other)))
 
     def lay_groups(self, key: GroupKey) -> Integers:
-        """The groups of ``key``, one entry a class, laid along its attribute's axis of the block."""
+        """Lay the groups of ``key``, one entry per class, along its attribute's axis of the block."""
         return self._reshape_along(key.attribute, key.groups.get_values(self._first[key.attribute]))
 
     def lay_along(self, name: str, vector: NDArray[Any]) -> NDArray[Any]:
-        """A vector over an attribute's cells, one entry a class, laid along the attribute's axis of the block."""
+        """Lay a vector over an attribute's cells, one entry per class, along the attribute's axis of the block."""
         return self._reshape_along(name, vector[self._first[name]])
 
     def _reshape_along(self, name: str, vector: NDArray[Any]) -> NDArray[Any]:
@@ -143,7 +143,7 @@ class Space:
         return vector.reshape(shape)
 
     def evaluate(self, predicate: Predicate) -> Truth:
-        """The truth of a predicate for each cell of the block, broadcastable to its shape (Kleene's logic)."""
+        """Evaluate a predicate for each cell of the block, broadcastable to its shape (Kleene's logic)."""
         if isinstance(predicate, Not):
             return np.asarray(TRUE - self.evaluate(predicate.part), dtype=np.int8)
         if isinstance(predicate, (And, Or)):
@@ -162,7 +162,7 @@ class Space:
             return self._reshape_along(names[0], self._atoms[test, names[0]].get_values(self._first[names[0]]))
         assert isinstance(test, Compare)
         left, right = (self._pairs[test, name] for name in names)
-        # An unlisted value of a category is not known, so the comparison is UNKNOWN there: two of them may be equal.
+        # An unlisted value of a category is unknown, so the comparison is UNKNOWN there: two of them may be equal.
         sides = [
             replace(values, data=self.lay_along(name, values.data), known=self.lay_along(name, values.known))
             for name, values in zip(names, (left, right), strict=True)

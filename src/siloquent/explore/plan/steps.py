@@ -1,7 +1,7 @@
-"""A question as steps: what one permit pays for, priced part by part; some questions take a second step.
+"""A query as steps: the parts covered by one permit, priced separately; some queries take a second step.
 
-HAVING on another aggregate chooses groups first; AVG without FOR AT LEAST counts first. What the second step asks
-follows from what the first one released, so it may cost less than its worst case, which is known before.
+HAVING on another aggregate chooses groups first; AVG without FOR AT LEAST counts first. The second step depends on the
+release of the first one, so it may cost less than its worst case, which is known in advance.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from siloquent.privacy import Composed, Cost, Event, get_accountant
 from siloquent.schema import TableSchema
 
 ROUGH = 10
-"""A declared size may be wrong by this factor before anybody is contradicted by it."""
+"""The factor by which a declared size may be wrong before results contradict it."""
 _DIGITS = 12
 _COARSER = 4
 _ROUNDING = 1 - Fraction(1, 2**12)
-"""Parts use their shares of a BUDGET to one part in 2^13: so much less is asked where shares are raised together."""
+"""The reduction of BUDGET shares that are raised together; parts use their shares to one part in 2^13."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanStep:
-    """Simple parts that are measured together; ``plans`` stand in the order of their measurements.
+    """Simple parts that are measured together; ``plans`` are in the order of their measurements.
 
-    ``apart``: the same with a measurement for every quantile, where ``plans`` have one for several. ``even``: the same
-    with an even share of the BUDGET for each part, where ``plans`` have more since they cost less together.
+    ``apart``: the same with a measurement for every quantile, if ``plans`` have one for several. ``even``: the same
+    with an even share of the BUDGET for each part, if ``plans`` have more since they cost less together.
     """
 
     plans: tuple[Plan, ...]
@@ -53,20 +53,20 @@ class PlanStep:
 
     @property
     def event(self) -> Event:
-        """What will be released."""
+        """The event that will be released."""
         return combine_events(self.plans)
 
     @property
     def ways(self) -> tuple[PlanStep, ...]:
-        """All ways to take it, each with other numbers of measurements."""
+        """All variants of the step, each with different numbers of measurements."""
         return (self, PlanStep(self.apart)) if self.apart else (self,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryPlan:
-    """How a question will be answered: its first step, and the worst second one where there may be one.
+    """The plan of a query: its first step, and the worst-case second step if there may be one.
 
-    ``limit``: the whole budget that it was planned under.
+    ``limit``: the whole budget under which it was planned.
     """
 
     query: Query
@@ -77,18 +77,18 @@ class QueryPlan:
 
     @property
     def event(self) -> Event:
-        """All that may be released."""
+        """The event of everything that may be released."""
         return self.first.event if self.second is None else Composed((self.first.event, self.second.event))
 
 
 def plan_query(query: Query, schema: TableSchema, *, left: Cost) -> QueryPlan:
-    """The course of ``query`` under the whole budget ``left``: the same in EXPLAIN and in the run.
+    """Plan ``query`` under the whole budget ``left``; the same in EXPLAIN and in the run.
 
     Raises:
         UnknownName, RequestError: the query does not fit the declaration.
-        AccuracyUnreachable: the budget would not pay for all of it.
+        AccuracyUnreachable: the budget would not cover all of it.
     """
-    check_joined(query, schema)  # a join that cannot be is refused before anything else is looked at
+    check_joined(query, schema)  # an impossible join is refused before anything else is checked
     if not query.is_composite:
         return QueryPlan(query, schema, PlanStep((plan(query, schema, left=left),)), left)
     try:
@@ -121,9 +121,9 @@ def _build_plan(query: Query, schema: TableSchema, left: Cost) -> QueryPlan:
 
 
 def _compute_group_sizes(query: Query, schema: TableSchema) -> Iterator[Fraction]:
-    """Sizes of groups for which averages may be planned: an even share of the table first, the whole of it last."""
+    """Yield group sizes for which averages may be planned: first an even share of the table, last the whole table."""
     size = Fraction(schema.size_hint or 0)
-    # Which number is asked does not change the groups.
+    # The requested number does not affect the groups.
     share = size / compile_query(_build_simple(query, schema, Count(), Fraction(1)), schema).answers
     while share < size:
         yield share
@@ -132,7 +132,7 @@ def _compute_group_sizes(query: Query, schema: TableSchema) -> Iterator[Fraction
 
 
 def _plan_in_turn(query: Query, schema: TableSchema, left: Cost, size: Fraction | None) -> QueryPlan:
-    """All parts in one step; or counts first, so exact that averages of groups of ``size`` rows keep their error."""
+    """Plan all parts in one step; or counts first, exact enough for averages of groups of ``size`` rows."""
     asked = _merge_bounds(query, schema, _find_promised_rows(query, schema), size)
     later = _find_later(query, schema)
     first = _plan_step(query, schema, {part: bound for part, bound in asked.items() if part not in later}, left)
@@ -150,13 +150,13 @@ def _plan_in_turn(query: Query, schema: TableSchema, left: Cost, size: Fraction 
 def plan_second_step(
     course: QueryPlan, found: Mapping[Aggregate, Sequence[Fraction]], chosen: Sequence[int], *, left: Cost
 ) -> PlanStep | None:
-    """The second step, from what the first one released; None if nothing is left to ask.
+    """Plan the second step from the release of the first one; None if nothing is left to measure.
 
     Args:
-        found: The values of the groups, by what the first step measured.
-        chosen: The groups that were reported, where the first step chose some.
+        found: The groups' values, by part of the first step.
+        chosen: The groups that were reported, if the first step chose some.
     Raises:
-        AccuracyUnreachable: as ``plan_query``.
+        AccuracyUnreachable: as for ``plan_query``.
     """
     query, schema = course.query, course.schema
     if course.second is None:
@@ -169,14 +169,14 @@ def plan_second_step(
         attribute = schema.domain[moment.attribute]
         counts = found[build_row_count(attribute)]
         lost = compute_half_range(attribute) * planned[build_row_count(attribute)].alpha
-        # Groups so small that the count alone takes more than half of the error are not worth a finer sum than what
-        # the worst case has; where all are so small their averages are told all the same, with wide intervals.
+        # If the count uses more than half of the error of a small group, the sum is not made finer than in
+        # the worst case; if all groups are that small, their averages are still returned, with wide intervals.
         bounds[moment] = min((error * count - lost for count in counts if error * count >= 2 * lost), default=lost)
     return _plan_step(query, schema, bounds, left)
 
 
 def describe_sizes(course: QueryPlan) -> tuple[str, ...]:
-    """From which group size on averages keep their ERROR, where the question leaves that to the plan."""
+    """Describe from which group size on averages keep their ERROR, if the query leaves that to the plan."""
     query, schema, promise = course.query, course.schema, course.query.promise
     if not isinstance(promise, Accuracy) or promise.at_least is not None:
         return ()
@@ -204,7 +204,7 @@ def describe_sizes(course: QueryPlan) -> tuple[str, ...]:
 
 
 def _find_later(query: Query, schema: TableSchema) -> dict[Moment, Fraction]:
-    """The sums that wait for a count, and the errors of their averages."""
+    """Find the sums that wait for a count, and the errors of their averages."""
     promise = query.promise
     if not isinstance(promise, Accuracy) or promise.at_least is not None or query.chooses_by_another:
         return {}
@@ -217,7 +217,7 @@ def _find_later(query: Query, schema: TableSchema) -> dict[Moment, Fraction]:
 
 
 def _find_promised_rows(query: Query, schema: TableSchema) -> Fraction | None:
-    """How many rows a group has at least for which averages and variances keep their error; None: not known yet."""
+    """Return the minimum group size for which averages and variances keep their error; None: not known yet."""
     promise = query.promise
     if not isinstance(promise, Accuracy):
         return None
@@ -248,7 +248,7 @@ def _find_promised_rows(query: Query, schema: TableSchema) -> Fraction | None:
 
 
 def _merge_bounds(query: Query, schema: TableSchema, rows: Fraction | None, size: Fraction | None = None) -> Bounds:
-    """Every part that the question's aggregates need, once, at the smallest error that any of them needs."""
+    """Merge the parts of all the query's aggregates, each at the smallest error that any of them needs."""
     bounds: dict[Part, Fraction | None] = {}
     for place, aggregate in enumerate(query.aggregates):
         error = _get_error(query, place, schema) if isinstance(query.promise, Accuracy) else None
@@ -265,7 +265,7 @@ def _compute_bounds(
         return compute_bounds(aggregate, error, schema, rows)
     count, total = list_parts(aggregate, schema)
     size = Fraction(schema.size_hint or 0) if size is None else size
-    # One hundredth of a group, but not so coarse that the count alone would take the error of an average of it.
+    # One hundredth of a group, but not so coarse that the count would use up the error of an average of it.
     rough = min(size / 100, error * size / (4 * compute_half_range(schema.domain[aggregate.attribute])))
     return {count: rough, total: None}
 
@@ -277,7 +277,7 @@ def _get_error(query: Query, place: int, schema: TableSchema) -> Fraction:
 
 
 def _build_choice(query: Query, schema: TableSchema) -> Query:
-    """The iceberg question that comes first."""
+    """Build the iceberg query that comes first."""
     assert query.having is not None
     assert isinstance(query.having.of, (Count, Sum))
     error = _get_error(query, len(query.bounded) - 1, schema) if isinstance(query.promise, Accuracy) else None
@@ -286,7 +286,7 @@ def _build_choice(query: Query, schema: TableSchema) -> Query:
 
 
 def _plan_values(query: Query, schema: TableSchema, chosen: tuple[int, ...] | None, left: Cost) -> PlanStep:
-    """The aggregates of the chosen groups; of all of them where that is not known yet, which is the worst."""
+    """Plan the aggregates of the chosen groups, or in the worst case (if unknown yet) of all groups."""
     asked = _merge_bounds(query, schema, _find_promised_rows(query, schema))
     return _plan_step(query, schema, asked, left, chosen)
 
@@ -331,7 +331,7 @@ def _plan_part(part: Query, schema: TableSchema, left: Cost) -> Plan:
 def _build_simple(
     query: Query, schema: TableSchema, part: Part, error: Fraction | None, times: Fraction = Fraction(1)
 ) -> Query:
-    """One part of ``query`` as a question of its own."""
+    """Build one part of ``query`` as its own query."""
     return Query(
         table=query.table,
         workload=query.workload,
@@ -345,7 +345,7 @@ def _build_simple(
 
 
 def _split_share(query: Query, schema: TableSchema, error: Fraction | None, times: Fraction) -> Promise:
-    """An even share of beta, and ``times`` an even share of the budget where there is one."""
+    """Return a promise with an even share of beta, and ``times`` an even share of the budget if there is one."""
     number = len(_list_all_parts(query, schema))
     promise = query.promise
     beta = promise.beta / number
@@ -362,7 +362,7 @@ def _split_share(query: Query, schema: TableSchema, error: Fraction | None, time
 
 
 def _list_all_parts(query: Query, schema: TableSchema) -> list[object]:
-    """All that is measured, in one step or two: equal parts are measured once."""
+    """List all measured parts, in one step or two; equal parts are measured once."""
     parts: list[object] = [part for one in query.aggregates for part in list_parts(one, schema)]
     choice = [("choice",)] if query.chooses_by_another else []
     return [*dict.fromkeys(parts), *choice]
@@ -373,7 +373,7 @@ def _index_by_part(step: PlanStep) -> dict[Aggregate, Plan]:
 
 
 def _round_decimal_down(value: Fraction) -> Decimal:
-    """``value`` > 0 with so many digits, rounded down: never a larger error than was computed."""
+    """Round ``value`` > 0 down to ``_DIGITS`` digits, so that the error never exceeds the computed one."""
     if value.denominator == 1 and value < 10**_DIGITS:
         return Decimal(value.numerator)
     places = _DIGITS - math.floor(math.log10(value)) - 1
@@ -381,7 +381,7 @@ def _round_decimal_down(value: Fraction) -> Decimal:
 
 
 def widen_errors(query: Query, factor: Fraction) -> Query:
-    """``query`` with all its error bounds times ``factor``, rounded up to three digits."""
+    """Return ``query`` with all its error bounds times ``factor``, rounded up to three digits."""
     promise = query.promise
     assert isinstance(promise, Accuracy)
     bounds = [replace(bound, error=_round_decimal_up(Fraction(bound.error) * factor)) for bound in promise.bounds]
@@ -395,7 +395,7 @@ def _round_decimal_up(value: Fraction) -> Decimal:
 
 
 def find_least_widening(query: Query, schema: TableSchema, *, left: Cost) -> Query | None:
-    """``query`` with the smallest common factor on its errors that ``left`` pays for; None if there is none."""
+    """Return ``query`` with the smallest common factor on its errors that ``left`` covers; None if there is none."""
     if not isinstance(query.promise, Accuracy):
         return None
 
@@ -419,7 +419,7 @@ def find_least_widening(query: Query, schema: TableSchema, *, left: Cost) -> Que
 
 
 def format_errors(query: Query) -> str:
-    """The error bounds of ``query`` as its text has them: ``200, 0.5``."""
+    """Format the error bounds of ``query`` as in its text: ``200, 0.5``."""
     assert isinstance(query.promise, Accuracy)
     bounds = query.promise.bounds
     return ", ".join(f"{format_number(one.error)}{' PERCENT' if one.percent else ''}" for one in bounds)

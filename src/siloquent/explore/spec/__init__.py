@@ -1,4 +1,4 @@
-"""What is asked and answered: three doors (SQL, BIN, Python) that make one frozen ``Query``, and the ``Answer``."""
+"""Queries and answers: three interfaces (SQL, BIN, Python) to one frozen ``Query``, and the ``Answer``."""
 
 from siloquent.explore.spec.answer import Answer, AnswerAccuracy, AnswerCost, AnswerReceipt
 from siloquent.explore.spec.builder import (

@@ -1,4 +1,4 @@
-"""What can be asked about the rows of a group, and what each answer is computed from."""
+"""The aggregates over the rows of a group, and the numbers from which each answer is computed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHARE_DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """COUNT(*): how many rows."""
+    """COUNT(*): the number of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +74,22 @@ class Quantile:
 
 @dataclass(frozen=True, slots=True)
 class Ranks(_OfAttribute):
-    """Several quantiles of one attribute that are read off one measurement; no text asks for it."""
+    """Several quantiles of one attribute from one measurement; not part of the query language."""
 
     shares: tuple[Decimal, ...]
 
     @property
     def quantiles(self) -> tuple[Quantile, ...]:
-        """What is read off."""
+        """The quantiles."""
         return tuple(Quantile(self.attribute, share) for share in self.shares)
 
 
 @dataclass(frozen=True, slots=True)
 class Moment(_OfAttribute):
-    """What averages and variances are computed from; no text asks for it.
+    """The basis of averages and variances; not part of the query language.
 
-    Over the rows that have a number, the sum of (number - centre)^power, where the centre is the declared value in the
-    middle; power 0 counts these rows.
+    Over the rows that have a number, the sum of (number - centre)^power, where the centre is the middle declared
+    value; power 0 counts these rows.
     """
 
     power: Literal[0, 1, 2] = 0
@@ -97,11 +97,11 @@ class Moment(_OfAttribute):
 
 Aggregate = Count | Sum | Average | Variance | Deviation | Quantile | Moment | Ranks
 Simple = Count | Sum | Moment
-"""Aggregates that are one number a group: linear in the counts of cells."""
+"""Aggregates with one number per group, linear in the counts of cells."""
 
 
 def name_column(aggregate: Aggregate) -> str:
-    """What the column of its values is called where nobody says otherwise.
+    """Return the default name of the column of its values.
 
     >>> name_column(Quantile("age", Decimal("0.5"))), name_column(Average("cost"))
     ('median_age', 'avg_cost')

@@ -1,4 +1,4 @@
-"""What comes back: a table with intervals, the promise, the guarantee and the receipt."""
+"""The answer: a table with intervals, the promise, the guarantee and the receipt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Label = Literal["fresh", "independent", "repeated", "simultaneous"]
 
 
 def find_weakest(labels: Iterable[Label]) -> Label:
-    """How a promise holds that needs several ones to hold."""
+    """Return the weakest of several labels, that of a promise that needs all of them."""
     found = set(labels)
     order: tuple[Label, ...] = ("independent", "repeated", "simultaneous")
     return next((label for label in order if label in found), "fresh")
@@ -27,7 +27,7 @@ def find_weakest(labels: Iterable[Label]) -> Label:
 
 @dataclass(frozen=True, slots=True)
 class ItemAccuracy:
-    """How exact one aggregate of several is; ``alpha`` is None where only the intervals say it."""
+    """The accuracy of one of several aggregates; ``alpha`` is None if only the intervals state it."""
 
     column: str
     alpha: Fraction | None
@@ -36,13 +36,12 @@ class ItemAccuracy:
 
 @dataclass(frozen=True, slots=True)
 class AnswerAccuracy:
-    """How an answer's promise holds: bound ``alpha`` (rows or value units), chance ``beta`` to miss it, and ``label``.
+    """The promise of an answer: bound ``alpha`` (rows or value units), miss probability ``beta``, and ``label``.
 
-    ``fresh``: only noise drawn after the question, so the promise holds whatever was asked before. ``independent``:
-    drawn from earlier answers too, so it holds if the question was not chosen from their noisy numbers.
-    ``simultaneous``: drawn from earlier answers, and holds whatever was asked. ``repeated``: an earlier answer to the
-    same question is shown again, and its promise is the one it was first given with. ``sources``: the seqs of their
-    receipts.
+    ``fresh``: only noise drawn after the query, so the promise holds whatever was asked before. ``independent``:
+    uses earlier answers too, so it holds if the query was not chosen from their noisy numbers.
+    ``simultaneous``: uses earlier answers, and holds for any sequence of queries. ``repeated``: an earlier answer to
+    the same query is shown again, with its original promise. ``sources``: the seqs of their receipts.
     """
 
     alpha: Fraction
@@ -55,7 +54,7 @@ class AnswerAccuracy:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCost:
-    """What the answer cost its account, exactly: epsilon or rho, and what is left of the account afterwards."""
+    """The exact cost of the answer to its account: epsilon or rho, and the remaining budget afterwards."""
 
     account: str
     symbol: str
@@ -65,23 +64,23 @@ class AnswerCost:
 
 @dataclass(frozen=True, slots=True)
 class AnswerReceipt:
-    """The receipt: where the answer stands in the ledger's chain."""
+    """The receipt: the answer's position in the ledger's chain."""
 
     ledger: str
     seq: int
     hash: str
 
     def to_json(self) -> dict[str, Any]:
-        """As part of a document."""
+        """Return the receipt as part of a document."""
         return {"ledger": self.ledger, "seq": self.seq, "hash": self.hash}
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answered question. A pure function of the question, the declaration and what the ledger keeps.
+    """One answered query: a pure function of the query, the declaration and the ledger contents.
 
     ``columns`` and ``rows``: the groups in declared order, each with its value and interval [low, high] (wcq), or the
-    reported groups (icq), or the top groups in order (tcq), or one or three columns an aggregate (composite).
+    reported groups (icq), or the top groups in order (tcq), or one or three columns per aggregate (composite).
     ``grid``: the step of the values. ``earlier``: receipts of steps before the last one.
     """
 
@@ -105,7 +104,7 @@ class Answer:
 
     @property
     def id(self) -> str:
-        """The release's name: its place in the ledger."""
+        """The release's name: its position in the ledger."""
         return f"r-{self.receipt.seq:06d}"
 
     @property
@@ -120,13 +119,13 @@ class Answer:
         return pa.table(arrays)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The Arrow stream protocol: pandas, polars and DuckDB take an answer as it is."""
+        """Return an Arrow stream: pandas, polars and DuckDB accept an answer directly."""
         return self.table.__arrow_c_stream__(requested_schema)
 
     def to_json(self) -> dict[str, Any]:
-        """The answer as a document of kind ``siloquent/answer/1``; amounts are decimal text, rounded up.
+        """Return the answer as a document of kind ``siloquent/answer/1``; amounts are decimal text, rounded up.
 
-        ``rows`` hold all digits, for computing; ``shown`` is what other interfaces print.
+        ``rows`` hold all digits, for computing; ``shown`` is the text that other interfaces print.
         """
         from siloquent.explore.spec.answer_text import build_text_document
 
@@ -170,16 +169,16 @@ class Answer:
         return {"items": plain} if items else {}
 
     def pictures(self) -> tuple[Chart, ...]:
-        """One picture for each aggregate with its intervals: ``.svg()`` for files, ``.lines()`` for terminals.
+        """Return one picture per aggregate with its intervals: ``.svg()`` for files, ``.lines()`` for terminals.
 
-        None of answers that only name groups, or of more than 10,000 rows.
+        Empty for answers that only name groups, or have more than 10,000 rows.
         """
         from siloquent.explore.spec.charts import draw_pictures
 
         return draw_pictures(self)
 
     def _repr_html_(self) -> str:
-        """The answer for notebooks, with its pictures; every text is escaped."""
+        """Return the answer for notebooks, with its pictures; every text is escaped."""
         from html import escape
 
         from siloquent.explore.spec.answer_text import build_lines, format_answer_cells
@@ -198,13 +197,13 @@ class Answer:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{cut}{drawn}<p>{words}</p>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The answer for notebooks that choose themselves: HTML, its first picture as SVG, and plain text."""
+        """Return HTML, the first picture as SVG, and plain text, from which a notebook chooses."""
         pictures = self.pictures()
         bundle = {"text/html": self._repr_html_(), "text/plain": str(self)}
         return bundle | ({"image/svg+xml": pictures[0].svg()} if pictures else {})
 
     def __str__(self) -> str:
-        """The answer for people: a table with no more digits than the noise leaves, the promise, the guarantee."""
+        """Return the answer for readers: a table with no more digits than the noise allows, promise and guarantee."""
         from siloquent.explore.spec.answer_text import format_text
 
         return format_text(self)

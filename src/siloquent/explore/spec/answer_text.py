@@ -1,6 +1,6 @@
-"""Answers as text, the same for every interface: cells no finer than their noise, and lines that say what they mean.
+"""Answers as text, the same for every interface: cells no finer than their noise, and explanatory lines.
 
-Interfaces choose the layout (a terminal's columns, HTML, JSON); words and digits are chosen here alone.
+Interfaces choose the layout (a terminal's columns, HTML, JSON); words and digits are chosen only here.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ MAX_SOURCES = 10
 
 
 class Heading(NamedTuple):
-    """A column of text: its name, and whether it holds numbers, which stand at the right."""
+    """A column of text: its name, and whether it holds numbers, which are right-aligned."""
 
     name: str
     numbers: bool
 
 
 class AnswerLine(NamedTuple):
-    """One thing that an answer says of itself: ``promise``, ``holds``, ``privacy`` or ``note``, and its words."""
+    """One line about an answer: its kind (``promise``, ``holds``, ``privacy`` or ``note``), and its text."""
 
     name: str
     text: str
 
 
 def build_lines(answer: Answer) -> list[AnswerLine]:
-    """What every interface says beside the values: the promise, when it holds, what it means for privacy, notes."""
+    """Build the lines shown besides the values: the promise, when it holds, its privacy, and notes."""
     return order_lines(
         answer.promise,
         describe_label(answer.accuracy.label, answer.accuracy.sources),
@@ -43,13 +43,13 @@ def build_lines(answer: Answer) -> list[AnswerLine]:
 
 
 def build_document_lines(document: Mapping[str, Any]) -> list[AnswerLine]:
-    """The lines of an answer that is at hand as a document, also of one from before documents held them."""
+    """Build the lines of an answer that is available as a document, including documents from before lines existed."""
     holds = describe_label(document["accuracy"]["label"], document["accuracy"]["sources"])
     return order_lines(document["promise"], holds, document["guarantee"], document["notes"])
 
 
 def order_lines(promise: str, holds: str, sentence: str, notes: Iterable[str]) -> list[AnswerLine]:
-    """The lines in their order; ``holds`` may be empty."""
+    """Return the lines in order; ``holds`` may be empty."""
     return [
         AnswerLine("promise", promise),
         *([AnswerLine("holds", holds)] if holds else []),
@@ -59,7 +59,7 @@ def order_lines(promise: str, holds: str, sentence: str, notes: Iterable[str]) -
 
 
 def describe_label(label: str, sources: Sequence[int] = ()) -> str:
-    """When a promise holds that rests on earlier noise; empty for new noise alone, which holds whatever was asked.
+    """Describe when a promise based on earlier noise holds; empty for new noise only, whose promise always holds.
 
     >>> describe_label("independent", [3, 7])
     'independent: draws from entries 3, 7 of the ledger, and holds if the question was not chosen from those answers'
@@ -78,14 +78,14 @@ def describe_label(label: str, sources: Sequence[int] = ()) -> str:
 def format_answer_cells(
     answer: Answer, rows: Sequence[Sequence[Any]], *, full: bool = False
 ) -> tuple[list[Heading], list[list[str]]]:
-    """``rows`` of ``answer`` as text under its headings, with all digits if ``full``; as ``format_cells``."""
+    """Format ``rows`` of ``answer`` with their headings, with all digits if ``full``; see ``format_cells``."""
     return format_cells(answer.columns, rows, full=full)
 
 
 def format_cells(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], *, full: bool = False
 ) -> tuple[list[Heading], list[list[str]]]:
-    """``rows`` under ``columns`` as text. Values that have an interval show two digits of their own error.
+    """Format ``rows`` with their headings. Values that have an interval show two digits of their own error.
 
     The ends of an interval are rounded outwards.
     """
@@ -105,7 +105,7 @@ def format_cells(
 
 
 def format_text(answer: Answer) -> str:
-    """The table, the promise, what it means for privacy, and the receipt."""
+    """Format the table, the promise, its meaning for privacy, and the receipt."""
     headings, lines = format_answer_cells(answer, answer.rows[:MAX_LINES])
     widths = [max(map(len, column)) for column in zip([clean_text(one.name) for one in headings], *lines, strict=True)]
     table = [
@@ -123,7 +123,7 @@ def format_text(answer: Answer) -> str:
 
 
 def build_text_document(answer: Answer) -> dict[str, Any]:
-    """The answer's text as part of its document: the first rows as cells, and the lines."""
+    """Build the answer's text for its document: the first rows as cells, and the lines."""
     headings, lines = format_answer_cells(answer, answer.rows[:MAX_LINES])
     return {
         "columns": [one.name for one in headings],
@@ -133,7 +133,7 @@ def build_text_document(answer: Answer) -> dict[str, Any]:
 
 
 def format_interval(values: Sequence[Any], *, full: bool = False) -> list[str]:
-    """A value, low and high as text; nothing where nothing was measured."""
+    """Format a value, low and high as text; empty if nothing was measured."""
     value, low, high = values
     if value is None:
         return ["", "", ""]

@@ -1,4 +1,4 @@
-"""Questions over written-out workloads: BIN table ON aggregate WHERE W = workload, then as in SQL."""
+"""Queries over explicit workloads: BIN table ON aggregate WHERE W = workload, then as in SQL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from siloquent.explore.spec.sql import check_qualifiers, read_table_name
 
 
 def read_bin(cursor: Cursor, *, explain: bool = False) -> Query:
-    """The whole question from BIN to its end."""
+    """Parse the whole query from BIN to its end."""
     start = cursor.token.start
     cursor.expect("BIN")
     table = read_table_name(cursor)

@@ -1,4 +1,4 @@
-"""Questions in Python: ``count("visits").by("ward").within(rows=200)``. Every step gives a new, longer question."""
+"""Queries in Python: ``count("visits").by("ward").within(rows=200)``. Every step returns a new, longer query."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from siloquent.explore.spec.query import (
 from siloquent.explore.spec.sql import EVERY_ROW
 
 Number = int | float | Decimal | str
-"""Floats are taken as Python prints them: 0.1 is one tenth."""
+"""A number; floats are taken as Python prints them: 0.1 is one tenth."""
 Condition = str | Predicate
 
 
 def count(table: str) -> Question:
-    """How many rows of ``table``; say of which groups, and how exactly.
+    """Count the rows of ``table``; add the groups and the accuracy.
 
     >>> count("visits").by("ward").where("age > 30").within(rows=200, confidence="0.999").query().kind
     'wcq'
@@ -56,7 +56,7 @@ def count(table: str) -> Question:
 
 
 def sum_of(table: str, attribute: str) -> Question:
-    """The total of ``attribute`` over the rows of ``table``.
+    """Sum ``attribute`` over the rows of ``table``.
 
     >>> sum_of("visits", "cost").by("ward").within(units=5000).query().aggregate
     Sum(attribute='cost')
@@ -65,7 +65,7 @@ def sum_of(table: str, attribute: str) -> Question:
 
 
 def average_of(table: str, attribute: str) -> Question:
-    """The mean of ``attribute`` over the rows of ``table`` that have one.
+    """Average ``attribute`` over the rows of ``table`` that have one.
 
     >>> average_of("visits", "cost").by("ward").within(units="0.5", at_least=5000).query().aggregate
     Average(attribute='cost')
@@ -74,22 +74,22 @@ def average_of(table: str, attribute: str) -> Question:
 
 
 def variance_of(table: str, attribute: str) -> Question:
-    """The mean squared distance of ``attribute`` from its mean."""
+    """Compute the mean squared distance of ``attribute`` from its mean."""
     return Question(table, Variance(attribute))
 
 
 def deviation_of(table: str, attribute: str) -> Question:
-    """The square root of the variance of ``attribute``."""
+    """Compute the square root of the variance of ``attribute``."""
     return Question(table, Deviation(attribute))
 
 
 def median_of(table: str, attribute: str) -> Question:
-    """The declared value of ``attribute`` in the middle of the rows of ``table``."""
+    """Find the median: the declared value of ``attribute`` in the middle of the rows of ``table``."""
     return quantile_of(table, attribute, "0.5")
 
 
 def quantile_of(table: str, attribute: str, share: Number) -> Question:
-    """The declared value of ``attribute`` below which that share of the rows of ``table`` lies.
+    """Find the declared value of ``attribute`` below which that share of the rows of ``table`` lies.
 
     >>> quantile_of("visits", "age", 0.9).by("ward").within(rows=20).query().aggregate
     Quantile(attribute='age', share=Decimal('0.9'))
@@ -99,7 +99,7 @@ def quantile_of(table: str, attribute: str, share: Number) -> Question:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question in the making. ``query()`` ends it; ``session.ask`` takes it as it is."""
+    """A query under construction. ``query()`` finishes it; ``session.ask`` accepts it directly."""
 
     table: str
     aggregate: Aggregate
@@ -116,31 +116,31 @@ class Question:
     source: Join | None = None
 
     def by(self, *keys: str) -> Question:
-        """One part for each combination of the declared values of ``keys``, written as behind GROUP BY."""
+        """Group by the declared values of ``keys``, written as after GROUP BY; one part per combination."""
         return self._set_workload(GroupBy(tuple(parse_expression(key) for key in keys)))
 
     def over(self, predicates: Iterable[Condition]) -> Question:
-        """One part for each predicate, in this order."""
+        """Add one part per predicate, in this order."""
         return self._set_workload(Predicates(tuple(_parse_condition(one) for one in predicates)))
 
     def histogram(self, attribute: str, lo: Number, hi: Number, width: Number) -> Question:
-        """One part for each range [lo + i width, lo + (i+1) width) below ``hi``."""
+        """Add one part per range [lo + i width, lo + (i+1) width) below ``hi``."""
         return self._set_workload(_build_ranges("histogram", attribute, lo, hi, width))
 
     def prefix(self, attribute: str, lo: Number, hi: Number, width: Number) -> Question:
-        """One part for each range [lo, lo + (i+1) width) below ``hi``: a running total."""
+        """Add one part per range [lo, lo + (i+1) width) below ``hi``: a running total."""
         return self._set_workload(_build_ranges("prefix", attribute, lo, hi, width))
 
     def cube(self, *attributes: str) -> Question:
-        """One part for each combination of the attributes' values."""
+        """Add one part per combination of the attributes' values."""
         return self._set_workload(Cube(attributes))
 
     def where(self, condition: Condition) -> Question:
-        """Only rows that meet ``condition``, written as behind WHERE; a second one joins it by AND."""
+        """Keep only rows that meet ``condition``, written as after WHERE; further conditions are joined by AND."""
         return replace(self, conditions=(*self.conditions, _parse_condition(condition)))
 
     def joined(self, table: str, key: str) -> Question:
-        """Each row with the row of ``table`` that has the same ``key``."""
+        """Join each row with the row of ``table`` that has the same ``key``."""
         return replace(self, source=Join(table, key))
 
     def also(
@@ -152,7 +152,7 @@ class Question:
         units: Number | None = None,
         named: str = "",
     ) -> Question:
-        """One more aggregate of the same groups, written as in SQL, with an error bound of its own (unless by budget).
+        """Add an aggregate of the same groups, written as in SQL, with its own error bound (unless by budget).
 
         >>> average_of("visits", "cost").also("COUNT(*)", rows=200).within(units=1, at_least=500).query().others
         (Item(aggregate=Count(), alias=''),)
@@ -170,10 +170,10 @@ class Question:
         rows: Number | None = None,
         units: Number | None = None,
     ) -> Question:
-        """Only the parts above a threshold; ``values``: show every part's value, and filter for free.
+        """Keep only the parts above a threshold; ``values``: show every part's value, and filter for free.
 
         Args:
-            of: Another aggregate to choose by, written as in SQL; the values of the chosen groups are then shown.
+            of: Another aggregate to filter by, written as in SQL; the values of the chosen groups are then shown.
             rows: Its error bound, if it is a count that is not shown.
             units: Its error bound, if it is a sum that is not shown.
         """
@@ -186,15 +186,15 @@ class Question:
         return asked._choose(Having(op, threshold, by), values or by is not None)
 
     def top(self, k: int, *, values: bool = False) -> Question:
-        """Only the ``k`` parts with the largest value; ``values``: show every part's value, and sort for free."""
+        """Keep only the ``k`` parts with the largest value; ``values``: show every part's value, and sort for free."""
         return self._choose(Top(_require_whole(k)), values)
 
     def bottom(self, k: int, *, values: bool = False) -> Question:
-        """As ``top``, with the smallest value."""
+        """Keep only the ``k`` parts with the smallest value; otherwise as ``top``."""
         return self._choose(Top(_require_whole(k), largest=False), values)
 
     def named(self, alias: str) -> Question:
-        """What the column of values is called in the answer."""
+        """Name the column of values in the answer."""
         return replace(self, alias=alias)
 
     def within(
@@ -207,15 +207,15 @@ class Question:
         joint: bool = False,
         at_least: Number | None = None,
     ) -> Question:
-        """How exact the answer must be.
+        """Set the accuracy of the answer.
 
         Args:
             rows: The error bound of counts, and of quantiles in rows of rank.
             percent: The same as a share of the declared ``size_hint``.
             units: The error bound of a sum, average, variance or deviation, in the attribute's own unit.
-            confidence: How surely; 0.9995 if it is not said.
+            confidence: The probability that the bound holds; 0.9995 by default.
             joint: With ``having`` or ``top``: both kinds of error together.
-            at_least: Averages and variances keep the bound for groups of so many rows.
+            at_least: Averages and variances keep the bound for groups of at least this many rows.
         """
         bound = _build_bound(self.aggregate, rows, percent, units)
         if bound is None:
@@ -233,7 +233,7 @@ class Question:
         confidence: Number | Fraction | None = None,
         joint: bool = False,
     ) -> Question:
-        """What the answer may cost; it then says how exact it is.
+        """Set the cost of the answer, which then states its accuracy.
 
         Args:
             epsilon: The price; in zCDP accounts together with ``delta``.
@@ -247,7 +247,7 @@ class Question:
         return replace(self, promise=Spend(amount, currency, share, _compute_beta(confidence), joint))
 
     def reuse(self, past: Reuse) -> Question:
-        """Which past answers may serve: ``any``, ``none``, ``simultaneous``, or as the table file has ``declared``."""
+        """Set which earlier answers may be used: ``any``, ``none``, ``simultaneous``, or ``declared`` (table file)."""
         return replace(self, past=past)
 
     def optimistic(self) -> Question:
@@ -255,10 +255,10 @@ class Question:
         return replace(self, is_optimistic=True)
 
     def query(self) -> Query:
-        """The finished question.
+        """Return the finished query.
 
         Raises:
-            RequestError: neither ``within`` nor ``spend`` was said, or the parts do not go together.
+            RequestError: neither ``within`` nor ``spend`` was called, or the parts are incompatible.
         """
         if self.promise is None:
             raise RequestError(
@@ -282,7 +282,7 @@ class Question:
         )
 
     def _add_bounds(self, promise: Promise) -> Promise:
-        """The promise with the bounds of further aggregates, which stand beside them until the end."""
+        """Return the promise with the bounds of further aggregates, which are kept separately until the end."""
         bounds = [*(bound for _, bound in self.others), *([self.choice_bound] if self.choice_bound else [])]
         if isinstance(promise, Accuracy):
             return replace(promise, more=tuple(bound for bound in bounds if bound is not None))
@@ -331,7 +331,7 @@ def _require_whole(k: Number, what: str = "k") -> int:
 def _build_bound(
     aggregate: Aggregate, rows: Number | None, percent: Number | None, units: Number | None
 ) -> Bound | None:
-    """The one error bound that was given in the unit of ``aggregate``; None if none was given."""
+    """Return the one error bound given in the unit of ``aggregate``; None if none was given."""
     given = {"rows": rows, "percent": percent, "units": units}
     said = [(name, value) for name, value in given.items() if value is not None]
     if not said:

@@ -1,4 +1,4 @@
-"""One text for one meaning: what the digest of a request is made from, the same through every door."""
+"""One text per meaning: the input of a request's digest, the same from every interface."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from siloquent.explore.spec.render import render_constant
 
 
 def format_canonical(query: Query) -> str:
-    """``query`` as JSON with sorted keys and spelled-out types; EXPLAIN PRIVACY asks the same question.
+    """Return ``query`` as JSON with sorted keys and explicit types; EXPLAIN PRIVACY gives the same text.
 
-    Ledgers keep digests of this text for years: a class, field or word that it shows never changes, and a field that
-    is added later must be left out where it has its default.
+    Ledgers keep digests of this text for years: a class, field or word in it never changes, and a field that
+    is added later must be left out if it has its default value.
 
     >>> from siloquent.explore.spec import parse
     >>> one = parse("SELECT COUNT(*) FROM visits WHERE 30 < age ERROR 200")
@@ -27,7 +27,7 @@ def format_canonical(query: Query) -> str:
     >>> format_canonical(one) == format_canonical(other)
     True
     """
-    # Ledgers know a question without REUSE as one that says REUSE ANY: that was the default of their versions.
+    # Ledgers treat a query without REUSE as one with REUSE ANY, the default of their versions.
     reuse = "any" if query.reuse == "declared" else query.reuse
     document = _build_document(replace(query, explain=False, reuse=reuse))
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -54,11 +54,11 @@ def _build_document(value: Any) -> Any:
 
 
 _LATER = frozenset({"others", "join", "more", "at_least", "of"})
-"""Fields that came after the first ledgers."""
+"""Fields added after the first ledgers."""
 
 
 def _is_later(value: Any, part: Field[Any]) -> bool:
-    """Whether ``part`` is left out, so that questions of earlier versions keep their digests."""
+    """Return whether ``part`` is left out, so that queries of earlier versions keep their digests."""
     return part.name in _LATER and getattr(value, part.name) == part.default
 
 

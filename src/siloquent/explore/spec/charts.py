@@ -22,7 +22,7 @@ MAX_DRAWN = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """One aggregate of an answer: its name, and its columns' place."""
+    """One aggregate of an answer: its name, and the position of its columns."""
 
     name: str
     place: int
@@ -35,12 +35,12 @@ class _Values:
 
 
 def has_values(query: Query) -> bool:
-    """Whether it is answered with values and intervals; else with names alone, and there is nothing to draw."""
+    """Return whether the answer has values and intervals; otherwise it has only names and cannot be drawn."""
     return query.kind == "wcq" and not all(isinstance(item.aggregate, Quantile) for item in query.items)
 
 
 def draw_pictures(answer: Answer) -> tuple[Chart, ...]:
-    """One picture for each aggregate with intervals, in order; none of answers that only name groups."""
+    """Draw one picture per aggregate with intervals, in order; none for answers that only name groups."""
     found = _find_values(answer.columns)
     if not found or not 1 <= len(answer.rows) <= MAX_DRAWN:
         return ()
@@ -49,7 +49,7 @@ def draw_pictures(answer: Answer) -> tuple[Chart, ...]:
 
 
 def _find_values(columns: Sequence[str]) -> list[_Values]:
-    """Where a value is followed by the ends of its interval."""
+    """Find the values that are followed by the ends of their interval."""
     return [
         _Values(name, i)
         for i, name in enumerate(columns)
@@ -78,7 +78,7 @@ def _draw_picture(answer: Answer, values: _Values, keys: list[int]) -> Chart:
 
 
 def _find_grid(rows: Sequence[Sequence[Any]], keys: list[int]) -> tuple[list[str], list[str]] | None:
-    """The labels of both keys, if every combination is there once, in order."""
+    """Return the labels of both keys, if every combination occurs once, in order."""
     first, second = (list(dict.fromkeys(row[i] for row in rows)) for i in keys)
     if [(row[keys[0]], row[keys[1]]) for row in rows] != [(a, b) for a in first for b in second]:
         return None

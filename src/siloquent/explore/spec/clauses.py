@@ -1,4 +1,4 @@
-"""The clauses that SQL and BIN share: aggregate, HAVING, ORDER BY .. LIMIT, and the accuracy tail."""
+"""The clauses that SQL and BIN share: aggregate, HAVING, ORDER BY ... LIMIT, and the accuracy tail."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _IN_ROWS = Refusal(
 
 
 def is_at_aggregate(cursor: Cursor) -> bool:
-    """Whether an aggregate function, or one that is refused, begins here."""
+    """Return whether an aggregate function, including a refused one, begins here."""
     known = cursor.token.word in AGGREGATES or cursor.token.word in OTHER_AGGREGATES
     return known and cursor.following.word == "("
 
 
 def read_aggregate(cursor: Cursor) -> Aggregate:
-    """``COUNT(*)``, ``AVG(attribute)``, ``QUANTILE(attribute, 0.9)`` and their kin."""
+    """Parse ``COUNT(*)``, ``AVG(attribute)``, ``QUANTILE(attribute, 0.9)`` or another aggregate."""
     if is_at_aggregate(cursor) and cursor.token.word in OTHER_AGGREGATES:
         raise _build_aggregate_refusal(cursor)
     function = cursor.expect(*AGGREGATES)
@@ -58,7 +58,7 @@ def read_aggregate(cursor: Cursor) -> Aggregate:
 
 
 def _build_aggregate_refusal(cursor: Cursor) -> RequestError:
-    """Why the aggregate here is refused; for MIN and MAX with a quantile of the attribute that stands in them."""
+    """Build the refusal of the aggregate here; for MIN and MAX, with a quantile of the attribute as the fix."""
     word = cursor.token.word
     refused = cursor.build_refusal(OTHER_AGGREGATES[word])
     if word in ("MIN", "MAX"):
@@ -109,12 +109,12 @@ _FUNCTIONS: dict[str, type[Sum | Average | Variance | Deviation]] = {
 
 
 def read_alias(cursor: Cursor) -> str:
-    """``AS name``; empty without."""
+    """Parse ``AS name``; empty without it."""
     return cursor.take_name("a column of the answer") if cursor.take("AS") else ""
 
 
 def read_having(cursor: Cursor, items: Sequence[Item]) -> tuple[Aggregate, Having] | None:
-    """``HAVING agg > number``, in either direction; ``items`` are the aggregates that were asked for before, if any."""
+    """Parse ``HAVING agg > number``, in either direction; ``items`` are the aggregates before it, if any."""
     if not cursor.take("HAVING"):
         return None
     start = cursor.token.start
@@ -145,7 +145,7 @@ def _read_comparison(cursor: Cursor) -> CompareOp:
 
 
 def _read_chosen_by(cursor: Cursor, items: Sequence[Item]) -> Aggregate:
-    """The aggregate behind HAVING or ORDER BY, by itself or by its other name."""
+    """Parse the aggregate after HAVING or ORDER BY, by itself or by its alias."""
     here = cursor.token
     if here.kind in ("word", "quoted") and cursor.following.word != "(":
         for item in items:
@@ -159,7 +159,7 @@ def _read_chosen_by(cursor: Cursor, items: Sequence[Item]) -> Aggregate:
 
 
 def read_top(cursor: Cursor, items: Sequence[Item], *, largest: bool) -> tuple[Aggregate, Top] | None:
-    """``ORDER BY agg [DESC|ASC] LIMIT k``; ``largest``: what it means without DESC or ASC."""
+    """Parse ``ORDER BY agg [DESC|ASC] LIMIT k``; ``largest``: the default without DESC or ASC."""
     if not cursor.take("ORDER"):
         return None
     cursor.expect("BY")
@@ -196,7 +196,7 @@ def _read_whole(cursor: Cursor, what: str) -> int:
 
 @dataclass(slots=True)
 class Tail:
-    """What stands behind a question, as far as it has been read; ``asked``: the aggregates that need an error bound."""
+    """The clauses after a query, as far as parsed; ``asked``: the aggregates that need an error bound."""
 
     asked: Sequence[Aggregate]
     bounds: list[Bound] = field(default_factory=list)
@@ -210,7 +210,7 @@ class Tail:
     optimistic: bool = False
 
     def build_promise(self) -> Promise | None:
-        """The accuracy or the budget; None if neither was read."""
+        """Build the accuracy or the budget; None if neither was parsed."""
         if self.bounds:
             first, *more = self.bounds
             return Accuracy(first.error, self.beta, first.percent, self.joint, tuple(more), self.at_least)
@@ -220,7 +220,7 @@ class Tail:
 
 
 def read_tail(cursor: Cursor, asked: Sequence[Aggregate]) -> tuple[Promise, Tail]:
-    """ERROR or BUDGET, CONFIDENCE, FOR AT LEAST, REUSE and PREFER in any order, each once; nothing else may follow."""
+    """Parse ERROR or BUDGET, CONFIDENCE, FOR AT LEAST, REUSE and PREFER in any order, each once, up to the end."""
     if not cursor.is_at(*TAIL) and not cursor.is_over:
         raise cursor.build_problem(*CLAUSES[1:])
     tail, left = Tail(asked), list(TAIL)
@@ -260,7 +260,7 @@ def _read_error(cursor: Cursor, tail: Tail) -> None:
         comma = cursor.token
         if not cursor.take(","):
             return
-        # 1,000: digits right behind the comma, where no further error bound is asked for.
+        # 1,000: digits directly after the comma, where no further error bound is expected.
         is_behind = cursor.token.start == comma.start + 1 and len(cursor.token.text) == 3
         if len(tail.bounds) >= len(tail.asked) and cursor.token.kind == "number" and is_behind:
             raise cursor.build_refusal(_SEPARATORS)

@@ -1,6 +1,6 @@
-"""Conditions and expressions in SQL's own grammar: OR < AND < NOT < comparison < + - < * // % < sign.
+"""Conditions and expressions in SQL's grammar: OR < AND < NOT < comparison < + - < * // % < sign.
 
-One grammar reads both kinds, and what was read says which it is: ``(`` may open either, and trying one and then the
+One grammar parses both kinds, and the result shows which it is: ``(`` may open either, and trying one and then the
 other would take time exponential in the depth of the parentheses.
 """
 
@@ -46,17 +46,17 @@ _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}
 
 
 def read_predicate(cursor: Cursor) -> Predicate:
-    """The condition that stands here: ``age > 30 AND NOT smoker``."""
+    """Parse the condition at the cursor: ``age > 30 AND NOT smoker``."""
     return _require_predicate(cursor, cursor.token.start, _read_or(cursor))
 
 
 def read_expression(cursor: Cursor) -> Expression:
-    """The expression that stands here: ``year(day)``."""
+    """Parse the expression at the cursor: ``year(day)``."""
     return _require_expression(cursor, cursor.token.start, _read_sum(cursor))
 
 
 def read_conjunction(cursor: Cursor) -> Predicate:
-    """As ``read_predicate``, but an OR must stand in parentheses: what is read joins something else by AND."""
+    """Parse a condition in which an OR must be in parentheses, since it is joined by AND."""
     start = cursor.token.start
     read = _require_predicate(cursor, start, _read_and(cursor))
     if cursor.is_at("OR"):
@@ -257,7 +257,7 @@ def _read_nested(cursor: Cursor) -> Node:
 
 
 def _read_literal(cursor: Cursor) -> Value | None:
-    """The text, truth or date that stands here; None if something else does."""
+    """Parse the text, boolean or date at the cursor; None if there is something else."""
     if cursor.token.kind == "text":
         return Value(cursor.advance().text)
     if cursor.is_at("TRUE", "FALSE"):

@@ -1,4 +1,4 @@
-"""A place in the tokens: what stands here, what may follow, and what to say when something else does."""
+"""A position in the tokens: the current token, the expected ones, and the error for any other."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ _MAX_WORD_LENGTH = 40
 
 
 class Cursor:
-    """Reads one text from left to right and never goes back, so that reading is linear in its length."""
+    """A reader of one text from left to right that never goes back, so that parsing is linear in its length."""
 
     def __init__(self, text: str) -> None:
         self._tokens = split_tokens(text)
         self._place = 0
         self._depth = 0
-        self.qualifiers: list[Token] = []  # of names as visits.age: checked once the table is known
+        self.qualifiers: list[Token] = []  # names such as visits.age: checked once the table is known
 
     @property
     def token(self) -> Token:
-        """What stands here."""
+        """The current token."""
         return self._tokens[self._place]
 
     @property
     def following(self) -> Token:
-        """What stands behind it."""
+        """The next token."""
         return self._tokens[min(self._place + 1, len(self._tokens) - 1)]
 
     def advance(self) -> Token:
-        """Step over what stands here, and return it."""
+        """Return the current token and move past it."""
         token = self.token
         if token.kind != "end":
             self._place += 1
         return token
 
     def is_at(self, *words: str) -> bool:
-        """Whether one of these words or symbols stands here."""
+        """Return whether one of these words or symbols is the current token."""
         return self.token.word in words and self.token.word != ""
 
     def take(self, *words: str) -> str:
-        """Step over one of these words or symbols and return it; empty, without a step, if none stands here."""
+        """Return one of these words or symbols and move past it; if none is the current token, return an empty text."""
         return self.advance().word if self.is_at(*words) else ""
 
     def expect(self, *words: str) -> str:
-        """As ``take``, but one of them must stand here."""
+        """Do the same as ``take``, but raise an error if none is the current token."""
         if not self.is_at(*words):
             raise self.build_problem(*words)
         return self.advance().word
 
     def take_name(self, what: str) -> str:
-        """The name that stands here, quoted or not."""
+        """Parse the name at the cursor, quoted or not."""
         token = self.token
         if token.word in RESERVED:
             raise SyntaxProblem(
@@ -71,7 +71,7 @@ class Cursor:
         return self.advance().text
 
     def take_number(self, what: str) -> Decimal:
-        """The number that stands here, with its sign."""
+        """Parse the number at the cursor, with its sign."""
         start = self.token.start
         sign = self.take("-", "+")
         token = self.token
@@ -88,28 +88,28 @@ class Cursor:
         return number
 
     def enter_parenthesis(self) -> None:
-        """Go one parenthesis deeper."""
+        """Enter a parenthesis."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise SyntaxProblem(f"Parentheses nest more than {MAX_DEPTH} deep", position=self.token.start)
 
     def leave_parenthesis(self, closing: str = ")") -> None:
-        """Come back from one parenthesis."""
+        """Leave a parenthesis."""
         self.expect(closing)
         self._depth -= 1
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing but one semicolon is left."""
+        """Whether only one semicolon or nothing is left."""
         return self.token.kind == "end" or (self.is_at(";") and self.following.kind == "end")
 
     def finish(self) -> None:
-        """Refuse anything but one semicolon behind the question."""
+        """Refuse anything but one semicolon after the query."""
         if not self.is_over:
             raise self.build_problem("the end")
 
     def build_problem(self, *expected: str) -> RequestError:
-        """The error to raise because none of ``expected`` stands here."""
+        """Build the error to raise because none of ``expected`` is the current token."""
         token = self.token
         if token.word in WHY_NOT:
             return self.build_refusal(WHY_NOT[token.word])
@@ -125,18 +125,18 @@ class Cursor:
         return SyntaxProblem(detail, position=token.start, expected=" or ".join(expected), fix=fix)
 
     def build_refusal(self, why: Refusal) -> RequestError:
-        """The error to raise because what stands here is understood, and not answered."""
+        """Build the error to raise because the current token is understood but not supported."""
         place = f"{_format_token(self.token)} at character {self.token.start}"
         return RequestError(f"{why.reason.removesuffix('.')} ({place}).", fix=self.format_example(why.fix))
 
     def format_example(self, text: str) -> str:
-        """``text`` with this question's table, key and attribute in the places of visits, ward and cost."""
+        """Return ``text`` with visits, ward and cost replaced by this query's table, key and attribute."""
         return replace_names(text, find_names(self._tokens))
 
 
 def _find_near(token: Token, expected: Sequence[str]) -> str:
-    """The one of the ``expected`` words that was probably meant; empty if none is near."""
-    # Comparing a word of 64 kB with others takes seconds, and nobody mistypes one.
+    """Return the one of the ``expected`` words that was probably meant; empty if none is similar."""
+    # Comparing a word of 64 kB with others takes seconds, and such a word is never a typing error.
     if not 2 <= len(token.word) <= _MAX_WORD_LENGTH:
         return ""
     near = get_close_matches(token.word, [word for word in expected if word.isupper()], n=1, cutoff=0.7)

@@ -1,4 +1,4 @@
-"""The names that stand in a question, known before it can be read: for examples that speak of the asker's own table."""
+"""The names in a query, known before it is parsed: for examples with the analyst's own table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from siloquent.explore.spec.tokens import Token
 
 
 def find_names(tokens: Sequence[Token]) -> dict[str, str]:
-    """The table, a key and an attribute of the question, under the names that examples give them."""
+    """Find the table, a key and an attribute of the query, under the names that examples use for them."""
     own: dict[str, str] = {}
     for place, token in enumerate(tokens):
         before, behind = tokens[max(place - 1, 0)], tokens[place + 1 :]

@@ -1,4 +1,4 @@
-"""What a linear measurement was taken of, in a form that outlives the question: declared cells, columns, weights."""
+"""The subject of a linear measurement, in a form that outlives the query: declared cells, columns, weights."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Integers = NDArray[np.int64]
 class Area:
     """One block of a measurement.
 
-    ``declared`` names each attribute's declaration by its digest. ``classes`` maps its cells, and OUTSIDE last where
-    rows can be there, to classes, of which there are ``shape``; ``column`` maps the product of classes, in row-major
+    ``declared`` identifies each attribute's declaration by its digest. ``classes`` maps its cells (and OUTSIDE last, if
+    rows can be there) to classes, of which there are ``shape``; ``column`` maps the product of classes, in row-major
     order, to columns, -1 for cells that do not count.
     """
 
@@ -32,7 +32,7 @@ class Area:
     column: Integers
 
     def to_plain(self) -> dict[str, Any]:
-        """As part of a stored measurement."""
+        """Return the area as part of a stored measurement."""
         return {
             "attributes": list(self.attributes),
             "declared": list(self.declared),
@@ -43,7 +43,7 @@ class Area:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Area:
-        """The area that ``plain`` was made from."""
+        """Parse the area that ``plain`` was made from."""
         return cls(
             attributes=tuple(str(name) for name in plain["attributes"]),
             declared=tuple(str(digest) for digest in plain["declared"]),
@@ -57,8 +57,8 @@ class Area:
 class Footprint:
     """All blocks of a measurement of ``quantity`` (rows, or a sum in its units) on rows of the table's ``version``.
 
-    ``weights``: which columns of each block the measured values add up, where the measurement does not say it by a
-    strategy; None where every column is a value by itself. ``rounded``: columns are sums rounded to whole units.
+    ``weights``: the columns of each block that the measured values add up, unless the measurement has a
+    strategy; None if every column is a value by itself. ``rounded``: columns are sums rounded to whole units.
     """
 
     version: int
@@ -68,7 +68,7 @@ class Footprint:
     rounded: bool = False
 
     def to_plain(self) -> dict[str, Any]:
-        """As part of a stored measurement."""
+        """Return the footprint as part of a stored measurement."""
         return {
             "version": self.version,
             "quantity": self.quantity,
@@ -79,7 +79,7 @@ class Footprint:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Footprint:
-        """The footprint that ``plain`` was made from."""
+        """Parse the footprint that ``plain`` was made from."""
         return cls(
             version=int(plain["version"]),
             quantity=str(plain["quantity"]),
@@ -92,7 +92,7 @@ class Footprint:
 
 
 def _pack_classes(classes: Classes) -> Any:
-    """Text, or by runs for an attribute with very many values."""
+    """Pack classes as text, or as runs for an attribute with very many values."""
     if not isinstance(classes, ClassRuns):
         return pack_numbers(classes)
     return {"starts": pack_numbers(classes.starts), "classes": pack_numbers(classes.classes), "length": classes.length}
@@ -105,11 +105,11 @@ def _unpack_classes(plain: Any) -> Classes:
 
 
 def pack_numbers(numbers: Integers) -> str:
-    """Whole numbers as text: as differences, since most are runs."""
+    """Pack integers as text: as differences, since most are runs."""
     steps = np.diff(numbers, prepend=0)
     return base64.b64encode(zlib.compress(steps.astype("<i8").tobytes(), 6)).decode()
 
 
 def unpack_numbers(text: str) -> Integers:
-    """The numbers that ``text`` was made from."""
+    """Parse the numbers that ``text`` was made from."""
     return np.cumsum(np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<i8"), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""A question in other words: the same one with its attributes as they are declared, or with one name put right."""
+"""Rewriting of queries: with attributes named as declared, or with one name corrected."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from siloquent.schema import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class _Rewriter:
-    """What becomes of an attribute's name, and of a text constant."""
+    """The replacement of attribute names and of text constants."""
 
     attribute: Callable[[str], str] = str
     constant: Callable[[str], str] = str
     column: Callable[[Column], Any] | None = None
 
     def rewrite(self, value: Any, field: str = "") -> Any:
-        """``value`` in other words; itself where nothing changes."""
+        """Return ``value`` rewritten; the same object if nothing changes."""
         if isinstance(value, str):
             is_name = field in ("attribute", "attributes")
             return self.attribute(value) if is_name else self.constant(value) if field == "constant" else value
@@ -45,16 +45,16 @@ class _Rewriter:
 
 
 def _classify_field(value: Any, name: str) -> str:
-    """What a text in this field is: a constant, an attribute's name, or neither."""
+    """Classify a text in this field: a constant, an attribute's name, or neither."""
     if (isinstance(value, Value) and name == "value") or (isinstance(value, InList) and name == "values"):
         return "constant"
     return "attribute" if isinstance(value, Column) and name == "name" else name
 
 
 def resolve_names(query: Query, schema: TableSchema) -> Query:
-    """``query`` with every attribute's name as it is declared: case does not count, and makes no second question.
+    """Return ``query`` with every attribute's name as declared, so that spelling it in another case changes nothing.
 
-    Names that are not declared stay: whoever reads the question refuses them.
+    Names that are not declared are kept; later stages refuse them.
     """
     public = [table for table in schema.public if query.join is not None and table.name == query.join.table]
 
@@ -72,12 +72,12 @@ def resolve_names(query: Query, schema: TableSchema) -> Query:
 
 
 def replace_columns(query: Query, expression: Callable[[Column], Any]) -> Query:
-    """``query`` with ``expression`` of every attribute in its keys and conditions."""
+    """Return ``query`` with ``expression`` applied to every attribute in its keys and conditions."""
     return _Rewriter(column=expression).rewrite(query)  # type: ignore[no-any-return]
 
 
 def correct_name(query: Query, wrong: UnknownName) -> Query | None:
-    """``query`` with the name or value that ``wrong`` complains of as the one that was meant; None if nobody knows."""
+    """Return ``query`` with the name or value reported by ``wrong`` corrected; None if there is no suggestion."""
     if wrong.near is None:
         return None
 

@@ -1,4 +1,4 @@
-"""One meaning, one form: every question is brought into it, whichever door it came through."""
+"""The normal form of every query, from whichever interface: one meaning, one form."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ FLIPPED: dict[CompareOp, CompareOp] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=
 
 
 def normalize_predicate(predicate: Predicate) -> Predicate:
-    """``predicate`` with attributes on the left of constants and no AND or OR of a single part.
+    """Return ``predicate`` with attributes on the left of constants and no AND or OR of a single part.
 
     Raises:
         RequestError: it nests more than 64 deep, a side of a comparison mixes attributes, a comparison names none, or
-            something is computed with what is no number.
+            arithmetic has a non-number.
     """
     return _normalize(predicate, 1)
 
 
 def find_attribute(expression: Expression) -> str | None:
-    """The one attribute of ``expression``; None for a constant.
+    """Return the one attribute of ``expression``; None for a constant.
 
     Raises:
-        RequestError: it mixes two attributes, nests more than 64 deep, or computes with what is no number.
+        RequestError: it mixes two attributes, nests more than 64 deep, or has arithmetic with a non-number.
     """
     return _find_attribute(expression, 1)
 
 
 def require_attribute(expression: Expression) -> str:
-    """As ``find_attribute``, but there must be one."""
+    """Return the attribute as ``find_attribute`` does, but require that there is one."""
     name = find_attribute(expression)
     if name is None:
         raise RequestError("A condition or key must refer to an attribute; this one is constant.")

@@ -1,4 +1,4 @@
-"""Numbers as people write them, kept exactly: no float ever stands between a question and its meaning."""
+"""Numbers in user input, kept exactly: a query's meaning never depends on a float."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _MAX_TEXT_LENGTH = 3 * MAX_DIGITS
 
 
 def parse_decimal(value: object, what: str) -> Decimal:
-    """``value`` as a decimal: an int, a Decimal, text, or a float taken as Python prints it (0.1 is one tenth).
+    """Parse ``value`` as a decimal: an int, a Decimal, text, or a float as Python prints it (0.1 is one tenth).
 
     Raises:
-        RequestError: it is no finite number, or has more than 60 digits before or after the point.
+        RequestError: it is not a finite number, or has more than 60 digits before or after the point.
     """
     try:
         text = str(value).strip()
@@ -30,7 +30,7 @@ def parse_decimal(value: object, what: str) -> Decimal:
 
 
 def check_number(number: Decimal | int, what: str, *, before: int = MAX_DIGITS, after: int = MAX_DIGITS) -> None:
-    """Refuse what is not finite or has more digits than ``before`` and ``after`` the point.
+    """Refuse a number that is not finite or has more than ``before`` or ``after`` digits around the point.
 
     Without a limit, exact arithmetic with a number such as 1e999999999 would never end.
     """
@@ -39,14 +39,14 @@ def check_number(number: Decimal | int, what: str, *, before: int = MAX_DIGITS, 
     elif not number.is_finite():
         raise RequestError(f"{what} is a finite number, not {number}.")
     else:
-        # The tuple is cheap whatever the exponent; the number itself must not be written out.
+        # The tuple is cheap for any exponent; the number itself must not be written out.
         fits = -after <= int(number.as_tuple().exponent) < before and number.adjusted() < before
     if not fits:
         raise RequestError(f"{what} has at most {before} digits before and {after} after the point.")
 
 
 def format_number(number: Decimal | int) -> str:
-    """The shortest decimal text of ``number``, without exponent: equal numbers have equal texts.
+    """Return the shortest decimal text of ``number``, without exponent: equal numbers have equal texts.
 
     >>> format_number(Decimal("2.50")), format_number(Decimal("1E+3"))
     ('2.5', '1000')
@@ -58,7 +58,7 @@ def format_number(number: Decimal | int) -> str:
 
 
 def format_share(share: Fraction) -> str:
-    """A number in (0, 1) as decimal text where it has one of at most 60 places, else as ``a/b``.
+    """Return a number in (0, 1) as decimal text if it has one of at most 60 places, else as ``a/b``.
 
     >>> format_share(Fraction(1999, 2000)), format_share(Fraction(2, 3))
     ('0.9995', '2/3')

@@ -1,4 +1,4 @@
-"""From text to a ``Query``: the door for SQL and BIN."""
+"""Parsing of text to a ``Query``, for SQL and BIN."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _Read = TypeVar("_Read")
 
 
 def parse(text: str) -> Query:
-    """The question that ``text`` asks, in SQL or BIN.
+    """Parse the query ``text``, in SQL or BIN.
 
     Raises:
-        SyntaxProblem: it cannot be read; ``position`` and ``expected`` say where and why.
-        RequestError: it can be read and has no answer here; ``fix`` says what to ask instead.
+        SyntaxProblem: the syntax is invalid; ``position`` and ``expected`` say where and why.
+        RequestError: the query is not supported; ``fix`` is an alternative.
 
     >>> parse("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200").kind
     'wcq'
@@ -34,17 +34,17 @@ def parse(text: str) -> Query:
 
 
 def parse_sql(text: str) -> Query:
-    """As ``parse``, for SQL alone."""
+    """Parse ``text`` as ``parse`` does, in SQL only."""
     return _read_whole(text, lambda cursor: read_select(cursor, explain=_read_explain(cursor)))
 
 
 def parse_bin(text: str) -> Query:
-    """As ``parse``, for BIN alone."""
+    """Parse ``text`` as ``parse`` does, in BIN only."""
     return _read_whole(text, lambda cursor: read_bin(cursor, explain=_read_explain(cursor)))
 
 
 def parse_predicate(text: str) -> Predicate:
-    """A condition by itself, as behind WHERE.
+    """Parse a condition by itself, as after WHERE.
 
     >>> parse_predicate("30 < age")
     Compare(left=Column(name='age'), op='>', right=Value(value=30))
@@ -53,7 +53,7 @@ def parse_predicate(text: str) -> Predicate:
 
 
 def parse_aggregate(text: str) -> Aggregate:
-    """An aggregate by itself, as among the items.
+    """Parse an aggregate by itself, as among the items.
 
     >>> parse_aggregate("median(age)")
     Quantile(attribute='age', share=Decimal('0.5'))
@@ -62,7 +62,7 @@ def parse_aggregate(text: str) -> Aggregate:
 
 
 def parse_expression(text: str) -> Expression:
-    """An expression by itself, as behind GROUP BY."""
+    """Parse an expression by itself, as after GROUP BY."""
     expression = _read_whole(text, lambda cursor: _read_unqualified(cursor, read_expression))
     find_attribute(expression)
     return expression
@@ -103,6 +103,4 @@ def _read_whole(text: str, read: Callable[[Cursor], _Read]) -> _Read:
 
 
 _SHORT = 2_000  # characters
-_short = lru_cache(256)(
-    lambda text: _read_whole(text, _read_question)
-)  # a question is often asked again, and never changes
+_short = lru_cache(256)(lambda text: _read_whole(text, _read_question))  # a query is often repeated, and is immutable

@@ -1,4 +1,4 @@
-"""Predicates over declared attributes: small frozen trees that SQL, BIN and the builder all end in."""
+"""Predicates over declared attributes: small frozen trees, built by SQL, BIN and the builder."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A constant typed by its place; whole numbers are ints, so that 5 and 5.0 are one value."""
+    """A constant typed by its context; whole numbers are ints, so that 5 and 5.0 are equal."""
 
     value: Constant
-    sort: str = field(init=False, repr=False)  # TRUE = 1 in Python, and not here
+    sort: str = field(init=False, repr=False)  # TRUE = 1 in Python, but not here
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", normalize_constant(self.value))
@@ -53,7 +53,7 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One of ``FUNCTIONS`` of one expression."""
+    """A call of one of ``FUNCTIONS`` on one expression."""
 
     function: str
     argument: Expression
@@ -63,7 +63,7 @@ class Call:
 class Through:
     """An attribute of a public table, as a function of the private table's ``key``.
 
-    ``places``: its place for each of the key's, -1 where there is none. Questions do not say this: plans do.
+    ``places``: its index for each of the key's, -1 if there is none. Used in plans, not in queries.
     """
 
     key: str
@@ -76,7 +76,7 @@ Expression = Column | Value | Arithmetic | Call | Through
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """``left op right``, UNKNOWN where a side is NULL; each side is an expression of one attribute or a constant."""
+    """``left op right``, UNKNOWN if a side is NULL; each side is an expression of one attribute or a constant."""
 
     left: Expression
     op: CompareOp
@@ -148,10 +148,10 @@ def check_name(name: str, what: str) -> None:
 
 
 def normalize_constant(constant: Constant) -> Constant:
-    """``constant`` in its one form: whole numbers as int.
+    """Return ``constant`` in its normal form: whole numbers as int.
 
     Raises:
-        RequestError: not finite, too long, with a time zone, not Unicode text, or of no type of the language.
+        RequestError: not finite, too long, with a time zone, not Unicode text, or of a type outside the language.
     """
     if isinstance(constant, bool) or constant is None:
         return constant
@@ -170,7 +170,7 @@ def normalize_constant(constant: Constant) -> Constant:
 
 
 def get_constant_type(constant: Constant) -> str:
-    """number, text, truth, day, moment or null: two constants of different sorts are never equal."""
+    """Return number, text, truth, day, moment or null; constants of different types are never equal."""
     kinds: tuple[tuple[type, str], ...] = (
         (bool, "truth"),
         (int, "number"),
@@ -183,7 +183,7 @@ def get_constant_type(constant: Constant) -> str:
 
 
 def negate(number: int | Decimal) -> int | Decimal:
-    """``-number``, exactly: Decimal's own minus rounds to 28 digits."""
+    """Compute ``-number`` exactly: Decimal's own minus rounds to 28 digits."""
     return number.copy_negate() if isinstance(number, Decimal) else -number
 
 

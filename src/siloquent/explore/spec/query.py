@@ -1,4 +1,4 @@
-"""What is asked: one frozen value, whichever door it came through."""
+"""The query: one frozen value, from whichever interface."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from siloquent.explore.spec.predicate import Expression, Predicate, check_name
 
 Kind = Literal["wcq", "icq", "tcq"]
 Reuse = Literal["declared", "any", "none", "simultaneous"]
-"""Which earlier answers may serve; ``declared``: what the table file says."""
+"""The earlier answers that may be used; ``declared``: as the table file says."""
 DEFAULT_BETA = Fraction(1, 2000)
 MAX_PREDICATES = 100_000
 MAX_KEYS = 64
@@ -50,7 +50,7 @@ class GroupBy:
 
 @dataclass(frozen=True, slots=True)
 class Predicates:
-    """A workload written out: one answer for each predicate, in the order given."""
+    """An explicit workload: one answer per predicate, in the given order."""
 
     parts: tuple[Predicate, ...]
 
@@ -73,7 +73,7 @@ class Ranges:
     def __post_init__(self) -> None:
         check_name(self.attribute, "attribute")
         for bound in (self.lo, self.hi, self.width):
-            # So few digits that lo + i width is exact in decimals of 28.
+            # A number of digits that keeps lo + i width exact in decimals of 28 digits.
             check_number(bound, f"A bound of {self.shape.upper()}", before=15, after=12)
         if self.width <= 0 or self.lo >= self.hi:
             raise RequestError(f"{self.shape.upper()} needs lo < hi and a width above 0.")
@@ -96,7 +96,7 @@ class Cube:
 
 @dataclass(frozen=True, slots=True)
 class SomeGroups:
-    """The groups of ``all_groups`` whose places are ``chosen``: what a second step asks of reported ones."""
+    """The groups of ``all_groups`` with indices ``chosen``: a second step's query on reported groups."""
 
     all_groups: GroupBy
     chosen: tuple[int, ...]
@@ -107,7 +107,7 @@ Workload = GroupBy | Predicates | Ranges | Cube | SomeGroups
 
 @dataclass(frozen=True, slots=True)
 class Having:
-    """Iceberg: only parts whose aggregate passes ``op threshold`` are wanted; ``of``: None for the question's own."""
+    """An iceberg condition: only parts whose aggregate passes ``op threshold``; ``of``: None for the query's own."""
 
     op: Literal[">", ">="]
     threshold: Decimal
@@ -121,7 +121,7 @@ class Having:
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The ``k`` parts with the largest (or smallest) aggregate; ``of``: None for the question's own."""
+    """The ``k`` parts with the largest (or smallest) aggregate; ``of``: None for the query's own."""
 
     k: int
     largest: bool = True
@@ -147,11 +147,11 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """At most ``error`` off (rows or value units, or ``percent`` of size_hint), but with probability beta.
+    """An error of at most ``error`` (rows or value units, or ``percent`` of size_hint), except with probability beta.
 
     ``joint``: for icq and tcq, both kinds of error together stay within beta. ``more``: the bounds of further items, in
-    their order, and last that of a HAVING on another aggregate. ``at_least``: averages and variances keep their bound
-    for groups of so many rows.
+    order, and last that of a HAVING on another aggregate. ``at_least``: averages and variances keep their bound
+    for groups of at least this many rows.
     """
 
     error: Decimal
@@ -175,7 +175,7 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """Spend this much and tell how exact the answer is: epsilon (with ``delta`` in zCDP accounts) or rho."""
+    """An amount to spend, in epsilon (with ``delta`` in zCDP accounts) or rho; the answer states its accuracy."""
 
     amount: Decimal
     currency: Literal["epsilon", "rho"]
@@ -200,7 +200,7 @@ class Spend:
 
 
 SMALLEST_MISS = Fraction(1, 10**15)
-"""The least probability of a miss, and of no miss, that may be asked for."""
+"""The least allowed probability of a miss, and of no miss."""
 
 
 def _check_beta(beta: Fraction) -> None:
@@ -221,7 +221,7 @@ Promise = Accuracy | Spend
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One aggregate that is asked for; ``alias``: what its column is called."""
+    """One requested aggregate; ``alias``: the name of its column."""
 
     aggregate: Aggregate
     alias: str = ""
@@ -238,7 +238,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Rows of the question's table, each with the row of ``table`` that has the same ``key``."""
+    """A join of the query's table: each row with the row of ``table`` that has the same ``key``."""
 
     table: str
     key: str
@@ -250,10 +250,10 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question. ``shows_values``: the aggregate is among the items asked for (then HAVING and TOP are free).
+    """One query. ``shows_values``: the aggregate is among the requested items (then HAVING and TOP are free).
 
-    ``alias``: what the column of values is called. ``where`` joins every part of the workload by AND. ``others``:
-    further items, each with a bound of its own.
+    ``alias``: the name of the column of values. ``where`` is joined to every part of the workload by AND. ``others``:
+    further items, each with its own bound.
     """
 
     table: str
@@ -349,33 +349,33 @@ class Query:
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """What is shown, in order."""
+        """The shown items, in order."""
         return (Item(self.aggregate, self.alias), *self.others) if self.shows_values else ()
 
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
-        """The question's own aggregates: those shown, or the one that groups are chosen by."""
+        """The query's own aggregates: those shown, or the one that groups are chosen by."""
         return (self.aggregate, *(item.aggregate for item in self.others))
 
     @property
     def chooses_by_another(self) -> bool:
-        """Whether HAVING takes an aggregate that is not shown: groups are then chosen before anything is asked."""
+        """Whether HAVING uses an aggregate that is not shown; groups are then chosen before anything is measured."""
         return self.having is not None and self.having.of is not None and self.having.of not in self.aggregates
 
     @property
     def bounded(self) -> tuple[Aggregate, ...]:
-        """The aggregates that have an error bound each, in order."""
+        """The aggregates that have their own error bound, in order."""
         of = self.having.of if self.having is not None and self.chooses_by_another else None
         return self.aggregates if of is None else (*self.aggregates, of)
 
     @property
     def is_composite(self) -> bool:
-        """Whether the answer is put together from several measurements, or is not linear in them."""
+        """Whether the answer is combined from several measurements, or is not linear in them."""
         return bool(self.others) or self.chooses_by_another or not isinstance(self.aggregate, (Count, Sum, Moment))
 
     @property
     def kind(self) -> Kind:
-        """wcq: values; icq: which parts pass a threshold; tcq: which parts are the top k."""
+        """wcq: values; icq: the parts that pass a threshold; tcq: the top k parts."""
         if self.shows_values:
             return "wcq"
         return "icq" if self.having else "tcq"

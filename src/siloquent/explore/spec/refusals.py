@@ -1,4 +1,4 @@
-"""The words of the language, and for words of SQL that it does not have: why not, and what to ask instead."""
+"""The words of the language; and for unsupported SQL words, the reason and an alternative."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 _RESERVED = "SELECT FROM WHERE GROUP HAVING ORDER LIMIT AND OR NOT IN LIKE BETWEEN IS NULL TRUE FALSE AS ERROR BUDGET"
 RESERVED = frozenset(_RESERVED.split())
-"""Words that are names only in double quotes; all others are told from names by their place."""
+"""Words that are names only in double quotes; all others are distinguished from names by their position."""
 
 CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "ERROR", "BUDGET")
 TAIL = ("ERROR", "BUDGET", "CONFIDENCE", "FOR", "REUSE", "PREFER")
@@ -16,7 +16,7 @@ COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 
 
 class Refusal(NamedTuple):
-    """Why a question cannot be asked so, and what to ask instead."""
+    """The reason why a query is not supported, and an alternative."""
 
     reason: str
     fix: str
@@ -98,7 +98,7 @@ WHY_NOT: dict[str, Refusal] = {
     "INTERVAL": Refusal("INTERVAL is not a part of the language.", "write the date: day >= DATE '2024-01-31'"),
     ";": Refusal("One question at a time.", "ask them one after the other"),
 }
-"""Looked up when the word stands where nothing of the language fits; as a column's name it may stand anywhere."""
+"""Refusals for words at positions where nothing in the language fits; as column names, the words are allowed."""
 
 _BOUNDS = Refusal("MIN and MAX show single people's values.", "QUANTILE(cost, 0.99)")
 _SAMPLE_SPREAD = Refusal(
@@ -111,18 +111,18 @@ _MODE = Refusal("The most frequent value is a choice among groups.", "GROUP BY w
 
 
 def quote_name(name: str) -> str:
-    """``name`` as a question may hold it: in double quotes if it needs them, and cut if it is very long."""
+    """Return ``name`` as written in a query: in double quotes if needed, and shortened if it is very long."""
     is_plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,39}", name) and name.upper() not in RESERVED
     return name if is_plain else '"{}"'.format(name[:40].replace('"', '""'))
 
 
 def suggest_bounds(attribute: str, *, largest: bool) -> str:
-    """What to ask instead of the first or last value of ``attribute``."""
+    """Return the alternative to querying the first or last value of ``attribute``."""
     return f"QUANTILE({quote_name(attribute)}, {'0.99' if largest else '0.01'}) with an ERROR in rows"
 
 
 def replace_names(example: str, own: Mapping[str, str]) -> str:
-    """``example`` with the names of somebody's own question in the places of visits, ward and cost.
+    """Return ``example`` with visits, ward and cost replaced by the names in the user's own query.
 
     >>> replace_names("SELECT ward, COUNT(*) FROM visits GROUP BY ward", {"ward": "station", "visits": "stays"})
     'SELECT station, COUNT(*) FROM stays GROUP BY station'
@@ -144,6 +144,6 @@ OTHER_AGGREGATES: dict[str, Refusal] = {
     **dict.fromkeys(("ROW_NUMBER", "RANK", "DENSE_RANK", "NTILE", "LAG", "LEAD"), _WINDOW),
     "APPROX_COUNT_DISTINCT": WHY_NOT["DISTINCT"],
 }
-"""Functions of SQL over many rows that may not, or may not yet, be asked for."""
+"""SQL functions over many rows that are not supported, or not yet."""
 
 AGGREGATES = ("COUNT", "SUM", "AVG", "VAR", "VAR_POP", "STDDEV", "STDDEV_POP", "MEDIAN", "QUANTILE")

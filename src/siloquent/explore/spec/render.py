@@ -1,4 +1,4 @@
-"""From a ``Query`` back to text: ``parse(render(query)) == query``."""
+"""Rendering of a ``Query`` as text: ``parse(render(query)) == query``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _SUMS, _PRODUCTS = ("+", "-"), ("*", "//", "%")
 
 
 def render(query: Query) -> str:
-    """The question as text: SQL where its workload is GROUP BY or every row, else BIN.
+    """Render the query as text: in SQL if its workload is GROUP BY or every row, else in BIN.
 
     >>> from siloquent.explore.spec import count
     >>> render(count("visits").by("ward").within(rows=200).query())
@@ -66,7 +66,7 @@ def render(query: Query) -> str:
 
 
 def render_aggregate(aggregate: Aggregate) -> str:
-    """``COUNT(*)``, ``AVG(cost)``, ``QUANTILE(cost, 0.9)``: as the language writes it."""
+    """Render an aggregate as in the language: ``COUNT(*)``, ``AVG(cost)``, ``QUANTILE(cost, 0.9)``."""
     if isinstance(aggregate, Count):
         return "COUNT(*)"
     name = render_name(aggregate.attribute)
@@ -80,24 +80,24 @@ _FUNCTIONS: dict[type[Aggregate], str] = {Sum: "SUM", Average: "AVG", Variance: 
 
 
 def render_predicate(predicate: Predicate) -> str:
-    """A condition as it stands behind WHERE."""
+    """Render a condition as written after WHERE."""
     return _render_predicate(predicate)
 
 
 def render_expression(expression: Expression) -> str:
-    """An expression as it stands behind GROUP BY."""
+    """Render an expression as written after GROUP BY."""
     return _render_expression(expression)
 
 
 def render_name(name: str) -> str:
-    """A name, in double quotes where it needs them."""
+    """Render a name, in double quotes if it needs them."""
     if _PLAIN_NAME.fullmatch(name) and name.upper() not in RESERVED:
         return name
     return '"' + name.replace('"', '""') + '"'
 
 
 def render_constant(constant: Constant) -> str:
-    """A constant as the language writes it."""
+    """Render a constant as in the language."""
     if constant is None or isinstance(constant, bool):
         return {None: "NULL", True: "TRUE", False: "FALSE"}[constant]
     if isinstance(constant, (int, Decimal)):
@@ -228,7 +228,7 @@ def _(predicate: Or) -> str:
 
 
 def _render_inside(predicate: Predicate, *looser: type[And] | type[Or]) -> str:
-    """``predicate`` as a part of another one: in parentheses if it is one of the ``looser`` joins of several parts."""
+    """Render ``predicate`` as a part of another one: in parentheses if it is a ``looser`` join of several parts."""
     text = _render_predicate(predicate)
     return (
         f"({text})" if isinstance(predicate, (And, Or)) and isinstance(predicate, looser) and predicate.parts else text
@@ -272,13 +272,13 @@ def _(expression: Call) -> str:
 def _(expression: Arithmetic) -> str:
     is_product = expression.op in _PRODUCTS
     left = _render_operand(expression.left, _SUMS if is_product else ())
-    # On the right the same precedence needs parentheses too: a - (b - c).
+    # On the right, equal precedence needs parentheses too: a - (b - c).
     right = _render_operand(expression.right, (*_SUMS, *_PRODUCTS) if is_product else _SUMS)
     return f"{left} {expression.op} {right}"
 
 
 def _render_operand(expression: Expression, looser: tuple[str, ...]) -> str:
     text = _render_expression(expression)
-    # A sign gets its own parentheses: "5 - -3" would begin a comment once the space is lost.
+    # A sign gets its own parentheses: without its space, "5 - -3" would begin a comment.
     is_loose = text.startswith("-") or (isinstance(expression, Arithmetic) and expression.op in looser)
     return f"({text})" if is_loose else text

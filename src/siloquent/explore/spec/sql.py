@@ -1,4 +1,4 @@
-"""Questions in SQL: SELECT keys and aggregates FROM a table, then the accuracy tail."""
+"""Queries in SQL: SELECT keys and aggregates FROM a table, then the accuracy tail."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from siloquent.explore.spec.query import GroupBy, Item, Join, Predicates, Query,
 from siloquent.explore.spec.refusals import CLAUSES, TAIL, WHY_NOT, Refusal, quote_name
 
 EVERY_ROW = Predicates((And(()),))
-"""The workload of a SELECT without GROUP BY: one part, which every row meets."""
+"""The workload of a SELECT without GROUP BY: one part that includes every row."""
 
 _TABLE_ALIAS = Refusal("Tables and attributes have no other names (aliases).", "use the declared names alone")
 _KEY_ALIAS = Refusal("A key keeps its own name.", "leave AS out; only aggregates may be renamed")
@@ -22,14 +22,14 @@ _NO_GROUPS = Refusal("HAVING and ORDER BY .. LIMIT choose among groups.", "add G
 
 @dataclass(slots=True)
 class _Items:
-    """What stands between SELECT and FROM."""
+    """The items between SELECT and FROM."""
 
     keys: list[tuple[int, Expression]] = field(default_factory=list)
     shown: list[Item] = field(default_factory=list)
 
 
 def read_select(cursor: Cursor, *, explain: bool = False) -> Query:
-    """The whole question from SELECT to its end."""
+    """Parse the whole query from SELECT to its end."""
     cursor.expect("SELECT")
     items = _read_items(cursor)
     table, join = _read_source(cursor)
@@ -40,7 +40,7 @@ def read_select(cursor: Cursor, *, explain: bool = False) -> Query:
     having = read_having(cursor, items.shown)
     top = read_top(cursor, items.shown, largest=False)
     asked = [item.aggregate for item in items.shown]
-    # What HAVING takes besides what is shown has its error bound last.
+    # The error bound of an aggregate that only HAVING uses comes last.
     asked += [found for found, _ in filter(None, (having, top)) if found not in asked]
     if not asked:
         raise cursor.build_problem("HAVING", "ORDER BY") if not cursor.is_over else _build_nothing_asked(cursor)
@@ -65,7 +65,7 @@ def read_select(cursor: Cursor, *, explain: bool = False) -> Query:
 
 
 def check_qualifiers(cursor: Cursor, table: str, join: Join | None = None) -> None:
-    """Refuse ``other.age``: what stands before the point must be a table of the question."""
+    """Refuse ``other.age``: the name before the point must be a table of the query."""
     known = [table] if join is None else [table, join.table]
     for token in cursor.qualifiers:
         if token.text not in known:
@@ -115,7 +115,7 @@ def _read_source(cursor: Cursor) -> tuple[str, Join | None]:
 
 
 def _joined_on(cursor: Cursor, table: str, other: str) -> RequestError:
-    """The error of ``ON visits.ward = wards.ward``: the same with USING, of the key that it names."""
+    """Build the error for ``ON visits.ward = wards.ward``; the fix is USING with the same key."""
     position = cursor.advance().start
     key = ".."
     while cursor.token.kind in ("word", "quoted"):
@@ -129,7 +129,7 @@ def _joined_on(cursor: Cursor, table: str, other: str) -> RequestError:
 
 
 def read_table_name(cursor: Cursor) -> str:
-    """One table's plain name."""
+    """Parse one table's plain name."""
     if cursor.is_at("("):
         raise cursor.build_refusal(WHY_NOT["SELECT"])
     table = cursor.take_name("a table")
@@ -149,7 +149,7 @@ _WORDS = frozenset((*_CLAUSES, *TAIL, *WHY_NOT, "ON", "AS", "JOIN"))
 
 
 def _is_bare_alias(cursor: Cursor, *behind: str) -> bool:
-    """Whether a name stands here as SQL's other name for what came before it, one of ``behind`` next."""
+    """Return whether a name here is an SQL alias of the preceding item, followed by one of ``behind``."""
     is_name = cursor.token.kind == "quoted" or (cursor.token.kind == "word" and cursor.token.word not in _WORDS)
     return is_name and cursor.following.word in behind
 

@@ -1,4 +1,4 @@
-"""A measurement as the ledger keeps it: whole numbers, the event, and all that is needed to read them again."""
+"""A measurement as the ledger stores it: integers, the event, and everything needed to evaluate them again."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Form = Literal["answers", "strategy", "chosen", "combined"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredMeasurement:
-    """What a mechanism released.
+    """The release of a mechanism.
 
-    ``form``: noisy ``answers`` of the workload in grid steps; noisy ``strategy`` queries, whose whole matrices are
-    ``strategy``, one a block; the ids ``chosen``; or answers ``combined`` from earlier ones, whose receipts' seqs are
+    ``form``: noisy ``answers`` of the workload in grid steps; noisy ``strategy`` queries, whose integer matrices are
+    ``strategy``, one per block; the ids ``chosen``; or answers ``combined`` from earlier ones, whose receipts' seqs are
     ``sources``, and new strategy queries, if any: then ``estimate`` holds the answers in small parts of a grid step.
-    ``alpha`` is the error bound that was promised, as text.
+    ``alpha`` is the promised error bound, as text.
 
-    For later questions: ``question`` is a digest of what was asked, ``footprint`` says what the noisy values add up,
-    ``version`` which declared version of the rows was measured, where no footprint says it (0: not told).
+    For later queries: ``question`` is a digest of the query, ``footprint`` states what the noisy values add up, and
+    ``version`` the declared version of the measured rows, if no footprint states it (0: unknown).
     """
 
     mechanism: str
@@ -48,11 +48,11 @@ class StoredMeasurement:
     version: int = 0
 
     def to_payload(self) -> bytes:
-        """Canonical bytes: the same measurement always gives the same ones."""
+        """Return canonical bytes: the same measurement always gives the same ones."""
         return encode_payload([self])
 
     def _to_plain(self) -> dict[str, Any]:
-        later: dict[str, Any] = {}  # what came later is left out where it says nothing: old payloads stay as they are
+        later: dict[str, Any] = {}  # later fields are left out if they are empty, so that old payloads stay unchanged
         if self.label != "fresh" or self.estimate:
             later |= {"label": self.label, "sources": list(self.sources), "estimate": list(self.estimate)}
         if self.question:
@@ -73,10 +73,10 @@ class StoredMeasurement:
 
     @classmethod
     def from_payload(cls, payload: bytes) -> StoredMeasurement:
-        """The one measurement that ``payload`` was made from.
+        """Parse the one measurement that ``payload`` was made from.
 
         Raises:
-            LedgerError: it is not one, or of a later format.
+            LedgerError: it is not one measurement, or has a later format.
         """
         measured = decode_measurements(payload)
         if len(measured) != 1:
@@ -102,10 +102,10 @@ class StoredMeasurement:
 
 
 def encode_payload(parts: Sequence[StoredMeasurement], *, request: str = "", changed: int = 0) -> bytes:
-    """What the ledger keeps of the measurements that one permit paid for, one or several, and of what was asked.
+    """Encode the query and the measurements, one or several, of one permit for the ledger.
 
     Args:
-        changed: The newest entry that was passed over, since it is about other rows.
+        changed: The newest entry that was skipped because it is about other rows.
     """
     asked: dict[str, Any] = {"request": request} if request else {}
     if changed:
@@ -115,7 +115,7 @@ def encode_payload(parts: Sequence[StoredMeasurement], *, request: str = "", cha
 
 
 def read_request(payload: bytes) -> str:
-    """The question that ``payload`` answers, as text; empty where it was not kept, or by another task."""
+    """Return the query that ``payload`` answers, as text; empty if it was not stored, or for another task."""
     try:
         plain = json.loads(payload)
         return str(plain.get("request", ""))
@@ -124,11 +124,11 @@ def read_request(payload: bytes) -> str:
 
 
 OTHER_ROWS = "earlier answers about other rows than the source holds now are not drawn from"
-"""What an answer says where some were passed over. It names no entry: rows may be replaced, and come back."""
+"""The note of an answer for which some were skipped. It names no entry: rows may be replaced, and return."""
 
 
 def describe_changed(payload: bytes) -> str:
-    """What the answer says of earlier ones that are about other rows, in the words of its time; empty without any."""
+    """Return the answer's note about earlier ones on other rows, in the wording of its time; empty if none."""
     try:
         plain = json.loads(payload)
         before, now = plain.get("changed", 0), plain.get("other_rows", 0)
@@ -140,10 +140,10 @@ def describe_changed(payload: bytes) -> str:
 
 
 def decode_measurements(payload: bytes) -> tuple[StoredMeasurement, ...]:
-    """The measurements that ``payload`` was made from.
+    """Parse the measurements that ``payload`` was made from.
 
     Raises:
-        LedgerError: it holds none, or of a later format.
+        LedgerError: it holds none, or has a later format.
     """
     try:
         plain = json.loads(payload)
@@ -159,7 +159,7 @@ def _compress(plain: dict[str, Any]) -> bytes:
 
 
 def _pack_matrix(matrix: NDArray[np.int64] | Sparse) -> list[object]:
-    """Rows, columns and the entries; of a sparse one also the columns beyond, starts and places before the entries."""
+    """Pack rows, columns and entries; a sparse matrix also has columns beyond, starts and indices, before entries."""
     if isinstance(matrix, Sparse):
         return [*matrix.shape, matrix.beyond, *map(_encode_numbers, (matrix.starts, matrix.places, matrix.entries))]
     return [*matrix.shape, _encode_numbers(matrix)]

@@ -1,4 +1,4 @@
-"""Text to tokens in one linear pass. What is too long, unreadable or never closed ends here, before any grammar."""
+"""Splitting of text into tokens in one linear pass; overlong, invalid or unterminated text is refused here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SAME = {"<>": "!=", "==": "="}
 class Token(NamedTuple):
     """One word, name, number, text or symbol; ``start`` is its offset.
 
-    ``word``: what the grammar compares: the upper-case word or the symbol, empty for quoted names, numbers and texts.
+    ``word``: compared by the grammar: the upper-case word or the symbol, empty for quoted names, numbers and texts.
     """
 
     kind: Literal["word", "quoted", "number", "text", "symbol", "end"]
@@ -37,10 +37,10 @@ class Token(NamedTuple):
 
 
 def split_tokens(text: str) -> list[Token]:
-    """The tokens of ``text``, comments left out, with one of kind ``end`` behind them.
+    """Split ``text`` into tokens without comments, followed by one of kind ``end``.
 
     Raises:
-        SyntaxProblem: too long, not Unicode text, a character that no token has, or quotes that are never closed.
+        SyntaxProblem: too long, not Unicode text, an invalid character, or unterminated quotes.
     """
     _check_text(text)
     found: list[Token] = []
@@ -62,7 +62,7 @@ def split_tokens(text: str) -> list[Token]:
 
 def _check_text(text: str) -> None:
     try:
-        # More characters than bytes allowed cannot fit: no need to encode them first.
+        # A text with more characters than allowed bytes is too long, without encoding it first.
         size = len(text) if len(text) > MAX_BYTES else len(text.encode())
     except UnicodeEncodeError as wrong:
         raise SyntaxProblem("The text holds half a character (a lone surrogate)", position=wrong.start) from None

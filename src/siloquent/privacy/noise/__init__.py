@@ -1,7 +1,7 @@
-"""Privacy noise: exact, secure, whole numbers in and whole numbers out. The only place where it is drawn.
+"""Privacy noise: exact, secure, integers in and integers out. Noise is drawn only in this package.
 
-Nothing here is seeded and nothing survives a call, so a fork repeats no draw. Parameters are fractions: a float is
-refused, since what it says on paper is not what it is.
+Nothing here is seeded and no state outlives a call, so a fork repeats no draw. Parameters are fractions. Floats are
+refused, since their decimal text differs from their value.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Whole noise on whole numbers: discrete Laplace, discrete Gaussian, and the one-sided geometric law."""
+"""Integer noise on integers: discrete Laplace, discrete Gaussian and one-sided geometric noise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from siloquent.privacy.noise.opendp_noise import SMALL, add_opendp_noise, find_f
 
 
 def add_laplace(values: NDArray[np.int64], *, scale: Fraction | int) -> NDArray[np.int64]:
-    """``values`` plus independent discrete Laplace noise: P[noise = y] ~ exp(-|y| / scale).
+    """Return ``values`` plus independent discrete Laplace noise: P[noise = y] ~ exp(-|y| / scale).
 
     Args:
         values: Exact whole numbers within +-2^60, any shape, may be empty.
@@ -25,7 +25,7 @@ def add_laplace(values: NDArray[np.int64], *, scale: Fraction | int) -> NDArray[
         RequestError: A float scale, values that are not int64, or something out of range.
     Privacy:
         Pure (L1 / scale)-DP, exactly, for the unit in which the caller bounds the L1 change of ``values``. Draw times
-        depend on the noise, so answers leave on a fixed slot.
+        depend on the noise, so answers are sent in fixed time slots.
     Source:
         "The Discrete Gaussian for Differential Privacy" (NeurIPS 2020), algorithm 2. Short vectors are drawn by OpenDP,
         the others by our own samplers; proof: docs/explanation/discrete-laplace.md.
@@ -37,12 +37,12 @@ def add_laplace(values: NDArray[np.int64], *, scale: Fraction | int) -> NDArray[
 
 
 def add_gaussian(values: NDArray[np.int64], *, variance: Fraction | int) -> NDArray[np.int64]:
-    """``values`` plus independent discrete Gaussian noise: P[noise = y] ~ exp(-y^2 / (2 variance)).
+    """Return ``values`` plus independent discrete Gaussian noise: P[noise = y] ~ exp(-y^2 / (2 variance)).
 
     Args:
         values: Exact whole numbers within +-2^60, any shape, may be empty.
         variance: The parameter, in (0, 2^50], with a numerator <= 2^50 and a denominator <= 2^20. It is drawn exactly,
-            whole or not. (The variance of the whole noise is a little smaller where the parameter is below 1.)
+            integer or not. (The actual variance is slightly smaller if the parameter is below 1.)
     Returns:
         Noisy numbers of the same shape. They may be negative.
     Raises:
@@ -62,13 +62,13 @@ def add_gaussian(values: NDArray[np.int64], *, variance: Fraction | int) -> NDAr
 
 
 def add_geometric(values: NDArray[np.int64], *, scale: Fraction | int) -> NDArray[np.int64]:
-    """``values`` plus independent one-sided geometric noise: P[noise >= j] = exp(-j / scale) for j = 0, 1, ...
+    """Return ``values`` plus independent one-sided geometric noise: P[noise >= j] = exp(-j / scale), j = 0, 1, ...
 
     Args:
         values: Exact whole numbers within +-2^60, any shape, may be empty.
         scale: In (0, 2^50], with a numerator <= 2^60 and a denominator <= 2^50.
     Returns:
-        Noisy numbers of the same shape, none below its value.
+        Noisy numbers of the same shape, each at least its value.
     Raises:
         RequestError: A float scale, values that are not int64, or something out of range.
     Privacy:

@@ -1,4 +1,4 @@
-"""Coins of exactly the weight asked for, one at a time and in vectors, and randomised response made of them."""
+"""Exact Bernoulli draws, single and in vectors, and randomised response built on them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIMIT_SIZE = 2**26
 
 
 def draw_bernoulli(*, p: Fraction | int) -> bool:
-    """True with probability exactly ``p`` in [0, 1].
+    """Return True with probability exactly ``p`` in [0, 1].
 
     Raises:
         RequestError: A float, or out of range.
@@ -26,7 +26,7 @@ def draw_bernoulli(*, p: Fraction | int) -> bool:
 
 
 def draw_bernoulli_exp(*, gamma: Fraction | int) -> bool:
-    """True with probability exactly exp(-``gamma``), gamma >= 0.
+    """Return True with probability exactly exp(-``gamma``), gamma >= 0.
 
     Raises:
         RequestError: A float, or below 0.
@@ -36,10 +36,10 @@ def draw_bernoulli_exp(*, gamma: Fraction | int) -> bool:
 
 
 def draw_coins(weight: Weight, *, size: int, source: Source = os.urandom) -> NDArray[np.bool_]:
-    """``size`` independent coins of ``weight``: shape (size,)."""
+    """Draw ``size`` independent coins of ``weight``: shape (size,)."""
     drawn = draw_words(size, source=source)
     low, high = weight.enclose(64)
-    # drawn + 1 <= low is True, drawn >= high is False; 64 bits leave at most a few in 2^64 to look at again.
+    # drawn + 1 <= low is True, drawn >= high is False; with 64 bits, only a few in 2^64 remain undecided.
     result = drawn < np.uint64(low) if low < 2**64 else np.ones(size, dtype=np.bool_)
     if high - low > 0 and low < 2**64:
         bits = RandomBits(source)
@@ -49,14 +49,14 @@ def draw_coins(weight: Weight, *, size: int, source: Source = os.urandom) -> NDA
 
 
 def randomise_values(values: NDArray[np.int64], *, size: int, p: Fraction) -> NDArray[np.int64]:
-    """Each value as it is with probability ``p``, otherwise one of the ``size - 1`` others, uniformly.
+    """Keep each value with probability ``p``, otherwise replace it by one of the ``size - 1`` others, uniformly.
 
     Args:
         values: Whole numbers in [0, size), any shape.
         size: Number of possible values, 2 to 2^26.
-        p: In [1/size, 1): below 1/size the truth would be the least likely report.
+        p: In [1/size, 1): below 1/size the true value would be the least likely report.
     Returns:
-        Reports in [0, size), same shape.
+        Reports in [0, size), of the same shape.
     Raises:
         RequestError: A float, or something out of range.
     Privacy:
@@ -73,17 +73,17 @@ def randomise_values(values: NDArray[np.int64], *, size: int, p: Fraction) -> ND
         raise build_refusal("The values of a randomised response must lie in [0, size).")
     kept = draw_coins(build_rational_weight(truth), size=exact.size).reshape(exact.shape)
     other = draw_uniform_below(size - 1, size=exact.size).reshape(exact.shape)
-    other += other >= exact  # the others in order, the true value left out
+    other += other >= exact  # the others in order, without the true value
     return np.where(kept, exact, other)
 
 
 def build_rational_weight(p: Fraction) -> Weight:
-    """The coin weight ``p`` in [0, 1]."""
+    """Build the coin weight ``p`` in [0, 1]."""
     return Weight(lambda n: ((p.numerator << n) // p.denominator, -(-(p.numerator << n) // p.denominator)))
 
 
 def draw_uniform_below(n: int, *, size: int, source: Source = os.urandom) -> NDArray[np.int64]:
-    """``size`` independent uniform numbers in [0, n), n <= 2^26: shape (size,)."""
+    """Draw ``size`` independent uniform numbers in [0, n), n <= 2^26: shape (size,)."""
     limit = 2**64 // n * n  # words from here on would favour small quotients
     drawn = draw_words(size, source=source)
     while limit < 2**64:

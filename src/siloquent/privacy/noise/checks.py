@@ -1,7 +1,7 @@
-"""What every noise function refuses before it draws a bit.
+"""Argument checks of all noise functions, made before any bit is drawn.
 
-These are mistakes of the calling code, not of the person who asks: rationals and int64 arrays are made by our own plan
-and measure rooms.
+Failures are bugs in the calling code, not errors of the analyst: fractions and int64 arrays are made by our own plan
+and measure stages.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def require_fraction(
     least: int | Fraction | None = None,
     most: int | Fraction | None = None,
 ) -> Fraction:
-    """``value`` as an exact fraction, ``above`` < value, ``least`` <= value <= ``most``.
+    """Return ``value`` as an exact fraction, ``above`` < value, ``least`` <= value <= ``most``.
 
     Raises:
-        RequestError: A float (its decimal text is not its value), a truth value, or out of range.
+        RequestError: A float (its decimal text is not its value), a boolean, or out of range.
     """
     if isinstance(value, bool) or not isinstance(value, int | Fraction):
         raise RequestError(f"The {name} must be a Fraction or an int, not {type(value).__name__}.", fix=_BUG)
@@ -42,7 +42,7 @@ def require_fraction(
 
 
 def require_whole(name: str, value: object, *, least: int, most: int) -> int:
-    """``value`` as an int in [least, most].
+    """Return ``value`` as an int in [least, most].
 
     Raises:
         RequestError: Not an int, or out of range.
@@ -55,10 +55,10 @@ def require_whole(name: str, value: object, *, least: int, most: int) -> int:
 
 
 def require_int64(name: str, values: object) -> NDArray[np.int64]:
-    """``values``, if it is an int64 array of any shape with every entry within +-2^60.
+    """Return ``values`` if it is an int64 array of any shape with every entry within +-2^60.
 
     Raises:
-        RequestError: Another type, or an entry out of range. The text names no entry: they are private.
+        RequestError: Another type, or an entry out of range. The message shows no entry, since entries are private.
     """
     if not isinstance(values, np.ndarray) or values.dtype != np.int64:
         found = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else type(values).__name__
@@ -69,5 +69,5 @@ def require_int64(name: str, values: object) -> NDArray[np.int64]:
 
 
 def build_refusal(detail: str) -> RequestError:
-    """The error for a rule between several parameters that does not hold."""
+    """Build the error for a violated rule between several parameters."""
     return RequestError(detail, fix=_BUG)

@@ -1,4 +1,4 @@
-"""One party's share of noise: only the sum over enough honest parties is the noise that an event names."""
+"""One party's share of noise; only the sum over enough honest parties is the noise that an event names."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from siloquent.privacy.noise.distributions import MagnitudeDistribution
 from siloquent.privacy.noise.draws import add_draws
 
 MIN_SHARE = 9
-"""The least variance of a Gaussian share: the sum of shares is then within 4e-38 of its law in each coordinate."""
+"""The least variance of a Gaussian share; the sum of shares is then within 4e-38 of its distribution per coordinate."""
 MAX_TRIES = 2_000
-"""Proposals a Polya draw may take on average; a scale for which it takes more is refused."""
+"""The maximum average number of proposals for a Polya draw; scales that need more are refused."""
 
 
 def add_gaussian_share(values: NDArray[np.int64], *, variance: Fraction | int, honest: int) -> NDArray[np.int64]:
-    """``values`` plus a share: the shares of ``honest`` parties add up to noise of at least ``variance``.
+    """Return ``values`` plus a share; the shares of ``honest`` parties sum to noise of at least ``variance``.
 
     Raises:
-        RequestError: The variance is below 9 a share, where the sum is too far from a discrete Gaussian.
+        RequestError: The variance is below 9 per share, where the sum is too far from a discrete Gaussian.
     Privacy:
         None by itself. The sum over ``honest`` parties is priced by ``SummedGaussian``.
     Source:
@@ -46,15 +46,15 @@ def add_gaussian_share(values: NDArray[np.int64], *, variance: Fraction | int, h
 def add_laplace_share(
     values: NDArray[np.int64], *, scale: Fraction | int, honest: int, source: Source = os.urandom
 ) -> NDArray[np.int64]:
-    """``values`` plus the difference of two Polya(1/honest) draws: ``honest`` such shares are discrete Laplace noise.
+    """Return ``values`` plus the difference of two Polya(1/honest) draws; ``honest`` shares are discrete Laplace noise.
 
     Raises:
-        RequestError: The scale and number of parties would take more than 2,000 proposals a draw: use Gaussian shares.
+        RequestError: The scale and number of parties would need over 2,000 proposals per draw; use Gaussian shares.
     Privacy:
         None by itself. The sum over ``honest`` parties is exactly discrete Laplace noise of ``scale``; more parties
         only add to it.
     Source:
-        Infinite divisibility of the geometric law, as in "Differentially Private Aggregation of Distributed
+        Infinite divisibility of the geometric distribution, as in "Differentially Private Aggregation of Distributed
         Time-Series" (SIGMOD 2010). A proposal g is geometric; it is kept with probability
         prod over j = 1..g of (h (j-1) + 1) / (h j), the ratio of the two mass functions. Proof:
         docs/explanation/sketch.md.
@@ -70,7 +70,7 @@ def add_laplace_share(
 
 
 def _draw_polya(count: int, law: MagnitudeDistribution, honest: int, source: Source) -> NDArray[np.int64]:
-    """``count`` Polya(1/honest, exp(-1/scale)) draws: proposals for all that still lack one, again and again."""
+    """Draw ``count`` Polya(1/honest, exp(-1/scale)) values, repeating proposals for those not accepted yet."""
     drawn = np.zeros(count, dtype=np.int64)
     open_ = np.arange(count)
     while open_.size:
@@ -82,7 +82,7 @@ def _draw_polya(count: int, law: MagnitudeDistribution, honest: int, source: Sou
 
 
 def _draw_survivors(proposed: NDArray[np.int64], honest: int, source: Source) -> NDArray[np.bool_]:
-    """Which proposals pass all their factors (h (j-1) + 1) / (h j), each a coin of exactly that chance."""
+    """Return which proposals pass all their factors (h (j-1) + 1) / (h j), each an exact coin of that probability."""
     kept = np.ones(proposed.size, dtype=np.bool_)
     if honest == 1:
         return kept
@@ -97,7 +97,7 @@ def _draw_survivors(proposed: NDArray[np.int64], honest: int, source: Source) ->
 
 
 def _draw_below(bounds: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
-    """Uniform whole numbers in [0, bound), exactly: words that would favour some of them are drawn again."""
+    """Draw uniform integers in [0, bound), exactly: words that would favour some of them are redrawn."""
     drawn = np.zeros(bounds.size, dtype=np.int64)
     open_ = np.arange(bounds.size)
     while open_.size:

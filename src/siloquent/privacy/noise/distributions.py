@@ -1,4 +1,4 @@
-"""What a sampler needs to know about a law: whole numbers, checked once, small enough for 64-bit arithmetic."""
+"""Sampler parameters of a distribution: integers, checked once, small enough for 64-bit arithmetic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MagnitudeDistribution:
 
     @classmethod
     def from_scale(cls, scale: Fraction | int) -> MagnitudeDistribution:
-        """The law of one scale in (0, 2^50], written with a numerator <= 2^60 and a denominator <= 2^50."""
+        """Build the distribution of one scale in (0, 2^50], with a numerator <= 2^60 and a denominator <= 2^50."""
         exact = require_fraction("scale", scale, above=0, most=LIMIT_SCALE)
         return cls(
             *_require_bounded("scale", exact, numerator=LIMIT_SCALE_NUMERATOR, denominator=LIMIT_SCALE_DENOMINATOR)
@@ -36,7 +36,7 @@ class GaussianDistribution:
     """A discrete Gaussian: keep a Laplace ``proposal`` Y with probability exp(-(|Y| g - h)^2 m / f).
 
     With c = h/g and proposal scale variance/c, exp(-|y| c/variance) exp(-(|y| - c)^2 / (2 variance)) is proportional to
-    exp(-y^2 / (2 variance)) for every c > 0. From variance 1 on, c = isqrt(variance) is whole, which keeps all four
+    exp(-y^2 / (2 variance)) for every c > 0. From variance 1, c = isqrt(variance) is an integer, which keeps all four
     numbers small; below 1, c = variance (the paper's choice with t = 1) keeps the acceptance rate away from zero.
     """
 
@@ -48,7 +48,7 @@ class GaussianDistribution:
 
     @classmethod
     def from_variance(cls, variance: Fraction | int) -> GaussianDistribution:
-        """The law of one variance in (0, 2^50], written with a numerator <= 2^50 and a denominator <= 2^20."""
+        """Build the distribution of one variance in (0, 2^50], with a numerator <= 2^50 and a denominator <= 2^20."""
         exact = require_fraction("variance", variance, above=0, most=LIMIT_VARIANCE_NUMERATOR)
         n, d = _require_bounded(
             "variance", exact, numerator=LIMIT_VARIANCE_NUMERATOR, denominator=LIMIT_VARIANCE_DENOMINATOR
@@ -62,7 +62,7 @@ class GaussianDistribution:
 
 
 def _require_bounded(name: str, value: Fraction, *, numerator: int, denominator: int) -> tuple[int, int]:
-    """``value`` in lowest terms, refused where the samplers' 64-bit bounds would not hold."""
+    """Return ``value`` in lowest terms; refuse it if the samplers' 64-bit bounds would not hold."""
     require_fraction(f"{name}'s numerator", value.numerator, above=0, most=numerator)
     require_fraction(f"{name}'s denominator", value.denominator, above=0, most=denominator)
     return value.numerator, value.denominator

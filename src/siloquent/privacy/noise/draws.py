@@ -1,4 +1,4 @@
-"""Whole vectors of draws: plain Python for a few, compiled for many, with the same law and the same use of bits."""
+"""Vectors of draws: plain Python for few, compiled for many, with the same distribution and the same use of bits."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from siloquent.privacy.noise.distributions import GaussianDistribution, Magnitud
 T = TypeVar("T")
 Kind = Literal["geometric", "laplace", "gaussian"]
 
-#: So many draws in plain Python, of 2 to 4 microseconds each, take as long as loading the compiled samplers.
+#: This many draws in plain Python, of 2 to 4 microseconds each, take as long as loading the compiled samplers.
 WORTH_LOADING = 100_000
-#: Where these are loaded, a call of theirs takes as long as so many draws in plain Python.
+#: Once these are loaded, one call of theirs takes as long as this many draws in plain Python.
 FEW = 16
 _COMPILED = "siloquent.privacy.noise.kernels"
-_drawn = 0  # by this process in plain Python, before it loaded the compiled samplers
+_drawn = 0  # number of draws of this process in plain Python, before it loaded the compiled samplers
 #: int64 is the answer's type. Clipping a sum to it is post-processing, so it costs no privacy; it happens with a
 #: probability below e^-2048.
 _LOW, _HIGH = -(2**63), 2**63 - 1
@@ -37,7 +37,7 @@ def add_draws(
     *,
     source: Source = os.urandom,
 ) -> NDArray[np.int64]:
-    """A copy of ``values`` (any shape) plus one independent draw of ``law`` an entry."""
+    """Return a copy of ``values`` (any shape) plus one independent draw of ``law`` per entry."""
     noisy = values.flatten()
     if are_few(noisy.size):
         bits = RandomBits(source)
@@ -49,10 +49,10 @@ def add_draws(
 
 
 def are_few(count: int) -> bool:
-    """Whether ``count`` more are drawn in plain Python. That hangs on how many were drawn so far, never on what.
+    """Return whether ``count`` more are drawn in plain Python. Depends only on how many were drawn so far.
 
-    A process loads the compiled samplers once it has spent as much without them: at most twice what was best, however
-    long it lives. A command that draws a few thousand does not wait half a second.
+    A process loads the compiled samplers once it has spent the same time without them: at most twice the optimum,
+    however long it lives. A command that draws a few thousand does not wait half a second.
     """
     global _drawn
     if _COMPILED in sys.modules:
@@ -62,7 +62,7 @@ def are_few(count: int) -> bool:
 
 
 def draw_one(kind: Kind, law: MagnitudeDistribution | GaussianDistribution, bits: RandomBits) -> int:
-    """One draw in plain Python."""
+    """Return one draw in plain Python."""
     if isinstance(law, GaussianDistribution):
         return reference.sample_gaussian(law, bits)
     return reference.sample_laplace(law, bits) if kind == "laplace" else reference.sample_magnitude(law, bits)
@@ -70,18 +70,18 @@ def draw_one(kind: Kind, law: MagnitudeDistribution | GaussianDistribution, bits
 
 @dataclass(slots=True)
 class WordBuffer:
-    """The words that a compiled sampler reads, and where it stands in them (see ``kernels``)."""
+    """The words that a compiled sampler reads, and its position in them (see ``kernels``)."""
 
     source: Source
     words: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, dtype=np.uint32))
     place: NDArray[np.int64] = field(default_factory=lambda: np.zeros(3, dtype=np.int64))
 
     def refill(self, count: int) -> None:
-        """``count`` fresh words behind the unread ones; the sampler may go on."""
+        """Append ``count`` fresh words to the unread ones, so that the sampler can continue."""
         self._restart(np.concatenate([self.words[self.place[0] :], draw_half_words(count, source=self.source)]))
 
     def run_in_python(self, step: Callable[[RandomBits], T]) -> T:
-        """What ``step`` makes of the words from here on; the sampler may then go on behind them."""
+        """Run ``step`` on the words from the current position; the sampler may then continue after them."""
         bits = RandomBits(self.source, self.words[self.place[0] :].tolist())
         result = step(bits)
         self._restart(bits.list_unread())
@@ -95,7 +95,7 @@ def _add_compiled(
     noisy: NDArray[np.int64], kind: Kind, law: MagnitudeDistribution | GaussianDistribution, source: Source
 ) -> None:
     """Add draws in place."""
-    # Numba takes .2 s to import and more to load its code: only many draws pay for it.
+    # Numba takes 0.2 s to import and more to load its code, which is worthwhile only for many draws.
     from siloquent.privacy.noise import kernels
 
     feed, packed, done = WordBuffer(source), _pack_distribution(kind, law), 0
@@ -111,7 +111,7 @@ def _add_compiled(
 
 
 def _pack_distribution(kind: Kind, law: MagnitudeDistribution | GaussianDistribution) -> NDArray[np.int64]:
-    """``law`` as the compiled samplers read it (see ``kernels._one``)."""
+    """Return ``law`` in the form that the compiled samplers read (see ``kernels._one``)."""
     from siloquent.privacy.noise import kernels
 
     base = law.proposal if isinstance(law, GaussianDistribution) else law

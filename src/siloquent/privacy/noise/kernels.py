@@ -1,15 +1,15 @@
-"""The samplers of ``reference``, compiled: 64-bit integer arithmetic only, bits read in the same order.
+"""The samplers of ``reference``, compiled: only 64-bit integer arithmetic, bits read in the same order.
 
-Numba is imported with this module, so callers import it inside the functions that need it. All compiled functions stand
-in this one file, because Numba's disk cache notices a change of the file alone, not of what it imports.
+Numba is imported with this module, so callers import it inside the functions that need it. All compiled functions are
+in this one file, because Numba's disk cache notices changes only of the file itself, not of its imports.
 
-A compiled function cannot ask the operating system for words. So it reads from an array, and when that runs dry it
-goes back to where the draw in hand began and says ``SHORT``; the caller appends fresh words, and the same bits are read
-again with more behind them. The result is what one endless stream would have given. A draw that 64 bits cannot hold
-(probability below e^-60), or whose coin one word cannot decide (2^-32), says ``BEYOND`` in the same way, and the caller
-repeats it from the same bits in Python.
+A compiled function cannot request words from the operating system, so it reads from an array. If the array is
+exhausted, the function returns to the start of the current draw and reports ``SHORT``; the caller appends fresh words,
+and the same bits are read again. The result equals that of one endless stream. A draw that 64 bits cannot hold
+(probability below e^-60), or whose coin one word cannot decide (2^-32), reports ``BEYOND`` in the same way, and the
+caller repeats it from the same bits in Python.
 
-``place`` = [words read, status, step of the selection in hand].
+``place`` = [words read, status, step of the current selection].
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Integers = NDArray[np.int64]
 READY, SHORT, BEYOND = 0, 1, 2
 GEOMETRIC, LAPLACE, GAUSSIAN = 0, 1, 2
 
-#: Successes of one coin in a row after which Python goes on.
+#: Consecutive successes of one coin after which Python takes over.
 RUN = 2048
-#: As in ``reference``: one word is enough for a uniform number below SMALL.
+#: As in ``reference``: one word suffices for a uniform number below SMALL.
 SMALL = 2**26
 MASK = 2**32 - 1
 #: The first 32 binary digits of exp(-1); a test compares them with interval arithmetic.
@@ -43,11 +43,11 @@ _WORDS, _PLACE, _LAW, _VALUES = uint32[::1], int64[::1], int64[::1], int64[::1]
 
 
 def compile_kernel(signature: Any) -> Callable[[F], F]:
-    """Compile now, for one signature; from the disk cache where there is one.
+    """Return a decorator that compiles now, for one signature, using the disk cache if possible.
 
-    Numba keeps its cache beside this file, else in the user's cache folder. Where neither can be written (a read-only
-    image without a home) it refuses to make the function, so we compile without a cache: slower to start, same law. A
-    shared temporary folder is no way out, since whoever can write there could plant code.
+    Numba keeps its cache next to this file, or else in the user's cache folder. If neither is writable (a read-only
+    image without a home folder) it refuses to create the function, so we compile without a cache: slower to start, same
+    distribution. A shared temporary folder is not an alternative, since anyone who can write there could plant code.
     """
 
     def make(function: F) -> F:
@@ -62,7 +62,7 @@ def compile_kernel(signature: Any) -> Callable[[F], F]:
 
 @compile_kernel(int64(_WORDS, _PLACE))
 def _next(words: Words, place: Integers) -> int:
-    """The next 32 bits; 0 and SHORT when the words run dry."""
+    """Return the next 32 bits; 0 and SHORT if the words are exhausted."""
     at = place[0]
     if at >= words.size:
         place[1] = SHORT
@@ -74,7 +74,10 @@ def _next(words: Words, place: Integers) -> int:
 
 @compile_kernel(int64(int64, int64, _WORDS, _PLACE))
 def _below(n: int, width: int, words: Words, place: Integers) -> int:
-    """Uniform in [0, n); ``width`` = bit length of n - 1. A dry stream gives a number below n, so the loops end."""
+    """Draw uniformly in [0, n); ``width`` = bit length of n - 1.
+
+    Returns a value below n even without words, so loops end.
+    """
     if n == 1:
         return 0
     if n <= SMALL:
@@ -92,7 +95,7 @@ def _below(n: int, width: int, words: Words, place: Integers) -> int:
 
 @compile_kernel(boolean(_WORDS, _PLACE))
 def _bernoulli_e(words: Words, place: Integers) -> bool:
-    """exp(-1). One word tells, but for one of its 2^32 values, on which Python looks at more digits."""
+    """Draw a coin of exp(-1). One word decides, except for one of its 2^32 values, where Python reads more digits."""
     drawn = _next(words, place)
     if drawn == E32:
         place[1] = BEYOND
@@ -101,7 +104,7 @@ def _bernoulli_e(words: Words, place: Integers) -> bool:
 
 @compile_kernel(boolean(int64, int64, int64, _WORDS, _PLACE))
 def _bernoulli_exp_unit(a: int, d: int, width: int, words: Words, place: Integers) -> bool:
-    """exp(-a/d) for 0 <= a <= d; ``width`` = bit length of d - 1."""
+    """Draw a coin of exp(-a/d) for 0 <= a <= d; ``width`` = bit length of d - 1."""
     k = 1
     while True:
         if d <= SMALL and d * k <= SMALL:
@@ -120,7 +123,7 @@ def _bernoulli_exp_unit(a: int, d: int, width: int, words: Words, place: Integer
 
 @compile_kernel(boolean(int64, _WORDS, _PLACE))
 def _run(length: int, words: Words, place: Integers) -> bool:
-    """``length`` coins of e^-1, all heads."""
+    """Return whether ``length`` coins of e^-1 are all heads."""
     for _ in range(length):  # noqa: SIM110 (generators do not compile)
         if not _bernoulli_e(words, place):
             return False
@@ -129,7 +132,7 @@ def _run(length: int, words: Words, place: Integers) -> bool:
 
 @compile_kernel(boolean(int64, int64, int64, _WORDS, _PLACE))
 def _bernoulli_exp(a: int, d: int, width: int, words: Words, place: Integers) -> bool:
-    """exp(-a/d) for a >= 0."""
+    """Draw a coin of exp(-a/d) for a >= 0."""
     if a <= d:
         return _bernoulli_exp_unit(a, d, width, words, place)
     whole = a // d
@@ -138,7 +141,7 @@ def _bernoulli_exp(a: int, d: int, width: int, words: Words, place: Integers) ->
 
 @compile_kernel(int64(_LAW, _WORDS, _PLACE))
 def _magnitude(law: Integers, words: Words, place: Integers) -> int:
-    """A geometric magnitude of scale t / s; ``law`` as in ``_draw_one``."""
+    """Draw a geometric magnitude of scale t / s; ``law`` as in ``_draw_one``."""
     t, width = law[1], law[2]
     low = _below(t, width, words, place)
     while not _bernoulli_exp_unit(low, t, width, words, place):
@@ -159,7 +162,7 @@ def _magnitude(law: Integers, words: Words, place: Integers) -> int:
 
 @compile_kernel(int64(_LAW, _WORDS, _PLACE))
 def _draw_one(law: Integers, words: Words, place: Integers) -> int:
-    """One value of ``law`` = [kind, t, width of t, s, t // s, t % s, g, h, m, f, width of f, largest |Y|]."""
+    """Draw one value of ``law`` = [kind, t, width of t, s, t // s, t % s, g, h, m, f, width of f, largest |Y|]."""
     while True:
         size = _magnitude(law, words, place)
         if law[0] == GEOMETRIC or place[1] != READY:
@@ -205,9 +208,9 @@ def select(
 ) -> int:
     """Fill ``chosen[start:]`` with selections among ``gaps`` >= 0; return the first index not done.
 
-    A candidate is accepted with probability exp(-gap numerator / denominator). ``again``: a refused one may come up
-    again (exponential mechanism), otherwise not (permute-and-flip). ``order`` is a permutation of the candidates; it
-    may start anywhere, since uniform swaps make a uniform order of any.
+    A candidate is accepted with probability exp(-gap numerator / denominator). ``again``: a rejected one may be
+    drawn again (exponential mechanism), otherwise not (permute-and-flip). ``order`` is any permutation of the
+    candidates, since uniform swaps make any order uniform.
     ``law`` = [numerator, denominator, width of the denominator, largest gap]; gap x numerator <= 2^62 up to the last.
     """
     n = gaps.size
@@ -218,7 +221,7 @@ def select(
         gap = gaps[order[at]]
         if gap <= law[3]:
             accepted = _bernoulli_exp(gap * law[0], law[1], law[2], words, place)
-        else:  # more than RUN coins of e^-1 must come up heads; if these do, Python goes on
+        else:  # more than RUN coins of e^-1 must come up heads; if these do, Python takes over
             accepted = _run(RUN, words, place)
             if accepted:
                 place[1] = BEYOND

@@ -1,7 +1,7 @@
-"""Reports of single devices in bulk: sets and hashed values drawn exactly, as a device draws them one by one.
+"""Bulk reports of single devices: sets and hashed values, drawn exactly as a device draws them one at a time.
 
-A report is read off a stream of 64-bit words. ``collect/measure/device.py`` reads the same words in the same order, in
-plain Python: equal words give equal reports, which a test checks.
+A report is read from a stream of 64-bit words. ``collect/measure/device.py`` reads the same words in the same order, in
+plain Python; a test checks that equal words give equal reports.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ Words = NDArray[np.uint64]
 MAX_BITS = 128
 CHUNK = 1 << 16
 SYSTEM: Source = os.urandom
-"""Where a device's bits come from; only tests and repeatable simulations pass another source."""
+"""The source of a device's bits; only tests and repeatable simulations pass another source."""
 _DIGITS = 192
 
 
 def compute_threshold(*, epsilon: Fraction, weight: int, others: int) -> int:
-    """How many words of 2^64 say the truth: the most with T / 2^64 / weight <= e^epsilon (1 - T / 2^64) / others.
+    """Compute how many of 2^64 words report the true value: the largest valid T.
+
+    T satisfies T / 2^64 / weight <= e^epsilon (1 - T / 2^64) / others.
 
     Args:
         weight, others: w and k - w for sets of w nodes out of k; 1 and g - 1 for hashes onto g buckets.
     Privacy:
-        A truth of T / 2^64 is pure epsilon-DP, rounding included: T is rounded down, on intervals of whole numbers.
+        Reporting the true value with probability T / 2^64 is pure epsilon-DP, rounding included: T is rounded down, on
+        intervals of integers.
     """
     require_fraction("epsilon", epsilon, above=0, most=64)
     require_whole("weight", weight, least=1, most=2**20)
@@ -44,7 +47,7 @@ def compute_threshold(*, epsilon: Fraction, weight: int, others: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SetDistribution:
-    """A set of ``size`` out of ``nodes`` nodes, with the true one in it for ``truth`` of 2^64 words."""
+    """A set of ``size`` out of ``nodes`` nodes; it contains the true one for ``truth`` of 2^64 words."""
 
     nodes: int
     size: int
@@ -71,7 +74,7 @@ class HashDistribution:
 
 
 def draw_sets(nodes: NDArray[np.int64], law: SetDistribution, *, source: Source = SYSTEM) -> NDArray[np.uint64]:
-    """A set for each of ``nodes`` (n,), as 128 bits: shape (n, 2), node j is bit j % 64 of column j // 64.
+    """Draw a set for each of ``nodes`` (n,), as 128 bits: shape (n, 2), node j is bit j % 64 of column j // 64.
 
     Privacy:
         Local, pure epsilon-DP in each node, with e^epsilon = (p / w) (k - w) / (1 - p), p = truth / 2^64.
@@ -91,7 +94,7 @@ def draw_sets(nodes: NDArray[np.int64], law: SetDistribution, *, source: Source 
 
 
 def draw_hashes(nodes: NDArray[np.int64], law: HashDistribution, *, source: Source = SYSTEM) -> NDArray[np.int64]:
-    """A hash function and a bucket for each of ``nodes`` (n,): shape (n, 3), columns a, b, y.
+    """Draw a hash function and a bucket for each of ``nodes`` (n,): shape (n, 3), columns a, b, y.
 
     Privacy:
         Local, pure epsilon-DP in each node, with e^epsilon = p (g - 1) / (1 - p), p = truth / 2^64.
@@ -116,7 +119,7 @@ def _check(nodes: NDArray[np.int64], size: int) -> None:
 
 
 def _fill(step: Callable[[int, Words], tuple[int, int]], count: int, expected: int, source: Source) -> None:
-    """Run a kernel to its end, with fresh words whenever it runs dry; words that were not read come first again."""
+    """Run a kernel to its end, adding fresh words whenever it needs them; unread words are used first."""
     done, words = 0, np.empty(0, dtype=np.uint64)
     while done < count:
         fresh = draw_words(min(count - done, CHUNK) * expected + 64, source=source)

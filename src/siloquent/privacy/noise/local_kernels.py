@@ -1,7 +1,7 @@
 """The samplers of ``local``, compiled. Numba is imported with this module, so callers import it inside functions.
 
-Each draw reads whole words. One that runs dry goes back to where it began, and the caller comes again with more words.
-All compiled functions of these draws stand in this one file, because Numba's disk cache notices changes of it alone.
+Each draw reads whole words. If the words run out, it returns to its start, and the caller repeats it with more words.
+All compiled functions of these draws are in this one file, because Numba's disk cache notices only its changes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def fill_sets(  # noqa: C901 - one loop over words; compiled, and split it would
     words: NDArray[np.uint64],
     found: NDArray[np.uint64],
 ) -> tuple[int, int]:
-    """Fill ``found[start:]``; (first not done, words read). One word is the coin, bytes of further ones are nodes.
+    """Fill ``found[start:]``; return (first not done, words read). One word is the coin; further ones' bytes are nodes.
 
-    Of each byte only as many low bits are read as the last node's number has.
+    Of each byte, only as many low bits are read as the last node's number has.
     """
     at, mask = 0, _ONE
     while int64(mask) < k - 1:
@@ -87,7 +87,7 @@ def fill_hashes(
     words: NDArray[np.uint64],
     found: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """Fill ``found[start:]`` with a, b, y; (first not done, words read)."""
+    """Fill ``found[start:]`` with a, b, y; return (first not done, words read)."""
     mask = 1
     while mask < g - 2:
         mask = mask * 2 + 1

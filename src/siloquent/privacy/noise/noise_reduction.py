@@ -1,4 +1,4 @@
-"""Noise that can be reduced step by step: each step has exactly its discrete Laplace law, and follows from the next."""
+"""Noise that can be reduced in steps; each step is exactly discrete Laplace and is derived from the next."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from siloquent.privacy.noise.probability import Enclosure, Weight, enclose_exp_m
 
 
 def draw_noise_chain(size: int, *, scales: tuple[Fraction, ...]) -> NDArray[np.int64]:
-    """Noise vectors for decreasing scales, drawn backwards from the last, the most accurate one.
+    """Draw noise vectors for decreasing scales, backwards from the last, which is the most accurate.
 
     Args:
         size: Entries of each vector, independent of one another.
-        scales: b_1 > b_2 > .. > b_m > 0, each as in ``add_laplace``; m >= 1.
+        scales: b_1 > b_2 > ... > b_m > 0, each as in ``add_laplace``; m >= 1.
     Returns:
         Shape (m, size). Every entry of row i is exactly discrete Laplace of scale b_i, and rows 1..i are a random
-        function of row i + 1 alone.
+        function of only row i + 1.
     Raises:
         RequestError: No scale, a float, scales that do not decrease, or something out of range.
     Privacy:
         Values plus rows 1..i are post-processing of values plus row i, so showing them is (L1 / b_i)-DP; a stop index
-        that depends on rows 1..i is paid by b_i (pure, ex post). Proof: docs/explanation/discrete-laplace.md.
+        that depends on rows 1..i is covered by b_i (pure, ex post). Proof: docs/explanation/discrete-laplace.md.
     Source:
         "Accuracy First" (NIPS 2017) for the idea with continuous noise; the discrete chain is ours.
     """
@@ -45,7 +45,7 @@ def draw_noise_chain(size: int, *, scales: tuple[Fraction, ...]) -> NDArray[np.i
 
 
 def build_unchanged_weight(coarse: Fraction, fine: Fraction) -> Weight:
-    """The probability q (1 - P)^2 / (P (1 - q)^2), P = exp(-1/coarse), q = exp(-1/fine), that a step adds nothing.
+    """Build the weight q (1 - P)^2 / (P (1 - q)^2), P = exp(-1/coarse), q = exp(-1/fine), of a step that adds nothing.
 
     With x = 1/coarse < y = 1/fine it is exp(-(y - x)) ((1 - exp(-x)) / (1 - exp(-y)))^2, free of cancellation.
     """

@@ -1,6 +1,6 @@
-"""OpenDP's integer noise for short vectors: one constructor each for Laplace and Gaussian, and nothing else of it.
+"""OpenDP's integer noise for short vectors; of OpenDP only one Laplace and one Gaussian constructor are used.
 
-OpenDP takes a float scale and draws exactly for the rational number that this float is. So it serves only where the
+OpenDP takes a float scale and draws exactly for the rational value of this float. It is therefore used only if the
 float *is* the scale that the event names; docs/decisions/noise-samplers.md says when that is and why no other
 constructor is used.
 """
@@ -16,14 +16,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-#: Up to here OpenDP's 6 microseconds a value are cheap; beyond, our own samplers are 40 times as fast.
+#: Up to this size OpenDP's 6 microseconds per value are cheap; beyond, our own samplers are 40 times as fast.
 SMALL = 10_000
 
 Kind = Literal["laplace", "gaussian"]
 
 
 def find_float_scale(kind: Kind, parameter: Fraction) -> float | None:
-    """The float that is exactly the scale (Laplace) or the root of the variance (Gaussian), if there is one."""
+    """Return the float that is exactly the scale (Laplace) or the root of the variance (Gaussian), or None."""
     scale = parameter if kind == "laplace" else _find_square_root(parameter)
     if scale is None:
         return None
@@ -32,25 +32,25 @@ def find_float_scale(kind: Kind, parameter: Fraction) -> float | None:
 
 
 def _find_square_root(value: Fraction) -> Fraction | None:
-    """The square root, if it is a fraction."""
+    """Return the square root, if it is a fraction."""
     top, bottom = math.isqrt(value.numerator), math.isqrt(value.denominator)
     return Fraction(top, bottom) if (top * top, bottom * bottom) == value.as_integer_ratio() else None
 
 
 def build_measurement(kind: Kind, scale: float) -> Callable[[NDArray[np.int64]], list[int]]:
-    """OpenDP's measurement on int64 vectors; OpenDP asks the operating system for its random bits at each draw."""
+    """Build OpenDP's measurement on int64 vectors; it takes random bits from the operating system at each draw."""
     made: Callable[[NDArray[np.int64]], list[int]] = _build_cached(kind, scale)
     return made
 
 
 @lru_cache(maxsize=1)
 def load() -> tuple[Any, Any]:
-    """OpenDP's constructors of Laplace and Gaussian noise, loaded once.
+    """Load OpenDP's constructors of Laplace and Gaussian noise, once.
 
     Raises:
         ImportError, OSError: The installation is broken.
     """
-    # By submodule: opendp.prelude takes ten times as long to import.
+    # Imported by submodule: opendp.prelude takes ten times as long.
     from opendp.measurements import make_gaussian, make_laplace
     from opendp.mod import enable_features
 
@@ -71,6 +71,6 @@ def _build_cached(kind: Kind, scale: float) -> Any:
 
 
 def add_opendp_noise(values: NDArray[np.int64], kind: Kind, scale: float) -> NDArray[np.int64]:
-    """``values`` (any shape, not empty) plus OpenDP's noise."""
+    """Return ``values`` (any shape, not empty) plus OpenDP's noise."""
     noisy = build_measurement(kind, scale)(values.flatten())
     return np.array(noisy, dtype=np.int64).reshape(values.shape)

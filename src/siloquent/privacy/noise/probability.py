@@ -1,9 +1,9 @@
-"""Irrational probabilities as binary digits: as many as a coin needs, each proved by interval arithmetic on integers.
+"""Binary digits of irrational probabilities: as many as a coin needs, each proved by integer interval arithmetic.
 
-A coin of weight w is "U < w" for a uniform real U. Some bits of U decide, unless they agree with those of w; then more
-bits of both are looked at. The coin is exact, although no number here is.
+A coin of weight w is "U < w" for a uniform real U. A few bits of U decide, unless they equal those of w; then more
+bits of both are compared. The coin is exact, although no number here is.
 
-An enclosure at precision n is a pair of whole numbers (low, high) with low <= 2^n x <= high.
+An enclosure at precision n is a pair of integers (low, high) with low <= 2^n x <= high.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Enclosure = tuple[int, int]
 
 
 def enclose_exp_minus(x: Fraction, n: int) -> Enclosure:
-    """2^n exp(-x) for x >= 0.
+    """Enclose 2^n exp(-x) for x >= 0.
 
-    With y = x / 2^h <= 1/2 the Taylor series alternates with falling terms, so the first term left out bounds the rest;
-    squaring h times gives exp(-x). Bits lost to squaring and rounding are guarded by working with more of them.
+    With y = x / 2^h <= 1/2 the Taylor series alternates with decreasing terms, so the first omitted term bounds the
+    rest; squaring h times gives exp(-x). Additional working bits cover the precision lost to squaring and rounding.
     """
     if x > n + 1:  # exp(-x) < 2^-n: the enclosure [0, 1] is as good as any at this precision
         return 0, 1
@@ -49,12 +49,12 @@ def enclose_exp_minus(x: Fraction, n: int) -> Enclosure:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """A probability known by enclosures at any precision: ``enclose(n)`` holds 2^n w, the closer the larger n is."""
+    """A probability given by enclosures at any precision: ``enclose(n)`` contains 2^n w and tightens as n grows."""
 
     enclose: Callable[[int], Enclosure]
 
     def compare(self, drawn: int, width: int, bits: RandomBits) -> bool:
-        """Whether U < w, when the first ``width`` binary digits of the uniform real U are ``drawn``."""
+        """Return whether U < w, if the first ``width`` binary digits of the uniform real U are ``drawn``."""
         while True:
             low, high = self.enclose(width)
             # U lies in [drawn, drawn + 1) / 2^width.
@@ -69,6 +69,6 @@ def _enclose_exp_minus_one(n: int) -> Enclosure:
     return _EXP_MINUS_ONE_32 if n == 32 else enclose_exp_minus(Fraction(1), n)
 
 
-#: The enclosure of nearly every coin, so that it is not computed each time; a test computes it.
+#: The enclosure of nearly every coin, stored so that it is not recomputed each time; a test checks it.
 _EXP_MINUS_ONE_32 = (1580030168, 1580030169)
 EXP_MINUS_ONE = Weight(_enclose_exp_minus_one)

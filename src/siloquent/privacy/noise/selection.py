@@ -1,6 +1,6 @@
-"""Choosing one of many by utility: permute-and-flip, the exponential mechanism, and rounds of it.
+"""Selection of one of many by utility: permute-and-flip, the exponential mechanism, and rounds of it.
 
-Utilities are whole numbers and the rate is a fraction, so every acceptance is an exact coin exp(-rate (best - u)).
+Utilities are integers and the rate is a fraction, so every acceptance is an exact coin exp(-rate (best - u)).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LIMIT_CANDIDATES = 2**26  # positions come from one random word
 
 
 def permute_and_flip(utilities: NDArray[np.int64], *, rate: Fraction | int) -> int:
-    """The position of one candidate: in random order, each is accepted with probability exp(-rate (best - utility)).
+    """Return one candidate's position: in random order, each is accepted with probability exp(-rate (best - utility)).
 
     Args:
         utilities: Whole, shape (k,), 1 <= k <= 2^26, within +-2^60; larger is better.
@@ -41,7 +41,7 @@ def permute_and_flip(utilities: NDArray[np.int64], *, rate: Fraction | int) -> i
 
 
 def select_exponential(utilities: NDArray[np.int64], *, rate: Fraction | int) -> int:
-    """The position of one candidate, with probability ~ exp(rate utility).
+    """Return the position of one candidate, chosen with probability ~ exp(rate utility).
 
     Args:
         utilities: Whole, shape (k,), 1 <= k <= 2^26, within +-2^60; larger is better.
@@ -58,7 +58,7 @@ def select_exponential(utilities: NDArray[np.int64], *, rate: Fraction | int) ->
 
 
 def select_exponential_top_k(utilities: NDArray[np.int64], *, rate: Fraction | int, k: int) -> NDArray[np.int64]:
-    """``k`` different positions in the order of choice: k exponential selections, each among those not yet chosen.
+    """Return ``k`` distinct positions in order of choice: k exponential selections, each among the remaining ones.
 
     Args:
         utilities: Whole, shape (n,), 1 <= n <= 2^26, within +-2^60; larger is better.
@@ -84,7 +84,7 @@ def select_exponential_top_k(utilities: NDArray[np.int64], *, rate: Fraction | i
 def draw_selections(
     utilities: NDArray[np.int64], *, rate: Fraction | int, rule: Rule, times: int, source: Source = os.urandom
 ) -> NDArray[np.int64]:
-    """``times`` independent selections by ``rule`` from the same utilities, shape (times,).
+    """Draw ``times`` independent selections by ``rule`` from the same utilities, shape (times,).
 
     Privacy:
         ``times`` times the price of one.
@@ -114,7 +114,7 @@ def _select_in_python(
 
 
 def _select_one(gap: list[int], order: list[int], rate: Fraction, rule: Rule, bits: RandomBits) -> int:
-    """One selection. ``order`` holds all candidates in any order and is shuffled on the way."""
+    """Make one selection. ``order`` holds all candidates in any order and is shuffled in the process."""
     step = 0
     while True:
         at, accepted = _step(gap, order, step, rate, bits)
@@ -126,7 +126,7 @@ def _select_one(gap: list[int], order: list[int], rate: Fraction, rule: Rule, bi
 
 
 def _step(gap: list[int], order: list[int], step: int, rate: Fraction, bits: RandomBits) -> tuple[int, bool]:
-    """A uniform place in ``order`` from ``step`` on, and whether its candidate is accepted."""
+    """Draw a uniform position in ``order`` from ``step`` on; return it and whether its candidate is accepted."""
     at = step + reference.sample_below(len(order) - step, bits)
     return at, reference.sample_bernoulli_exp(gap[order[at]] * rate.numerator, rate.denominator, bits)
 
@@ -134,7 +134,7 @@ def _step(gap: list[int], order: list[int], step: int, rate: Fraction, bits: Ran
 def _select_compiled(
     gaps: NDArray[np.int64], rate: Fraction, rule: Rule, times: int, source: Source
 ) -> NDArray[np.int64]:
-    # Numba takes .2 s to import: only long or many selections pay for it.
+    # Numba takes 0.2 s to import, which is worthwhile only for long or many selections.
     from siloquent.privacy.noise import kernels
 
     # A gap above ROOM // numerator has rate x gap > (2^62 - 2^50) / 2^50 > RUN: more than RUN coins of e^-1.
@@ -159,7 +159,7 @@ def _step_beyond(
     again: bool,
     chosen: NDArray[np.int64],
 ) -> int:
-    """The step that the compiled code gave up, in Python; 1 if it made a choice, else 0."""
+    """Make the step that the compiled code could not, in Python; return 1 if it made a choice, else 0."""
     step = int(feed.place[2])
     at, accepted = feed.run_in_python(lambda bits: _step(gaps.tolist(), order.tolist(), step, rate, bits))
     if accepted:
