@@ -1,4 +1,4 @@
-"""Ranges as few nodes of a tree: canonical ones, and signed ones where leaving out is cheaper than adding up."""
+"""Ranges as few nodes of a tree: canonical ones, and signed ones where subtracting is cheaper than adding up."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Node = tuple[int, int]
 Signed = Mapping[Node, int]
 """Nodes with their signs."""
 Weights = tuple[Floats, ...]
-"""How often each node of each level counts: one array a level, shape (nodes,)."""
+"""The weight of each node of each level: one array a level, shape (nodes,)."""
 
 
 def build_weights(tree: Tree, nodes: Signed) -> Weights:
-    """Signed nodes as arrays, level by level."""
+    """Return signed nodes as arrays, level by level."""
     found = tuple(np.zeros(tree.count_nodes(level)) for level in range(tree.height + 1))
     for (level, node), sign in nodes.items():
         found[level][node] += sign
@@ -29,17 +29,17 @@ def build_weights(tree: Tree, nodes: Signed) -> Weights:
 
 
 def decompose_canonical(tree: Tree, low: int, high: int) -> Weights:
-    """The fewest nodes that make up the bins low..high, added up."""
+    """Return the fewest nodes that make up the bins low..high, added up."""
     return build_weights(tree, dict.fromkeys(find_canonical_nodes(tree, low, high), 1))
 
 
 def find_cheapest(tree: Tree, low: int, high: int, *, k: int) -> list[Signed]:
-    """The ``k`` cheapest signed decompositions of the bins low..high, cheapest first.
+    """Return the ``k`` cheapest signed decompositions of the bins low..high, cheapest first.
 
     Source:
         "Collecting and Analyzing Data Jointly from Multiple Services under Local Differential Privacy" (PVLDB 2020),
-        section 6: what lies inside a node is either made of what lies inside its children, or the node less what lies
-        outside of the interval in its children.
+        section 6: the part inside a node is either composed of the parts inside its children, or the node minus the
+        parts of its children outside the interval.
     """
     return _solve_inside(tree, (0, 0), (low, high), k)
 
@@ -67,7 +67,7 @@ def _solve_outside(tree: Tree, node: Node, interval: tuple[int, int], k: int) ->
 
 
 def _solve(tree: Tree, node: Node, interval: tuple[int, int], k: int, *, inside: bool) -> list[Signed]:
-    """The cheapest ways to make the part of ``node`` in the interval, or out of it."""
+    """Return the cheapest ways to make the part of ``node`` in the interval, or out of it."""
     level, number = node
     width = tree.bins // tree.count_nodes(level)
     first, last = number * width, (number + 1) * width - 1
@@ -85,7 +85,7 @@ def _solve(tree: Tree, node: Node, interval: tuple[int, int], k: int, *, inside:
 
 
 def _find_unions(parts: Sequence[Sequence[Signed]], k: int) -> list[Signed]:
-    """The ``k`` cheapest unions of one choice a child."""
+    """Return the ``k`` cheapest unions of one choice a child."""
     found: list[Signed] = [{}]
     for part in parts:
         found = nsmallest(k, ({**one, **more} for one, more in product(found, part)), key=len)
@@ -93,7 +93,7 @@ def _find_unions(parts: Sequence[Sequence[Signed]], k: int) -> list[Signed]:
 
 
 def average_decompositions(tree: Tree, decompositions: Iterable[Signed]) -> Weights:
-    """Several decompositions of one range as one: each weighs by the inverse of its size."""
+    """Average several decompositions of one range: each is weighted by the inverse of its size."""
     listed = list(decompositions)
     shares = np.array([1 / max(len(one), 1) for one in listed])
     shares /= shares.sum()
@@ -105,25 +105,25 @@ def average_decompositions(tree: Tree, decompositions: Iterable[Signed]) -> Weig
 
 
 def mirror_range(low: int, high: int, *, least: int) -> tuple[int, int]:
-    """Where the range low..high of EHIO's mirrored half lies, when t is written as 2 least - t - 1.
+    """Return the position of the range low..high in EHIO's mirrored half, where t is written as 2 least - t - 1.
 
-    The paper prints the ends the other way round; the mapping turns the order around, so low becomes the upper end.
+    The paper prints the ends the other way round; the mapping reverses the order, so low becomes the upper end.
     """
     return 2 * least - high - 1, 2 * least - low - 1
 
 
 def decompose_points(tree: Tree, low: int, high: int) -> Weights:
-    """The bins low..high one by one: marginal release knows nothing coarser."""
+    """Return the bins low..high one by one: marginal release has no coarser nodes."""
     return build_weights(tree, {(tree.height, bin_): 1 for bin_ in range(low, high + 1)})
 
 
 def build_root_weights(tree: Tree) -> Weights:
-    """No condition: the root."""
+    """Return the weights of no condition: the root."""
     return build_weights(tree, {(0, 0): 1})
 
 
 def cross_weights(parts: Sequence[Weights], levels: Sequence[int]) -> Floats | None:
-    """The weights of the joint nodes of one layer, flat, first tree slowest; None if no node counts."""
+    """Return the weights of the joint nodes of one layer, flat, first tree slowest; None if no node counts."""
     found = np.ones(1)
     for part, level in zip(parts, levels, strict=True):
         if not part[level].any():
@@ -133,7 +133,7 @@ def cross_weights(parts: Sequence[Weights], levels: Sequence[int]) -> Floats | N
 
 
 def iter_layers(trees: Sequence[Tree]) -> Iterator[tuple[int, ...]]:
-    """Every choice of one level a tree: the paper's layers, the root of all included."""
+    """Iterate over every choice of one level a tree: the paper's layers, the root of all included."""
     yield from product(*(range(tree.height + 1) for tree in trees))
 
 

@@ -21,11 +21,11 @@ HIGHEST_ORDER = 4
 
 @dataclass(frozen=True, slots=True)
 class Monomials:
-    """Sums of all monomials of ``names`` up to ``order``; a monomial that is not there has the sum 0.
+    """Sums of all monomials of ``names`` up to ``order``; a missing monomial has the sum 0.
 
     Source:
         "Saibot: A Differentially Private Data Search Platform" (PVLDB 2023), section 3; dictionaries instead of
-        vectors, so that no monomial is kept twice.
+        vectors, so that no monomial is stored twice.
     """
 
     names: tuple[str, ...]
@@ -39,14 +39,14 @@ class Monomials:
             raise ValueError("one exponent a name, and no monomial above the order")
 
     def __add__(self, other: Monomials) -> Monomials:
-        """The union of two tables with the same numbers."""
+        """Return the union of two tables with the same numbers."""
         if (self.names, self.order) != (other.names, other.order):
             raise ValueError("a union needs the same names and order")
         keys = self.sums.keys() | other.sums.keys()
         return Monomials(self.names, self.order, {p: self.sums.get(p, 0) + other.sums.get(p, 0) for p in keys})
 
     def __mul__(self, other: Monomials) -> Monomials:
-        """Every row here beside every row there: one key's part of a join of tables with different numbers."""
+        """Return all pairs of a row here and a row there: one key's part of a join of tables with different numbers."""
         if set(self.names) & set(other.names):
             raise ValueError("a join needs different names")
         order = min(self.order, other.order)
@@ -56,7 +56,7 @@ class Monomials:
         return Monomials(self.names + other.names, order, sums)
 
     def __getitem__(self, powers: Mapping[str, int] | str) -> float:
-        """The sum of one monomial, as ``{"B": 2, "C": 1}``, or of one number by its name."""
+        """Return the sum of one monomial, as ``{"B": 2, "C": 1}``, or of one number by its name."""
         wanted = {powers: 1} if isinstance(powers, str) else powers
         unknown = set(wanted) - set(self.names)
         if unknown or sum(wanted.values()) > self.order:
@@ -69,22 +69,22 @@ class Monomials:
         return self[{}]
 
     def compute_moment(self, powers: Mapping[str, int] | str) -> float:
-        """The mean of one monomial over the rows."""
+        """Return the mean of one monomial over the rows."""
         return self[powers] / self.count
 
 
 def build_zero(names: Sequence[str], order: int) -> Monomials:
-    """No rows."""
+    """Return the element of no rows."""
     return Monomials(tuple(names), order, {})
 
 
 def build_one(order: int) -> Monomials:
-    """One row without numbers: a join with it changes nothing."""
+    """Return one row without numbers: the neutral element of joins."""
     return Monomials((), order, {(): 1})
 
 
 def list_exponents(numbers: int, order: int) -> list[Exponents]:
-    """All monomials of so many numbers up to ``order``, by degree: C(numbers + order, order) of them."""
+    """Return all monomials of ``numbers`` numbers up to ``order``, by degree: C(numbers + order, order) of them."""
     return [
         tuple(chosen.count(i) for i in range(numbers))
         for degree in range(order + 1)
@@ -93,13 +93,13 @@ def list_exponents(numbers: int, order: int) -> list[Exponents]:
 
 
 def compute_sums(names: Sequence[str], rows: Floats, order: int) -> Monomials:
-    """The element of a table, from its rows (rows, names)."""
+    """Return the element of a table, from its rows (rows, names)."""
     sums = {p: float(np.prod(rows ** np.array(p), axis=1).sum()) for p in list_exponents(len(names), order)}
     return Monomials(tuple(names), order, sums)
 
 
 def join(left: Mapping[object, Monomials], right: Mapping[object, Monomials]) -> Monomials | None:
-    """The join of two tables on a key, from one element for each key's rows; None where no key meets."""
+    """Return the join of two tables on a key, from one element for each key's rows; None if no key matches."""
     met = [left[key] * right[key] for key in left if key in right]
     if not met:
         return None
@@ -111,11 +111,11 @@ def join(left: Mapping[object, Monomials], right: Mapping[object, Monomials]) ->
 
 
 def decorrelate(joined: Monomials, keys: int, *, left: int) -> dict[Exponents, float]:
-    """Second moments of a many-to-many join as if every pair of rows with one key were one row, drawn without bias.
+    """Return second moments of a many-to-many join as if every pair of rows with one key were a row drawn without bias.
 
     Args:
         joined: The join's element, of order 2; its first ``left`` names are the left table's.
-        keys: How many values the key has; it is taken to be uniform and to tell nothing about the numbers.
+        keys: The number of values of the key; it is assumed uniform and independent of the numbers.
     Source:
         Saibot, proposition 6, derived again: only moments of a left and a right number need correction.
     """

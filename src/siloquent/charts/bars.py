@@ -1,4 +1,4 @@
-"""Bars with error bars, one for each label: lying, so that labels can be read."""
+"""Bar charts with error bars, one bar for each label: horizontal, so that labels stay readable."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Bars:
             raise RequestError("Bars show at most 6 series: more cannot be told apart.")
 
     def svg(self) -> str:
-        """The picture, 640 wide and as high as it has bars."""
+        """Return the picture, 640 wide, with a height that grows with the bars."""
         low, high = compute_reach(self.series)
         left = 20 + 7 * max(len(clean_name(label)) for label in self.labels)
         span, group = high - low or 1.0, THICK * len(self.series) + GAP
@@ -66,7 +66,7 @@ class Bars:
         return render_document(self.words, left + wide + RIGHT, bottom + 44, body, fills=len(self.series))
 
     def lines(self, *, width: int = 80, ascii_only: bool = False) -> list[str]:
-        """A line a label and series; the uncertain part of a bar is light."""
+        """Return a line a label and series; the uncertain part of a bar is light."""
         low, high = compute_reach(self.series)
         names = [
             " ".join(part for part in (clean_name(label), clean_name(one.name)) if part)
@@ -87,10 +87,10 @@ class Bars:
 def draw_text_bar(
     low: float, value: float, high: float, *, span: tuple[float, float], width: int, ascii_only: bool = False
 ) -> str:
-    """A bar from 0 to ``value`` in a line of ``width``, its uncertain part, ``low`` to ``high``, drawn lighter.
+    """Return a bar from 0 to ``value`` in a line of ``width``, its uncertain part, ``low`` to ``high``, drawn lighter.
 
     Args:
-        span: What the line's ends stand for; 0 is among it.
+        span: The values at the line's ends; it contains 0.
 
     >>> draw_text_bar(4, 6, 8, span=(0, 10), width=10, ascii_only=True)
     '####--|--'
@@ -109,7 +109,7 @@ def draw_text_bar(
     first, last = sorted((cell(low), cell(high)))
     middle = cell(value)
     drawn = [" "] * width
-    # What the whole interval agrees on is sure: from 0 to its nearer end.
+    # The part common to the whole interval is certain: from 0 to its nearer end.
     sure_from, sure_to = (zero, first) if first >= zero else (last, zero) if last <= zero else (zero, zero)
     drawn[sure_from:sure_to] = sure * (sure_to - sure_from)
     drawn[first:last] = unsure * (last - first)

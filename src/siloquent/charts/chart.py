@@ -1,4 +1,4 @@
-"""What every picture is made of: its words, its series of numbers, and the two forms in which it can be had."""
+"""The parts common to all charts: labels, series of numbers, and the two output formats."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from siloquent.errors import RequestError
 
 MAX_LETTERS = 60
 MAX_MARKS = 20_000
-"""A picture of more bars, points or cells is no picture, and no browser draws it at once."""
+"""The most bars, points or cells of a chart: more are unreadable, and too slow for browsers."""
 LARGEST = 1e150
-"""Beyond it axes have no ticks: such numbers count as empty."""
+"""The largest absolute value that axes support; larger numbers count as empty."""
 
 
 class Chart(Protocol):
-    """Something that can be drawn in a file or in a terminal."""
+    """A chart that can be drawn in a file or in a terminal."""
 
     @property
     def words(self) -> Labels: ...
 
     def svg(self) -> str:
-        """One ``<svg>`` element with title and description; every text in it is escaped."""
+        """Return one ``<svg>`` element with title and description; all its text is escaped."""
 
     def lines(self, *, width: int = 80, ascii_only: bool = False) -> list[str]:
-        """Lines for a terminal of ``width`` characters; with ``ascii_only`` without block characters."""
+        """Return lines for a terminal of ``width`` characters; with ``ascii_only`` without block characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """A picture's title, what it shows in one sentence (``about``), and what its two axes count."""
+    """A chart's title, a one-sentence description (``about``), and the quantities on its two axes."""
 
     title: str
     about: str
@@ -46,11 +46,11 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Numbers in order, each with its interval where there is one; ``None`` leaves a place empty.
+    """Numbers in order, each with its interval if it has one; ``None`` is an empty value.
 
     Args:
-        values: As many as the picture has labels or points; what is not finite, or beyond 1e150, is empty.
-        low, high: The intervals' ends, both or none, as many as there are values.
+        values: As many as the chart has labels or points; values that are not finite, or beyond 1e150, are empty.
+        low, high: The ends of the intervals, both or none, as many as there are values.
     """
 
     values: tuple[float | None, ...]
@@ -73,7 +73,7 @@ class Series:
             raise RequestError("A series has as many interval ends as values, or none.")
 
     def get_interval(self, place: int) -> tuple[float, float] | None:
-        """The interval at ``place``, if there is one."""
+        """Return the interval at ``place``, if there is one."""
         if not self.low:
             return None
         low, high = self.low[place], self.high[place]
@@ -81,19 +81,19 @@ class Series:
 
     @property
     def reach(self) -> tuple[float, float]:
-        """The least and the largest number that is to be seen; 0 and 0 of nothing."""
+        """The least and the largest visible number; 0 and 0 if there is none."""
         seen = [value for part in (self.values, self.low, self.high) for value in part if value is not None]
         return (min(seen), max(seen)) if seen else (0.0, 0.0)
 
 
 def compute_reach(series: Iterable[Series]) -> tuple[float, float]:
-    """What all ``series`` span together with 0."""
+    """Return the joint range of all ``series`` and 0."""
     reaches = [one.reach for one in series]
     return min(0.0, *(low for low, _ in reaches)), max(0.0, *(high for _, high in reaches))
 
 
 def check_size(count: int, series: Iterable[Series]) -> None:
-    """Refuse series of other lengths, no series, and pictures that are too large to draw."""
+    """Refuse series of unequal lengths, no series, and charts that are too large to draw."""
     given = tuple(series)
     if not given or any(len(one.values) != count for one in given):
         raise RequestError(f"A picture of {count:,} places needs series of {count:,} values.")
@@ -102,7 +102,7 @@ def check_size(count: int, series: Iterable[Series]) -> None:
 
 
 def format_short(value: float) -> str:
-    """``value`` in four digits, with thousands set apart.
+    """Format ``value`` with four digits and thousands separators.
 
     >>> format_short(1234567.0), format_short(0.25), format_short(-3.0), format_short(2.5e-9)
     ('1,235,000', '0.25', '-3', '2.5e-09')
@@ -117,19 +117,19 @@ def format_short(value: float) -> str:
 
 
 def build_caption(words: Labels) -> list[str]:
-    """What the axes count, as a line below a picture in a terminal; none where nothing is said."""
+    """Return the axes' quantities as a line below a chart in a terminal; empty if there are none."""
     named = [f"{axis}: {clean_name(name)}" for axis, name in (("across", words.across), ("up", words.up)) if name]
     return ["; ".join(named)] if named else []
 
 
 def remove_unprintable(text: str) -> str:
-    """``text`` without characters that a terminal obeys or XML refuses: control, direction, unassigned."""
+    """Return ``text`` without characters that control a terminal or are invalid in XML (control, direction, ...)."""
     spaced = (" " if unicodedata.category(letter) == "Zs" else letter for letter in text)
     return "".join(letter for letter in spaced if letter.isprintable())
 
 
 def clean_name(text: object) -> str:
-    """A name in a picture: printable, and at most 60 characters."""
+    """Return a printable name of at most 60 characters."""
     kept = remove_unprintable(str(text))
     return kept if len(kept) <= MAX_LETTERS else kept[: MAX_LETTERS - 1] + "…"
 

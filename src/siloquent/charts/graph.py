@@ -1,4 +1,4 @@
-"""Small graphs: nodes on a circle, or where the caller puts them, and edges with their strength as width."""
+"""Small graphs: nodes on a circle, or at given positions, and edges with their strength as width."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """An edge between the nodes number ``start`` and ``end``; ``weight`` in 0..1 is its width."""
+    """An edge between the nodes with indices ``start`` and ``end``; ``weight`` in 0..1 is its width."""
 
     start: int
     end: int
@@ -36,7 +36,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """At most 200 nodes and 2,000 edges."""
+    """A graph of at most 200 nodes and 2,000 edges."""
 
     words: Labels
     nodes: Sequence[Node]
@@ -52,7 +52,7 @@ class Graph:
                 raise RequestError(f"An edge's weight is 0 to 1, not {edge.weight}.")
 
     def svg(self) -> str:
-        """The picture, 660 wide."""
+        """Return the picture, 660 wide."""
         places = [self._compute_position(i) for i in range(len(self.nodes))]
         body = [
             '<defs><marker id="ID-arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" '
@@ -69,7 +69,7 @@ class Graph:
         return render_document(self.words, SIZE + 2 * EDGE, TOP + SIZE + EDGE, body)
 
     def lines(self, *, width: int = 80, ascii_only: bool = False) -> list[str]:
-        """One line an edge, strongest first, then the nodes without any."""
+        """Return one line an edge, strongest first, then the nodes without any."""
         drawn = []
         for edge in sorted(self.edges, key=lambda edge: (-edge.weight, edge.start, edge.end)):
             start, end = (clean_name(self.nodes[i].name) for i in (edge.start, edge.end))
@@ -95,7 +95,7 @@ def _draw_edge(edge: Edge, places: Sequence[tuple[float, float]]) -> str:
         path = f"M{format_coordinate(x1)} {format_coordinate(y1)}c-24 -32 24 -32 0 0"
     else:
         far = math.hypot(x2 - x1, y2 - y1) or 1.0
-        cut = 10 / far  # edges end at their nodes' rims, so that arrows are seen
+        cut = 10 / far  # edges end at the rims of their nodes, so that arrows are visible
         end = f"{format_coordinate(x2 - (x2 - x1) * cut)} {format_coordinate(y2 - (y2 - y1) * cut)}"
         path = f"M{format_coordinate(x1)} {format_coordinate(y1)}L{end}"
     arrow = ' marker-end="url(#ID-arrow)"' if edge.directed else ""
@@ -110,7 +110,7 @@ def _draw_edge_name(edge: Edge, places: Sequence[tuple[float, float]]) -> str:
 
 
 def _draw_shape(group: int, x: float, y: float) -> str:
-    """A circle, square, triangle or diamond, filled or open."""
+    """Draw a circle, square, triangle or diamond, filled or open."""
     colour, kind = COLOURS[group % len(COLOURS)], group % 4
     outline = f' stroke="{colour}" stroke-width="2"'
     inside = f'fill="{colour}"' if group % 8 < 4 else 'fill="#ffffff"'

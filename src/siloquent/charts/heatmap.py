@@ -1,4 +1,4 @@
-"""Heat maps: a value for each place of a grid, as lightness."""
+"""Heat maps: a value for each cell of a grid, as lightness."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIZE, TOP = 480, 36
 class HeatMap:
     """Values, shape (lines, columns), the lowest line first; empty ones are left white.
 
-    ``across`` and ``up``: words for all columns and lines, or for the two ends of an axis, or none.
+    ``across`` and ``up``: labels for all columns and lines, or for the two ends of an axis, or none.
     """
 
     words: Labels
@@ -36,14 +36,14 @@ class HeatMap:
                 raise RequestError(f"An axis of {count:,} places has {count:,} labels, 2 or none.")
 
     def svg(self) -> str:
-        """The picture with its scale of lightness beside it."""
+        """Return the picture with its scale of lightness beside it."""
         grid = self._grid
         down, across = len(grid), len(grid[0])
         left = 44 + 7 * max((len(clean_name(name)) for name in self.up), default=0)
         wide, tall = SIZE / across, min(SIZE / down, 48.0)
         bottom = TOP + tall * down
         body = [
-            # A hair wider than its place: browsers leave light seams between neighbours.
+            # Slightly wider than its cell: browsers leave light seams between neighbours.
             draw_rect(
                 left + j * wide,
                 bottom - (i + 1) * tall,
@@ -84,7 +84,7 @@ class HeatMap:
         return render_document(self.words, right + 100, bottom + 44, body)
 
     def lines(self, *, width: int = 80, ascii_only: bool = False) -> list[str]:
-        """One shade a place, the highest line on top, each as wide as fits, and the scale below."""
+        """Return one shade a cell, the highest line on top, each as wide as fits, and the scale below."""
         shades = " .:*#" if ascii_only else " ░▒▓█"
         grid = self._grid
         down, across = len(grid), len(grid[0])
@@ -126,7 +126,7 @@ def _choose_shade(shades: str, value: float | None, part: float) -> str:
 
 
 def _choose_labels(labels: Sequence[str], count: int) -> list[tuple[int, str]]:
-    """The places that are named, at most 24 of them."""
+    """Choose the labelled positions, at most 24."""
     if len(labels) != count:
         return list(zip((0, count - 1), labels, strict=False))
     step = max(1, -(-count // 24))
@@ -134,7 +134,7 @@ def _choose_labels(labels: Sequence[str], count: int) -> list[tuple[int, str]]:
 
 
 def _arrange_labels(labels: Sequence[str], left: float, count: int) -> list[tuple[float, str, str]]:
-    """Where the words below the map stand; the two ends' words stay inside."""
+    """Arrange the labels below the map; the two ends' labels stay inside."""
     if len(labels) != count:
         return list(zip((left, left + SIZE), labels, ("start", "end"), strict=False))
     letters = max(len(clean_name(name)) for name in labels)

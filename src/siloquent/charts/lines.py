@@ -1,4 +1,4 @@
-"""Lines over an ordered axis, each with the band in which its true values lie."""
+"""Line charts over an ordered axis, each line with the band in which its true values lie."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _BLOCKS = "●○◆◇■□"
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """One line a series over the places ``x``, with a light band over its intervals; empty values break a line.
+    """One line a series over the positions ``x``, with a light band over its intervals; empty values break a line.
 
-    ``labels``: words for the places, instead of their numbers.
+    ``labels``: labels of the positions, instead of their numbers.
     """
 
     words: Labels
@@ -46,7 +46,7 @@ class Lines:
             raise RequestError(f"Lines over {len(self.x):,} places have {len(self.x):,} labels, or none.")
 
     def svg(self) -> str:
-        """The picture, 640 x 340."""
+        """Return the picture, 640 x 340."""
         low, high = compute_reach(self.series)
         first, last = float(self.x[0]), float(self.x[-1])
         right, bottom = LEFT + WIDE, TOP + TALL
@@ -75,7 +75,7 @@ class Lines:
         return render_document(self.words, right + RIGHT, bottom + BELOW, body)
 
     def lines(self, *, width: int = 80, ascii_only: bool = False) -> list[str]:
-        """A grid of characters, 12 lines high: one mark a series, light where only its band reaches."""
+        """Return a grid of characters, 12 lines high: one mark a series, light where there is only its band."""
         low, high = compute_reach(self.series)
         margin, tall = max(len(format_short(low)), len(format_short(high))), 12
         wide = max(width - margin - 2, 10)
@@ -113,7 +113,7 @@ class Lines:
         ]
 
     def _choose_marks(self) -> list[tuple[float, str]]:
-        """Which places are named below the axis: at most 6 labels, or round numbers."""
+        """Choose the labelled positions below the axis: at most 6 labels, or round numbers."""
         if not self.labels:
             return [
                 (float(self.x[0]), format_short(self.x[0])),
@@ -128,7 +128,7 @@ PixelScale = Callable[[float], float]
 
 
 def _split_runs(one: Series) -> list[list[int]]:
-    """The places of each stretch without an empty value."""
+    """Return the indices of each stretch without an empty value."""
     runs: list[list[int]] = [[]]
     for i, value in enumerate(one.values):
         if value is None:

@@ -11,17 +11,17 @@ from siloquent.charts.chart import Labels, clean_name, format_short, remove_unpr
 
 INK, GREY, PALE = "#222222", "#6b6b6b", "#dddddd"
 COLOURS = ("#1f5a94", "#b3541e", "#2e7d4f", "#7a3f98", "#8a6d00", "#a0304f")
-"""Each at least 4.5 : 1 against white."""
+"""Colours with a contrast of at least 4.5 : 1 against white."""
 DASHES = ("", "6 3", "2 2", "8 3 2 3", "1 3", "10 4")
 _HATCHES = ("", "M0 8 8 0", "M0 0 8 8", "M0 4h8", "M4 0v8", "M0 8 8 0M0 0 8 8")
 _HEAT = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37))
 
 
 def render_document(words: Labels, width: float, height: float, body: Sequence[str], *, fills: int = 0) -> str:
-    """One ``<svg>`` with title, description and ``fills`` hatched fills; the same body gives the same bytes.
+    """Render one ``<svg>`` with title, description and ``fills`` hatched fills; equal bodies give equal bytes.
 
-    The ids of its parts come from its content, so that several pictures live in one page. In ``body`` the text ``ID-``
-    stands for them.
+    The ids of its parts depend on its content, so that several pictures can be in one page. In ``body`` the text
+    ``ID-`` is replaced by them.
     """
     inner = "\n".join(body)
     title, about = (escape(remove_unprintable(said)) for said in (words.title, words.about))
@@ -48,12 +48,12 @@ def _draw_hatching(name: str, i: int) -> str:
 
 
 def format_fill(i: int) -> str:
-    """The fill of the i-th series, as a value of ``fill=``; for documents with more than i ``fills``."""
+    """Return the fill of series i, as a value of ``fill=``; for documents with more than i ``fills``."""
     return f"url(#ID-fill{i})"
 
 
 def draw_text(x: float, y: float, words: str, *, anchor: str = "middle", size: int = 12, turned: bool = False) -> str:
-    """A line of text at (x, y); ``turned``: it reads upwards."""
+    """Return a line of text at (x, y); ``turned``: it reads upwards."""
     turn = f' transform="rotate(-90 {format_coordinate(x)} {format_coordinate(y)})"' if turned else ""
     return (
         f'<text x="{format_coordinate(x)}" y="{format_coordinate(y)}" '
@@ -63,14 +63,14 @@ def draw_text(x: float, y: float, words: str, *, anchor: str = "middle", size: i
 
 
 def draw_line(x1: float, y1: float, x2: float, y2: float, *, colour: str = INK, width: float = 1) -> str:
-    """A straight line."""
+    """Return a straight line."""
     start = f'x1="{format_coordinate(x1)}" y1="{format_coordinate(y1)}"'
     ends = f'{start} x2="{format_coordinate(x2)}" y2="{format_coordinate(y2)}"'
     return f'<line {ends} stroke="{colour}" stroke-width="{format_coordinate(width)}"/>'
 
 
 def draw_rect(x: float, y: float, wide: float, tall: float, colour: str, about: str = "") -> str:
-    """A filled rectangle; ``about`` is shown where a pointer rests on it."""
+    """Return a filled rectangle; ``about`` is its tooltip."""
     inner = f"<title>{escape(about)}</title>" if about else ""
     size = f'width="{format_coordinate(max(wide, 0))}" height="{format_coordinate(max(tall, 0))}"'
     place = f'x="{format_coordinate(x)}" y="{format_coordinate(y)}" {size}'
@@ -78,12 +78,12 @@ def draw_rect(x: float, y: float, wide: float, tall: float, colour: str, about: 
 
 
 def format_coordinate(value: float) -> str:
-    """A coordinate with at most two decimals."""
+    """Return a coordinate with at most two decimals."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if value else "0"
 
 
 def choose_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """At most ``most`` round numbers in [low, high]: multiples of 1, 2 or 5 times a power of ten.
+    """Return at most ``most`` round numbers in [low, high]: multiples of 1, 2 or 5 times a power of ten.
 
     >>> choose_ticks(0, 4323), choose_ticks(-3, 12, most=4)
     ([0.0, 1000.0, 2000.0, 3000.0, 4000.0], [0.0, 5.0, 10.0])
@@ -98,7 +98,7 @@ def choose_ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def choose_heat_colour(part: float) -> str:
-    """A colour for 0..1, from dark blue over green to yellow: readable without colours, since lightness alone grows."""
+    """Return a colour for 0..1, from dark blue over green to yellow, with increasing lightness for colour blindness."""
     place = min(max(part, 0.0), 1.0) * (len(_HEAT) - 1)
     low = min(int(place), len(_HEAT) - 2)
     mixed = [round(a + (b - a) * (place - low)) for a, b in zip(_HEAT[low], _HEAT[low + 1], strict=True)]
@@ -106,7 +106,7 @@ def choose_heat_colour(part: float) -> str:
 
 
 def draw_legend(names: Sequence[str], x: float, y: float) -> list[str]:
-    """One hatched square and name a series, in a line that starts at (x, y); nothing where no series has a name."""
+    """Draw one hatched square and name a series, in a line from (x, y); nothing if no series has a name."""
     parts = []
     for i, name in enumerate(names):
         if name:
@@ -116,5 +116,5 @@ def draw_legend(names: Sequence[str], x: float, y: float) -> list[str]:
 
 
 def label_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Round numbers in [low, high] and their words."""
+    """Return round numbers in [low, high] and their labels."""
     return [(value, format_short(value)) for value in choose_ticks(low, high)]

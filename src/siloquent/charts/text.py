@@ -1,4 +1,4 @@
-"""Text for terminals: text from data cannot move the cursor, and numbers are no finer than their noise."""
+"""Text for terminals: text from data cannot control the terminal, and numbers are not finer than their noise."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Literal
 from siloquent.charts.chart import remove_unprintable
 
 SHOWN_DIGITS = 2
-"""An error bound is worth two digits; so is everything that it blurs."""
+"""The digits shown of an error bound, and of everything within its precision."""
 MAX_CHARACTERS = 200
 
 
 def clean_text(text: object) -> str:
-    """``text`` without characters that a terminal obeys (control, direction, unassigned), cut at 200.
+    """Return ``text`` without characters that control a terminal (control, direction, unassigned), cut at 200.
 
     >>> clean_text("ward\\x1b[2J A")
     'ward[2J A'
@@ -24,7 +24,7 @@ def clean_text(text: object) -> str:
 
 
 def format_label(value: Any) -> str:
-    """A cell that is no number: NULL for None, true and false for booleans, dates as ISO text, text cleaned."""
+    """Format a cell that is not a number: NULL for None, true and false for booleans, dates in ISO form, clean text."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -33,7 +33,7 @@ def format_label(value: Any) -> str:
 
 
 def compute_step(alpha: Fraction) -> Fraction:
-    """The power of ten to which a value within ``alpha`` is shown.
+    """Return the power of ten to which a value within ``alpha`` is rounded.
 
     >>> str(compute_step(Fraction(200))), str(compute_step(Fraction(3)))
     ('10', '1/10')
@@ -42,9 +42,9 @@ def compute_step(alpha: Fraction) -> Fraction:
 
 
 def format_number(value: Any, step: Fraction = Fraction(0), towards: Literal["near", "down", "up"] = "near") -> str:
-    """``value`` as a multiple of ``step`` (0: as it is), with thousands set apart.
+    """Format ``value`` as a multiple of ``step`` (0: unrounded), with thousands separators.
 
-    Bounds of intervals are rounded outwards, so that the shown interval holds whatever the true one does.
+    Bounds of intervals are rounded outwards, so that the shown interval contains the exact one.
 
     >>> format_number(4123, Fraction(10)), format_number(3923, Fraction(10), "down"), format_number(Fraction(5, 4))
     ('4,120', '3,920', '1.25')
@@ -60,7 +60,7 @@ def format_number(value: Any, step: Fraction = Fraction(0), towards: Literal["ne
 
 
 def draw_share_bar(part: Fraction, whole: Fraction, *, width: int = 20, ascii_only: bool = False) -> str:
-    """``part`` of ``whole`` as a filled bar and a whole percentage, rounded up: spending is never understated.
+    """Draw ``part`` of ``whole`` as a filled bar and a whole percentage, rounded up: spending is never understated.
 
     >>> draw_share_bar(Fraction(1), Fraction(3), width=6, ascii_only=True)
     '##.... 34 %'
@@ -72,7 +72,7 @@ def draw_share_bar(part: Fraction, whole: Fraction, *, width: int = 20, ascii_on
 
 
 def number_of(count: int, one: str, many: str) -> str:
-    """A count and what it counts, in the number that fits.
+    """Return a count with its noun, singular or plural.
 
     >>> number_of(1, "row has", "rows have"), number_of(1200, "row has", "rows have")
     ('1 row has', '1,200 rows have')

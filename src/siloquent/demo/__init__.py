@@ -1,4 +1,4 @@
-"""The demo: a clinic that does not exist, and a story of questions to it. No row belongs to a real person."""
+"""The demo: a fictitious clinic and a sequence of queries to it. No row belongs to a real person."""
 
 from siloquent.demo.clinic import DEMO_MARK, SEED, create_clinic
 from siloquent.demo.story import Step, story

@@ -19,11 +19,11 @@ DEMO_MARK = ".siloquent-demo"
 def create_clinic(
     folder: Path, *, seed: int = SEED, rows: int = visits.ROWS, patients: int = visits.PATIENTS
 ) -> Workspace:
-    """Make ``folder`` the workspace of a generated clinic with the table ``visits``; an earlier demo there goes.
+    """Create a workspace of a generated clinic with the table ``visits`` in ``folder``, replacing an earlier demo.
 
     Raises:
-        SchemaError: something that is not a demo is there, or the folder cannot be written.
-        LedgerError: the ledger cannot be made there.
+        SchemaError: Something that is not a demo is there, or the folder cannot be written.
+        LedgerError: The ledger cannot be created there.
     """
     import pyarrow.parquet
 
@@ -49,7 +49,7 @@ def create_clinic(
 
 
 def _clear(folder: Path) -> None:
-    """Remove an earlier demo's files, and nothing that the demo did not make."""
+    """Remove an earlier demo's files, and nothing else."""
     if not folder.exists():
         return
     if not folder.is_dir() or not (folder / DEMO_MARK).is_file():
@@ -73,7 +73,7 @@ def _clear(folder: Path) -> None:
 
 
 def visits_toml(size_hint: int) -> str:
-    """The declaration of ``visits``: a table file as an owner would write it."""
+    """Return the declaration of ``visits``: a table file as an owner would write it."""
     return _VISITS.format(
         **{name.lower(): _list(getattr(visits, name)) for name in _LISTED},
         longest=visits.MAX_STAY_SECONDS,

@@ -1,4 +1,4 @@
-"""The story of a collection: two apps, 60,000 telephones that send nothing true, and averages with error bars."""
+"""The demo of a collection: two apps, 60,000 phones that report only noisy values, and averages with error bars."""
 
 from __future__ import annotations
 

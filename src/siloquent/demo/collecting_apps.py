@@ -1,4 +1,4 @@
-"""Two apps' rows on the devices of people who do not exist: a profile each, and none to four walks."""
+"""Generated rows of two apps on users' devices: a profile each, and none to four walks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ USERS = 60_000
 REGIONS = ("coast", "delta", "dunes", "forest", "gorge", "heath", "hills", "lakes", "marsh", "moor", "plain", "ridge")
 WALKS = 4
 BRISK, SLOW, SPREAD = 55.0, 36.0, 14.0
-"""Mean minutes of a walk below 60 years and from 60 on, and their spread."""
+"""Mean minutes of a walk below the age of 60 and from 60 on, and their spread."""
 
 MEASURED = 'use = "measure"'
 
@@ -42,7 +42,7 @@ attribute = [
 
 
 def add_apps(workspace: Path, *, seed: int, users: int = USERS) -> None:
-    """Write the declaration, and what stands on each device, as a line of JSON each, into a workspace's folder."""
+    """Write the declaration, and the data of each device as a line of JSON, into a workspace's folder."""
     rng = np.random.default_rng(seed)
     age = rng.integers(0, 100, users)
     region = rng.integers(0, len(REGIONS), users)
@@ -51,7 +51,7 @@ def add_apps(workspace: Path, *, seed: int, users: int = USERS) -> None:
     minutes = np.clip(minutes, 0, 119).astype(int)
     mood = rng.integers(1, 6, (users, WALKS))
     (workspace / "data" / "apps.toml").write_text(APPS, encoding="utf-8")
-    # Made-up telephones have a memory of their own: the account's is for people.
+    # Generated phones have a budget store of their own: the account's is for real users.
     (workspace / "data" / "sent.json").write_text("{}", encoding="utf-8")
     with (workspace / "data" / "devices.jsonl").open("w", encoding="utf-8") as file:
         for user in range(users):

@@ -1,4 +1,4 @@
-"""The story of a profile: which rules hold over three clinics, and which only inside each."""
+"""The demo of a profile: dependencies that hold over three clinics, and those that hold only inside each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from siloquent.demo.profiling_roles import role_steps
 from siloquent.demo.profiling_tables import SILOS
 
 WRITTEN = ("prices.toml", "clinics.toml")
-"""Files beside ``data`` and ``schemas``, which a new demo replaces."""
+"""Files, besides ``data`` and ``schemas``, that a new demo replaces."""
 PARTIES = tuple(word for name in SILOS for word in ("--party", f"{name}=silos/{name}"))
 
 PROFILE_STEPS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -34,6 +34,6 @@ PROFILE_STEPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def with_roles(folder: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The same story whose session is held by processes, with their keys below ``folder``, instead of threads."""
+    """Return the same steps with the session run by processes, with their keys below ``folder``, instead of threads."""
     at = next(place for place, (_, command) in enumerate(PROFILE_STEPS) if command[:2] == ("profile", "run"))
     return (*PROFILE_STEPS[:at], *role_steps(folder), *PROFILE_STEPS[at + 1 :])

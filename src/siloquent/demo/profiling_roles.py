@@ -1,4 +1,4 @@
-"""The same profile by real processes: a relay, three clinics and two hosts, each with keys of its own, over TLS."""
+"""The same profile with real processes: a relay, three clinics and two hosts, each with keys of its own, over TLS."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ HOSTS = ("w1", "w2")
 READY_S, END_S = 60.0, 20.0
 
 STARTS_BEHIND = ("federation", "init")
-"""The step behind which the roles start."""
+"""The step after which the roles start."""
 
 
 def role_steps(folder: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Instead of the session in one process: bundles, roles, a check, the session, and what is known of it."""
+    """Return the steps in place of the session in one process: bundles, roles, a check, the session, its status."""
     bundles = folder / "bundles"
     return (
         (
@@ -63,10 +63,10 @@ def describe(workspace: Path) -> None:
 
 @contextmanager
 def running(workspace: Path) -> Iterator[None]:
-    """Relay, clinics and hosts as processes, each with a log in the folder ``roles``, until the block ends.
+    """Run relay, clinics and hosts as processes, each with a log in the folder ``roles``, until the block ends.
 
     Raises:
-        ProtocolError: ``relay_unreachable``: the relay did not start.
+        ProtocolError: ``relay_unreachable``: The relay did not start.
     """
     (workspace / "roles").mkdir(exist_ok=True)
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Price lists of three clinics: some rules hold for all, some in each house alone, by construction."""
+"""Price lists of three clinics: some rules hold for all, some only within each clinic, by construction."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ ITEMS, GROUPS, VATS, SUPPLIERS, CITIES, WARDS, REBATES = 160, 16, 3, 14, 9, 7, 5
 COLUMNS = ("item", "item_group", "vat", "supplier", "city", "ward", "specialty", "rebate")
 EVERYWHERE = (("item", "item_group"), ("item", "vat"), ("item_group", "vat"), ("supplier", "city"))
 AT_HOME = (("ward", "specialty"), ("specialty", "ward"), ("supplier", "rebate"))
-"""True in every silo, and not over all rows: each house has its own letters and its own rebates."""
+"""Rules that hold in every silo but not over all rows: each clinic has its own letters and its own rebates."""
 OWN_WARDS, OWN_REBATES, COMMON = 5, 6, 45
-"""So many wards and suppliers have another specialty or rebate in each house; so many purchases are made by all."""
+"""The numbers of wards and suppliers with a different specialty or rebate per clinic, and of common purchases."""
 TRIES = 50
 
 SPEC = """\
@@ -29,7 +29,7 @@ max_lhs = 3
 
 
 def make_prices(rng: np.random.Generator, *, silos: int = len(SILOS), rows: int = ROWS) -> list[pa.Table]:
-    """One table a silo; drawn again until no other dependency of at most three columns holds in all of them."""
+    """Return one table a silo; redrawn until no other dependency of at most three columns holds in all of them."""
     for _ in range(TRIES):
         common = _picks(rng, COMMON)
         tables = [_table(rng, rows, shift, common) for shift in range(silos)]
@@ -41,7 +41,7 @@ def make_prices(rng: np.random.Generator, *, silos: int = len(SILOS), rows: int 
 def _table(rng: np.random.Generator, rows: int, shift: int, common: np.ndarray) -> pa.Table:
     import pyarrow as pa
 
-    # Half of the rows are others with one thing changed, so that what looks alike differs somewhere.
+    # Half of the rows are others with one thing changed, so that similar rows differ somewhere.
     own = rows - len(common)
     picks = _picks(rng, own)
     half = own // 2
@@ -66,24 +66,24 @@ def _table(rng: np.random.Generator, rows: int, shift: int, common: np.ndarray) 
 
 
 def _picks(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Items, suppliers and wards of so many purchases."""
+    """Draw items, suppliers and wards of ``count`` purchases."""
     return np.stack([rng.integers(0, size, count) for size in (ITEMS, SUPPLIERS, WARDS)], axis=1)
 
 
 def _rebate(supplier: np.ndarray, shift: int) -> np.ndarray:
-    """What a supplier gives a house; two suppliers of one city give the same, so it does not tell them apart."""
+    """Return a supplier's rebate for a clinic; two suppliers of one city give the same, so it is not unique."""
     alike = np.where(supplier == CITIES, 0, supplier)
     return np.asarray((alike + np.where(alike < OWN_REBATES, shift, 0)) % REBATES)
 
 
 def _near_item(rng: np.random.Generator, items: np.ndarray) -> np.ndarray:
-    """Another item: of the same group, or of the same rate, or any."""
+    """Return another item: of the same group, or of the same rate, or any."""
     step = np.array([GROUPS, VATS, 1])[rng.integers(0, 3, len(items))]
     return np.asarray((items + step * rng.integers(1, 10, len(items))) % ITEMS)
 
 
 def _has_no_accident(tables: list[pa.Table]) -> bool:
-    """Whether just what is meant holds in every silo, up to three columns on the left."""
+    """Return whether exactly the intended dependencies hold in every silo, up to three columns on the left."""
     import pyarrow as pa
 
     from siloquent.maths.dependencies import compute_closures, discover
@@ -103,7 +103,7 @@ def _codes(table: pa.Table) -> np.ndarray:
 
 
 def prices_toml(rows: int = ROWS) -> str:
-    """The declaration of a silo's ``prices``."""
+    """Return the declaration of a silo's ``prices``."""
     sizes = dict(zip(COLUMNS, (ITEMS, GROUPS, VATS, SUPPLIERS, CITIES, WARDS, WARDS, REBATES), strict=True))
     attributes = "\n".join(
         f'  {{ name = "{name}", type = "category", null = "drop", values = [{_values(name, size)}] }},'
@@ -117,7 +117,7 @@ def _values(name: str, size: int) -> str:
 
 
 def add_prices(workspace: Path, *, seed: int) -> None:
-    """Make one workspace a silo below ``workspace``'s folder ``silos``, and the profile's description beside it."""
+    """Create one workspace a silo below ``workspace``'s folder ``silos``, and the profile's description beside it."""
     import pyarrow.parquet
 
     from siloquent.session import create_workspace

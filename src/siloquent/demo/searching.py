@@ -1,4 +1,4 @@
-"""The story of a search: offers of two clinics explain the lungs of a third one's patients."""
+"""The demo of a search: offers of two clinics explain the lung function of a third clinic's patients."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Floats = NDArray[np.float64]
 POSTCODES = tuple(f"{i:02d}" for i in range(1, 49))
 LUNGS, AIR, INCOME = 9_600, 4_800, 4_800
 DECOYS = {"trees": 2_400, "shops": 800}
-"""Tables that tell nothing about lungs, and how many rows they have."""
+"""Tables that are unrelated to ``lungs``, and their numbers of rows."""
 WRITTEN = ("lungs-plan.json", "lungs-augmented.parquet")
-"""What the story's commands write beside the releases."""
+"""The files that the demo's commands write besides the releases."""
 REQUEST = """\
 # Which offers, alone or together, explain the lungs' score best?
 table = "lungs"
@@ -55,7 +55,7 @@ _LUNGS = """\
 
 
 def make_searched(rng: np.random.Generator) -> dict[str, pa.Table]:
-    """The tables of the search: ``lungs`` depend on pm25 and income of the postcode, and on no decoy."""
+    """Return the tables of the search: ``lungs`` depend on pm25 and income of the postcode, and on no decoy."""
     import pyarrow as pa
 
     places = len(POSTCODES)
@@ -104,7 +104,7 @@ def add_searched(workspace: Path, *, seed: int) -> None:
 
 
 def searched_toml(name: str, rows: int) -> str:
-    """The declaration of one of the tables."""
+    """Return the declaration of one of the tables."""
     numbers = {"air": ("pm25", 3, 30), "income": ("income", 15, 90)}
     column, lo, hi = numbers.get(name, ("number", 0, 100))
     attributes = _LUNGS if name == "lungs" else _NUMBER.format(name=column, lo=lo, hi=hi)

@@ -1,4 +1,4 @@
-"""The story of sharing: a small clinic learns who comes back from two large ones, without their rows."""
+"""The demo of sharing: a small clinic learns readmission from two large ones, without their rows."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from siloquent.demo import visits
 
 SILOS = {"river_visits": (20_000, 6_000), "hill_visits": (300, 100)}
-"""Of the other clinics: visits and patients."""
+"""The numbers of visits and patients of the other clinics."""
 WRITTEN = ("north.share", "river.share", "hill-model.npz", "readmissions.csv")
-"""What the story's commands write beside the releases."""
+"""The files that the demo's commands write besides the releases."""
 ABOUT = ("--label", "readmitted", "--features", "age,chapter,stay_days", "--epsilon", "1", "--agents", "2")
 
 
 def add_silos(folder: Path, *, seed: int, declaration: str, size_hint: int) -> None:
-    """Write the other clinics' visits, and declarations that differ from ``declaration`` in name and size alone."""
+    """Write the other clinics' visits, and declarations that differ from ``declaration`` only in name and size."""
     import pyarrow.parquet
 
     for number, (name, (rows, patients)) in enumerate(SILOS.items(), start=1):

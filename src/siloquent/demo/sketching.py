@@ -1,4 +1,4 @@
-"""The story of a sketch: one price, then a risk map and a classifier for nothing."""
+"""The demo of a sketch: one charge, then a risk map and a classifier at no cost."""
 
 from __future__ import annotations
 

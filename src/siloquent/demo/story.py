@@ -1,4 +1,4 @@
-"""The demo's story: commands in order, why each is there, and how each ends."""
+"""The demo's steps: commands in order, the reason for each, and their exit statuses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SLIP = "SELECT wrad, COUNT(*) FROM visits GROUP BY wrad ERROR 200"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One command of the story: ``says`` why before it runs, ``ends`` with that exit status."""
+    """One command of the demo: ``says`` is its explanation, ``ends`` its expected exit status."""
 
     says: str
     command: tuple[str, ...]
@@ -32,11 +32,11 @@ _TASKS = (*SKETCH_STEPS, *SYNTH_STEPS, *SEARCH_STEPS, *COLLECT_STEPS, *SHARE_STE
 
 
 def story(*, quick: bool = False, roles_in: Path | None = None) -> tuple[Step, ...]:
-    """The steps in order, as words behind ``siloquent``.
+    """Return the steps in order, as the arguments of ``siloquent``.
 
     Args:
-        quick: The first answer and its free repeat alone.
-        roles_in: The clinics of the profile are processes of their own, with their keys below this workspace.
+        quick: Only the first answer and its free repeat.
+        roles_in: The workspace below which the profile's clinics keep their keys as separate processes.
     """
     if quick:
         return _FIRST_ANSWER

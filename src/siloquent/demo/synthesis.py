@@ -1,4 +1,4 @@
-"""The story of a synthetic table: the plan, one run, its report, rows for nothing, and rules that nobody broke."""
+"""The demo of a synthetic table: the plan, one run, its report, rows at no cost, and constraints that all hold."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ OUTCOMES = ("home", "transfer", "deceased")
 OLDEST, MAX_STAY_SECONDS, DEAREST = 104, 60, 40_000
 ICU, CIRCULATORY, DECEASED = WARDS.index("icu"), CHAPTERS.index("circulatory"), OUTCOMES.index("deceased")
 
-# One row a chapter: how likely each ward is. G takes children of any chapter, the ICU takes a few of everybody.
+# One row a chapter: the probability of each ward. G takes children of any chapter, the ICU takes some patients of all.
 _WARD_SHARES = np.array([
     [30, 8, 12, 20, 12, 6, 6, 6],
     [10, 34, 8, 14, 16, 6, 6, 6],
@@ -35,7 +35,7 @@ _WARD_SHARES = np.array([
 
 
 def make_visits(rng: np.random.Generator, *, rows: int = ROWS, patients: int = PATIENTS) -> pa.Table:
-    """``rows`` visits of ``patients`` people, each with 1 to 12 of them; see ``check_visits`` for what holds.
+    """Return ``rows`` visits of ``patients`` patients, 1 to 12 each; see ``check_visits`` for their properties.
 
     Args:
         rows: From ``patients`` to ``4 * patients``.
@@ -74,7 +74,7 @@ def check_visits(visits: pa.Table) -> None:
     """Assert what the demo's table file declares: four dependencies, three denials, all bounds.
 
     Raises:
-        AssertionError: a statement does not hold; its name is the message.
+        AssertionError: A statement does not hold; its name is the message.
     """
     column = {name: np.asarray(visits[name].to_pylist()) for name in visits.column_names}
     for lhs, rhs in (
@@ -95,7 +95,7 @@ def check_visits(visits: pa.Table) -> None:
 
 
 def _dearer_but_shorter(diagnosis: NDArray[np.str_], stay: NDArray[np.int64], cost: NDArray[np.int64]) -> bool:
-    """Whether of two visits with one diagnosis the longer one is cheaper somewhere."""
+    """Return whether, of two visits with one diagnosis, the longer one is cheaper in some case."""
     for code in DIAGNOSES:
         days, euros = stay[diagnosis == code], cost[diagnosis == code]
         dearest_so_far = -1
@@ -113,7 +113,7 @@ def _labels(names: tuple[str, ...], places: NDArray[np.int64]) -> pa.Array:
 
 
 def _who(rng: np.random.Generator, rows: int, patients: int) -> NDArray[np.int64]:
-    """The patient of each visit, shape (rows,): one visit each, the others dealt into 1 to 11 more places a patient."""
+    """Return the patient of each visit, shape (rows,): one visit each, and the others over 1 to 11 slots a patient."""
     places = np.repeat(np.arange(patients), rng.integers(1, MAX_ROWS, patients))
     more = rng.choice(places, rows - patients, replace=False)
     everybody: NDArray[np.int64] = rng.permutation(np.concatenate([np.arange(patients), more]))
@@ -121,21 +121,21 @@ def _who(rng: np.random.Generator, rows: int, patients: int) -> NDArray[np.int64
 
 
 def _ages(rng: np.random.Generator, patients: int) -> NDArray[np.int64]:
-    """Some children, many adults, more old people, shape (patients,)."""
+    """Draw ages: some children, many adults, more old people, shape (patients,)."""
     group = rng.choice(3, patients, p=[0.12, 0.45, 0.43])
     drawn = rng.normal(np.array([6.0, 42.0, 71.0])[group], np.array([5.0, 13.0, 11.0])[group])
     return np.clip(np.rint(drawn), 0, OLDEST).astype(np.int64)
 
 
 def _pick(rng: np.random.Generator, weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """One place a row of ``weights``, shape (rows, places) -> (rows,)."""
+    """Draw one index a row of ``weights``, shape (rows, places) -> (rows,)."""
     edges = np.cumsum(weights, axis=1)
     places: NDArray[np.int64] = (edges < rng.random((len(weights), 1)) * edges[:, -1:]).sum(axis=1)
     return places
 
 
 def _diagnoses(rng: np.random.Generator, age: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Common and rare ones, shape (rows,): circulatory ones with age, respiratory ones of the young."""
+    """Draw diagnoses, shape (rows,): circulatory ones with age, respiratory ones of the young."""
     share = 1.0 / np.tile(np.arange(1, 9), 6) ** 0.7
     weights = np.tile(share, (len(age), 1))
     weights[:, 8 * CIRCULATORY : 8 * CIRCULATORY + 8] *= (0.2 + age / 40.0)[:, None]
@@ -150,7 +150,7 @@ def _wards(rng: np.random.Generator, chapter: NDArray[np.int64], age: NDArray[np
 
 
 def _stays(rng: np.random.Generator, ward: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Days, shape (rows,): 0 to 60, at least one in the ICU."""
+    """Draw days, shape (rows,): 0 to 60, at least one in the ICU."""
     mean = np.array([5.0, 4.0, 6.0, 4.0, 3.0, 5.0, 2.5, 9.0])[ward]
     days = np.minimum(rng.geometric(1.0 / (1.0 + mean)) - 1, MAX_STAY_SECONDS)
     return np.where(ward == ICU, np.maximum(days, 1), days).astype(np.int64)
@@ -163,7 +163,7 @@ def _outcomes(rng: np.random.Generator, age: NDArray[np.int64], ward: NDArray[np
 
 
 def _costs(rng: np.random.Generator, diagnosis: NDArray[np.int64], stay: NDArray[np.int64]) -> NDArray[np.int64]:
-    """base + rate * days + less than one day's rate: a longer stay is never cheaper, shape (rows,)."""
+    """Return base + rate * days + less than one day's rate: a longer stay is never cheaper, shape (rows,)."""
     base, rate = rng.integers(300, 3_000, 48)[diagnosis], rng.integers(80, 600, 48)[diagnosis]
     costs: NDArray[np.int64] = base + rate * stay + rng.integers(0, rate)
     return costs
@@ -176,7 +176,7 @@ def _readmitted(
     stay: NDArray[np.int64],
     outcome: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Logistic in age, circulatory chapter and stay, some 16 % ones, shape (rows,); never of the deceased."""
+    """Draw readmissions, logistic in age, circulatory chapter and stay, about 16 % ones, (rows,); 0 if deceased."""
     score = -2.92 + 0.016 * age + 0.7 * (chapter == CIRCULATORY) + 0.05 * stay
     came_back = rng.random(len(age)) < 1.0 / (1.0 + np.exp(-score))
     readmitted: NDArray[np.int64] = (came_back & (outcome != DECEASED)).astype(np.int64)

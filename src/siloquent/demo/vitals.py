@@ -1,4 +1,4 @@
-"""Vital signs of people who do not exist: one cloud of the healthy, one of the diabetic, overlapping."""
+"""Generated vital signs: one cluster of healthy people, one of diabetics, overlapping."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 ROWS = 8_000
 SHARE = 0.22
-"""Of people in the diabetic cloud."""
+"""The share of people in the diabetic cluster."""
 CENTRE = (52.0, 26.0, 126.0, 96.0)
 SPREAD = (15.0, 4.5, 16.0, 18.0)
 SHIFT = (12.0, 4.0, 10.0, 38.0)
-"""How much older, heavier, higher in pressure and in sugar the diabetic are."""
+"""The shift of the diabetic cluster in age, weight, blood pressure and blood sugar."""
 LOW, HIGH = (18.0, 14.0, 80.0, 50.0), (95.0, 55.0, 220.0, 400.0)
 PEOPLE = "name,age,bmi,systolic,glucose\nasked 1,35,22.5,115,88\nasked 2,68,31,142,160\nasked 3,58,28,131,118\n"
 
@@ -46,7 +46,7 @@ delta = "1e-6"
 
 
 def make_vitals(rng: np.random.Generator, *, rows: int = ROWS) -> pa.Table:
-    """``rows`` people, a share of SHARE of them diabetic."""
+    """Return ``rows`` people, a share of SHARE of them diabetic."""
     import pyarrow as pa
 
     diabetic = rng.random(rows) < SHARE
@@ -64,7 +64,7 @@ def make_vitals(rng: np.random.Generator, *, rows: int = ROWS) -> pa.Table:
 
 
 def add_vitals(workspace: Path, *, seed: int, rows: int = ROWS) -> None:
-    """Write the table, its declaration, and three people to ask about into a workspace's folder."""
+    """Write the table, its declaration, and three people to query into a workspace's folder."""
     import pyarrow.parquet
 
     table = make_vitals(np.random.default_rng(seed), rows=rows)

@@ -1,1 +1,1 @@
-"""What the doors say, as documents: the command line and the server speak with one voice."""
+"""JSON documents shared by the command line and the server."""

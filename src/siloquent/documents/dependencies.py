@@ -14,7 +14,7 @@ MAX_EDGES = 300
 
 
 def build_report_document(report: FDReport, folder: Path | None) -> dict[str, Any]:
-    """A report as a document of kind ``siloquent/fd-report/1``."""
+    """Return a report as a document of kind ``siloquent/fd-report/1``."""
     plain = report.to_dict()
     return {
         "schema": "siloquent/fd-report/1",
@@ -42,9 +42,9 @@ def build_report_document(report: FDReport, folder: Path | None) -> dict[str, An
 
 
 def build_report_graph(report: FDReport) -> Graph | None:
-    """The dependencies as arrows between columns, dashed where they hold in each silo and not over all rows.
+    """Return the dependencies as arrows between columns, dashed if they hold in each silo but not over all rows.
 
-    A left side of several columns is a node of its own. None where there is nothing to draw, or too much.
+    A left side of several columns is a node of its own. None if there is nothing to draw, or too much.
     """
     from siloquent.charts.chart import Labels
     from siloquent.charts.graph import Edge, Graph, Node

@@ -1,4 +1,4 @@
-"""Sessions over a federation, as documents: who is where, who is waited for, what an owner says yes to."""
+"""Documents about federation sessions: the state of each role, pending waits, and the session to approve."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LATE_SECONDS = 30
 
 
 def format_waiting_time(seconds: float) -> str:
-    """For how long somebody is awaited; who is awaited for 30 seconds is called late.
+    """Format how long a role has been awaited; after 30 seconds it is late.
 
     >>> format_waiting_time(12), format_waiting_time(31.4)
     ('since 12 s', 'since 31 s, late')
@@ -21,7 +21,7 @@ def format_waiting_time(seconds: float) -> str:
 
 
 def describe_waiting(told: dict[str, Any]) -> str:
-    """Who is waited for since when, in one sentence.
+    """Describe in one sentence which role waits for which, and since when.
 
     >>> describe_waiting({"state": "open", "roles": [
     ...     {"role": "w1", "state": "running", "step": "a2", "waiting_for": ["river"], "since_s": 12, "seen_s": 0},
@@ -33,7 +33,7 @@ def describe_waiting(told: dict[str, Any]) -> str:
     if told["state"] != "open":
         return str(told["state"])
     waits = [line for line in told["roles"] if line["waiting_for"]]
-    # Whoever waits for a role that itself waits is not the one to look at.
+    # A role that waits for a role which itself waits is not the cause.
     waiting = {line["role"] for line in waits}
     ends = [(line, name) for line in waits for name in line["waiting_for"] if name not in waiting]
     if not ends:
@@ -45,7 +45,7 @@ def describe_waiting(told: dict[str, Any]) -> str:
 
 
 def build_status_document(told: dict[str, Any], roster: Roster) -> dict[str, Any]:
-    """The document of kind ``siloquent/federation-status/1``."""
+    """Build the document of kind ``siloquent/federation-status/1``."""
     owners = {role.name: role.owner for role in roster.roles}
     return {
         "schema": "siloquent/federation-status/1",
@@ -63,7 +63,7 @@ def build_status_document(told: dict[str, Any], roster: Roster) -> dict[str, Any
 
 
 def build_session_document(role: Bundle, known: Any) -> dict[str, Any]:
-    """A session as its owner should see it before a yes: part of ``siloquent/party-sessions/1``."""
+    """Describe a session for its owner's approval: part of ``siloquent/party-sessions/1``."""
     asked = known.invitation.get("invitation", {})
     workers = [role.roster.get_role(name) for name in known.members if _is_worker(role, name)]
     return {

@@ -1,4 +1,4 @@
-"""JSON Schemas of documents: one for each kind, the same for ``--json`` and for the API."""
+"""JSON Schemas of documents: one for each kind, shared by ``--json`` and the API."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ TABLE_FILE = "table-file"
 
 
 def kinds() -> list[str]:
-    """The kinds of documents, in alphabetical order; ``siloquent/KIND/1`` is the first value of each."""
+    """Return the kinds of documents, in alphabetical order; ``siloquent/KIND/1`` is the first value of each."""
     folder = resources.files("siloquent.documents") / "schemas"
     return sorted(file.name.removesuffix(".json") for file in folder.iterdir() if file.name.endswith(".json"))
 
 
 def json_schema(kind: str) -> dict[str, Any]:
-    """The JSON Schema of ``kind``.
+    """Return the JSON Schema of ``kind``.
 
     Raises:
-        UnknownName: there is no such kind.
+        UnknownName: There is no such kind.
     """
     if kind == TABLE_FILE:
         from siloquent.schema.toml import build_json_schema as of_table_files

@@ -1,4 +1,4 @@
-"""What was asked, paid and left: exact in documents, four digits on screens, never rounded in the reader's favour."""
+"""Ledger documents: exact amounts in documents, four digits on screens, never rounded in the reader's favour."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _AMOUNT = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,3})?|[0-
 
 
 def format_exact_amount(account: Account, units: int) -> str:
-    """Whole units of the account's money in epsilon or rho, all digits."""
+    """Format whole units of an account in epsilon or rho, with all digits."""
     return format((Decimal(units) / _get_scale(account)).normalize(), "f") if units else "0"
 
 
 def format_amount(account: Account, units: int, towards: Literal["down", "up"]) -> str:
-    """Whole units with their symbol and four digits: what is left is rounded ``down``, what is spent ``up``."""
+    """Format whole units with symbol and four digits: remaining amounts are rounded ``down``, spent ones ``up``."""
     from siloquent.privacy import get_accountant
 
     amount = format_significant(Fraction(units, _get_scale(account)), towards)
@@ -31,7 +31,7 @@ def format_amount(account: Account, units: int, towards: Literal["down", "up"]) 
 
 
 def format_significant(value: Fraction, towards: Literal["down", "up"]) -> str:
-    """``value`` with four significant digits, as plain decimal text.
+    """Format ``value`` with four significant digits, as plain decimal text.
 
     >>> format_significant(Fraction(2, 3), "down"), format_significant(Fraction(2, 3), "up")
     ('0.6666', '0.6667')
@@ -43,13 +43,13 @@ def format_significant(value: Fraction, towards: Literal["down", "up"]) -> str:
 
 
 def parse_amount(text: Any) -> Fraction:
-    """An amount as another machine tells it. Bounded: ``1e999999999`` is nine letters and would fill all memory.
+    """Parse an amount from another machine. Its length is bounded: ``1e999999999`` is short but would fill all memory.
 
     >>> parse_amount("0.0603"), parse_amount("1/100"), parse_amount("2.5e-06")
     (Fraction(603, 10000), Fraction(1, 100), Fraction(1, 400000))
 
     Raises:
-        RequestError: it is no such text.
+        RequestError: The text is not an amount.
     """
     if not isinstance(text, str) or not _AMOUNT.fullmatch(text):
         raise RequestError("The server tells an amount that is none.", fix="look at the address after --server")
@@ -57,7 +57,7 @@ def parse_amount(text: Any) -> Fraction:
 
 
 def build_account_document(account: Account) -> dict[str, Any]:
-    """An account as a document of kind ``siloquent/account/1``; amounts are exact decimal text."""
+    """Return an account as a document of kind ``siloquent/account/1``; amounts are exact decimal text."""
     from siloquent.privacy import ATTO, get_accountant
 
     return {
@@ -78,7 +78,7 @@ def build_account_document(account: Account) -> dict[str, Any]:
 
 
 def cost_document(account: Account, cost: Cost) -> dict[str, str]:
-    """Build the part of a document that says what an account was charged; amounts are exact decimal text."""
+    """Build the part of a document with an account's charge; amounts are exact decimal text."""
     from siloquent.privacy import ATTO, get_accountant
 
     return {
@@ -89,7 +89,7 @@ def cost_document(account: Account, cost: Cost) -> dict[str, str]:
 
 
 def build_entry_document(entry: Entry) -> dict[str, Any]:
-    """An entry of the chain as a document of kind ``siloquent/entry/1``; ``body`` is what the hash covers."""
+    """Return an entry of the chain as a document of kind ``siloquent/entry/1``; ``body`` is the hashed text."""
     return {
         "schema": "siloquent/entry/1",
         "seq": entry.seq,
@@ -103,7 +103,7 @@ def build_entry_document(entry: Entry) -> dict[str, Any]:
 
 
 def build_verdict_document(verdict: LedgerVerdict, kept: Checkpoint | None) -> dict[str, Any]:
-    """What verification found, as a document of kind ``siloquent/verdict/1``; ``kept`` is what it was compared with."""
+    """Return a verification result as a document of kind ``siloquent/verdict/1``; ``kept``: the compared checkpoint."""
     return {
         "schema": "siloquent/verdict/1",
         "ok": verdict.ok,

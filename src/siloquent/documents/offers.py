@@ -1,4 +1,4 @@
-"""Offers, catalogues and what was found, as documents."""
+"""Documents of offers, catalogues and search results."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 def list_uses(offer: Offer) -> list[str]:
-    """What an offer can be used for."""
+    """Return the possible uses of an offer: join, union, or both."""
     return (["join"] if offer.keys else []) + (["union"] if offer.measured.second is not None else [])
 
 
 def build_catalogue_document(
     catalogue: Catalogue, folder: Path, fitting: Sequence[tuple[str, str, str, float]]
 ) -> dict[str, Any]:
-    """A catalogue as a document of kind ``siloquent/catalogue/1``; ``fitting``: (offer, its key, own key, share)."""
+    """Return a document of kind ``siloquent/catalogue/1``; ``fitting``: (offer, its key, own key, share)."""
     return {
         "schema": "siloquent/catalogue/1",
         "folder": str(folder),
@@ -41,7 +41,7 @@ def build_catalogue_document(
 
 
 def build_result_document(found: SearchResult, plan: Path | None) -> dict[str, Any]:
-    """What was found as a document of kind ``siloquent/found/1``."""
+    """Return a search result as a document of kind ``siloquent/found/1``."""
     model = found.model
     return {
         "schema": "siloquent/found/1",

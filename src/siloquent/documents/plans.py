@@ -1,4 +1,4 @@
-"""Prices of work that takes longer than an answer, as documents: the same on the command line and over HTTP."""
+"""Documents with prices of long-running work: the same on the command line and over HTTP."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from siloquent.synth.engines import Plan
 
 SKETCH_DENSITIES = (0.001, 0.01, 0.1)
-"""Shares of the rows for which a sketch's plan tells its error."""
+"""The shares of the rows for which a sketch's plan gives its error."""
 
 
 class Priced(Protocol):
-    """A plan of any task, as far as its price goes."""
+    """The interface of a plan of any task that has a price."""
 
     @property
     def schema(self) -> TableSchema:
-        """The table that pays."""
+        """The table whose budget is charged."""
 
     @property
     def price(self) -> Fraction:
-        """What would be charged, in the account's epsilon or rho."""
+        """The amount that would be charged, in the account's epsilon or rho."""
 
     @property
     def event(self) -> Event:
@@ -38,7 +38,7 @@ class Priced(Protocol):
 
 
 def price_words(planned: Priced) -> str:
-    """The price, and its meaning in epsilon where the account counts in rho."""
+    """Return the price, and its meaning in epsilon if the account counts in rho."""
     from siloquent.documents.ledger import format_significant
     from siloquent.privacy import convert_zcdp_to_epsilon, format_digits, get_accountant
 
@@ -55,7 +55,7 @@ def price_words(planned: Priced) -> str:
 
 
 def sketch_plan_document(planned: SketchPlan, left: Cost) -> dict[str, Any]:
-    """A plan as a document of kind ``siloquent/sketch-plan/1``."""
+    """Return a plan as a document of kind ``siloquent/sketch-plan/1``."""
     from siloquent.privacy import format_digits, get_accountant
 
     book = get_accountant(planned.schema.budget.accountant)
@@ -84,7 +84,7 @@ def sketch_plan_document(planned: SketchPlan, left: Cost) -> dict[str, Any]:
 
 
 def synth_plan_document(planned: Plan, left: Cost) -> dict[str, Any]:
-    """A plan as a document of kind ``siloquent/synth-plan/1``."""
+    """Return a plan as a document of kind ``siloquent/synth-plan/1``."""
     from siloquent.privacy import format_digits, get_accountant
 
     book = get_accountant(planned.schema.budget.accountant)
@@ -113,13 +113,13 @@ def synth_plan_document(planned: Plan, left: Cost) -> dict[str, Any]:
 
 
 def mean_error(planned: OfferPlan, cells: int) -> float | None:
-    """The error that noise gives the mean of a key with an even share of the rows, in half ranges."""
+    """Return the noise's error of the mean of a key with an even share of the rows, in half ranges."""
     size = planned.schema.size_hint
     return None if size is None else planned.compute_mean_error(max(size / cells, 1))
 
 
 def offer_plan_document(planned: OfferPlan, left: Cost) -> dict[str, Any]:
-    """A plan as a document of kind ``siloquent/offer-plan/1``."""
+    """Return a plan as a document of kind ``siloquent/offer-plan/1``."""
     from siloquent.privacy import format_digits, get_accountant
 
     book = get_accountant(planned.schema.budget.accountant)
@@ -142,7 +142,7 @@ def offer_plan_document(planned: OfferPlan, left: Cost) -> dict[str, Any]:
 
 
 def share_plan_document(planned: SharePlan, left: Cost) -> dict[str, Any]:
-    """A plan as a document of kind ``siloquent/share-plan/1``."""
+    """Return a plan as a document of kind ``siloquent/share-plan/1``."""
     from siloquent.privacy import format_digits, get_accountant
 
     book, relative = get_accountant(planned.schema.budget.accountant), planned.compute_relative_noise()
@@ -166,10 +166,10 @@ def share_plan_document(planned: SharePlan, left: Cost) -> dict[str, Any]:
 
 
 def plan_of_job(session: Session, task: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What the job ``task`` with ``spec`` would cost. Does not read data; free.
+    """Return the price of the job ``task`` with ``spec``. Does not read data; free.
 
     Raises:
-        SiloquentError: as the task's own ``explain``; RequestError: it costs nothing.
+        SiloquentError: As the task's own ``explain``; RequestError: The task has no price.
     """
     plain = dict(spec)
     left = session.get_remaining(str(spec["table"]))

@@ -1,4 +1,4 @@
-"""What went wrong, as one document for every door; details go to the owner's log alone."""
+"""Errors as one document for the command line and the server; details go only to the owner's log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_LOG_BYTES = 10 * 2**20
 INTERRUPTED = 130
 
 
-# What to do where an error does not say it itself: every refusal ends with something to type.
+# The fix for errors without one of their own: every refusal ends with a concrete next step.
 FIXES = {
     "schema_invalid": "correct the file that is named, then: siloquent check",
     "workspace": "siloquent init DIR, or --workspace DIR",
@@ -46,9 +46,9 @@ FIXES = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error, for people on standard error and for programs on standard output.
+    """An error, readable on standard error and machine-readable on standard output.
 
-    ``about``: the error's own attributes, by name, for programs: they need not parse ``detail``.
+    ``about``: the error's own attributes, by name, so that programs need not parse ``detail``.
     """
 
     code: str
@@ -63,7 +63,7 @@ class Problem:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The document of kind ``siloquent/problem/1``."""
+        """Return the document of kind ``siloquent/problem/1``."""
         return {
             "schema": "siloquent/problem/1",
             "type": TYPES + self.code,
@@ -81,7 +81,7 @@ class Problem:
 
 
 def build_problem(error: BaseException) -> Problem:
-    """The problem that ``error`` is; our own bugs get a report's id and no detail."""
+    """Build the problem of ``error``; internal bugs get a report's id and no detail."""
     notes = tuple(getattr(error, "__notes__", ()))
     if isinstance(error, SiloquentError):
         return Problem(
@@ -113,18 +113,18 @@ def build_problem(error: BaseException) -> Problem:
 
 
 def _about(error: SiloquentError) -> dict[str, Any]:
-    """The attributes that a program may want; of known names no more than the message lists."""
+    """Return the attributes useful to a program; of lists of known names, only the entries that the message shows."""
     found: dict[str, Any] = {name: getattr(error, name, None) for name in error.FIELDS}
     if "known" in found:
         found["known"] = list(found["known"])[:MAX_NAMES]
     alpha = found.get("best_alpha")
-    if alpha is not None:  # a numpy number, or infinity, is not JSON
+    if alpha is not None:  # numpy numbers and infinity are not valid JSON
         found["best_alpha"] = float(alpha) if math.isfinite(alpha) else None
     return found
 
 
 class OwnerLog(logging.FileHandler):
-    """The workspace's own log, readable by its owner alone; opened when there is something to write."""
+    """The workspace's own log, readable only by its owner; opened at the first write."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder / OWNER_LOG, delay=True, encoding="utf-8")
@@ -135,7 +135,7 @@ class OwnerLog(logging.FileHandler):
         return io.TextIOWrapper(os.fdopen(os.open(self.baseFilename, flags, 0o600), "ab"), encoding="utf-8")
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write ``record``, if that can be done; a log that is too large is put aside, and the one before it goes."""
+        """Write ``record`` if possible; a log that is too large is rotated, replacing the previous one."""
         with suppress(OSError):
             if os.stat(self.baseFilename).st_size > MAX_LOG_BYTES:
                 os.replace(self.baseFilename, f"{self.baseFilename}.1")
@@ -143,11 +143,11 @@ class OwnerLog(logging.FileHandler):
             super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
-        """Nothing: a full disk must not hide the report, and logging would show the record on the terminal."""
+        """Do nothing: a full disk must not hide the report, and logging would print the record on the terminal."""
 
 
 def log_details(folder: Path | None, problem: Problem, error: BaseException) -> None:
-    """Write what happened to the owner's log; without a workspace, or on a full disk, nowhere."""
+    """Write the details to the owner's log; skipped without a workspace or on a full disk."""
     if folder is None:
         return
     details = "".join(traceback.format_exception(error))

@@ -1,4 +1,4 @@
-"""What was released, as documents."""
+"""Documents of releases."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def build_release_document(manifest: Manifest) -> dict[str, Any]:
-    """A manifest as a document of kind ``siloquent/release/1``."""
+    """Return a manifest as a document of kind ``siloquent/release/1``."""
     return {
         "schema": "siloquent/release/1",
         "id": manifest.id,
@@ -29,7 +29,7 @@ def build_release_document(manifest: Manifest) -> dict[str, Any]:
 
 
 def build_release_verdict_document(verdict: ReleaseVerdict) -> dict[str, Any]:
-    """What verification of a release found, as a document of kind ``siloquent/release-verdict/1``."""
+    """Return a release's verification result as a document of kind ``siloquent/release-verdict/1``."""
     return {
         "schema": "siloquent/release-verdict/1",
         "release": verdict.release,

@@ -1,4 +1,4 @@
-"""Reports of devices, as documents: what became of them, and what they answer."""
+"""Documents about device reports: their counters and answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def counters_document(made: Collection, counters: Counters, store: ReportStore) -> dict[str, Any]:
-    """Counters as a document of kind ``siloquent/collect-counters/1``."""
+    """Return counters as a document of kind ``siloquent/collect-counters/1``."""
     return {
         "schema": "siloquent/collect-counters/1",
         "name": made.spec.name,
@@ -25,7 +25,7 @@ def counters_document(made: Collection, counters: Counters, store: ReportStore) 
 
 
 def answer_document(made: Collection, answer: CollectAnswer) -> dict[str, Any]:
-    """An answer as a document of kind ``siloquent/collect-answer/1``."""
+    """Return an answer as a document of kind ``siloquent/collect-answer/1``."""
     return {
         "schema": "siloquent/collect-answer/1",
         "collection": made.digest,
@@ -41,5 +41,5 @@ def answer_document(made: Collection, answer: CollectAnswer) -> dict[str, Any]:
 
 
 def plain_value(value: Any) -> Any:
-    """A value of an answer as JSON and CSV take it."""
+    """Return an answer's value as JSON and CSV accept it."""
     return value.isoformat() if isinstance(value, date) else value

@@ -1,4 +1,4 @@
-"""What is declared about tables, as documents: no row is read for them."""
+"""Documents of table declarations, without reading rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_VALUES = 8
 
 
 def build_table_line(session: Session, name: str) -> dict[str, Any]:
-    """One line of the list; a table whose file or account is wrong is listed with what is wrong."""
+    """Build one line of the list; a table with an invalid file or account is listed with the error."""
     row: dict[str, Any] = {"name": name, "source": "", "attributes": 0, "unit": ""}
     row |= {"account": None, "symbol": None, "left": None, "problem": ""}
     try:
@@ -32,7 +32,7 @@ def build_table_line(session: Session, name: str) -> dict[str, Any]:
 
 
 def build_table_document(schema: TableSchema, account: dict[str, Any]) -> dict[str, Any]:
-    """What is declared about a table, as a document of kind ``siloquent/table/1``."""
+    """Return a table's declaration as a document of kind ``siloquent/table/1``."""
     return {
         "schema": "siloquent/table/1",
         "name": schema.name,
@@ -61,7 +61,7 @@ def _build_attribute_entry(attribute: Attribute) -> dict[str, Any]:
 
 
 def _describe_values(attribute: Attribute) -> str:
-    """The declared values in words."""
+    """Describe the declared values in words."""
     if attribute.kind == "category":
         some = ", ".join(map(format_label, attribute.values[:MAX_VALUES]))
         more = len(attribute.values) - MAX_VALUES
@@ -80,7 +80,7 @@ def _describe_null(attribute: Attribute) -> str:
 
 
 def _build_constraint_entry(constraint: Any) -> dict[str, Any]:
-    """One constraint in words; foreign keys always hold."""
+    """Describe one constraint; foreign keys always hold."""
     from siloquent.schema import DenialConstraint, ForeignKey, FunctionalDependency
 
     hard = bool(getattr(constraint, "hard", True))
@@ -96,9 +96,9 @@ def _build_constraint_entry(constraint: Any) -> dict[str, Any]:
 
 
 def build_check_report(session: Session, name: str, *, alone: bool) -> dict[str, Any]:
-    """The owner's check of one table, for a document of kind ``siloquent/check/1``.
+    """Build the owner's check of one table, for a document of kind ``siloquent/check/1``.
 
-    Where all are checked, not ``alone``, one that cannot be opened does not hide the others.
+    If all tables are checked (not ``alone``), one that cannot be opened does not hide the others.
     """
     try:
         return session.check(name).to_json()

@@ -1,7 +1,7 @@
-"""Bytes that come from others: the only place where documents, arrays and tables are parsed.
+"""Untrusted bytes: the only package that parses documents, arrays and tables from other parties.
 
-Each reader bounds the sum of what it will take in memory before it takes any of it, and refuses by a ``ValueError``
-(``DocumentTooLarge`` for bounds) that the caller turns into its own error with a stable code. No task is known here.
+Each reader bounds its total memory before it allocates any, and refuses by a ``ValueError`` (``DocumentTooLarge`` for
+bounds) that the caller turns into its own error with a stable code. It knows nothing about tasks.
 """
 
 from siloquent.foreign.documents import (

@@ -1,4 +1,4 @@
-"""``.npz`` files from others: names, packing, shapes and the sum of sizes are checked before an array is unpacked."""
+"""Untrusted ``.npz`` files: names, packing, shapes and the sum of sizes are checked before an array is unpacked."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 MAX_MEMBERS = 64
 MAX_BYTES = 2**27
-"""Of all arrays together, unpacked; a caller may ask for fewer."""
+"""The most bytes of all arrays together, unpacked; a caller may set a lower limit."""
 _END, _DIRECTORY_ENTRY, _MAX_HEADER, _PIECE = 22, 46, 4_096, 2**20
 _KINDS = ("<i8", "<f8", "|u1")
 
 
 def unpack_arrays(data: bytes, names: Sequence[str], *, most: int = MAX_BYTES) -> dict[str, NDArray[Any]]:
-    """The arrays of an ``.npz`` file, by name.
+    """Return the arrays of an ``.npz`` file, by name.
 
     Args:
-        names: Regular expressions of the members that such a file has; any other name is refused.
-        most: Bytes of all arrays together.
+        names: Regular expressions of the allowed members; any other name is refused.
+        most: The most bytes of all arrays together.
     Raises:
-        TooMuch: it holds more than it may. ValueError: it is not such a file. Errors of zipfile and zlib: it is cut.
+        DocumentTooLarge: It exceeds a limit. ValueError: Not such a file. Errors of zipfile and zlib: truncated.
     """
     _require_few_members(data)
     allowed = re.compile("|".join(f"(?:{name})" for name in names), re.ASCII)
@@ -53,13 +53,13 @@ def unpack_arrays(data: bytes, names: Sequence[str], *, most: int = MAX_BYTES) -
 
 
 def _require_few_members(data: bytes) -> None:
-    """Refuse by the file's own end what zipfile would turn into a list of millions first."""
+    """Refuse files with too many members by their end record, before zipfile builds a list of millions."""
     at = data.rfind(b"PK\x05\x06", max(0, len(data) - _END - 2**16))
     if at < 0 or len(data) < at + _END:
         raise ValueError("not a zip file")
     if int.from_bytes(data[at + 10 : at + 12], "little") > MAX_MEMBERS:
         raise DocumentTooLarge("more members than such a file has")
-    # A 64-bit end record would overrule the numbers that are looked at here.
+    # A 64-bit end record would override the numbers that are read here.
     if data[max(0, at - 20) : at][:4] == b"PK\x06\x07":
         raise ValueError("a zip file of more than 4 GiB")
     if int.from_bytes(data[at + 12 : at + 16], "little") > MAX_MEMBERS * (_DIRECTORY_ENTRY + _MAX_HEADER):
@@ -67,7 +67,7 @@ def _require_few_members(data: bytes) -> None:
 
 
 def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
-    """One array: its header must say exactly as many numbers as its member has bytes for."""
+    """Return one array: its header must declare exactly as many numbers as its member has bytes for."""
     import numpy as np
 
     with archive.open(info) as member:
@@ -84,7 +84,7 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]
 
 
 def _fill_array(member: IO[bytes], array: NDArray[Any]) -> NDArray[Any]:
-    """``array`` with a member's bytes in it, piece by piece: no second copy of the whole stands beside it."""
+    """Fill ``array`` with a member's bytes piece by piece and return it, without a second copy in memory."""
     into = array.reshape(-1).view("u1").data
     at = 0
     while piece := member.read(_PIECE):

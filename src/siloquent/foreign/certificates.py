@@ -1,4 +1,4 @@
-"""Certificates and public keys from others: short ones only, of kinds that are quick to read."""
+"""Untrusted certificates and public keys: only short ones, of kinds that are fast to parse."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MAX_KEY = 2**12
 
 
 def load_certificate(pem: bytes) -> x509.Certificate:
-    """The certificate in a PEM text.
+    """Return the certificate in a PEM text.
 
     Raises:
-        ValueError: it holds none; TooMuch: it is longer than any.
+        ValueError: It holds none. DocumentTooLarge: It is longer than any certificate.
     """
     from cryptography import x509
 
@@ -27,10 +27,10 @@ def load_certificate(pem: bytes) -> x509.Certificate:
 
 
 def load_public_key(der: bytes) -> Any:
-    """The public key in DER bytes, of any kind.
+    """Return the public key in DER bytes, of any kind.
 
     Raises:
-        ValueError: it is none; TooMuch: it is longer than any. UnsupportedAlgorithm: of a kind that is not known.
+        ValueError: Not a key. DocumentTooLarge: Longer than any key. UnsupportedAlgorithm: An unknown kind of key.
     """
     from cryptography.hazmat.primitives.serialization import load_der_public_key
 

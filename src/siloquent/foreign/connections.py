@@ -1,9 +1,9 @@
-"""Connections of strangers: a limit for each peer, a time limit for each request, and room for one more at all times.
+"""Untrusted connections: a limit for each peer, a time limit for each request, and always room for one more.
 
-A socket costs whoever opens it nothing, and a server that waits for it a file and a place. uvicorn waits for ever for a
-request that never comes, and refuses newcomers once all places are taken; asyncio waits a minute for a TLS handshake
-that nobody counts. Both of our servers, the workspace's and the relay's, use this protocol instead, which takes the
-plain connection, counts it, and speaks TLS on it only then.
+An open socket costs the client nothing, but the waiting server a file and a slot. uvicorn waits without limit for a
+request that never comes, and refuses new clients once all slots are taken; asyncio waits a minute for a TLS handshake
+that is not counted. Both servers, the workspace's and the relay's, use this protocol instead, which takes the plain
+connection, counts it, and only then speaks TLS on it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 REQUEST_SECONDS = 30.0
 HANDSHAKE_SECONDS = 10.0
 MAX_BACKLOG = 128
-"""Longer lines make everybody wait behind those who only flood: with 2,048, five times as long."""
+"""A longer queue delays all clients behind a flood: with 2,048, five times as long."""
 OTHER_FILES = 512
 QUIET_SECONDS = 60.0
 _STRANGER = "? "
-"""Begins the name of a peer that a certificate has yet to name."""
+"""The prefix of a peer's name until its certificate is known."""
 _log = logging.getLogger("siloquent.connections")
 
 
@@ -43,21 +43,21 @@ class _ConnectionLimits:
     arriving: Callable[[Any], str] | None
     open: Counter[str] = field(default_factory=Counter)
     silent: dict[str, dict[_LimitedProtocol, None]] = field(default_factory=dict)
-    """By peer, the connections on which it is to speak next, the one that has been silent for longest first."""
+    """The connections of each peer that are waiting for data, the longest silent first."""
 
     def arrives(self, transport: Any) -> str:
-        """Whose a connection is as long as no certificate says it."""
+        """Return the peer of a connection before its certificate is known."""
         return self.who(transport) if self.arriving is None else _STRANGER + self.arriving(transport)
 
     def has_room(self, peer: str) -> bool:
-        """Whether ``peer`` may have one more."""
+        """Return whether ``peer`` may open one more connection."""
         return not peer or peer.startswith(_STRANGER) or self.open[peer] < self.max_each
 
     def make_room(self) -> None:
-        """If all places are taken, close the longest silent connection of the peer that has the most of them.
+        """Close the longest silent connection of the peer with the most silent ones, if all slots are taken.
 
-        Not the longest silent of all: many that are opened at once would take the place of one that has just spoken.
-        Where certificates name peers, one that has none yet comes first.
+        The longest silent of all would be wrong: many connections opened at once would displace one that has just sent
+        data. If certificates name peers, those without one yet come first.
         """
         if self.open.total() >= self.max_all and self.silent:
             _log.warning("all places for connections are taken: the longest silent ones are closed")
@@ -65,11 +65,11 @@ class _ConnectionLimits:
             next(iter(self.silent[most])).leave()
 
     def listen(self, to: _LimitedProtocol, peer: str) -> None:
-        """It is the peer's turn to speak on this connection."""
+        """Mark the connection as waiting for data from the peer."""
         self.silent.setdefault(peer, {})[to] = None
 
     def heard(self, from_: _LimitedProtocol, peer: str) -> None:
-        """It is not, for now."""
+        """Mark the connection as not waiting for data for now."""
         of_peer = self.silent.get(peer, {})
         of_peer.pop(from_, None)
         if not of_peer:
@@ -86,33 +86,32 @@ def build_limited_protocol(
     tls: ssl.SSLContext | None = None,
     arriving: Callable[[Any], str] | None = None,
 ) -> type[asyncio.Protocol]:
-    """uvicorn's HTTP protocol with limits on each connection.
+    """Build uvicorn's HTTP protocol with limits on each connection.
 
-    A connection is closed without a word if its peer has ``max_each`` already, if the head of a request takes longer
-    than ``REQUEST_SECONDS`` to arrive, and if a body that is waited for is silent for as long. A connection more than
-    ``max_all`` takes the place of one on which nothing comes, of the peer that has the most of those: whoever opens
-    many holds up nobody who speaks. All of this holds from the first packet, before TLS, whose handshake may take
-    ``HANDSHAKE_SECONDS``.
+    A connection is closed without a response if its peer already has ``max_each``, if the head of a request takes
+    longer than ``REQUEST_SECONDS`` to arrive, or if an expected body is silent for as long. A connection beyond
+    ``max_all`` displaces a silent one of the peer that has the most of those, so many open connections never block
+    active ones. All of this holds from the first packet, before TLS, whose handshake may take ``HANDSHAKE_SECONDS``.
 
     Args:
-        who: Whose connection a transport is; its text is what is counted by. "" is not limited in number.
-        max_all: Of all peers; give uvicorn a ``limit_concurrency`` above it, for when all of them are being served.
-        state: What routes find in ``request.state``, from the transport.
-        hears: Whether a connection is taken at all, by its address.
-        tls: What the connection speaks; uvicorn itself is given none.
-        arriving: Whose a connection is until the handshake has ended, where ``who`` reads the peer's certificate. Such
-            connections have no limit each, and are the first to give up their places.
+        who: Returns the peer's name of a transport, by which connections are counted. "" is not limited in number.
+        max_all: The limit for all peers; give uvicorn a ``limit_concurrency`` above it, in case all are being served.
+        state: Returns the contents of ``request.state`` for routes, from the transport.
+        hears: Returns whether a connection is accepted at all, by its address.
+        tls: The TLS context of connections; uvicorn itself gets none.
+        arriving: Returns the peer's name until the handshake has ended, if ``who`` reads the peer's certificate. Such
+            connections have no limit each, and are the first to be displaced.
     """
     limits = _ConnectionLimits(who, max_each, max_all, state, hears, tls, arriving)
     return type("LimitedProtocol", (_LimitedProtocol,), {"limits": limits})
 
 
 def prepare_process(connections: int) -> int:
-    """Let this process serve so many: files beyond what they take, and a log that a stranger cannot fill.
+    """Prepare this process for that many connections: enough files, and a log that clients cannot fill.
 
     Returns:
-        How many connections may wait to be taken, which uvicorn is to be told. asyncio takes as many in one turn, and
-        closes those that have no place two turns later: all of these need files.
+        The size of uvicorn's backlog of waiting connections. asyncio accepts as many in one turn, and closes those
+        without a slot two turns later: all of these need files.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     ours = 2 * connections + OTHER_FILES
@@ -130,9 +129,9 @@ def prepare_process(connections: int) -> int:
 
 
 class Seldom(logging.Filter):
-    """What is said again and again is said once a minute: warnings, and that no more files can be opened.
+    """A log filter that passes repeated messages once a minute: warnings, and that no more files can be opened.
 
-    Errors of our own are all told, with their traces.
+    Our own errors always pass, with their tracebacks.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -141,7 +140,7 @@ class Seldom(logging.Filter):
         self._told: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is told."""
+        """Return whether the record is logged."""
         text = str(record.msg).partition("\n")[0]
         is_often = record.levelno == logging.WARNING or text.startswith("socket.accept()")
         now = self._clock()
@@ -155,11 +154,11 @@ class Seldom(logging.Filter):
 
 class _LimitedProtocol(H11Protocol):
     limits: _ConnectionLimits
-    _peer: str | None = None  # None: refused before it began, or told to leave
+    _peer: str | None = None  # None: refused before it began, or asked to close
     _has_begun = False
     _timer: asyncio.TimerHandle | None = None
     _handshake: asyncio.Task[None] | None = None
-    _early: bytes | None = None  # bytes that came with the end of the handshake
+    _early: bytes | None = None  # bytes that arrived with the end of the handshake
 
     def connection_made(self, transport: Any) -> None:
         limits = self.limits
@@ -184,7 +183,7 @@ class _LimitedProtocol(H11Protocol):
         return True
 
     async def _shake_hands(self, plain: Any, tls: ssl.SSLContext) -> None:
-        """Speak TLS on a connection that has a place, then HTTP, under the name that the peer has by now."""
+        """Speak TLS on a connection that has a slot, then HTTP, under the peer's current name."""
         transport = None
         if self._peer is not None:
             self._early = b""
@@ -192,7 +191,7 @@ class _LimitedProtocol(H11Protocol):
                 transport = await self.loop.start_tls(
                     plain, self, tls, server_side=True, ssl_handshake_timeout=HANDSHAKE_SECONDS
                 )
-            except OSError:  # it took too long, speaks something else, shows no certificate, or is gone
+            except OSError:  # timeout, another protocol, no certificate, or disconnected
                 transport = None
         is_there = transport is not None and self._peer is not None
         self._forget()
@@ -217,7 +216,7 @@ class _LimitedProtocol(H11Protocol):
             super().connection_lost(exc)
 
     def leave(self) -> None:
-        """Give the place to another connection."""
+        """Free the slot for another connection."""
         self._forget()
         self.transport.abort()
 
@@ -237,7 +236,7 @@ class _LimitedProtocol(H11Protocol):
             return
         if not self._has_begun:
             if self._early is None:
-                self.leave()  # it is not TLS that this came by
+                self.leave()  # the connection does not use TLS
             else:
                 self._early += data
             return
@@ -246,11 +245,11 @@ class _LimitedProtocol(H11Protocol):
             return
         waits_for_head = self.conn.their_state is h11.IDLE
         if waits_for_head and self._timer is not None:
-            return  # more of a head that is not whole: its time goes on
+            return  # more of an incomplete head, whose timeout continues
         self._cancel()
         self.limits.heard(self, self._peer)
         if self.transport.is_closing():
-            self.limits.listen(self, self._peer)  # one that never takes leave holds no place that others need
+            self.limits.listen(self, self._peer)  # a connection that is never closed must not block a slot
         elif waits_for_head or self.conn.their_state is h11.SEND_BODY:
             self._expect()
 
@@ -265,7 +264,7 @@ class _LimitedProtocol(H11Protocol):
             self.limits.listen(self, self._peer)  # uvicorn closes it in time
 
     def _should_upgrade(self) -> bool:
-        return False  # no route has another protocol, which would take the connection out of all limits
+        return False  # no route upgrades to another protocol, which would escape all limits
 
     def _expect(self) -> None:
         if self._peer is not None:
@@ -279,7 +278,7 @@ class _LimitedProtocol(H11Protocol):
 
     def _close_if_slow(self) -> None:
         self._timer = None
-        if self.flow.read_paused:  # it is the application that does not read on
+        if self.flow.read_paused:  # the application has paused reading
             self._expect()
         elif self.conn.their_state in (h11.IDLE, h11.SEND_BODY) and not self.transport.is_closing():
             self.transport.abort()

@@ -1,4 +1,4 @@
-"""JSON and TOML from others: size, depth, length of numbers and memory are bounded before a parser sees the text."""
+"""Untrusted JSON and TOML: size, depth, length of numbers and memory are bounded before a parser sees the text."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MAX_DIGITS = 400
 MAX_DOTS = 16
 MAX_TOML_VALUES = 50_000
 
-# A string that never ends is taken to the text's end: else each quote in it would be tried again, which is quadratic.
+# An unterminated string extends to the text's end: otherwise each quote in it would be tried again, which is quadratic.
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _NO_BRACKETS = re.compile(r"[^\[\]{}]++")
 _DIGITS = re.compile(rf"[0-9]{{{MAX_DIGITS}}}")
-# A dotted key of n parts takes tomllib n^2 steps and gives tables n deep. Read without a step back.
+# A dotted key of n parts takes tomllib n^2 steps and gives tables n deep. Matched without backtracking.
 _PART = r"""(?:[\w-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')[ \t]*+[.][ \t]*+"""
 _DOTTED = re.compile(rf"""(?<![\w"'\\-])(?:{_PART}){{{MAX_DOTS}}}""")
 _TOML_DIGITS = re.compile(rf"[0-9a-fA-F_]{{{MAX_DIGITS}}}")
@@ -36,10 +36,10 @@ class DocumentTooLarge(ValueError):
 
 
 def read_bounded(path: Path, most: int) -> bytes:
-    """A file's bytes; never more than ``most`` are read.
+    """Return a file's bytes; never more than ``most`` are read.
 
     Raises:
-        TooMuch: it is larger. OSError: it cannot be read.
+        DocumentTooLarge: The file is larger. OSError: It cannot be read.
     """
     with path.open("rb") as file:
         data = file.read(most + 1)
@@ -49,19 +49,19 @@ def read_bounded(path: Path, most: int) -> bytes:
 
 
 def read_text(path: Path, most: int) -> str:
-    """A file's text; never more than ``most`` bytes are read.
+    """Return a file's text; never more than ``most`` bytes are read.
 
     Raises:
-        TooMuch: it is larger. UnicodeDecodeError: it is not UTF-8. OSError: it cannot be read.
+        DocumentTooLarge: The file is larger. UnicodeDecodeError: It is not UTF-8. OSError: It cannot be read.
     """
     return read_bounded(path, most).decode("utf-8")
 
 
 def read_lines(opened: TextIO, most: int) -> Iterator[str]:
-    """The lines of a stream, each with its end; one of more than ``most`` characters is never in memory.
+    """Iterate over the lines of a stream, each with its end; a line is never read beyond ``most`` characters.
 
     Raises:
-        TooMuch: a line is longer.
+        DocumentTooLarge: A line is longer.
     """
     while line := opened.readline(most + 1):
         if len(line) > most:
@@ -70,13 +70,13 @@ def read_lines(opened: TextIO, most: int) -> Iterator[str]:
 
 
 def load_json(text: str | bytes, *, most: int = MAX_JSON_BYTES, memory: int = MAX_MEMORY) -> Any:
-    """The value of a JSON text.
+    """Return the value of a JSON text.
 
     Args:
-        most: Bytes (or characters) of text that are looked at.
-        memory: Bytes that the value may take, at most.
+        most: The most bytes (or characters) of text.
+        memory: The most bytes of the value.
     Raises:
-        ValueError: it is not JSON; TooMuch: it is too long, too deep, or would take too much memory.
+        ValueError: Not JSON. DocumentTooLarge: It is too long, too deep, or would take too much memory.
 
     >>> load_json('{"a": [1, 2.5, null]}')
     {'a': [1, 2.5, None]}
@@ -95,7 +95,7 @@ def load_json(text: str | bytes, *, most: int = MAX_JSON_BYTES, memory: int = MA
     del bare
     try:
         return json.loads(whole)
-    except RecursionError:  # unreachable by depth; a caller deep in a stack still gets one kind of refusal
+    except RecursionError:  # unreachable by depth, but a caller deep in a stack gets the same kind of refusal
         raise DocumentTooLarge("it is nested too deeply") from None
 
 
@@ -110,10 +110,10 @@ def _require_shallow(brackets: str) -> None:
 def load_toml(
     text: str | bytes, *, most: int = MAX_TOML_BYTES, parse_float: Callable[[str], Any] = float
 ) -> dict[str, Any]:
-    """The tables of a TOML text.
+    """Return the tables of a TOML text.
 
     Raises:
-        ValueError: it is not TOML. TooMuch: it is too long, too deep or has too many values.
+        ValueError: Not TOML. DocumentTooLarge: It is too long, too deep or has too many values.
 
     >>> load_toml("a = 1")
     {'a': 1}
@@ -134,7 +134,7 @@ def load_toml(
 
 
 def _refuse_runs(bare: str) -> None:
-    """Brackets that open more than ``MAX_DEPTH`` levels anywhere, and numbers that are longer than any."""
+    """Refuse brackets nested deeper than ``MAX_DEPTH``, and numbers that are too long."""
     depth = deepest = 0
     for bracket in _NO_BRACKETS.sub("", bare):
         depth = max(0, depth + (1 if bracket in "[{" else -1))

@@ -1,13 +1,13 @@
-"""Numbers in texts that people and other machines write: ASCII digits, and nothing between them."""
+"""Numbers in untrusted texts: ASCII digits, without separators."""
 
 from __future__ import annotations
 
 
 def is_plain_number(text: str) -> bool:
-    """Whether ``text`` has only characters that numbers are written with; what it says is for its reader to find out.
+    """Return whether ``text`` has only characters of plain numbers; it need not be a valid number.
 
-    Python also reads ``1_000`` and digits of other scripts, so that one amount would be one thing here and another, or
-    nothing, in SQL, in TOML and in the engines.
+    Python also accepts ``1_000`` and digits of other scripts, so that an amount could have one value here and another,
+    or none, in SQL, in TOML and in the engines.
 
     >>> is_plain_number("1e3"), is_plain_number("1_000"), is_plain_number("\N{ARABIC-INDIC DIGIT ONE}")
     (True, False, False)
@@ -16,16 +16,16 @@ def is_plain_number(text: str) -> bool:
 
 
 def parse_plain_float(text: str) -> float:
-    """``text`` as a double.
+    """Return ``text`` as a double.
 
     Raises:
-        ValueError: it is no number, or has other characters than numbers are written with.
+        ValueError: It is not a number, or has characters that plain numbers do not have.
     """
     return float(_require_plain(text))
 
 
 def parse_plain_int(text: str) -> int:
-    """``text`` as a whole number.
+    """Return ``text`` as a whole number.
 
     Raises:
         ValueError: as ``parse_plain_float``.

@@ -1,7 +1,8 @@
 """Page headers of a Parquet file: the unpacked size of each page, and the number of its values.
 
-A footer is a claim; a reader has to allocate what page headers say. So all of them are walked, and nothing is unpacked
-but large dictionaries. The footer is read by DuckDB, which reads the rows afterwards: two readers would differ on it.
+A footer is only a claim; a reader allocates what page headers declare. So all of them are walked, and only large
+dictionaries are unpacked. DuckDB reads the footer, as it later reads the rows: two readers could interpret it
+differently.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ class UnsafeFile(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One column of values: the column of the table that it is, or is a part of."""
+    """One column of values: the table's column that it is, or is a part of."""
 
     column: str
     is_repeated: bool
 
 
 def read_leaves(connection: duckdb.DuckDBPyConnection, path: str) -> list[Leaf]:
-    """The footer's columns of values, in its order."""
+    """Return the footer's columns of values, in its order."""
     described = connection.execute(
         "SELECT name, repetition_type, num_children FROM parquet_schema(?)", [path]
     ).fetchall()
     leaves: list[Leaf] = []
-    within: list[tuple[Leaf, int]] = []  # the groups that are open, and how many of their parts are still to come
+    within: list[tuple[Leaf, int]] = []  # the open groups, and the number of their parts still to come
     for name, repetition, children in described[1:]:
         outer = within[-1][0] if within else Leaf(str(name), False)
         found = Leaf(outer.column, outer.is_repeated or repetition == "REPEATED")
@@ -74,11 +75,11 @@ class Chunk:
 
     @property
     def at(self) -> int:
-        """The place of its first page. An offset inside the magic bytes means that there is no dictionary."""
+        """The offset of its first page. An offset inside the magic bytes means that there is no dictionary."""
         return self.data_at if self.dictionary_at is None or self.dictionary_at < len(MAGIC) else self.dictionary_at
 
     def is_within(self, size: int) -> bool:
-        """Whether all of it can be in a file of ``size`` bytes: DuckDB fetches it with others, also if nobody asks."""
+        """Return whether it fits into a file of ``size`` bytes: DuckDB may prefetch it even if it is not selected."""
         if not self.rows:
             return True
         index_at = self.at if self.index_at is None else self.index_at
@@ -98,7 +99,7 @@ def read_chunks(connection: duckdb.DuckDBPyConnection, path: str) -> Iterator[Ch
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The contents of a page header, and the place of the page's bytes."""
+    """The contents of a page header, and the offset of the page's bytes."""
 
     kind: int
     values: int
@@ -109,7 +110,7 @@ class Page:
 
 
 def walk_pages(opened: BinaryIO, chunk: Chunk) -> Iterator[Page]:
-    """The pages of a column chunk, until all of its rows were seen."""
+    """Iterate over the pages of a column chunk until all of its rows were seen."""
     if not chunk.rows:
         return
     at, end = chunk.at, chunk.at + chunk.packed
@@ -150,7 +151,7 @@ def _get_int(fields: Struct, number: int) -> int:
 
 
 def read_lengths(opened: BinaryIO, page: Page, chunk: Chunk) -> Iterator[int]:
-    """The length of each text of a dictionary; nothing else is unpacked."""
+    """Iterate over the length of each text of a dictionary; nothing else is unpacked."""
     import pyarrow as pa
 
     opened.seek(page.at)
@@ -165,7 +166,7 @@ def read_lengths(opened: BinaryIO, page: Page, chunk: Chunk) -> Iterator[int]:
 
 
 def compute_max_bytes(path: str, chunk: Chunk) -> int:
-    """The most bytes that the values of a column chunk can take, each written out."""
+    """Return the most bytes that the values of a column chunk can take, each written out."""
     filled, width = 0, 8
     with open(path, "rb") as opened:
         for page in walk_pages(opened, chunk):
@@ -173,6 +174,6 @@ def compute_max_bytes(path: str, chunk: Chunk) -> int:
                 filled += max(page.unpacked, page.values * width)
             elif chunk.kind == "BYTE_ARRAY":
                 width = max(8, page.unpacked)
-                if width * chunk.rows > MAX_WIDTH:  # as if each row held all of it: too much, so it is looked at
+                if width * chunk.rows > MAX_WIDTH:  # too much even as an upper bound, so lengths are read
                     width = max(read_lengths(opened, page, chunk), default=0)
     return filled

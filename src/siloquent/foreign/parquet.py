@@ -1,4 +1,4 @@
-"""Whether a Parquet file from elsewhere fits: footer, page headers and the sum of its values, before a row is read."""
+"""Validation of an untrusted Parquet file before a row is read: footer, page headers, total size of its values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_FOOTER = 2**20
 MAX_LISTED = 100_000
-"""Entries of all lists of a footer: a reader makes room of some hundred bytes for each, whatever it holds."""
+"""The most entries of all lists of a footer: a reader allocates some hundred bytes for each, whatever it holds."""
 MAX_COLUMNS = 4_096
 MAX_PAGE = 2**25
 MAX_PAGES = 20_000
@@ -36,12 +36,12 @@ _DELTA_BYTE_ARRAY = 7
 def check_foreign(
     connection: duckdb.DuckDBPyConnection, path: Path, room: int, columns: Sequence[str] | None = None
 ) -> list[str]:
-    """The names of a file's columns, once its values of ``columns`` are known to fill at most ``room`` bytes.
+    """Return the names of a file's columns, after checking that its values of ``columns`` fill at most ``room`` bytes.
 
-    Shuts ``connection`` off from all other files.
+    Closes ``connection``'s access to all other files.
 
     Raises:
-        ValueError: it is not Parquet, or holds lists; TooMuch: it claims too much, or other than it holds.
+        ValueError: Not Parquet, or it holds lists. DocumentTooLarge: It claims too much, or more than it holds.
     """
     straight = path.resolve(strict=True)
     _require_footer(straight)
@@ -69,7 +69,7 @@ def check_foreign(
 
 
 def _require_footer(path: Path) -> None:
-    """Look over a footer without believing its counts, before any other reader makes room for them."""
+    """Check a footer without trusting its counts, before any other reader allocates memory for them."""
     with path.open("rb") as file:
         first, size = file.read(4), file.seek(0, 2)
         file.seek(max(size - 8, 0))
@@ -89,7 +89,7 @@ def _require_footer(path: Path) -> None:
 def _require_sums(
     connection: duckdb.DuckDBPyConnection, name: str, size: int, leaves: int, chunks: Sequence[Chunk]
 ) -> None:
-    """Row groups, rows and places add up, and no two chunks share bytes."""
+    """Check that row groups, rows and offsets add up, and that no two chunks share bytes."""
     said = connection.execute("SELECT num_rows, num_row_groups FROM parquet_file_metadata(?)", [name]).fetchall()
     rows, count = said[0]
     groups = {chunk.group: chunk.rows for chunk in chunks}
@@ -104,7 +104,7 @@ def _require_sums(
 
 
 def _require_pages(name: str, chunks: Sequence[Chunk], room: int) -> None:
-    """Every page is of ordinary size and holds what the footer says; the values of all of them fit into ``room``."""
+    """Check that every page has an ordinary size and matches the footer, and that all values fit into ``room``."""
     total = pages = dictionaries = 0
     with open(name, "rb") as opened:
         for chunk in chunks:
@@ -115,10 +115,10 @@ def _require_pages(name: str, chunks: Sequence[Chunk], room: int) -> None:
                 if not 0 <= page.unpacked <= MAX_PAGE or unpacked > chunk.unpacked:
                     raise DocumentTooLarge("a page is too large, or larger than the footer says")
                 dictionaries += page.unpacked if page.kind == DICTIONARY else 0
-                # Each text may repeat the beginning of the one before, so that only the product bounds them.
+                # Each text may repeat the beginning of the one before, so only the product bounds them.
                 total += page.unpacked * page.values if page.encoding == _DELTA_BYTE_ARRAY else 0
                 values += page.values if page.kind != DICTIONARY else 0
-                # The reader's own price of a page: one that is all headers would keep it busy without end.
+                # The reader's own cost of a page: a file of headers only would keep it busy very long.
                 if pages > MAX_PAGES + room // 2**16 or dictionaries > MAX_DICTIONARIES + room // 4:
                     raise DocumentTooLarge("more pages than such a file has")
             if values != chunk.rows or chunk.values != chunk.rows:

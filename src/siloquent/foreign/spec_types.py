@@ -1,4 +1,4 @@
-"""Values of a spec against its own annotations, before anything is compared or computed with them."""
+"""Type checks of a spec's values against its annotations, before they are compared or used."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: 
 
 
 class _WrongType(Exception):
-    """The value is of another type."""
+    """Raised if the value is of another type."""
 
 
 def check_types(spec: Any, error: type[SiloquentError], **also: type) -> None:
-    """Refuse values of other types than the fields of ``spec`` say; lists become the tuples that they stand for.
+    """Refuse values of other types than the fields of ``spec`` declare; lists become the corresponding tuples.
 
     Args:
         spec: A frozen dataclass, in its ``__post_init__``.
-        error: What is raised.
-        also: A type that a field takes besides, alone or within its tuple.
+        error: The class of the error to raise.
+        also: An additional type of a field, on its own or within its tuple.
     Raises:
-        SiloquentError: ``error``, with the field, what it takes and what it was given.
+        SiloquentError: ``error``, with the field, the accepted types and the given value.
     """
     kind: type = type(spec)
     for name, hint in _load_hints(kind).items():
@@ -47,7 +47,7 @@ def check_types(spec: Any, error: type[SiloquentError], **also: type) -> None:
 
 @lru_cache(200)
 def _load_hints(kind: type) -> dict[str, Any]:
-    """The annotations of a dataclass; what is imported for type checkers alone may be anything."""
+    """Return the annotations of a dataclass; names imported only for type checkers may be anything."""
     unknown: dict[str, Any] = {}
     while True:
         try:
@@ -57,7 +57,7 @@ def _load_hints(kind: type) -> dict[str, Any]:
 
 
 def _coerce(value: Any, hint: Any, also: type | None = None) -> Any:
-    """``value`` as ``hint`` wants it."""
+    """Return ``value`` as ``hint`` requires it."""
     origin, inside = get_origin(hint), get_args(hint)
     if hint is Any or (also is not None and isinstance(value, also)):
         return value
@@ -76,7 +76,7 @@ def _coerce(value: Any, hint: Any, also: type | None = None) -> Any:
 
 
 def _coerce_union(value: Any, hints: tuple[Any, ...], also: type | None) -> Any:
-    if Fraction in hints and Decimal in hints:  # amounts: a float is refused where they are read, in better words
+    if Fraction in hints and Decimal in hints:  # amounts: a float is refused when parsed, with a better message
         return _require_type(value, (str, int, float, Fraction, Decimal, *(one for one in hints if one is type(None))))
     for hint in hints:
         try:
@@ -106,7 +106,7 @@ def _coerce_scalar(value: Any, kind: Any) -> Any:
 
 
 def _require_type(value: Any, kinds: tuple[type, ...]) -> Any:
-    """``value`` if it is of these types; booleans are no numbers."""
+    """Return ``value`` if it is of these types; booleans are not numbers."""
     if isinstance(value, bool) and bool not in kinds and object not in kinds:
         raise _WrongType
     if not isinstance(value, kinds):

@@ -1,6 +1,6 @@
-"""Tables from others: Parquet and CSV files whose unpacked size is known, and bounded, before a row is read.
+"""Untrusted tables: Parquet and CSV files whose unpacked size is known, and bounded, before a row is read.
 
-What footers and page headers say is compared with what is there; the values of dictionaries count as often as rows
+The claims of footers and page headers are compared with the contents; the values of dictionaries count as often as rows
 point to them. Rows are then read by the reader that read the footer, under a memory limit.
 """
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 MAX_FILE = 2**31
 MAX_COLUMNS = 4_096
 MAX_FREE = 2**26
-"""The size to which any file may unpack, however small it is."""
+"""The size to which any file may unpack, however small the file."""
 MAX_GROWTH = 16
-"""A larger file may unpack to so many times its size."""
+"""The ratio to its own size by which a larger file may unpack."""
 MAX_HEADER = 2**20
 BATCH_ROWS = 50_000
 
 
 def read_table(path: Path, *, columns: Sequence[str] | None = None, most: int = MAX_FILE) -> pa.Table:
-    """A Parquet or CSV file, as its name's ending says.
+    """Read a Parquet or CSV file, by the ending of its name.
 
     Args:
         columns: The columns that are read; None: all of them.
-        most: Bytes of the file.
+        most: The most bytes of the file.
     Raises:
-        OSError: it is not there. ValueError: it is not such a file. TooMuch: it would fill far more than it weighs.
+        OSError: It cannot be read. ValueError: Not such a file. DocumentTooLarge: It would unpack to too many bytes.
     """
     if path.stat().st_size > most:
         raise DocumentTooLarge(f"a file of more than {most} bytes")
@@ -41,7 +41,7 @@ def read_table(path: Path, *, columns: Sequence[str] | None = None, most: int = 
 
 
 def read_parquet_names(path: Path) -> list[str]:
-    """The columns' names of a Parquet file.
+    """Return the columns' names of a Parquet file.
 
     Raises:
         As ``read_table``.
@@ -56,7 +56,7 @@ def read_parquet_names(path: Path) -> list[str]:
 
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of a Parquet file, batch by batch.
+    """Return the rows of a Parquet file, batch by batch.
 
     Raises:
         As ``read_table``.
@@ -83,14 +83,14 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
             return pa.Table.from_batches(batches, reader.schema)
     except (duckdb.Error, pa.ArrowException):
         raise ValueError("it is not a Parquet file that can be read") from None
-    except OSError as failed:  # what the engine calls too little memory while rows are on their way
+    except OSError as failed:  # the engine's out-of-memory error while rows are being read
         if failed.errno is None:
             raise DocumentTooLarge("a file whose rows take more memory than it may") from None
         raise
 
 
 def read_csv_names(path: Path) -> list[str]:
-    """The columns' names of a CSV file.
+    """Return the columns' names of a CSV file.
 
     Raises:
         As ``read_table``.
@@ -100,7 +100,7 @@ def read_csv_names(path: Path) -> list[str]:
 
     _check_header(path)
     try:
-        # The names stand whatever the lines below them hold: those are judged where they are read.
+        # The names are valid whatever the lines below them hold: those are checked when they are read.
         parsing = pyarrow.csv.ParseOptions(invalid_row_handler=_noted([]))
         with pyarrow.csv.open_csv(path, parse_options=parsing) as reader:
             return list(reader.schema.names)
@@ -109,10 +109,11 @@ def read_csv_names(path: Path) -> list[str]:
 
 
 def read_texts(path: Path, *, left_out: list[int] | None = None) -> pa.Table:
-    """A CSV file whose columns are all text; an empty cell is NULL.
+    """Return a CSV file whose columns are all text; an empty cell is NULL.
 
     Args:
-        left_out: Takes a mark for each line of another number of columns, which is then left out; None: refused.
+        left_out: A list that gets an entry for each line skipped for its number of columns; None: such lines are
+            refused.
     Raises:
         As ``read_table``.
     """
@@ -146,7 +147,7 @@ def _noted(left_out: list[int]) -> Callable[[Any], str]:
 
 
 def _check_header(path: Path) -> None:
-    """Refuse a first line of more columns than a table has: each would have buffers of its own."""
+    """Refuse a first line of more columns than a table may have, since each would have its own buffers."""
     with path.open("rb") as file:
         line = file.readline(MAX_HEADER + 1)
     if len(line) > MAX_HEADER or line.count(b",") >= MAX_COLUMNS:

@@ -11,21 +11,21 @@ Struct = dict[int, object]
 
 
 class Malformed(ValueError):
-    """The bytes are no Thrift structure, or it goes on beyond them."""
+    """Raised if the bytes are not a Thrift structure, or end within it."""
 
 
 class CompactReader:
-    """Reads one structure from ``data``, from its beginning; afterwards ``at`` is where it ended."""
+    """A reader of one structure from the start of ``data``; afterwards ``at`` is its end."""
 
     def __init__(self, data: bytes, *, most_listed: int | None = None) -> None:
         self.data, self.at = data, 0
         self._room = len(data) if most_listed is None else most_listed
 
     def read_struct(self, depth: int = 0) -> Struct:
-        """Fields by number: whole numbers, booleans, bytes and structures; lists and maps are read over.
+        """Return fields by number: whole numbers, booleans, bytes and structures; lists and maps are skipped.
 
         Raises:
-            Malformed: as the class says.
+            Malformed: See the class.
         """
         if depth > _DEEPEST:
             raise Malformed("nested too deeply")
@@ -72,7 +72,7 @@ class CompactReader:
             raise Malformed("lists of too many entries")
         for _ in range(size):
             for kind in kinds:
-                # In lists a boolean is a byte of its own.
+                # In lists a boolean takes one byte.
                 self._read_value(3 if kind in _BOOLEANS else kind, depth + 1)
 
     def _read_signed(self) -> int:

@@ -1,18 +1,19 @@
 """The mathematics of noisy counts: arrays and numbers in, arrays and numbers out; no rows, no schema, no noise.
 
-    workloads     histogram, prefix, product · merge_columns(W) -> (W, column of each cell) · is_disjoint, is_nested,
-                  is_monotone · chain(W) -> order of the predicates in which answers grow, or None
-    sensitivity   sensitivities([W_1, W_2, ..], replace_one=.., rows=..) -> Sensitivity(l1, l2_squared, linf)
-    promises      smallest_breaking(alpha, grid) -> m · largest_scale(law, m, beta) -> Fraction k/1024 ·
-                  smallest_error(law, scale, beta) -> m. Laws: LaplaceValues(L) LaplaceAbove(L) LaplaceTop(L, k)
-                  GeometricTop(L, k) PermuteAndFlip(candidates) ExponentialSelect(candidates) ExponentialRounds(L, k)
-                  GaussianValues(L) GaussianAbove(L) GaussianTop(L, k)
-    strategies    laplace_strategy([W_1, ..], beta=.., two_sided=.., seed=..) and gaussian_strategy(..) -> Calibrated:
-                  .scale(alpha) in quanta, .error(scale), .strategy.blocks (whole A_B), .strategy.reconstructions (R_B)
-    calibration   laplace_factor(R, beta, ..) and gaussian_factor(R, beta, ..) -> Factor(value = kappa, method)
-    tails, sums   laplace_tail, gaussian_tail, normal_tail · union_tails(R, beta, ..)
+    workloads     build_histogram, build_prefix, build_product · merge_columns(W) -> (W, column of each cell) ·
+                  is_disjoint, is_nested, is_monotone · find_chain(W) -> order in which answers grow, or None
+    sensitivity   compute_sensitivity([W_1, W_2, ..], replace_one=.., rows=..) -> Sensitivity(l1, l2_squared, linf)
+    promises      compute_breaking_error(alpha, grid) -> m · find_largest_scale(law, m, beta) -> Fraction k/1024 ·
+                  find_smallest_error(law, scale, beta) -> m. Laws: LaplaceValues(L) LaplaceAbove(L) LaplaceTop(L, k)
+                  GeometricTop(L, k) PermuteAndFlipTail(candidates) ExponentialSelectTail(candidates)
+                  ExponentialRounds(L, k) GaussianValues(L) GaussianAbove(L) GaussianTop(L, k)
+    strategies    choose_laplace_strategy([W_1, ..], beta=.., two_sided=.., seed=..) and choose_gaussian_strategy(..)
+                  -> CalibratedStrategy: .compute_scale(alpha) in quanta, .compute_error(scale),
+                  .strategy.blocks (whole A_B), .strategy.reconstructions (R_B)
+    calibration   compute_laplace_factor(R, beta, ..) and compute_gaussian_factor(R, beta, ..) -> Factor (kappa, method)
+    tails, sums   laplace_tail, gaussian_tail, normal_tail · build_union_tails(R, beta, ..)
 
-What a scale costs (D1, D2^2, Dinf from ``compute_sensitivity``; rationals throughout; signed: not monotone):
+The price of a scale (D1, D2^2, Dinf from ``compute_sensitivity``; rationals throughout; signed: not monotone):
 
     Laplace on W      epsilon = D1 / scale          GeometricTop       epsilon = k Dinf / scale (twice if signed)
     strategy, l1      epsilon = D1(A) / scale       PermuteAndFlip     epsilon = 2 Du / scale

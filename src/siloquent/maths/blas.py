@@ -1,4 +1,4 @@
-"""Matrix products on one thread: on small matrices the threads of BLAS wait for each other longer than they compute."""
+"""Matrix products on one thread: on small matrices the threads of BLAS spend more time waiting than computing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def limit_to_one_thread() -> AbstractContextManager[Any]:
-    """A context in which BLAS computes on the calling thread alone.
+    """Return a context in which BLAS computes on the calling thread only.
 
     Tuning a strategy is thousands of products of matrices with 100 to 1,000 columns: on two idle cores one thread is
     1.1 to 10 times as fast as two, and on a busy machine the gap grows.
@@ -18,7 +18,7 @@ def limit_to_one_thread() -> AbstractContextManager[Any]:
 
 @lru_cache(maxsize=1)
 def _get_controller() -> Any:
-    # Finding the loaded libraries costs milliseconds: once. Both copies, numpy's and scipy's, must be there by then.
+    # Finding the loaded libraries costs milliseconds, so it is done once, after numpy's and scipy's copies are loaded.
     import scipy.linalg  # noqa: F401
     from threadpoolctl import ThreadpoolController
 

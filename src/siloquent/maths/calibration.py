@@ -1,8 +1,8 @@
 """The factor kappa of a reconstruction R: the smallest x with P[some answer's noise is beyond x] <= beta.
 
 Noise of scale b then keeps an error of kappa b. Two upper bounds on kappa are computed and the smaller one is used: the
-union of exact tails, and an importance-sampled one that knows how much the answers fail together, certified to fail
-with probability 1e-9 at most. Both depend on R, beta and a given seed alone. Proofs: docs/explanation/calibration.md.
+union of exact tails, and an importance-sampled one that accounts for correlated failures and is certified to fail with
+probability 1e-9 at most. Both depend only on R, beta and a given seed. Proofs: docs/explanation/calibration.md.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from siloquent.maths.tails import normal_quantile
 
 Reals = NDArray[np.float64]
 
-DOUBT = 1e-9  # all that the drawn bounds of one calibration may be wrong with, taken off beta
+DOUBT = 1e-9  # the total failure probability of the sampled bounds of one calibration, taken off beta
 _TRIES = 8
 _SLACK = 0.01  # each further try asks for one hundredth fewer failures
 _SAMPLES, _PILOT = 10_000, 2_000
 _NUMBERS = 4_000_000  # in the samples of one certificate
-_BATCH = 100_000  # numbers drawn at once: they stay in the processor's cache
+_BATCH = 100_000  # numbers drawn at once, so that they stay in the processor's cache
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """An upper bound on kappa, and where it comes from: ``union``, ``sidak`` or ``certified N`` (N samples)."""
+    """An upper bound on kappa, and its method: ``union``, ``sidak`` or ``certified N`` (N samples)."""
 
     value: float
     method: str
 
 
 def compute_laplace_factor(reconstruction: Reals, beta: float, *, two_sided: bool, seed: int | None = None) -> Factor:
-    """kappa for independent Laplace(1) noise.
+    """Compute kappa for independent Laplace(1) noise.
 
     Args:
         reconstruction: R, shape (answers, noises); zero rows are answers without noise.
         beta: The miss rate of all answers together.
         two_sided: An error counts to either side (WCQ), not only to one (ICQ).
-        seed: Of the drawn bound, a function of the workload's shape; without one, the union bound alone.
+        seed: The seed of the sampled bound, a function of the workload's shape; without one, only the union bound.
     """
     rows = reconstruction[np.any(reconstruction != 0, axis=1)]
     if not len(rows):
@@ -58,7 +58,7 @@ def compute_laplace_factor(reconstruction: Reals, beta: float, *, two_sided: boo
 
 
 def compute_gaussian_factor(reconstruction: Reals, beta: float, *, two_sided: bool) -> Factor:
-    """kappa for independent normal noise of deviation 1: Sidak's inequality two-sided, the union bound one-sided.
+    """Compute kappa for independent normal noise of deviation 1: Sidak's inequality two-sided, union bound one-sided.
 
     Source:
         "Rectangular Confidence Regions for the Means of Multivariate Normal Distributions" (JASA 1967).
@@ -67,7 +67,7 @@ def compute_gaussian_factor(reconstruction: Reals, beta: float, *, two_sided: bo
 
 
 def compute_normal_factor(deviations: Reals, beta: float, *, two_sided: bool) -> Factor:
-    """As ``compute_gaussian_factor``, from the deviations of the answers' noise alone, shape (answers,)."""
+    """As ``compute_gaussian_factor``, from the deviations of the answers' noise only, shape (answers,)."""
     deviations = deviations[deviations > 0]
     method = "sidak" if two_sided else "union"
     if not len(deviations):
@@ -93,7 +93,7 @@ def _solve_normal_level(deviations: Reals, beta: float, *, two_sided: bool) -> f
 
 
 def _certify_level(rows: Reals, tails: UnionTails, beta: float, random: np.random.Generator) -> float:
-    """A level whose failure rate is certified to be at most ``beta``, or infinity.
+    """Return a level whose failure rate is certified to be at most ``beta``, or infinity.
 
     P[some row beyond x] is the sum of all tails at x times the mean of 1/(rows beyond x), over noise drawn given that a
     row, picked in proportion to its tail, is beyond x.
@@ -105,7 +105,7 @@ def _certify_level(rows: Reals, tails: UnionTails, beta: float, random: np.rando
     """
     samples = _choose_samples(rows)
     level = tails.quantile
-    for _ in range(2):  # the mean changes slowly with the level: two short looks find where to ask for a certificate
+    for _ in range(2):  # the mean changes slowly with the level: two short samples find the level to certify
         pilot = _draw_shares(rows, tails, level, random, _PILOT)
         expected = (
             float(pilot.mean()) + _bound_mean_error(pilot, samples) + 1.5 * float(pilot.std()) / math.sqrt(_PILOT)
@@ -121,18 +121,18 @@ def _certify_level(rows: Reals, tails: UnionTails, beta: float, random: np.rando
 
 
 def _choose_samples(rows: Reals) -> int:
-    """How many samples a certificate gets: fewer where each costs more."""
+    """Return the number of samples of a certificate: fewer where each costs more."""
     return int(np.clip(_NUMBERS / max(rows.shape), _PILOT, _SAMPLES))
 
 
 def _bound_mean_error(shares: Reals, samples: int) -> float:
-    """What the mean of ``samples`` such values may lie below the truth, with doubt ``DOUBT`` over all tries."""
+    """Bound how far the mean of ``samples`` such values lies below the truth, with doubt ``DOUBT`` over all tries."""
     doubts = math.log(2 * _TRIES / DOUBT)
     return math.sqrt(2 * float(shares.var(ddof=1)) * doubts / samples) + 7 * doubts / (3 * (samples - 1))
 
 
 def _draw_shares(rows: Reals, tails: UnionTails, level: float, random: np.random.Generator, samples: int) -> Reals:
-    """1/(rows beyond the level) for noise drawn given that one is beyond it, shape (samples,)."""
+    """Return 1/(rows beyond the level) for noise drawn given that one is beyond it, shape (samples,)."""
     weights = tails(level)
     tilt = choose_tilts(rows, level, steepest=0.95)
     slopes = rows * tilt[:, None]
@@ -147,16 +147,16 @@ def _draw_shares(rows: Reals, tails: UnionTails, level: float, random: np.random
         picked = np.concatenate([batch[~taken], picked[len(batch) :]])
     sums = noise @ rows.T
     beyond = (np.abs(sums) if tails.sides == 2 else sums) > level
-    # The picked row itself is beyond; rounding in the product must not deny it.
+    # The picked row itself is beyond the level, whatever rounding in the product says.
     shares: Reals = 1.0 / np.maximum(beyond.sum(axis=1), 1)
     return shares
 
 
 def _draw_noise_beyond(slopes: Reals, levels: Reals, random: np.random.Generator) -> tuple[Reals, NDArray[np.bool_]]:
-    """One try a row to draw Laplace(1) noise given that the row's sum is beyond the level: the noise, and who got some.
+    """Try once per row to draw Laplace(1) noise given that the row's sum is beyond the level; say which tries worked.
 
-    The noise is drawn from the law tilted along the row and accepted with probability exp(-tilt (sum - level)) where
-    the sum is above the level, which leaves the conditional law.
+    The noise is drawn from the distribution tilted along the row and accepted with probability
+    exp(-tilt (sum - level)) where the sum is above the level, which leaves the conditional distribution.
 
     Args:
         slopes: The rows times their tilts, shape (tries, noises).

@@ -2,8 +2,8 @@
 
 A table over the bins of d trees is the sum of components kappa = (k_1, .., k_d), the part that nodes of these levels
 add to coarser ones. A layer with levels l knows every component kappa <= l. All averages over nodes commute, so the
-least-squares estimate weighs, component by component, what each layer says by the inverse of its variance there; an
-answer is one dot product a layer. Proof: docs/explanation/collect.md.
+least-squares estimate weights, component by component, each layer by the inverse of its variance there; an answer is
+one dot product a layer. Proof: docs/explanation/collect.md.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ MIN_SHARE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class TreeBlock:
-    """The trees that one report is about; ``padded``: one more node, the last, says that there is nothing."""
+    """The trees that one report covers; ``padded``: one more node, the last, means that there is no value."""
 
     trees: tuple[Tree, ...]
     padded: bool
 
     def count_cells(self, levels: Levels) -> tuple[int, ...]:
-        """How many nodes each tree has at these levels."""
+        """Return the number of nodes of each tree at these levels."""
         return tuple(tree.count_nodes(level) for tree, level in zip(self.trees, levels, strict=True))
 
     def count_nodes(self, levels: Levels) -> int:
-        """How many nodes a report chooses from."""
+        """Return the number of nodes that a report chooses from."""
         return math.prod(self.count_cells(levels)) + self.padded
 
     def compute_noise(self, levels: Levels, component: Levels, oracle: Oracle) -> float:
-        """The mean square of one report's estimates along ``component``, the holder's own share included."""
+        """Return the mean square of one report's estimates along ``component``, the holder's own share included."""
         cells = math.prod(self.count_cells(levels))
         if any(component) or oracle.kind == "hash":
             return oracle.spread + 1 / cells
-        # The estimates of a set report add up to 1 exactly: only the node for nothing leaves doubt about their sum.
+        # The estimates of a set report add up to 1 exactly: only the node for no value leaves noise in their sum.
         return ((oracle.variance if self.padded else 0.0) + 1) / cells
 
 
@@ -57,9 +57,9 @@ class Layer:
 
     Attributes:
         levels: One tuple a block.
-        supports: Whole, one axis a block: how many reports support node i, j, ..; the last index of every axis stands
-            for all reports, so that the last entry of all is their number. Or the reports, where there are too many
-            combinations of nodes.
+        supports: Whole, one axis a block: the number of reports that support node i, j, ...; the last index of every
+            axis stands for all reports, so that the last entry of all is their number. Or the reports, if there are too
+            many combinations of nodes.
     """
 
     blocks: tuple[TreeBlock, ...]
@@ -69,7 +69,7 @@ class Layer:
 
     @property
     def reports(self) -> int:
-        """How many reports (or users, over several services) there are."""
+        """The number of reports (or users, over several services)."""
         return count_users(self.supports)
 
     @property
@@ -79,7 +79,7 @@ class Layer:
         return self.supports
 
     def compute_estimates(self) -> Floats:
-        """The sum over users of the product of Phi, one axis a block, without nodes for nothing. Unbiased."""
+        """Return the sum over users of the product of Phi, one axis a block, without nodes for nothing. Unbiased."""
         found = self.counted.astype(np.float64)
         for axis, (block, oracle) in enumerate(zip(self.blocks, self.oracles, strict=True)):
             moved = np.moveaxis(found, axis, -1)
@@ -89,7 +89,7 @@ class Layer:
         return found
 
     def compute_margins(self) -> list[Floats]:
-        """Each block's own estimated shares of nodes, of one report on average: shape (nodes without nothing,)."""
+        """Return each block's estimated shares of nodes per report: shape (nodes without that for no value,)."""
         shares = []
         for axis, (block, oracle) in enumerate(zip(self.blocks, self.oracles, strict=True)):
             counts = np.moveaxis(self.counted, axis, -1)
@@ -100,14 +100,14 @@ class Layer:
 
 
 def list_components(trees: Sequence[Tree]) -> list[Levels]:
-    """Every component of a table over ``trees``."""
+    """Return every component of a table over ``trees``."""
     return list(product(*(range(tree.height + 1) for tree in trees)))
 
 
 def compute_precision(
     blocks: Sequence[TreeBlock], levels: Sequence[Levels], oracles: Sequence[Oracle], component: Levels
 ) -> float:
-    """How much one report at ``levels`` says about ``component``, per bin of the table; 0 for what it cannot know."""
+    """Return the precision of one report at ``levels`` for ``component``, per bin of the table; 0 if it is unknown."""
     flat = [level for part in levels for level in part]
     if any(k > level for k, level in zip(component, flat, strict=True)):
         return 0.0
@@ -124,7 +124,7 @@ def compute_precision(
 
 
 class CombinedLayers:
-    """The layers of one table, ready for questions.
+    """The layers of one table, ready to answer queries.
 
     ``weights`` of an answer: one array a tree, the answer being the sum over bins of their product.
     """
@@ -143,11 +143,11 @@ class CombinedLayers:
 
     @property
     def reports(self) -> int:
-        """How many reports the estimates are made of."""
+        """The number of reports behind the estimates."""
         return sum(layer.reports for layer in self.layers)
 
     def _compute_weights(self) -> list[dict[Levels, float]]:
-        """For each layer, how much it counts in each component; over layers these add up to 1, or to 0: unknown."""
+        """Return each layer's weight in each component; over layers these add up to 1, or to 0 if unknown."""
         found: list[dict[Levels, float]] = [{} for _ in self.layers]
         for component in self.components:
             if self.pinned and not any(component):
@@ -163,12 +163,12 @@ class CombinedLayers:
         return found
 
     def list_unknown(self) -> list[Levels]:
-        """Components that no layer knows: answers take them as spread evenly."""
+        """Return the components that no layer knows: answers treat them as evenly spread."""
         known = {component for own in self._shares for component in own}
         return [one for one in self.components if one not in known and (any(one) or not self.pinned)]
 
     def build_question(self, weights: Sequence[Floats]) -> LayerQuestion:
-        """What to add up in each layer for the answer that ``weights`` describe."""
+        """Build the sums over each layer for the answer that ``weights`` describe."""
         details = [tree.split_details(part) for tree, part in zip(self.trees, weights, strict=True)]
         sums = [
             self._build_layer_sums(layer, own, details) for layer, own in zip(self.layers, self._shares, strict=True)
@@ -196,7 +196,7 @@ class CombinedLayers:
         )
 
     def estimate_value(self, question: LayerQuestion) -> float:
-        """The estimate, scaled to all users."""
+        """Return the estimate, scaled to all users."""
         total = question.constant
         for at, (layer, weights, estimates) in enumerate(zip(self.layers, question.sums, self._estimates, strict=True)):
             if isinstance(weights, NodeProducts):
@@ -208,7 +208,7 @@ class CombinedLayers:
         return total
 
     def _compute_user_values(self, at: int, question: LayerQuestion) -> Floats:
-        """What each user of layer ``at`` adds to the answer."""
+        """Return the contribution of each user of layer ``at`` to the answer."""
         if at not in question.of_users:
             layer, weights = self.layers[at], question.sums[at]
             assert isinstance(weights, NodeProducts)
@@ -217,16 +217,16 @@ class CombinedLayers:
         return question.of_users[at]
 
     def estimate_covariance(self, one: LayerQuestion, other: LayerQuestion, *, sampled: bool = False) -> float:
-        """The covariance of two answers (the variance of one, asked twice), estimated from the same reports.
+        """Return the covariance of two answers (the variance of one, asked twice), estimated from the same reports.
 
         Args:
-            sampled: Each user's row was drawn among several of their own: all of the rows' spread counts then, not
-                only that of who fell on which layer.
+            sampled: Whether each user's row was drawn among several of their own: then the whole spread of the rows
+                counts, not only that of the users' assignment to layers.
         """
         total = 0.0
         for at, (layer, g, h, y) in enumerate(zip(self.layers, one.sums, other.sums, self._estimates, strict=True)):
             if isinstance(g, NodeProducts) or isinstance(h, NodeProducts):
-                # Users' own spread counts in full here: a little too much, where their noise is far larger.
+                # Users' own spread counts in full here: a slight overestimate, since their noise is far larger.
                 mine, theirs = self._compute_user_values(at, one), self._compute_user_values(at, other)
                 spread = float(np.vdot(mine - mine.mean(), theirs - theirs.mean())) / max(len(mine) - 1, 1)
                 total += self.users**2 / layer.reports * spread
@@ -243,9 +243,9 @@ class CombinedLayers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerQuestion:
-    """An answer as sums over nodes: one array a layer, and what needs no report.
+    """An answer as sums over nodes: one array a layer, and the part that needs no report.
 
-    ``of_users``: what each user adds, of the layers for which that was computed.
+    ``of_users``: the contribution of each user, for layers for which it was computed.
     """
 
     sums: list[Sums]
@@ -253,13 +253,13 @@ class LayerQuestion:
     of_users: dict[int, Floats] = field(default_factory=dict)
 
     def add_scaled(self, other: LayerQuestion, factor: float = 1.0) -> LayerQuestion:
-        """This answer plus ``factor`` times the other."""
+        """Return this answer plus ``factor`` times the other."""
         sums: list[Sums] = [mine + factor * theirs for mine, theirs in zip(self.sums, other.sums, strict=True)]  # type: ignore[operator]
         return LayerQuestion(sums, self.constant + factor * other.constant)
 
 
 def _build_products(layer: Layer, own: dict[Levels, float], spread: Sequence[Sequence[Floats]]) -> NodeProducts:
-    """The weights ``own`` of components as one product of services a component."""
+    """Return the weights ``own`` of components as one product of services a component."""
     factors, places, at = [], [], 0
     for levels in layer.levels:
         parts = list(product(*(range(level + 1) for level in levels)))
@@ -283,7 +283,7 @@ def _build_products(layer: Layer, own: dict[Levels, float], spread: Sequence[Seq
 
 
 def _compute_second_moment(layer: Layer, g: Floats, h: Floats, shares: Floats) -> float:
-    """E[(sum of g Phi)(sum of h Phi)] over one user's reports; Phi multiplies over blocks."""
+    """Return E[(sum of g Phi)(sum of h Phi)] over one user's reports; Phi multiplies over blocks."""
     margins = layer.compute_margins()
     applied = h
     for axis, (oracle, own) in enumerate(zip(layer.oracles, margins, strict=True)):
@@ -298,11 +298,11 @@ def _compute_second_moment(layer: Layer, g: Floats, h: Floats, shares: Floats) -
 
 
 def optimise_shares(precisions: Floats, targets: Floats) -> Floats:
-    """The layer probabilities that minimise the sum of targets_k / (precisions @ shares)_k: shape (layers,).
+    """Return the layer probabilities that minimise the sum of targets_k / (precisions @ shares)_k: shape (layers,).
 
     Args:
         precisions: Shape (components, layers), not negative; a row of zeros is left out.
-        targets: How much each component matters, shape (components,).
+        targets: The weight of each component, shape (components,).
     Source:
         The multiplicative algorithm for A-optimal designs ("Optimal Design of Experiments", 1993, chapter 9).
     """
@@ -313,8 +313,8 @@ def optimise_shares(precisions: Floats, targets: Floats) -> Floats:
         gains = known.T @ (wanted / np.square(known @ shares))
         shares = shares * np.sqrt(gains)
         shares /= shares.sum()
-    # A layer with few users costs each question an estimate and says next to nothing; but one that alone knows a
-    # component stays.
+    # A layer with few users costs each question an estimate and adds almost no information, but a layer stays if only
+    # it knows a component.
     dropped = shares < MIN_SHARE
     for layer in np.argsort(shares):
         if dropped[layer] and not (known[:, ~dropped] > 0).any(axis=1).all():

@@ -1,4 +1,4 @@
-"""Functional dependencies of one table: codes in, minimal dependencies out; and what known dependencies imply.
+"""Functional dependencies of one table: codes in, minimal dependencies out; and the consequences of known ones.
 
 Sets of columns are bit masks (column j is ``1 << j``); a dependency is a pair (mask of the left side, right column).
 """
@@ -15,7 +15,7 @@ from siloquent.errors import RequestError
 
 MAX_COLUMNS = 62
 MAX_LATTICE = 16
-_PAIRS = 200  # violating pairs looked at for one left side: more say little that is new
+_PAIRS = 200  # violating pairs considered for one left side: more add little information
 _NEIGHBOURS = (1, 2)
 _MAX_PRODUCT = 2**62
 
@@ -25,7 +25,7 @@ Codes = NDArray[np.integer]
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryProgress:
-    """How far a discovery is: left sides of ``size`` columns are being checked, ``open`` candidates are unchecked."""
+    """The state of a discovery: left sides of ``size`` columns are being checked, ``open`` candidates are unchecked."""
 
     size: int
     open: int
@@ -38,14 +38,14 @@ def discover(
     empty_lhs: bool = False,
     progress: Callable[[DiscoveryProgress], None] | None = None,
 ) -> list[FD]:
-    """All minimal functional dependencies, exactly.
+    """Return all minimal functional dependencies, exactly.
 
     Args:
         codes: Equal values have equal codes, shape (rows, columns).
         max_lhs: Only left sides of at most this many columns; the list is complete up to there.
         empty_lhs: Whether ``{} -> B`` counts (B is constant); without it left sides have at least one column.
-        progress: Called before each round of checks and inside it, after each left side and each agree set; what it
-            raises ends the discovery.
+        progress: Called before each round of checks and inside it, after each left side and each agree set; an
+            exception that it raises ends the discovery.
     Returns:
         (left side, right side), ordered by right side, number of columns, mask.
     Raises:
@@ -80,7 +80,7 @@ def discover(
 
 
 def list_columns(mask: int) -> tuple[int, ...]:
-    """The columns in a mask, in order.
+    """Return the columns in a mask, in order.
 
     >>> list_columns(0b1101)
     (0, 2, 3)
@@ -89,7 +89,7 @@ def list_columns(mask: int) -> tuple[int, ...]:
 
 
 def number_groups(codes: Codes, mask: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which value of the columns in ``mask`` each row has, and the first row of each value.
+    """Return the group of each row by its values in the columns of ``mask``, and the first row of each group.
 
     Returns:
         Rows' groups, shape (rows,), numbered 0..groups-1; first rows, shape (groups,).
@@ -108,7 +108,7 @@ def number_groups(codes: Codes, mask: int) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def compute_closures(dependencies: Iterable[FD], columns: int) -> NDArray[np.int64]:
-    """The closure of every set of columns under Armstrong's rules, shape (2^columns,).
+    """Return the closure of every set of columns under Armstrong's rules, shape (2^columns,).
 
     >>> compute_closures([(0b001, 1), (0b010, 2)], 3)[0b001]
     np.int64(7)
@@ -122,13 +122,13 @@ def compute_closures(dependencies: Iterable[FD], columns: int) -> NDArray[np.int
 
 
 def tighten_closures(closed: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``closed`` (2^columns,) with every set's closure as large as the closures of all its subsets make it."""
+    """Return ``closed`` (2^columns,) with every set's closure as large as the closures of all its subsets make it."""
     closed = closed.copy()
     columns = len(closed).bit_length() - 1
     while True:
         before = closed
         closed = before.copy()
-        for j in range(columns):  # what a subset gives, a superset has
+        for j in range(columns):  # a superset implies whatever its subset implies
             halves = closed.reshape(-1, 2, 1 << j)
             halves[:, 1] |= halves[:, 0]
         closed = closed[closed]
@@ -138,7 +138,7 @@ def tighten_closures(closed: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @dataclass(slots=True)
 class _Cover:
-    """For each right side the minimal left sides that no agree set seen so far refutes."""
+    """The minimal left sides, for each right side, that no agree set seen so far refutes."""
 
     columns: int
     max_lhs: int
@@ -156,7 +156,7 @@ class _Cover:
         return sum(len(lefts) for lefts in self.lefts)
 
     def learn(self, agree_sets: Iterable[int], tell: Callable[[], object]) -> None:
-        """Take back what ``agree_sets`` (columns on which some two rows agree) refute, and put larger sets there.
+        """Replace left sides refuted by ``agree_sets`` (columns on which some two rows agree) by larger ones.
 
         ``tell`` is called for each of them, since there may be many.
         """
@@ -187,7 +187,7 @@ class _Cover:
 
 
 def _compact(codes: Codes) -> NDArray[np.int64]:
-    """Codes 0..distinct-1 in every column."""
+    """Return codes 0..distinct-1 for every column."""
     table = np.empty(codes.shape, dtype=np.int64, order="F")
     for j in range(codes.shape[1]):
         table[:, j] = np.unique(codes[:, j], return_inverse=True)[1]
@@ -195,7 +195,7 @@ def _compact(codes: Codes) -> NDArray[np.int64]:
 
 
 def _sample_agree_sets(table: NDArray[np.int64]) -> set[int]:
-    """Agree sets of rows that agree on some column: neighbours in an order by that column, otherwise mixed."""
+    """Return agree sets of rows that agree on some column: neighbours when sorted by it, otherwise shuffled."""
     mixed = np.random.default_rng(len(table)).permutation(len(table))
     found: set[int] = set()
     for j in range(table.shape[1]):
@@ -223,7 +223,7 @@ def _group_by_right(dependencies: Iterable[FD]) -> dict[int, list[int]]:
 
 
 def _find_violations(table: NDArray[np.int64], lhs: int, rights: Sequence[int]) -> set[int]:
-    """Agree sets of rows that agree on ``lhs`` and differ on one of ``rights``; none if all dependencies hold."""
+    """Return agree sets of rows equal on ``lhs`` but not on some of ``rights``; none if all dependencies hold."""
     group, first = number_groups(table, lhs)
     partner = first[group]
     found: set[int] = set()

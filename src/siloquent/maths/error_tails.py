@@ -1,9 +1,9 @@
-"""From an error bound to the largest noise that keeps it, for mechanisms whose failure has an exact law.
+"""The largest noise that keeps an error bound, for mechanisms with an exact failure distribution.
 
 Every answer is whole, so a bound alpha in rows is broken by the errors from ``compute_breaking_error(alpha)`` = m on.
-A law says how often that happens at a scale; ``find_largest_scale`` and ``find_smallest_error`` invert it in either
-direction, on the safe side: a scale is a rational with denominator 1,024, rounded down, and the law was
-evaluated at that very rational.
+A law gives that probability at a scale; ``find_largest_scale`` and ``find_smallest_error`` invert it in either
+direction, on the safe side: a scale is a rational with denominator 1,024, rounded down, and the law is evaluated at
+exactly that rational.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from siloquent.maths import order_statistics, tails
 from siloquent.maths.roots import last_negative
 
 DENOMINATOR = 1_024
-LARGEST_SCALE = Fraction(2**50)  # beyond, noise could not be drawn in 64-bit whole numbers
+LARGEST_SCALE = Fraction(2**50)  # larger noise could not be drawn in 64-bit whole numbers
 _ROUNDING = 1.0 - 1e-10  # the laws below are computed to about 1e-12
 _ROUGH = 1_000
-_DIGITS = 40  # of a scale: closer than that, the laws tell nothing apart
+_DIGITS = 40  # of a scale: the laws cannot distinguish closer scales
 
 
 class ErrorTail(Protocol):
-    """The probability that whole noise of some scale breaks the promise, as soon as it makes an error of m."""
+    """The probability that whole noise of some scale breaks the promise, that is, makes an error of m or more."""
 
     def __call__(self, scale: float, m: int) -> float:
-        """Increasing in ``scale``, decreasing in ``m`` >= 1."""
+        """Return the probability: increasing in ``scale``, decreasing in ``m`` >= 1."""
 
     def __hash__(self) -> int:
-        """Laws are remembered by their values."""
+        """Return a hash by value, since laws are cache keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaplaceValues:
-    """WCQ by independent discrete Laplace noise: some one of the answers is m or more off, to either side."""
+    """WCQ by independent discrete Laplace noise: any of the answers is m or more off, to either side."""
 
     answers: int
 
@@ -50,7 +50,7 @@ class LaplaceValues:
 
 @dataclass(frozen=True, slots=True)
 class LaplaceAbove:
-    """ICQ by independent discrete Laplace noise: some one of the answers is m or more off to the bad side."""
+    """ICQ by independent discrete Laplace noise: any of the answers is m or more off to the bad side."""
 
     answers: int
 
@@ -113,7 +113,7 @@ class GaussianTop:
 
 @dataclass(frozen=True, slots=True)
 class PermuteAndFlipTail:
-    """Selection among whole utilities by permute-and-flip: the chosen one is m or more below the best.
+    """Selection among whole utilities by permute-and-flip: the selected one is m or more below the best.
 
     The scale is 2 Du / epsilon: a candidate ``gap`` below the best is accepted with probability exp(-gap / scale).
 
@@ -127,7 +127,7 @@ class PermuteAndFlipTail:
 
     def __call__(self, scale: float, m: int) -> float:
         q, count = math.exp(-m / scale), self.candidates
-        if q * count < 1e-3:  # the two ones above would cancel: the series, whose error is its next term
+        if q * count < 1e-3:  # the two ones above would cancel, so use the series, whose error is its next term
             pairs = (count - 1) * q / 2
             return pairs * (1 - (count - 2) * q / 3 * (1 - (count - 3) * q / 4))
         return 1 + math.expm1(count * math.log1p(-q)) / (count * q) if q < 1 else 1 - 1 / count
@@ -138,8 +138,8 @@ class ExponentialRounds:
     """TCQ by k rounds of exponential selection without replacement, P[i] ~ exp(c_i / scale).
 
     Source:
-        In some round a low answer is preferred to one that is m higher: union over k rounds and L - k + 1 answers. What
-        is reported too low and what hides an answer that is too high are both among these: it covers both together.
+        In some round a low answer is preferred to one that is m higher: union over k rounds and L - k + 1 answers.
+        These events include both answers reported too low and answers that hide one too high.
     """
 
     answers: int
@@ -161,7 +161,7 @@ class ExponentialSelectTail:
 
 
 def compute_breaking_error(alpha: Fraction | float, grid: Fraction | int = 1) -> int:
-    """m = floor(alpha / grid) + 1: the smallest whole error, in steps of ``grid``, that is more than alpha."""
+    """Return m = floor(alpha / grid) + 1: the smallest whole error, in steps of ``grid``, above alpha."""
     if not math.isfinite(alpha) or alpha <= 0:
         raise RequestError(f"An error bound is a positive number, not {alpha}.", fix="ask for ERROR above zero")
     return math.floor(Fraction(alpha) / Fraction(grid)) + 1
@@ -169,9 +169,9 @@ def compute_breaking_error(alpha: Fraction | float, grid: Fraction | int = 1) ->
 
 @lru_cache(maxsize=4_096)
 def find_largest_scale(law: ErrorTail, m: int, beta: float) -> Fraction:
-    """The largest scale k/1024 at which an error of m or more happens with probability at most ``beta``.
+    """Return the largest scale k/1024 at which an error of m or more happens with probability at most ``beta``.
 
-    Of a scale beyond 2^30, the first 40 binary digits.
+    Scales beyond 2^30 are cut to their first 40 binary digits.
 
     Raises:
         AccuracyUnreachable: Not even the scale 1/1024 keeps the promise.
@@ -179,7 +179,7 @@ def find_largest_scale(law: ErrorTail, m: int, beta: float) -> Fraction:
     _check(beta)
     limit = int(LARGEST_SCALE) * DENOMINATOR
     hint = _hint(law, beta)
-    if hint.learned_at < _ROUGH < m // 16:  # where a call is cheap
+    if hint.learned_at < _ROUGH < m // 16:  # calls are cheap there
         with suppress(AccuracyUnreachable):
             find_largest_scale(law, _ROUGH, beta)
     guess = min(limit, max(1, int(m * DENOMINATOR * hint.share)))
@@ -199,13 +199,13 @@ def find_largest_scale(law: ErrorTail, m: int, beta: float) -> Fraction:
 
 
 class _Hint:
-    """Where a law's largest scale lies, as a share of m: about the same for all large m. It only saves calls."""
+    """The position of a law's largest scale, as a share of m: about the same for all large m. It only saves calls."""
 
     def __init__(self) -> None:
         self.share, self.doubt, self.learned_at = 1 / 16, 1 / 4, 0
 
     def learn(self, share: float, m: int) -> None:
-        """Take what was found for ``m``, if that is the largest so far."""
+        """Store the result for ``m``, if that is the largest m so far."""
         if m > self.learned_at:
             self.share, self.doubt, self.learned_at = share, min(max(4 / m, 1 / 4_096), 1 / 4), m
 
@@ -217,7 +217,7 @@ def _hint(law: ErrorTail, beta: float) -> _Hint:
 
 @lru_cache(maxsize=4_096)
 def find_smallest_error(law: ErrorTail, scale: Fraction, beta: float) -> int:
-    """The smallest m such that an error of m or more happens with probability at most ``beta`` at this scale.
+    """Return the smallest m such that an error of m or more happens with probability at most ``beta`` at this scale.
 
     The promise that then holds is "no error above m - 1".
     """
@@ -232,11 +232,11 @@ def find_smallest_error(law: ErrorTail, scale: Fraction, beta: float) -> int:
 
 
 def _excess(miss: float, beta: float) -> float:
-    """ln of how many times too often it misses: at most 0 where the promise is kept."""
+    """Return ln(miss / beta): at most 0 if the promise is kept."""
     limit = beta * _ROUNDING
     if miss <= 0:
         return -math.inf
-    # Never by the logarithm: it may take two numbers that differ in their last digit for one.
+    # The sign comes from the comparison: the logarithm may not distinguish numbers that differ in the last digit.
     distance = math.log(miss / limit)
     return min(distance, 0.0) if miss <= limit else max(distance, sys.float_info.min)
 
@@ -244,11 +244,11 @@ def _excess(miss: float, beta: float) -> float:
 def _find_last(
     value: Callable[[int], float], low: int, high: int, *, guess: int, step: int, strict: bool = False
 ) -> int:
-    """The last whole number in [low, high] where a growing ``value`` is at most 0, as it is at ``low``.
+    """Return the last whole number in [low, high] where a growing ``value`` is at most 0, as it is at ``low``.
 
     Args:
-        step: How far beside the guess it is sought first.
-        strict: It must be below 0.
+        step: The distance from the guess of the first trials.
+        strict: Whether the value must be below 0.
     """
 
     def over(place: int) -> float:
@@ -279,12 +279,12 @@ def _find_last(
 
 
 def _combine_misses(miss: float, answers: int) -> float:
-    """At least one of independent answers misses."""
+    """Return the probability that at least one of independent answers misses."""
     return -math.expm1(answers * math.log1p(-miss)) if miss < 1 else 1.0
 
 
 def _bound_top_misses(overtakes: Callable[..., float], answers: int, k: int, scale: float, m: int) -> float:
-    """The worse of the two top-k promises: a reported low answer, and a missing high one."""
+    """Return the worse of the two top-k promises: a reported low answer, and a missing high one."""
     if k >= answers:
         return 0.0
     reported = overtakes(m, scale=scale, low=answers - k, high=k)

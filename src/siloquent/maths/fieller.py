@@ -8,7 +8,7 @@ import math
 def compute_fieller_interval(
     top: float, bottom: float, *, variance_top: float, variance_bottom: float, covariance: float, z: float
 ) -> tuple[float, float] | None:
-    """The interval of top / bottom; None if the data do not exclude a bottom of 0, and with it any ratio.
+    """Return the interval of top / bottom; None if the data do not exclude a bottom of 0, and with it any ratio.
 
     Source:
         "Some problems in interval estimation" (1954).

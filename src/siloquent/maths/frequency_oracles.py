@@ -1,4 +1,4 @@
-"""What a local report of one node out of k says about every node: probabilities, estimates, second moments.
+"""Local reports of one node out of k, and their estimates for every node: probabilities, second moments.
 
 A report of node v *supports* node j with probability p if j = v and q if not. Phi_j = (support - q) / (p - q) is
 unbiased for 1[v = j].
@@ -19,7 +19,7 @@ PRIME = 2**31 - 1
 """The hashes of ``hash`` reports are (a node + b) mod PRIME mod g."""
 MAX_BITS = 128
 MAX_BUCKETS = 2**20
-"""More tell no more: two nodes share one of so many buckets less than once in a million draws."""
+"""The most buckets: with more, two nodes share a bucket less than once in a million draws."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +43,19 @@ class Oracle:
 
     @property
     def p(self) -> float:
-        """How often a report supports the node that it is about."""
+        """The probability that a report supports its own node."""
         return self.truth
 
     @property
     def q(self) -> float:
-        """How often a report supports another node."""
+        """The probability that a report supports another node."""
         if self.kind == "hash":
             return 1 / self.size
         return (self.size - self.truth) / (self.nodes - 1) if self.nodes > 1 else 0.0
 
     @property
     def variance(self) -> float:
-        """v0, the variance of Phi for a node that the report is not about."""
+        """v0, the variance of Phi for any other node."""
         return self.q * (1 - self.q) / (self.p - self.q) ** 2
 
     @property
@@ -71,14 +71,14 @@ class Oracle:
 
     @property
     def spread(self) -> float:
-        """The noise along any direction in which nodes differ: v0 less the covariance of two other nodes."""
+        """The noise along any direction in which nodes differ: v0 minus the covariance of two other nodes."""
         return (self.q * (1 - self.q) - self.both[1] + self.q**2) / (self.p - self.q) ** 2
 
     def apply_second_moments(self, shares: Floats, values: Floats) -> Floats:
-        """The matrix E[Phi_i Phi_j] times ``values`` (m, ..), over people of whom ``shares[i]`` hold node i: (m, ..).
+        """Return the matrix E[Phi_i Phi_j] times ``values`` (m, ..), where a share ``shares[i]`` of users holds node i.
 
-        Two nodes meet alike whichever they are, but for who holds them: the matrix, which may have 10^12 entries, is a
-        diagonal plus two columns.
+        Two nodes have the same joint moment whichever they are, except for their holders' shares: the matrix, which may
+        have 10^12 entries, is a diagonal plus two columns.
         """
         with_holder, without = self.both
         q, gap = self.q, self.p - self.q
@@ -91,19 +91,19 @@ class Oracle:
 
 
 def choose_size(kind: Kind, nodes: int, epsilon: float) -> int:
-    """How many nodes (subset) or buckets (hash) make estimates most exact."""
+    """Return the number of nodes (subset) or buckets (hash) with the most accurate estimates."""
     if kind == "hash":
         return max(2, round(min(math.exp(min(epsilon, 64.0)) + 1, MAX_BUCKETS)))
     return min(max(1, round(nodes / (math.exp(epsilon) + 1))), nodes - 1)
 
 
 def choose_kind(nodes: int) -> Kind:
-    """Sets while they fit into 128 bits, hashes above."""
+    """Return sets if they fit into 128 bits, hashes above."""
     return "subset" if nodes <= MAX_BITS else "hash"
 
 
 def compute_ideal_truth(kind: Kind, nodes: int, size: int, epsilon: float) -> float:
-    """The largest probability of truth that ``epsilon`` allows, as a float; devices use a whole threshold below it."""
+    """Return the largest probability of truth under ``epsilon``, as a float; devices use a whole threshold below it."""
     e = math.exp(epsilon)
     if kind == "hash":
         return e / (e + size - 1)

@@ -1,7 +1,7 @@
-"""Logistic and Poisson models from sums of products: the curve of the mean as a polynomial where the scores lie.
+"""Logistic and Poisson models from sums of products: the mean curve as a polynomial over the range of the scores.
 
 The likelihood's equations are E[h(t) x] = E[y x] with the score t = x'beta and the mean's curve h. With h a polynomial
-of degree k - 1 in t they hold moments up to order k alone. The polynomial is fitted anew as the scores move.
+of degree k - 1 in t they need only moments up to order k. The polynomial is refitted as the scores move.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _LEAST = 1e-9
 
 
 def logistic(score: Floats) -> Floats:
-    """The chance of a 1."""
+    """Return the probability of a 1."""
     return np.asarray(1 / (1 + np.exp(-np.clip(score, -500, 500))))
 
 
 def exponential(score: Floats) -> Floats:
-    """The rate."""
+    """Return the rate."""
     return np.asarray(np.exp(np.clip(score, -500, 50)))
 
 
@@ -44,7 +44,7 @@ class Polynomial:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GlmSolution:
-    """The weights, of the constant first; ``slope`` (p, p): how the equations turn with the weights; the polynomial."""
+    """The weights, the constant's first; ``slope`` (p, p): the equations' derivative in the weights; the polynomial."""
 
     weights: Floats
     slope: Floats
@@ -53,12 +53,12 @@ class GlmSolution:
 
     @property
     def inverse(self) -> Floats:
-        """How the weights turn with the equations' right side, (p, p)."""
+        """The derivative of the weights in the equations' right side, (p, p)."""
         return np.asarray(np.linalg.pinv((self.slope + self.slope.T) / 2))
 
 
 def fit_curve(curve: Curve, degree: int, mean: float, spread: float) -> Polynomial:
-    """The polynomial nearest to ``curve`` for normal scores."""
+    """Return the polynomial nearest to ``curve`` for normal scores."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(64)
     weights = weights / weights.sum()
     values = curve(mean + spread * nodes)
@@ -70,7 +70,7 @@ def fit_curve(curve: Curve, degree: int, mean: float, spread: float) -> Polynomi
 
 
 def compute_equations(moments: Floats, weights: Floats, curve: Polynomial) -> tuple[Floats, Floats]:
-    """E[h(t) x] (p,) and its slope in the weights (p, p), from the tensor of moments of x, whose first number is 1."""
+    """Return E[h(t) x] (p,) and its derivative (p, p) from the tensor of moments of x, whose first number is 1."""
     direction = weights / curve.spread
     direction[0] -= curve.mean / curve.spread  # u = direction'x
     value = curve.powers[0] * _contract_power(moments, direction, 0)[0]
@@ -83,7 +83,7 @@ def compute_equations(moments: Floats, weights: Floats, curve: Polynomial) -> tu
 
 
 def _contract_power(moments: Floats, direction: Floats, power: int) -> Floats:
-    """E[x x' u^power], shape (p, p): axes that are not used are left at the constant."""
+    """Return E[x x' u^power], shape (p, p): unused axes are fixed at the constant."""
     left = moments
     for axis in range(moments.ndim - 2):
         left = left @ direction if axis < power else left[..., 0]
@@ -91,11 +91,11 @@ def _contract_power(moments: Floats, direction: Floats, power: int) -> Floats:
 
 
 def solve(moments: Floats, products: Floats, kind: str, *, ridge: float = 0.0) -> GlmSolution:
-    """The weights for which E[h(t) x] = ``products`` = E[y x]: damped Newton steps, the polynomial fitted anew at each.
+    """Return the weights with E[h(t) x] = ``products`` = E[y x]: damped Newton steps, each with a refitted polynomial.
 
     Args:
         moments: The tensor of moments of x of order k >= 2, shape (p,) * k; x has a 1 as its first number.
-        ridge: On all weights but the constant's, where moments have noise.
+        ridge: On all weights but the constant's, if the moments are noisy.
     """
     curve, degree = CURVES[kind], moments.ndim - 1
     second: Floats = moments.reshape(-1, *moments.shape[-2:])[0]
@@ -118,7 +118,7 @@ def solve(moments: Floats, products: Floats, kind: str, *, ridge: float = 0.0) -
 
 
 def _invert_mean(mean: float, kind: str) -> float:
-    """The score of a mean, where nothing else is known."""
+    """Return the score of a mean, used as the start."""
     if kind == "poisson":
         return math.log(max(mean, 1e-6))
     inside = min(max(mean, 1e-6), 1 - 1e-6)
@@ -126,14 +126,14 @@ def _invert_mean(mean: float, kind: str) -> float:
 
 
 def _solve_step(slope: Floats, left: Floats) -> Floats:
-    """The Newton step; directions that noise has made flat or turned round take no longer ones."""
+    """Return the Newton step; directions made flat or negative by noise take no longer ones."""
     values, vectors = np.linalg.eigh((slope + slope.T) / 2)
     floor = max(float(values[-1]) / 1e4, _LEAST)
     return np.asarray(vectors @ ((vectors.T @ left) / np.maximum(values, floor)))
 
 
 def fit_rows(rows: Floats, target: Floats, kind: str) -> tuple[Floats, Floats]:
-    """The weights of greatest likelihood, the constant's first, and their covariance: exactly, by Newton steps.
+    """Return the weights of greatest likelihood, the constant's first, and their covariance: exactly, by Newton steps.
 
     Args:
         rows: Features, shape (rows, features); ``target``: 0 or 1, or counts.
@@ -144,7 +144,7 @@ def fit_rows(rows: Floats, target: Floats, kind: str) -> tuple[Floats, Floats]:
     for _ in range(ROUNDS):
         mean = curve(x @ weights)
         weight = mean * (1 - mean) if kind == "logistic" else mean
-        # Where the rows can be told apart without a doubt, no weights are best; the ridge ends their growth.
+        # If the rows are separable, no finite weights are optimal; the ridge bounds them.
         information = (x * weight[:, None]).T @ x + 1e-6 * len(x) * np.eye(len(weights))
         move = np.linalg.solve(information, x.T @ (target - mean) - 1e-6 * len(x) * weights)
         weights = weights + move * min(1.0, MAX_STEP / max(float(np.abs(move).max()), _LEAST))

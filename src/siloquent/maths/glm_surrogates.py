@@ -1,6 +1,6 @@
 """Logistic and Poisson models from moments: their losses as polynomials of order 2, which moments determine.
 
-A linear fit is turned, not fitted anew: the polynomial's minimum lies in the same direction.
+A linear fit is rescaled, not refitted: the polynomial's minimum lies in the same direction.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class LossSurrogate:
 
     @property
     def factor(self) -> float:
-        """What slopes of a target of -1 and 1 are multiplied by: 1 / (4 square)."""
+        """The factor of the slopes for a target of -1 and 1: 1 / (4 square)."""
         return 1 / (4 * self.square)
 
 
@@ -34,7 +34,7 @@ LOGISTIC = (
     LossSurrogate(4, 0.7619, 0.08167, 0.069),
     LossSurrogate(6, 0.8823, 0.06214, 0.19),
 )
-"""Least largest errors, by reach."""
+"""The surrogates with the least maximal error, by reach."""
 EXPONENTIAL = (0.9963, 1.1037, 0.5367)
 """e^t = a + b t + c t^2 for |t| <= 1, of least mean square; off by at most .09."""
 EXPONENTIAL_ERROR = 0.09
@@ -43,7 +43,7 @@ EXPONENTIAL_ERROR = 0.09
 def convert_to_logistic(
     slopes: Floats, intercept: float, surrogate: LossSurrogate = LOGISTIC[0]
 ) -> tuple[Floats, float]:
-    """The logistic model's slopes and constant, from those of a linear fit to a target of -1 and 1.
+    """Return the logistic model's slopes and constant, from those of a linear fit to a target of -1 and 1.
 
     Source:
         Saibot, section 6 (generalised linear models by polynomials); coefficients of least largest error.
@@ -52,7 +52,7 @@ def convert_to_logistic(
 
 
 def convert_to_poisson(slopes: Floats, means: Floats, mean: float) -> tuple[Floats, float]:
-    """The slopes and constant of log E[y], from those of a linear fit to a target y of mean ``mean`` above 0.
+    """Return the slopes and constant of log E[y], from those of a linear fit to a target y of mean ``mean`` above 0.
 
     Args:
         slopes: Of the linear fit, (features,); ``means``: of the features.

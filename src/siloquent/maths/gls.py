@@ -1,4 +1,4 @@
-"""Generalised least squares over noisy linear measurements: what is known already, and the least that must be added.
+"""Generalised least squares over noisy linear measurements: known ones, and the least that must be added.
 
 A measurement is a row b of whole or real weights over cells x, divided by the deviation of its noise, so that all
 noises have deviation 1. ``rows`` stacks them, shape (measurements, cells). An answer w x is estimated by g (rows x +
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 Reals = NDArray[np.float64]
 Keeps = Callable[[Reals], bool]
 
-EXACT = 1e-9  # of the largest weight: the estimate must not depend on x
-_RANK = 1e-11  # eigenvalues below this share of the largest are zeros that rounding moved
+EXACT = 1e-9  # relative to the largest weight: the estimate must not depend on x
+_RANK = 1e-11  # eigenvalues below this share of the largest are rounding errors of zeros
 _RIDGE = 1e-12
 _REFINEMENTS = 3
 _BISECTIONS = 40
@@ -37,7 +37,7 @@ class SupplementFamily:
     squares: Reals
 
     def compute_deviations(self, strength: float) -> Reals:
-        """The deviation of each answer; infinite where the measurements do not determine it."""
+        """Return the deviation of each answer; infinite where the measurements do not determine it."""
         weight = (1 - self.shares) + (strength / self.most) ** 2 * self.shares
         blind = weight < 1e-10
         total = (self.squares[:, ~blind] / weight[~blind]).sum(axis=1)
@@ -46,7 +46,7 @@ class SupplementFamily:
 
 
 def build_supplement_family(known: Reals, asked: Reals, wanted: Reals, *, most: float) -> SupplementFamily | None:
-    """The family of ``known`` and up to ``most`` times ``asked``; None if even all of it does not determine ``wanted``.
+    """Return the family of ``known`` and up to ``most`` times ``asked``; None if even that cannot determine ``wanted``.
 
     Args:
         known: Rows of what was measured, shape (measurements, cells), noise of deviation 1.
@@ -68,9 +68,9 @@ def build_supplement_family(known: Reals, asked: Reals, wanted: Reals, *, most: 
 
 
 def solve_weights(rows: Reals, wanted: Reals) -> Reals | None:
-    """The shortest G with ``G rows = wanted``, shape (answers, measurements), or None if there is none.
+    """Return the shortest G with ``G rows = wanted``, shape (answers, measurements), or None if there is none.
 
-    A hair of ridge makes the system regular, refinement takes its effect away; checked to 1e-9 of the largest weight.
+    A tiny ridge makes the system regular, and refinement removes its effect; checked to 1e-9 of the largest weight.
     """
     from scipy.linalg import cho_factor, cho_solve
 
@@ -83,7 +83,7 @@ def solve_weights(rows: Reals, wanted: Reals) -> Reals | None:
     for _ in range(_REFINEMENTS):
         found += cho_solve(factor, missing.T).T @ rows.T
         missing = wanted - found @ rows
-    # What is left of true zeros would only slow tails down.
+    # Residues of true zeros would only slow the tails down.
     found[np.abs(found) < 1e-14 * np.abs(found).max(initial=0.0)] = 0.0
     return found if _is_same(found @ rows, wanted) else None
 
@@ -93,7 +93,7 @@ def _is_same(found: Reals, wanted: Reals) -> bool:
 
 
 def bound_gaussian_miss(deviations: Reals, room: Reals, *, two_sided: bool) -> float:
-    """An upper bound on P[some answer's noise is beyond its ``room``], noises jointly normal with these deviations.
+    """Bound from above P[some answer's noise exceeds its ``room``], noises jointly normal with these deviations.
 
     Source:
         Two-sided: "Rectangular Confidence Regions for the Means of Multivariate Normal Distributions" (JASA 1967),
@@ -111,7 +111,7 @@ def bound_gaussian_miss(deviations: Reals, room: Reals, *, two_sided: bool) -> f
 
 
 def find_least_strength(family: SupplementFamily, keeps: Keeps) -> float | None:
-    """The least strength, from 0 to the family's most, at which ``keeps(deviations)``; None if not even the most does.
+    """Return the least strength, up to the family's most, at which ``keeps(deviations)``; None if the most does not.
 
     Args:
         keeps: Whether deviations are small enough; smaller ones must not be refused.

@@ -1,4 +1,4 @@
-"""Trees of intervals over an ordered domain: bins of values, and coarser and coarser nodes of equally many bins."""
+"""Trees of intervals over an ordered domain: bins of values, and coarser nodes of equally many bins each."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """``values`` places in ``bins`` bins below a root; ``fanouts`` from the root down.
+    """A tree over ``values`` values in ``bins`` bins below a root; ``fanouts`` from the root down.
 
     Level 0 is the root, level i has the product of the first i fan-outs as nodes, the last level is the bins. Every
-    node of a level holds equally many bins. Where values do not fill the bins, the last bins are empty for ever.
+    node of a level holds equally many bins. If the values do not fill the bins, the last bins stay empty.
 
     Attributes:
-        alone: Places that have a bin of their own, ascending: values crowd there, and no slope leads to them.
+        alone: Values with a bin of their own, ascending: frequent values, without a slope towards their neighbours.
     """
 
     values: int
@@ -35,24 +35,24 @@ class Tree:
 
     @property
     def bins(self) -> int:
-        """How many bins the finest level has."""
+        """The number of bins of the finest level."""
         return math.prod(self.fanouts)
 
     def count_nodes(self, level: int) -> int:
-        """How many nodes ``level`` has."""
+        """Return the number of nodes of ``level``."""
         return math.prod(self.fanouts[:level])
 
     def map_to_bins(self) -> NDArray[np.int64]:
-        """The bin of each place, shape (values,): contiguous, of much the same width but for places alone."""
+        """Return the bin of each value, shape (values,): contiguous, of nearly equal width except for values alone."""
         return np.searchsorted(self.starts, np.arange(self.values), side="right") - 1
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """The first place of each bin that holds any."""
+        """The first value of each bin that is not empty."""
         return compute_bin_starts(self.values, self.bins, self.alone)
 
     def gather_weights(self, weights: Floats) -> Floats:
-        """Weights of places as weights of bins, shape (bins,): the mean within each bin, 0 in empty ones."""
+        """Return weights of values as weights of bins, shape (bins,): the mean within each bin, 0 in empty ones."""
         places = self.map_to_bins()
         sums = np.bincount(places, weights=weights, minlength=self.bins)
         return sums / np.maximum(np.bincount(places, minlength=self.bins), 1)
@@ -60,7 +60,7 @@ class Tree:
     def smooth_weights(self, weights: Floats) -> Floats:
         """As ``gather_weights``, for values that rise or fall evenly through a bin and its neighbours, not in steps.
 
-        Where weights differ within a bin, their slope there meets the slope of what lies in the bins beside it.
+        If weights differ within a bin, their slope there is combined with the slope of the values in adjacent bins.
         """
         found = self.gather_weights(weights)
         if self.bins >= self.values or self.bins < 3:
@@ -71,7 +71,7 @@ class Tree:
         turn = np.bincount(places, weights=weights * (np.arange(self.values) - middle[places]))
         spread = np.ones(self.bins, dtype=np.bool_)
         spread[places[list(self.alone)]] = False
-        # The slope of a bin is that between its neighbours; beside a place alone, that to the other neighbour.
+        # The slope of a bin is that between its neighbours; beside a value alone, that to the other neighbour.
         inner = np.arange(1, self.bins - 1)
         below, above = inner - spread[:-2], inner + spread[2:]
         known = spread[1:-1] & (below < above)
@@ -82,30 +82,30 @@ class Tree:
         return found
 
     def average_weights(self, weights: Floats, level: int) -> Floats:
-        """The mean of ``weights`` (bins,) over each node of ``level``, shape (nodes,)."""
+        """Return the mean of ``weights`` (bins,) over each node of ``level``, shape (nodes,)."""
         found: Floats = weights.reshape(self.count_nodes(level), -1).mean(axis=1)
         return found
 
     def split_details(self, weights: Floats) -> tuple[Floats, ...]:
-        """``weights`` as a sum of parts, one a level: part i is constant on nodes of level i and given per node.
+        """Return ``weights`` as a sum of parts, one a level: part i is constant on nodes of level i and given per node.
 
-        Part 0 is the mean; part i is what the nodes of level i add to those of level i - 1.
+        Part 0 is the mean; part i is the difference of the nodes of level i from those of level i - 1.
         """
         means = [self.average_weights(weights, level) for level in range(self.height + 1)]
         finer = [means[i] - np.repeat(means[i - 1], self.fanouts[i - 1]) for i in range(1, self.height + 1)]
         return (means[0], *finer)
 
     def compute_energies(self, weights: Floats) -> Floats:
-        """The squared length of each part of ``split_details``, over bins: shape (height + 1,)."""
+        """Return the squared length of each part of ``split_details``, over bins: shape (height + 1,)."""
         parts = self.split_details(weights)
         return np.array([np.square(part).sum() * (self.bins // part.size) for part in parts])
 
 
 @lru_cache(maxsize=256)
 def compute_bin_starts(values: int, bins: int, alone: tuple[int, ...] = ()) -> tuple[int, ...]:
-    """The first place of each bin: every place if there are as many bins, else evenly, but for places ``alone``.
+    """Return the first value of each bin: every value if there are as many bins, else evenly, except values ``alone``.
 
-    Without these, p is in bin floor(p bins / values). With them, the runs of places between share the other bins by
+    Without these, p is in bin floor(p bins / values). With them, the runs of values between share the other bins by
     their lengths, at least one each.
     """
     if bins >= values:
@@ -120,7 +120,7 @@ def compute_bin_starts(values: int, bins: int, alone: tuple[int, ...] = ()) -> t
 
 
 def _share_bins(lengths: list[int], bins: int) -> list[int]:
-    """``bins`` for runs of places, each the one whose bins are widest, from one a run on."""
+    """Return the number of bins of each run of values: one each, the others always to the run with the widest bins."""
     assert bins >= len(lengths), "fewer bins than runs of places"
     found = [1] * len(lengths)
     for _ in range(bins - len(lengths)):
@@ -130,10 +130,10 @@ def _share_bins(lengths: list[int], bins: int) -> list[int]:
 
 
 def build_tree(values: int, *, resolution: int | None = None, fanout: int = 5, alone: tuple[int, ...] = ()) -> Tree:
-    """The tree over ``values`` ordered places with at least ``resolution`` bins (default: one a place).
+    """Return the tree over ``values`` ordered values with at least ``resolution`` bins (default: one a value).
 
-    As many levels as ``fanout`` suggests, and the fewest bins that equal fan-outs allow: 125 places are 5 x 5 x 5, 100
-    are 4 x 5 x 5, 120 are 4 x 5 x 6.
+    It has as many levels as ``fanout`` suggests, and the fewest bins that equal fan-outs allow: 125 values are
+    5 x 5 x 5, 100 are 4 x 5 x 5, 120 are 4 x 5 x 6.
     """
     bins = min(values, resolution or values)
     if bins == 1:
@@ -145,7 +145,7 @@ def build_tree(values: int, *, resolution: int | None = None, fanout: int = 5, a
 
 @lru_cache(maxsize=256)
 def _choose_fanouts(bins: int, height: int, fanout: int) -> tuple[int, ...]:
-    """The ``height`` fan-outs whose product is the least one from ``bins`` on, then the most alike."""
+    """Return the ``height`` fan-outs with the least product of at least ``bins``, and of these the most equal ones."""
     if height == 1:
         return (bins,)
     largest = max(2 * fanout, math.ceil(bins ** (1 / height)) + 1)
@@ -157,5 +157,5 @@ def _choose_fanouts(bins: int, height: int, fanout: int) -> tuple[int, ...]:
 
 
 def build_flat_tree(values: int) -> Tree:
-    """The tree of a category: a root and its values."""
+    """Return the tree of a category: a root and its values."""
     return Tree(values, (values,) if values > 1 else ())

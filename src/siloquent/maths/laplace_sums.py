@@ -1,4 +1,4 @@
-"""Tails of weighted sums of Laplace noise, and of the largest of several such sums.
+"""Tails of weighted sums of Laplace noise, and of the maximum of several such sums.
 
 A reconstructed answer carries the noise sum_i r_i X_i. Its tail is bounded from above by a tilted Fourier series, for
 every row of a reconstruction at once. Derivation and error bound: docs/explanation/calibration.md.
@@ -24,7 +24,7 @@ _CLOSE = 1e-6  # the truncated terms may raise the bound by this share
 class TailSeries:
     """Upper bounds on P[sum_i r_i X_i > x], X_i independent Laplace(1), for many rows r at once.
 
-    Good near the x it was made for, valid everywhere.
+    They are tight near the x that the series was built for, and valid everywhere.
     """
 
     tilt: Reals
@@ -34,7 +34,7 @@ class TailSeries:
     remainder: Reals
 
     def __call__(self, x: float) -> Reals:
-        """The bounds, shape (rows,)."""
+        """Return the bounds, shape (rows,)."""
         series = 1.0 + self.remainder
         for rows, terms in self.terms:
             waves = np.exp(-1j * x * self.frequency[rows, None] * np.arange(1, terms.shape[1] + 1))
@@ -44,9 +44,9 @@ class TailSeries:
 
 
 def choose_tilts(weights: Reals, x: float, *, steepest: float = _STEEPEST) -> Reals:
-    """For every row the tilt that bounds P[sum > x] best: where the derivative of log E exp(t sum) is x.
+    """Return, for every row, the tilt that bounds P[sum > x] best: where the derivative of log E exp(t sum) is x.
 
-    At most the share ``steepest`` of the pole at 1/max abs(r).
+    It is at most the share ``steepest`` of the pole at 1/max abs(r).
     """
     squares = weights * weights
     low = np.zeros(len(weights))
@@ -60,17 +60,17 @@ def choose_tilts(weights: Reals, x: float, *, steepest: float = _STEEPEST) -> Re
 
 
 def compute_log_moment(weights: Reals, tilt: Reals) -> Reals:
-    """log E exp(tilt sum_i r_i X_i) for every row."""
+    """Return log E exp(tilt sum_i r_i X_i) for every row."""
     return np.asarray(-np.log1p(-((weights * tilt[:, None]) ** 2)).sum(axis=1))
 
 
 def build_tail_series(weights: Reals, x: float, *, level: float) -> TailSeries:
-    """The series for rows ``weights``, shape (rows, noises), tilted for values near ``x``.
+    """Return the series for rows ``weights``, shape (rows, noises), tilted for values near ``x``.
 
     Args:
         weights: No row may be zero.
-        x: Where the bounds will be read.
-        level: How small the tails of interest are: the period is chosen for these.
+        x: The value at which the bounds will be read.
+        level: The size of the tails of interest, for which the period is chosen.
     """
     size = -np.sort(-np.abs(weights), axis=1)
     tilt = choose_tilts(size, x)
@@ -95,13 +95,13 @@ def build_tail_series(weights: Reals, x: float, *, level: float) -> TailSeries:
 
 @dataclass(frozen=True, slots=True)
 class UnionTails:
-    """The tails of all rows of a reconstruction, for misses of a few ``beta`` together.
+    """The tails of all rows of a reconstruction, for a total miss probability of about ``beta``.
 
     Attributes:
-        series: Of the distinct rows.
-        place: Where each row stands among them.
-        sides: 2 if sums below -x count too, else 1.
-        quantile: Where the tails of all rows add up to ``beta``: an upper bound on the quantile of the largest.
+        series: The series of the distinct rows.
+        place: The index of each row among the distinct ones.
+        sides: 2 if sums below -x count too, otherwise 1.
+        quantile: The x at which all tails sum to ``beta``: an upper bound on the quantile of the maximum.
     """
 
     series: TailSeries
@@ -110,17 +110,17 @@ class UnionTails:
     quantile: float
 
     def __call__(self, x: float) -> Reals:
-        """Upper bounds on the probability that each row's sum is beyond x, shape (rows,)."""
+        """Return upper bounds on the probability that each row's sum is beyond x, shape (rows,)."""
         tails: Reals = self.sides * self.series(x)[self.place]
         return tails
 
     def solve(self, total: float) -> float:
-        """The x at which all tails add up to ``total``, a hair to the safe side."""
+        """Return the x at which all tails sum to ``total``, slightly to the safe side."""
         return _solve(self, total, self.quantile)
 
 
 def build_union_tails(weights: Reals, beta: float, *, two_sided: bool) -> UnionTails:
-    """The tails of the rows r of ``weights``, shape (rows, noises), none of them zero."""
+    """Return the tails of the rows r of ``weights``, shape (rows, noises), none of them zero."""
     rows, place = _find_distinct(weights)
     sides = 2 if two_sided else 1
     level = beta / (sides * len(weights))
@@ -150,9 +150,9 @@ def _solve(tails: UnionTails, total: float, start: float) -> float:
 
 
 def _find_distinct(weights: Reals) -> tuple[Reals, NDArray[np.int64]]:
-    """Rows that differ in more than order, sign and rounding, and which of them each row is. Weights only grow.
+    """Return rows that differ in more than order, sign and rounding, and each row's index in them. Weights only grow.
 
-    A larger weight makes every tail of the sum larger, since the noises are symmetric with one peak.
+    A larger weight makes every tail of the sum larger, since the noises are symmetric and unimodal.
     """
     size = -np.sort(-np.abs(weights), axis=1)
     grid = size.max() * 1e-9
@@ -163,7 +163,7 @@ def _find_distinct(weights: Reals) -> tuple[Reals, NDArray[np.int64]]:
 
 
 def _compute_log_terms(size: Reals, z: Complexes) -> Complexes:
-    """log of E exp(z sum) / z, shape (rows, terms)."""
+    """Return log of E exp(z sum) / z, shape (rows, terms)."""
     square = z * z
     total = -np.log(z)
     for start in range(0, size.shape[1], 16):  # one logarithm for 16 factors; their product stays far from overflow
@@ -175,9 +175,9 @@ def _compute_log_terms(size: Reals, z: Complexes) -> Complexes:
 
 
 def _bound_remainder(size: Reals, last: Complexes, step: Reals) -> Reals:
-    """What the terms beyond the last may add up to, twice, relative to the first.
+    """Bound the terms beyond the last one, doubled, relative to the first.
 
-    Beyond, each of the n largest factors is at most 1/(r omega)^2 and the others no larger than at the last term.
+    Beyond it, each of the n largest factors is at most 1/(r omega)^2 and the others no larger than at the last term.
     """
     omega = last.imag
     best = np.full(len(size), np.inf)

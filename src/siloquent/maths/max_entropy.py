@@ -1,4 +1,4 @@
-"""The flattest joint law of several yes-or-no conditions that agrees with what is known of every pair of them."""
+"""The maximum-entropy joint distribution of several boolean conditions, given what is known of every pair of them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ MAX_CONDITIONS = 12
 
 
 def compute_conjunction_probability(singles: Floats, pairs: Floats) -> float:
-    """The probability that all conditions hold, by maximum entropy.
+    """Return the probability that all conditions hold, by maximum entropy.
 
     Args:
         singles: The probability of each condition, shape (d,), noisy.
-        pairs: Of each two together, shape (d, d), noisy; the diagonal and one half are not read.
+        pairs: The probability of each two together, shape (d, d), noisy; the diagonal and one half are not read.
     Returns:
-        A probability. Targets are first brought into the bounds that any joint law keeps (Fréchet).
+        A probability. Targets are first clipped to the bounds of any joint distribution (Fréchet).
     Source:
         Iterative proportional fitting ("On a Least Squares Adjustment of a Sampled Frequency Table", 1940).
     """

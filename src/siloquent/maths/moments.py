@@ -1,7 +1,7 @@
-"""Moments of the first and second order in whole numbers, and the linear models that they determine.
+"""Moments of the first and second order in whole numbers, and the linear models that follow from them.
 
-(count, sums, second moments) are a semi-ring: tables over the same records add up, products of independent parts follow
-from them. Arrays in, arrays out; noise is the caller's.
+(count, sums, second moments) form a semi-ring: tables over the same records add up, products of independent parts
+follow from them. Arrays in, arrays out; the caller adds noise.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 QUANTA = 127
-"""Whole steps from 0 to the ball's radius: products of two stay exact in doubles for 2^39 records."""
+"""The number of whole steps from 0 to the ball's radius: sums of products are exact doubles for 2^39 records."""
 _LEAST = 1e-12
 
 
@@ -32,11 +32,11 @@ class Moments:
     second: Floats
 
     def __add__(self, other: Moments) -> Moments:
-        """The moments of both tables' records together."""
+        """Return the moments of both tables' records together."""
         return Moments(self.count + other.count, self.sums + other.sums, self.second + other.second)
 
     def __mul__(self, other: Moments) -> Moments:
-        """The moments of all pairs of a record here and one there, their numbers side by side."""
+        """Return the moments of all pairs of a record here and one there, with their numbers concatenated."""
         a, b = self, other
         cross = np.outer(a.sums, b.sums)
         second = np.block([[b.count * a.second, cross], [cross.T, a.count * b.second]])
@@ -44,11 +44,11 @@ class Moments:
 
 
 def round_into_ball(scaled: Floats, radius: float, quanta: int = QUANTA) -> Integers:
-    """Records as whole numbers of length at most ``quanta``, shape (records, d): longer ones are drawn in to the ball.
+    """Return records as whole numbers of length at most ``quanta``, shape (records, d); longer ones are shortened.
 
     Args:
         scaled: Numbers in -1..1, shape (records, d).
-        radius: The length that becomes ``quanta``.
+        radius: The length that is mapped to ``quanta``.
     """
     lengths = np.sqrt((scaled**2).sum(axis=1))
     # Rounding towards zero makes no record longer.
@@ -57,7 +57,7 @@ def round_into_ball(scaled: Floats, radius: float, quanta: int = QUANTA) -> Inte
 
 
 def compute_moments(whole: Integers) -> tuple[int, Integers, Integers]:
-    """Count, sums (d,) and second moments (d, d) of whole records, exactly."""
+    """Return count, sums (d,) and second moments (d, d) of whole records, exactly."""
     second = whole.astype(np.float64).T @ whole.astype(np.float64)
     return len(whole), np.asarray(whole.sum(axis=0), dtype=np.int64), second.astype(np.int64)
 
@@ -72,13 +72,12 @@ def build_joint_release(
     chosen: int = 0,
     pairs: RecordPairs | None = None,
 ) -> JointRelease:
-    """How far one unit moves count, sums and second moments of records that ``round_into_ball`` made.
+    """Return the sensitivity of count, sums and second moments of records from ``round_into_ball`` to one unit.
 
     Args:
-        numbers: At most so many of a record's numbers are not 0; the columns of ``chosen`` of them hang on
-            the record.
-        radius: Each number of a record lies in -1..1; longer records are drawn in to it.
-        pairs: All records that there can be, where they are few.
+        numbers: The most non-zero numbers of a record; the columns of ``chosen`` of them depend on the record.
+        radius: Each number of a record lies in -1..1; longer records are shortened to it.
+        pairs: All possible records, if they are few.
     """
     # A number becomes trunc(quanta / radius) at most, by the same division as in ``round_into_ball``.
     corner = math.trunc(quanta / radius)
@@ -96,14 +95,14 @@ def build_joint_release(
 
 
 def fit_linear_model(moments: Moments, *, deviation: float, intercept: bool = True) -> tuple[Floats, float]:
-    """Weights and intercept that predict the last number from the others, shape (d - 1,), all in whole steps.
+    """Return weights and intercept that predict the last number from the others, shape (d - 1,), all in whole steps.
 
     Args:
-        deviation: Of the noise on one entry; 0 for exact moments. It sets the ridge, so that no noise can blow up a
+        deviation: Of the noise on one entry; 0 for exact moments. It sets the ridge, so that noise cannot inflate a
             weight: the noise's largest eigenvalue is below 2 deviation sqrt(d) with near certainty.
     Source:
-        "Revisiting Differentially Private Linear Regression" (UAI 2018), AdaSSP: a ridge only as large as the least
-        eigenvalue lacks. We take the eigenvalue from the same noisy matrix, which costs nothing.
+        "Revisiting Differentially Private Linear Regression" (UAI 2018), AdaSSP: a ridge only as large as the shortfall
+        of the least eigenvalue. We take the eigenvalue from the same noisy matrix, at no cost.
     """
     count = max(moments.count, 1.0)
     if intercept:
@@ -120,5 +119,5 @@ def fit_linear_model(moments: Moments, *, deviation: float, intercept: bool = Tr
 
 
 def scale_to_unit(places: Integers, steps: tuple[int, ...]) -> NDArray[np.float64]:
-    """Places over their declared ranges as -1..1, shape (records, d)."""
+    """Scale cells over their declared ranges to -1..1, shape (records, d)."""
     return np.asarray(2 * places / np.maximum(np.array(steps) - 1, 1) - 1)

@@ -1,4 +1,4 @@
-"""Products of three and four numbers, each once: how they are numbered, how often each stands in the whole tensor."""
+"""Products of three and four numbers, each once: their numbering, and how often each occurs in the whole tensor."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ HIGHEST = 4
 
 @lru_cache(maxsize=32)
 def list_products(numbers: int, order: int) -> Integers:
-    """The numbers in each product of so many, in lexicographic order, shape (products, order)."""
+    """Return the numbers in each product of ``order`` numbers, in lexicographic order, shape (products, order)."""
     found = list(combinations_with_replacement(range(numbers), order))
     return np.array(found, dtype=np.int64).reshape(len(found), order)
 
 
 @lru_cache(maxsize=32)
 def count_orderings(numbers: int, order: int) -> Integers:
-    """In how many orders the numbers of each product can be written, (products,)."""
+    """Return the number of orders in which the numbers of each product can be written, (products,)."""
     found = [
         math.factorial(order) // math.prod(math.factorial(n) for n in Counter(one.tolist()).values())
         for one in list_products(numbers, order)
@@ -33,7 +33,7 @@ def count_orderings(numbers: int, order: int) -> Integers:
 
 
 def sum_products(records: Integers, order: int) -> Integers:
-    """Each product of three or four numbers, added up over whole records (rows, numbers); shape (products,).
+    """Return each product of three or four numbers, added up over whole records (rows, numbers); shape (products,).
 
     Exact while steps^order times rows is below 2^53: 63 steps and 10^8 rows.
     """
@@ -41,7 +41,7 @@ def sum_products(records: Integers, order: int) -> Integers:
 
 
 def sum_products_exactly(rows: Floats, order: int) -> Floats:
-    """Each product of two to four numbers, added up over rows (rows, numbers); shape (products,)."""
+    """Return each product of two to four numbers, added up over rows (rows, numbers); shape (products,)."""
     numbers, chosen = rows.shape[1], list_products(rows.shape[1], order)
     if order == 2:
         return np.asarray((rows.T @ rows)[tuple(chosen.T)])
@@ -55,7 +55,7 @@ def sum_products_exactly(rows: Floats, order: int) -> Floats:
 
 @lru_cache(maxsize=32)
 def index_pairs(numbers: int) -> Integers:
-    """Where the product of two numbers stands among all, (numbers, numbers), symmetric."""
+    """Return the index of the product of two numbers among all, (numbers, numbers), symmetric."""
     first, second = list_products(numbers, 2).T
     found = np.zeros((numbers, numbers), dtype=np.int64)
     found[first, second] = found[second, first] = np.arange(len(first))
@@ -64,13 +64,13 @@ def index_pairs(numbers: int) -> Integers:
 
 @lru_cache(maxsize=8)
 def index_tensor(numbers: int, order: int) -> Integers:
-    """For each entry of the tensor over 1 and all numbers its place in the flat sums of orders 0, 1, .., ``order``.
+    """Return, for each entry of the tensor over 1 and all numbers, its index in the flat sums of orders 0..``order``.
 
-    Shape (numbers + 1,) * order; entry (0, 0, 2, 1) of order 4 is the place of the product of numbers 0 and 1.
+    Shape (numbers + 1,) * order; entry (0, 0, 2, 1) of order 4 is the index of the product of numbers 0 and 1.
     """
     axes = np.meshgrid(*[np.arange(numbers + 1)] * order, indexing="ij")
     entries = np.sort(np.stack([axis.ravel() for axis in axes], axis=1), axis=1)
-    # With 1 as number 0, products of exactly ``order`` come in lexicographic order; their place is looked up once.
+    # With 1 as number 0, products of exactly ``order`` are in lexicographic order; their index is looked up once.
     whole = list_products(numbers + 1, order)
     weights = (numbers + 1) ** np.arange(order - 1, -1, -1, dtype=np.int64)
     place = np.searchsorted(whole @ weights, entries @ weights)
@@ -78,11 +78,11 @@ def index_tensor(numbers: int, order: int) -> Integers:
 
 
 def index_flat(numbers: int, order: int) -> Integers:
-    """For each product of exactly ``order`` out of 1 and all numbers its place in the flat sums by degree."""
+    """Return, for each product of exactly ``order`` out of 1 and all numbers, its index in the flat sums by degree."""
     starts = np.cumsum([0] + [math.comb(numbers + degree - 1, degree) for degree in range(order)])
     seen = [0] * (order + 1)
     found = []
-    # Products that leave out the 1s keep their lexicographic order within each degree.
+    # Products without the 1s keep their lexicographic order within each degree.
     for one in list_products(numbers + 1, order):
         degree = int((one > 0).sum())
         found.append(int(starts[degree]) + seen[degree])

@@ -1,4 +1,4 @@
-"""How often noise makes a low answer overtake a high one: the laws of a largest and a smallest draw.
+"""The probability that noise makes a low answer overtake a high one: distributions of a largest and a smallest draw.
 
 A top-k list is wrong by m when the largest noise on B low answers is m or more above the smallest noise on G high ones.
 """
@@ -16,14 +16,14 @@ Reals = NDArray[np.float64]
 Tail = Callable[[NDArray[np.int64]], Reals]
 
 BLOCKS = 2**16
-_REACH = 60.0  # exp(-60): what lies further out is added as if it always failed
+_REACH = 60.0  # exp(-60): draws further out count as failures
 
 
 def compute_laplace_overtake(m: int, *, scale: float, low: int, high: int) -> float:
-    """P[max of ``low`` - min of ``high`` >= m] for independent discrete Laplace draws.
+    """Return P[max of ``low`` - min of ``high`` >= m] for independent discrete Laplace draws.
 
-    Exact up to rounding where the law fits ``BLOCKS`` whole numbers; for larger scales an upper bound that is at most
-    a share of about 0.2 % too high: whole blocks of the smallest draw are moved to their low end.
+    Exact up to rounding if the distribution fits ``BLOCKS`` whole numbers; for larger scales an upper bound that is at
+    most about 0.2 % too high: whole blocks of the smallest draw are moved to their low end.
     """
     reach = math.ceil(scale * (_REACH + math.log(high)))
     block = -(-2 * reach // BLOCKS)
@@ -39,7 +39,7 @@ def compute_laplace_overtake(m: int, *, scale: float, low: int, high: int) -> fl
 
 
 def compute_geometric_overtake(m: int, *, scale: float, low: int, high: int) -> float:
-    """P[max of ``low`` - min of ``high`` >= m] for independent geometric draws (0, 1, 2, ..); bounds as for Laplace."""
+    """Return P[max of ``low`` - min of ``high`` >= m] for independent geometric draws (0, 1, 2, ..), as for Laplace."""
     reach = math.ceil(scale * _REACH)
     block = -(-reach // BLOCKS)
     starts = np.arange(-(-reach // block), dtype=np.int64) * block
@@ -49,7 +49,7 @@ def compute_geometric_overtake(m: int, *, scale: float, low: int, high: int) -> 
 
 
 def compute_gaussian_overtake(m: int, *, scale: float, low: int, high: int) -> float:
-    """P[max of ``low`` - min of ``high`` >= m] for independent discrete Gaussian draws.
+    """Return P[max of ``low`` - min of ``high`` >= m] for independent discrete Gaussian draws.
 
     Exact up to scale 1,000. Beyond, each draw lies within 1 of a normal one (quantile coupling), which bounds the
     probability by that of normal draws at m - 2, computed on blocks as for Laplace.
@@ -72,7 +72,7 @@ def compute_gaussian_overtake(m: int, *, scale: float, low: int, high: int) -> f
 
 @lru_cache(maxsize=8)
 def _smallest_normal(draws: int) -> tuple[Reals, Reals]:
-    """The ends of blocks of a normal draw, and the mass function of the smallest of ``draws`` on them."""
+    """Return the ends of blocks of a normal draw, and the mass function of the smallest of ``draws`` on them."""
     from scipy.special import ndtr
 
     edges = np.linspace(-14.0, 14.0, BLOCKS + 1)
@@ -81,13 +81,13 @@ def _smallest_normal(draws: int) -> tuple[Reals, Reals]:
 
 
 def _compute_laplace_tails(starts: NDArray[np.int64], scale: float) -> Reals:
-    """P[X >= start] for discrete Laplace X."""
+    """Return P[X >= start] for discrete Laplace X."""
     far = np.exp(-np.where(starts > 0, starts, 1 - starts) / scale) / (1 + math.exp(-1 / scale))
     return np.where(starts > 0, far, 1 - far)
 
 
 def _compute_smallest(mass: Reals, tails: Reals, draws: int) -> Reals:
-    """Mass function of the smallest of ``draws``, from that of one and its tails P[X >= x]; accurate far out."""
+    """Return the mass function of the smallest of ``draws``, from one's mass and tails P[X >= x]; accurate far out."""
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.minimum(np.where(tails > 0, mass / tails, 1.0), 1.0)
         law: Reals = np.exp(draws * np.log(tails)) * -np.expm1(draws * np.log1p(-share))
@@ -95,7 +95,7 @@ def _compute_smallest(mass: Reals, tails: Reals, draws: int) -> Reals:
 
 
 def _compute_largest_tails(tails: Reals, draws: int) -> Reals:
-    """P[largest of ``draws`` >= x] from the tails of one."""
+    """Return P[largest of ``draws`` >= x] from the tails of one."""
     with np.errstate(divide="ignore"):
         law: Reals = -np.expm1(draws * np.log1p(-tails))
     return law

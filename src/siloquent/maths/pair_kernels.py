@@ -1,10 +1,10 @@
-"""Counting partners while rows come and go, compiled: Fenwick trees over products of small axes.
+"""Compiled counting of partners under insertion and removal of rows: Fenwick trees over products of small axes.
 
 Numba is imported with this module, so callers import it inside the functions that need it. ``terms`` holds a line of
 whole numbers for each term: sign, first axis, number of axes, first cell, rule, axis of the target (or NONE, or MANY).
 ``axes`` holds a line for each axis: stored column, first entry of its map, asked column, first entry of its map,
-ordered, size, stride. Maps lead from a row's cell to a rank, or to -1 where the row is no partner. The loops are long,
-since a compiled function that is called for each axis takes more time than what it does.
+ordered, size, stride. Maps lead from a row's cell to a rank, or to -1 if the row is not a partner. The loops are long,
+since calling a compiled function for each axis takes more time than its work.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PLAN = (_TABLE, _TABLE, _LINE, _LINE)  # terms, axes, maps, cells
 
 
 def compile_kernel(signature: Any) -> Callable[[F], F]:
-    """Compile now, for one signature; from the disk cache where one can be written."""
+    """Compile now, for one signature, using the disk cache if it is writable."""
 
     def make(function: F) -> F:
         try:
@@ -45,7 +45,7 @@ def compile_kernel(signature: Any) -> Callable[[F], F]:
 
 @compile_kernel(numba.void(*_PLAN, _LINE, int64))
 def add(terms: Integers, axes: Integers, maps: Integers, cells: Integers, row: Integers, count: int) -> None:  # noqa: C901
-    """Store ``row`` (its cells) ``count`` times; -1 takes it out."""
+    """Store ``row`` (its cells) ``count`` times; -1 removes it."""
     at = np.zeros(MAX_AXES, dtype=np.int64)
     begin = np.zeros(MAX_AXES, dtype=np.int64)
     for term in range(len(terms)):
@@ -90,9 +90,9 @@ def _collect(  # noqa: C901
     width: int,
     found: Integers,
 ) -> int:
-    """Counts of one term along its axis ``skipped`` (or alone, if that is -1), added up in ``found[:width]``.
+    """Count one term along its axis ``skipped`` (or in total, if that is -1), added to ``found[:width]``.
 
-    0 if the row is no partner at all, else 1.
+    Return 0 if the row is not a partner at all, otherwise 1.
     """
     at = np.zeros(MAX_AXES, dtype=np.int64)
     begin = np.zeros(MAX_AXES, dtype=np.int64)
@@ -140,7 +140,7 @@ def count_candidates(  # noqa: C901
     values: int,
     found: Integers,
 ) -> None:
-    """With how many stored rows ``row`` breaks each rule, for each value of ``target``: ``found``, (rules, values)."""
+    """Count the stored rows with which ``row`` breaks each rule, by value of ``target``: ``found``, (rules, values)."""
     kept = row[target]
     widest = 1
     for axis in range(len(axes)):
@@ -202,16 +202,16 @@ def draw_column(  # noqa: C901
 ) -> None:
     """Draw column ``target`` of the rows in ``order``, each given the stored ones; then store it.
 
-    Row by row: P[v] ~ chance of v x exp(-sum over rules of weight x partners that v breaks the rule with). An
-    infinite weight forbids. Where nothing is left, ``stuck`` gets 1, the row stays as it was and is not stored.
+    Row by row: P[v] ~ probability of v x exp(-sum over rules of weight x partners with which v breaks the rule). An
+    infinite weight forbids. If no value is left, ``stuck`` gets 1, and the row is neither changed nor stored.
 
     Args:
         rows: Cells, shape (rows, columns); changed in place.
-        found: Room for counts, shape (rules, values).
-        weights: Of the rules, shape (rules,); inf for hard ones, negative where a rate is to rise.
-        chances: Shape (steps, values), one line for each entry of ``order``.
+        found: A buffer for counts, shape (rules, values).
+        weights: Of the rules, shape (rules,); inf for hard ones, negative to raise a rate.
+        chances: Probabilities, shape (steps, values), one line for each entry of ``order``.
         uniforms: In [0, 1), one for each entry of ``order``.
-        stored: 1 if the rows are stored already, and are taken out before they are drawn again (Gibbs steps).
+        stored: 1 if the rows are stored already, and are removed before they are redrawn (Gibbs steps).
     """
     values = chances.shape[1]
     total = np.zeros(values, dtype=np.float64)
@@ -268,12 +268,12 @@ def swap_towards(
     close: float,
     pairs: Integers,
 ) -> int:
-    """Exchange column ``target`` of pairs of stored rows wherever that brings the broken pairs nearer to ``wanted``.
+    """Exchange column ``target`` of pairs of stored rows if that brings the broken pairs nearer to ``wanted``.
 
-    Stops once they are within ``close``. Returns how many pairs are broken at the end; one rule only.
+    Stop once they are within ``close``. Return the final number of broken pairs; for a single rule.
 
     Args:
-        pairs: Which rows to try, shape (tries, 2).
+        pairs: The rows to try, shape (tries, 2).
     """
     for step in range(len(pairs)):
         if abs(broken - wanted) <= close:
@@ -282,7 +282,7 @@ def swap_towards(
         a, b = rows[i, target], rows[j, target]
         if a == b:
             continue
-        # Both rows are taken out and put back one after the other, so that their own pair is counted once.
+        # Both rows are removed and put back one after the other, so that their own pair is counted once.
         after = broken
         for place, value in ((i, b), (j, a)):
             add(terms, axes, maps, cells, rows[place], -1)

@@ -1,4 +1,4 @@
-"""Tables that say at once with how many stored rows a new one breaks a rule, for every value that it may take."""
+"""Tables that give the number of stored rows with which a new row breaks a rule, for all its values at once."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ MAX_CELLS = 10**7
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountAxis:
-    """One coordinate of a box: where stored rows stand, and which of them an asking row meets.
+    """One coordinate of a box: the ranks of stored rows, and those that match a query row.
 
     Attributes:
         stored_column, stored: The column and, for each of its cells, the rank of a stored row; ``NOBODY``: not stored.
-        asked_column, asked: The column and, for each of its cells, which ranks are met: that one, or, if ``ordered``,
-            the first so many; ``NOBODY``: none.
-        size: How many ranks there are.
+        asked_column, asked: The column and, for each of its cells, which ranks match: that one, or, if ``ordered``,
+            the first ones, that many; ``NOBODY``: none.
+        size: The number of ranks.
     """
 
     stored_column: int
@@ -44,17 +44,17 @@ class CountTerm:
 
     @property
     def cells(self) -> int:
-        """How many cells its table has."""
+        """The number of cells of its table."""
         return math.prod(axis.size for axis in self.axes)
 
 
 class PairTables:
-    """Rows stored under several rules; asks for all values of one column cost one walk through Fenwick trees.
+    """Rows stored under several rules; a query for all values of one column is one walk through Fenwick trees.
 
     Args:
         terms: Of all rules.
-        target: The column that is drawn or exchanged.
-        values: How many cells that column has.
+        target: The column to draw or exchange.
+        values: The number of cells of that column.
     """
 
     def __init__(self, terms: Sequence[CountTerm], *, rules: int, target: int, values: int) -> None:
@@ -90,13 +90,13 @@ class PairTables:
         return self._terms, self._axes, self._maps, self._cells
 
     def add(self, rows: Integers, count: int = 1) -> None:
-        """Store rows, shape (rows, columns); ``count`` -1 takes them out."""
+        """Store rows, shape (rows, columns); ``count`` -1 removes them."""
         from siloquent.maths.pair_kernels import add_all
 
         add_all(*self._plan, np.ascontiguousarray(rows, dtype=np.int64), count)
 
     def count_broken(self, row: Integers) -> Integers:
-        """With how many stored rows ``row`` breaks each rule, by the value of the target: shape (rules, values)."""
+        """Return the number of stored rows with which ``row`` breaks each rule, by target value: (rules, values)."""
         from siloquent.maths.pair_kernels import count_candidates
 
         count_candidates(*self._plan, np.array(row, dtype=np.int64), self.target, self.values, self._found)
@@ -117,11 +117,11 @@ class PairTables:
         Args:
             rows: Cells, shape (rows, columns), int64 and contiguous.
             weights: Of the rules, shape (rules,); infinite for hard ones.
-            chances: For each entry of ``order`` a line, shape (steps, values).
+            chances: Probabilities, one line for each entry of ``order``, shape (steps, values).
             uniforms: In [0, 1), shape (steps,).
-            stored: Whether the rows are stored already and are taken out before they are drawn again.
+            stored: Whether the rows are stored already and are removed before they are redrawn.
         Returns:
-            Which steps found no value that breaks no hard rule; their rows are left as they were and not stored anew.
+            Which steps found no value that keeps all hard rules; their rows are neither changed nor stored anew.
         """
         from siloquent.maths.pair_kernels import draw_column
 
@@ -130,13 +130,13 @@ class PairTables:
         return stuck.astype(bool)
 
     def swap(self, rows: Integers, pairs: Integers, *, broken: int, wanted: float, close: float) -> int:
-        """Exchange the target of stored rows where that brings the broken pairs of the only rule nearer to ``wanted``.
+        """Exchange the target of stored rows if that brings the broken pairs of the only rule nearer to ``wanted``.
 
         Args:
             rows: Cells, int64 and contiguous; changed in place.
             pairs: Rows to try, shape (tries, 2).
         Returns:
-            How many pairs are broken at the end.
+            The final number of broken pairs.
         """
         from siloquent.maths.pair_kernels import swap_towards
 

@@ -1,4 +1,4 @@
-"""How many pairs of rows pass a conjunction of comparisons, exactly and without looking at all pairs."""
+"""Exact counts of the pairs of rows that pass a conjunction of comparisons, without enumerating all pairs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _OUTCOMES: dict[Operator, set[str]] = {
     ">=": {">", "="},
 }
 MAX_DENSE = 10**7
-"""Cells of a table of cumulative counts; larger products are sorted instead."""
+"""The most cells of a table of cumulative counts; larger products are sorted instead."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairComparison:
-    """``t1.left op t2.right``: what each row holds on either side, int64, shape (rows,)."""
+    """``t1.left op t2.right``: the values of each row on either side, int64, shape (rows,)."""
 
     op: Operator
     left: Integers
@@ -55,18 +55,18 @@ class PairRule:
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether exchanging t1 and t2 changes nothing, as far as the arrays being the same ones shows."""
+        """Whether exchanging t1 and t2 changes nothing, judged by the identity of the arrays."""
         same = all(test.left is test.right and test.op in ("=", "!=") for test in self.tests)
         return same and (self.first is self.second or np.array_equal(self.first, self.second))
 
     @property
     def both(self) -> PairRule:
-        """Pairs that break the rule whichever of the two rows is t1."""
+        """The rule for pairs that break this one whichever of the two rows is t1."""
         either = self.first & self.second
         return PairRule((*self.tests, *(test.reversed for test in self.tests)), either, either)
 
     def find_self_violations(self) -> Flags:
-        """Which rows break the rule with themselves, shape (rows,)."""
+        """Return a mask of the rows that break the rule with themselves, shape (rows,)."""
         found = self.first & self.second
         for test in self.tests:
             found = found & apply_operator(test.left, test.op, test.right)
@@ -74,7 +74,7 @@ class PairRule:
 
 
 def apply_operator(left: Integers, op: Operator, right: Integers) -> Flags:
-    """``left op right``, elementwise."""
+    """Compare ``left op right``, elementwise."""
     functions = {
         "=": np.equal,
         "!=": np.not_equal,
@@ -87,7 +87,7 @@ def apply_operator(left: Integers, op: Operator, right: Integers) -> Flags:
 
 
 def count_violating_pairs(rule: PairRule) -> int:
-    """How many unordered pairs of two different rows break ``rule``, in whichever direction.
+    """Return the number of unordered pairs of two different rows that break ``rule``, in either direction.
 
     >>> low, every = np.array([1, 2, 3]), np.ones(3, bool)
     >>> falls = PairRule((PairComparison("<", low, low), PairComparison(">", low[::-1], low[::-1])), every, every)
@@ -102,7 +102,7 @@ def count_violating_pairs(rule: PairRule) -> int:
 
 
 def count_earlier_pairs(rule: PairRule) -> int:
-    """How many pairs break ``rule`` with the earlier row as t1: the count of the thesis, which depends on row order."""
+    """Return the number of pairs that break ``rule`` with the earlier row as t1: the thesis's count, by row order."""
     order = np.arange(len(rule.first), dtype=np.int64)
     return int(
         count_matches_per_row(PairRule((*rule.tests, PairComparison("<", order, order)), rule.first, rule.second)).sum()
@@ -110,7 +110,7 @@ def count_earlier_pairs(rule: PairRule) -> int:
 
 
 def count_violations_per_row(rule: PairRule) -> Integers:
-    """With how many other rows each row breaks ``rule``, in whichever direction, shape (rows,)."""
+    """Return the number of other rows with which each row breaks ``rule``, in either direction, shape (rows,)."""
     return (
         count_matches_per_row(rule)
         + count_matches_per_row(rule.reversed)
@@ -120,7 +120,7 @@ def count_violations_per_row(rule: PairRule) -> Integers:
 
 
 def count_matches_per_row(rule: PairRule) -> Integers:
-    """For each row as t1, how many rows as t2 (itself, too) pass every test, shape (rows,)."""
+    """Return, for each row as t1, how many rows as t2 (itself included) pass every test, shape (rows,)."""
     found = np.zeros(len(rule.first), dtype=np.int64)
     first, second = np.flatnonzero(rule.first), np.flatnonzero(rule.second)
     merged = _tighten_tests(rule.tests)
@@ -134,7 +134,7 @@ def count_matches_per_row(rule: PairRule) -> Integers:
         tests.append((op, mine, mine if alike and left is right else right[second]))
     unequal = [test for test in tests if test[0] == "!="]
     for chosen in range(1 << len(unequal)):
-        # Different = all minus equal, for each such test: inclusion and exclusion.
+        # "!=" is all minus equal, for each such test: inclusion and exclusion.
         equal: list[_Test] = [("=", left, right) for i, (_, left, right) in enumerate(unequal) if chosen >> i & 1]
         sign = -1 if bin(chosen).count("1") % 2 else 1
         rest = [test for test in tests if test[0] != "!="]
@@ -146,7 +146,7 @@ _Test = tuple[Operator, Integers, Integers]
 
 
 def _tighten_tests(tests: Sequence[PairComparison]) -> list[_Test] | None:
-    """One test for the same two arrays, where there are several (<= and >= are =); None where no pair can pass."""
+    """Merge the tests of the same two arrays into one (<= and >= are =); return None if no pair can pass."""
     kept: dict[tuple[int, int], list[PairComparison]] = {}
     for test in tests:
         kept.setdefault((id(test.left), id(test.right)), []).append(test)
@@ -155,7 +155,7 @@ def _tighten_tests(tests: Sequence[PairComparison]) -> list[_Test] | None:
 
 
 def combine_operators(operators: Iterable[Operator]) -> Operator | None:
-    """The one operator that says what all of them say of the same two sides; None if they contradict one another.
+    """Return the operator equal to all of these on the same two sides; None if they contradict one another.
 
     >>> combine_operators(["<=", "!="]), combine_operators(["<", ">"])
     ('<', None)
@@ -167,7 +167,7 @@ def combine_operators(operators: Iterable[Operator]) -> Operator | None:
 
 
 def _count_boxes(tests: Sequence[_Test], firsts: int, seconds: int) -> Integers:
-    """For each first row, how many second rows pass every test (=, <, <=, >, >=), shape (firsts,)."""
+    """Return, for each first row, how many second rows pass every test (=, <, <=, >, >=), shape (firsts,)."""
     key_s = np.zeros(seconds, dtype=np.int64)
     key_t = key_s if firsts == seconds else np.zeros(firsts, dtype=np.int64)
     ordered = []
@@ -181,7 +181,7 @@ def _count_boxes(tests: Sequence[_Test], firsts: int, seconds: int) -> Integers:
 
 
 def rank_values(values: Integers) -> tuple[Integers, Integers]:
-    """The distinct values in order, and which of them each one is: ``np.unique``, without sorting where they lie dense.
+    """Return the sorted distinct values and each value's index in them: ``np.unique``, without sorting if dense.
 
     >>> [part.tolist() for part in rank_values(np.array([7, 5, 7]))]
     [[5, 7], [1, 0, 1]]
@@ -198,7 +198,7 @@ def rank_values(values: Integers) -> tuple[Integers, Integers]:
 
 
 def _refine_keys(key_t: Integers, key_s: Integers, left: Integers, right: Integers) -> tuple[Integers, Integers]:
-    """Keys refined by one more equality, again 0, 1, ..; keys that no second row has share one that none has."""
+    """Refine keys by one more equality, again 0, 1, ..; keys without a second row share one that has none."""
     known, ranks = rank_values(right)
     if left is right and key_t is key_s:
         _, joint_key = rank_values(key_s * len(known) + ranks)
@@ -210,7 +210,7 @@ def _refine_keys(key_t: Integers, key_s: Integers, left: Integers, right: Intege
 
 
 def _find_indices(known: Integers, wanted: Integers) -> Integers:
-    """Where each wanted value stands in ``known`` (sorted, distinct), -1 where it does not."""
+    """Return the index of each wanted value in ``known`` (sorted, distinct), -1 if it is missing."""
     low, high = int(known[0]), int(known[-1])
     if high - low <= 2 * (len(known) + len(wanted)) + 2**16:
         table = np.full(high - low + 2, -1, dtype=np.int64)
@@ -221,7 +221,7 @@ def _find_indices(known: Integers, wanted: Integers) -> Integers:
 
 
 def _convert_to_bound(op: str, left: Integers, right: Integers) -> tuple[Integers, Integers, int]:
-    """The test as "rank of s >= bound of t": bounds 0..K, ranks 0..K-1, K."""
+    """Return the test as "rank of s >= bound of t": bounds 0..K, ranks 0..K-1, K."""
     same = left is right
     if op in (">", ">="):
         left, right = -left, -right
@@ -232,7 +232,7 @@ def _convert_to_bound(op: str, left: Integers, right: Integers) -> tuple[Integer
 
 
 def _count_at_least(key_t: Integers, key_s: Integers, ordered: Sequence[tuple[Integers, Integers, int]]) -> Integers:
-    """How many s of the same key have every rank at least the bound, shape of ``key_t``; key -1 meets nothing."""
+    """Count the s of the same key with every rank at least the bound, shape of ``key_t``; key -1 matches none."""
     keys = int(key_s.max(initial=-1)) + 1
     if not keys or not len(key_t):
         return np.zeros(len(key_t), dtype=np.int64)
@@ -250,7 +250,7 @@ def _count_at_least(key_t: Integers, key_s: Integers, ordered: Sequence[tuple[In
 def _count_dense(
     key_t: Integers, key_s: Integers, ordered: Sequence[tuple[Integers, Integers, int]], keys: int
 ) -> Integers:
-    """A table of counts, summed from above along each ordered axis, then read."""
+    """Count by a table, summed from above along each ordered axis, then read."""
     shape = (keys, *(size + 1 for _, _, size in ordered))
     table = np.bincount(
         np.ravel_multi_index((key_s, *(rank for _, rank, _ in ordered)), shape), minlength=math.prod(shape)
@@ -258,7 +258,7 @@ def _count_dense(
     table = table.reshape(shape)
     for axis in range(1, len(shape)):
         from_above = np.flip(table, axis)
-        np.cumsum(from_above, axis=axis, out=from_above)  # in place: there may be 10^7 cells
+        np.cumsum(from_above, axis=axis, out=from_above)  # in place, since there may be 10^7 cells
     found = table[(np.maximum(key_t, 0), *(bound for bound, _, _ in ordered))]
     return np.where(key_t >= 0, found, 0)
 
@@ -271,7 +271,7 @@ def _count_sorted(key_t: Integers, key_s: Integers, only: tuple[Integers, Intege
 
 
 def _count_by_levels(key_t: Integers, key_s: Integers, ordered: Sequence[tuple[Integers, Integers, int]]) -> Integers:
-    """One ordered axis less: a number is above another at exactly one binary digit, before which they are equal."""
+    """Remove one ordered axis: a number exceeds another at exactly one binary digit, before which they are equal."""
     (bounds, ranks, size), rest = ordered[-1], ordered[:-1]
     found = np.zeros(len(key_t), dtype=np.int64)
     above = ranks + 1  # rank >= bound is rank + 1 > bound

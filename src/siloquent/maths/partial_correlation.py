@@ -1,4 +1,4 @@
-"""What one more number would add to a linear model: from moments by key, for many candidates at once.
+"""The gain from one more number in a linear model: from moments by key, for many candidates at once.
 
 A candidate is one value a key. Its covariances with target and features follow from their sums by key alone, so two
 matrix products score all candidates of a key.
@@ -54,7 +54,7 @@ class Gains:
     noise: NDArray[Any]
 
     def compute_expected(self, spread: float | None = None) -> NDArray[Any]:
-        """The gains with partial correlations drawn in by their noise: what to rank by.
+        """Return the gains with partial correlations drawn in by their noise: what to rank by.
 
         Of hundreds of candidates some correlate by noise alone, those with most noise most of all.
 
@@ -79,11 +79,11 @@ def compute_gains(
     *,
     unsure: NDArray[Any] | float = 0.0,
 ) -> Gains:
-    """The share of the target's variance that each candidate would explain besides the features.
+    """Return the share of the target's variance that each candidate would explain besides the features.
 
     Args:
         values: One value a key, shape (candidates, keys).
-        squares: Their squares, where they are kept; else made here.
+        squares: Their squares, if available; otherwise computed here.
         unsure: The variance of noise in a candidate's values, (candidates,).
     """
     one = _build_weights(table)
@@ -93,20 +93,20 @@ def compute_gains(
 
 
 def compute_exact_gains(table: MomentsByKey, values: Floats, *, unsure: NDArray[Any] | float = 0.0) -> Gains:
-    """As ``compute_gains`` in double precision, for the few that are left."""
+    """As ``compute_gains`` in double precision, for the few remaining candidates."""
     one = _build_weights(table)
     return _compute_schur(table, values @ one, values**2 @ one[:, [0, -1]], unsure)
 
 
 def _build_weights(table: MomentsByKey) -> Floats:
-    """What values are multiplied by: each key's share of rows, its sums over all rows, and 1; (keys, p + 2)."""
+    """Return the factors of values: each key's share of rows, its sums over all rows, and 1; (keys, p + 2)."""
     return np.column_stack([table.counts, table.sums, np.full(len(table.counts), table.rows)]) / table.rows
 
 
 def _compute_schur(
     table: MomentsByKey, first: NDArray[Any], second: NDArray[Any], unsure: NDArray[Any] | float
 ) -> Gains:
-    """From products of values and of their squares with ``_build_weights``, in the precision they come in."""
+    """Compute gains from products of values and squares with ``_build_weights``, in the given precision."""
     kind, total = first.dtype, first[:, 0]
     over_keys = second[:, 1] - total * (2 * first[:, -1] - kind.type(len(table.counts)) * total)
     first, second = first[:, :-1], second[:, 0]
@@ -119,14 +119,14 @@ def _compute_schur(
     rest = np.maximum(rest, kind.type(_LEAST) * np.maximum(variance, kind.type(_LEAST)))
     slopes = left / rest
     whole = max(float(table.covariance[-1, -1]), _LEAST)
-    # A candidate whose noise outweighs it can only be useless: its gain is nothing, and never more than all.
+    # A candidate dominated by noise is useless: its gain is 0, and it is never more than 1.
     gains = np.clip(left * slopes / kind.type(whole), 0, 1) * (variance > _LEAST)
     own, others = (kind.type(part / table.rows**2 / whole) for part in _compute_noise(table))
     return Gains(gains, slopes, (own * np.maximum(over_keys, 0) + others * unsure) / np.maximum(rest, _TINY))
 
 
 def _compute_noise(table: MomentsByKey) -> tuple[float, float]:
-    """Of a key's sum of what the features leave of the target: noise's variance, and all keys' squares without it."""
+    """Return, for a key's sum of the target's residuals, the variance of noise, and all keys' squares without it."""
     own = table.covariance[:-1, :-1]
     beta = np.linalg.solve(own, table.covariance[:-1, -1]) if len(own) else np.zeros(0)
     w = np.append(-beta, 1.0)
@@ -137,10 +137,10 @@ def _compute_noise(table: MomentsByKey) -> tuple[float, float]:
 
 
 def compute_robust_errors(table: MomentsByKey, values: Floats) -> Floats:
-    """The standard error of each candidate's partial covariance where keys, not rows, are what was drawn at random.
+    """Return the standard error of each candidate's partial covariance if keys, not rows, are the random sample.
 
     A key's rows share the candidate's value, so only keys count as independent: cluster-robust, each key's part over
-    one less its leverage (of kind CR3), so that few keys are not taken for many.
+    one minus its leverage (of kind CR3), so that few keys are not treated as many.
     """
     rows, means = table.rows, table.means
     own = table.covariance[:-1, :-1]
@@ -151,7 +151,7 @@ def compute_robust_errors(table: MomentsByKey, values: Floats) -> Floats:
     z = values - (values @ share)[:, None]
     if len(own):
         slopes = np.linalg.solve(own, (z @ centred[:, :-1] / rows).T).T
-        # A key's mean features stand for its rows'.
+        # A key's mean features represent its rows'.
         z = z - slopes @ (centred[:, :-1] / np.maximum(table.counts, 1)[:, None]).T
     weight = np.maximum((z**2) @ share, _LEAST)
     slope = (z @ residual / rows) / weight
@@ -161,7 +161,7 @@ def compute_robust_errors(table: MomentsByKey, values: Floats) -> Floats:
 
 
 def compute_wide_quantile(miss: float, freedom: int) -> float:
-    """The x that Student's t of so many degrees of freedom passes with probability ``miss``."""
+    """Return the x that Student's t with ``freedom`` degrees of freedom exceeds with probability ``miss``."""
     from scipy.special import stdtrit
 
     return -float(stdtrit(max(freedom, 1), miss))

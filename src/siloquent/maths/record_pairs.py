@@ -1,6 +1,6 @@
-"""The worst neighbours by trying all: where a declaration allows few different records, no bound is needed.
+"""The worst neighbours by exhaustive search: if a declaration allows few different records, no bound is needed.
 
-Sums of one release are of records z (whole numbers): how many there are, z itself, and its products of two, three, ..
+Sums of one release are of records z (whole numbers): their number, z itself, and its products of two, three, ...
 Arrays in, exact fractions out.
 """
 
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 MAX_RECORDS, MAX_NUMBERS = 1_000, 2**26
-"""Pairs of so many records, and so many numbers of all pairs, are compared in a tenth of a second."""
+"""The limits within which all pairs are compared in a tenth of a second: records, and numbers in all pairs."""
 _ENTRIES = 2**22
 _NEAR = 1e-9
-"""Doubles are right to far more than this, so the greatest exact value is among those that come as near."""
+"""The relative margin of doubles, which are far more precise: the exact maximum is among the values within it."""
 
 
 class RecordPairs:
@@ -30,7 +30,7 @@ class RecordPairs:
 
     @staticmethod
     def can_enumerate(records: int, columns: int) -> bool:
-        """Whether so many records are few enough to try all pairs."""
+        """Return whether there are few enough records to try all pairs."""
         return records <= MAX_RECORDS and (records * columns) ** 2 <= MAX_NUMBERS
 
     @property
@@ -44,16 +44,16 @@ class RecordPairs:
         return int(self._list_sums().max(initial=0)), int(self._list_products().max(initial=0))
 
     def bound_added(self, weights: Sequence[Fraction]) -> Fraction:
-        """The greatest L1 change by one record: ``weights`` of sums and of products of two."""
+        """Return the greatest L1 change by one record: ``weights`` of sums and of products of two."""
         return _find_greatest((self._list_sums(), self._list_products()), weights)
 
     def bound_replaced(self, weights: Sequence[Fraction]) -> Fraction:
-        """The greatest L1 change by a record that takes another's place."""
+        """Return the greatest L1 change when a record replaces another."""
         return _find_greatest(self._moves, weights)
 
     @cached_property
     def _moves(self) -> tuple[Integers, Integers]:
-        """For each L1 change of the sums by a pair, the greatest change of the products beside it."""
+        """The greatest change of the products, for each L1 change of the sums by a pair."""
         sums, products = [], []
         for one in self._split_chunks():
             moved = np.abs(one[:, None] - self.records[None]).sum(axis=2).ravel()
@@ -69,7 +69,7 @@ class RecordPairs:
         return np.concatenate(sums), np.concatenate(products)
 
     def bound_replaced_squared(self, weights: Sequence[Fraction]) -> Fraction:
-        """The greatest squared L2 change of orders 1, 2, ..; a product counts as often as its numbers have orders."""
+        """Return the greatest squared L2 change of orders 1, 2, ..; a product counts once per order of its numbers."""
         cross = self.records @ self.records.T
         lengths = np.diag(cross)
         near = np.zeros(cross.shape)
@@ -98,7 +98,7 @@ class RecordPairs:
 
 
 def _find_greatest(parts: Sequence[Integers], weights: Sequence[Fraction]) -> Fraction:
-    """The greatest weighted sum of whole numbers, exactly."""
+    """Return the greatest weighted sum of whole numbers, exactly."""
     flat = np.stack([part.ravel() for part in parts], axis=1)
     near = flat.astype(float) @ np.array([float(w) for w in weights])
     kept = {tuple(row) for row in flat[near >= near.max() - _NEAR * abs(near.max())].tolist()}

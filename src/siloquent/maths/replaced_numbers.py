@@ -1,4 +1,4 @@
-"""How far a row that takes another's place moves sums of powers of one number, all of them together.
+"""The joint change of sums of powers of one number when a row replaces another.
 
 The furthest pair for one power is not the furthest for another: two opposite ends differ most in the sum and not at all
 in the square.
@@ -14,7 +14,7 @@ import numpy as np
 
 MAX_VALUES = 2**14
 _NEAR = 1e-9
-"""Doubles are right to far more than this, so the greatest exact value is among those that come as near."""
+"""The relative margin of doubles, which are far more precise: the exact maximum is among the values within it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class NumberPower:
 
 
 def find_furthest_replacement(lowest: int, highest: int, powers: Sequence[NumberPower], *, squared: bool) -> Fraction:
-    """The greatest weighted sum of changes (of squared changes) between two values in ``lowest`` .. ``highest``.
+    """Return the greatest weighted sum of changes (of squared changes) between two values in ``lowest`` .. ``highest``.
 
-    Exact up to 2^14 values; beyond, the sum of what each power can change by.
+    Exact up to 2^14 values; beyond that, the sum of the greatest changes of each power.
     """
     if highest - lowest >= MAX_VALUES:
         largest = max(abs(lowest), abs(highest))
@@ -40,7 +40,7 @@ def find_furthest_replacement(lowest: int, highest: int, powers: Sequence[Number
         return sum(
             (one.weight * _apply_norm(-(-ends[one.power] // one.quantum), squared) for one in powers), Fraction(0)
         )
-    # Of two values the one further from 0 may be moved out to an end: every difference grows.
+    # Of two values, the one further from 0 may be moved to an end: every difference grows.
     values = np.arange(lowest, highest + 1, dtype=np.int64)
     changes = np.concatenate(
         [

@@ -1,4 +1,4 @@
-"""Linear models from noisy moments that never fail: eigenvalues cut at zero, and a ridge as large as the noise."""
+"""Linear models from noisy moments that always succeed: eigenvalues clipped at zero, and a ridge to match the noise."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ _LEAST = 1e-9
 
 
 def estimate_covariance_matrix(moments: Moments) -> Floats:
-    """The nearest covariance matrix to noisy moments: symmetric and positive semi-definite."""
+    """Return the nearest covariance matrix to noisy moments: symmetric and positive semi-definite."""
     count = max(moments.count, 1.0)
     mean = moments.sums / count
     return clip_eigenvalues(moments.second / count - np.outer(mean, mean))
 
 
 def clip_eigenvalues(matrix: Floats) -> Floats:
-    """``matrix`` with its negative eigenvalues cut at 0."""
+    """Return ``matrix`` with its negative eigenvalues clipped at 0."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
 
 
 def choose_ridge(features: int, deviation: float, count: float) -> float:
-    """The ridge for noise of ``deviation`` on a diagonal sum of products: its root mean square on an eigenvalue."""
+    """Return the ridge for noise of ``deviation`` on a diagonal sum of products: its rms effect on an eigenvalue."""
     return deviation * math.sqrt(features / 2) / max(count, 1.0) + _LEAST
 
 
 def solve_slopes(covariance: Floats, ridge: float) -> Floats:
-    """The slopes that predict the last number from the others, (p - 1,)."""
+    """Return the slopes that predict the last number from the others, (p - 1,)."""
     own = covariance[:-1, :-1] + ridge * np.eye(len(covariance) - 1)
     return np.asarray(np.linalg.solve(own, covariance[:-1, -1]))

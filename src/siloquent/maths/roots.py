@@ -1,4 +1,4 @@
-"""Where a growing function of whole numbers passes zero, in few calls: each call may take milliseconds."""
+"""The root of an increasing function of whole numbers in few calls, since each call may take milliseconds."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import math
 from collections.abc import Callable
 
 _HALVE = 4
-"""Every so-manieth call halves, so that no function takes more than so many times the calls of halving alone."""
+"""Every this many calls one is a bisection, which bounds the calls by this multiple of those of bisection only."""
 
 
 def last_negative(value: Callable[[int], float], low: int, high: int, *, at_low: float, at_high: float) -> int:
-    """The last whole number in [``low``, ``high``) at which ``value`` is at most 0.
+    """Return the last whole number in [``low``, ``high``) at which ``value`` is at most 0.
 
     Args:
-        value: Growing, perhaps infinite; if it is about linear in the logarithm of the number, a few calls do.
+        value: Increasing, perhaps infinite; if it is about linear in the logarithm of the number, a few calls suffice.
         at_low, at_high: Its values there: at most 0, and above 0.
     Source:
-        The secant method in the logarithm of the number. Where it comes twice from one side, it aims beyond, four times
-        as far each time, so that a good guess is soon closed in from both sides.
+        The secant method in the logarithm of the number. After two steps from one side it overshoots, four times as far
+        each time, so that a good guess is soon bracketed from both sides.
     """
     side = calls = same = 0
     while high - low > 1:

@@ -1,7 +1,7 @@
-"""Reports to several services kept user by user: for joint tables of nodes that would have more cells than users.
+"""Reports to several services stored by user: for joint tables of nodes with more cells than users.
 
-An answer's weights over such a table are a sum of products, one factor a service, so what a user adds to it is a sum of
-products of what each of their reports adds: memory follows users, and time users times nodes of one service.
+An answer's weights over such a table are a sum of products, one factor a service, so a user's contribution is a sum of
+products of their reports' contributions: memory is linear in users, and time in users times nodes of one service.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ _AT_ONCE = 2**15  # users
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowReports:
-    """The reports of some users, one array a service: rows of all arrays are the same users, shape (users, 3)."""
+    """The reports of some users, one array a service: row i of all arrays is the same user, shape (users, 3)."""
 
     columns: tuple[Integers, ...]
 
     @property
     def users(self) -> int:
-        """How many users reported."""
+        """The number of users who reported."""
         return len(self.columns[0])
 
     def __add__(self, other: RowReports) -> RowReports:
-        """With other users besides."""
+        """Return the reports of both groups of users."""
         return RowReports(tuple(np.concatenate(pair) for pair in zip(self.columns, other.columns, strict=True)))
 
 
 Supports = Integers | RowReports
-"""What reports to some layers were counted into: supports of each combination of nodes, or the reports themselves."""
+"""The counted reports of some layers: supports of each combination of nodes, or the reports themselves."""
 
 
 def count_users(counts: Supports) -> int:
-    """How many users reported."""
+    """Return the number of users who reported."""
     return counts.users if isinstance(counts, RowReports) else int(counts.flat[-1])
 
 
 def merge_supports(one: Supports, other: Supports) -> Supports:
-    """Of two groups of users together; which kind it is depends on the layers alone, so both are of one."""
+    """Merge the counts of two groups of users; their type depends only on the layers, so both have the same."""
     if isinstance(one, RowReports):
         assert isinstance(other, RowReports)
         return one + other
@@ -69,7 +69,7 @@ class NodeProducts:
         return NodeProducts(tuple((factor * coefficients, factors) for coefficients, factors in self.parts))
 
     def compute_user_values(self, reports: RowReports, oracles: Sequence[Oracle]) -> Floats:
-        """What each user adds: unbiased for their own weight, shape (users,)."""
+        """Return each user's contribution: unbiased for their own weight, shape (users,)."""
         found = np.zeros(reports.users)
         for low in range(0, reports.users, _AT_ONCE):
             some = [own[low : low + _AT_ONCE] for own in reports.columns]
@@ -80,7 +80,7 @@ class NodeProducts:
 
 
 def _contract(coefficients: Floats, phis: Sequence[Floats]) -> Floats:
-    """The sum over i, j, .. of c_ij.. phi_i phi_j .. for each user, the phis of shape (users, factors)."""
+    """Return the sum over i, j, .. of c_ij.. phi_i phi_j .. for each user, the phis of shape (users, factors)."""
     left = phis[0] @ coefficients.reshape(len(coefficients), -1)
     for own in phis[1:]:
         left = np.einsum("ui,uij->uj", own, left.reshape(len(own), own.shape[1], -1))
@@ -88,7 +88,7 @@ def _contract(coefficients: Floats, phis: Sequence[Floats]) -> Floats:
 
 
 def _compute_phi(columns: Integers, factors: Floats, oracle: Oracle) -> Floats:
-    """What each report says of each of ``factors``, weights over nodes: shape (reports, factors)."""
+    """Return each report's estimate of each of ``factors``, weights over nodes: shape (reports, factors)."""
     from siloquent.maths.support_kernels import weigh_factors
 
     held = weigh_factors(oracle.kind == "subset", oracle.size, np.ascontiguousarray(columns), factors.T.copy())

@@ -1,4 +1,4 @@
-"""How far one person can move whole linear answers: the largest change of W x in three norms.
+"""The sensitivity of whole linear answers to one unit: the largest change of W x in three norms.
 
 Exact over the *declared* cells, never over populated ones, and in whole numbers without overflow. Proof that blocks add
 up and that rows of one user multiply: docs/explanation/strategies.md.
@@ -32,13 +32,13 @@ class Sensitivity:
 def compute_sensitivity(
     blocks: Sequence[NDArray[np.signedinteger[Any]]], *, replace_one: bool, rows: int
 ) -> Sensitivity:
-    """The sensitivity of the answers [W_1 | W_2 | ..] x when one unit is added, removed or replaced.
+    """Return the sensitivity of the answers [W_1 | W_2 | ..] x when one unit is added, removed or replaced.
 
     Args:
         blocks: Whole matrices, shape (answers, cells of the block); blocks share no attribute, so that a row of the
             table falls into one cell of each, or into none (OUTSIDE), independently.
         replace_one: A neighbour swaps one unit for another, instead of adding or removing it.
-        rows: How many rows one unit has at most (1 for row units).
+        rows: The most rows of one unit (1 for row units).
     Returns:
         Exact values; under replace-one a block of more than 2,000 distinct columns gets an upper bound.
     Source:
@@ -58,15 +58,15 @@ def compute_sensitivity(
 
 
 def _list_exact_columns(block: NDArray[np.signedinteger[Any]], *, distinct: bool) -> NDArray[Any]:
-    """The columns and the zero column as rows, each once if ``distinct``; no sum of their squares overflows."""
+    """Return the columns and the zero column as rows, each once if ``distinct``; no sum of their squares overflows."""
     if not np.issubdtype(block.dtype, np.integer):
         raise RequestError("A sensitivity is computed on whole matrices only.", fix="scale the workload to integers")
     columns = np.vstack([np.zeros((1, block.shape[0]), dtype=block.dtype), block.T])
     if distinct:
         columns = np.unique(columns, axis=0)
     largest = max(int(columns.max(initial=0)), -int(columns.min(initial=0)))
-    # Twice the largest entry, squared, once for every answer: if that fits, so does everything below.
-    # The type stays as narrow as it came: thousands of answers over thousands of columns are wide as 64-bit numbers.
+    # If twice the largest entry, squared and summed over every answer, fits, so does everything below.
+    # The type stays as narrow as given: thousands of answers over thousands of columns are large as 64-bit numbers.
     return columns if 4 * largest**2 * max(1, block.shape[0]) < _SAFE else columns.astype(object)
 
 
@@ -82,7 +82,7 @@ def _compute_block(columns: NDArray[Any], *, replace_one: bool) -> Sensitivity:
 
 
 def _compute_norms(columns: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """L1, squared L2 and L-infinity of each row, some rows at a time."""
+    """Return L1, squared L2 and L-infinity of each row, some rows at a time."""
     found = []
     for first in range(0, len(columns), _AT_ONCE):
         sizes = np.abs(_widen(columns[first : first + _AT_ONCE]))
@@ -96,9 +96,9 @@ def _widen(columns: NDArray[Any]) -> NDArray[Any]:
 
 
 def _compare_pairs(columns: NDArray[np.int64]) -> Sensitivity:
-    """The largest difference of two columns, pair by pair (L-infinity: answer by answer)."""
+    """Return the largest difference of two columns, pair by pair (L-infinity: answer by answer)."""
     linf = int((columns.max(axis=0, initial=0) - columns.min(axis=0, initial=0)).max(initial=0))
-    if linf <= 1:  # every difference is -1, 0 or 1: seen from each answer's least value, columns are zeros and ones
+    if linf <= 1:  # every difference is -1, 0 or 1: relative to each answer's least value, columns are zeros and ones
         ones = (columns - columns.min(axis=0, initial=0)).astype(np.float64)
         distance = ones.sum(axis=1)[:, None] + ones.sum(axis=1) - 2 * (ones @ ones.T)
         return Sensitivity(int(distance.max()), int(distance.max()), linf)

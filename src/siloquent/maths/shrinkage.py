@@ -1,4 +1,4 @@
-"""Means by key from noisy counts and sums: shrunk as far as the noise demands, with their own error."""
+"""Means by key from noisy counts and sums: shrunk in proportion to the noise, with their own error."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ class KeyMeans:
 
 
 def shrink_counts(counts: Floats, variance: float) -> Floats:
-    """Counts (keys,) drawn in towards their mean by what noise of ``variance`` adds; at least 1."""
+    """Return counts (keys,) shrunk towards their mean by the effect of noise of ``variance``; at least 1."""
     mean, weight = float(counts.mean()), _compute_kept_share(counts, variance)
     return np.maximum(mean + weight * (counts - mean), max(1.0, mean / 20))
 
 
 def estimate_counts(counts: Floats, variance: float) -> tuple[Floats, float]:
-    """Counts (keys,) drawn in as far, none below 0, their sum as it was; and the variance of noise left in one."""
+    """Return counts (keys,) shrunk likewise, none below 0, with the same sum; and the variance of noise left in one."""
     mean, weight = float(counts.mean()), _compute_kept_share(counts, variance)
     likely = np.maximum(mean + weight * (counts - mean), 0.0)
     return likely * (max(float(counts.sum()), 1.0) / max(float(likely.sum()), 1e-9)), weight * variance
 
 
 def _compute_kept_share(counts: Floats, variance: float) -> float:
-    """The share of the spread between counts that is not noise's."""
+    """Return the share of the spread between counts that is not due to noise."""
     spread = max(0.0, float(counts.var(ddof=1)) - variance) if len(counts) > 1 else 0.0
     return spread / (spread + variance) if variance else 1.0
 
@@ -47,12 +47,12 @@ def estimate_key_means(
     counts: Floats, sums: Floats, *, count_variance: float, sum_variance: float, parents: KeyMeans | None = None,
     parent_of: NDArray[np.int64] | None = None,
 ) -> KeyMeans:  # fmt: skip
-    """The best linear prediction of each key's mean.
+    """Return the best linear prediction of each key's mean.
 
     Args:
         counts, sums: Noisy, shape (keys,) and (keys, numbers).
         count_variance, sum_variance: Of the noise on one entry.
-        parents, parent_of: Means of coarser keys and the parent (keys,) of each key: what a key is drawn in to.
+        parents, parent_of: Means of coarser keys and the parent (keys,) of each key, towards which it is shrunk.
     Source:
         Best linear unbiased prediction with the between-key variance by moments; errors as of a mean of known count.
     """

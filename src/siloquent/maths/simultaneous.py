@@ -1,7 +1,7 @@
-"""How far estimates may be off whatever is asked: each thing that could be asked has a share of the chance to fail.
+"""Simultaneous error bounds of estimates for any query: each possible query has a share of the failure probability.
 
-Shares are fixed before noise is drawn, and those of all things together are 1 at most. Then none of the estimates is
-beyond its radius but with probability beta, so it does not matter who chose among them, or how. Proof:
+Shares are fixed before noise is drawn, and their total is at most 1. Then, except with probability beta, no estimate is
+beyond its radius, however the queries are chosen. Proof:
 docs/explanation/reuse.md.
 """
 
@@ -22,18 +22,18 @@ _RATES = np.linspace(0.02, 0.98, 49)
 
 
 def compute_number_log_share(number: int) -> float:
-    """ln of the share of the ``number``-th of things without end, from 1; all shares add up to 1.
+    """Return ln of the share of the ``number``-th of infinitely many queries, from 1; all shares add up to 1.
 
-    1/log2(n + 1) - 1/log2(n + 2): they add up like the links of a chain, and fall hardly faster than 1/n.
+    1/log2(n + 1) - 1/log2(n + 2): a telescoping sum whose terms fall hardly faster than 1/n.
     """
     low, high = math.log2(number + 1), math.log2(number + 2)
     return math.log(math.log1p(1 / (number + 1)) / math.log(2) / (low * high))
 
 
 def compute_set_log_share(chosen: Booleans) -> float:
-    """ln of the share of a set of ordered places that is not empty; those of all such sets add up to 1 at most.
+    """Return ln of the share of a set of ordered values that is not empty; those of all such sets sum to at most 1.
 
-    Ranges are asked most and have most: all places, one, those up to one or from one on, any run, several runs.
+    Ranges are most frequent and have the largest shares: all values, one, prefixes and suffixes, any run, several runs.
     """
     size = len(chosen)
     if size <= _FEW:
@@ -51,7 +51,7 @@ def compute_set_log_share(chosen: Booleans) -> float:
 
 
 def compute_product_log_share(chosen: Booleans) -> float:
-    """The same for cells of a grid, shape (places, places, ..): the product of one set a side; -inf if it is none."""
+    """Return the same for cells of a grid, (values, values, ..): the product of a set a side; -inf if it is none."""
     axes = range(chosen.ndim)
     sides = [np.asarray(chosen.any(axis=tuple(other for other in axes if other != axis))) for axis in axes]
     if not chosen.any() or math.prod(int(side.sum()) for side in sides) != int(chosen.sum()):
@@ -60,17 +60,17 @@ def compute_product_log_share(chosen: Booleans) -> float:
 
 
 def compute_normal_radius(deviations: Reals, log_shares: Reals) -> Reals:
-    """The error that a normal estimate passes, to either side, with probability exp(log_share)."""
+    """Return the error that a normal estimate exceeds, to either side, with probability exp(log_share)."""
     from scipy.special import ndtri_exp
 
     return np.asarray(deviations * -ndtri_exp(np.minimum(log_shares, 0.0) - math.log(2)) * _HAIR)
 
 
 def compute_chi_square_radius(deviations: Reals, noises: int, log_share: float) -> Reals:
-    """The error that any estimate from one measurement's ``noises`` normal noises ever passes with that probability.
+    """Return the error that any estimate from one measurement's ``noises`` normal noises exceeds with that probability.
 
     Source:
-        Cauchy and Schwarz: g z <= |g| |z|, where |z|^2 is chi-square with as many degrees.
+        Cauchy and Schwarz: g z <= |g| |z|, where |z|^2 is chi-square with ``noises`` degrees.
     """
     from scipy.special import chdtri
 
@@ -78,7 +78,7 @@ def compute_chi_square_radius(deviations: Reals, noises: int, log_share: float) 
 
 
 def compute_laplace_radius(scales: Reals, log_shares: Reals) -> Reals:
-    """The error that sums of Laplace noises pass, to either side, with probability exp(log_share) at most.
+    """Return the error that sums of Laplace noises exceed, to either side, with probability exp(log_share) at most.
 
     Args:
         scales: Of each noise in each sum, shape (sums, noises).

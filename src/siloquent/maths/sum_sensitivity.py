@@ -1,6 +1,6 @@
 """The sensitivity of linear answers about sums under replacement: the worst pair of columns and extreme values.
 
-A row adds its value v, in [lowest, highest] or 0 where it does not count, to one column of each block. Replacing it by
+A row adds its value v, in [lowest, highest], or 0 if it does not count, to one column of each block. Replacing it by
 one of value w in another column moves the answers by v a - w b, which is convex in v and w: extremes are the worst.
 """
 
@@ -22,14 +22,14 @@ _EXACT_IN_A_DOUBLE = 2**53
 def compute_replaced_sensitivity(
     blocks: Sequence[NDArray[np.signedinteger[Any]]], *, lowest: int, highest: int, rows: int
 ) -> Sensitivity:
-    """The sensitivity of [W_1 | W_2 | ..] applied to sums, where one unit of up to ``rows`` rows is replaced.
+    """Return the sensitivity of [W_1 | W_2 | ..] applied to sums, where one unit of up to ``rows`` rows is replaced.
 
     Args:
         blocks: Whole matrices, shape (answers, columns of the block); a row falls into one column of each, or none.
         lowest, highest: The least and largest value of a row, in whole units.
     Returns:
-        Exact, where a row may also not count, for up to 256 columns a block (2,000 for zeros and ones); beyond, an
-        upper bound, at most twice (L1) or four times (squared L2) what one row adds.
+        Exact, if a row may also not count, for up to 256 columns a block (2,000 for zeros and ones); beyond that, an
+        upper bound, at most twice (L1) or four times (squared L2) the change by adding one row.
     """
     sides = [_Columns(block) for block in blocks if block.size]
     values = sorted({lowest, highest, 0})
@@ -57,7 +57,7 @@ class _Columns:
             self.products = np.rint(real @ real.T).astype(np.int64)  # each product is below 2^53, so exact
 
     def compute_l1(self, v: int, w: int) -> int:
-        """The largest |v a - w b| over two columns."""
+        """Return the largest |v a - w b| over two columns."""
         if self.products is not None and self.is_boolean:
             own, other, both = self.lengths[:, None], self.lengths[None, :], self.products
             return _find_largest([(abs(v), own - both), (abs(w), other - both), (abs(v - w), both)])
@@ -67,7 +67,7 @@ class _Columns:
         return max(int(np.abs(v * one - w * columns).sum(axis=1).max()) for one in columns)
 
     def compute_l2_squared(self, v: int, w: int) -> int:
-        """The largest |v a - w b|^2 over two columns."""
+        """Return the largest |v a - w b|^2 over two columns."""
         if self.products is None:
             return (abs(v) + abs(w)) ** 2 * int(self.squares.max())
         return _find_largest(
@@ -75,7 +75,7 @@ class _Columns:
         )
 
     def compute_linf(self, values: Sequence[int]) -> int:
-        """The widest range of one answer."""
+        """Return the widest range of one answer."""
         high, low = self.columns.max(axis=0).tolist(), self.columns.min(axis=0).tolist()
         ranges = [[v * x for v in values for x in ends] for ends in zip(low, high, strict=True)]
         return int(max(max(one) - min(one) for one in ranges))
@@ -87,7 +87,7 @@ def _is_large(columns: NDArray[Any]) -> bool:
 
 
 def _find_largest(terms: list[tuple[int, NDArray[Any]]]) -> int:
-    """The largest entry of a sum of whole multiples, without overflow."""
+    """Return the largest entry of a sum of whole multiples, without overflow."""
     size = sum(abs(factor) * int(np.abs(term).max()) for factor, term in terms)
     kind: Any = np.int64 if size < 2**62 else object
     total = sum((factor * term.astype(kind) for factor, term in terms), start=np.zeros((1, 1), dtype=kind))

@@ -16,23 +16,23 @@ WORD_BITS = 43
 
 
 def compile_kernel(function: F) -> F:
-    """Compile for the types of the first call, from the disk cache where there is one."""
+    """Compile for the types of the first call, using the disk cache if there is one."""
     try:
         made: F = numba.njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # nowhere to keep the compiled code: compile anew in each process
+    except RuntimeError:  # the compiled code cannot be cached, so it is compiled in each process
         made = numba.njit(nogil=True)(function)
     return made
 
 
 @compile_kernel
 def count_sets(columns: Integers, found: Integers) -> None:
-    """Add up the bits of sets; ``found`` has one more entry for the number of reports. Bits beyond it count nowhere."""
+    """Count the bits of sets; ``found`` has one more entry for the number of reports. Bits beyond it are ignored."""
     nodes = found.size - 1
     for i in range(columns.shape[0]):
         for c in range(3):
             word, node = columns[i, c], c * WORD_BITS
             while word != 0:
-                # Sets are small: from set bit to set bit, by its place.
+                # Sets are small, so only set bits are visited.
                 low = word & -word
                 at = node + _find_bit(low)
                 if at < nodes:
@@ -43,7 +43,7 @@ def count_sets(columns: Integers, found: Integers) -> None:
 
 @compile_kernel
 def _find_bit(low: int) -> int:
-    """The place of the only bit that is set."""
+    """Return the index of the only bit that is set."""
     place = 0
     for shift in (32, 16, 8, 4, 2, 1):
         if low >> shift:
@@ -69,7 +69,7 @@ def count_hashes(columns: Integers, size: int, found: Integers) -> None:
 
 @compile_kernel
 def list_supported(is_set: bool, size: int, nodes: int, columns: Integers) -> tuple[Integers, Integers]:
-    """The nodes that each report supports, one list behind the other, and where each ends; shape (reports + 1,)."""
+    """Return the nodes that each report supports, concatenated, and where each list ends; shape (reports + 1,)."""
     ends = np.zeros(columns.shape[0] + 1, dtype=np.int64)
     for pass_ in range(2):
         held = np.empty(ends[columns.shape[0]] if pass_ else 0, dtype=np.int64)
@@ -110,7 +110,7 @@ def count_pairs(
 
 @compile_kernel
 def weigh_factors(is_set: bool, size: int, columns: Integers, factors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The summed rows of ``factors``, one a node, of the nodes that each report supports: shape (reports, factors)."""
+    """Return the summed rows of ``factors``, one a node, over the nodes each report supports: (reports, factors)."""
     found = np.zeros((columns.shape[0], factors.shape[1]))
     for i in range(columns.shape[0]):
         value = columns[i, 1]
@@ -130,7 +130,7 @@ def weigh_factors(is_set: bool, size: int, columns: Integers, factors: NDArray[n
 
 @compile_kernel
 def weigh(columns: Integers, size: int, nodes: Integers, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The summed weights of the nodes that each hashed report supports, shape (reports,)."""
+    """Return the summed weights of the nodes that each hashed report supports, shape (reports,)."""
     found = np.zeros(columns.shape[0])
     for i in range(columns.shape[0]):
         a, b, y = columns[i, 0], columns[i, 1], columns[i, 2]

@@ -1,4 +1,4 @@
-"""How many reports support each node, and each pair of nodes of two reports: whole numbers in, whole numbers out.
+"""Counts of the reports that support each node, and each pair of nodes of two reports, in whole numbers.
 
 Numba is imported where it is needed, since it takes .2 s.
 """
@@ -16,7 +16,7 @@ WORD_BITS = 43
 
 
 def count_supports(kind: Kind, nodes: int, size: int, columns: Integers) -> Integers:
-    """How many reports support each node; the last entry is the number of reports. Shape (nodes + 1,).
+    """Return how many reports support each node; the last entry is the number of reports. Shape (nodes + 1,).
 
     Args:
         columns: Shape (reports, 3): a set's bits, ``WORD_BITS`` a column, or a, b, y of a hash.
@@ -34,7 +34,7 @@ def count_supports(kind: Kind, nodes: int, size: int, columns: Integers) -> Inte
 def count_joint_supports(
     kinds: tuple[Kind, ...], nodes: tuple[int, ...], sizes: tuple[int, ...], columns: list[Integers]
 ) -> Integers:
-    """How many users' reports support every combination of nodes, one axis a service; last entries: all reports.
+    """Return how many users' reports support each combination of nodes, one axis a service; last entries: all reports.
 
     Args:
         columns: One array a service, as for ``count_supports``, whose rows belong to the same users in the same order.
@@ -55,7 +55,7 @@ def count_joint_supports(
 def _count_many(
     kinds: tuple[Kind, ...], nodes: tuple[int, ...], sizes: tuple[int, ...], columns: list[Integers]
 ) -> Integers:
-    """Three services or more: one service after the other, the reports that support a node at a time."""
+    """Count for three services or more: one service after the other, the reports that support a node at a time."""
     first = find_supported(kinds[0], nodes[0], sizes[0], columns[0])
     rest = []
     for node in range(nodes[0] + 1):
@@ -69,7 +69,7 @@ def _count_many(
 
 
 def find_supported(kind: Kind, nodes: int, size: int, columns: Integers) -> NDArray[np.bool_]:
-    """Which nodes each report supports, shape (reports, nodes + 1), the last column all true."""
+    """Return which nodes each report supports, shape (reports, nodes + 1), the last column all true."""
     at = np.arange(nodes)
     if kind == "subset":
         found = columns[:, at // WORD_BITS] >> (at % WORD_BITS) & 1 == 1

@@ -1,4 +1,4 @@
-"""How often noise is large: exact tails of the whole laws that we draw, and bounds where a sum would be too long."""
+"""Tail probabilities of noise: exact for the whole distributions in use, and bounds where a sum would be too long."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ _CUT = 100.0  # terms smaller than e^-100 of the first are below one rounding er
 
 
 def laplace_tail(m: int, *, scale: float) -> float:
-    """P[X >= m] for discrete Laplace X, P[X = x] ~ exp(-abs(x)/scale)."""
+    """Return P[X >= m] for discrete Laplace X, P[X = x] ~ exp(-abs(x)/scale)."""
     if m <= 0:
         return 1.0 - laplace_tail(1 - m, scale=scale)
     return math.exp(-m / scale) / (1.0 + math.exp(-1.0 / scale))
 
 
 def compute_laplace_variance(scale: Fraction) -> Fraction:
-    """About the variance of discrete Laplace noise of ``scale``; above 0, however small the noise is."""
+    """Approximate the variance of discrete Laplace noise of ``scale``; above 0, however small the noise is."""
     ratio = -1 / float(scale)
     return Fraction(2 * max(math.exp(ratio), sys.float_info.min) / math.expm1(ratio) ** 2)
 
 
 def normal_tail(x: float) -> float:
-    """Q(x) = P[N(0, 1) > x], accurate far out too."""
+    """Return Q(x) = P[N(0, 1) > x], accurate in the far tail too."""
     return 0.5 * math.erfc(x / math.sqrt(2.0))
 
 
 def normal_quantile(miss: float) -> float:
-    """The x with Q(x) = miss."""
+    """Return the x with Q(x) = miss."""
     from scipy.special import ndtri
 
     return -float(ndtri(miss))
 
 
 def gaussian_tail(m: int, *, scale: float) -> float:
-    """P[X >= m] for discrete Gaussian X, P[X = x] ~ exp(-x^2 / (2 scale^2)): exact up to scale 10^4, then a bound.
+    """Return P[X >= m] for discrete Gaussian X, P[X = x] ~ exp(-x^2 / (2 scale^2)): exact to scale 10^4, then a bound.
 
     Source:
         Beyond: Q((m - 1/2)/scale) for m - 1/2 >= scale, since exp(-x^2/2) is convex there (midpoint below average) and
@@ -59,7 +59,7 @@ def gaussian_tail(m: int, *, scale: float) -> float:
 
 
 def _sum_gaussian(scale: float) -> float:
-    """The sum over all whole x of exp(-x^2 / (2 scale^2))."""
+    """Return the sum over all whole x of exp(-x^2 / (2 scale^2))."""
     if scale >= 2.0:  # Poisson summation: the next term is 2 exp(-2 pi^2 scale^2) < 1e-33 of it
         return scale * math.sqrt(2 * math.pi)
     steps = np.arange(1, 32, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Workload matrices: which cells every predicate counts, and what shape the predicates have.
+"""Workload matrices: the cells that every predicate counts, and the shape of the predicates.
 
 A workload is a whole matrix W of shape (predicates, cells); its answers are W x for the cell counts x.
 """
@@ -14,17 +14,17 @@ Workload = NDArray[np.int64]
 
 
 def build_histogram(cells: int) -> Workload:
-    """One predicate a cell, shape (cells, cells)."""
+    """Return one predicate a cell, shape (cells, cells)."""
     return np.eye(cells, dtype=np.int64)
 
 
 def build_prefix(cells: int) -> Workload:
-    """Predicate i counts the cells 0..i, shape (cells, cells)."""
+    """Return the workload whose predicate i counts the cells 0..i, shape (cells, cells)."""
     return np.tril(np.ones((cells, cells), dtype=np.int64))
 
 
 def build_product(*factors: Workload) -> Workload:
-    """Every conjunction of one predicate of each factor, the last factor running fastest.
+    """Return every conjunction of one predicate of each factor, the last factor running fastest.
 
     >>> build_product(build_prefix(2), build_histogram(2)).tolist()
     [[1, 0, 0, 0], [0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1]]
@@ -33,11 +33,11 @@ def build_product(*factors: Workload) -> Workload:
 
 
 def merge_columns(workload: Workload) -> tuple[Workload, NDArray[np.int64]]:
-    """The workload over classes of cells that no predicate tells apart.
+    """Return the workload over classes of cells that no predicate distinguishes.
 
     Returns:
-        The merged workload, its columns in the order in which they first appear, and for every cell the column it
-        went to, -1 for a cell that no predicate counts.
+        The merged workload, its columns in the order of their first appearance, and for every cell its new column, -1
+        for a cell that no predicate counts.
 
     >>> merged, column = merge_columns(np.array([[0, 1, 1, 0], [1, 0, 0, 0]]))
     >>> merged.tolist(), column.tolist()
@@ -55,17 +55,17 @@ def merge_columns(workload: Workload) -> tuple[Workload, NDArray[np.int64]]:
 
 
 def is_disjoint(workload: NDArray[np.int64] | NDArray[np.float64]) -> bool:
-    """No cell is counted by two predicates."""
+    """Return whether no cell is counted by two predicates."""
     return bool(np.all(np.count_nonzero(workload, axis=0) <= 1))
 
 
 def is_monotone(workload: Workload) -> bool:
-    """No weight is negative, so one more row never lowers an answer (under add-remove)."""
+    """Return whether no weight is negative, so one more row never lowers an answer (under add-remove)."""
     return bool(np.all(workload >= 0))
 
 
 def find_chain(workload: Workload) -> NDArray[np.int64] | None:
-    """The order of predicates in which their answers can only grow, or None if there is none.
+    """Return the order of predicates in which their answers can only grow, or None if there is none.
 
     Equal predicates keep their declared order.
     """
@@ -77,12 +77,12 @@ def find_chain(workload: Workload) -> NDArray[np.int64] | None:
 
 
 def is_nested(workload: Workload) -> bool:
-    """The predicates form a chain, as prefixes do."""
+    """Return whether the predicates form a chain, as prefixes do."""
     return find_chain(workload) is not None
 
 
 def _narrow(workload: Workload) -> NDArray[np.signedinteger]:
-    """The same values in the narrowest signed type."""
+    """Return the same values in the narrowest signed type."""
     low, high = (int(workload.min()), int(workload.max())) if workload.size else (0, 0)
     for kind in (np.int8, np.int16, np.int32):
         if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:

@@ -1,4 +1,4 @@
-"""Releases: answers as files, with a manifest that says what was promised and a receipt that the ledger confirms."""
+"""Releases: answers as files, with a manifest that states the guarantee and a receipt that the ledger confirms."""
 
 from typing import TYPE_CHECKING
 

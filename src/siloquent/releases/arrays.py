@@ -1,4 +1,4 @@
-"""Arrays and words in one file that holds no code: equal contents give equal bytes, and hostile files are refused."""
+"""Arrays and text in one file that holds no code: equal contents give equal bytes; malicious files are refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STAMP = (1980, 1, 1, 0, 0, 0)
 
 
 def pack(arrays: Mapping[str, NDArray[Any]], words: Mapping[str, Any]) -> bytes:
-    """``arrays`` (int64, float64 or uint8) and ``words`` (JSON) as the bytes of an ``.npz`` file."""
+    """Pack ``arrays`` (int64, float64 or uint8) and ``words`` (JSON) into the bytes of an ``.npz`` file."""
     text = json.dumps(words, sort_keys=True, ensure_ascii=False)
     members = {**arrays, WORDS: np.frombuffer(text.encode(), dtype=np.uint8)}
     file = io.BytesIO()
@@ -36,13 +36,13 @@ def pack(arrays: Mapping[str, NDArray[Any]], words: Mapping[str, Any]) -> bytes:
 def unpack(
     data: bytes, names: Sequence[str], *, most: int = MAX_BYTES // 8
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read the output of ``pack``; nothing in ``data`` is run, and the sum of sizes is checked before unpacking.
+    """Read the output of ``pack``; no code in ``data`` is run, and the total size is checked before unpacking.
 
     Args:
-        names: Regular expressions of the arrays' names that such a file has.
+        names: Regular expressions of the names of the file's arrays.
         most: The most numbers in all arrays together, and the most bytes of the words.
     Raises:
-        ReleaseError: It was cut or changed, is too large, or holds something else.
+        ReleaseError: It is truncated, tampered with, too large, or something else.
     """
     try:
         arrays = unpack_arrays(data, [*names, WORDS], most=min(8 * most, MAX_BYTES))

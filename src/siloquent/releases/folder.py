@@ -1,4 +1,4 @@
-"""Release folders: written whole or not at all, read without running anything, verified against hashes and ledger."""
+"""Release folders: written atomically, read without running any content, verified against hashes and ledger."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 Format = Literal["csv", "parquet", "arrow"]
 MAX_PART = 2**28
-"""Bytes of one file of a release."""
+"""The most bytes of one file of a release."""
 FORMATS: tuple[Format, ...] = ("csv", "parquet", "arrow")
 _ID = re.compile(r"r-[0-9]+|m-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseVerdict:
-    """What was found about a release.
+    """The verification result of a release.
 
-    ``problems`` in words, empty if nothing is wrong; ``notes``: what a reader should know all the same. ``compared``:
-    whether table and manifest were compared with what the ledger keeps, and not only hashes and the receipt.
+    ``problems`` in words, empty if there are none; ``notes``: further remarks for the reader. ``compared``: whether
+    table and manifest were compared with the ledger's contents, and not only hashes and the receipt.
     """
 
     release: str
@@ -43,12 +43,12 @@ class ReleaseVerdict:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing that was checked is wrong; see ``compared`` for what that was."""
+        """Whether no check failed; see ``compared`` for the extent of the checks."""
         return not self.problems
 
     @property
     def checked(self) -> str:
-        """What was checked, in words."""
+        """The extent of the checks, in words."""
         if self.compared:
             return "files, receipt, and every number and promise against what the ledger keeps"
         return "only file hashes and the receipt; its numbers and promises were not compared with the ledger"
@@ -56,10 +56,10 @@ class ReleaseVerdict:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExpectedFiles:
-    """A release as its task writes it again from what the ledger keeps.
+    """A release as its task renders it again from the ledger's contents.
 
-    ``files`` without hashes, which hang on the writing library's version. ``contents``: what each file holds, a table
-    or a test of its bytes. ``told``: how many notes the release may have besides, which the ledger does not keep.
+    ``files`` are without hashes, which depend on the writing library's version. ``contents``: the contents of each
+    file, a table or a test of its bytes. ``told``: the most further notes in the release, which the ledger lacks.
     """
 
     manifest: Manifest
@@ -71,15 +71,15 @@ class ExpectedFiles:
 def write_release(
     releases: Path, manifest: Manifest, table: pa.Table, *, grid: Mapping[str, str], name: str = "answer.parquet"
 ) -> Path:
-    """Write ``table`` and ``manifest`` as ``releases/<id>/``, atomically; an equal release that is there already stays.
+    """Write ``table`` and ``manifest`` as ``releases/<id>/``, atomically; an equal release that exists is kept.
 
     Args:
-        manifest: Without files; they are filled in here.
+        manifest: A manifest without files, which are filled in here.
         grid: The step of each number column.
     Returns:
         The release's folder.
     Raises:
-        ReleaseError: another release of that id is there, or the disk refuses.
+        ReleaseError: Another release of that id exists, or the disk refuses.
     """
     target = releases / manifest.id
     if target.is_dir():
@@ -118,7 +118,7 @@ def write_table(path: Path, table: pa.Table, form: str) -> None:
     """Write ``table`` in one of ``FORMATS``.
 
     Raises:
-        ReleaseError: another format.
+        ReleaseError: The format is not supported.
     """
     if form == "csv":
         import pyarrow.csv
@@ -138,7 +138,7 @@ def write_table(path: Path, table: pa.Table, form: str) -> None:
 
 
 def quote_for_spreadsheets(table: pa.Table) -> pa.Table:
-    """``table`` with an apostrophe before text that a spreadsheet would run as a formula (= + - @, tab, return)."""
+    """Prefix text in ``table`` that a spreadsheet would run as a formula (= + - @, tab, return) with an apostrophe."""
     import pyarrow as pa
 
     columns = []
@@ -152,18 +152,18 @@ def quote_for_spreadsheets(table: pa.Table) -> pa.Table:
 
 
 def compute_sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes, in hex."""
+    """Return the SHA-256 of a file's bytes, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def list_releases(releases: Path) -> list[str]:
-    """The ids of the releases in a folder: numbered ones last, in the order of their numbers."""
+    """Return the ids of the releases in a folder: numbered ones last, in the order of their numbers."""
     return [name for name in list_folders(releases) if os.path.isfile(f"{releases}/{name}/{MANIFEST}")]
 
 
 def list_folders(releases: Path) -> list[str]:
-    """As ``list_releases``, by names alone, for who reads the manifests anyhow: some may hold none."""
+    """As ``list_releases``, but by name only, for callers that read the manifests anyway; some folders may lack one."""
     try:
         with os.scandir(releases) as entries:
             found = [entry.name for entry in entries if entry.name[0] != "." and entry.is_dir()]
@@ -178,10 +178,10 @@ def _build_sort_key(release: str) -> tuple[bool, int, str]:
 
 
 def get_release_folder(releases: Path, release: str) -> Path:
-    """The folder of ``release``.
+    """Return the folder of ``release``.
 
     Raises:
-        UnknownName: there is none of that id.
+        UnknownName: There is no release of that id.
     """
     folder = releases / release
     is_name = bool(release) and Path(release).name == release and release != ".." and "\0" not in release
@@ -191,10 +191,10 @@ def get_release_folder(releases: Path, release: str) -> Path:
 
 
 def read_release(folder: Path) -> pa.Table:
-    """The first table of a release, read without running anything it holds.
+    """Read the first table of a release, without running any content.
 
     Raises:
-        ReleaseError: no table, or one that is not what the manifest's hash says.
+        ReleaseError: There is no table, or its hash differs from the manifest's.
     """
     from siloquent.foreign.tables import read_parquet
 
@@ -216,13 +216,13 @@ def verify_release(
 ) -> ReleaseVerdict:
     """Check a release's files against its manifest, its receipt against ``ledger``, and all of it with ``rendered``.
 
-    Whoever changes a file can write its new hash into the manifest: only ``rendered``, which a session's ``verify``
-    computes from the ledger, finds that. Without it the verdict says that nothing but hashes and receipt was checked.
+    A file's hash in the manifest can be changed together with the file: only ``rendered``, which a session's ``verify``
+    computes from the ledger, detects that. Without it the verdict says that only hashes and receipt were checked.
 
     Args:
-        schema: The digest of the table's declaration; another one is noted, and is no fault of the release.
+        schema: The digest of the table's declaration; a different one is noted, and is not an error of the release.
     Raises:
-        ReleaseError: there is no manifest to check.
+        ReleaseError: There is no manifest to check.
     """
     manifest = read_manifest(folder)
     problems = _find_name_problems(folder, manifest) + _find_file_problems(folder, manifest)
@@ -239,7 +239,7 @@ def verify_release(
 
 
 def _find_name_problems(folder: Path, manifest: Manifest) -> list[str]:
-    """A release may be kept under any name, but not under that of another release."""
+    """Return an error if the folder's name is another release's id; any other name is allowed."""
     name = folder.resolve().name
     if name == manifest.id or not _ID.fullmatch(name):
         return []
@@ -247,12 +247,12 @@ def _find_name_problems(folder: Path, manifest: Manifest) -> list[str]:
 
 
 def _find_content_problems(folder: Path, manifest: Manifest, rendered: ExpectedFiles) -> list[str]:
-    """Every leaf of the manifest and every file that is not what the ledger's measurement gives."""
+    """Return the manifest's leaves and the files that differ from the ledger's measurement."""
     bare = tuple(replace(file, sha256="") for file in manifest.files)
     here = replace(manifest, files=bare)
     if rendered.told and len(here.known) == len(rendered.manifest.known) + rendered.told:
         here = replace(here, known=here.known[: -rendered.told])
-    # The version of the package that wrote a release is no promise, and a later one gives the same numbers.
+    # The version of the package that wrote a release is not checked, since a later one gives the same numbers.
     should = replace(rendered.manifest, files=rendered.files, package=manifest.package)
     mine, theirs = (dict(_walk_leaves(load_json(one.to_json()))) for one in (here, should))
     wrong = [place for place in sorted(mine.keys() | theirs.keys()) if mine.get(place) != theirs.get(place)]
@@ -267,7 +267,7 @@ def _find_content_problems(folder: Path, manifest: Manifest, rendered: ExpectedF
 
 
 def _walk_leaves(plain: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value of a document with its place, ``guarantee.rho``; empty lists and objects are values too."""
+    """Iterate over the values of a document with their paths, ``guarantee.rho``; empty lists and objects are values."""
     inner = plain.items() if isinstance(plain, dict) else enumerate(plain) if isinstance(plain, list) else ()
     if not inner:
         yield place, plain
@@ -308,7 +308,7 @@ def _find_file_problems(folder: Path, manifest: Manifest) -> list[str]:
 
 
 def _find_receipt_problems(receipt: Mapping[str, Any], ledger: Ledger) -> list[str]:
-    """What is wrong with a receipt; of a sum of several releases this ledger confirms those that are its own."""
+    """Return the errors of a receipt; of a sum of several releases this ledger confirms only its own."""
     every = receipt.get("all", [receipt])
     if not isinstance(every, list) or not all(isinstance(one, Mapping) for one in every):
         return ["Its receipt cannot be read."]

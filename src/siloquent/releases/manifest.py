@@ -1,4 +1,4 @@
-"""What a release says about itself: task, request, guarantee, accuracy, receipt, and a hash of each file."""
+"""The manifest of a release: task, request, guarantee, accuracy, receipt, and a hash of each file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ReleaseFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The page that comes with released files, and all that ``verify`` needs besides them and the ledger."""
+    """The description that accompanies released files, with all that ``verify`` needs besides them and the ledger."""
 
     id: str
     task: str
@@ -46,23 +46,23 @@ class Manifest:
     format: int = FORMAT
 
     def to_json(self) -> str:
-        """The manifest's text: sorted keys, one document."""
+        """Return the manifest's text: sorted keys, one document."""
         return json.dumps(asdict(self), sort_keys=True, indent=1, ensure_ascii=False, default=dict) + "\n"
 
 
 def guarantee_to_dict(guarantee: Guarantee) -> dict[str, str]:
-    """A guarantee as text fields; amounts are exact fractions "num/den", the sentence is for people."""
+    """Return a guarantee as text fields; amounts are exact fractions "num/den", the sentence is for people."""
     plain = {field.name: str(getattr(guarantee, field.name)) for field in fields(guarantee)}
-    if not guarantee.spent_delta:  # a field that came later: releases without it stay as they were
+    if not guarantee.spent_delta:  # a later field: releases without it stay unchanged
         del plain["spent_delta"]
     return {**plain, "sentence": guarantee.describe()}
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest in ``folder``.
+    """Read the manifest in ``folder``.
 
     Raises:
-        ReleaseError: none there, too large, not JSON, an unknown format, or fields missing or strange.
+        ReleaseError: It is missing, too large, not JSON, of an unknown format, or has missing or unknown fields.
     """
     path = folder / MANIFEST
     if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_MANIFEST_BYTES:

@@ -1,4 +1,4 @@
-"""What the files of several tasks' releases have in common: whose they are, and how they are read back with care."""
+"""The common header of released files of several tasks: their provenance, and validated reading."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from siloquent.releases.manifest import Manifest, read_manifest
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """One table's release in a file: where it stands in which ledger, and what was promised."""
+    """One table's release in a file: its ledger, its entry there, and the guarantee."""
 
     account: str = ""
     ledger: str = ""
@@ -27,15 +27,15 @@ class Provenance:
     adjacency: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """For the file's words; ``Provenance(**plain)`` reads it."""
+        """Return the fields for the file's header; ``Provenance(**plain)`` reads it."""
         return {name: getattr(self, name) for name in Provenance.__dataclass_fields__}
 
 
 def parse_positive(text: Any) -> Fraction:
-    """A number above 0 from a file's words.
+    """Parse a number above 0 from a file's header.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not such a number.
     """
     value = parse_fraction(text)
     if value <= 0:
@@ -44,13 +44,13 @@ def parse_positive(text: Any) -> Fraction:
 
 
 def read_checked(folder: Path, name: str, *, task: str, kind: str, most: int) -> tuple[Manifest, bytes]:
-    """The manifest in a release's folder and the bytes of its file ``name``, whose hash is compared.
+    """Read the manifest in a release's folder and its file ``name``, whose hash is compared.
 
     Args:
-        kind: What it is in words, for messages: "a sketch".
-        most: Bytes that are read at most.
+        kind: Its name in messages: "a sketch".
+        most: The most bytes to read.
     Raises:
-        ReleaseError: It is no release of ``task``, is too large, or was changed after its release.
+        ReleaseError: It is not a release of ``task``, is too large, or was changed after its release.
     """
     manifest = read_manifest(folder)
     entry = next((file for file in manifest.files if file.name == name), None)
@@ -64,7 +64,7 @@ def read_checked(folder: Path, name: str, *, task: str, kind: str, most: int) ->
 
 
 def read_at_most(path: Path, most: int, kind: str) -> bytes:
-    """A file's bytes.
+    """Read a file's bytes.
 
     Raises:
         ReleaseError: It is a link, is larger than ``most``, or cannot be read.

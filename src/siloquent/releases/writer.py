@@ -1,4 +1,4 @@
-"""A release of several files: written whole or not at all."""
+"""Atomic writing of releases of several files."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 def write_files(
     folder: Path, manifest: Manifest, entries: Sequence[ReleaseFile], contents: Mapping[str, pa.Table | bytes]
 ) -> Path:
-    """Write ``contents`` and ``manifest`` as ``folder``; an equal release that is there already stays.
+    """Write ``contents`` and ``manifest`` as ``folder``; an equal release that exists is kept.
 
     Args:
-        manifest: Without files; they are filled in here.
-        entries: One a file, in the order in which they are shown, without hashes.
-        contents: By file's name: a table, written as its ending says, or the bytes themselves.
+        manifest: A manifest without files, which are filled in here.
+        entries: One for each file, in display order, without hashes.
+        contents: By file name: a table, written in the format of its ending, or the bytes themselves.
     Raises:
-        ReleaseError: Something else is there, or the disk refuses.
+        ReleaseError: Another release exists there, or the disk refuses.
     """
     if folder.exists():
         if not (folder / MANIFEST).is_file() or read_manifest(folder).receipt != manifest.receipt:

@@ -4,7 +4,7 @@ spec = SynthSpec(table="visits", budget=Budget(epsilon="1"), targets=("readmitte
 release = synthesize(session, spec, key="hackathon")
 release.rows                                    # an Arrow table: no hard constraint is broken
 release.model.draw(rows=1_000_000, where="ward = 'A' and age < 30")     # free, any time
-release.report                                  # what a reader should know about its quality
+release.report                                  # the quality report
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What differs between the engines ``tree`` and ``chain``: the one place that knows both."""
+"""The differences between the engines ``tree`` and ``chain``; the only module that knows both."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ Model: TypeAlias = TreeModel | ChainModel
 
 
 def plan(spec: SynthSpec, schema: TableSchema) -> Plan:
-    """The plan of ``spec`` by the engine that it names.
+    """Return the plan of ``spec`` by the engine that it names.
 
     Raises:
-        UnknownName, RequestError, ConstraintProblem, AccuracyUnreachable: It cannot be done so.
+        UnknownName, RequestError, ConstraintProblem, AccuracyUnreachable: The request cannot be fulfilled.
     """
     return plan_chain(spec, schema) if spec.engine == "chain" else plan_tree(spec, schema)
 
 
 def create_learner(chosen: Plan, *, extra: Tables) -> Learner:
-    """Who reads what a run releases."""
+    """Return the learner that reads the released measurements of a run."""
     return ChainLearner(chosen, extra=extra) if isinstance(chosen, ChainPlan) else TreeLearner(chosen, extra=extra)
 
 
 def run_measurement(
     chosen: Plan, table: PrivateTable, permit: Permit, learner: Learner, journal: StepJournal
 ) -> Measurements:
-    """The whole measurement.
+    """Run the whole measurement.
 
     Privacy:
         ``chosen.event`` in the account's unit and adjacency; see ``measure`` and ``measure_chain``.
@@ -56,14 +56,14 @@ def run_measurement(
 
 
 def rebuild_learner(chosen: Plan, measured: Measurements, *, extra: Tables) -> Learner:
-    """The learner at the end of a run, from what the run released: the same at every replay."""
+    """Return the learner at the end of a run, rebuilt from its measurements: the same at every replay."""
     if isinstance(chosen, ChainPlan):
         return rebuild_chain_learner(chosen, measured, extra=extra)
     return rebuild_tree_learner(chosen, measured, extra=extra)
 
 
 def build_model(learner: Learner, sentence: str) -> Model:
-    """The model of a run that has ended, with its guarantee in words."""
+    """Return the model of a finished run, with its guarantee in words."""
     if isinstance(learner, ChainLearner):
         return learner.finish().attach_guarantee(sentence)
     return build_tree_model(learner, sentence)

@@ -1,4 +1,4 @@
-"""Public files that give the table of a functional dependency: read, checked, and named by their hash."""
+"""Public files with the table of a functional dependency: read, checked, and identified by their hash."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ MAX_LINE = 2**20
 
 
 def compute_reference_digests(spec: SynthSpec) -> dict[str, str]:
-    """The SHA-256 of every public file that the request names.
+    """Return the SHA-256 of every public file that the request names.
 
     Raises:
-        RequestError: One cannot be read.
+        RequestError: A file cannot be read.
     """
     return {name: _compute_digest(Path(path)) for name, path in sorted(spec.references.items())}
 
 
 def read_reference_tables(plan: Plan) -> Tables:
-    """y(x) of each functional dependency with a public file, by the number of its constraint.
+    """Return y(x) of each functional dependency with a public file, by the number of its constraint.
 
     Raises:
-        RequestError: A file lacks a column, breaks its own dependency, or belongs to none.
+        RequestError: A file lacks a column, breaks its own dependency, or matches no dependency.
     """
     used = {need.reference: need for need in plan.compiled.needs if need.reference}
     for name in plan.spec.references:
@@ -76,7 +76,7 @@ def _open_reference(path: Path) -> Iterator[BufferedReader]:
 
 
 def _read_indices(path: Path, attributes: Sequence[Attribute]) -> list[NDArray[np.int64]]:
-    """The places of the attributes' values in the rows of a CSV file, row by row: only places are kept."""
+    """Read the cells of the attributes' values in the rows of a CSV file; only cells are kept."""
     import csv
     import io
 
@@ -100,13 +100,13 @@ def _read_indices(path: Path, attributes: Sequence[Attribute]) -> list[NDArray[n
 
 
 def dump_tables(plan: Plan, tables: Tables) -> dict[str, list[int]]:
-    """The tables that came from public files, as JSON takes them: model files need the files no more."""
+    """Return the tables from public files as JSON values, so that model files do not need the files."""
     public = {need.constraint for need in plan.compiled.needs if need.reference}
     return {str(number): table.values.tolist() for number, table in tables.items() if number in public}
 
 
 def parse_tables(plan: Plan, plain: dict[str, list[int]]) -> Tables:
-    """What ``dump_tables`` wrote."""
+    """Parse the output of ``dump_tables``."""
     needs = {need.constraint: need for need in plan.compiled.needs}
     return {
         int(number): DependencyTable(needs[int(number)], np.array(values, dtype=np.int32))

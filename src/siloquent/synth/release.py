@@ -1,4 +1,4 @@
-"""A synthesis as a release: rows, model, measurements, report and manifest; and back."""
+"""Saving a synthesis as a release (rows, model, measurements, report and manifest), and loading it."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ MAX_BYTES = 2**28
 
 
 def save_release(release: SyntheticRelease, folder: Path) -> Path:
-    """Write the release as ``folder``, whole or not at all; an equal one that is there already stays.
+    """Write the release as ``folder``, completely or not at all; an equal one that exists already is kept.
 
     Raises:
-        ReleaseError: Something else is there, or the disk refuses.
+        ReleaseError: Another release is there, or the disk refuses.
     """
     return write_files(folder, build_manifest(release), _list_files(release), _render_contents(release))
 
 
 def render_release(release: SyntheticRelease) -> ExpectedFiles:
-    """What ``save_release`` would write of ``release``."""
+    """Return the files that ``save_release`` would write for ``release``."""
     contents: dict[str, pa.Table | Callable[[bytes], bool]] = {
         name: content if not isinstance(content, bytes) else _build_matcher(content)
         for name, content in _render_contents(release).items()
@@ -57,10 +57,10 @@ def render_release(release: SyntheticRelease) -> ExpectedFiles:
 
 
 def load_model(folder: Path) -> Model:
-    """The model in a release's folder; hashes are checked before anything is read.
+    """Load the model in a release's folder; hashes are checked before anything is parsed.
 
     Raises:
-        ReleaseError: It is no release of a synthesis, or was changed after its release.
+        ReleaseError: It is not a release of a synthesis, or was changed after its release.
     """
     arrays, words = unpack(_read_checked(folder, MODEL), ("beliefs", "weights"))
     measured = decode_run_measurements(_read_checked(folder, MEASURED))
@@ -70,7 +70,7 @@ def load_model(folder: Path) -> Model:
         extra = parse_tables(chosen, words["references"])
         if isinstance(chosen, ChainPlan):
             weights = {int(number): float(weight) for number, weight in words["weights"].items()}
-            # The weights were fitted once, at the release; here they are read.
+            # The weights were fitted once, at the release; here they are only read.
             return (
                 rebuild_chain_learner(chosen, measured, extra=extra)
                 .build_weighted_model(weights)
@@ -90,7 +90,7 @@ def load_model(folder: Path) -> Model:
 
 
 def load_report(folder: Path) -> dict[str, Any]:
-    """The report's numbers in a release's folder."""
+    """Return the report's numbers from a release's folder."""
     try:
         found = load_json(_read_checked(folder, REPORT))
     except ValueError:
@@ -101,12 +101,12 @@ def load_report(folder: Path) -> dict[str, Any]:
 
 
 def read_page(folder: Path) -> str:
-    """The report's page in a release's folder."""
+    """Return the report's page from a release's folder."""
     return _read_checked(folder, PAGE).decode()
 
 
 def build_manifest(release: SyntheticRelease) -> Manifest:
-    """The release's own page, without files."""
+    """Build the release's manifest, without files."""
     plan, (ledger, seq, digest) = release.model.plan, release.receipt
     return Manifest(
         id=release.id,
@@ -153,14 +153,14 @@ def _render_contents(release: SyntheticRelease) -> dict[str, pa.Table | bytes]:
 
 
 def _inspect_model(model: Model) -> tuple[int, tuple[str, ...]]:
-    """How many numbers a model's file holds, and their names."""
+    """Return the number of numbers in a model's file, and their names."""
     if isinstance(model, ChainModel):
         return len(model.weights), ("weights",)
     return model.fitted.tree.cells, ("beliefs",)
 
 
 def encode_model(model: Model) -> bytes:
-    """The model as a file that holds no code; a chain's parameters are its measurements."""
+    """Encode the model as a file that holds no code; a chain's parameters are its measurements."""
     if isinstance(model, ChainModel):
         return _encode_chain(model)
     cliques = [[list(c.attributes), list(c.shape), c.shared, c.parent] for c in model.fitted.tree.cliques]
@@ -191,7 +191,7 @@ def _build_matcher(content: bytes) -> Callable[[bytes], bool]:
 
 
 def _read_checked(folder: Path, name: str) -> bytes:
-    """The bytes of one file of a release, if they are what the manifest says."""
+    """Read one file of a release, checking its hash against the manifest."""
     manifest = read_manifest(folder)
     entry = next((file for file in manifest.files if file.name == name), None)
     path = folder / name

@@ -1,4 +1,4 @@
-"""A released synthesis, again from what the ledger keeps: what a release's files are compared with."""
+"""Replay of a released synthesis from the ledger, to verify a release's files."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def list_renderings(schema: TableSchema, stored: SettledAnswer) -> list[ExpectedFiles]:
-    """The release of the synthesis in ``stored``, model and rows made anew; none if it is no synthesis.
+    """Return the release of the synthesis in ``stored``, model and rows rebuilt; none if it is not a synthesis.
 
     Privacy:
-        Post-processing of what the ledger keeps: no row is read, nothing is charged.
+        Post-processing of the ledger's contents: no row is read, nothing is charged.
     """
     try:
         if decode_run_measurements(stored.payload).schema_digest != schema.digest:
             return []
         return [render_release(assemble(schema, stored))]
-    except SiloquentError:  # no synthesis, planned by another version, or a public file that is not here any more
+    except SiloquentError:  # not a synthesis, planned by another version, or a public file is missing
         return []

@@ -1,4 +1,4 @@
-"""The walk through the rooms of synthesis: plan, reserve, measure, settle, and from there on free."""
+"""The synthesis task: plan, reserve, measure, settle; everything afterwards is free."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def explain(session: WorkspaceSession, spec: SynthSpec) -> Plan:
-    """How ``spec`` would be done and what it would cost: the plan of ``synthesize``, without touching data.
+    """Return the plan of ``synthesize`` for ``spec``, with its price, without reading data.
 
     Raises:
         As ``synthesize``, but for a budget that is too small.
@@ -44,16 +44,16 @@ def synthesize(
     max_cost: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> SyntheticRelease:
-    """A synthetic table that keeps every hard constraint, and the model that makes more of it for nothing.
+    """Return a synthetic table that keeps every hard constraint, and the model that draws more rows at no cost.
 
     Args:
-        key: The idempotency key: the same key and request give the same release for nothing, and a run that was
-            killed goes on where it stopped.
+        key: The idempotency key: the same key and request return the same release at no cost, and a killed run
+            continues where it stopped.
         max_cost: Refuse, before anything is spent, if the price in the account's epsilon or rho is higher.
-        progress: Told the number of finished steps, and nothing else.
+        progress: Called with the number of finished steps, and nothing else.
     Raises:
-        UnknownName, RequestError, ConstraintProblem, AccuracyUnreachable: It cannot be done so; nothing is spent.
-        BudgetExceeded: What is left does not pay for it; nothing is spent.
+        UnknownName, RequestError, ConstraintProblem, AccuracyUnreachable: The request is infeasible; nothing is spent.
+        BudgetExceeded: The remaining budget does not cover the price; nothing is spent.
         DataError: The source or the disk failed after the reservation; the charge stands, a retry with ``key`` is free.
     Privacy:
         The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
@@ -71,7 +71,7 @@ def synthesize(
     if permit is None:
         require_memory(spec.rows, len(chosen.compiled.attributes))
         charge.require_affordable(session, chosen.event)
-        session.open_planned_table(schema)  # what is wrong with a source is found before it costs anything
+        session.open_planned_table(schema)  # errors of the source are found before it costs anything
         permit = charge.reserve(session, chosen.event)
     learner = None
     if isinstance(permit, Permit):
@@ -85,20 +85,20 @@ def synthesize(
         permit, _ = charge.measure_once(
             session, lambda: _measure_release(session, chosen, open_permit, mine, journal, keep=payloads.append)
         )
-        # Another run of this request may have been first: then what it released is the release.
+        # Another run of this request may have settled first: then its result is the release.
         learner = mine if payloads == [permit.payload] else None
     return assemble(schema, permit, learner=learner)
 
 
 def assemble(schema: TableSchema, stored: SettledAnswer, *, learner: Learner | None = None) -> SyntheticRelease:
-    """The release that the ledger keeps: the same at every replay.
+    """Return the release from the ledger's contents: the same at every replay.
 
     Args:
-        learner: As it stood at the end of the run, if this process made it; it is read again otherwise.
+        learner: The learner at the end of the run, if this process made it; otherwise it is rebuilt.
     Raises:
-        ReleaseError: What is stored is no synthesis.
+        ReleaseError: The stored answer is not a synthesis.
     Privacy:
-        Post-processing of what the ledger keeps: no row is read, nothing is charged.
+        Post-processing of the ledger's contents: no row is read, nothing is charged.
     """
     from siloquent.synth.estimate.report import build_report
 
@@ -132,7 +132,7 @@ def _parse_request(text: str) -> dict[str, object]:
 
 
 def _open_journal(session: WorkspaceSession, charge: Charge, progress: Callable[[int], None] | None) -> StepJournal:
-    """Finished steps lie beside the workspace's releases, under a name that only this request has under these rules."""
+    """Open the journal beside the workspace's releases, under a name unique to this request and these rules."""
     if charge.own_key is None:
         return StepJournal(None, progress)
     name = hashlib.sha256(f"{session.ledger.id}|{charge.own_key}|{charge.digest}|{RULES}".encode()).hexdigest()[:32]
@@ -148,7 +148,7 @@ def _measure_release(
     *,
     keep: Callable[[bytes], None],
 ) -> SettledAnswer:
-    """What the ledger keeps of the run; ``keep`` is told what this one measured."""
+    """Measure, and return what the ledger stores of the run; ``keep`` receives this run's measurements."""
     table = session.open_planned_table(chosen.schema, spent="what was reserved")
     payload = run_measurement(chosen, table, permit, learner, journal).to_bytes()
     stored = session.ledger.settle(permit, permit.event, payload)

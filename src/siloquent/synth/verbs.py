@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SynthVerbs:
-    """synthesize, explain, save and load, for one session's tables and account."""
+    """The functions synthesize, explain, save and load, for one session's tables and account."""
 
     session: WorkspaceSession
 
@@ -31,7 +31,7 @@ class SynthVerbs:
         max_cost: str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> SyntheticRelease:
-        """A synthetic table that keeps every hard constraint; see ``siloquent.synth.synthesize``.
+        """Return a synthetic table that keeps every hard constraint; see ``siloquent.synth.synthesize``.
 
         Privacy:
             As declared for the table: charged to this session's account before a row is read.
@@ -39,7 +39,7 @@ class SynthVerbs:
         return task.synthesize(self.session, spec, key=key, max_cost=max_cost, progress=progress)
 
     def explain(self, spec: SynthSpec) -> Plan:
-        """What it would cost and how each constraint would be kept. Touches no data."""
+        """Return the plan with its price and the enforcement of each constraint, without reading data."""
         return task.explain(self.session, spec)
 
     def save(self, release: SyntheticRelease, folder: Path | None = None) -> Path:
@@ -47,5 +47,5 @@ class SynthVerbs:
         return save_release(release, folder or self.session.workspace.releases / release.id)
 
     def load(self, folder: Path | str) -> Model:
-        """The model in a release's folder: more rows of it cost nothing."""
+        """Load the model in a release's folder: more rows of it cost nothing."""
         return load_model(Path(folder))

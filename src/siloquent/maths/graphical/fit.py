@@ -21,10 +21,10 @@ from siloquent.maths.graphical.tree import (
 Floats = NDArray[np.float64]
 
 STRENGTH = 300.0
-"""How much the distance from independent columns counts: small beside the noise, and enough for a problem that is
-well-conditioned."""
+"""The weight of the distance from independent columns: small beside the noise, but large enough for a
+well-conditioned problem."""
 MASKED = -700.0
-"""The log-potential of a combination that cannot occur: e^-700 is nothing, and still a number."""
+"""The log-potential of a combination that cannot occur: e^-700 is negligible, and still a number."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ class GraphicalModel:
     evaluations: int = 0
 
     def compute_marginal(self, attributes: Attributes) -> Floats:
-        """Probabilities of the cells of ``attributes``, one axis each; they may lie in different cliques."""
+        """Return probabilities of the cells of ``attributes``, one axis each; they may lie in different cliques."""
         from siloquent.maths.graphical.marginals import compute_marginal
 
         return compute_marginal(self.tree, self.beliefs, attributes)
@@ -55,7 +55,7 @@ class GraphicalModel:
 
 @dataclass(slots=True)
 class _Problem:
-    """Everything that one fit reuses at each evaluation."""
+    """The data that one fit reuses at each evaluation."""
 
     tree: JunctionTree
     targets: Sequence[Target]
@@ -84,10 +84,10 @@ class _Problem:
             self.fixed[host] += expand_table(np.where(allowed, 0.0, MASKED), attributes, into)
 
     def compute_shares(self) -> Floats:
-        """What the targets say of each cell's share, each brought to the sum one.
+        """Return the targets' estimates of each cell's share, each normalised to the sum one.
 
-        A model's marginals sum to one in any case. Shifting a target along its variances changes the loss by a constant
-        alone, but without it the dual would run off towards a sum that no model has.
+        A model's marginals sum to one in any case. Shifting a target along its variances changes the loss only by a
+        constant, but without the shift the dual would diverge towards a sum that no model has.
         """
         made = []
         for target in self.targets:
@@ -97,7 +97,7 @@ class _Problem:
         return np.concatenate(made)
 
     def compute_independent(self, shares: Floats) -> Floats:
-        """The potentials of independent columns: no cell of a column below half of its noise."""
+        """Return the potentials of independent columns: no cell of a column below half of its noise."""
         made = np.zeros(shares.size)
         floors = np.sqrt(self.list_variances()) / 2
         for target, bound in zip(self.targets, self.bounds, strict=True):
@@ -106,7 +106,7 @@ class _Problem:
         return made
 
     def compute_loss(self, expected: Floats) -> float:
-        """The loss of a model with these marginals."""
+        """Return the loss of a model with these marginals."""
         said = np.concatenate([target.values.ravel() for target in self.targets]) / self.total
         return 0.5 * float(((expected - said) ** 2 / self.list_variances()).sum())
 
@@ -137,18 +137,18 @@ def fit(
     evaluations: int = 200,
     tolerance: float = 1e-6,
 ) -> GraphicalModel:
-    """The model over attributes 0..k-1 that minimises loss + ``strength`` x KL(model, independent columns).
+    """Return the model over attributes 0..k-1 that minimises loss + ``strength`` x KL(model, independent columns).
 
-    Those have the targets of single columns as their law, no cell below half of its noise; a column without one is
-    uniform. loss = sum over targets of (total x marginal - values)^2 / (2 variance): the noise's own likelihood.
+    Those have the targets of single columns as their distribution, no cell below half of its noise; a column without
+    one is uniform. loss = sum over targets of (total x marginal - values)^2 / (2 variance): the noise's own likelihood.
 
     Args:
         sizes: Cells of each attribute.
         targets: At most one per set of attributes.
         total: The (noisy) number of rows.
         masks: Combinations that may occur (True), for sets of attributes; each set lies in a clique.
-        start: Potentials to begin with, as a model of some of the targets has them.
-        evaluations: At most so many passes of belief propagation.
+        start: Initial potentials, as in a model of some of the targets.
+        evaluations: The most passes of belief propagation.
     Source:
         The loss: "Graphical-model based estimation and inference for differential privacy" (ICML 2019). Its descent
         needs a step per cell's mass; the dual of the problem with such a term is smooth and strongly convex, its
@@ -183,7 +183,7 @@ def fit(
 
 
 def _build_start(problem: _Problem, shares: Floats, start: Mapping[Attributes, Floats], independent: Floats) -> Floats:
-    """What known potentials add to independent columns; a new one begins with one step of proportional fitting."""
+    """Return initial potentials relative to independent columns; a new one is one step of proportional fitting."""
     theta = np.zeros(shares.size)
     fresh = []
     for target, bound in zip(problem.targets, problem.bounds, strict=True):

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 
 class Spreader:
-    """Joint probabilities of a few source attributes with every other attribute, one walk over the tree per source."""
+    """Joint probabilities of a few source attributes with every other attribute, one tree traversal per source."""
 
     def __init__(self, tree: JunctionTree, beliefs: Sequence[Floats]) -> None:
         self.tree, self.beliefs = tree, beliefs
@@ -24,7 +24,7 @@ class Spreader:
         self._known: dict[tuple[int, Attributes], Floats] = {}
 
     def compute_joint(self, clique: int, wanted: Attributes) -> Floats:
-        """Probabilities of ``wanted``, all of them in ``clique``; remembered."""
+        """Return probabilities of ``wanted``, all of them in ``clique``; cached."""
         key = (clique, wanted)
         if key not in self._known:
             here = self.tree.cliques[clique]
@@ -34,7 +34,7 @@ class Spreader:
         return self._known[key]
 
     def compute_pairs(self, source: int) -> dict[int, Floats]:
-        """For every other attribute b, P(source, b), shape (size of source, size of b)."""
+        """Return, for every other attribute b, P(source, b), shape (size of source, size of b)."""
         root = self.tree.find_host([source])
         attributes = self.tree.cliques[root].attributes
         found = {b: self.compute_joint(root, (source, b)) for b in attributes if b != source}
@@ -45,7 +45,7 @@ class Spreader:
         return found
 
     def _walk(self, root: int, source: int) -> Iterator[tuple[int, Attributes, Floats]]:
-        """Every other clique, its separator towards the root, and P(source, separator), shape (source, separator)."""
+        """Iterate over the other cliques: each with its separator towards the root, and P(source, separator)."""
         rows = self.tree.sizes[source]
         stack: list[tuple[int, int, Attributes, Floats]] = []
         for other, separator in self._near[root]:
@@ -58,7 +58,7 @@ class Spreader:
                     stack.append((other, clique, following, self._step(clique, separator, following, table)))
 
     def _compute_with_source(self, root: int, source: int, separator: Attributes) -> Floats:
-        """P(source, separator) in the clique ``root``: diagonal in a source that is part of the separator."""
+        """Return P(source, separator) in the clique ``root``: diagonal if the source is part of the separator."""
         if source not in separator:
             return self.compute_joint(root, (source, *separator))
         axis, size = separator.index(source), self.tree.sizes[source]
@@ -67,7 +67,7 @@ class Spreader:
         return self.compute_joint(root, separator)[None] * np.eye(size).reshape(shape)
 
     def _step(self, clique: int, separator: Attributes, wanted: Attributes, table: Floats) -> Floats:
-        """P(source, wanted) from P(source, separator), through ``clique``: shape (source, wanted)."""
+        """Return P(source, wanted) from P(source, separator), through ``clique``: shape (source, wanted)."""
         law = self._find_conditional(clique, separator, wanted)
         sizes, rows = self.tree.sizes, table.shape[0]
         ordered = table.reshape(rows, *(sizes[v] for v in separator)).transpose(law.order)
@@ -77,7 +77,7 @@ class Spreader:
         return np.ascontiguousarray(made.transpose(law.back)).reshape(rows, -1)
 
     def _find_conditional(self, clique: int, separator: Attributes, wanted: Attributes) -> _Conditional:
-        """The law of ``wanted`` given ``separator`` in one clique; remembered, since every source needs it."""
+        """Return the distribution of ``wanted`` given ``separator`` in one clique; cached for use by every source."""
         key = (clique, separator, wanted)
         if key not in self._laws:
             sizes = self.tree.sizes
@@ -98,7 +98,7 @@ class Spreader:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Conditional:
-    """P(new | both, lost), shape (both, lost, new), and how tables are turned before and after."""
+    """P(new | both, lost), shape (both, lost, new), and the transpositions of tables before and after."""
 
     given: Floats
     order: tuple[int, ...]
@@ -107,12 +107,12 @@ class _Conditional:
 
 
 def condition_beliefs(tree: JunctionTree, beliefs: Sequence[Floats], attribute: int, value: int) -> list[Floats]:
-    """The tables of the rows that have ``value``: they sum to its probability, not to one."""
+    """Return the tables of the rows with ``value``: they sum to its probability, not to one."""
     return weight_beliefs(tree, beliefs, attribute, (np.arange(tree.sizes[attribute]) == value).astype(np.float64))
 
 
 def weight_beliefs(tree: JunctionTree, beliefs: Sequence[Floats], attribute: int, weights: Floats) -> list[Floats]:
-    """The tables of the rows that are kept with a probability that depends on ``attribute``, shape (its size,)."""
+    """Return the tables of rows kept with a probability that depends on ``attribute``, shape (its size,)."""
     made: list[Floats] = [np.zeros(0)] * len(tree.cliques)
     root = tree.find_host([attribute])
     made[root] = beliefs[root] * expand_table(weights, (attribute,), tree.cliques[root].attributes)
@@ -130,7 +130,7 @@ def weight_beliefs(tree: JunctionTree, beliefs: Sequence[Floats], attribute: int
 
 
 def list_neighbours(tree: JunctionTree) -> list[list[tuple[int, Attributes]]]:
-    """For each clique, the cliques beside it and what they share."""
+    """Return, for each clique, the adjacent cliques and the attributes they share."""
     near: list[list[tuple[int, Attributes]]] = [[] for _ in tree.cliques]
     for i, clique in enumerate(tree.cliques):
         if clique.parent >= 0:
@@ -140,9 +140,9 @@ def list_neighbours(tree: JunctionTree) -> list[list[tuple[int, Attributes]]]:
 
 
 def compute_marginal(tree: JunctionTree, beliefs: Sequence[Floats], attributes: Attributes) -> Floats:
-    """Probabilities of the cells of ``attributes``, one axis each, by elimination along the tree.
+    """Return probabilities of the cells of ``attributes``, one axis each, by elimination along the tree.
 
-    Cliques that no wanted attribute needs are summed out first; what is left is multiplied and summed in turn.
+    Cliques that no wanted attribute needs are summed out first; the rest is multiplied and summed in turn.
     """
     wanted = set(attributes)
     tables: list[tuple[Attributes, Floats]] = []

@@ -29,29 +29,29 @@ class Clique:
 
     @property
     def separator(self) -> Attributes:
-        """The attributes that the parent has too; none for the root."""
+        """The attributes shared with the parent; none for the root."""
         return self.attributes[: self.shared]
 
     @property
     def contexts(self) -> int:
-        """How many cells the separator has."""
+        """The number of cells of the separator."""
         return math.prod(self.shape[: self.shared])
 
 
 @dataclass(frozen=True)
 class JunctionTree:
-    """Cliques in depth-first order, the root first: a parent stands before its children."""
+    """Cliques in depth-first order, the root first: a parent precedes its children."""
 
     sizes: tuple[int, ...]
     cliques: tuple[Clique, ...]
 
     @cached_property
     def cells(self) -> int:
-        """How many cells all tables have together."""
+        """The number of cells of all tables together."""
         return sum(math.prod(clique.shape) for clique in self.cliques)
 
     def find_host(self, attributes: Iterable[int]) -> int:
-        """The smallest clique that holds ``attributes``.
+        """Return the smallest clique that holds ``attributes``.
 
         Raises:
             LookupError: no clique does.
@@ -64,7 +64,7 @@ class JunctionTree:
 
 
 def build_junction_tree(sizes: Sequence[int], sets: Iterable[Attributes]) -> JunctionTree:
-    """The junction tree of the triangulated graph in which each of ``sets`` lies in one clique."""
+    """Return the junction tree of the triangulated graph in which each of ``sets`` lies in one clique."""
     found = find_cliques(sizes, [build_mask(each) for each in sets])
     parents = _build_spanning_tree(found)
     children: list[list[int]] = [[] for _ in found]
@@ -86,7 +86,7 @@ def build_junction_tree(sizes: Sequence[int], sets: Iterable[Attributes]) -> Jun
 
 
 def _build_spanning_tree(found: list[int]) -> list[int]:
-    """The parent of each clique in a spanning tree with the largest separators; -1 for clique 0, the root."""
+    """Return the parent of each clique in a spanning tree with the largest separators; -1 for clique 0, the root."""
     parents, best = [-1] * len(found), [-1] * len(found)
     outside, newest = set(range(1, len(found))), 0
     while outside:
@@ -100,16 +100,16 @@ def _build_spanning_tree(found: list[int]) -> list[int]:
 
 
 class Projection:
-    """From a table with axes ``attributes`` to its sums over all attributes but ``wanted``, in that order.
+    """A projection from a table with axes ``attributes`` to its sums over all attributes but ``wanted``, in that order.
 
-    Axes that are dropped side by side go in one matrix product: several times faster than summing over axes.
+    Adjacent dropped axes go in one matrix product: several times faster than summing over axes.
     """
 
     def __init__(self, attributes: Attributes, shape: tuple[int, ...], wanted: Attributes) -> None:
         kept = [v for v in attributes if v in wanted]
         self._order = tuple(kept.index(v) for v in wanted)
         self._shape = tuple(n for v, n in zip(attributes, shape, strict=True) if v in wanted)
-        runs: list[list[int]] = []  # [length, is kept]
+        runs: list[list[int]] = []  # [length, whether kept]
         for v, n in zip(attributes, shape, strict=True):
             keep = int(v in wanted)
             if runs and runs[-1][1] == keep:
@@ -136,7 +136,7 @@ class Projection:
 
 
 def expand_table(table: Floats, attributes: Attributes, into: Attributes) -> Floats:
-    """A view of ``table`` that broadcasts against a table with axes ``into``."""
+    """Return a view of ``table`` that broadcasts against a table with axes ``into``."""
     order = sorted(range(len(attributes)), key=lambda i: into.index(attributes[i]))
     view = table.transpose(order)
     shape = iter(view.shape)
@@ -144,7 +144,7 @@ def expand_table(table: Floats, attributes: Attributes, into: Attributes) -> Flo
 
 
 class Propagation:
-    """Belief propagation on one tree, with everything that does not depend on potentials worked out beforehand."""
+    """Belief propagation on one tree, with everything that does not depend on potentials precomputed."""
 
     def __init__(self, tree: JunctionTree) -> None:
         self.tree = tree
@@ -157,7 +157,7 @@ class Propagation:
         self._ones = [np.ones(math.prod(clique.shape[clique.shared :])) for clique in tree.cliques]
 
     def __call__(self, energies: list[Floats]) -> tuple[float, list[Floats]]:
-        """The logarithm of the total weight, and the probability table of every clique.
+        """Return the logarithm of the total weight, and the probability table of every clique.
 
         Args:
             energies: Log-potentials of each clique, in its shape; overwritten.

@@ -1,4 +1,4 @@
-"""Which cliques a set of marginals needs: greedy elimination on bitmasks, fast enough to try every candidate."""
+"""The cliques of a set of marginals: greedy elimination on bitmasks, fast enough to try every candidate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BITS = 8
 
 
 def build_mask(attributes: Iterable[int]) -> int:
-    """Attribute numbers as a bitmask."""
+    """Return attribute numbers as a bitmask."""
     mask = 0
     for attribute in attributes:
         mask |= 1 << attribute
@@ -18,7 +18,7 @@ def build_mask(attributes: Iterable[int]) -> int:
 
 
 def list_members(mask: int) -> tuple[int, ...]:
-    """The attribute numbers in a bitmask, increasing."""
+    """Return the attribute numbers in a bitmask, increasing."""
     found = []
     while mask:
         lowest = mask & -mask
@@ -28,9 +28,9 @@ def list_members(mask: int) -> tuple[int, ...]:
 
 
 def find_cliques(sizes: Sequence[int], sets: Iterable[int]) -> list[int]:
-    """The maximal cliques, as bitmasks, of a triangulated graph in which every set of ``sets`` is connected.
+    """Return the maximal cliques, as bitmasks, of a triangulated graph in which every set of ``sets`` is connected.
 
-    The attribute whose elimination makes the smallest table goes first. Every attribute is in some clique.
+    The attribute whose elimination makes the smallest table is eliminated first. Every attribute is in some clique.
 
     Source:
         Greedy minimum-weight elimination, "Triangulation of graphs: algorithms giving small total state space" (1990).
@@ -53,7 +53,7 @@ def find_cliques(sizes: Sequence[int], sets: Iterable[int]) -> list[int]:
 
 
 def count_cells(sizes: Sequence[int], found: Iterable[int]) -> int:
-    """How many cells the tables of these cliques have together."""
+    """Return the number of cells of the tables of these cliques together."""
     return sum(math.prod(sizes[v] for v in list_members(clique)) for clique in found)
 
 
@@ -66,7 +66,7 @@ def _build_neighbours(count: int, sets: Iterable[int]) -> list[int]:
 
 
 class _Weights:
-    """The logarithm of the size of a clique, by tables of eight attributes each."""
+    """The logarithm of the size of a clique, from tables of eight attributes each."""
 
     def __init__(self, sizes: tuple[int, ...]) -> None:
         self.tables = _build_tables(sizes)

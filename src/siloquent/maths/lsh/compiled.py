@@ -1,7 +1,7 @@
-"""The loops over records, compiled: hash, count, look up. Imported inside functions, since Numba takes a while to load.
+"""The compiled loops over records: hash, count, look up. Imported inside functions, since Numba is slow to load.
 
-Records come as columns of doubles that hold whole numbers, a multiple of four of them (the last ones are zero). Every
-product and partial sum stays below 2^53, so doubles are exact in whatever order they are added.
+Records are columns of doubles that hold whole numbers, a multiple of four of them (the last ones are zero). Every
+product and partial sum stays below 2^53, so doubles are exact in any order of addition.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ import numpy as np
 F = TypeVar("F", bound=Callable[..., Any])
 
 CHUNK = 2048
-"""Records at a time: their columns, codes and one row's counters stay in the nearest cache."""
+"""The number of records at a time: their columns, codes and one row's counters stay in the L1 cache."""
 LANES = 64
-"""Rows of MinHash at a time: their minima stay in registers."""
+"""The number of rows of MinHash at a time: their minima stay in registers."""
 RANGE, BITS = 0, 1
 
 
 def _compile_kernel(function: F) -> F:
     try:
         made: F = numba.njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # nowhere to keep the compiled code: compile anew in each process
+    except RuntimeError:  # the compiled code cannot be cached, so it is compiled in each process
         made = numba.njit(nogil=True)(function)
     return made
 
 
 @_compile_kernel
 def mix64(x: Any) -> Any:
-    """A bijection of 64 bits in which every input bit moves every output bit (the finaliser of splitmix64)."""
+    """Return a bijection of 64 bits in which every input bit affects every output bit (the finaliser of splitmix64)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -39,9 +39,9 @@ def mix64(x: Any) -> Any:
 
 @_compile_kernel
 def _add_codes(columns: Any, start: int, count: int, A: Any, b: float, shift: int, column: int, value: Any) -> None:  # noqa: C901 - loops, unrolled
-    """One component of one row for records start..start+count, into ``value`` (int64).
+    """Compute one component of one row for records start..start+count, into ``value`` (int64).
 
-    Four attributes a pass, the last pass straight to the code: a pass of its own for each costs twice the time.
+    It takes four attributes a pass, and the last pass writes the code: one pass for each would take twice the time.
     """
     if column >= 0:
         a, line = A[0], columns[column, start : start + count]
@@ -73,7 +73,7 @@ def _fill_row(
     columns: Any, start: int, count: int, r: int, A: Any, B: Any, shift: Any, column: Any, low: Any, key: Any,
     mode: int, width: int, value: Any, bucket: Any
 ) -> None:  # fmt: skip
-    """The buckets of row r for records start..start+count."""
+    """Compute the buckets of row r for records start..start+count."""
     if mode == RANGE:
         _add_codes(columns, start, count, A[r, 0], B[r, 0], shift[r, 0], column[r, 0], bucket)
         for i in range(count):
@@ -99,7 +99,7 @@ def _fill_row(
 def fill_buckets(
     columns: Any, A: Any, B: Any, shift: Any, column: Any, low: Any, key: Any, mode: int, width: int, found: Any
 ) -> None:
-    """Every row's bucket of every record, into ``found`` (rows, records)."""
+    """Compute every row's bucket of every record, into ``found`` (rows, records)."""
     value, bucket = np.empty(CHUNK, dtype=np.int64), np.empty(CHUNK, dtype=np.int64)
     n = columns.shape[1]
     for start in range(0, n, CHUNK):
@@ -115,7 +115,7 @@ def count_all(
     columns: Any, classes: Any, A: Any, B: Any, shift: Any, column: Any, low: Any, key: Any, mode: int, width: int,
     counters: Any
 ) -> None:  # fmt: skip
-    """One more in each row at each record's bucket, in the counters of its class; (classes, rows, width)."""
+    """Add one in each row at each record's bucket, in the counters of its class; (classes, rows, width)."""
     value, bucket = np.empty(CHUNK, dtype=np.int64), np.empty(CHUNK, dtype=np.int64)
     n, one_class = columns.shape[1], counters.shape[0] == 1
     for start in range(0, n, CHUNK):
@@ -144,7 +144,7 @@ def count_projected(projected: Any, classes: Any, first: int, shift: Any, low: A
 def _hash_record(
     place: Any, r: int, A: Any, B: Any, shift: Any, column: Any, low: Any, key: Any, mode: int, width: int
 ) -> Any:
-    """The bucket of one record in row r; A and B as whole numbers."""
+    """Return the bucket of one record in row r; A and B as whole numbers."""
     mixed = key[r] if mode != BITS else np.uint64(0)
     code = np.int64(0)
     for c in range(A.shape[1]):
@@ -166,7 +166,7 @@ def _hash_record(
 
 @_compile_kernel
 def draw_rows(word: Any, rows: int, chosen: Any) -> None:
-    """``len(chosen)`` different rows of a power of two, every choice as likely; grown from one random word."""
+    """Draw ``len(chosen)`` different rows of a power of two, uniformly, from one random word."""
     state = word
     for k in range(chosen.size):
         fresh = False
@@ -182,7 +182,7 @@ def draw_rows(word: Any, rows: int, chosen: Any) -> None:
 
 @_compile_kernel
 def _count_one(places: Any, classes: Any, words: Any, A: Any, B: Any, shift: Any, low: Any, counters: Any) -> None:
-    """``count_some`` for one hit and a range of codes: the case met most, without the general one's branches."""
+    """Do ``count_some`` for one hit and a range of codes, the most frequent case, without the general branches."""
     mask = np.uint64(A.shape[0] - 1)
     for i in range(places.shape[0]):
         r = np.int64(words[i] & mask)
@@ -197,9 +197,9 @@ def count_some(
     places: Any, classes: Any, words: Any, hits: int, A: Any, B: Any, shift: Any, column: Any, low: Any, key: Any,
     mode: int, width: int, counters: Any
 ) -> None:  # fmt: skip
-    """One more at each record's bucket in ``hits`` rows of its own; ``words``: one random word a record.
+    """Add one at each record's bucket in ``hits`` rows of its own; ``words``: one random word a record.
 
-    ``places`` (records, d), A and B are whole numbers: a record is read once, so there are no columns to gain from.
+    ``places`` (records, d), A and B are whole numbers: a record is read once, so columns would not help.
     """
     if hits == 1 and mode == RANGE and column[0, 0] < 0:
         _count_one(places, classes, words, A, B, shift, low, counters)
@@ -218,7 +218,7 @@ def look_up(
     columns: Any, A: Any, B: Any, shift: Any, column: Any, low: Any, key: Any, mode: int, width: int, counters: Any,
     sums: Any, squares: Any
 ) -> None:  # fmt: skip
-    """Sums over rows of each query's cells and of their squares, into (classes, queries) each."""
+    """Sum each query's cells, and their squares, over rows, into (classes, queries) each."""
     value, bucket = np.empty(CHUNK, dtype=np.int64), np.empty(CHUNK, dtype=np.int64)
     n = columns.shape[1]
     for start in range(0, n, CHUNK):
@@ -235,7 +235,7 @@ def look_up(
 
 @_compile_kernel
 def _find_least_hashes(tokens: Any, begin: int, end: int, seed: Any, odd: Any, least: Any) -> None:
-    """The least hash of tokens[begin:end] under LANES hash functions at a time."""
+    """Compute the least hash of tokens[begin:end] under LANES hash functions at a time."""
     for k in range(LANES):
         least[k] = np.uint32(0xFFFFFFFF)
     for at in range(begin, end):
@@ -248,7 +248,7 @@ def _find_least_hashes(tokens: Any, begin: int, end: int, seed: Any, odd: Any, l
 
 @_compile_kernel
 def _set_buckets(tokens: Any, begin: int, end: int, seed: Any, odd: Any, bits: int, block: int, bucket: Any) -> None:
-    """The buckets of one set in rows block..block+LANES; seed and odd have shape (components, rows)."""
+    """Compute the buckets of one set in rows block..block+LANES; seed and odd have shape (components, rows)."""
     least = np.empty(LANES, dtype=np.uint32)
     mixed = np.zeros(LANES, dtype=np.uint32)
     for c in range(seed.shape[0]):
@@ -265,7 +265,7 @@ def _set_buckets(tokens: Any, begin: int, end: int, seed: Any, odd: Any, bits: i
 def count_all_sets(tokens: Any, ends: Any, classes: Any, seed: Any, odd: Any, bits: int, counters: Any) -> None:
     """As ``count_all`` for sets: set i holds tokens[ends[i]:ends[i + 1]]; empty sets are left out."""
     bucket = np.empty(LANES, dtype=np.int64)
-    # A block's counters in half the bytes stay in the cache; there are fewer than 2^31 sets in a batch.
+    # A block's 32-bit counters stay in the cache; there are fewer than 2^31 sets in a batch.
     cells = np.zeros((counters.shape[0], LANES, counters.shape[2]), dtype=np.int32)
     for block in range(0, seed.shape[1], LANES):
         cells[:] = 0
@@ -314,7 +314,7 @@ def count_some_sets(
 def look_up_sets(
     tokens: Any, ends: Any, seed: Any, odd: Any, bits: int, counters: Any, sums: Any, squares: Any
 ) -> None:
-    """As ``look_up`` for sets; empty ones find nothing."""
+    """As ``look_up`` for sets; empty ones give zero."""
     bucket = np.empty(LANES, dtype=np.int64)
     for block in range(0, seed.shape[1], LANES):
         last = min(LANES, counters.shape[1] - block)
@@ -335,7 +335,7 @@ def look_up_sets(
 
 @_compile_kernel
 def fill_set_buckets(tokens: Any, ends: Any, seed: Any, odd: Any, bits: int, found: Any) -> None:
-    """Every row's bucket of every set, into ``found`` (sets, rows); -1 for empty sets."""
+    """Compute every row's bucket of every set, into ``found`` (sets, rows); -1 for empty sets."""
     bucket = np.empty(LANES, dtype=np.int64)
     for block in range(0, seed.shape[1], LANES):
         for i in range(ends.size - 1):

@@ -1,4 +1,4 @@
-"""From records to counters and from counters to sums, for kernels of numbers."""
+"""Counters from records, and sums from counters, for kernels of numbers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 WIDE = 12
-"""From so many attributes on, a matrix product is faster than the fused loop."""
+"""The number of attributes from which a matrix product is faster than the fused loop."""
 BLOCK = 512
 
 
 def count_dense(hashes: Hashes, places: Integers, classes: Integers, *, class_count: int = 1) -> Integers:
-    """Counters of all records in all rows, shape (classes, R, width).
+    """Count all records in all rows, shape (classes, R, width).
 
     Args:
-        places: Shape (records, d), every one inside the domain.
+        places: Shape (records, d), all inside the domain.
         classes: Shape (records,), each in 0..class_count-1.
     """
     from siloquent.maths.lsh import compiled
@@ -45,7 +45,7 @@ def count_sparse(
     words: NDArray[np.uint64],
     class_count: int = 1,
 ) -> Integers:
-    """Counters where each record counts in ``hits`` rows drawn for it, shape (classes, R, width).
+    """Count each record in ``hits`` rows drawn for it, shape (classes, R, width).
 
     Args:
         words: One random word a record, shape (records,). R is a power of two.
@@ -61,7 +61,7 @@ def count_sparse(
 
 
 def compute_row_sums(hashes: Hashes, counters: Integers, places: Integers | Floats) -> tuple[Floats, Floats]:
-    """Sums over rows of the cells that each query meets, and of their squares; both (classes, queries)."""
+    """Return, for each query, the sums of its cells over rows, and of their squares; both (classes, queries)."""
     from siloquent.maths.lsh import compiled
 
     sums, squares = (np.zeros((len(counters), len(places))) for _ in range(2))

@@ -1,7 +1,7 @@
-"""Hash families by their kernels: k(x, q) is the chance that one row's hash gives x and q the same code.
+"""Hash families by their kernels: k(x, q) is the probability that one row's hash gives x and q the same code.
 
 The formulas hold for real numbers. ``hashes`` rounds projections to whole numbers, at most 2^-30 of a code's width off
-where the domain leaves room for that; the kernel that a sketch estimates is that of the whole-number family.
+if the domain is small enough; the kernel that a sketch estimates is that of the whole-number family.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PStable:
         _require_positive("bandwidth", self.bandwidth)
 
     def probability(self, distance: Floats) -> Floats:
-        """The kernel at distances of any shape; 1 at distance 0."""
+        """Return the kernel at distances of any shape; 1 at distance 0."""
         from scipy.special import ndtr
 
         ratio = np.minimum(self.bandwidth / np.maximum(np.asarray(distance, dtype=np.float64), 1e-150), 1e150)
@@ -63,7 +63,7 @@ class PStable:
 class Laplacian:
     """Random binning of every attribute, pitch ~ Gamma(2, sigma): exp(-L1 distance / sigma), exactly.
 
-    Source: "Random Features for Large-Scale Kernel Machines" (NIPS 2007), algorithm 2; the codes are kept as they are.
+    Source: "Random Features for Large-Scale Kernel Machines" (NIPS 2007), algorithm 2; the codes are kept unchanged.
     """
 
     sigma: float
@@ -72,13 +72,13 @@ class Laplacian:
         _require_positive("sigma", self.sigma)
 
     def probability(self, distance: Floats) -> Floats:
-        """The kernel at L1 distances of any shape."""
+        """Return the kernel at L1 distances of any shape."""
         return np.exp(-np.asarray(distance, dtype=np.float64) / self.sigma)
 
 
 @dataclass(frozen=True, slots=True)
 class Angular:
-    """``bits`` signs of random projections: (1 - angle / pi)^bits. Angles are seen from the origin of the attributes.
+    """``bits`` signs of random projections: (1 - angle / pi)^bits. Angles are at the origin of the attributes.
 
     Source: "Similarity Estimation Techniques from Rounding Algorithms" (STOC 2002), section 3.
     """
@@ -89,7 +89,7 @@ class Angular:
         _require_count("bits", self.bits)
 
     def probability(self, angle: Floats) -> Floats:
-        """The kernel at angles in radians."""
+        """Return the kernel at angles in radians."""
         return np.asarray((1 - np.asarray(angle, dtype=np.float64) / math.pi) ** self.bits)
 
 
@@ -103,7 +103,7 @@ class Hamming:
         _require_count("bits", self.bits)
 
     def probability(self, share: Floats) -> Floats:
-        """The kernel at shares of attributes that differ."""
+        """Return the kernel at shares of attributes that differ."""
         return np.asarray((1 - np.asarray(share, dtype=np.float64)) ** self.bits)
 
 
@@ -111,7 +111,7 @@ class Hamming:
 class Surrogate:
     """``bits`` signs of projections of an asymmetric pair: (1 - acos(z.t) / pi)^bits for record z and model t.
 
-    Added for t and -t it is a loss of linear regression, least where z.t is near 0; constant for one bit.
+    Summed for t and -t it is a loss of linear regression, least where z.t is near 0; constant for one bit.
 
     Source: "A One-Pass Distributed and Private Sketch for Kernel Sums" (CCS 2021), section 4.
     """
@@ -127,25 +127,25 @@ class Surrogate:
             )
 
     def probability(self, angle: Floats) -> Floats:
-        """The kernel at angles acos(z.t) in radians."""
+        """Return the kernel at angles acos(z.t) in radians."""
         return np.asarray((1 - np.asarray(angle, dtype=np.float64) / math.pi) ** self.bits)
 
 
 @dataclass(frozen=True, slots=True)
 class Jaccard:
-    """The least hash of a set's elements: the share of two sets' union that both hold.
+    """The least hash of a set's elements: the size of the intersection of two sets over that of their union.
 
     Source: "On the Resemblance and Containment of Documents" (SEQUENCES 1997).
     """
 
     def probability(self, similarity: Floats) -> Floats:
-        """The similarity itself."""
+        """Return the similarity itself."""
         return np.asarray(similarity, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """``times`` codes of ``kernel`` at once: its kernel to that power."""
+    """``times`` codes of ``kernel`` at once: the kernel to that power."""
 
     kernel: Kernel
     times: int
@@ -197,12 +197,12 @@ def _require_kernel(kernel: object) -> None:
 
 
 def is_of_sets(kernel: Kernel) -> bool:
-    """Whether the kernel compares sets of elements, not numbers."""
+    """Return whether the kernel compares sets of elements, not numbers."""
     return isinstance(kernel, Jaccard) or (isinstance(kernel, Power) and is_of_sets(kernel.kernel))
 
 
 def compute_similarity(kernel: Kernel, points: Floats, queries: Floats) -> Floats:
-    """k(x, q) for all pairs of rows of numbers, shape (points, queries)."""
+    """Return k(x, q) for all pairs of rows of numbers, shape (points, queries)."""
     if isinstance(kernel, Power):
         return np.asarray(compute_similarity(kernel.kernel, points, queries) ** kernel.times)
     if isinstance(kernel, Product):
@@ -228,7 +228,7 @@ def _compute_distance(
 
 
 def dump_kernel(kernel: Kernel) -> dict[str, Any]:
-    """The kernel as JSON takes it."""
+    """Return the kernel as JSON values."""
     if isinstance(kernel, Power):
         return {"kind": "power", "kernel": dump_kernel(kernel.kernel), "times": kernel.times}
     if isinstance(kernel, Product):
@@ -238,10 +238,10 @@ def dump_kernel(kernel: Kernel) -> dict[str, Any]:
 
 
 def parse_kernel(plain: dict[str, Any]) -> Kernel:
-    """The kernel that ``dump_kernel`` wrote.
+    """Parse the output of ``dump_kernel``.
 
     Raises:
-        ValueError, KeyError, TypeError: It is not one.
+        ValueError, KeyError, TypeError: It is not a kernel.
     """
     fields = {name: value for name, value in plain.items() if name != "kind"}
     if plain["kind"] == "power":

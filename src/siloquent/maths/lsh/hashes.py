@@ -1,7 +1,7 @@
-"""Drawing hash functions from a public seed, and keeping them as whole numbers.
+"""Drawing of hash functions from a public seed, as whole numbers.
 
-A row's code of a record is ``(A . k + B) >> t`` for the record's places k, in whole numbers below 2^53: int64 loops and
-float64 matrix products then give the same codes everywhere. Kernels whose code is a tuple have several components.
+A row's code of a record is ``(A . k + B) >> t`` for the record's cells k, in whole numbers below 2^53: int64 loops and
+float64 matrix products then give the same codes everywhere. Kernels with tuples as codes have several components.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ Buckets = Literal["range", "bits", "hash"]
 Projections = Literal["sobol", "iid"]
 
 SIGN = 62
-"""The shift that leaves a number's sign: -1 or 0."""
+"""The shift that leaves only a number's sign: -1 or 0."""
 LARGEST = 2**53
 MAX_SHIFT = 30
 MAX_SOBOL = 64
 LINES = 4
-"""Attributes that compiled loops take at a time."""
+"""The number of attributes that compiled loops take at a time."""
 _CAUCHY = 2.0**24
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Axes:
-    """The attributes' places: ``steps`` of each, and the kernel's units of its first place and of one step; (d,)."""
+    """The attributes' cells: the number ``steps`` of each, and kernel units of its first cell and of one step; (d,)."""
 
     steps: Integers
     lo: Floats
@@ -45,7 +45,7 @@ class Hashes:
     """R hash functions, each to buckets 0..width-1.
 
     ``A`` (R, m, e), ``B`` and ``shift`` (R, m): component c of row r is ``(A[r, c] . k + B[r, c]) >> shift[r, c]``.
-    Where ``column[r, c]`` >= 0 the component looks at that attribute alone and only A[r, c, 0] counts.
+    If ``column[r, c]`` >= 0, the component reads only that attribute, and only A[r, c, 0] counts.
     ``bucket``: "range": code - low[r]; "bits": the components' last bits; "hash": a mix of all components and key[r].
     """
 
@@ -69,12 +69,12 @@ class Hashes:
         return self.bucket != "hash"
 
     def require_within(self, steps: Integers) -> None:
-        """Check functions that somebody else sent: every record with places below ``steps`` has a bucket in each row.
+        """Validate hash functions from a file: every record with cells below ``steps`` has a bucket in each row.
 
-        Compiled loops trust this. Without it a number in a file would choose what memory is read and counted in.
+        Compiled loops rely on this: otherwise numbers in a file could make them access memory out of bounds.
 
         Raises:
-            ValueError: numbers are not whole or too large, name another attribute, or lead beyond the buckets.
+            ValueError: Numbers are not whole or too large, refer to another attribute, or lead beyond the buckets.
         """
         if not (np.rint(self.A) == self.A).all() or not (np.rint(self.B) == self.B).all():
             raise ValueError("projections are not whole")
@@ -99,13 +99,13 @@ class Hashes:
             raise ValueError("the width does not fit")
 
     def take_every(self, start: int, step: int) -> Hashes:
-        """Rows start, start + step, .. alone."""
+        """Return only rows start, start + step, ... ."""
         chosen = slice(start, None, step)
         parts = {name: getattr(self, name)[chosen] for name in ("A", "B", "shift", "column", "low", "key")}
         return replace(self, **parts)
 
     def compute_buckets(self, places: Integers | Floats) -> Integers:
-        """The bucket of each record in each row; ``places`` (records, d) -> (records, R)."""
+        """Return the bucket of each record in each row; ``places`` (records, d) -> (records, R)."""
         from siloquent.maths.lsh import compiled
 
         found = np.empty((self.rows, len(places)), dtype=np.int64)
@@ -113,13 +113,13 @@ class Hashes:
         return found.T
 
     def list_arrays(self) -> tuple[Floats, Floats, Integers, Integers, Integers, NDArray[np.uint64], int, int]:
-        """What compiled loops take, in their order."""
+        """Return the arguments of compiled loops, in their order."""
         mode = ("range", "bits", "hash").index(self.bucket)
         return self.A, self.B, self.shift, self.column, self.low, self.key, mode, self.width
 
 
 def pack_columns(places: Integers | Floats) -> Floats:
-    """Places as compiled loops read them: a line of doubles an attribute, then zeros up to a multiple of four."""
+    """Return cells as compiled loops read them: a line of doubles an attribute, zero-padded to a multiple of four."""
     columns = np.zeros((-(-places.shape[1] // LINES) * LINES, len(places)))
     columns[: places.shape[1]] = places.T
     return columns
@@ -134,17 +134,17 @@ def draw_hashes(
     width: int | None,
     projections: Projections = "sobol",
 ) -> Hashes:
-    """R hash functions of ``kernel`` over places.
+    """Draw R hash functions of ``kernel`` over cells.
 
     Args:
         seed: Public; the same one gives the same functions in this version of numpy. Files keep the drawn numbers.
-        width: Buckets a row, a power of two; None: as many as there are codes, where these are a range or bits.
-        projections: "sobol": rows are spread evenly (scrambled Sobol points; each row alone keeps its law, so means
-            stay unbiased); "iid": independent rows.
+        width: Buckets a row, a power of two; None: as many as there are codes, if these are a range or bits.
+        projections: "sobol": rows are spread evenly (scrambled Sobol points; each row has the right distribution, so
+            means stay unbiased); "iid": independent rows.
     Raises:
-        ValueError: ``rows`` is no power of two with "sobol", ``width`` is none, or codes do not fit the kernel.
+        ValueError: ``rows`` is not a power of two with "sobol", ``width`` is not, or codes do not fit the kernel.
     Source:
-        "Quasi-Monte Carlo Feature Maps for Shift-Invariant Kernels" (ICML 2014) spreads random features so.
+        "Quasi-Monte Carlo Feature Maps for Shift-Invariant Kernels" (ICML 2014) spreads random features this way.
     """
     if width is not None and (width < 2 or width & (width - 1)):
         raise ValueError(f"width must be a power of two, at least 2, not {width}")
@@ -170,7 +170,7 @@ def _draw_sobol(random: np.random.Generator, rows: int, needed: int) -> Floats:
 
 
 def _iter_components(kernel: Kernel) -> Iterator[Kernel]:
-    """The simple kernels whose codes make up the tuple."""
+    """Iterate over the simple kernels whose codes form the tuple."""
     if isinstance(kernel, Power):
         for _ in range(kernel.times):
             yield from _iter_components(kernel.kernel)
@@ -182,7 +182,7 @@ def _iter_components(kernel: Kernel) -> Iterator[Kernel]:
 
 
 def _count_uniforms(kernel: Kernel, d: int) -> int:
-    """How many uniform numbers one hash function takes."""
+    """Return the number of uniform numbers that one hash function takes."""
     if isinstance(kernel, PStable):
         return d + 1
     if isinstance(kernel, Laplacian):
@@ -195,7 +195,7 @@ def _count_uniforms(kernel: Kernel, d: int) -> int:
 
 
 class _DrawnHashes:
-    """Components as they are drawn: real coefficients first, whole numbers at the end."""
+    """Components under construction: real coefficients first, whole numbers at the end."""
 
     def __init__(self, rows: int, axes: Axes, uniform: Floats, random: np.random.Generator) -> None:
         self.rows, self.axes, self.uniform, self.random = rows, axes, uniform, random
@@ -203,7 +203,7 @@ class _DrawnHashes:
         self.parts: list[tuple[Floats, Floats, Integers, Integers]] = []
 
     def take(self, count: int) -> Floats:
-        """The next ``count`` uniform numbers of every row, shape (rows, count)."""
+        """Return the next ``count`` uniform numbers of every row, shape (rows, count)."""
         self.used += count
         return self.uniform[:, self.used - count : self.used]
 
@@ -235,10 +235,10 @@ class _DrawnHashes:
                 self.parts.append((one, np.zeros(self.rows), np.zeros(self.rows, dtype=np.int64), column))
 
     def _add_affine(self, a: Floats, b: Floats, *, column: Integers | None = None) -> None:
-        """A component floor(a . k + b) with b uniform in [0, 1): where the attributes begin changes b's law no bit."""
+        """Add a component floor(a . k + b), b uniform in [0, 1): its distribution does not depend on where k begins."""
         steps = self.axes.steps.astype(np.float64) if column is None else self.axes.steps[column][:, None]
         reach = (np.abs(a) * steps).sum(axis=1) + 1
-        # |rint(2^t a) k + rint(2^t b)| + 2^t < 2^53 for every k of the domain, half a unit of rounding each included.
+        # |rint(2^t a) k + rint(2^t b)| + 2^t < 2^53 for every k of the domain, with half a unit of rounding each.
         room = (LARGEST - float(self.axes.steps.sum()) - 2) / (reach + 1)
         shift = np.clip(np.floor(np.log2(np.maximum(room, 1))), 0, MAX_SHIFT).astype(np.int64)
         scale = 2.0**shift
@@ -247,7 +247,7 @@ class _DrawnHashes:
         self.parts.append((*whole, shift, none if column is None else column))
 
     def _add_sign(self, a: Floats, b: Floats) -> None:
-        """A component that is the sign of a . k + b; the scale is free, so it is the largest that fits."""
+        """Add a component that is the sign of a . k + b; the scale is free, so it is the largest that fits."""
         reach = (np.abs(a) * self.axes.steps).sum(axis=1) + np.abs(b)
         scale = 2.0 ** np.floor(np.log2((LARGEST - float(self.axes.steps.sum()) - 2) / np.maximum(reach, 1e-300)) - 1)
         whole = np.rint(a * scale[:, None]), np.rint(b * scale)

@@ -31,11 +31,11 @@ class MinHashes:
 
     @property
     def is_exact(self) -> bool:
-        """Whether different minima never share a bucket: they do."""
+        """Whether different minima never share a bucket: false, they do."""
         return False
 
     def take_every(self, start: int, step: int) -> MinHashes:
-        """Rows start, start + step, .. alone."""
+        """Return only rows start, start + step, ... ."""
         return MinHashes(self.seed[:, start::step], self.odd[:, start::step], self.width)
 
     @property
@@ -44,13 +44,13 @@ class MinHashes:
         return self.width.bit_length() - 1
 
     def pad_lanes(self) -> tuple[Tokens, Tokens]:
-        """Seeds and factors for a whole number of lanes; what is added is never looked at."""
+        """Return seeds and factors padded to a whole number of lanes; the padding is never read."""
         more = -self.rows % _LANES
         seed, odd = (np.pad(part, ((0, 0), (0, more)), constant_values=1) for part in (self.seed, self.odd))
         return np.ascontiguousarray(seed), np.ascontiguousarray(odd)
 
     def compute_buckets(self, tokens: Tokens, ends: Integers) -> Integers:
-        """The bucket of each set in each row, shape (sets, R); -1 for empty sets."""
+        """Return the bucket of each set in each row, shape (sets, R); -1 for empty sets."""
         from siloquent.maths.lsh import compiled
 
         found = np.empty((len(ends) - 1, self.rows), dtype=np.int64)
@@ -59,10 +59,10 @@ class MinHashes:
 
 
 def draw_minhashes(kernel: Kernel, *, rows: int, seed: int, width: int) -> MinHashes:
-    """R hash functions of ``Jaccard`` or a power of it.
+    """Draw R hash functions of ``Jaccard`` or a power of it.
 
     Raises:
-        ValueError: another kernel, or a width that is no power of two.
+        ValueError: Another kernel, or a width that is not a power of two.
     """
     if not is_of_sets(kernel):
         raise ValueError(f"{type(kernel).__name__} is no kernel of sets")
@@ -82,7 +82,7 @@ def _count_codes(kernel: Kernel) -> int:
 
 
 def hash_ids(ids: Integers, *, key: int) -> Tokens:
-    """Declared ids as scattered 32-bit tokens: a bijection of ids below 2^32, so that ids in a row are no structure."""
+    """Map declared ids to scattered 32-bit tokens, bijectively below 2^32: consecutive ids leave no structure."""
     h = (ids.astype(np.uint64) + np.uint64(key & 0xFFFFFFFF)).astype(np.uint32)
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         h = (h ^ (h >> np.uint32(shift))) * np.uint32(factor)
@@ -99,7 +99,7 @@ def count_sets(
     hits: int | None = None,
     words: NDArray[np.uint64] | None = None,
 ) -> Integers:
-    """Counters of sets, shape (classes, R, width); set i holds ``tokens[ends[i]:ends[i + 1]]``, empty ones count not.
+    """Count sets, shape (classes, R, width); set i holds ``tokens[ends[i]:ends[i + 1]]``; empty ones are skipped.
 
     Args:
         hits, words: As ``count_sparse``; None: every set counts in every row.
@@ -115,7 +115,7 @@ def count_sets(
 
 
 def compute_set_sums(hashes: MinHashes, counters: Integers, tokens: Tokens, ends: Integers) -> tuple[Floats, Floats]:
-    """Sums over rows of the cells that each queried set meets, and of their squares; both (classes, sets)."""
+    """Return, for each queried set, the sums of its cells over rows, and of their squares; both (classes, sets)."""
     from siloquent.maths.lsh import compiled
 
     sums, squares = (np.zeros((len(counters), len(ends) - 1)) for _ in range(2))

@@ -1,4 +1,4 @@
-"""The asymmetric pair in front of sign projections: records and linear models as unit vectors of one space.
+"""The asymmetric pair before sign projections: records and linear models as unit vectors of one space.
 
 A record z and a model t, both in the unit ball, become [z, sqrt(1 - z.z), 0] and [t, 0, sqrt(1 - t.t)]: their angle is
 acos(z.t), whatever their lengths are.
@@ -15,11 +15,11 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LIFT = 2**12
-"""Steps of the two coordinates that make vectors of length 1."""
+"""The resolution of the two coordinates that make vectors of length 1."""
 
 
 def build_surrogate_axes(steps: Integers) -> Axes:
-    """Attributes on -1..1, a constant for the intercept, all over sqrt(d + 1), and the two lifts; shape (d + 3,)."""
+    """Return attributes on -1..1, an intercept constant, all over sqrt(d + 1), and the two lifts; shape (d + 3,)."""
     reach = _compute_reach(steps)
     ends = np.maximum(steps - 1, 1)
     return Axes(
@@ -30,7 +30,7 @@ def build_surrogate_axes(steps: Integers) -> Axes:
 
 
 def lift_records(places: Integers, steps: Integers) -> Integers:
-    """Places (records, d) with the constant and the first lift, shape (records, d + 3)."""
+    """Return cells (records, d) with the constant and the first lift, shape (records, d + 3)."""
     z = (2 * places / np.maximum(steps - 1, 1) - 1) * _compute_reach(steps)
     squares = np.full(len(places), _compute_reach(steps) ** 2)
     for column in z.T:  # in this order on every machine
@@ -41,7 +41,7 @@ def lift_records(places: Integers, steps: Integers) -> Integers:
 
 
 def lift_models(models: Floats, steps: Integers) -> Floats:
-    """Models (models, d + 1), in the unit ball, the constant's weight last, as places that need not be whole."""
+    """Return models (models, d + 1), in the unit ball, the constant's weight last, as cells that need not be whole."""
     axes = build_surrogate_axes(steps)
     lift = np.sqrt(np.maximum(1 - (models**2).sum(axis=1), 0))
     points = np.column_stack([models, np.zeros(len(models)), lift])

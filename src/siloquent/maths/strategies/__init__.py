@@ -1,4 +1,4 @@
-"""Strategies: what to measure instead of the workload, so that its answers come out with less noise."""
+"""Strategies: measurements in place of the workload, from which its answers follow with less noise."""
 
 from siloquent.maths.strategies.base import Norm, Strategy, WholeStrategy, quantise, reconstruct
 from siloquent.maths.strategies.selection import (

@@ -1,4 +1,4 @@
-"""What every strategy is: a matrix A whose noisy answers A x can be turned into those of a workload.
+"""The base of all strategies: a matrix A whose noisy answers A x can be turned into those of a workload.
 
 Strategies are found in floating point and then used as whole matrices, whose sensitivity is exact and whose
 reconstruction is computed from the whole matrix itself.
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 Reals = NDArray[np.float64]
 Asked = NDArray[np.int64] | NDArray[np.float64]
-"""A workload: mostly whole, but for shares of counts."""
+"""A workload: mostly whole, except for shares of counts."""
 Norm = Literal["l1", "l2"]
 
 QUANTUM_BITS = 16
-_MIN_PIVOT = 1e-6  # below, a zero that rounding moved cannot be told from a small pivot
+_MIN_PIVOT = 1e-6  # below, a rounded zero cannot be distinguished from a small pivot
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Strategy:
     """A real strategy for one block.
 
     Attributes:
-        name: What it is, for EXPLAIN.
+        name: The name in EXPLAIN.
         matrix: A, shape (measurements, cells); every column's norm is at most 1.
     """
 
@@ -39,7 +39,7 @@ class WholeStrategy:
     """A strategy as it is measured: y = A x + noise in whole quanta, answers R y.
 
     Attributes:
-        name: What it is, for EXPLAIN.
+        name: The name in EXPLAIN.
         blocks: One whole matrix A_B a block, shape (measurements, cells).
         reconstructions: One R_B a block, shape (answers, measurements): W_B = R_B A_B.
     """
@@ -55,20 +55,20 @@ class WholeStrategy:
 
     @property
     def margin(self) -> float:
-        """How far whole noise can move an answer away from what continuous noise would: the largest row sum of R."""
+        """The most that whole noise moves an answer relative to continuous noise: the largest row sum of R."""
         return float(np.abs(self.reconstruction).sum(axis=1).max())
 
 
 def quantise(matrix: Reals, *, norm: Norm, weight: float = 1.0, bits: int = QUANTUM_BITS) -> NDArray[np.int64]:
-    """A in whole quanta of 2^-bits: rounded down for L1, so that no column's sum exceeds 2^bits; to nearest for L2."""
+    """Return A in whole quanta of 2^-bits: rounded down for L1, so column sums are at most 2^bits; nearest for L2."""
     scaled = matrix * (weight * 2**bits)
-    # A hair above: 0.1 * 2^16 computed as 6553.599999 must not lose a whole quantum to rounding of A itself.
+    # Slightly above: 0.1 * 2^16 computed as 6553.599999 must not lose a whole quantum to rounding of A itself.
     whole = np.floor(scaled + 1e-7) if norm == "l1" else np.rint(scaled)
     return np.asarray(whole, dtype=np.int64)
 
 
 def reconstruct(workload: Asked, matrix: NDArray[np.int64]) -> Reals | None:
-    """The least-squares reconstruction R = W A+ with W = R A, or None if A does not determine W.
+    """Return the least-squares reconstruction R = W A+ with W = R A, or None if A does not determine W.
 
     Normal equations by Cholesky, then one step of refinement; checked to 1e-9 of the largest weight.
     """
@@ -86,7 +86,7 @@ def reconstruct(workload: Asked, matrix: NDArray[np.int64]) -> Reals | None:
     result = np.zeros((target.shape[0], real.shape[0]))
     for _ in range(2):
         result += cho_solve(factor, solved.T).T @ real.T
-        # What is left of true zeros; products with such tiny numbers are up to a hundred times slower.
+        # Residues of true zeros; products with such tiny numbers are up to a hundred times slower.
         result[np.abs(result) < 1e-15 * np.abs(result).max(initial=0.0)] = 0.0
         solved = target - result @ real
     exact = float(np.abs(solved).max(initial=0.0)) <= 1e-9 * float(np.abs(target).max(initial=1.0))
@@ -94,9 +94,9 @@ def reconstruct(workload: Asked, matrix: NDArray[np.int64]) -> Reals | None:
 
 
 def solve_least_squares(matrix: NDArray[np.int64], noisy: NDArray[np.int64]) -> Reals | None:
-    """The cells x that fit ``matrix`` x = ``noisy`` best, shape (cells,); None where that is not well determined.
+    """Return the cells x that fit ``matrix`` x = ``noisy`` best, shape (cells,); None if that is not well determined.
 
-    One system for one vector: a reconstruction solves one for each answer.
+    It solves one system for one vector, whereas a reconstruction solves one for each answer.
     """
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 

@@ -11,7 +11,7 @@ _Q = 60
 
 
 def build_toeplitz_root(cells: int) -> Reals:
-    """The lower triangular square root of the prefix workload: A_ij = c_(i-j), c_k = c_(k-1) (2k - 1)/(2k)."""
+    """Return the lower triangular square root of the prefix workload: A_ij = c_(i-j), c_k = c_(k-1) (2k - 1)/(2k)."""
     k = np.arange(1, cells)
     c = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
     place = np.arange(cells)
@@ -19,14 +19,14 @@ def build_toeplitz_root(cells: int) -> Reals:
 
 
 def build_balanced_root(W: Reals) -> Reals:
-    """The square root of W'W, slightly regularised: the start that suits workloads in no order."""
+    """Return the square root of W'W, slightly regularised: a start for workloads without an order."""
     values, vectors = np.linalg.eigh(W.T @ W)
     root = np.sqrt(np.sqrt(np.maximum(values, 0.0)) + 1e-2 * np.sqrt(values.max()))
     return np.asarray((vectors * root) @ vectors.T)
 
 
 def compute_noise_norm(X: Reals, W: Reals, q: int = _Q) -> tuple[float, Reals]:
-    """The l_q norm of the answers' variances for A = X with its columns scaled to length 1, and its gradient in X."""
+    """Return the l_q norm of the answers' variances for A = X with unit columns, and its gradient in X."""
     length = np.sqrt((X * X).sum(axis=0))
     A = X / length
     B = np.linalg.solve(A.T @ A, W.T).T  # W (A'A)^-1
@@ -39,7 +39,7 @@ def compute_noise_norm(X: Reals, W: Reals, q: int = _Q) -> tuple[float, Reals]:
 
 
 def find_best_factorisation(workload: Asked, *, steps: int) -> Strategy:
-    """The better of two tuned factorisations, from the Toeplitz root and from the root of W'W."""
+    """Return the better of two tuned factorisations, from the Toeplitz root and from the root of W'W."""
     from scipy.optimize import minimize
 
     W = workload.astype(np.float64)

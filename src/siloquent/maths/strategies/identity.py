@@ -15,17 +15,17 @@ from siloquent.maths.strategies.base import Asked, Reals, Strategy
 _Q = 4
 _FIRST_STEPS = 40
 _PROMISING = 2
-_HEAVIEST = 1e3  # beyond, the low-rank inverse loses its digits
+_HEAVIEST = 1e3  # beyond, the low-rank inverse loses its precision
 
 
 def build_identity_strategy(T: Reals) -> Reals:
-    """A = [I; T] D, shape (cells + p, cells)."""
+    """Return A = [I; T] D, shape (cells + p, cells)."""
     D = 1 / (1 + T.sum(axis=0))
     return np.vstack([np.diag(D), T * D])
 
 
 def compute_noise_norm(T: Reals, W: Reals, q: int = _Q) -> tuple[float, Reals]:
-    """The l_q norm of the answers' variances w (A'A)^-1 w', and its gradient in T.
+    """Return the l_q norm of the answers' variances w (A'A)^-1 w', and its gradient in T.
 
     Source:
         "Optimizing error of high-dimensional statistical queries under differential privacy" (PVLDB 2018) for the
@@ -47,7 +47,7 @@ def compute_noise_norm(T: Reals, W: Reals, q: int = _Q) -> tuple[float, Reals]:
 
 
 def find_best_identity(workload: Asked, *, p: int, starts: int, steps: int, seed: int) -> Strategy:
-    """The best of several p-Identity strategies, each tuned by L-BFGS-B from a random start."""
+    """Return the best of several p-Identity strategies, each tuned by L-BFGS-B from a random start."""
     from scipy.optimize import minimize
 
     W = workload.astype(np.float64)
@@ -66,7 +66,7 @@ def find_best_identity(workload: Asked, *, p: int, starts: int, steps: int, seed
         return minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
 
     with limit_to_one_thread():
-        # Where a start ends shows early: a few steps for all of them, the rest for the most promising.
+        # Poor starts show early: a few steps for all of them, the remaining ones for the most promising.
         tried = [tuned(random.random(p * W.shape[1]), min(_FIRST_STEPS, steps)) for _ in range(starts)]
         tried.sort(key=lambda run: float(run.fun))
         runs = [tuned(run.x, steps) for run in tried[:_PROMISING]]

@@ -1,7 +1,7 @@
 """Strategies for large workloads: a tree of ranges along each axis of the cells, and every combination of their nodes.
 
-Everything is done along one axis at a time, level by level: no matrix over all cells is ever made but the sparse one
-that is measured. Reconstructions are looked at some rows at a time, for a few numbers a row.
+Everything is done along one axis at a time, level by level: the only matrix over all cells is the sparse one that is
+measured. Reconstructions are examined some rows at a time, for a few numbers a row.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _CHUNK = 500_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeAxis:
-    """A tree over one axis with a whole weight a level, coarsest first; a cell alone on several levels is one node.
+    """A tree over one axis with a whole weight a level, coarsest first; a single cell on several levels is one node.
 
     Attributes:
-        shape: Where the nodes of each level start.
+        shape: The start of the nodes of each level.
         weights: Of each level.
-        cells: How many there are.
-        norm: How the weights of a cell's levels become one: added up (``l1``) or their squares (``l2``).
+        cells: The number of cells.
+        norm: How the weights of a cell's levels are combined: their sum (``l1``) or that of their squares (``l2``).
     """
 
     shape: tuple[Integers, ...]
@@ -53,7 +53,7 @@ class TreeAxis:
         return np.asarray(whole[first])
 
     def build_matrix(self) -> Sparse:
-        """What is measured along this axis: wide nodes by level, then every cell."""
+        """Return the measurements along this axis: wide nodes by level, then every cell."""
         starts, places, entries = [0], [], []
         for edges, weight in zip(self.shape, self.weights, strict=True):
             ends = np.append(edges[1:], self.cells)
@@ -71,12 +71,12 @@ class TreeAxis:
         )
 
     def solve(self, target: Reals) -> Reals:
-        """(A'A)^-1 ``target`` along the first axis."""
+        """Return (A'A)^-1 ``target`` along the first axis."""
         ones = 1.0 / self.leaves.astype(np.float64) ** 2
         return solve_tree(self.shape, np.array(self.weights, dtype=np.float64) ** 2, ones, target)
 
     def measure(self, values: Reals) -> Reals:
-        """A ``values`` along the first axis."""
+        """Return A ``values`` along the first axis."""
         parts, sums, below = [self.leaves[:, None] * values], values, np.arange(self.cells)
         for edges, weight in zip(self.shape[::-1], self.weights[::-1], strict=True):
             sums = add_runs(sums, np.searchsorted(below, edges))
@@ -105,7 +105,7 @@ class LayeredStrategy:
     axes: tuple[TreeAxis, ...]
 
     def build_matrix(self, place: Integers) -> Sparse:
-        """The whole matrix: its first columns are the cells ``place`` of the grid, in that order."""
+        """Return the whole matrix: its first columns are the cells ``place`` of the grid, in that order."""
         full = self.axes[0].build_matrix()
         for axis in self.axes[1:]:
             full = kronecker(full, axis.build_matrix())
@@ -115,7 +115,7 @@ class LayeredStrategy:
         return Sparse(len(place), full.starts, column[full.places], full.entries, full.columns - len(place))
 
     def compute_shapes(self, rows: Rows) -> Shapes:
-        """Of the reconstruction R = W (A'A)^-1 A' over the whole grid."""
+        """Return the shapes of the reconstruction R = W (A'A)^-1 A' over the whole grid."""
         found = [self._compute_chunk_shapes(chunk) for chunk in rows()]
         return Shapes(*(np.concatenate([getattr(one, name) for one in found]) for name in Shapes.__slots__))
 
@@ -129,7 +129,7 @@ class LayeredStrategy:
 
 
 def compute_row_shapes(absolute: Reals) -> Shapes:
-    """Of rows of absolute values, shape (answers, noises)."""
+    """Return the shapes of rows of absolute values, shape (answers, noises)."""
     squares = absolute * absolute
     fourths = np.einsum("rn,rn->r", squares, squares)
     return Shapes(squares.sum(axis=1), fourths, absolute.max(axis=1), absolute.sum(axis=1))
@@ -144,7 +144,7 @@ def _apply_along(values: Reals, axis: int, change: Callable[[Reals], Reals]) -> 
 def build_layered(
     shape: Sequence[int], seen: Reals, *, norm: Norm, weight: float = 1.0, bits: int = 16
 ) -> LayeredStrategy:
-    """A tree for each axis, tuned to what some rows of the workload ask of that axis alone.
+    """Return a tree for each axis, tuned to the parts of some rows of the workload along that axis only.
 
     Args:
         shape: Cells along each axis.
@@ -167,31 +167,31 @@ def build_layered(
 
 
 def choose_chunk_rows(cells: int) -> int:
-    """How many rows over ``cells`` are looked at together."""
+    """Return the number of rows over ``cells`` that are processed together."""
     return max(1, _CHUNK // cells)
 
 
 def bound_laplace_tails(shapes: Shapes, x: float) -> Reals:
-    """Upper bounds on P[sum_i r_i X_i > x], X_i independent Laplace(1), for each row, shape (answers,).
+    """Return upper bounds on P[sum_i r_i X_i > x], X_i independent Laplace(1), for each row, shape (answers,).
 
     Proof: docs/explanation/calibration.md, on large workloads.
     """
     n, n4, z = shapes.squares / shapes.largest**2, shapes.fourths / shapes.largest**4, x / shapes.largest
     low, high = np.zeros(len(n)), np.ones(len(n))
-    for _ in range(40):  # where the derivative of the bound's exponent is 0; any u in (0, 1) would be right
+    for _ in range(40):  # finds the zero of the derivative of the bound's exponent; any u in (0, 1) would be valid
         u = (low + high) / 2
         slope = 2 * u * (n + n4 * u * u / (1 - u * u))
         low, high = np.where(slope < z, u, low), np.where(slope < z, high, u)
     u = low
     exponent = n * u * u - n4 * (np.log1p(-u * u) + u * u) - u * z
-    # Noise tilted by u has a density of one peak, log-concave, which is at most 1/deviation.
+    # Noise tilted by u has a unimodal, log-concave density, which is at most 1/deviation.
     deviation = np.sqrt(2 * n + 6 * n4 * u * u)
     peak = np.minimum(1 / deviation, _bound_fourier_peak(n, n4, u))
     return np.asarray(np.exp(exponent) * np.minimum(1.0, peak / np.maximum(u, 1e-300)))
 
 
 def _bound_fourier_peak(n: Reals, n4: Reals, u: Reals) -> Reals:
-    """The density's largest value by its Fourier integral: at most that of ``k`` equal noises, infinite for too few."""
+    """Bound the density's maximum by its Fourier integral: at most that of ``k`` equal noises, infinite for too few."""
     from scipy.special import gammaln
 
     k = (n + n4 * u * u) * (1 - u * u)
@@ -202,7 +202,7 @@ def _bound_fourier_peak(n: Reals, n4: Reals, u: Reals) -> Reals:
 
 
 def find_laplace_level(shapes: Shapes, beta: float, *, two_sided: bool) -> float:
-    """Where the bounds of all rows add up to ``beta``: noise of scale b keeps an error of b times this."""
+    """Return the level at which all rows' bounds sum to ``beta``; noise of scale b keeps an error of b times it."""
     from scipy.optimize import brentq
 
     sides = 2 if two_sided else 1

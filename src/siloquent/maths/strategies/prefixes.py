@@ -1,8 +1,8 @@
-"""What a tree's reconstruction of cumulative sums looks like, for all of them in a time of nodes times levels.
+"""The shapes of a tree's reconstruction of all cumulative sums, in time proportional to nodes times levels.
 
 A cumulative sum covers whole subtrees left of one path from the root to a cell, and none of those right of it. Within
-such a subtree the reconstruction is one number times a pattern that is the same for all sums, so that powers are added
-up once a node. Notation as in ``trees.solve_tree``.
+such a subtree the reconstruction is one number times a pattern that is the same for all sums, so that powers are summed
+once a node. Notation as in ``trees.solve_tree``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from siloquent.maths.strategies.layered import Integers, Shapes, TreeAxis
 class _Level:
     """Nodes of one level: the pattern's sum, its squares, fourth powers, absolute values and largest, of each node.
 
-    ``first``: where each node's children begin on the level below, ``strength`` and ``kept`` as in ``solve_tree``,
-    ``own``: the weight of the node's own measurement, 0 where it has none.
+    ``first``: the start of each node's children on the level below, ``strength`` and ``kept`` as in ``solve_tree``,
+    ``own``: the weight of the node's own measurement, 0 if it has none.
     """
 
     first: Integers
@@ -33,11 +33,11 @@ class _Level:
 
 
 def compute_prefix_shapes(axis: TreeAxis) -> Shapes:
-    """The shapes of all cumulative sums over ``axis``; ``largest`` may be that of a node's sibling, never too small."""
+    """Return the shapes of all cumulative sums over ``axis``; ``largest`` may be a sibling's, but never too small."""
     levels = _list_levels(axis)
     cell = np.arange(axis.cells)
     paths = [np.searchsorted(edges, cell, side="right") - 1 for edges in axis.shape] + [cell]
-    # Up: what the covered cells below each node of the path hold.
+    # Up: the covered cells below each node of the path.
     held = [levels[-1].sums[cell]]
     for level in range(len(axis.shape) - 1, -1, -1):
         node, below = paths[level], levels[level + 1]
@@ -45,7 +45,7 @@ def compute_prefix_shapes(axis: TreeAxis) -> Shapes:
         left = ends[paths[level + 1]] - ends[levels[level].first[node]]
         held.append((left + held[-1]) * levels[level].kept[node])
     held.reverse()
-    # Down: the number that subtrees right of the path are multiplied by; left of it one more.
+    # Down: the factor of subtrees right of the path; that left of it is larger by one.
     found = _Totals(axis.cells)
     shift = np.zeros(axis.cells)
     found.add_siblings(levels[0], np.zeros_like(cell), paths[0], np.full_like(cell, len(levels[0].sums)), shift)
@@ -61,7 +61,7 @@ def compute_prefix_shapes(axis: TreeAxis) -> Shapes:
 
 
 def _list_levels(axis: TreeAxis) -> list[_Level]:
-    """The levels of nodes, coarsest first, and the cells."""
+    """Return the levels of nodes, coarsest first, and the cells."""
     ones = 1.0 / axis.leaves.astype(np.float64) ** 2
     pattern = axis.leaves * ones
     none = np.zeros(axis.cells)
@@ -88,20 +88,20 @@ def _list_levels(axis: TreeAxis) -> list[_Level]:
 
 
 class _Totals:
-    """Powers of all entries of each row so far, and the largest."""
+    """Sums of powers of all entries of each row so far, and the maximum."""
 
     def __init__(self, rows: int) -> None:
         self.powers = [np.zeros(rows) for _ in range(3)]
         self.largest = np.zeros(rows)
 
     def add(self, entry: Reals) -> None:
-        """One entry a row."""
+        """Add one entry a row."""
         for power, total in zip((1, 2, 4), self.powers, strict=True):
             total += entry**power
         self.largest = np.maximum(self.largest, entry)
 
     def add_siblings(self, level: _Level, low: Integers, path: Integers, high: Integers, shift: Reals) -> None:
-        """The subtrees from ``low`` to the path, times shift + 1, and those beyond it up to ``high``, times shift."""
+        """Add the subtrees from ``low`` to the path, times shift + 1, and those behind it to ``high``, times shift."""
         for number, (power, part) in enumerate(zip((1, 2, 4), level.powers, strict=True)):
             ends = np.append(0.0, np.cumsum(part))
             self.powers[number] += np.abs(1 + shift) ** power * (ends[path] - ends[low])

@@ -1,7 +1,7 @@
 """The cheapest strategy for a workload, with the factor that turns an error bound into a noise scale.
 
-Found from the workload, beta and a seed alone, and deterministic in these: EXPLAIN and the run agree. What comes out of
-an optimiser is only a proposal: the whole matrix is checked to determine the workload and calibrated as it is.
+Found from the workload, beta and a seed only, and deterministic in these: EXPLAIN and the run agree. An optimiser's
+result is only a proposal: the whole matrix is checked to determine the workload and is itself calibrated.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from siloquent.maths.workloads import is_disjoint
 
 MAX_CELLS = 4_096
 _TUNED_CELLS = 1_024  # beyond, trees and cells only
-_CONTENDERS, _CLOSE = 2, 1.1  # strategies that get an exact factor: how many, and how near by rough bounds
+_CONTENDERS, _CLOSE = 2, 1.1  # strategies that get an exact factor: their number, and their ratio by rough bounds
 _MIN_GAUSSIAN = 3  # whole Gaussian noise lies within 1 of a normal draw from scale 3 on
 
 
 @dataclass(frozen=True, slots=True)
 class CalibratedStrategy:
-    """A whole strategy and what its noise does to the answers.
+    """A whole strategy and the effect of its noise on the answers.
 
     Attributes:
         strategy: The whole matrices to measure and their reconstructions.
         factor: kappa, in answer units for noise of scale 1 quantum.
-        margin: What whole noise may add to it, in answer units.
+        margin: The most that whole noise adds to it, in answer units.
         norm: ``l1`` for Laplace noise, ``l2`` for Gaussian.
     """
 
@@ -46,7 +46,7 @@ class CalibratedStrategy:
     norm: Norm
 
     def compute_scale(self, alpha: float) -> Fraction:
-        """The largest noise scale, in quanta, that keeps all answers within ``alpha`` with probability 1 - beta.
+        """Return the largest noise scale, in quanta, that keeps all answers within ``alpha`` with probability 1 - beta.
 
         Laplace: the scale b. Gaussian: the deviation s. A multiple of 1/1024, rounded down.
         """
@@ -60,18 +60,18 @@ class CalibratedStrategy:
         return min(LARGEST_SCALE, Fraction(math.floor(min(room, float(LARGEST_SCALE)) * DENOMINATOR), DENOMINATOR))
 
     def compute_error(self, scale: Fraction) -> float:
-        """The error bound that noise of this scale keeps."""
+        """Return the error bound that noise of this scale keeps."""
         return (float(scale) * self.factor.value + self.margin) * (1 + 1e-11)
 
     def compute_cost(self) -> float:
-        """The price of an error bound of one: epsilon (L1) or mu = sqrt(2 rho) (L2), margin left out."""
+        """Return the price of an error bound of one: epsilon (L1) or mu = sqrt(2 rho) (L2), margin left out."""
         sums = [np.abs(block) if self.norm == "l1" else block.astype(np.float64) ** 2 for block in self.strategy.blocks]
         size = float(sum(block.sum(axis=0).max() for block in sums))
         return self.factor.value * (size if self.norm == "l1" else math.sqrt(size))
 
 
 def choose_laplace_strategy(blocks: Sequence[Asked], *, beta: float, two_sided: bool, seed: int) -> CalibratedStrategy:
-    """The cheapest strategy on offer for Laplace noise.
+    """Return the cheapest strategy on offer for Laplace noise.
 
     Args:
         blocks: W = [W_1 | W_2 | ..], each of shape (answers, cells of the block), columns merged, mostly whole.
@@ -90,7 +90,7 @@ def choose_laplace_strategy(blocks: Sequence[Asked], *, beta: float, two_sided: 
 
 
 def choose_gaussian_strategy(blocks: Sequence[Asked], *, beta: float, two_sided: bool) -> CalibratedStrategy:
-    """The cheapest strategy on offer for Gaussian noise; arguments as for Laplace noise."""
+    """Return the cheapest strategy on offer for Gaussian noise; arguments as for Laplace noise."""
     _check(blocks, beta)
     if len(blocks) > 1:
         parts = [_find_best_real(block, "l2", beta / len(blocks), two_sided, 0) for block in blocks]
@@ -99,10 +99,10 @@ def choose_gaussian_strategy(blocks: Sequence[Asked], *, beta: float, two_sided:
 
 
 def list_proposals(workload: Asked, *, norm: Norm, seed: int) -> list[Strategy]:
-    """Every strategy on offer for one block, untested; cells always come first."""
+    """Return every strategy on offer for one block, untested; cells always come first."""
     cells = workload.shape[1]
     found = [Strategy("cells", np.eye(cells))]
-    if is_disjoint(workload):  # no two answers share a cell: nothing beats asking the cells
+    if is_disjoint(workload):  # no two answers share a cell, so measuring the cells is optimal
         return found
     lengths = np.abs(workload).sum(axis=0) if norm == "l1" else np.sqrt((workload.astype(np.float64) ** 2).sum(axis=0))
     if len(workload) >= cells and lengths.all():
@@ -121,7 +121,7 @@ def list_proposals(workload: Asked, *, norm: Norm, seed: int) -> list[Strategy]:
 
 
 def _find_best_real(block: Asked, norm: Norm, beta: float, two_sided: bool, seed: int) -> tuple[Strategy, float]:
-    """The cheapest strategy of one block by the union bound, and its price."""
+    """Return the cheapest strategy of one block by the union bound, and its price."""
     best, real = _rank_strategies(block, norm, beta, two_sided, seed)[0]
     return real, best.compute_cost()
 
@@ -129,14 +129,14 @@ def _find_best_real(block: Asked, norm: Norm, beta: float, two_sided: bool, seed
 def _rank_strategies(
     block: Asked, norm: Norm, beta: float, two_sided: bool, seed: int
 ) -> list[tuple[CalibratedStrategy, Strategy]]:
-    """The strategies that determine the block's answers, cheapest first, by bounds without sampling."""
+    """Return the strategies that determine the block's answers, cheapest first, by bounds without sampling."""
     chosen = _find_contenders(block, beta, two_sided, seed) if norm == "l1" else list(_iter_whole(block, norm, seed))
     found = [(_calibrate(strategy, norm, beta, two_sided, None), real) for strategy, real in chosen]
     return sorted(found, key=lambda pair: pair[0].compute_cost())
 
 
 def _find_contenders(block: Asked, beta: float, two_sided: bool, seed: int) -> list[tuple[WholeStrategy, Strategy]]:
-    """Those few that may be the cheapest for Laplace noise: bounds that take no time tell them from the others."""
+    """Return the few strategies that may be the cheapest for Laplace noise, chosen by fast bounds."""
 
     def price(strategy: WholeStrategy) -> float:
         back = np.abs(strategy.reconstruction)
@@ -148,7 +148,7 @@ def _find_contenders(block: Asked, beta: float, two_sided: bool, seed: int) -> l
 
 
 def _iter_whole(block: Asked, norm: Norm, seed: int) -> Iterator[tuple[WholeStrategy, Strategy]]:
-    """All proposals that determine the block's answers, as whole matrices."""
+    """Iterate over all proposals that determine the block's answers, as whole matrices."""
     for real in list_proposals(block, norm=norm, seed=seed):
         matrix = quantise(real.matrix, norm=norm)
         back = reconstruct(block, matrix)
@@ -157,7 +157,7 @@ def _iter_whole(block: Asked, norm: Norm, seed: int) -> Iterator[tuple[WholeStra
 
 
 def _join(blocks: Sequence[Asked], parts: Sequence[tuple[Strategy, float]], norm: Norm) -> WholeStrategy:
-    """One strategy a block, weighted so that all blocks fail equally often: in proportion to their prices."""
+    """Return one strategy a block, weighted so that all blocks fail equally often: in proportion to their prices."""
     prices = np.array([price for _, price in parts])
     weights = prices / (prices.sum() if norm == "l1" else np.sqrt((prices * prices).sum()))
     wholes, backs = [], []

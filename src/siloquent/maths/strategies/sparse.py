@@ -1,4 +1,4 @@
-"""Whole matrices of which few entries are not zero: strategies over more cells than a dense matrix could hold."""
+"""Whole matrices with few entries that are not zero: strategies over more cells than a dense matrix could hold."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Sparse:
     """A whole matrix by rows; no row is empty.
 
     Attributes:
-        columns: How many of its columns are cells of a workload: the first ones.
-        beyond: How many more there are, for cells that no row falls into: what is measured there is noise alone.
-        starts: Where each row's entries begin, and where the last ones end, shape (rows + 1,).
+        columns: The number of columns for cells of a workload: the first ones.
+        beyond: The number of further columns, for cells that no row falls into: measurements there are pure noise.
+        starts: The start of each row's entries, and the end of the last ones, shape (rows + 1,).
         places: The column of each entry.
         entries: The entries.
     """
@@ -35,7 +35,7 @@ class Sparse:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """The numbers of rows and columns."""
         return len(self), self.columns
 
     def __len__(self) -> int:
@@ -43,16 +43,16 @@ class Sparse:
 
     @property
     def nbytes(self) -> int:
-        """What its arrays take."""
+        """The bytes of its arrays."""
         return self.starts.nbytes + self.places.nbytes + self.entries.nbytes
 
     @property
     def sums(self) -> Integers:
-        """Of the absolute entries of each row, shape (rows,)."""
+        """The sums of the absolute entries of each row, shape (rows,)."""
         return np.add.reduceat(np.abs(self.entries), self.starts[:-1])
 
     def apply(self, x: NDArray[np.int64]) -> NDArray[np.int64]:
-        """``A x``, exactly, for the numbers of the first columns; Python's whole numbers where 64 bits are too few."""
+        """Return ``A x``, exactly, for the numbers of the first columns; in Python integers if 64 bits are too few."""
         x = np.concatenate([x, np.zeros(self.beyond, dtype=np.int64)])
         largest = int(self.sums.max(initial=0)) * max(1, int(np.abs(x).max(initial=0)))
         kind = np.int64 if largest < _SAFE else object
@@ -62,19 +62,19 @@ class Sparse:
         return found
 
     def compute_lengths(self) -> tuple[int, int, int]:
-        """The largest L1 norm, squared L2 norm and entry of the first columns, exactly. Nothing may be negative."""
+        """Return the first columns' largest L1 norm, squared L2 norm and entry, exactly; no entry may be negative."""
         assert self.entries.min(initial=0) >= 0
         order = np.argsort(self.places, kind="stable")
         edges = np.searchsorted(self.places[order], np.arange(self.columns))
         end = int(np.searchsorted(self.places[order], self.columns))
-        entries = self.entries[order][:end].astype(object)  # a sum that wrapped round would break the guarantee
+        entries = self.entries[order][:end].astype(object)  # an overflowing sum would break the guarantee
         ones, squares = (np.add.reduceat(part, edges) for part in (entries, entries * entries))
         return int(max(ones)), int(max(squares)), int(max(entries))
 
     def solve_least_squares(self, y: NDArray[np.int64]) -> Reals:
-        """The x that fits A x = y best, its first columns, by conjugate gradients.
+        """Return the x that fits A x = y best, its first columns, by conjugate gradients.
 
-        A layered strategy has some ten distinct singular values, so some ten steps reach a float's precision.
+        A layered strategy has about ten distinct singular values, so about ten steps reach a float's precision.
         """
         unit, width = float(np.abs(self.entries).max()), self.columns + self.beyond
         entries = self.entries / unit
@@ -104,7 +104,7 @@ class Sparse:
 
 
 def kronecker(first: Sparse, second: Sparse) -> Sparse:
-    """The product of two matrices: every row of the first with every row of the second, the second running fastest."""
+    """Return the Kronecker product: every row of the first with every row of the second, the second running fastest."""
     counts = np.outer(np.diff(first.starts), np.diff(second.starts)).reshape(-1)
     starts = np.concatenate([[0], np.cumsum(counts)])
     places, entries = np.empty(starts[-1], dtype=np.int64), np.empty(starts[-1], dtype=np.int64)

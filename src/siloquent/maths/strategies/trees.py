@@ -1,4 +1,4 @@
-"""Trees of ranges: every level splits the ordered cells, a range is a sum of few nodes."""
+"""Trees of ranges: every level splits the ordered cells, and a range is a sum of few nodes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from siloquent.maths.strategies.base import Asked, Norm, Reals, Strategy
 Starts = NDArray[np.int64]
 BRANCHINGS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
 _TUNED = 3  # how many of the best equal-weight trees get tuned weights
-_ROWS = 96  # predicates that the tuning looks at
+_ROWS = 96  # predicates used for tuning
 _Q = 4
 _FEW = 64
 _SMALL = 4_096  # cells
-_LOOKS = 60_000  # cells times predicates in one look of a short search
+_LOOKS = 60_000  # cells times predicates in one evaluation of a short search
 
 
 def build_levels(cells: int, branching: int) -> tuple[Starts, ...]:
-    """Where the nodes of each level start, from below the root down to single cells; splits are near-equal."""
+    """Return the starts of each level's nodes, from below the root down to single cells; splits are near-equal."""
     found = []
     edges = np.array([0, cells], dtype=np.int64)
     while np.diff(edges).max() > 1:
@@ -34,9 +34,9 @@ def build_levels(cells: int, branching: int) -> tuple[Starts, ...]:
 
 
 def build_range_tree(cells: int, branching: int, weights: Reals, *, norm: Norm, name: str) -> Strategy:
-    """The tree with given level weights, scaled so that every column has norm 1.
+    """Return the tree with given level weights, scaled so that every column has norm 1.
 
-    A node that is one cell already on an upper level is measured once, with the weights of all its levels together.
+    A node that is a single cell on an upper level is measured once, with the weights of all its levels together.
     """
     scaled = weights / (weights.sum() if norm == "l1" else np.sqrt((weights * weights).sum()))
     nodes: dict[tuple[int, int], float] = {}
@@ -51,7 +51,7 @@ def build_range_tree(cells: int, branching: int, weights: Reals, *, norm: Norm, 
 
 
 def find_best_trees(workload: Asked, *, norm: Norm) -> list[Strategy]:
-    """Trees for this workload: the best equal-weight one, and the best few with weights tuned by Nelder-Mead."""
+    """Return trees for this workload: the best equal-weight one, and the best few with weights tuned by Nelder-Mead."""
     from scipy.optimize import minimize
 
     cells = workload.shape[1]
@@ -78,9 +78,9 @@ def find_best_trees(workload: Asked, *, norm: Norm) -> list[Strategy]:
 
 
 def find_best_weights(cells: int, rows: Reals, *, norm: Norm) -> tuple[int, Reals]:
-    """The best branching for ``rows``, shape (rows, cells), and its level weights at unit column norm.
+    """Return the best branching for ``rows``, shape (rows, cells), and its level weights at unit column norm.
 
-    One level alone is the cells themselves. Less is searched where cells are many: each look takes longer.
+    One level means the cells themselves. The search is shorter if there are many cells, since evaluations take longer.
     """
     from scipy.optimize import minimize
 
@@ -109,7 +109,7 @@ def find_best_weights(cells: int, rows: Reals, *, norm: Norm) -> tuple[int, Real
 
 
 def _compute_cost(shape: tuple[Starts, ...], weights: Reals, target: Reals, norm: Norm) -> float:
-    """The l_q norm of the answers' noise variances at unit column norm; target: (cells, predicates)."""
+    """Return the l_q norm of the answers' noise variances at unit column norm; target: (cells, predicates)."""
     scaled = weights / (weights.sum() if norm == "l1" else np.sqrt((weights * weights).sum()))
     variances = np.einsum("cr,cr->r", target, _solve(shape, scaled, target, norm))
     top = float(variances.max())
@@ -117,22 +117,22 @@ def _compute_cost(shape: tuple[Starts, ...], weights: Reals, target: Reals, norm
 
 
 def _solve(shape: tuple[Starts, ...], weights: Reals, target: Reals, norm: Norm) -> Reals:
-    """(A'A)^-1 ``target``."""
+    """Return (A'A)^-1 ``target``."""
     cells = target.shape[0]
     strength = weights * weights
-    # A cell that is a node of its own from some level on has that node's weights of all these levels together.
+    # A cell that is its own node from some level on has that node's weights of all these levels together.
     below = np.cumsum(weights[::-1])[::-1] ** 2 if norm == "l1" else np.cumsum(strength[::-1])[::-1]
     ones = 1.0 / below[_find_single_levels(shape, cells)]
     return solve_tree(shape, strength, ones, target)
 
 
 def add_runs(values: Reals, starts: Starts) -> Reals:
-    """The rows of ``values`` added up from each start to the next, shape (starts, columns): few rows a run."""
+    """Return the rows of ``values`` summed from each start to the next, shape (starts, columns), for few rows a run."""
     sizes = np.diff(np.append(starts, len(values)))
     if sizes.max() > _FEW:
         return np.asarray(np.add.reduceat(values, starts, axis=0))
     found: Reals = values[starts]
-    for place in range(1, int(sizes.max())):  # many times as fast as numpy's own, which goes by single numbers
+    for place in range(1, int(sizes.max())):  # many times as fast as numpy's own, which adds single numbers
         longer = np.flatnonzero(sizes > place)
         if len(longer) == len(starts):
             found += values[starts + place]
@@ -142,17 +142,17 @@ def add_runs(values: Reals, starts: Starts) -> Reals:
 
 
 def solve_tree(shape: tuple[Starts, ...], strength: Reals, ones: Reals, target: Reals) -> Reals:
-    """(A'A)^-1 ``target``, up the tree and down again: a time that follows its nodes.
+    """Return (A'A)^-1 ``target`` in one pass up the tree and one down: time linear in its nodes.
 
     Args:
-        shape: Where the nodes of each level start, coarsest first.
+        shape: The start of the nodes of each level, coarsest first.
         strength: The squared weight of each level's nodes of two cells and more.
         ones: One over the squared weight of each cell's own node, shape (cells,).
         target: Shape (cells, columns).
     Source:
         The two passes: "Boosting the Accuracy of Differentially Private Histograms Through Consistency" (PVLDB 2010),
         section 4. Any weights: Sherman and Morrison's formula in every node. Below a node v the solution is M^-1 t plus
-        a number c times M^-1 1, M the system of v's cells alone; going down, c of a child follows from that of v.
+        a number c times M^-1 1, M the system of v's cells only; going down, c of a child follows from that of v.
     """
     sums, total, steps = target * ones[:, None], ones, []
     for level in range(len(shape) - 1, -1, -1):
@@ -171,7 +171,7 @@ def solve_tree(shape: tuple[Starts, ...], strength: Reals, ones: Reals, target: 
 
 
 def _find_single_levels(shape: tuple[Starts, ...], cells: int) -> NDArray[np.int64]:
-    """For every cell the first level on which it is a node of its own."""
+    """Return, for every cell, the first level on which it is a node of its own."""
     first = np.full(cells, len(shape) - 1, dtype=np.int64)
     for level in range(len(shape) - 1, -1, -1):
         sizes = np.diff(np.append(shape[level], cells))

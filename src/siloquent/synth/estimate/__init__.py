@@ -1,1 +1,1 @@
-"""From what was released to models and rows: free post-processing."""
+"""Models and rows from released measurements: free post-processing."""

@@ -1,4 +1,4 @@
-"""Bins and the number of rows, from noisy 1-way counts alone: post-processing, so it costs nothing."""
+"""Bins and the number of rows, from noisy 1-way counts only: post-processing at no cost."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 PARTS = 12
-"""A value with a twelfth of the rows stays alone, and the others are joined to twelfths of what is left."""
+"""A value with 1/12 of the rows keeps its own group; the others are joined to groups of 1/12 of the remaining rows."""
 _WINDOW, _FEWEST = 5, 2
 CLEAR = 3.0
-"""A group's count should stand out of the noise by so many standard deviations."""
+"""The number of standard deviations by which a group's count should exceed the noise."""
 
 
 def estimate_row_count(counts: Sequence[NDArray[np.integer]], variances: Sequence[float] | None = None) -> int:
-    """The number of rows from noisy 1-way counts: totals weighted by their precision, at least 1.
+    """Return the number of rows from noisy 1-way counts: totals weighted by their precision, at least 1.
 
     Args:
         variances: Of the noise on each count of each vector; None: equal ones.
@@ -35,7 +35,7 @@ def estimate_row_count(counts: Sequence[NDArray[np.integer]], variances: Sequenc
 
 
 def project_to_simplex(values: Floats, total: float) -> Floats:
-    """The closest point to ``values`` that is nowhere negative and sums to ``total``.
+    """Return the closest point to ``values`` that has no negative entry and sums to ``total``.
 
     >>> project_to_simplex(np.array([3.0, 1.0, -2.0]), 3.0).tolist()
     [2.5, 0.5, 0.0]
@@ -46,12 +46,12 @@ def project_to_simplex(values: Floats, total: float) -> Floats:
 
 
 def group_ordered(shares: Floats, *, deviation: float, ordered: int, cuts: Sequence[int] = ()) -> Integers:
-    """The group of each cell of an ordered attribute, groups counted from 0 in the order of cells.
+    """Return the group of each cell of an ordered attribute, groups counted from 0 in the order of cells.
 
     Args:
         shares: Share of the rows in each cell.
         deviation: The noise of one cell, as a share of the rows.
-        ordered: Cells from here on (``other``, NULL) stay alone.
+        ordered: Cells from this one on (``other``, NULL) keep their own groups.
         cuts: Cells at which a group must begin.
     """
     alone = shares[:ordered] >= 1 / PARTS
@@ -71,7 +71,7 @@ def group_ordered(shares: Floats, *, deviation: float, ordered: int, cuts: Seque
 
 
 def _join_neighbours(shares: Floats, enough: float) -> list[tuple[int, int]]:
-    """Neighbours joined until each group has ``enough``; at the end half of it will do, less joins the last group."""
+    """Join neighbours until each group has ``enough``; the last group needs half of it, or joins the one before."""
     found: list[tuple[int, int]] = []
     start, mass = 0, 0.0
     for place, share in enumerate(shares.tolist()):
@@ -88,10 +88,10 @@ def _join_neighbours(shares: Floats, enough: float) -> list[tuple[int, int]]:
 
 
 def merge_rare(shares: Floats, *, deviation: float, kept: Sequence[int] = ()) -> Integers:
-    """The group of each category: those that do not stand out of the noise share one, if they are two or more.
+    """Return the group of each category: categories lost in the noise share one group, if there are two or more.
 
     Args:
-        kept: Categories that stay alone however rare, since a constraint names them.
+        kept: Categories that keep their own group even if rare, since a constraint names them.
     """
     rare = shares < CLEAR * deviation
     rare[list(kept)] = False
@@ -103,10 +103,10 @@ def merge_rare(shares: Floats, *, deviation: float, kept: Sequence[int] = ()) ->
 
 
 def denoise_shares(shares: Floats, groups: Integers, *, deviation: float, ordered: int) -> Floats:
-    """Shares that are nowhere negative and sum to one, drawn towards what is smooth as far as noise explains the rest.
+    """Denoise shares: the result has no negative entry, sums to one, and is as smooth as the noise justifies.
 
-    Ordered values are drawn towards the mean of their five neighbours, merged categories towards the mean of their
-    group, each by the part of the spread that noise accounts for (James-Stein): spikes that stand out stay.
+    Ordered values are shrunk towards the mean of their five neighbours, merged categories towards the mean of their
+    group, each by the part of the spread that noise accounts for (James-Stein), so that clear spikes stay.
     """
     made = shares.copy()
     if ordered:

@@ -1,4 +1,4 @@
-"""A chain of conditional models as people hold it: rows without end, every hard constraint kept. All of it free."""
+"""The released model of engine ``chain``: any number of rows, every hard constraint kept, at no cost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ChainModel:
     """Conditional models, one for each block of columns but the first.
 
     Attributes:
-        first: The law of the first block's values, shape (values,).
+        first: The distribution of the first block's values, shape (values,).
         weights: Of soft constraints, by number, for 5,000 rows.
         sentence: The guarantee in words.
     """
@@ -47,25 +47,25 @@ class ChainModel:
 
     @property
     def schema(self) -> TableSchema:
-        """The declaration that its rows follow."""
+        """The declaration that the rows follow."""
         return self.plan.schema
 
     @property
     def rows(self) -> int:
-        """How many rows the table has, up to noise; few where noise hides how many."""
+        """The default number of rows: the table's, up to noise; small where noise hides the table's size."""
         return self.frame.rows
 
     def draw(self, rows: int | None = None, *, where: str | None = None, seed: int = 0) -> pa.Table:
-        """Rows as an Arrow table in the source's own types, every hard constraint kept; see ``TreeModel.draw``.
+        """Return rows as an Arrow table in the source's own types, every hard constraint kept; see ``TreeModel.draw``.
 
         Raises:
-            RequestError: The condition cannot be read, or too few drawn rows meet it.
-            ConstraintProblem: So many rows cannot be had under a key.
+            RequestError: The condition is invalid, or too few drawn rows meet it.
+            ConstraintProblem: A key allows fewer rows.
         """
         return self.decode_cells(self.draw_cells(self.rows if rows is None else rows, where=where, seed=seed))
 
     def draw_cells(self, rows: int, *, where: str | None = None, seed: int = 0, kept: bool = True) -> NDArray[np.int32]:
-        """Rows as cells of the plan's attributes, shape (rows, attributes); ``kept`` False leaves the passes out."""
+        """Draw rows as cells of the plan's attributes, shape (rows, attributes); ``kept`` False skips the passes."""
         if not 1 <= rows <= MAX_ROWS:
             raise RequestError(f"A draw has 1 to {MAX_ROWS:,} rows, not {rows:,}.", fix="--rows 10000")
         if where is None:
@@ -93,11 +93,11 @@ class ChainModel:
         return enforce_constraints(cells, self.frame.compiled, self.frame.tables, random, groups=of_cells)
 
     def decode_cells(self, cells: NDArray[np.int32]) -> pa.Table:
-        """Cells as values."""
+        """Decode cells to values."""
         return decode_rows(cells, self.frame.compiled, self.schema.domain)
 
     def compute_marginal(self, attributes: Sequence[str]) -> Floats:
-        """Expected counts of the groups of these columns, one axis each, by simulation.
+        """Return expected counts of the groups of these columns, one axis each, by simulation.
 
         Raises:
             RequestError: A column is not modelled, but written by a constraint.
@@ -107,7 +107,7 @@ class ChainModel:
         return self.frame.count_groups(groups, [places])[0]
 
     def explain(self) -> Mapping[str, Any]:
-        """The model in numbers: rows, columns, blocks, parameters."""
+        """Return the model in numbers: rows, columns, blocks, parameters."""
         names = self.frame.names
         return {
             "rows": self.frame.total,
@@ -118,14 +118,14 @@ class ChainModel:
         }
 
     def replace_weights(self, weights: Mapping[int, float]) -> ChainModel:
-        """The same model with other weights of soft constraints, by number."""
+        """Return the same model with other weights of soft constraints, by number."""
         return replace(self, weights=dict(weights))
 
     def attach_guarantee(self, sentence: str) -> ChainModel:
-        """The same model with its guarantee in words."""
+        """Return the same model with its guarantee in words."""
         return replace(self, sentence=sentence)
 
 
 def compute_block_sizes(plan: ChainPlan, frame: ModelDomain) -> tuple[int, ...]:
-    """How many values each block has."""
+    """Return the number of values of each block."""
     return tuple(math.prod(frame.sizes[place] for place in block) for block in plan.blocks)

@@ -1,4 +1,4 @@
-"""Rows of engine ``chain``, column by column: each value by its model and by what it would break."""
+"""Row drawing of engine ``chain``, column by column: each value by its model and by the constraints it would break."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 MAX_CANDIDATES = 4_096
-"""Cells of a column up to which what each would break is looked at as rows are drawn; beyond, passes mend rows."""
+"""The most cells of a column whose violations are considered while rows are drawn; for more, passes repair rows."""
 CHUNK = 2**22
-"""Chances that are in memory at once."""
+"""The number of probabilities in memory at once."""
 REFERENCE_ROWS = 5_000
-"""Rows for which a weight is given: the partners that a value breaks a constraint with grow with the rows drawn."""
+"""The number of rows that weights refer to: the number of conflicting partners of a value grows with the rows drawn."""
 MAX_REFUSALS = 300
 
 
 class Drawing:
-    """Rows in the making: groups and cells of the columns drawn so far, and the values of whole blocks.
+    """Rows while they are drawn: groups and cells of the columns drawn so far, and the values of whole blocks.
 
     Args:
-        first: The law of the first block's values, shape (values,).
+        first: The distribution of the first block's values, shape (values,).
         networks: The models of the other blocks.
         weights: Of soft constraints, by number, for ``REFERENCE_ROWS`` rows.
     """
@@ -61,7 +61,7 @@ class Drawing:
         self.drawn: set[str] = set()
 
     def assemble_cells(self) -> Integers:
-        """All columns, as cells of the plan's attributes, shape (rows, attributes)."""
+        """Return all columns, as cells of the plan's attributes, shape (rows, attributes)."""
         for number, block in enumerate(self.plan.blocks):
             for part in range(len(block)):
                 self._draw_column(number, part)
@@ -70,7 +70,7 @@ class Drawing:
         return self.cells
 
     def _draw_column(self, number: int, part: int) -> None:
-        """Draw one column of a block in all rows."""
+        """Draw one column of a block for all rows."""
         place = self.plan.blocks[number][part]
         name = self.frame.names[place]
         self.drawn.add(name)
@@ -91,7 +91,7 @@ class Drawing:
             self._draw_aware(tables, number, part, weights, self.random.choice(picks, again), stored=True)
 
     def _list_completed(self, name: str) -> list[CompiledConstraint]:
-        """Constraints over two rows that this column completes and that count while rows are drawn."""
+        """Return the constraints over two rows that this column completes and that are counted while rows are drawn."""
         by_table = {need.constraint for need in self.frame.compiled.needs}
         found = []
         for one in self.frame.compiled.constraints:
@@ -116,10 +116,10 @@ class Drawing:
             return None  # Too fine to count while drawing: the passes keep it if it is hard.
 
     def _compute_probabilities(self, number: int, part: int, at: Integers) -> Floats:
-        """The law of a column's group in the rows ``at``, given the block's parts that are drawn; masks applied.
+        """Return the distribution of a column's group in the rows ``at``, given the drawn parts of the block, masked.
 
         Returns:
-            Shape (at, groups), sums one.
+            Shape (at, groups); each row sums to one.
         """
         frame, block = self.frame, self.plan.blocks[number]
         known = list(block[:part])
@@ -127,7 +127,7 @@ class Drawing:
         drawn = np.zeros(len(at), dtype=np.int64)
         for place, size in zip(known, sizes, strict=True):
             drawn = drawn * size + self.groups[at, place]
-        if number == 0:  # one law for all rows: never written out for each of them
+        if number == 0:  # one distribution for all rows, so it is not repeated for each of them
             law = self.first.reshape(math.prod(sizes), -1)[drawn]
         else:
             every = self.networks[number - 1].compute_probabilities(self.values[at])
@@ -144,11 +144,11 @@ class Drawing:
                 empty = masked.sum(axis=1) <= 0
                 chances = np.where(empty[:, None], chances, masked)
         total = chances.sum(axis=1, keepdims=True)
-        # Where nothing is left of the law, all groups are as likely as one another.
+        # Where the mask leaves no probability, all groups are equally likely.
         return np.asarray(np.where(total > 0, chances / np.where(total > 0, total, 1.0), 1.0 / chances.shape[1]))
 
     def _draw_freely(self, number: int, part: int) -> None:
-        """By the model alone: counts are right to one in the first block, at random in the others."""
+        """Draw by the model only: counts are exact to one in the first block, random in the others."""
         frame, block = self.frame, self.plan.blocks[number]
         place = block[part]
         if number == 0:
@@ -164,11 +164,11 @@ class Drawing:
         self.cells[:, frame.compiled.find_column(frame.names[place])] = cells
 
     def _get_value_range(self, number: int) -> range:
-        """The values of a block."""
+        """Return the values of a block."""
         return range(math.prod(self.frame.sizes[place] for place in self.plan.blocks[number]))
 
     def _repeat_first_seen(self, one: CompiledConstraint, place: int) -> None:
-        """The fast path of a hard functional dependency: what the first row of a left side drew holds for all its rows.
+        """Keep a hard functional dependency fast: the value drawn first for a left side is copied to all rows with it.
 
         Source:
             Thesis, 4.5.3: rows that share a left side have one value that breaks nothing, so it is looked up.
@@ -190,7 +190,7 @@ class Drawing:
     def _draw_aware(
         self, tables: PairTables, number: int, part: int, weights: Floats, order: Integers, *, stored: bool
     ) -> NDArray[np.bool_]:
-        """By the model and by what each cell would break; which rows found no cell that breaks no hard constraint."""
+        """Draw by the model and by each cell's violations; return which rows found no cell that keeps all hard ones."""
         frame, place = self.frame, self.plan.blocks[number][part]
         column, group_of_cell = frame.compiled.find_column(frame.names[place]), frame.list_cell_groups(place)
         inside = _compute_cell_shares(frame, place)
@@ -223,13 +223,13 @@ def draw_by_rejection(
 ) -> None:
     """Draw the target of the rows ``at``, in place, by accepting v ~ chance with exp(-weight x partners).
 
-    Acceptance is relative to the most likely outcome. After ``refusals`` the value is drawn from the law itself, so
-    the law is that of ``PairTables.draw`` in any case.
+    Acceptance is relative to the most likely outcome. After ``refusals`` rejections the value is drawn from the
+    distribution itself, so the distribution equals that of ``PairTables.draw`` in any case.
 
     Args:
         cells: Shape (rows, columns), int64 and contiguous.
         weights: Finite ones, shape (rules,).
-        chances: For each entry of ``at`` a line, shape (steps, values).
+        chances: Probabilities, one line for each entry of ``at``, shape (steps, values).
     Source:
         Thesis, experiment 6, whose code never checks what it draws.
     """
@@ -252,20 +252,20 @@ def _draw_index(line: Floats, random: np.random.Generator) -> int:
 
 
 def draw_by_weights(chances: Floats, random: np.random.Generator) -> Integers:
-    """One value for each line of weights."""
+    """Draw one value for each line of weights."""
     laws = np.cumsum(chances, axis=1)
     wanted = random.random(len(laws)) * laws[:, -1]
     return np.asarray(np.minimum((laws <= wanted[:, None]).sum(axis=1), chances.shape[1] - 1))
 
 
 def _get_right_side(one: CompiledConstraint) -> str:
-    """The right side of a functional dependency."""
+    """Return the right side of a functional dependency."""
     assert one.form is not None
     return next(test.left.attribute for test in one.form.pairs if test.op == "!=")
 
 
 def _compute_cell_shares(frame: ModelDomain, place: int) -> Floats:
-    """Each cell's share of its group, shape (cells,)."""
+    """Return each cell's share of its group, shape (cells,)."""
     fine, group = frame.fines[place], frame.groups[place]
     weights = np.maximum(frame.shares[place], 1e-22)
     weights = weights / np.bincount(group, weights=weights)[group]

@@ -1,4 +1,4 @@
-"""Engine ``chain`` on its way: it reads noisy counts and parameters, and shows what will be put out."""
+"""The learner of engine ``chain``: it reads noisy counts and parameters, and produces the output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Integers = NDArray[np.int64]
 
 
 class ChainLearner:
-    """What was released so far. Every answer is a function of it and of the plan."""
+    """The state of a run: everything it returns is a function of the plan and of the measurements released so far."""
 
     def __init__(self, plan: ChainPlan, *, extra: Tables | None = None) -> None:
         self.plan, self.extra = plan, extra
@@ -41,25 +41,25 @@ class ChainLearner:
 
     @property
     def frame(self) -> ModelDomain:
-        """What the fine counts said."""
+        """The domain of the model, from the fine counts."""
         assert self._frame is not None
         return self._frame
 
     @property
     def rows(self) -> int:
-        """How many rows are put out: as asked, or as many as the table has and memory holds."""
+        """The number of output rows: as requested, or as many as the table has and memory holds."""
         asked = self.plan.spec.rows
         return rows_that_fit(self.frame.rows, len(self.frame.compiled.attributes)) if asked is None else asked
 
     @property
     def cliques(self) -> tuple[tuple[str, ...], ...]:
-        """None: every column hangs on all before it."""
+        """Empty: every column depends on all columns before it."""
         return ()
 
     def begin(
         self, fines: Sequence[FineDomain], fine: Sequence[NoisyCounts], tables: Sequence[NoisyCounts]
     ) -> Sequence[Integers]:
-        """Groups from the fine counts."""
+        """Read the fine counts and return the groups."""
         self._frame = build_model_domain(self.plan.compiled, fines, fine, tables, extra=self.extra)
         return self._frame.groups
 
@@ -72,16 +72,16 @@ class ChainLearner:
         self._model = None
 
     def bound_rows(self) -> int:
-        """A number of rows that the table surely has, at least 2: six deviations below the estimate."""
+        """Return a lower bound on the number of rows, at least 2: six deviations below the estimate."""
         return self.frame.bound_rows()
 
     def learn_rates(self, rates: NoisyCounts) -> None:
-        """Read the rates of soft constraints: what the drawn rows will meet."""
+        """Read the rates of soft constraints that the drawn rows will meet."""
         self.rates.update(parse_rates(rates))
         self._model = None
 
     def finish(self) -> ChainModel:
-        """The model of all that was released, with weights at which drawn rows meet the known rates."""
+        """Return the final model, with weights at which drawn rows meet the known rates."""
         if self._model is None:
             plan = self.plan
             self._model = fit_weights(
@@ -90,15 +90,15 @@ class ChainLearner:
         return self._model
 
     def build_weighted_model(self, weights: Mapping[int, float]) -> ChainModel:
-        """The model with these weights, whatever the rates are."""
+        """Return the model with these weights, whatever the rates are."""
         return ChainModel(self.plan, self.frame, self._compute_first_block(), self._rebuild_networks(), dict(weights))
 
     def count_output(self, marginals: Sequence[tuple[int, ...]]) -> list[Floats]:
-        """What the rows to be put out have in the groups of these marginals, scaled to the number of rows."""
+        """Return the counts of the output rows in the groups of these marginals, scaled to the number of rows."""
         return self.frame.count_groups(self._draw_output(), marginals)
 
     def fit_classifiers(self) -> FittedClassifiers:
-        """Classifiers of the first target that learned from the rows to be put out."""
+        """Return classifiers of the first target, trained on the output rows."""
         assert self.plan.first.judged is not None
         return train_classifiers(
             self._draw_output(), self.plan.first.judged, self.frame.sizes, seed=self.plan.spec.seed
@@ -108,7 +108,7 @@ class ChainLearner:
         return self.frame.find_groups(self.finish().draw_cells(self.rows, seed=self.plan.spec.seed))
 
     def _compute_first_block(self) -> Floats:
-        """The law of the first block: the groups' shares, or its own histogram."""
+        """Return the distribution of the first block: the groups' shares, or its own histogram."""
         frame, block = self.frame, self.plan.blocks[0]
         if self._joint is not None:
             return project_to_simplex(self._joint.counts.astype(np.float64).ravel(), float(frame.total)) / frame.total
@@ -128,7 +128,7 @@ class ChainLearner:
 
 
 def rebuild_chain_learner(plan: ChainPlan, measured: Measurements, *, extra: Tables | None = None) -> ChainLearner:
-    """The learner at the end of a run, from what the run released: the same at every replay."""
+    """Return the learner at the end of a run, rebuilt from its measurements: the same at every replay."""
     learner = ChainLearner(plan, extra=extra)
     fines = tuple(
         replace(fine, starts=starts, ordered=fine.ordered + len(starts) - len(fine.starts))

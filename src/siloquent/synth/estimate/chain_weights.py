@@ -13,21 +13,21 @@ from siloquent.synth.estimate.enforce import count_violations
 
 PASSES = 10
 DRAWS = 6
-"""Tables of 5,000 rows that a rate is the mean of: one alone is off by a tenth where few rows break most."""
+"""The number of tables of 5,000 rows that a rate averages: one only is off by 10 % if few rows break the most."""
 CLOSE = 0.01
 LONGEST = 2.0
-"""The largest step of a weight, in the logarithm of chances at the wanted rate."""
+"""The largest step of a weight, in log-probability at the target rate."""
 
 
 def fit_weights(model: ChainModel, rates: Mapping[int, float], *, seed: int = 0) -> ChainModel:
-    """The model with weights at which simulated rows break each constraint at its rate, as nearly as can be.
+    """Return the model with weights at which simulated rows break each constraint at its rate, as nearly as possible.
 
-    Ten passes, a secant step (Broyden's) for all weights together in each; a rate falls as its weight rises, and a
-    weight may be negative. Rates that only move together cannot be met apart. Every pass draws with the same seed, so
-    that what changes is the weights.
+    It takes ten passes, each a secant step (Broyden's) for all weights together. A rate falls as its weight rises, and
+    a weight may be negative. Rates that only move together cannot be met separately. Every pass draws with the same
+    seed, so that only the weights change.
 
     Args:
-        rates: The wanted share of pairs, by the number of a soft constraint over two rows; others keep their weight.
+        rates: The target share of pairs, by the number of a soft constraint over two rows; others keep their weight.
     Source:
         Thesis, algorithm 11, corrected: exp(-W V) has no normaliser there, so W is a rate times the steps taken.
     """
@@ -39,7 +39,7 @@ def fit_weights(model: ChainModel, rates: Mapping[int, float], *, seed: int = 0)
     weights = np.zeros(len(numbers))
     gap = _compute_log_rates(model, numbers, weights, seed) - wanted
     best, least = weights, float(np.abs(gap).max())
-    # How the logarithms of the rates answer to the weights, in units in which one rate alone would fall by about one.
+    # The response of the log-rates to the weights, in units in which a single rate would fall by about one.
     answer = -np.eye(len(numbers))
     for _ in range(PASSES - 1):
         if least <= CLOSE:
@@ -57,7 +57,7 @@ def fit_weights(model: ChainModel, rates: Mapping[int, float], *, seed: int = 0)
 def _compute_log_rates(
     model: ChainModel, numbers: list[int], weights: NDArray[np.float64], seed: int
 ) -> NDArray[np.float64]:
-    """Logarithms of the mean rates of tables drawn under these weights; no broken pair counts as half a pair."""
+    """Return the log mean rates of tables drawn under these weights; no broken pair counts as half a pair."""
     trial = model.replace_weights({**model.weights, **dict(zip(numbers, weights.tolist(), strict=True))})
     broken, possible = np.zeros(len(numbers)), 1
     for draw in range(DRAWS):

@@ -1,4 +1,4 @@
-"""Classifiers that learn one column from the others in the rows to be put out, for the paid report. They see no row."""
+"""Classifiers of one column, trained on the output rows for the paid report. They see no private row."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ Integers = NDArray[np.int64]
 
 NAMES = ("logistic regression", "random forest", "boosted trees")
 MAX_TRAINED = 5_000
-"""Rows that are learned from: more cost seconds, and change little."""
+"""The most rows for training: more take seconds and change little."""
 _BLOCK = 2**16
 _STEP, _MOST = 2.0**-24, 2.0**20
-"""Of the coefficients of a sum: a hundred columns' add up without rounding."""
+"""The step and bound of the coefficients of a sum: those of 100 columns add up without rounding."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedClassifiers:
-    """Three fitted classifiers of one column's groups. A class of arrays and models, so that engines can send it away.
+    """Three fitted classifiers of one column's groups: arrays and models only, so that engines can serialise it.
 
     Attributes:
-        target: The place of the column that they say.
-        sizes: How many groups each column has.
+        target: The index of the column that they predict.
+        sizes: The number of groups of each column.
     """
 
     target: int
@@ -32,7 +32,7 @@ class FittedClassifiers:
     models: tuple[Any, ...]
 
     def count_right(self, rows: Integers) -> Integers:
-        """How many of ``rows`` (groups, shape (rows, columns)) each classifier says right, shape (3,)."""
+        """Return how many of ``rows`` (groups, shape (rows, columns)) each classifier predicts right, shape (3,)."""
         from threadpoolctl import threadpool_limits
 
         found = np.zeros(len(self.models), dtype=np.int64)
@@ -51,9 +51,9 @@ class FittedClassifiers:
 
 
 def train_classifiers(rows: Integers, target: int, sizes: tuple[int, ...], *, seed: int) -> FittedClassifiers:
-    """The classifiers of the column ``target`` that ``rows`` (groups, shape (rows, columns)) teach.
+    """Return the classifiers of the column ``target``, trained on ``rows`` (groups, shape (rows, columns)).
 
-    Its groups are what they say; where there is one alone, the classifiers are constant.
+    They predict the column's groups; if it has only one, the classifiers are constant.
     """
     from sklearn.dummy import DummyClassifier
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -66,7 +66,7 @@ def train_classifiers(rows: Integers, target: int, sizes: tuple[int, ...], *, se
     if len(sizes) < 2 or (true == true[0]).all():
         constant = DummyClassifier(strategy="most_frequent")
         return FittedClassifiers(target, sizes, tuple(constant.fit(np.zeros((len(rows), 1)), true) for _ in NAMES))
-    # One thread: on a busy machine those of boosted trees wait for one another.
+    # One thread: on a busy machine the threads of boosted trees wait for one another.
     with threadpool_limits(1):
         models = (
             round_coefficients(LogisticRegression(max_iter=200).fit(wide, true)),
@@ -77,10 +77,10 @@ def train_classifiers(rows: Integers, target: int, sizes: tuple[int, ...], *, se
 
 
 def round_coefficients(model: Any) -> Any:
-    """A fitted linear classifier with coefficients in whole steps, so that a row's scores are sums without rounding.
+    """Round a fitted linear classifier's coefficients to whole steps, so that a row's scores are exact sums.
 
-    BLAS adds up in an order that hangs on how many rows there are. Where two scores are nearly the same, a row that
-    comes or goes would otherwise change what is said of others, too.
+    The order of BLAS sums depends on the number of rows. Where two scores are nearly equal, adding or removing a row
+    could otherwise change the predictions for others.
     """
     for name in ("coef_", "intercept_"):
         found = np.clip(np.asarray(getattr(model, name), dtype=np.float64), -_MOST, _MOST)

@@ -21,18 +21,18 @@ from siloquent.synth.spec.compiled import CompiledConstraints, RowTest, evaluate
 Floats = NDArray[np.float64]
 
 MAX_TRIES = 100
-"""How many times as many rows as are asked for may be drawn for a condition that the model cannot be asked directly."""
+"""The most rows drawn, per requested row, for a condition that cannot be put into the model directly."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Condition:
-    """Tests of one row, all of which must hold."""
+    """Tests of one row that must all hold."""
 
     text: str
     tests: tuple[RowTest, ...]
 
     def find_matches(self, rows: NDArray[np.integer], compiled: CompiledConstraints) -> NDArray[np.bool_]:
-        """Which rows meet it."""
+        """Return a mask of the rows that meet the condition."""
         codes = compiled.split_columns(rows)
         passing = np.ones(len(rows), dtype=np.bool_)
         for test in self.tests:
@@ -40,10 +40,10 @@ class Condition:
         return passing
 
     def apply_to_model(self, frame: ModelDomain, fitted: GraphicalModel) -> tuple[ModelDomain, GraphicalModel]:
-        """The model of the rows that meet all tests of a single modelled column.
+        """Return the model of the rows that meet all tests of a single modelled column.
 
         Raises:
-            RequestError: The model says that no row meets them.
+            RequestError: By the model, no row meets them.
         """
         shares, beliefs = list(frame.shares), list(fitted.beliefs)
         for name, allowed in self._find_allowed(frame).items():
@@ -62,7 +62,7 @@ class Condition:
         return replace(frame, shares=tuple(shares)), model
 
     def _find_allowed(self, frame: ModelDomain) -> Mapping[str, NDArray[np.bool_]]:
-        """For each modelled column with tests of its own, the cells that pass them."""
+        """Return, for each modelled column with tests of its own, the cells that pass them."""
         made: dict[str, NDArray[np.bool_]] = {}
         for test in self.tests:
             name = test.left.attribute
@@ -77,10 +77,10 @@ class Condition:
 def draw_matching_rows(
     condition: Condition, rows: int, draw: Callable[[int], NDArray[np.int32]], compiled: CompiledConstraints
 ) -> NDArray[np.int32]:
-    """``rows`` drawn rows that meet the condition; leaving rows out breaks no constraint over one or two rows.
+    """Draw ``rows`` rows that meet the condition; leaving rows out breaks no constraint over one or two rows.
 
     Raises:
-        RequestError: They are fewer than one in a hundred.
+        RequestError: Fewer than one row in a hundred meets it.
     """
     wanted = rows
     while wanted <= MAX_TRIES * rows:
@@ -96,7 +96,7 @@ def draw_matching_rows(
 
 
 def _format_example(schema: TableSchema, compiled: CompiledConstraints) -> str:
-    """A condition on a drawn column that can be read."""
+    """Return a valid example of a condition on a drawn column."""
     attribute = schema.domain[compiled.attributes[0]]
     if attribute.kind == "category":
         found = Comparison(AttributeRef(1, attribute.name), "=", attribute.values[0])
@@ -109,10 +109,10 @@ def _format_example(schema: TableSchema, compiled: CompiledConstraints) -> str:
 
 
 def parse_condition(text: str, schema: TableSchema, compiled: CompiledConstraints) -> Condition:
-    """The condition that ``text`` states.
+    """Return the condition that ``text`` states.
 
     Raises:
-        RequestError: It cannot be read, names a column that is not drawn, or no row of the domain can meet it.
+        RequestError: Its syntax is invalid, it names a column that is not drawn, or no row of the domain meets it.
     """
     try:
         comparisons = parse_comparisons(text, default_row=1)

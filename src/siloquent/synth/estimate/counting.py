@@ -1,4 +1,4 @@
-"""Constraints as count tables: which rows already there a new one would break them with."""
+"""Constraints as count tables: the earlier rows with which a new row would break them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def build_pair_tables(forms: Sequence[NormalForm], compiled: CompiledConstraints, target: str) -> PairTables:
-    """Empty tables of some constraints, ready to be asked for every value of ``target``.
+    """Return empty tables of some constraints, ready to be queried for every value of ``target``.
 
     Raises:
-        ConstraintProblem: One needs more than 10^7 cells, or a condition compares two attributes of one row.
+        ConstraintProblem: A constraint needs more than 10^7 cells, or a condition compares two attributes of one row.
     """
     terms = [term for rule, form in enumerate(forms) for term in build_count_terms(rule, form, compiled)]
     column = compiled.find_column(target)
@@ -28,7 +28,7 @@ def build_pair_tables(forms: Sequence[NormalForm], compiled: CompiledConstraints
 
 
 def build_count_terms(rule: int, form: NormalForm, compiled: CompiledConstraints) -> list[CountTerm]:
-    """|X or Y| = |X| + |Y| - |X and Y|, X with the new row as t1, Y as t2; ``!=`` is all minus equal."""
+    """Return terms of |X or Y| = |X| + |Y| - |X and Y|; the new row is t1 in X, t2 in Y; ``!=`` is all minus equal."""
     forward = _expand_terms(rule, 1, form.pairs, form.first, form.second, compiled)
     mirrored = tuple(test.reversed for test in form.pairs)
     backward = _expand_terms(rule, 1, mirrored, form.second, form.first, compiled)
@@ -43,7 +43,7 @@ def build_count_terms(rule: int, form: NormalForm, compiled: CompiledConstraints
 
 
 def _merge_tests(tests: Sequence[PairTest]) -> tuple[PairTest, ...] | None:
-    """One test for each pair of sides; None if they contradict one another."""
+    """Return one test for each pair of sides; None if they contradict one another."""
     kept: dict[tuple[str, str], list[PairTest]] = {}
     for test in tests:
         kept.setdefault((test.left.attribute, test.right.attribute), []).append(test)
@@ -96,7 +96,7 @@ def _list_cells(name: str, compiled: CompiledConstraints) -> NDArray[np.int64]:
 
 
 def _build_axis(test: PairTest, compiled: CompiledConstraints, *, known_as: Operator | None = None) -> CountAxis:
-    """One comparison as an axis; ``known_as``: the operator that says which values can be compared."""
+    """Return one comparison as an axis; ``known_as``: the operator that decides which values are comparable."""
     known_by = known_as or test.op
     left, right = _list_cells(test.left.attribute, compiled), _list_cells(test.right.attribute, compiled)
     known_left, known_right = test.left.find_known(left, known_by), test.right.find_known(right, known_by)
@@ -125,7 +125,7 @@ def _build_axis(test: PairTest, compiled: CompiledConstraints, *, known_as: Oper
 
 
 def _build_known_axis(test: PairTest, compiled: CompiledConstraints) -> CountAxis:
-    """The coordinate that all rows share whose values on both sides are known."""
+    """Return the coordinate shared by all rows whose values on both sides are known."""
     left, right = _list_cells(test.left.attribute, compiled), _list_cells(test.right.attribute, compiled)
     return CountAxis(
         compiled.find_column(test.right.attribute),
@@ -138,7 +138,7 @@ def _build_known_axis(test: PairTest, compiled: CompiledConstraints) -> CountAxi
 
 
 def _build_filter_axis(test: RowTest, compiled: CompiledConstraints, *, asked: bool) -> CountAxis:
-    """The coordinate that all rows share which pass a condition, on one side."""
+    """Return the coordinate shared by all rows that pass a condition, on one side."""
     if len(test.attributes) > 1:
         raise ConstraintProblem(
             f"A condition that compares {' and '.join(test.attributes)} of one row has no count table.",

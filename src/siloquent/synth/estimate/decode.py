@@ -1,4 +1,4 @@
-"""From drawn cells to a table of the source's own types: no placeholder values, no cell numbers."""
+"""Decoding of drawn cells to a table of the source's own types, without placeholders or cell numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_LABELS = 2**16
 
 
 def decode_rows(rows: NDArray[np.int32], compiled: CompiledConstraints, domain: Domain) -> pa.Table:
-    """``rows`` (rows, attributes of ``compiled``) as an Arrow table in declared order; ``id`` columns are 1..rows."""
+    """Decode ``rows`` (rows, attributes of ``compiled``) to an Arrow table in declared order; ids are 1..rows."""
     import pyarrow as pa
 
     columns, names = [], []
@@ -37,14 +37,14 @@ def decode_rows(rows: NDArray[np.int32], compiled: CompiledConstraints, domain: 
 
 
 def _number_rows(attribute: Attribute, rows: int) -> pa.Array:
-    """Fresh numbers for an ``id`` column; they mean nothing."""
+    """Return fresh numbers for an ``id`` column, without meaning."""
     import pyarrow as pa
 
     return pa.array(np.arange(1, rows + 1))
 
 
 def _decode_values(attribute: Attribute, cells: NDArray[np.int32]) -> pa.Array:
-    """The declared values of ``cells``; NULL for NULL's cell, ``(other)`` for the cell of values not listed."""
+    """Return the declared values of ``cells``; NULL for NULL's cell, ``(other)`` for the cell of values not listed."""
     import pyarrow as pa
 
     if attribute.size <= _MAX_LABELS:
@@ -57,7 +57,7 @@ def _decode_values(attribute: Attribute, cells: NDArray[np.int32]) -> pa.Array:
 
 
 def _decode_numbers(attribute: Attribute, cells: NDArray[np.int32]) -> NDArray[Any]:
-    """The declared numbers or moments of many cells at once, as ``Attribute.label`` has them one by one."""
+    """Return the declared numbers or moments of many cells at once; ``Attribute.label`` gives them one by one."""
     places = cells.astype(np.int64)
     if attribute.is_temporal:
         first, step, _ = attribute.moments

@@ -1,4 +1,4 @@
-"""Drawn rows made to keep every hard constraint, and exact counts of what they break. Free post-processing."""
+"""Enforcement of hard constraints on drawn rows, and exact counts of violations. Free post-processing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 BLIND = 3
-"""How often the columns of a constraint that equal rows break are drawn without regard to the model."""
+"""The number of tries that draw columns of constraints broken by equal rows without regard to the model."""
 Tables = Mapping[int, DependencyTable]
 """FD tables by the number of their constraint."""
 
@@ -55,7 +55,7 @@ def enforce_constraints(
     groups: Groups | None = None,
     in_place: bool = False,
 ) -> NDArray[np.int32]:
-    """``rows`` (rows, attributes) with every hard constraint kept; columns that the model left out may hold anything.
+    """Return ``rows`` (rows, attributes) with every hard constraint kept; columns not in the model may hold anything.
 
     Args:
         tables: y(x) for every need, by constraint number.
@@ -63,10 +63,10 @@ def enforce_constraints(
             combination are redrawn within it, so that the model's counts stay.
         in_place: Whether ``rows`` (int32) may be written over, which saves a copy.
     Returns:
-        A matrix, int32. The number of rows is the same.
+        An int32 matrix with the same number of rows.
     Raises:
-        SiloquentError: A hard constraint is broken at the end. That is our bug; nothing may be released.
-        ConstraintProblem: Equal rows break a constraint (a key, say), and there are fewer combinations than rows.
+        SiloquentError: A hard constraint is still broken. That is an internal bug; nothing may be released.
+        ConstraintProblem: Equal rows break a constraint (such as a key), and there are fewer combinations than rows.
     """
     kept, broken = _try_passes(rows, compiled, tables, random, groups, in_place=in_place)
     if broken and not all(one.form is None or one.form.is_irreflexive for one in broken):
@@ -92,10 +92,10 @@ def _try_passes(
     *,
     in_place: bool,
 ) -> tuple[NDArray[np.int32], tuple[CompiledConstraint, ...]]:
-    """Rows after all passes, and what they still break.
+    """Return rows after all passes, and the constraints that they still break.
 
-    Where equal rows break a constraint, the model's rows may not fit between one another, though rows of the uniform
-    model did before anything was paid: then the columns of its pass are taken from such rows, whatever the model says.
+    Where equal rows break a constraint, the model's rows may not fit between one another, although rows of the uniform
+    model did before any charge. Then the columns of its pass are taken from such rows, whatever the model says.
     """
     kept, broken = rows.astype(compiled.cell_type, copy=False), compiled.hard
     for attempt in range(BLIND + 1):
@@ -125,9 +125,9 @@ def _try_passes(
 
 
 def draw_uniform(compiled: CompiledConstraints, rows: int, *, seed: int) -> NDArray[np.int64]:
-    """Rows of the uniform model, as cells, shape (rows, attributes)."""
+    """Draw rows of the uniform model, as cells, shape (rows, attributes)."""
     random = np.random.default_rng(seed)
-    # An identifying column with more cells than int32 counts has no constraint over cells of its own.
+    # An identifying column with more cells than int32 can count has no constraint over its cells.
     return np.stack([random.integers(0, min(size, 2**31 - 1), rows) for size in compiled.sizes], axis=1)
 
 
@@ -140,7 +140,7 @@ def run_passes(
     groups: Groups | None = None,
     in_place: bool = False,
 ) -> NDArray[np.int32]:
-    """All passes over a copy of ``rows``, without the check at the end."""
+    """Run all passes on a copy of ``rows``, without the final check."""
     kept = rows.astype(compiled.cell_type, copy=not in_place)
     for mask in compiled.masks:
         if len(mask.attributes) == 1 and mask.attributes[0] in compiled.modelled:
@@ -151,7 +151,7 @@ def run_passes(
 
 
 def find_broken_hard(rows: NDArray[np.integer], compiled: CompiledConstraints) -> tuple[CompiledConstraint, ...]:
-    """The hard constraints that ``rows`` break."""
+    """Return the hard constraints that ``rows`` break."""
     codes = compiled.split_columns(rows)
     return tuple(one for one in compiled.hard if one.form is not None and count_broken(one.form, codes, len(rows)))
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 ROUNDS = 12
 DRAWN = 2**14
-"""Combinations among which one that may be copied is looked for."""
+"""The number of combinations searched for one that may be copied."""
 RECOMBINED = 200
-"""Tries for rows that may not be copied, since two equal rows break a constraint."""
+"""The number of tries for rows that may not be copied, since two equal rows break a constraint."""
 
 
 def enforce_block(
@@ -39,9 +39,9 @@ def enforce_block(
     """Make the constraints of one block hold, in place.
 
     Rows are first brought nearer to each constraint (majorities for FDs, rank coupling for orders), where that lowers
-    the number of rows that break something. Then a largest clean set is built up greedily, in random order; every other
-    row copies the block of the nearest of 64 clean rows. Irreflexive constraints then hold: against any other row a
-    copy behaves as its original, and against the original nothing differs (docs/explanation/synth-constraints.md).
+    the number of rows in conflict. Then a maximal clean set is built greedily in random order, and every other row
+    copies the block of the nearest of 64 clean rows. Irreflexive constraints then hold: against any other row a copy
+    behaves as its original, and it equals its original (docs/explanation/synth-constraints.md).
     """
     if not len(rows):
         return
@@ -65,7 +65,7 @@ def enforce_block(
 def _find_unrepeatable(
     rows: NDArray[np.int32], forms: Sequence[NormalForm], compiled: CompiledConstraints
 ) -> NDArray[np.bool_]:
-    """Which rows may not occur twice, since they would break a constraint with their equal, shape (rows,)."""
+    """Return a mask of the rows that may not occur twice, since they conflict with their equal, shape (rows,)."""
     codes, found = compiled.split_columns(rows), np.zeros(len(rows), dtype=bool)
     for form in forms:
         if not form.is_irreflexive:
@@ -80,7 +80,7 @@ def _plant(
     compiled: CompiledConstraints,
     random: np.random.Generator,
 ) -> None:
-    """See to it that some row may be copied, in place: where none may, one is drawn at random, if there is any."""
+    """Make sure that some row may be copied, in place: if there is none, draw one at random where one exists."""
     masks, columns = select_inside(step.writes, compiled.masks), compiled.find_columns(step.writes)
     if (find_clean(rows, masks, compiled) & ~_find_unrepeatable(rows, forms, compiled)).any():
         return
@@ -95,7 +95,7 @@ def _plant(
 def _count_conflicts(
     rows: NDArray[np.int32], forms: Sequence[NormalForm], compiled: CompiledConstraints
 ) -> NDArray[np.int64]:
-    """With how many rows each row breaks some constraint, summed over constraints."""
+    """Return the number of rows with which each row breaks some constraint, summed over constraints."""
     codes = compiled.split_columns(rows)
     return sum(
         (count_violations_per_row(build_pair_rule(form, codes, len(rows))) for form in forms),
@@ -126,7 +126,7 @@ def _bring_nearer(
 
 
 def write_majority(rows: NDArray[np.int32], one: CompiledConstraint, compiled: CompiledConstraints) -> None:
-    """Every left value's most frequent right one, written into the rows that the FD speaks of, in place."""
+    """Write every left value's most frequent right value into the rows that the FD covers, in place."""
     assert one.form is not None
     rule = build_pair_rule(one.form, compiled.split_columns(rows), len(rows))
     chosen = np.flatnonzero(rule.first)
@@ -147,7 +147,7 @@ def write_majority(rows: NDArray[np.int32], one: CompiledConstraint, compiled: C
 def follow_order(
     rows: NDArray[np.int32], one: CompiledConstraint, compiled: CompiledConstraints, random: np.random.Generator
 ) -> None:
-    """Rank coupling of the rows that the order constraint speaks of, in place."""
+    """Couple the rows that the order constraint covers by rank, in place."""
     assert one.form is not None
     rule = build_pair_rule(one.form, compiled.split_columns(rows), len(rows))
     chosen = np.flatnonzero(rule.first)
@@ -167,10 +167,10 @@ def _find_clean_set(
     compiled: CompiledConstraints,
     random: np.random.Generator,
 ) -> NDArray[np.bool_]:
-    """A set of rows that break nothing among themselves, bool, shape (rows,).
+    """Return a set of rows without conflicts among themselves, bool, shape (rows,).
 
-    Rows that break nothing with anybody are in. Of the others, in random order, those join that break nothing with an
-    earlier one in wait; those that break something with a member are out; again, until none waits.
+    Rows without any conflict are members. Of the others, in random order, those join that conflict with no earlier
+    pending row; those that conflict with a member are excluded. This repeats until no row is pending.
     """
     settled = find_clean(rows, select_inside(step.writes, compiled.masks), compiled)
     codes = compiled.split_columns(rows)
@@ -179,7 +179,7 @@ def _find_clean_set(
         sum((count_violations_per_row(rule) for rule in rules), np.zeros(len(rows), dtype=np.int64)) > 0
     )
     settled &= ~waiting
-    # Rows that may be copied come first, so that there is one to copy where there is any.
+    # Rows that may be copied come first, so that the set holds one if there is any.
     order = random.permutation(len(rows)) + len(rows) * _find_unrepeatable(rows, forms, compiled).astype(np.int64)
     for _ in range(ROUNDS):
         if not waiting.any():
@@ -194,7 +194,7 @@ def _find_clean_set(
 def _find_conflicts(
     rules: Sequence[PairRule], of: NDArray[np.bool_], against: NDArray[np.bool_], order: NDArray[np.int64] | None
 ) -> NDArray[np.bool_]:
-    """Which rows of one set break a rule with a row of the other (an earlier one, if an order is given)."""
+    """Return which rows of one set break a rule with a row of the other (an earlier one, if an order is given)."""
     found = np.zeros(len(of), dtype=bool)
     for rule in rules:
         for one in (rule, rule.reversed):
@@ -211,7 +211,7 @@ def _recombine(
     compiled: CompiledConstraints,
     random: np.random.Generator,
 ) -> None:
-    """Best effort for constraints that equal rows break: rows are drawn anew until they fit between the clean ones."""
+    """Redraw rows until they fit between the clean ones: best effort for constraints that equal rows break."""
     columns = compiled.find_columns(step.writes)
     masks = select_inside(step.writes, compiled.masks)
     for attempt in range(RECOMBINED):

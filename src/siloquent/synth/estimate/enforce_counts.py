@@ -1,4 +1,4 @@
-"""Exact counts of what rows break, in both directions."""
+"""Exact counts of violations, in both directions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def find_passing(tests: tuple, codes: Codes, rows: int) -> NDArray[np.bool_]:  # type: ignore[type-arg]
-    """Which rows pass all ``tests`` of one row, shape (rows,)."""
+    """Return a mask of the rows that pass all ``tests`` of one row, shape (rows,)."""
     found = np.ones(rows, dtype=bool)
     for test in tests:
         found &= evaluate_row_test(test, codes)
@@ -25,7 +25,7 @@ def find_passing(tests: tuple, codes: Codes, rows: int) -> NDArray[np.bool_]:  #
 
 
 def build_pair_rule(form: NormalForm, codes: Codes, rows: int) -> PairRule:
-    """The rule of a binary constraint over these rows; rows that hold an unknown value are no partners."""
+    """Return the rule of a binary constraint over these rows; rows that hold an unknown value are not partners."""
     first, second = find_passing(form.first, codes, rows), find_passing(form.second, codes, rows)
     tests = []
     for test in form.pairs:
@@ -40,7 +40,7 @@ def build_pair_rule(form: NormalForm, codes: Codes, rows: int) -> PairRule:
 
 
 def count_broken(form: NormalForm, codes: Codes, rows: int) -> int:
-    """How many pairs of rows (rows, if it is a rule about one row) break the constraint."""
+    """Return the number of pairs of rows (rows, if the rule is about one row) that break the constraint."""
     if not form.is_binary:
         return int(find_passing(form.first, codes, rows).sum())
     return count_violating_pairs(build_pair_rule(form, codes, rows))
@@ -49,11 +49,11 @@ def count_broken(form: NormalForm, codes: Codes, rows: int) -> int:
 def count_violations(
     rows: NDArray[np.integer], compiled: CompiledConstraints, *, one_way: bool = True
 ) -> dict[int, Violations]:
-    """How often ``rows`` break each constraint that has a form, exactly, by constraint number.
+    """Return the exact violations of each constraint that has a form, by constraint number.
 
     Args:
         rows: Cells, shape (rows, attributes).
-        one_way: Also count as the thesis does, which takes longer; else that count is that of both directions.
+        one_way: Also count as the thesis does, which takes longer; otherwise that count is that of both directions.
     """
     codes, count = compiled.split_columns(rows), len(rows)
     found = {}

@@ -1,4 +1,4 @@
-"""Order constraints by rank coupling: where b may not fall while a rises, sorting by a sorts b."""
+"""Order constraints by rank coupling: where b may not fall while a rises, b is sorted by a."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def couple_by_rank(
     *,
     rising: bool,
 ) -> NDArray[np.integer]:
-    """The values of ``b`` dealt out inside each context in the order of ``a``; each context keeps its values.
+    """Return the values of ``b`` reassigned inside each context in the order of ``a``; each context keeps its values.
 
     Rows with equal ``a`` get theirs in the order of the ``b`` they had, ties at random. No two rows of one context then
-    have a < a' and b > b' (b < b', if not ``rising``).
+    have a < a' and b > b' (b < b' if not ``rising``).
 
     Args:
         context, a, b: Shape (rows,).
@@ -39,12 +39,12 @@ def couple_by_rank(
 
 
 def find_eligible(coupling: Coupling, compiled: CompiledConstraints, rows: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Which rows the constraint speaks of: known a and b, known context, and the condition passed."""
+    """Return a mask of the rows that the constraint covers: known a and b, known context, and the condition passed."""
     codes = compiled.split_columns(rows)
     found = find_passing(coupling.when, codes, len(rows))
     for name in (coupling.a, coupling.b, *coupling.context):
         attribute = compiled.declared[compiled.find_column(name)]
-        # ``other`` equals itself, so it may be a context; it has no place in an order.
+        # ``other`` equals itself, so it may be a context; it has no rank in an order.
         known = attribute.steps + (name in coupling.context and attribute.other == "cell")
         found &= codes[name] < known
     return found
@@ -53,7 +53,7 @@ def find_eligible(coupling: Coupling, compiled: CompiledConstraints, rows: NDArr
 def couple_rows(
     rows: NDArray[np.int32], coupling: Coupling, compiled: CompiledConstraints, random: np.random.Generator
 ) -> None:
-    """Make ``rows`` keep the order constraint, in place: b changes hands inside equal context."""
+    """Make ``rows`` keep the order constraint, in place: b is exchanged between rows of equal context."""
     chosen = np.flatnonzero(find_eligible(coupling, compiled, rows))
     context = number_groups(rows[np.ix_(chosen, compiled.find_columns(coupling.context))])
     a, b = rows[chosen, compiled.find_column(coupling.a)], rows[chosen, compiled.find_column(coupling.b)]
@@ -61,7 +61,7 @@ def couple_rows(
 
 
 def number_groups(columns: NDArray[np.integer]) -> NDArray[np.int64]:
-    """One number for each distinct row of ``columns`` (rows, columns): 0 for all where there are no columns."""
+    """Return one number for each distinct row of ``columns`` (rows, columns); all 0 where there are no columns."""
     found = np.zeros(len(columns), dtype=np.int64)
     for column in columns.T:
         known, ranks = rank_values(column.astype(np.int64))
@@ -77,11 +77,11 @@ def compute_coupling_mask(
     known_a: NDArray[np.bool_] | None = None,
     known_b: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.bool_]:
-    """The cells of (a, b) on the path of the comonotone (antitone, if not rising) coupling, bool, shape (a, b).
+    """Return the cells of (a, b) on the path of the comonotone (antitone, if not rising) coupling, bool, shape (a, b).
 
     Args:
         a, b: The marginals over ordered groups (any positive scale); the mask serves couplings without context.
-        known_a, known_b: Which groups are ordered values; NULL and ``other`` are combined with everything.
+        known_a, known_b: Which groups are ordered values; NULL and ``other`` may be combined with every group.
     """
     known_a = np.ones(len(a), dtype=bool) if known_a is None else known_a
     known_b = np.ones(len(b), dtype=bool) if known_b is None else known_b

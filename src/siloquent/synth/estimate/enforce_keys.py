@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 30
 MAX_LISTED = 10**7
-"""Combinations up to which the free ones are listed; of more, random ones are nearly always free."""
+"""The most combinations for which the free ones are listed; of more, random ones are nearly always free."""
 
 
 def make_unique(
@@ -25,8 +25,8 @@ def make_unique(
 ) -> None:
     """Move rows whose key another row has, in place; rows with an unknown part of the key may repeat.
 
-    First the finest attribute of the key is drawn again from the other rows' values, so that its distribution stays;
-    what is left takes free combinations at random.
+    First the finest attribute of the key is redrawn from the other rows' values, so that its distribution stays; the
+    remaining rows take free combinations at random.
 
     Raises:
         ConstraintProblem: There are fewer allowed combinations than rows.
@@ -56,7 +56,7 @@ def _find_repeated(
     moved: NDArray[np.bool_],
     random: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """All rows but one of each combination that occurs more than once; one that was not moved stays, else any."""
+    """Return all rows but one of each repeated combination; a row that was not moved stays, otherwise any."""
     places = random.permutation(np.flatnonzero(_find_known(rows, key, compiled)))
     places = places[np.argsort(moved[places], kind="stable")]
     columns = compiled.find_columns(key.attributes)
@@ -112,7 +112,7 @@ def _list_free(
     sizes: tuple[int, ...],
     compiled: CompiledConstraints,
 ) -> NDArray[np.int64]:
-    """Allowed, known combinations that no row has, as flat cells."""
+    """Return allowed, known combinations that no row has, as flat cells."""
     grid = np.stack([axis.ravel() for axis in np.indices(sizes)], axis=1).astype(np.int32)
     full = np.zeros((len(grid), len(compiled.attributes)), dtype=np.int32)
     full[:, columns] = grid

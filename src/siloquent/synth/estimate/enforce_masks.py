@@ -1,4 +1,4 @@
-"""Rules about single rows: rows that break one are drawn again, first within their bins, then from clean rows."""
+"""Rules about single rows: rows that break one are redrawn, first within their bins, then from clean rows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 TRIES = 40
 NEAREST = 64
-"""Clean rows among which the nearest is looked for."""
+"""The number of clean rows among which the nearest is searched."""
 
 
 def find_clean(rows: NDArray[np.integer], masks: Sequence[Mask], compiled: CompiledConstraints) -> NDArray[np.bool_]:
-    """Which rows break none of the rules, shape (rows,)."""
+    """Return a mask of the rows that break none of the rules, shape (rows,)."""
     codes = compiled.split_columns(rows)
     found = np.ones(len(rows), dtype=bool)
     for mask in masks:
@@ -31,7 +31,7 @@ def find_clean(rows: NDArray[np.integer], masks: Sequence[Mask], compiled: Compi
 
 
 def select_inside(names: Sequence[str], masks: Sequence[Mask]) -> list[Mask]:
-    """The masks that speak of these attributes alone."""
+    """Return the masks over these attributes only."""
     return [mask for mask in masks if set(mask.attributes) <= set(names)]
 
 
@@ -42,10 +42,10 @@ def redraw_broken(
     random: np.random.Generator,
     groups: Groups | None = None,
 ) -> None:
-    """Draw ``names`` anew in the rows that break a rule about them, in place.
+    """Redraw ``names`` in the rows that break a rule about them, in place.
 
     First uniformly within the row's own group of each attribute (the model's counts stay), then with the values of the
-    nearest clean row, at last uniformly over the declared cells.
+    nearest clean row, finally uniformly over the declared cells.
     """
     masks = select_inside(names, compiled.masks)
     columns = compiled.find_columns(names)
@@ -69,7 +69,7 @@ def _try_draws(
     draw: Callable[[NDArray[np.int64]], NDArray[np.int32]],
     tries: int,
 ) -> NDArray[np.int64]:
-    """Draws until every bad row is clean or the tries are used up; returns the rows that are still bad."""
+    """Draw until every bad row is clean or the tries are used up; return the rows that are still bad."""
     for _ in range(tries):
         if not len(bad):
             break
@@ -87,7 +87,7 @@ def _draw_within(
     groups: Groups,
     random: np.random.Generator,
 ) -> NDArray[np.int32]:
-    """The rows with every one of ``names`` drawn from the cells of its group."""
+    """Return the rows with each of ``names`` drawn from the cells of its group."""
     drawn = rows.copy()
     for name in names:
         if name not in groups:
@@ -114,7 +114,7 @@ def find_nearest(
     compiled: CompiledConstraints,
     random: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """For each wanted row, one of ``among``: of 64 at random, the nearest in ``columns``.
+    """Return, for each wanted row, one of ``among``: of 64 at random, the nearest in ``columns``.
 
     Distance is 0 for equal cells, else 1 for categories and 1/4 to 1 by the difference for ordered attributes.
     """

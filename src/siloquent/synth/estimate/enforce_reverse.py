@@ -1,4 +1,4 @@
-"""Functional dependencies kept backwards: a row's fine x is drawn among those that have the row's y."""
+"""Functional dependencies kept in reverse: a row's fine x is drawn among those that have the row's y."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def draw_reverse(
 ) -> None:
     """Write x into every row, in place, so that all FDs x -> y of ``tables`` hold.
 
-    Every x has one combination of y's: as the tables say, and where they are open, given out in proportion to the rows
-    (every combination in use gets at least one x while there are enough).
+    Every x has one combination of y's, given by the tables; where they are open, x's are assigned in proportion to the
+    rows (every combination in use gets at least one x while there are enough).
 
     Args:
         tables: Of one x, measured or open.
-        may_change: Rows whose combination has no x take the most similar one that has; else an x is taken from the
-            combination with the most.
+        may_change: Whether rows whose combination has no x take the most similar one that has; otherwise an x is taken
+            from the combination with the most.
     """
     if not len(rows):
         return
@@ -50,7 +50,7 @@ def draw_reverse(
     elif len(homeless):
         target = _find_most_similar(used, np.unique(owner[owner >= 0]), homeless, counts)
         if target is None:
-            # No combination of the rows has an x, so the rows take those that the x's have.
+            # No combination of the rows has an x, so the rows take the combinations that the x's have.
             _draw_from_tables(rows, xs, weights, tables, compiled, random)
             return
         moved = np.arange(len(used))
@@ -61,7 +61,7 @@ def draw_reverse(
 
 
 def _list_candidates(tables: Sequence[DependencyTable]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The x's that may be drawn, and their weights."""
+    """Return the x's that may be drawn, and their weights."""
     need = tables[0].need
     size = need.lhs_sizes[0]
     weights = np.ones(size)
@@ -86,7 +86,7 @@ def _find_owners(
     counts: NDArray[np.int64],
     random: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """For each x the combination (row of ``used``) it belongs to, -1 for none."""
+    """Return, for each x, the combination (row of ``used``) it belongs to, -1 for none."""
     set_columns = [place for place, table in enumerate(tables) if (table.values >= 0).all()]
     given = np.stack([tables[place].values[xs] for place in set_columns], axis=1) if set_columns else None
     owner = np.full(len(xs), -1, dtype=np.int64)
@@ -104,12 +104,12 @@ def _find_owners(
 
 
 def _share_out(combinations: NDArray[np.int64], counts: NDArray[np.int64], room: int) -> NDArray[np.int64]:
-    """``room`` places given to combinations in proportion to their counts, at least one each while there is room."""
+    """Allocate ``room`` slots to combinations in proportion to their counts, at least one each while there is room."""
     order = np.argsort(-counts, kind="stable")[:room]
     shares = counts[order] * (room / counts[order].sum())
     places = np.maximum(np.floor(shares), 1).astype(np.int64)
     while places.sum() > room:
-        # Each of the largest gives one back until they fit; every one keeps its first.
+        # Each of the largest gives one back until they fit; each keeps at least one.
         surplus = int(places.sum()) - room
         rich = np.argsort(-(places - shares), kind="stable")
         rich = rich[places[rich] > 1][:surplus]
@@ -124,7 +124,7 @@ def _share_out(combinations: NDArray[np.int64], counts: NDArray[np.int64], room:
 def _take_over(
     owner: NDArray[np.int64], homeless: NDArray[np.int64], weights: NDArray[np.float64], random: np.random.Generator
 ) -> None:
-    """Each combination without an x gets one that belongs to none, else the lightest of the combination with most."""
+    """Give each combination without an x a free one, or else the lightest x of the combination with the most."""
     for one in homeless:
         free = np.flatnonzero(owner < 0)
         if not len(free):
@@ -136,7 +136,7 @@ def _take_over(
 def _find_most_similar(
     used: NDArray[np.int32], housed: NDArray[np.int64], homeless: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> NDArray[np.int64] | None:
-    """For each homeless combination the housed one with the most equal y's, the more frequent the better."""
+    """Return, for each combination without an x, the most similar one that has: most equal y's, then most frequent."""
     if not len(housed):
         return None
     found = np.empty(len(homeless), dtype=np.int64)
@@ -154,7 +154,7 @@ def _draw_from_tables(
     compiled: CompiledConstraints,
     random: np.random.Generator,
 ) -> None:
-    """x by weight and its y's as the tables say; an open y is that of the first row."""
+    """Draw x by weight and write its y's from the tables; an open y is that of the first row."""
     x = compiled.find_column(tables[0].need.lhs[0])
     rows[:, x] = random.choice(xs, len(rows), p=weights / weights.sum())
     for table in tables:
@@ -172,7 +172,7 @@ def _draw(
     weights: NDArray[np.float64],
     random: np.random.Generator,
 ) -> None:
-    """x of each row among those of its combination, by weight: one search in the cumulative weights of all."""
+    """Draw the x of each row among those of its combination, by weight: one search in the cumulative weights of all."""
     order = np.argsort(owner, kind="stable")
     order = order[owner[order] >= 0]
     cumulative = np.concatenate([[0.0], np.cumsum(weights[order])])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 WEAK_DEVIATIONS = 3
 MAX_MASK = 3_000
-"""Cells up to which a conditional FD becomes a mask of the model as well."""
+"""The most cells of a conditional FD that also becomes a mask of the model."""
 UNSET = -1
 
 
@@ -31,12 +31,12 @@ def build_dependency_table(
     deviation: float,
     random: np.random.Generator,
 ) -> DependencyTable:
-    """y(x) from the noisy joint histogram (shape ``need.shape``, or flat row-major), or at random where there is none.
+    """Return y(x) from the noisy joint histogram (shape ``need.shape``, or flat row-major), or at random without one.
 
     A reversed FD without a histogram is left open (``UNSET``): each x gets its y when rows are there.
 
     Args:
-        deviation: The sd of the noise on one cell; entries below three of them are weak.
+        deviation: The standard deviation of the noise on one cell; entries below three of them are weak.
     Source:
         Monotone tables maximise the summed histogram over all monotone maps, by dynamic programming.
     """
@@ -63,10 +63,10 @@ def build_dependency_table(
 def build_reference_table(
     need: TableNeed, lhs: NDArray[np.integer], rhs: NDArray[np.integer], random: np.random.Generator
 ) -> DependencyTable:
-    """y(x) from a public file's rows: cells of lhs, shape (rows, attributes), and of rhs, shape (rows,).
+    """Return y(x) from a public file's rows: cells of lhs, shape (rows, attributes), and of rhs, shape (rows,).
 
     Raises:
-        RequestError: The file breaks the FD, or knows no value of the declared domain.
+        RequestError: The file breaks the FD, or holds no value of the declared domain.
     """
     inside = (lhs >= 0).all(axis=1) & (rhs >= 0)
     if not inside.any():
@@ -79,7 +79,7 @@ def build_reference_table(
             f"The reference {need.reference} gives one {', '.join(need.lhs)} two values of {need.rhs}.",
             fix="correct the file, or leave the reference out",
         )
-    # What the file does not list takes the value of some row of it, and is never drawn in reverse.
+    # Values that the file does not list take the value of some row of it, and are never drawn in reverse.
     values = random.choice(found, math.prod(need.lhs_sizes)).astype(np.int32)
     weights = np.zeros(len(values))
     values[keys], weights[keys] = found, 1.0
@@ -87,7 +87,7 @@ def build_reference_table(
 
 
 def _find_allowed(need: TableNeed, name: str) -> NDArray[np.bool_]:
-    """Which cells of one attribute of the FD its own rules allow."""
+    """Return a mask of the cells of one attribute of the FD that its own rules allow."""
     size = need.rhs_size if name == need.rhs else need.lhs_sizes[need.lhs.index(name)]
     allowed = np.ones(size, dtype=bool)
     cells = {name: np.arange(size)}
@@ -100,11 +100,11 @@ def _find_allowed(need: TableNeed, name: str) -> NDArray[np.bool_]:
 
 
 def _choose_best(need: TableNeed, scores: NDArray[np.float64]) -> NDArray[np.int32]:
-    """The map x -> y of the largest scores, shape (x,): any, one without repeats, or a monotone one."""
+    """Return the map x -> y of the largest scores, shape (x,): any, one without repeats, or a monotone one."""
     if need.along:
         return _choose_monotone(need, scores)
     if need.bijective:
-        from scipy.optimize import linear_sum_assignment  # 60 ms, and few plans need it
+        from scipy.optimize import linear_sum_assignment  # imported here: it takes 60 ms, and few plans need it
 
         _, columns = linear_sum_assignment(np.where(np.isinf(scores), -1e15, scores), maximize=True)
         return np.asarray(columns, dtype=np.int32)
@@ -112,7 +112,7 @@ def _choose_best(need: TableNeed, scores: NDArray[np.float64]) -> NDArray[np.int
 
 
 def _choose_monotone(need: TableNeed, scores: NDArray[np.float64]) -> NDArray[np.int32]:
-    """The monotone map along one axis, separately in each context; cells that have no order keep their best y."""
+    """Return the monotone map along one axis, separately in each context; unordered cells keep their best y."""
     axis = need.lhs.index(need.along)
     steps, size = need.lhs_steps[axis], need.rhs_steps
     cube = np.moveaxis(scores.reshape(*need.lhs_sizes, need.rhs_size), axis, 0)
@@ -132,7 +132,7 @@ def _choose_monotone(need: TableNeed, scores: NDArray[np.float64]) -> NDArray[np
 
 
 def build_model_masks(compiled: CompiledConstraints, tables: Tables) -> tuple[Mask, ...]:
-    """All masks of the model: rules about single rows, then those that follow from FD tables (twins, small FDs)."""
+    """Return all masks of the model: rules about single rows, then those implied by FD tables (twins, small FDs)."""
     return (*compiled.masks, *_build_table_masks(compiled, tables))
 
 
@@ -152,7 +152,7 @@ def _build_table_masks(compiled: CompiledConstraints, tables: Tables) -> Iterabl
 
 
 def look_up(rows: NDArray[np.int32], table: DependencyTable, compiled: CompiledConstraints) -> None:
-    """Write y(x) into the rows that the FD speaks of, in place."""
+    """Write y(x) into the rows that the FD covers, in place."""
     need = table.need
     chosen = find_passing(need.when, compiled.split_columns(rows), len(rows))
     if not need.lhs:

@@ -1,4 +1,4 @@
-"""A synthetic table beside the true one, exactly: for its owner's eyes alone. Nothing here is private."""
+"""Exact comparison of a synthetic table with the true one, for the owner only. Nothing here is private."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Cells = NDArray[np.integer]
 Integers = NDArray[np.int64]
 BINS = 16
 TESTED = 0.3
-"""The share of the true rows on which classifiers are tried, as in the thesis."""
+"""The share of the true rows on which classifiers are tested, as in the thesis."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarginalDistance:
-    """How far one set of columns is from the truth: half of the summed differences of shares."""
+    """The total variation distance of one set of columns: half of the summed absolute differences of shares."""
 
     columns: tuple[str, ...]
     distance: float
@@ -33,7 +33,7 @@ class MarginalDistance:
 
 @dataclass(frozen=True, slots=True)
 class ClassifierAccuracy:
-    """How often a classifier of ``target`` is right on true rows: trained on the output, and on other true rows."""
+    """The accuracy of a classifier of ``target`` on true rows: trained on the output, and on other true rows."""
 
     target: str
     classifier: str
@@ -43,7 +43,7 @@ class ClassifierAccuracy:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Exact figures; ``broken`` holds for each constraint its number, and what the output and the truth break."""
+    """Exact figures; ``broken`` holds each constraint's number and the violations of the output and of the truth."""
 
     rows: int
     true_rows: int
@@ -54,11 +54,11 @@ class Evaluation:
 
 
 def evaluate(made: Cells, true: Cells, compiled: CompiledConstraints, targets: Sequence[str]) -> Evaluation:
-    """The figures of the benchmark's protocol: distances in 16 bins, broken pairs, classifiers.
+    """Return the figures of the benchmark's protocol: distances in 16 bins, broken pairs, classifiers.
 
     Args:
-        made, true: Cells of ``compiled.attributes``, shape (rows, attributes); what lies outside is -1.
-        targets: Columns that classifiers say from all others, in the same bins.
+        made, true: Cells of ``compiled.attributes``, shape (rows, attributes); values outside the domain are -1.
+        targets: Columns that classifiers predict from all others, in the same bins.
     """
     names = compiled.attributes
     binned = [_bin_columns(made[:, i], true[:, i], compiled, i) for i in range(len(names))]
@@ -76,7 +76,7 @@ def evaluate(made: Cells, true: Cells, compiled: CompiledConstraints, targets: S
 
 
 def _bin_columns(made: Cells, true: Cells, compiled: CompiledConstraints, place: int) -> tuple[Integers, Integers, int]:
-    """Both columns in the same bins, and how many there are: 16 equal ones over the true range of a number."""
+    """Return both columns in the same bins, and their number: for numbers, 16 equal bins over the true range."""
     attribute, size = compiled.declared[place], compiled.sizes[place]
     if not (attribute.is_numeric or attribute.is_temporal) or size <= BINS:
         return made.astype(np.int64) + 1, true.astype(np.int64) + 1, size + 1
@@ -86,7 +86,7 @@ def _bin_columns(made: Cells, true: Cells, compiled: CompiledConstraints, place:
     def bins(cells: Cells) -> Integers:
         scaled = (cells.astype(np.int64) - low) * BINS // (high - low)
         known = np.clip(scaled, 0, BINS - 1) + 1
-        # NULL, the cell of other values, and what lies outside stay apart.
+        # NULL, the cell of other values, and values outside the domain keep their own bins.
         return np.where(cells < 0, 0, np.where(cells >= attribute.steps, BINS + 1 + cells - attribute.steps, known))
 
     return bins(made), bins(true), BINS + 1 + size - attribute.steps

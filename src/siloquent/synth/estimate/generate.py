@@ -1,4 +1,4 @@
-"""Rows from a fitted model: systematic sampling along the tree, cells inside groups, then every hard constraint."""
+"""Row generation from a fitted model: systematic sampling along the tree, cells within groups, then constraints."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def draw_model_rows(
     rates: Mapping[int, float] | None = None,
     whole: tuple[ModelDomain, GraphicalModel] | None = None,
 ) -> NDArray[np.int32]:
-    """``rows`` rows as cells of ``frame.compiled.attributes``, every hard constraint kept.
+    """Draw ``rows`` rows as cells of ``frame.compiled.attributes``, every hard constraint kept.
 
     Args:
-        rates: Of soft constraints over two rows, by their number: the rows break them so often, as nearly as can be.
-        whole: Frame and model of all rows, where ``frame`` and ``model`` are of those that meet a condition.
+        rates: Of soft constraints over two rows, by number: the rows break them this often, as nearly as possible.
+        whole: Frame and model of all rows, if ``frame`` and ``model`` are of those that meet a condition.
     Raises:
-        ConstraintProblem: So many rows cannot be had under a key.
-        SiloquentError: A hard constraint is broken after all passes: our bug, nothing may be released.
+        ConstraintProblem: A key allows fewer rows.
+        SiloquentError: A hard constraint is still broken after all passes: an internal bug; nothing may be released.
     """
     random = np.random.default_rng(seed)
     groups = draw_groups(model, rows, random)
@@ -61,9 +61,9 @@ def draw_model_rows(
 
 
 def _find_parents(frame: ModelDomain, model: GraphicalModel, rates: Mapping[int, float]) -> dict[str, tuple[str, ...]]:
-    """For each attribute, others of its clique with few cells, whose joint with it stays while rates are met.
+    """Return, for each attribute, others of its clique with few cells, whose joint with it is kept while rates are met.
 
-    Attributes of the constraints themselves are none of them: exchanges between equal ones would change no rate.
+    The constraints' own attributes are excluded: exchanges between equal ones would not change a rate.
     """
     names = frame.names
     met = {name for one in frame.compiled.select_constraints(rates) for name in one.attributes}
@@ -76,7 +76,7 @@ def _find_parents(frame: ModelDomain, model: GraphicalModel, rates: Mapping[int,
 
 
 def draw_groups(model: GraphicalModel, rows: int, random: np.random.Generator) -> dict[int, NDArray[np.int32]]:
-    """The groups of every attribute, clique by clique, each attribute given those of its clique that are drawn."""
+    """Draw the groups of every attribute, clique by clique, each attribute given those of its clique already drawn."""
     tree = model.tree
     drawn: dict[int, NDArray[np.int32]] = {}
     for belief, clique in zip(model.beliefs, tree.cliques, strict=True):
@@ -101,10 +101,10 @@ def refine_cells(
     *,
     beside: tuple[NDArray[np.integer], Floats] | None = None,
 ) -> NDArray[np.int32]:
-    """Cells of one attribute: a run by its share in the group, then any cell of the run.
+    """Draw cells of one attribute: a run by its share in the group, then any cell of the run.
 
     Args:
-        beside: The groups of another attribute that runs follow too, and their weights beside each of its groups.
+        beside: The groups of another attribute on which runs depend too, and their weights for each of its groups.
     """
     fine, codes = frame.fines[place], groups.astype(np.int64)
     if beside is None:
@@ -121,15 +121,15 @@ def refine_cells(
 
 
 def draw_systematically(codes: Integers, table: Floats, random: np.random.Generator) -> NDArray[np.int32]:
-    """A value for each row by the law of its context, so that counts are right to about one.
+    """Draw a value for each row from the distribution of its context, so that counts are exact to about one.
 
-    That holds in every context, and in any number of contexts that follow each other: what rounding takes from one, the
-    next gets. Values are halved again and again; of all rows, sorted by context, a half takes those at which the sum of
-    its chances passes a whole number. Which rows of a context these are is random.
+    That holds in every context, and in any number of consecutive contexts: rounding carries over to the next. Values
+    are halved repeatedly; of all rows, sorted by context, a half takes those at which the sum of its probabilities
+    passes a whole number. Which rows of a context these are is random.
 
     Args:
         codes: The context of each row, shape (rows,).
-        table: Weights of the values, shape (contexts, values); a context that occurs has some weight.
+        table: Weights of the values, shape (contexts, values); each context that occurs has some weight.
     """
     rows, (contexts, values) = len(codes), table.shape
     levels = (values - 1).bit_length()
@@ -146,18 +146,18 @@ def draw_systematically(codes: Integers, table: Floats, random: np.random.Genera
 
 
 def _halve_counts(rows: Integers, left: Floats, right: Floats, shift: float) -> Integers:
-    """How many of ``rows``, shape (nodes, contexts), each node's two halves take; shape (2 nodes, contexts)."""
+    """Return how many of ``rows``, shape (nodes, contexts), each node's two halves take; shape (2 nodes, contexts)."""
     chance = np.divide(left, left + right, out=np.zeros_like(left), where=left > 0)
     passed = np.floor(np.cumsum(rows * chance) + shift)
     taken = np.diff(passed, prepend=0.0).reshape(rows.shape).astype(np.int64)
-    # Rounding of the sum must not give a row to a half that has no weight.
+    # Rounding of the sum must not give a row to a half without weight.
     taken = np.where(right > 0, np.clip(taken, 0, rows), rows)
     taken = np.where(left > 0, taken, 0)
     return np.stack([taken, rows - taken], axis=1).reshape(2 * len(rows), -1)
 
 
 def _fill_empty(table: Floats) -> Floats:
-    """``table`` without what masks left over; contexts that hold nothing get the law of all contexts together."""
+    """Clear negligible entries that masks left in ``table``; empty contexts get the distribution of all contexts."""
     made = np.where(table > LEAST * max(float(table.max()), 1e-300), table, 0.0)
     empty = made.sum(axis=1) <= 0
     if empty.any():

@@ -1,4 +1,4 @@
-"""Values inside a group, for columns that a soft constraint compares: they follow another column as groups do."""
+"""Values inside a group, for columns that a soft constraint compares: they depend on another column, as groups do."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 LEAST = 1e-22
-"""e^-50: what a mask leaves of a probability is nothing."""
+"""e^-50: smaller probabilities, as left by a mask, count as zero."""
 _MOST = math.log(20.0)
-"""Odds of a value beside another column's group are trusted up to here."""
+"""The bound on the odds of a value given another column's group."""
 
 
 def compute_run_weights(frame: ModelDomain, place: int) -> Floats:
-    """Weights of the runs of one column in each of its groups, shape (groups, runs)."""
+    """Return the weights of the runs of one column in each of its groups, shape (groups, runs)."""
     group = frame.groups[place]
     made = np.zeros((frame.sizes[place], len(group)))
     made[group, np.arange(len(group))] = np.maximum(frame.shares[place], LEAST)
@@ -31,7 +31,7 @@ def compute_run_weights(frame: ModelDomain, place: int) -> Floats:
 
 
 def find_partners(frame: ModelDomain, model: GraphicalModel) -> dict[int, int]:
-    """For each ordered column that a soft constraint compares with others, the one of them that tells most about it."""
+    """Return, for each ordered column that a soft constraint compares, the most informative column compared with it."""
     pairs: set[tuple[int, int]] = set()
     for one in frame.compiled.soft:
         ordered = [p for p, fine in enumerate(frame.fines) if fine.ordered and fine.name in one.attributes]
@@ -45,21 +45,21 @@ def find_partners(frame: ModelDomain, model: GraphicalModel) -> dict[int, int]:
 
 
 def _compute_information(joint: Floats) -> float:
-    """Mutual information, in nats."""
+    """Return the mutual information, in nats."""
     one, other = (np.log(np.maximum(joint.sum(axis=axis), 1e-300)) for axis in (1, 0))
     logs = np.log(np.maximum(joint, 1e-300)) - one[:, None] - other
     return float((joint * logs).sum())
 
 
 def compute_partner_weights(frame: ModelDomain, place: int, joint: Floats, *, kept: Floats | None = None) -> Floats:
-    """Weights of the runs of one column in each of its groups beside each group of a partner.
+    """Return the weights of the runs of one column in each of its groups, for each group of a partner column.
 
-    The odds of a group beside the partner's are those of its middle; between two middles they are interpolated along
-    the ranks. Averaged over the partner's groups, each run keeps its share, nearly.
+    The odds of a group given the partner's group are those of its middle; between two middles they are interpolated
+    along the ranks. Averaged over the partner's groups, each run nearly keeps its share.
 
     Args:
         joint: Probabilities, shape (groups of the partner, groups of the column).
-        kept: The share of each run that a condition lets pass; its whole share without one.
+        kept: The share of each run that a condition lets pass; without it, its whole share.
     Returns:
         Shape (partner's groups x groups, runs).
     """
@@ -90,7 +90,7 @@ def compute_partner_weights(frame: ModelDomain, place: int, joint: Floats, *, ke
 
 
 def _interpolate(at: Floats, known: Floats, values: Floats) -> Floats:
-    """Linear between known points and beyond the outer two."""
+    """Interpolate linearly between known points, and extrapolate beyond the outer two."""
     if len(known) < 2:
         return np.zeros_like(at)
     place = np.clip(np.searchsorted(known, at) - 1, 0, len(known) - 2)

@@ -1,4 +1,4 @@
-"""The quality report as one page that needs nothing else: words, tables, and pictures as inline SVG."""
+"""The quality report as one self-contained page: text, tables, and pictures as inline SVG."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_NODES = 60
 
 
 def render_page(report: QualityReport) -> str:
-    """The whole HTML document; all words in it are escaped, and nothing is loaded from elsewhere."""
+    """Return the whole HTML document; all its text is escaped, and nothing is loaded from elsewhere."""
     title = f"Synthetic {report.table}"
     parts = [
         _render_privacy(report),
@@ -129,7 +129,7 @@ def _render_pairs(report: QualityReport) -> str:
 
 
 def _render_tree(report: QualityReport, names: Sequence[str]) -> str:
-    """The model's graph: columns that share a clique are joined."""
+    """Draw the model's graph: columns that share a clique are joined."""
     if len(names) > MAX_NODES:
         return ""
     joined = {

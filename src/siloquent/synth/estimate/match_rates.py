@@ -1,4 +1,4 @@
-"""Known rates of soft constraints, met by exchanging one attribute between rows that are alike in others."""
+"""Matching of known rates of soft constraints, by exchanging one attribute between otherwise similar rows."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CLOSE = 0.02
-"""A rate is met within this share of itself."""
+"""The relative tolerance within which a rate counts as met."""
 TRIES = 3
-"""Exchanges that are tried, in numbers of rows."""
+"""The number of exchanges to try, as a multiple of the number of rows."""
 
 
 def match_rates(
@@ -31,18 +31,18 @@ def match_rates(
     *,
     parents: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[NDArray[np.int32], dict[int, float]]:
-    """``rows`` with soft constraints broken at the given rates, as nearly as exchanges within groups can.
+    """Return ``rows`` with soft constraints broken at the given rates, as nearly as exchanges within groups can.
 
-    Only attributes that no hard constraint reads are exchanged, so what is kept stays kept. Every marginal of the
-    exchanged attribute with its parents stays as it was; its joints with other attributes change a little.
+    Only attributes that no hard constraint reads are exchanged, so hard constraints stay kept. Every marginal of the
+    exchanged attribute with its parents stays the same; its joints with other attributes change a little.
 
     Args:
         rows: Cells, shape (rows, attributes).
         rates: The share of pairs that break a soft constraint over two rows, by its number.
-        parents: For an attribute, those with which its joint must stay; default none. Unordered and short: groups of
-            rows that are equal in all of them exchange among themselves.
+        parents: For an attribute, those with which its joint must stay; default none. Unordered and short: rows that
+            are equal in all of them form a group and exchange among themselves.
     Returns:
-        The new rows, and the rate that each named constraint has now.
+        The new rows, and the resulting rate of each named constraint.
     """
     kept = np.ascontiguousarray(rows, dtype=np.int64)
     kept = kept.copy()
@@ -61,7 +61,7 @@ def match_rates(
 
 
 def choose_target(one: CompiledConstraint, compiled: CompiledConstraints) -> str | None:
-    """The attribute to exchange: the constraint's last one that is free, the finest first; None if all are bound."""
+    """Return the attribute to exchange: the finest of the constraint's free ones; None if all are bound."""
     if one.form is None or not one.form.is_binary:
         return None
     bound = {name for hard in compiled.hard for name in hard.attributes}
@@ -83,7 +83,7 @@ def _match_rate(
     try:
         tables = build_pair_tables([one.form], compiled, target)
     except ConstraintProblem:
-        return  # Too fine to count as rows change: the rate stays as the model made it, and the report says so.
+        return  # Too fine to count as rows change: the rate stays as the model gives it, and the report says so.
     wanted = rate * (len(rows) * (len(rows) - 1) // 2)
     broken = count_violating_pairs(build_pair_rule(one.form, compiled.split_columns(rows), len(rows)))
     if abs(broken - wanted) <= CLOSE * wanted:
@@ -94,7 +94,7 @@ def _match_rate(
 
 
 def _draw_pairs(group: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
-    """Random pairs of rows of one group, shape (pairs, 2): each row in about twice ``TRIES`` of them."""
+    """Draw random pairs of rows of one group, shape (pairs, 2): each row in about twice ``TRIES`` of them."""
     found = []
     for _ in range(2 * TRIES):
         order = np.lexsort((random.random(len(group)), group))

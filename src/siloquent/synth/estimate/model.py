@@ -1,4 +1,4 @@
-"""A fitted model as people hold it: rows without end, expected counts, rows that pass a condition. All of it free."""
+"""The released model of engine ``tree``: any number of rows, expected counts, rows under a condition, at no cost."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeModel:
-    """A model of a table: what was released of it, fitted.
+    """A model fitted to what was released of a table.
 
     Attributes:
         sentence: The guarantee in words.
-        rates: Of soft constraints over two rows, by number: what drawn rows meet.
+        rates: Of soft constraints over two rows, by number: those that drawn rows meet.
     """
 
     plan: TreePlan
@@ -42,29 +42,29 @@ class TreeModel:
 
     @property
     def schema(self) -> TableSchema:
-        """The declaration that its rows follow."""
+        """The declaration that the rows follow."""
         return self.plan.schema
 
     @property
     def rows(self) -> int:
-        """How many rows the table has, up to noise; few where noise hides how many."""
+        """The default number of rows: the table's, up to noise; small where noise hides the table's size."""
         return self.frame.rows
 
     def draw(self, rows: int | None = None, *, where: str | None = None, seed: int = 0) -> pa.Table:
-        """Rows as an Arrow table in the source's own types, every hard constraint kept.
+        """Return rows as an Arrow table in the source's own types, every hard constraint kept.
 
         Args:
-            rows: How many; None: as many as the table has, up to noise.
+            rows: The number of rows; None: as many as the table has, up to noise.
             where: Comparisons of columns with constants, joined by ``and``: ``ward = 'A' and age < 30``.
             seed: Another seed gives other rows.
         Raises:
-            RequestError: The condition cannot be read, or the model says that no row meets it.
-            ConstraintProblem: So many rows cannot be had under a key.
+            RequestError: The condition is invalid, or by the model no row meets it.
+            ConstraintProblem: A key allows fewer rows.
         """
         return self.decode_cells(self.draw_cells(self.rows if rows is None else rows, where=where, seed=seed))
 
     def draw_cells(self, rows: int, *, where: str | None = None, seed: int = 0) -> NDArray[np.int32]:
-        """Rows as cells of the plan's attributes, shape (rows, attributes)."""
+        """Draw rows as cells of the plan's attributes, shape (rows, attributes)."""
         if not 1 <= rows <= MAX_ROWS:
             raise RequestError(f"A draw has 1 to {MAX_ROWS:,} rows, not {rows:,}.", fix="--rows 10000")
         if where is None:
@@ -72,11 +72,11 @@ class TreeModel:
         return self._draw_where(rows, parse_condition(where, self.schema, self.frame.compiled), seed)
 
     def decode_cells(self, cells: NDArray[np.int32]) -> pa.Table:
-        """Cells as values."""
+        """Decode cells to values."""
         return decode_rows(cells, self.frame.compiled, self.schema.domain)
 
     def compute_marginal(self, attributes: Sequence[str]) -> NDArray[np.float64]:
-        """Expected counts of the groups of these columns, one axis each; ``describe_groups`` tells which values.
+        """Return expected counts of the groups of these columns, one axis each; ``describe_groups`` names the values.
 
         Raises:
             RequestError: A column is not modelled, but written by a constraint.
@@ -85,12 +85,12 @@ class TreeModel:
         return self.fitted.compute_marginal(places) * self.frame.total
 
     def describe_groups(self, attribute: str) -> list[str]:
-        """What each group of a modelled column holds, in words."""
+        """Describe the values in each group of a modelled column."""
         place = self.frame.names.index(attribute)
         return describe_cell_groups(self.frame, place)
 
     def explain(self) -> Mapping[str, Any]:
-        """The model in numbers: rows, columns, cliques, cells."""
+        """Return the model in numbers: rows, columns, cliques, cells."""
         names = self.frame.names
         return {
             "rows": self.frame.total,
@@ -112,12 +112,12 @@ class TreeModel:
 
 
 def build_tree_model(learner: TreeLearner, sentence: str) -> TreeModel:
-    """The model of a run that has ended."""
+    """Return the model of a finished run."""
     return TreeModel(learner.plan, learner.frame, learner.finish(), sentence, learner.rates)
 
 
 def describe_cell_groups(frame: ModelDomain, place: int) -> list[str]:
-    """What each group of one attribute holds: a value, a range, or how many values."""
+    """Describe each group of one attribute: a value, a range, or the number of values."""
     fine, groups = frame.fines[place], frame.groups[place]
     made = []
     for group in range(frame.sizes[place]):

@@ -1,4 +1,4 @@
-"""What the fine counts say: the number of rows, groups of cells, shares inside groups, masks of the model."""
+"""The domain of a model, from the fine counts: the number of rows, groups of cells, shares inside groups, masks."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 MAX_MASK = 3_000
-"""The most group combinations of a mask that goes into the model; rows are redrawn under the others."""
+"""The most group combinations of a mask in the model; larger masks are enforced by redrawing rows."""
 
 
 MAX_UNCOUNTED = 1_000
-"""Rows that are put out at most where noise hides how many the table has: more of them would say no more."""
+"""The most output rows where noise hides the table's size: more would carry no more information."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelDomain:
-    """The modelled attributes as the model sees them.
+    """The modelled attributes in the model's terms.
 
     Attributes:
         total: The number of rows, from noisy counts (or public, where one row replaces another).
         groups: The group of each run of cells, for each attribute.
-        shares: The share of the rows in each run, free of negative counts.
+        shares: The share of the rows in each run, without negative entries.
         targets: The groups' noisy counts.
         tables: FD tables by the number of their constraint.
-        masks: Group combinations that may occur, for sets of attributes.
+        masks: Allowed group combinations, for sets of attributes.
     """
 
     compiled: CompiledConstraints
@@ -64,7 +64,7 @@ class ModelDomain:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many groups each attribute has."""
+        """The number of groups of each attribute."""
         return tuple(int(group.max()) + 1 for group in self.groups)
 
     @property
@@ -74,32 +74,32 @@ class ModelDomain:
 
     @property
     def rows(self) -> int:
-        """How many rows are put out where nobody says: as many as the table has, or few where noise hides how many."""
+        """The default number of output rows: as many as the table has, or few where noise hides its size."""
         return min(self.total, MAX_ROWS if self.is_counted else MAX_UNCOUNTED)
 
     @property
     def is_counted(self) -> bool:
-        """Whether the number of rows stands out of its noise."""
+        """Whether the number of rows exceeds its noise clearly."""
         return self.total >= CLEAR * self._deviation
 
     @property
     def _deviation(self) -> float:
-        """Of the noise on the number of rows."""
+        """The standard deviation of the noise on the number of rows."""
         return 1 / math.sqrt(sum(1 / (each.values.size * float(np.mean(each.variance))) for each in self.targets))
 
     def bound_rows(self) -> int:
-        """A number of rows that the table surely has, at least 2: six deviations below the estimate."""
+        """Return a lower bound on the number of rows, at least 2: six deviations below the estimate."""
         return max(2, math.floor(self.total - 6 * self._deviation))
 
     def find_groups(self, cells: NDArray[np.integer]) -> Integers:
-        """The groups of rows of cells, shape (rows, modelled attributes)."""
+        """Return the groups of rows of cells, shape (rows, modelled attributes)."""
         found = np.empty((len(cells), len(self.fines)), dtype=np.int64)
         for place, (fine, group) in enumerate(zip(self.fines, self.groups, strict=True)):
             found[:, place] = group[fine.find_runs(cells[:, self.compiled.find_column(fine.name)])]
         return found
 
     def count_groups(self, groups: Integers, marginals: Sequence[tuple[int, ...]]) -> list[Floats]:
-        """What rows of groups have in the cells of these marginals, scaled to the number of rows."""
+        """Count rows of groups in the cells of these marginals, scaled to the number of rows."""
         scale, sizes = self.total / max(len(groups), 1), self.sizes
         made: list[Floats] = []
         for axes in marginals:
@@ -110,7 +110,7 @@ class ModelDomain:
         return made
 
     def find_indices(self, attributes: Sequence[str]) -> tuple[int, ...]:
-        """The places of modelled attributes.
+        """Return the indices of modelled attributes.
 
         Raises:
             RequestError: One is not modelled, but written by a constraint.
@@ -121,11 +121,11 @@ class ModelDomain:
         return tuple(self.names.index(name) for name in attributes)
 
     def get_cell_groups(self, place: int) -> CellGroups:
-        """The group of any cell of one attribute."""
+        """Return the group of any cell of one attribute."""
         return CellGroups(self.fines[place].starts, self.fines[place].widths, self.groups[place])
 
     def list_cell_groups(self, place: int) -> Integers:
-        """The group of every cell of one attribute: for those of few cells only."""
+        """Return the group of every cell of one attribute; only for attributes of few cells."""
         return np.repeat(self.groups[place], self.fines[place].widths)
 
 
@@ -137,7 +137,7 @@ def build_model_domain(
     *,
     extra: Tables | None = None,
 ) -> ModelDomain:
-    """Everything that follows from the first steps of a run, with the same result at every replay.
+    """Build the model's domain from the first steps of a run, with the same result at every replay.
 
     Args:
         extra: FD tables from public files, by the number of their constraint.
@@ -166,7 +166,7 @@ def build_model_domain(
 
 
 def parse_rates(rates: NoisyCounts) -> dict[int, float]:
-    """What bought rates say, by the number of the constraint."""
+    """Return the bought rates, by the number of the constraint."""
     *scaled, least = rates.counts.tolist()
     return {
         int(number): min(max(value / (RATE_STEPS / 2 * least), 0.0), 1.0)
@@ -184,7 +184,7 @@ def _build_target(place: int, counted: NoisyCounts, group: Integers) -> Target:
 
 
 def _build_tables(compiled: CompiledConstraints, measured: Sequence[NoisyCounts], extra: Tables) -> Tables:
-    """A table for every need: public, measured, or filled at random with a fixed seed."""
+    """Return a table for every need: public, measured, or filled at random with a fixed seed."""
     histograms = {each.number: each for each in measured}
     made = dict(extra)
     for need in compiled.needs:
@@ -201,7 +201,7 @@ def _build_tables(compiled: CompiledConstraints, measured: Sequence[NoisyCounts]
 
 
 def _build_masks(frame: ModelDomain) -> dict[tuple[int, ...], NDArray[np.bool_]]:
-    """Rules about single rows, and orders without context, as masks over groups where these are few."""
+    """Build masks over groups, where these are few, for rules about single rows and orders without context."""
     made: dict[tuple[int, ...], NDArray[np.bool_]] = {}
     for mask in build_model_masks(frame.compiled, frame.tables):
         _add_mask(made, frame, mask)
@@ -245,7 +245,7 @@ def _compute_mass(frame: ModelDomain, place: int) -> Floats:
 
 
 def _find_known(frame: ModelDomain, place: int) -> NDArray[np.bool_]:
-    """Which groups are ordered values, and not NULL or ``other``."""
+    """Return a mask of the groups that are ordered values, not NULL or ``other``."""
     fine, group = frame.fines[place], frame.groups[place]
     known = np.zeros(frame.sizes[place], dtype=np.bool_)
     steps = fine.attribute.steps

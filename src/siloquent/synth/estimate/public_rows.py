@@ -1,4 +1,4 @@
-"""Rows of a release or of a public file, as cells of a declared domain and back; no private row comes this way."""
+"""Rows of a release or of a public file, to and from cells of a declared domain; never private rows."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MAX_BYTES = 2**31
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublicRows:
-    """A table as it stands in the file, and its cells: shape (rows, attributes), -1 outside the declared domain.
+    """A table as in the file, and its cells: shape (rows, attributes), -1 outside the declared domain.
 
-    ``left_out``: how many lines are not in it, since they have another number of columns.
+    ``left_out``: the number of lines that were skipped, since they have another number of columns.
     """
 
     table: pa.Table
@@ -34,7 +34,7 @@ class PublicRows:
     left_out: int = 0
 
     def replace_cells(self, cells: NDArray[np.integer]) -> pa.Table:
-        """The table with the values of other cells where they differ; all other values stay as they are."""
+        """Return the table with the values of other cells where they differ; all other values stay as they are."""
         table = self.table
         for place, attribute in enumerate(self.attributes):
             at = np.flatnonzero(cells[:, place] != self.cells[:, place])
@@ -44,10 +44,10 @@ class PublicRows:
 
 
 def read_file_columns(path: Path) -> frozenset[str]:
-    """The names of a CSV or Parquet file's columns.
+    """Return the names of a CSV or Parquet file's columns.
 
     Raises:
-        RequestError: It cannot be read.
+        RequestError: The file cannot be read.
     """
     from siloquent.foreign.tables import read_csv_names, read_parquet_names
 
@@ -62,12 +62,12 @@ def _build_unreadable_error(path: Path) -> RequestError:
 
 
 def read_public(path: Path, attributes: Sequence[Attribute], *, ragged: bool = False) -> PublicRows:
-    """The rows of a CSV or Parquet file.
+    """Read the rows of a CSV or Parquet file.
 
     Args:
-        ragged: Leave lines of another number of columns out, as a table's own source does; else they are refused.
+        ragged: Skip lines with another number of columns, as a table's own source does; otherwise they are refused.
     Raises:
-        RequestError: It cannot be read. UnknownName: An attribute has no column.
+        RequestError: The file cannot be read. UnknownName: An attribute has no column.
     """
     left_out: list[int] | None = [] if ragged else None
     table = _read_table(path, left_out)
@@ -83,7 +83,7 @@ def write_public(path: Path, table: pa.Table) -> None:
     """Write a new CSV or Parquet file.
 
     Raises:
-        RequestError: Something is there already, or the disk refuses.
+        RequestError: The file exists already, or the disk refuses.
     """
     import pyarrow.parquet
 
@@ -99,7 +99,7 @@ def write_public(path: Path, table: pa.Table) -> None:
 
 
 def _write_csv(path: Path, table: pa.Table) -> None:
-    """Quotes stand only where they must: a number that came without them leaves without them."""
+    """Write CSV with quotes only where needed: a number that was read without them is written without them."""
     with path.open("x", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(table.column_names)
@@ -108,7 +108,7 @@ def _write_csv(path: Path, table: pa.Table) -> None:
 
 
 def copy_public(path: Path, output: Path) -> None:
-    """Write ``path`` as the new file ``output``, byte for byte: a table in which nothing changed.
+    """Copy ``path`` to the new file ``output``, byte for byte: for a table in which nothing changed.
 
     Raises:
         RequestError: As ``write_public``.
@@ -128,7 +128,7 @@ def _read_table(path: Path, left_out: list[int] | None) -> pa.Table:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise RequestError(f"{path} is larger than 2 GiB.", fix="check it in parts")
-        # CSV as texts, so that what is not repaired leaves as it came.
+        # CSV is read as text, so that unrepaired values stay as they were.
         return read_parquet(path) if path.suffix == ".parquet" else read_texts(path, left_out=left_out)
     except (OSError, ValueError):
         raise _build_unreadable_error(path) from None
@@ -142,7 +142,7 @@ def _encode_cells(attribute: Attribute, column: pa.ChunkedArray) -> NDArray[np.i
 
 
 def _encode_cell(attribute: Attribute, value: Any) -> int:
-    """The cell of a value; a release's word for values that are not listed is that cell again."""
+    """Return the cell of a value; a release's label for values that are not listed maps to that cell again."""
     return attribute.other_index if value == OTHER else attribute.index(value)
 
 

@@ -1,4 +1,4 @@
-"""An edited or foreign table made to keep the hard constraints, changing as few cells as the passes need."""
+"""Repair of an edited or foreign table: the hard constraints are kept with as few changed cells as the passes need."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class RepairResult:
 
     Attributes:
         rows: Cells, shape (rows, attributes).
-        changed: Which cells are new: (row, column), shape (changes, 2), in row order.
-        before: How many pairs (rows) broke each constraint that was broken, by its number.
+        changed: The changed cells: (row, column), shape (changes, 2), in row order.
+        before: The number of pairs (rows) that broke each broken constraint, by its number.
     """
 
     rows: NDArray[np.int32]
@@ -37,13 +37,13 @@ class RepairResult:
 
 
 def repair(rows: NDArray[np.integer], compiled: CompiledConstraints, random: np.random.Generator) -> RepairResult:
-    """``rows`` with every hard constraint kept; a table that keeps them is returned as it is.
+    """Return ``rows`` with every hard constraint kept; a table that keeps them is returned unchanged.
 
     Rules about one row: the values of the nearest clean row. FDs: the majority of the file. Orders: rank coupling of
-    the contexts that break them. Keys: free combinations. All else, and what is then still broken: the copy rule.
+    the contexts that break them. Keys: free combinations. Everything else, and remaining violations: the copy rule.
 
     Args:
-        rows: Cells, shape (rows, attributes); -1 is a value outside the declared domain, which breaks nothing.
+        rows: Cells, shape (rows, attributes); -1 is a value outside the declared domain, which breaks no constraint.
     Raises:
         ConstraintProblem: Too many rows for a key, or for a constraint that equal rows break.
     """
@@ -70,7 +70,7 @@ def _count_broken(rows: NDArray[np.int32], one: CompiledConstraint, compiled: Co
 def _repair_pass(
     rows: NDArray[np.int32], step: EnforcementPass, compiled: CompiledConstraints, random: np.random.Generator
 ) -> None:
-    """One pass over the rows that break its constraints, in place."""
+    """Run one pass over the rows that break its constraints, in place."""
     entries = [one for one in compiled.select_constraints(step.constraints) if one in find_broken_hard(rows, compiled)]
     if not entries:
         return
@@ -91,7 +91,7 @@ def _repair_pass(
 def _couple_broken(
     rows: NDArray[np.int32], one: CompiledConstraint, compiled: CompiledConstraints, random: np.random.Generator
 ) -> None:
-    """Rank coupling in the contexts that hold a broken pair, in place."""
+    """Couple by rank in the contexts that hold a broken pair, in place."""
     assert one.form is not None
     rule = build_pair_rule(one.form, compiled.split_columns(rows), len(rows))
     chosen = np.flatnonzero(rule.first)
@@ -106,7 +106,7 @@ def _couple_broken(
 
 
 def _repair_rest(rows: NDArray[np.int32], compiled: CompiledConstraints, random: np.random.Generator) -> None:
-    """What mending one constraint broke in another: all hard constraints as one block, in place."""
+    """Repair violations that earlier repairs caused: all hard constraints as one block, in place."""
     if find_broken_hard(rows, compiled):
         names = tuple(dict.fromkeys(name for one in compiled.hard for name in one.attributes))
         names = tuple(name for name in names if name in compiled.attributes)

@@ -1,4 +1,4 @@
-"""The quality report from released numbers and the output: free, but for what was paid for in the run."""
+"""The quality report from released numbers and the output: free, except for figures bought in the run."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 Learner: TypeAlias = TreeLearner | ChainLearner
 Z = 1.959963984540054
-"""95 percent of a normal law lie within so many standard deviations."""
+"""The number of standard deviations that hold 95 percent of a normal distribution."""
 MISSED = 0.05
 MAX_IN_ORDER = 16
-"""Constraints up to which pairs are counted in the order of rows, too: that takes ten times as long."""
+"""The most constraints for which pairs are also counted in row order, which takes ten times as long."""
 
 
 def build_report(
     learner: Learner, measured: Measurements, codes: NDArray[np.int32], stored: SettledAnswer, guarantee: Guarantee
 ) -> QualityReport:
-    """The report of a run whose output is ``codes`` (rows, attributes)."""
+    """Build the report of a run whose output is ``codes`` (rows, attributes)."""
     learner.finish()
     frame = learner.frame
     receipt = stored.receipt
@@ -93,7 +93,7 @@ def _convert_to_tuple(values: NDArray[np.float64]) -> tuple[float, ...]:
 
 
 def _report_pairs(learner: TreeLearner) -> tuple[PairReport, ...]:
-    """What noise does to measured pairs; what the choices say about others; 1 for what was too large to be chosen.
+    """Return the error bounds of pairs: noise if measured, by the choices if not, 1 if too large to be chosen.
 
     Source:
         Exponential mechanism, utility bound: with probability 1 - beta no open candidate beats the chosen one by more
@@ -117,7 +117,7 @@ def _report_pairs(learner: TreeLearner) -> tuple[PairReport, ...]:
 
 
 def _report_paid(learner: Learner, measured: Measurements) -> tuple[PaidFigure, ...]:
-    """Mean total variations between table and output, over columns and over pairs; what classifiers say right."""
+    """Return mean total variations between table and output, over columns and over pairs, and classifiers' accuracy."""
     found, frame = measured.select_kind("report"), learner.frame
     count = len(frame.names)
     units = (2 * count * frame.total, 2 * max(count * (count - 1) // 2, 1) * frame.total)
@@ -143,7 +143,7 @@ def _report_share(name: str, count: int, unit: int, step: NoisyCounts) -> PaidFi
 
 
 def get_count_plan(learner: Learner) -> TreePlan:
-    """The plan of the counts."""
+    """Return the plan of the counts."""
     return learner.plan if isinstance(learner, TreeLearner) else learner.plan.first
 
 

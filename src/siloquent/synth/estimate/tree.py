@@ -1,4 +1,4 @@
-"""Engine ``tree``: read noisy marginals, fit the model, say what to measure next, draw. It sees noisy numbers alone."""
+"""The learner of engine ``tree``: read noisy marginals, fit, choose the next one, draw. It sees noisy numbers only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Integers = NDArray[np.int64]
 Axes = tuple[int, ...]
 
 EVALUATIONS = 12
-"""Passes of belief propagation after each round; the next round goes on from there."""
+"""The number of passes of belief propagation after each round; the next round continues from there."""
 LAST_EVALUATIONS = 250
 GROWTH = 1 / 3
 MAX_CELLS = {2: 20_000, 3: 3_000}
@@ -38,7 +38,7 @@ MAX_CELLS = {2: 20_000, 3: 3_000}
 
 
 class TreeLearner:
-    """The model while it grows. Every answer is a function of the plan and of what was released before."""
+    """The model while it grows: everything it returns is a function of the plan and of earlier releases."""
 
     def __init__(self, plan: TreePlan, *, extra: Tables | None = None) -> None:
         self.plan, self.extra = plan, extra
@@ -53,26 +53,26 @@ class TreeLearner:
 
     @property
     def frame(self) -> ModelDomain:
-        """What the fine counts said."""
+        """The domain of the model, from the fine counts."""
         assert self._frame is not None
         return self._frame
 
     @property
     def model(self) -> GraphicalModel:
-        """The model as it stands."""
+        """The current model."""
         assert self._model is not None
         return self._model
 
     def begin(
         self, fines: Sequence[FineDomain], fine: Sequence[NoisyCounts], tables: Sequence[NoisyCounts]
     ) -> Sequence[Integers]:
-        """Groups and masks from the fine counts, and the model of independent columns."""
+        """Build groups and masks from the fine counts, and the model of independent columns."""
         self._frame = build_model_domain(self.plan.compiled, fines, fine, tables, extra=self.extra)
         self._fit(2 * EVALUATIONS)
         return self._frame.groups
 
     def list_candidates(self, share: float) -> CandidateMarginals:
-        """Unmeasured candidates that keep the model within its size, with what the model expects of them."""
+        """Return unmeasured candidates that keep the model within its size, with the model's expected counts."""
         opened = self._list_open(share, tuple(self._joints), self.model.tree)
         before = [number for number in opened if self.plan.candidates[number] in self.plan.before]
         opened = before or opened
@@ -81,7 +81,7 @@ class TreeLearner:
         )
 
     def _list_open(self, share: float, joints: tuple[Axes, ...], tree: JunctionTree) -> list[int]:
-        """The candidates that are open beside these joints; where none ever was, the smallest that can be held."""
+        """Return the candidates that are open given these joints; if none ever was, the smallest feasible ones."""
         sizes, limit = self.frame.sizes, self.plan.effort.cells * min(1.0, share + GROWTH)
         known = [build_mask(axes) for axes in (*joints, *self.frame.masks)]
         within = [set(clique.attributes) for clique in tree.cliques]
@@ -105,14 +105,14 @@ class TreeLearner:
         return [smallest] if size(self.plan.candidates[smallest]) <= self.plan.effort.cells else []
 
     def choose_repeated(self) -> int | None:
-        """The measured candidate with the most noise in all; None where no joint could be measured."""
+        """Return the measured candidate with the most total noise; None if no joint could be measured."""
         if not self._joints:
             return None
         worst = max(self._joints.values(), key=lambda joint: joint.values.size * math.sqrt(float(joint.variance)))
         return self.plan.candidates.index(worst.attributes)
 
     def learn(self, joint: NoisyCounts) -> None:
-        """Read one more marginal and fit on."""
+        """Read one more marginal and continue the fit."""
         names = self.frame.names
         axes = tuple(names.index(name) for name in joint.attributes)
         values, variance = joint.counts.astype(np.float64), float(joint.variance)
@@ -131,44 +131,45 @@ class TreeLearner:
         self._fit(EVALUATIONS)
 
     def bound_rows(self) -> int:
-        """A number of rows that the table surely has, at least 2: six deviations below the estimate."""
+        """Return a lower bound on the number of rows, at least 2: six deviations below the estimate."""
         return self.frame.bound_rows()
 
     def learn_rates(self, rates: NoisyCounts) -> None:
-        """Read the rates of soft constraints: what the drawn rows will meet."""
+        """Read the rates of soft constraints that the drawn rows will meet."""
         self.rates.update(parse_rates(rates))
 
     def finish(self) -> GraphicalModel:
-        """The model of all that was measured, fitted to the end."""
+        """Return the model of everything measured, with the final, longer fit."""
         if not self._finished:
             self._fit(LAST_EVALUATIONS)
             self._finished = True
         return self.model
 
     def count_output(self, marginals: Sequence[Axes]) -> list[NDArray[np.float64]]:
-        """What the rows to be put out have in the groups of these marginals, scaled to the number of rows."""
+        """Return the counts of the output rows in the groups of these marginals, scaled to the number of rows."""
         return self.frame.count_groups(self._draw_output(), marginals)
 
     def fit_classifiers(self) -> FittedClassifiers:
-        """Classifiers of the first target that learned from the rows to be put out."""
+        """Return classifiers of the first target, trained on the output rows."""
         assert self.plan.judged is not None
         return train_classifiers(self._draw_output(), self.plan.judged, self.frame.sizes, seed=self.plan.spec.seed)
 
     def _draw_output(self) -> Integers:
-        """The groups of the rows to be put out."""
+        """Draw the groups of the output rows."""
         from siloquent.synth.estimate.generate import draw_model_rows
 
         made = draw_model_rows(self.frame, self.finish(), rows=self.rows, seed=self.plan.spec.seed, rates=self.rates)
         return self.frame.find_groups(made)
 
     def has_measured(self, axes: Axes) -> bool:
-        """Whether the joint of these attributes was measured, alone or with others."""
+        """Return whether the joint of these attributes was measured, on its own or with others."""
         return any(set(axes) <= set(measured) for measured in self._joints)
 
     def bound_left_out(self, beta: float) -> float:
-        """With probability 1 - ``beta``, how many rows the model had in wrong cells of any candidate that was open.
+        """Bound, with probability 1 - ``beta``, the rows that the model had in wrong cells of any open candidate.
 
-        More than noise alone would seem to do, at the last choice; the chosen one's own is read off its noisy counts.
+        The bound is on rows beyond the apparent effect of noise, at the last choice; that of the chosen candidate
+        follows from its noisy counts.
         """
         selection = self.plan.selection
         if not selection.rounds:
@@ -177,23 +178,23 @@ class TreeLearner:
 
     @cached_property
     def last_open(self) -> frozenset[Axes]:
-        """What was open at the last choice among all; nothing is known of other candidates that were not measured."""
+        """The candidates that were open at the last choice among all; of other unmeasured ones nothing is known."""
         return frozenset(self.plan.candidates[n] for n in (self._list_open(*self._looked) if self._looked else ()))
 
     @property
     def cliques(self) -> tuple[tuple[str, ...], ...]:
-        """The columns that the model holds together."""
+        """The sets of columns that the model holds jointly."""
         names = self.frame.names
         return tuple(tuple(names[v] for v in clique.attributes) for clique in self.model.tree.cliques)
 
     @property
     def rows(self) -> int:
-        """How many rows are put out: as asked, or as many as the table has and memory holds."""
+        """The number of output rows: as requested, or as many as the table has and memory holds."""
         asked = self.plan.spec.rows
         return rows_that_fit(self.frame.rows, len(self.frame.compiled.attributes)) if asked is None else asked
 
     def _compute_expected(self, candidates: Sequence[Axes]) -> tuple[Floats, ...]:
-        """Expected counts of candidates."""
+        """Return expected counts of candidates."""
         named = {self.plan.schema.domain[target].name for target in self.plan.spec.targets}
         targets = frozenset(place for place, name in enumerate(self.frame.names) if name in named)
         shares = compute_expected_shares(self.model, candidates, targets=targets)
@@ -215,10 +216,10 @@ class TreeLearner:
 def compute_expected_shares(
     model: GraphicalModel, candidates: Sequence[Axes], *, targets: frozenset[int]
 ) -> list[Floats]:
-    """What the model says of pairs and triples, one axis per attribute; what they share is computed once.
+    """Compute the model's joints of pairs and triples, one axis per attribute; shared parts are computed once.
 
-    A triple is put together from pairs of the model given each value of its smallest attribute, a target if there is a
-    choice. One such model at a time is in memory.
+    A triple is assembled from pairs of the model given each value of its smallest attribute, a target if there is a
+    choice. Only one such model at a time is in memory.
     """
     tree = model.tree
     found: list[Floats] = [np.zeros(0)] * len(candidates)
@@ -243,21 +244,21 @@ def compute_expected_shares(
 
 
 class _Pairs:
-    """Joints of two attributes; those with the same first one come of one walk over the tree."""
+    """Joints of two attributes; those with the same first one come from one pass over the tree."""
 
     def __init__(self, model: GraphicalModel, beliefs: Sequence[Floats]) -> None:
         self.sizes, self._spreader = model.tree.sizes, Spreader(model.tree, beliefs)
         self._known: dict[int, dict[int, Floats]] = {}
 
     def compute_joint(self, a: int, b: int) -> Floats:
-        """P(a, b), shape (size of a, size of b)."""
+        """Return P(a, b), shape (size of a, size of b)."""
         if a not in self._known:
             self._known[a] = self._spreader.compute_pairs(a)
         return self._known[a][b].reshape(self.sizes[a], self.sizes[b])
 
 
 def rebuild_tree_learner(plan: TreePlan, measured: Measurements, *, extra: Tables | None = None) -> TreeLearner:
-    """The learner as it stood when the run ended: read again, step by step, from what was released."""
+    """Return the learner at the end of a run, rebuilt step by step from its measurements."""
     learner = TreeLearner(plan, extra=extra)
     learner.begin(rebuild_fine_domains(plan, measured), measured.select_kind("fine"), measured.select_kind("table"))
     for joint in measured.select_kind("joint"):
@@ -269,7 +270,7 @@ def rebuild_tree_learner(plan: TreePlan, measured: Measurements, *, extra: Table
 
 
 def rebuild_fine_domains(plan: TreePlan, measured: Measurements) -> list[FineDomain]:
-    """The fine domains as they were at the end of a run."""
+    """Return the fine domains at the end of a run."""
     starts = dict(measured.starts)
     return [
         FineDomain(fine.attribute, starts[fine.name], _count_ordered(fine, starts[fine.name]), fine.cuts)

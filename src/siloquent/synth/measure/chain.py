@@ -1,4 +1,4 @@
-"""The walk over the steps of engine ``chain``: counts first, then one model after the other on secure samples."""
+"""The measurement of engine ``chain``: counts first, then one model after the other on secure samples."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ DECAY_MEAN, DECAY_SQUARE, FLOOR = 0.9, 0.999, 1e-8
 
 
 class ChainLearnerLike(FinishedLearner, Protocol):
-    """What stands on the other side of the room's door: it reads noisy numbers, and says how cells are grouped."""
+    """The interface of the learner, which sees noisy numbers only and returns the grouping of cells."""
 
     def begin(
         self, fines: Sequence[FineDomain], fine: Sequence[NoisyCounts], tables: Sequence[NoisyCounts]
     ) -> Sequence[Integers]:
-        """Read the fine counts and FD tables; the group of each run of cells, for every attribute."""
+        """Read the fine counts and FD tables; return the group of each run of cells, for every attribute."""
         ...
 
     def learn(self, step: NoisyCounts) -> None:
@@ -51,10 +51,10 @@ class ChainLearnerLike(FinishedLearner, Protocol):
 def measure_chain(
     plan: ChainPlan, table: PrivateTable, permit: Permit, learner: ChainLearnerLike, journal: StepJournal
 ) -> Measurements:
-    """Fine counts, FD tables, and the parameters of a conditional model for each block of columns but the first.
+    """Measure fine counts, FD tables, and the parameters of a conditional model for each block but the first.
 
     Raises:
-        NotAllowed: The permit is not an open one of this table.
+        NotAllowed: The permit is not an open permit of this table.
         DataError: The source failed; the charge stands, finished steps stay in the journal.
     Privacy:
         ``plan.event`` in rows added or removed (or replaced, at twice the sensitivity): discrete noise on counts, then
@@ -90,7 +90,7 @@ def measure_chain(
 
 
 def _measure_first_block(plan: ChainPlan, run: Run, coarse: Sequence[CoarseDomain]) -> tuple[NoisyCounts, ...]:
-    """The joint of the first block's groups, if it has several attributes.
+    """Measure the joint of the first block's groups, if it has several attributes.
 
     Privacy:
         ``plan.joint.event``: a vector that counts every row once.
@@ -111,14 +111,14 @@ def _measure_first_block(plan: ChainPlan, run: Run, coarse: Sequence[CoarseDomai
 
 
 def _encode_parameters(plan: ChainPlan, network: Network) -> NoisyCounts:
-    """A model's parameters as they leave the room: the bits of doubles."""
+    """Return a model's parameters as released: the bits of doubles."""
     assert plan.training is not None
     names = tuple(plan.names[place] for block in plan.blocks[: network.target + 1] for place in block)
     return NoisyCounts("chain", names, network.flatten().view(np.int64), Fraction(plan.training.variance))
 
 
 def _replace_embeddings(embeddings: Floats, sizes: tuple[int, ...], network: Network) -> Floats:
-    """All embeddings with those of one model's context in their place."""
+    """Return all embeddings with those of one model's context replaced."""
     ends, changed = np.cumsum((0, *sizes)), embeddings.copy()
     for i, place in enumerate(network.context):
         changed[ends[place] : ends[place + 1]] = network.embeddings[network.starts[i] : network.starts[i + 1]]
@@ -126,7 +126,7 @@ def _replace_embeddings(embeddings: Floats, sizes: tuple[int, ...], network: Net
 
 
 def _read_block_rows(plan: ChainPlan, run: Run, coarse: Sequence[CoarseDomain]) -> Integers:
-    """The rows that count, as values of the plan's blocks, shape (rows, blocks). They stay in this room."""
+    """Read the rows that count, as values of the plan's blocks, shape (rows, blocks). They never leave ``measure``."""
     columns, parts = tuple(plan.compiled.attributes), []
     for batch in run.table.read_rows(list(columns), run.permit, encoded=True):
         classes = classify_batch(batch, columns, coarse)[1]
@@ -140,12 +140,12 @@ def _read_block_rows(plan: ChainPlan, run: Run, coarse: Sequence[CoarseDomain]) 
 
 
 def train(network: Network, rows: NDArray[np.integer], plan: ChainPlan) -> Network:
-    """``network`` after the plan's steps of noisy gradients on secure samples of ``rows``.
+    """Return ``network`` after the plan's steps of noisy gradients on secure samples of ``rows``.
 
     Privacy:
         ``steps`` steps, each a discrete Gaussian of ``training.variance`` on a sum that one row moves by at most
-        ``training.scale``, over a sample in which each row is with chance ``training.rate``, independently; an empty
-        sample is a step like any other.
+        ``training.scale``, over a sample that contains each row with probability ``training.rate``, independently; an
+        empty sample is a step like any other.
     """
     assert plan.training is not None
     training, settings = plan.training, plan.chain
@@ -165,7 +165,7 @@ def train(network: Network, rows: NDArray[np.integer], plan: ChainPlan) -> Netwo
 def compute_noisy_gradient(
     network: Network, rows: NDArray[np.integer], training: TrainingNoise, quanta: Quanta
 ) -> Floats:
-    """The noisy sum of clipped gradients over one secure sample, in units of the gradient.
+    """Return the noisy sum of clipped gradients over one secure sample, in units of the gradient.
 
     Privacy:
         One step of ``SampledGaussian``: rate ``training.rate``, multiplier ``training.multiplier``.
@@ -176,7 +176,7 @@ def compute_noisy_gradient(
 
 
 def round_to_dyadic(rate: Fraction) -> Weight:
-    """A coin whose weight has at most 64 binary digits."""
+    """Round a rate to a coin's weight of at most 64 binary digits."""
     numerator = int(rate * 2**64)
     assert Fraction(numerator, 2**64) == rate
 

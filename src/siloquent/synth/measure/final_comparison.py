@@ -1,4 +1,4 @@
-"""What is bought of the truth at the end of a run: rates of soft constraints, and how far the output is from it."""
+"""The purchases at the end of a run: rates of soft constraints, and the distance of the output from the truth."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Floats = NDArray[np.float64]
 
 
 class FinishedLearner(Protocol):
-    """A learner at its end: it sees noisy numbers alone, and shows what will be put out."""
+    """A learner at the end of its run: it sees noisy numbers only, and returns the output."""
 
     def bound_rows(self) -> int:
-        """A number of rows that the table surely has, at least 2, from what was released."""
+        """Return a lower bound on the number of rows, at least 2, from released numbers."""
         ...
 
     def learn_rates(self, rates: NoisyCounts) -> None:
@@ -32,16 +32,16 @@ class FinishedLearner(Protocol):
         ...
 
     def count_output(self, marginals: Sequence[tuple[int, ...]]) -> list[Floats]:
-        """What the rows to be put out, scaled to the number of rows, have in the cells of these marginals."""
+        """Return the counts of the output rows in the cells of these marginals, scaled to the number of rows."""
         ...
 
     def fit_classifiers(self) -> ClassifiersLike:
-        """Classifiers of the first target that learned from the rows to be put out."""
+        """Return classifiers of the first target, trained on the output rows."""
         ...
 
 
 def measure_comparison(run: Run, coarse: Sequence[CoarseDomain], learner: FinishedLearner) -> list[NoisyCounts]:
-    """The bought rates, then the report."""
+    """Measure the bought rates, then the report."""
     plan = run.plan
     found: list[NoisyCounts] = []
     if plan.rate_noise is not None:
@@ -66,7 +66,7 @@ def _measure_rates(run: Run, learner: FinishedLearner) -> list[NoisyCounts]:
 
 
 def _measure_report(run: Run, coarse: Sequence[CoarseDomain], learner: FinishedLearner) -> list[NoisyCounts]:
-    """Distances of single columns and of pairs and, if a target is named, how often classifiers are right."""
+    """Measure distances of single columns and of pairs and, if a target is named, the accuracy of classifiers."""
     plan = run.plan
     ones: list[tuple[int, ...]] = [(i,) for i in range(len(coarse))]
     sets: list[list[tuple[int, ...]]] = [ones, list(combinations(range(len(coarse)), 2))]

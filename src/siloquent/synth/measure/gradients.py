@@ -1,4 +1,4 @@
-"""Sums of clipped gradients in whole numbers: each row's whole gradient has a norm that is checked, not believed."""
+"""Sums of clipped gradients in whole numbers; the norm of each row's whole gradient is verified, not assumed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 MARGIN = 1 - 2**-6
-"""Rows are clipped a little below the bound, so that rounding seldom carries one above it, where it would not count."""
+"""The clipping margin below the bound, so that rounding seldom exceeds it, which would exclude the row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quanta:
-    """How gradients become whole numbers: ``scale`` stands for length ``clip``; factors of products share its root.
+    """The quanta of gradients: ``scale`` stands for length ``clip``; factors of products share its root.
 
     ``left`` = 2^ceil(log2(scale / clip) / 2) counts one factor of each product, scale / (clip left) the other, so that
     every product counts quanta of clip / scale.
@@ -33,23 +33,23 @@ class Quanta:
 
     @property
     def per_unit(self) -> float:
-        """Quanta in a gradient of 1."""
+        """The number of quanta in a gradient of 1."""
         return self.scale / self.clip
 
     @property
     def left(self) -> float:
-        """Steps in 1 of a left factor."""
+        """The number of steps in 1 of a left factor."""
         return float(2.0 ** math.ceil(math.log2(self.per_unit) / 2))
 
     @property
     def right(self) -> float:
-        """Steps in 1 of a right factor."""
+        """The number of steps in 1 of a right factor."""
         return self.per_unit / self.left
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gradients:
-    """What a batch's gradients are made of, each row's in closed form.
+    """The factors of a batch's gradients, each row's in closed form.
 
     Attributes:
         delta: Softmax minus the true value, shape (rows, target values).
@@ -57,7 +57,7 @@ class Gradients:
         back: W' delta, shape (rows, width).
         logits: Gradient of the attention's logits, shape (rows, context).
         alpha: Shape (context,).
-        holds: Which context values each row holds, sparse, shape (rows, context values).
+        holds: The context values of each row, sparse, shape (rows, context values).
     """
 
     delta: Floats
@@ -69,17 +69,17 @@ class Gradients:
 
     @property
     def squared_norms(self) -> Floats:
-        """Of each row's whole gradient, shape (rows,): |delta|^2 (|c|^2 + 1) + sum alpha^2 |g|^2 + |dq|^2."""
+        """The squared norms of each row's gradient, (rows,): |delta|^2 (|c|^2 + 1) + sum alpha^2 |g|^2 + |dq|^2."""
         head = (self.delta**2).sum(axis=1) * ((self.mixed**2).sum(axis=1) + 1)
         body = (self.alpha**2).sum() * (self.back**2).sum(axis=1)
         return np.asarray(head + body + (self.logits**2).sum(axis=1))
 
 
 def compute_gradients(network: Network, rows: NDArray[np.integer]) -> Gradients:
-    """The parts of every row's gradient of the cross-entropy; rows hold groups, shape (rows, attributes).
+    """Return the parts of every row's gradient of the cross-entropy; rows hold groups, shape (rows, attributes).
 
-    A row's parts are the same to the last digit whatever rows stand beside it: else one that comes or goes could change
-    how others are rounded.
+    A row's parts are the same to the last digit whatever other rows are in the batch: otherwise adding or removing a
+    row could change how others are rounded.
     """
     alpha, holds = network.alpha, _build_incidence(network, rows)
     mixed = np.asarray(holds @ (network.embeddings * np.repeat(alpha, np.diff(network.starts))[:, None]))
@@ -97,19 +97,19 @@ def compute_gradients(network: Network, rows: NDArray[np.integer]) -> Gradients:
         ],
         axis=1,
     )
-    # Column by column, in one order for every row; a product with a vector has another for other numbers of rows.
+    # Column by column, in one order for every row; a matrix-vector product's order depends on the number of rows.
     weighed = sum((met[:, i] * a for i, a in enumerate(alpha)), np.zeros(len(rows)))
     logits = alpha * (met - (weighed / math.sqrt(len(alpha)))[:, None])
     return Gradients(delta, mixed, back, logits, alpha, holds)
 
 
 def _multiply_exactly(left: Floats, right: Floats, *, reach: float) -> Floats:
-    """``left @ right`` of both in whole steps, some 2^20 of them up to their ``reach``: every sum is exact.
+    """Return ``left @ right`` of both in whole steps, some 2^20 of them up to their ``reach``: every sum is exact.
 
-    BLAS adds up in an order that hangs on how many rows there are; sums without rounding are the same in all orders.
+    The order of BLAS sums depends on the number of rows; exact sums are the same in every order.
 
     Args:
-        reach: Above every number in ``left``, and not from the rows.
+        reach: An upper bound on every number in ``left``, independent of the rows.
     """
     digits = (52 - left.shape[1].bit_length()) // 2
     return np.asarray(_round_to_steps(left, reach, digits) @ _round_to_steps(right, float(np.abs(right).max()), digits))
@@ -121,17 +121,17 @@ def _round_to_steps(values: Floats, reach: float, digits: int) -> Floats:
 
 
 def sum_clipped_gradients(network: Network, rows: NDArray[np.integer], quanta: Quanta) -> Integers:
-    """The sum of the rows' clipped gradients in whole quanta, in the order of ``Network.flat``.
+    """Return the sum of the rows' clipped gradients in whole quanta, in the order of ``Network.flatten``.
 
     Rows are scaled to length ``clip`` at most, then the factors of each product are rounded, then each row's norm is
-    computed again from the whole numbers; a row above ``scale`` is left out. Products are whole and sums below 2^53, so
+    recomputed from the whole numbers; a row above ``scale`` is left out. Products are whole and sums below 2^53, so
     double-precision matrix products are exact.
 
     Privacy:
-        None yet. One row that comes or goes moves the vector by at most ``quanta.scale`` in L2, whatever the row and
+        None yet. Adding or removing one row moves the vector by at most ``quanta.scale`` in L2, whatever the row and
         the parameters are.
     """
-    # Parameters are public, so a model that has run away may be recognised as such.
+    # Parameters are public, so a diverged model may be recognised as such.
     if not len(rows) or not all(np.isfinite(part).all() for part in (network.alpha, network.flatten())):
         return np.zeros(network.size, dtype=np.int64)
     found = compute_gradients(network, rows)
@@ -143,20 +143,20 @@ def sum_clipped_gradients(network: Network, rows: NDArray[np.integer], quanta: Q
     alpha = np.rint(found.alpha * quanta.right)
     norms = (delta**2).sum(axis=1) * (mixed**2).sum(axis=1)
     norms += (back**2).sum(axis=1) * (alpha**2).sum() + (logits**2).sum(axis=1)
-    # Not "> scale": what is no number must not pass.
+    # Not "> scale": NaN must not pass.
     outside = ~(norms <= float(quanta.scale) ** 2)
     for part in (delta, back, logits):
         part[outside] = 0.0
     mixed[outside] = 0.0
     head = delta.T @ mixed
-    # Every embedding's gradient is alpha times the summed g of the rows that hold its value.
+    # Every embedding's gradient is alpha times the sum of g over the rows that hold its value.
     body = np.asarray(found.holds.T @ back) * np.repeat(alpha, np.diff(network.starts))[:, None]
     whole = np.concatenate([body.ravel(), logits.sum(axis=0), head[:, :-1].ravel(), head[:, -1]])
     return whole.astype(np.int64)
 
 
 def _build_incidence(network: Network, rows: NDArray[np.integer]) -> csr_array:
-    from scipy.sparse import csr_array  # 40 ms, and only training needs it
+    from scipy.sparse import csr_array  # imported here: it takes 40 ms, and only training needs it
 
     count, width = len(rows), len(network.context)
     values = rows[:, list(network.context)].astype(np.int64) + network.starts[:-1]

@@ -1,4 +1,4 @@
-"""Finished steps on disk, each written once: a run that was killed goes on, and nothing is released twice."""
+"""Finished steps on disk, each written once: a killed run continues, and nothing is released twice."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from siloquent.synth.spec.measurements import Measurements, NoisyCounts, decode_
 
 
 class StepJournal:
-    """The steps of one run, in a folder of its own; without a folder they are kept for as long as the process lives.
+    """The steps of one run, in a folder of its own; without a folder they are kept in memory only.
 
-    Of two processes that make the same step, the first file wins and the other drops its draw: only what the journal
-    holds goes on to the next step, so one run releases one set of numbers.
+    If two processes make the same step, the first file wins and the other process drops its draw: only steps in the
+    journal are used further, so one run releases one set of numbers.
     """
 
     def __init__(self, folder: Path | None = None, progress: Callable[[int], None] | None = None) -> None:
@@ -26,7 +26,7 @@ class StepJournal:
         self.done = 0
 
     def run_step(self, make: Callable[[], Sequence[NoisyCounts]]) -> tuple[NoisyCounts, ...]:
-        """The next step: as it was released, or made now and written durably before anybody sees it.
+        """Return the next step: as released before, or made now and written durably before it is returned.
 
         Raises:
             DataError: The disk refuses; the charge stands and the finished steps stay.
@@ -49,7 +49,7 @@ class StepJournal:
             return known
         data = Measurements("", "", FREE, tuple(make())).to_bytes()
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=".step-", dir=file.parent)  # readable by its owner alone
+        descriptor, name = tempfile.mkstemp(prefix=".step-", dir=file.parent)  # readable by its owner only
         own = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as out:
@@ -57,7 +57,7 @@ class StepJournal:
                 out.flush()
                 os.fsync(out.fileno())
             with suppress(FileExistsError):
-                os.link(own, file)  # whole or not at all, and never over another's
+                os.link(own, file)  # atomic, and never overwrites another process's file
         finally:
             own.unlink(missing_ok=True)
         self._sync_folder(file.parent)
@@ -70,7 +70,7 @@ class StepJournal:
             return decode_run_measurements(file.read_bytes()).steps
         except FileNotFoundError:
             return None
-        except ReleaseError:  # a disk that lost what it had promised to keep
+        except ReleaseError:  # the disk lost data that it had confirmed
             raise DataError(charged=True) from None
 
     @staticmethod
@@ -82,6 +82,6 @@ class StepJournal:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Forget the steps of a run that is settled: the ledger holds them now."""
+        """Delete the steps of a settled run: the ledger holds them now."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Exact counts of many marginals in one pass over the rows. They stay in this room."""
+"""Exact counts of many marginals in one pass over the rows. They never leave ``measure``."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CoarseDomain:
-    """From the cells of one attribute to numbered classes: runs of cells, and the class of each run.
+    """A map from the cells of one attribute to numbered classes: runs of cells, and the class of each run.
 
-    ``count``: how many classes there are. A class of -1 is left out of every count that asks for this attribute.
+    ``count``: the number of classes. A class of -1 is left out of every count over this attribute.
     """
 
     name: str
@@ -34,14 +34,14 @@ class CoarseDomain:
     count: int
 
     def classify_cells(self, places: Integers) -> Integers:
-        """The class of each cell; OUTSIDE has none."""
+        """Return the class of each cell; OUTSIDE has none."""
         found = self.classes[np.searchsorted(self.starts, places, side="right") - 1]
         return np.where(places < 0, -1, found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarginalQuery:
-    """One marginal: the numbers of its attributes among the coarse ones, and rules that a row must pass to count."""
+    """One marginal: the indices of its attributes among the coarse ones, and rules that a counted row must pass."""
 
     axes: tuple[int, ...]
     when: tuple[RowTest, ...] = ()
@@ -49,10 +49,10 @@ class MarginalQuery:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountKernel:
-    """The kernel of a fold: from a batch of places to the counts of all marginals, side by side.
+    """The kernel of a fold: from a batch of cells to the counts of all marginals, concatenated.
 
-    A row that is OUTSIDE in any of ``columns`` counts nowhere, so all marginals are of the same rows. A class and no
-    closure, so that engines can send it away.
+    A row that is OUTSIDE in any of ``columns`` is not counted, so all marginals count the same rows. It is a class and
+    not a closure, so that engines can serialise it.
     """
 
     columns: tuple[str, ...]
@@ -75,18 +75,18 @@ class CountKernel:
         return np.bincount(code, minlength=self.count_cells(one)).astype(np.int64)
 
     def count_cells(self, one: MarginalQuery) -> int:
-        """How many cells a marginal has."""
+        """Return the number of cells of a marginal."""
         return math.prod(self.coarse[axis].count for axis in one.axes)
 
     def compute_shape(self, one: MarginalQuery) -> tuple[int, ...]:
-        """The lengths of a marginal's axes."""
+        """Return the lengths of a marginal's axes."""
         return tuple(self.coarse[axis].count for axis in one.axes)
 
 
 def classify_batch(
     batch: pa.RecordBatch, columns: Sequence[str], coarse: Sequence[CoarseDomain]
 ) -> tuple[dict[str, Integers], list[Integers]]:
-    """The places of the rows that are OUTSIDE nowhere, by column, and their classes."""
+    """Return the cells of the rows that are never OUTSIDE, by column, and their classes."""
     places = {name: batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64) for name in columns}
     inside = np.ones(batch.num_rows, dtype=np.bool_)
     for found in places.values():
@@ -104,13 +104,13 @@ def count_marginals(
     coarse: Sequence[CoarseDomain],
     wanted: Sequence[MarginalQuery],
 ) -> list[Integers]:
-    """The exact counts of ``wanted``, each with one axis per attribute, in one pass.
+    """Return the exact counts of ``wanted``, each with one axis per attribute, in one pass.
 
     Raises:
         NotAllowed, DataError: As ``PrivateTable.fold``.
     Privacy:
-        None: exact. Each marginal counts a row at most once, so one row that comes or goes moves one of its counts by
-        one, and one user with at most m rows moves it by m in L1.
+        None: exact. Each marginal counts a row at most once, so adding or removing one row changes one of its counts
+        by one, and one user with at most m rows changes it by m in L1.
     """
     if not wanted:
         return []

@@ -1,4 +1,4 @@
-"""One measurement of engine ``tree`` in progress: its plan, the table, the permit and what is on record."""
+"""The state of one measurement: its plan, the table, the permit and the journal."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Run:
     journal: StepJournal
 
     def count_exactly(self, coarse: Sequence[CoarseDomain], wanted: Sequence[MarginalQuery]) -> list[Integers]:
-        """Exact counts of some marginals. They stay in this room."""
+        """Return exact counts of some marginals. They never leave ``measure``."""
         columns = self.plan.compiled.attributes
         return count_marginals(self.table, self.permit, columns=columns, coarse=coarse, wanted=wanted)
 
     def collect_measurements(self, fines: Sequence[FineDomain], steps: Sequence[NoisyCounts]) -> Measurements:
-        """What all steps have released."""
+        """Return the measurements of all steps."""
         starts = tuple((each.name, each.starts) for each in fines)
         plan = self.plan
         return Measurements(plan.spec.canonical(), plan.schema.digest, self.permit.event, tuple(steps), starts)

@@ -1,4 +1,4 @@
-"""How far the output is from the truth, paid for and released with noise."""
+"""The distance of the output from the truth, paid for and released with noise."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class ClassifiersLike(Protocol):
     """Fitted classifiers of one column, functions of what was released."""
 
     def count_right(self, rows: Integers) -> Integers:
-        """How many of ``rows`` (groups, shape (rows, columns)) each says right."""
+        """Return how many of ``rows`` (groups, shape (rows, columns)) each classifier predicts right."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassifierKernel:
-    """The kernel of a fold: from a batch of places to how many of its rows each classifier says right."""
+    """The kernel of a fold: from a batch of cells to the number of rows that each classifier predicts right."""
 
     columns: tuple[str, ...]
     coarse: tuple[CoarseDomain, ...]
@@ -43,11 +43,11 @@ class ClassifierKernel:
 
 
 def measure_accuracy(counted: Integers, noise: VectorNoise) -> NoisyCounts:
-    """How many true rows each classifier says right.
+    """Return how many true rows each classifier predicts right, with noise.
 
     Privacy:
-        ``noise.event``: a row that comes, goes or is replaced changes each of the three counts by at most one, so
-        squared L2 by three (m^2 times that for a user of m rows). The classifiers learned from released rows alone.
+        ``noise.event``: adding, removing or replacing a row changes each of the three counts by at most one, so
+        squared L2 by three (m^2 times that for a user of m rows). The classifiers were trained on released rows only.
     """
     return NoisyCounts("report", (), add_vector_noise(counted, noise), noise.variance)
 
@@ -57,15 +57,15 @@ def measure_distances(
     output: tuple[Sequence[NDArray[np.float64]], Sequence[NDArray[np.float64]]],
     noise: tuple[VectorNoise, VectorNoise],
 ) -> list[NoisyCounts]:
-    """Summed distances between the table's and the output's counts: over all single attributes, over all pairs.
+    """Return noisy sums of the distances between the table's and the output's counts: all single attributes, all pairs.
 
     Args:
         exact: Counts of single attributes and of pairs.
-        output: What the output, scaled to the number of rows, has in the same cells.
+        output: Counts of the output in the same cells, scaled to the number of rows.
     Privacy:
-        ``noise[0].event`` and ``noise[1].event``: a row that comes or goes moves the distance of each marginal by at
-        most one, so a sum over p of them by p (2 p where a row is replaced, m times that for a user of m rows). The
-        output is a function of what was released before.
+        ``noise[0].event`` and ``noise[1].event``: adding or removing a row changes the distance of each marginal by at
+        most one, so a sum over p of them by p (2 p if a row is replaced, m times that for a user of m rows). The
+        output is a function of earlier releases.
     """
     return [
         NoisyCounts(

@@ -1,4 +1,4 @@
-"""How often pairs of rows break soft constraints, bought: whole numbers of bounded change, with noise."""
+"""Bought rates at which pairs of rows break soft constraints: whole numbers of bounded sensitivity, with noise."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ STEPS = 200
 
 
 def compute_scaled_rate(pairs: int, rows: int, least: int) -> int:
-    """``pairs`` broken pairs among ``rows`` rows as a whole number: floor(200 L V / C(max(n, L), 2)).
+    """Return ``pairs`` broken pairs among ``rows`` rows as a whole number: floor(200 L V / C(max(n, L), 2)).
 
     Args:
         least: L, public and at least 2.
     Privacy:
-        None: exact. A row that comes, goes or is replaced changes it by at most 400. Proof: docs/explanation/synth.md.
+        None: exact. Adding, removing or replacing a row changes it by at most 400. Proof: docs/explanation/synth.md.
     """
     return STEPS * least * pairs // math.comb(max(rows, least), 2)
 
@@ -44,10 +44,10 @@ def measure_rates(
     least: int,
     noise: VectorNoise,
 ) -> list[NoisyCounts]:
-    """The noisy scaled rates of soft constraints over two rows, and in the last place ``least`` itself.
+    """Return the noisy scaled rates of soft constraints over two rows, with ``least`` itself as the last entry.
 
     Raises:
-        NotAllowed, DataError: As ``PrivateTable.rows``.
+        NotAllowed, DataError: As ``PrivateTable.read_rows``.
     Privacy:
         ``noise.event``: each number changes by at most 400 for every row that a unit changes.
     """
@@ -64,7 +64,7 @@ def measure_rates(
 
 
 def _read_inside(table: PrivateTable, permit: Permit, attributes: Sequence[str]) -> NDArray[np.int64]:
-    """The rows that are OUTSIDE nowhere, as cells, shape (rows, attributes): the same that all marginals count."""
+    """Read the rows that are never OUTSIDE, as cells, shape (rows, attributes): the same that all marginals count."""
     batches = [
         np.stack([column.to_numpy(zero_copy_only=False) for column in batch.columns], axis=1)
         for batch in table.read_rows(list(attributes), permit, encoded=True)

@@ -1,4 +1,4 @@
-"""The walk over the steps of engine ``tree``: measure, let the learner read it, measure what it says."""
+"""The measurement of engine ``tree``: measure, let the learner read, measure what it chooses."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ Floats = NDArray[np.float64]
 
 
 class Learner(FinishedLearner, Protocol):
-    """What stands on the other side of the room's door: it sees noisy numbers alone, and says what to look at."""
+    """The interface of the learner, which sees noisy numbers only and chooses what to measure next."""
 
     def begin(
         self, fines: Sequence[FineDomain], fine: Sequence[NoisyCounts], tables: Sequence[NoisyCounts]
     ) -> Sequence[Integers]:
-        """Read the fine counts and FD tables; the group of each run of cells, for every attribute."""
+        """Read the fine counts and FD tables; return the group of each run of cells, for every attribute."""
         ...
 
     def list_candidates(self, share: float) -> CandidateMarginals:
-        """The open candidates, when this share of the rounds is done; none where the model is as large as it may be."""
+        """Return the open candidates after this share of the rounds; none if the model has its maximal size."""
         ...
 
     def choose_repeated(self) -> int | None:
-        """The measured candidate that deserves more of the budget most; None without any."""
+        """Return the measured candidate that most deserves more budget; None without any."""
         ...
 
     def learn(self, joint: NoisyCounts) -> None:
@@ -51,14 +51,14 @@ class Learner(FinishedLearner, Protocol):
 def measure(
     plan: TreePlan, table: PrivateTable, permit: Permit, learner: Learner, journal: StepJournal
 ) -> Measurements:
-    """Measure fine counts and FD tables, then the marginals that ``learner`` gets most wrong, one after the other.
+    """Measure fine counts and FD tables, then one by one the marginals in which ``learner`` is most wrong.
 
     Raises:
-        NotAllowed: The permit is not an open one of this table.
+        NotAllowed: The permit is not an open permit of this table.
         DataError: The source failed; the charge stands, finished steps stay in the journal.
     Privacy:
         ``plan.event`` in the account's unit and adjacency: adaptive composition of discrete noise on counts and of
-        private choices, whose number and noise are fixed by the plan. Proof: docs/explanation/synth.md.
+        private choices, with number and noise fixed by the plan. Proof: docs/explanation/synth.md.
     Source:
         "AIM: An Adaptive and Iterative Mechanism for Differentially Private Synthetic Data" (PVLDB 2022): select,
         measure, fit; with a fixed number of equal rounds, integer noise and bins from released counts.
@@ -75,13 +75,13 @@ def measure(
 def measure_first_counts(
     run: Run,
 ) -> tuple[tuple[FineDomain, ...], tuple[tuple[NoisyCounts, ...], tuple[NoisyCounts, ...]]]:
-    """The first steps: the fine domains as they ended, their counts, and the FD tables."""
+    """Run the first steps: return the final fine domains, their counts, and the FD tables."""
     fines, fine = _measure_fine(run)
     return fines, (fine, _measure_tables(run))
 
 
 def build_coarse_domains(fines: Sequence[FineDomain], groups: Sequence[Integers]) -> list[CoarseDomain]:
-    """Every attribute's cells as groups."""
+    """Return every attribute's cells as groups."""
     return [
         CoarseDomain(each.name, each.starts, group, int(group.max()) + 1)
         for each, group in zip(fines, groups, strict=True)
@@ -89,7 +89,7 @@ def build_coarse_domains(fines: Sequence[FineDomain], groups: Sequence[Integers]
 
 
 def _measure_fine(run: Run) -> tuple[tuple[FineDomain, ...], tuple[NoisyCounts, ...]]:
-    """Fine counts of every attribute; full runs of cells are split and counted again, as often as the plan allows."""
+    """Measure every attribute's fine counts; full runs of cells are split and recounted as often as the plan allows."""
     plan, fines = run.plan, list(run.plan.fines)
     found = list(run.journal.run_step(lambda: _count_runs(run, fines)))
     for level in range(1, max(plan.levels)):
@@ -110,10 +110,10 @@ def _measure_fine(run: Run) -> tuple[tuple[FineDomain, ...], tuple[NoisyCounts, 
 
 
 def _count_runs(run: Run, fines: Sequence[FineDomain]) -> list[NoisyCounts]:
-    """Noisy counts of the runs of these attributes.
+    """Return noisy counts of the runs of these attributes.
 
     Privacy:
-        For each attribute one vector that counts every row once, with the plan's noise for it.
+        For each attribute, one vector that counts every row once, with the plan's noise for it.
     """
     noises = {fine.name: noise for fine, noise in zip(run.plan.fines, run.plan.one_way, strict=True)}
     coarse = [CoarseDomain(each.name, each.starts, np.arange(len(each.starts)), len(each.starts)) for each in fines]
@@ -125,7 +125,7 @@ def _count_runs(run: Run, fines: Sequence[FineDomain]) -> list[NoisyCounts]:
 
 
 def _measure_tables(run: Run) -> tuple[NoisyCounts, ...]:
-    """The histogram of each functional dependency whose table is measured."""
+    """Measure the histogram of each functional dependency whose table is measured."""
     return tuple(
         noisy_one for i in range(len(run.plan.tables)) for noisy_one in run.journal.run_step(_build_table_step(run, i))
     )
@@ -147,7 +147,7 @@ class _Step(Protocol):
 
 
 def _measure_joints(run: Run, coarse: Sequence[CoarseDomain], learner: Learner) -> list[NoisyCounts]:
-    """The chosen marginals."""
+    """Measure the chosen marginals."""
     plan = run.plan
     if not plan.rounds:
         return []
@@ -165,9 +165,9 @@ def _run_round(run: Run, exact: Sequence[Integers], learner: Learner, share: flo
     """Choose one open candidate and count it.
 
     Privacy:
-        One round of ``plan.selection`` and ``plan.noise_of`` the chosen one; where nothing is open, ``plan.joint``
-        alone, or nothing at all. A pair of ``plan.before`` is chosen once at most, so its noise is drawn no more often
-        than was charged.
+        One round of ``plan.selection`` and ``plan.compute_joint_noise`` of the chosen one; if nothing is open, only
+        ``plan.joint``, or nothing at all. A pair of ``plan.before`` is chosen once at most, so its noise is drawn no
+        more often than it was charged.
     """
 
     def made() -> list[NoisyCounts]:

@@ -1,4 +1,4 @@
-"""Choosing what to measure next: the marginal that the model gets most wrong, by an exact private choice."""
+"""The exact private choice of the next marginal: the one in which the model is most wrong."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SHORT, PLAIN = 200, 10_000
 def compute_utilities(
     exact: Sequence[Integers], expected: Sequence[NDArray[np.float64]], *, deviation: float, loss: float = LOSS
 ) -> Integers:
-    """What counting each marginal would teach, in rows that the model has in wrong cells.
+    """Return the expected gain of counting each marginal, in rows that the model has in wrong cells.
 
     Privacy:
-        None: exact. A row that comes or goes moves one gap by one, so each number by at most one; a replaced row by
-        two: ``expected`` and the noise are functions of what was released before. Proof: docs/explanation/synth.md.
+        None: exact. Adding or removing a row changes one gap by one, so each number by at most one (a replaced row by
+        two): ``expected`` and the noise are functions of earlier releases. Proof: docs/explanation/synth.md.
     """
     found = [
         compute_expected_gain(count - np.rint(model).astype(np.int64), deviation=deviation, loss=loss)
@@ -34,7 +34,7 @@ def compute_utilities(
 
 
 def choose_candidate(scores: Integers, *, selection: Selection) -> int:
-    """The place of one candidate, larger scores more likely.
+    """Return the index of one candidate; larger scores are more likely.
 
     Privacy:
         One round of ``selection``: bounded range ``selection.range`` (g^2/8 of rho) by the exponential mechanism, or
@@ -48,7 +48,7 @@ def choose_candidate(scores: Integers, *, selection: Selection) -> int:
 
 
 def add_vector_noise(counts: Integers, noise: VectorNoise) -> Integers:
-    """``counts`` with independent noise on each.
+    """Return ``counts`` with independent noise on each.
 
     Privacy:
         ``noise.event``, where one unit changes ``counts`` by at most ``noise.sensitivity`` (squared L2, or L1).
@@ -56,8 +56,8 @@ def add_vector_noise(counts: Integers, noise: VectorNoise) -> Integers:
     from siloquent.privacy.noise import add_gaussian, add_laplace
 
     flat = np.ascontiguousarray(counts, dtype=np.int64).ravel()
-    # Short vectors are drawn in plain Python, by the same law. The compiled samplers are faster from here on alone:
-    # loading them takes half a second and 100 MB, as much as 100,000 draws without them.
+    # Short vectors are drawn in plain Python, from the same distribution. The compiled samplers are faster only from
+    # this size on: loading them takes half a second and 100 MB, as long as 100,000 draws without them.
     parts = np.array_split(flat, -(-flat.size // SHORT)) if 0 < flat.size <= PLAIN else [flat]
     if noise.law == "gaussian":
         drawn = [add_gaussian(part, variance=noise.parameter) for part in parts]

@@ -1,1 +1,1 @@
-"""From a spec and a declaration to steps, prices and the ways in which constraints are kept; no rows here."""
+"""Planning: from a spec and a declaration to steps, prices and the enforcement of constraints; no rows here."""

@@ -1,4 +1,4 @@
-"""Steps beside columns and joints: tables of dependencies, rates of soft constraints, the comparison with the truth."""
+"""Steps other than columns and joints: tables of dependencies, rates of soft constraints, the comparison report."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from siloquent.schema import TableSchema
 
 RATE_STEPS = 400
-"""What one row changes a scaled rate by, at most (docs/explanation/synth.md)."""
+"""The most that one row changes a scaled rate (docs/explanation/synth.md)."""
 JUDGES = 3
-"""Classifiers whose right answers a report counts."""
+"""The number of classifiers whose right predictions a report counts."""
 
 
 def compute_table_shares(needs: list[TableNeed], schema: TableSchema, amount: Fraction, unit: int) -> list[Fraction]:
-    """Shares of the budget for histograms of FDs: a mean count of five standard deviations, within 2 and 5 percent."""
+    """Return the budget shares of FD histograms: a mean count of five standard deviations, within 2 and 5 percent."""
     shares = []
     for need in needs:
         share = TABLES_LEAST
@@ -37,10 +37,10 @@ def compute_table_shares(needs: list[TableNeed], schema: TableSchema, amount: Fr
 def plan_report_noises(
     spec: SynthSpec, schema: TableSchema, modelled: tuple[str, ...], amount: Fraction, law: Law
 ) -> tuple[VectorNoise, ...]:
-    """Noise of two sums over marginals and of three counts, in equal parts of the report's share.
+    """Return the noise of two sums over marginals and of three counts, in equal parts of the report's share.
 
-    A row that comes or goes moves each marginal's distance by at most one, a replaced row by two; each count of right
-    answers moves by at most one in either case.
+    Adding or removing a row changes each marginal's distance by at most one, replacing a row by two; each count of
+    right predictions changes by at most one in either case.
     """
     share, count = parse_exact(spec.report), len(modelled)
     if not share:
@@ -55,10 +55,10 @@ def plan_report_noises(
 
 
 def select_paid_rates(spec: SynthSpec, compiled: CompiledConstraints) -> tuple[int, ...]:
-    """The soft constraints over two rows whose rates are neither public nor free.
+    """Return the soft constraints over two rows whose rates are neither public nor free.
 
     Raises:
-        RequestError: A rate is given or to be bought, and there is no such constraint.
+        RequestError: A rate is given or to be bought for a constraint that does not exist.
     """
     soft = {one.number for one in compiled.soft if one.form is not None and one.form.is_binary}
     known = {int(number) for number in spec.rates}
@@ -75,7 +75,7 @@ def select_paid_rates(spec: SynthSpec, compiled: CompiledConstraints) -> tuple[i
 
 
 def plan_rate_noise(spec: SynthSpec, schema: TableSchema, count: int, amount: Fraction, law: Law) -> VectorNoise | None:
-    """Noise of the bought rates: each changes by at most RATE_STEPS for every row of a unit, also a replaced one."""
+    """Return the noise of the bought rates: each changes by at most RATE_STEPS per row of a unit, even if replaced."""
     if not count:
         return None
     moved = RATE_STEPS * schema.unit.max_rows

@@ -1,4 +1,4 @@
-"""How a run's budget is split, in exact fractions: what each step may cost, and the noise that this buys."""
+"""The split of a run's budget in exact fractions: the price of each step, and the resulting noise."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TABLES_LEAST, TABLES_MOST, TABLES_TOGETHER = Fraction(1, 50), Fraction(1, 20), F
 SELECTION = Fraction(1, 20)
 _FINE = 2**20
 MAX_NOISE = 2**50
-"""The largest variance, or scale, that noise is drawn with."""
+"""The largest variance (or scale) of noise that can be drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorNoise:
-    """Noise of one vector of counts: its law and parameter (variance, or scale), and what one unit changes."""
+    """Noise of one vector of counts: its distribution and parameter (variance, or scale), and what one unit changes."""
 
     law: Law
     parameter: Fraction
@@ -32,36 +32,36 @@ class VectorNoise:
 
     @property
     def variance(self) -> Fraction:
-        """Of each count; the discrete laws' own variances are at most these."""
+        """The variance of each count; the discrete distributions' own variances are at most this."""
         return self.parameter if self.law == "gaussian" else 2 * self.parameter**2
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of each count."""
+        """The standard deviation of each count."""
         return math.sqrt(self.variance)
 
     @property
     def event(self) -> Event:
-        """What is charged for it."""
+        """The event that is charged for it."""
         if self.law == "gaussian":
             return DiscreteGaussian(variance=self.parameter, l2_squared=self.sensitivity)
         return DiscreteLaplace(scale=self.parameter, l1=self.sensitivity)
 
     @property
     def price(self) -> Fraction:
-        """rho, or epsilon, exactly."""
+        """The price in rho, or epsilon, exactly."""
         if self.law == "gaussian":
             return Fraction(self.sensitivity) / (2 * self.parameter)
         return Fraction(self.sensitivity) / self.parameter
 
 
 def calibrate_noise(law: Law, amount: Fraction, sensitivity: int) -> VectorNoise:
-    """The least noise that costs no more than ``amount`` of rho (gaussian) or epsilon (laplace).
+    """Return the least noise that costs no more than ``amount`` of rho (gaussian) or epsilon (laplace).
 
     Args:
         sensitivity: Squared L2 (gaussian) or L1 (laplace) change of the vector by one unit.
     Raises:
-        AccuracyUnreachable: So much noise cannot be drawn.
+        AccuracyUnreachable: The noise is too large to be drawn.
     """
     wanted = Fraction(sensitivity) / (2 * amount if law == "gaussian" else amount)
     if wanted > MAX_NOISE:
@@ -80,12 +80,12 @@ class Selection:
 
     @property
     def rate(self) -> Fraction:
-        """What the coins of a round are flipped with."""
+        """The rate parameter of a round's coin flips."""
         return self.range / (2 * self.sensitivity)
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What is charged for all rounds."""
+        """The events that are charged for all rounds."""
         if not self.rounds:
             return ()
         if self.law == "gaussian":
@@ -94,10 +94,10 @@ class Selection:
 
 
 def calibrate_selection(law: Law, amount: Fraction, *, rounds: int, sensitivity: int) -> Selection:
-    """The most decisive choice that costs no more than ``amount`` in all rounds together.
+    """Return the most decisive choice that costs no more than ``amount`` in all rounds together.
 
     Raises:
-        AccuracyUnreachable: It would decide nothing.
+        AccuracyUnreachable: The choice would be random.
     """
     if law == "laplace":
         reach = Fraction(math.floor(amount / max(rounds, 1) * _FINE**2), _FINE**2)
@@ -116,10 +116,10 @@ def _build_too_small_error() -> AccuracyUnreachable:
 
 
 def allocate_shares(cells: Sequence[int], *, even: Collection[int] = ()) -> list[Fraction]:
-    """Shares of a budget that make the summed error of all cells least: proportional to cells^(2/3), within 4 x.
+    """Return shares of a budget that minimise the summed error of all cells: proportional to cells^(2/3), within 4 x.
 
     Args:
-        even: Places whose least weight is the mean, not a quarter of it.
+        even: Indices whose least weight is the mean, not a quarter of it.
     Source:
         Lagrange: sum_a K_a sd_a is least, for a fixed sum of 1/sd_a^2, where 1/sd_a^2 ~ K_a^(2/3); as in "PrivSyn:
         Differentially Private Data Synthesis" (USENIX Security 2021).

@@ -1,4 +1,4 @@
-"""The plan of engine ``chain``: the order of columns, noise of the training, and what all of it costs.
+"""The plan of engine ``chain``: the order of columns, noise of the training, and the total price.
 
 Source: thesis, algorithms 10 (sequencing) and 12 (parameters), corrected: docs/explanation/synth-chain.md.
 """
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from siloquent.schema import TableSchema
 
 POOREST = 0.05
-"""Steps that keep less epsilon than this teach little on any table."""
+"""The epsilon below which the steps teach little on any table."""
 REPLACED = 8
-"""Variance beside that of the price, with which whole noise hides replaced rows as normal noise does."""
+"""The variance, relative to the price's, at which whole noise hides replaced rows as normal noise does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class TrainingNoise:
     """The noise of the steps.
 
     Attributes:
-        rate: A row's chance to be in a sample, in 2^-64.
+        rate: The probability of a row being in a sample, a multiple of 2^-64.
         multiplier: The noise's deviation per sensitivity of a sum of clipped gradients.
         scale: The whole number that stands for a gradient of length ``clip``.
-        sensitivity: What one unit moves a sum by, in multiples of ``scale``: 1, or 2 where rows are replaced.
-        batch: Rows of a sample, on average.
-        steps: Of each model.
+        sensitivity: The change of a sum by one unit, in multiples of ``scale``: 1, or 2 where rows are replaced.
+        batch: The mean number of rows of a sample.
+        steps: The number of steps of each model.
     """
 
     rate: Fraction
@@ -52,19 +52,19 @@ class TrainingNoise:
 
     @property
     def variance(self) -> int:
-        """Of the whole noise on each coordinate."""
+        """The variance of the whole noise on each coordinate."""
         whole = math.ceil((self.scale * self.sensitivity * self.multiplier) ** 2)
         return whole + (REPLACED if self.sensitivity > 1 else 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainPlan:
-    """How a run of engine ``chain`` will go.
+    """The course of a run of engine ``chain``.
 
     Attributes:
-        first: The counts that come before: fine counts and FD tables, as engine ``tree`` plans them, no rounds.
-        blocks: What is learned as one, in the order in which it is drawn: each the places in ``first.fines`` of one
-            attribute or of several small ones.
+        first: The counts before the training: fine counts and FD tables, as engine ``tree`` plans them, no rounds.
+        blocks: The blocks in drawing order, each learned as one: the indices in ``first.fines`` of one attribute or
+            of several small ones.
         joint: The noise of the first block's histogram, if it has several attributes.
         sampled: The event of all steps of all models; None for a single block.
     """
@@ -77,12 +77,12 @@ class ChainPlan:
 
     @property
     def chain(self) -> ChainSpec:
-        """How it learns and draws."""
+        """The settings of learning and drawing."""
         return self.spec.chain
 
     @property
     def sequence(self) -> tuple[int, ...]:
-        """The modelled attributes in the order in which they are drawn."""
+        """The modelled attributes in drawing order."""
         return tuple(place for block in self.blocks for place in block)
 
     @property
@@ -102,7 +102,7 @@ class ChainPlan:
 
     @property
     def compiled(self) -> CompiledConstraints:
-        """How each constraint is kept."""
+        """The table's constraints, compiled for enforcement."""
         return self.first.compiled
 
     @property
@@ -120,17 +120,17 @@ class ChainPlan:
 
     @property
     def steps(self) -> int:
-        """How many steps the journal will hold."""
+        """The number of steps in the journal of a complete run."""
         return self.first.steps + (self.joint is not None) + len(self.blocks) - 1
 
     @property
     def rounds(self) -> int:
-        """No joints are chosen."""
+        """Zero: no joints are chosen."""
         return self.first.rounds
 
     @property
     def cells(self) -> int:
-        """A chain has no cells."""
+        """Zero: a chain has no cells."""
         return 0
 
     @property
@@ -141,12 +141,12 @@ class ChainPlan:
 
     @property
     def expected_distance(self) -> None:
-        """There is no forecast: what steps teach hangs on the rows."""
+        """None: there is no forecast, since the effect of the steps depends on the rows."""
         return None
 
     @property
     def advice(self) -> str:
-        """What the account makes dear."""
+        """Advice on what makes the account's price high."""
         if self.sampled is None:
             return ""
         epsilon = float(self.sampled.epsilon)
@@ -157,7 +157,7 @@ class ChainPlan:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know before paying."""
+        """Notes to read before paying."""
         if self.sampled is None:
             return self.compiled.notes
         poor = self.sampled.epsilon < POOREST
@@ -165,7 +165,7 @@ class ChainPlan:
         return (self.advice, *(warned if poor else []), *self.compiled.notes)
 
     def list_noises(self) -> tuple[tuple[str, float, float | None], ...]:
-        """Each kind of step: its name, price, and the noise in each of its cells, in rows."""
+        """Return each kind of step: its name, price, and the noise in each of its cells, in rows."""
         book = get_accountant(self.schema.budget.accountant)
 
         def price(event: Event) -> float:
@@ -179,17 +179,17 @@ class ChainPlan:
         return tuple(found)
 
     def list_prices(self) -> tuple[tuple[str, float], ...]:
-        """Each kind of step and its price."""
+        """Return each kind of step and its price."""
         return tuple((name, price) for name, price, _ in self.list_noises())
 
 
 def plan_chain(spec: SynthSpec, schema: TableSchema) -> ChainPlan:
-    """The plan of ``spec``.
+    """Return the plan of ``spec``.
 
     Raises:
-        RequestError: No public number of rows, no delta for events, users with several rows, or shares that are
-            together more than the budget.
-        AccuracyUnreachable: The steps fit into the budget at no noise below 500.
+        RequestError: No public number of rows, no delta for events, users with several rows, or shares that sum to
+            more than the budget.
+        AccuracyUnreachable: The steps do not fit into the budget at any noise below 500.
         UnknownName, ConstraintProblem: As ``plan_tree``.
     """
     _check(spec, schema)
@@ -239,7 +239,7 @@ def _check(spec: SynthSpec, schema: TableSchema) -> None:
 
 
 def _compute_step_budget(first: TreePlan, joint: VectorNoise | None) -> Fraction:
-    """The epsilon that the steps may cost at the account's delta for events; it is charged as rho = epsilon^2 / 2."""
+    """Return the epsilon for the steps at the account's delta for events; it is charged as rho = epsilon^2 / 2."""
     left = first.amount - first.price - (0 if joint is None else joint.price)
     if left <= 0:
         raise RequestError(
@@ -250,12 +250,12 @@ def _compute_step_budget(first: TreePlan, joint: VectorNoise | None) -> Fraction
 
 
 def _plan_counts(spec: SynthSpec, schema: TableSchema) -> tuple[TreePlan, VectorNoise]:
-    """Fine counts and FD tables for a share of the budget, no rounds; and the noise of one more histogram like them."""
+    """Plan fine counts and FD tables for a share of the budget, no rounds; and the noise of one more such histogram."""
     whole = plan_tree(spec, schema, tables=spec.chain.fast_fd)
     kept = whole.amount * parse_exact(spec.chain.counts)
     fine = sum((n.price * levels for n, levels in zip(whole.one_way, whole.levels, strict=True)), Fraction(0))
     before = sum((noise.price for _, noise in whole.tables), fine)
-    # The same proportions between counts, at another sum.
+    # The same proportions between counts, at another total.
     scaled = tuple(_scale_noise(noise, before / kept) for noise in whole.one_way)
     tables = tuple((need, _scale_noise(noise, before / kept)) for need, noise in whole.tables)
     first = replace(
@@ -275,10 +275,10 @@ def _scale_noise(noise: VectorNoise, times: Fraction) -> VectorNoise:
 
 
 def cut_blocks(compiled: CompiledConstraints, most: int) -> tuple[tuple[int, ...], ...]:
-    """The sequence cut into what is learned as one: neighbours while the product of their sizes is at most ``most``.
+    """Cut the sequence into blocks: neighbours are joined while the product of their sizes is at most ``most``.
 
     Source:
-        Thesis, 4.3.2, "hyper attributes"; from declared sizes alone.
+        Thesis, 4.3.2, "hyper attributes"; from declared sizes only.
     """
     blocks: list[list[int]] = []
     cells = 1
@@ -294,9 +294,9 @@ def cut_blocks(compiled: CompiledConstraints, most: int) -> tuple[tuple[int, ...
 
 
 def order_attributes(compiled: CompiledConstraints) -> tuple[int, ...]:
-    """The order of the modelled attributes: sides of FDs first, then small domains before large ones.
+    """Return the order of the modelled attributes: sides of FDs first, then small domains before large ones.
 
-    FDs come in the order of the smallest domain on their left; of each its left attributes by size, then the right one.
+    FDs are ordered by the smallest domain on their left; for each, the left attributes by size, then the right one.
     Domains above 1,024 cells count as equally large; ties keep the declared order.
 
     Source:
@@ -318,10 +318,10 @@ def order_attributes(compiled: CompiledConstraints) -> tuple[int, ...]:
 
 
 def collect_given_weights(spec: SynthSpec) -> dict[int, float]:
-    """What the request says a broken pair costs, by the constraint's number."""
+    """Return the requested weight of each broken pair, by the constraint's number."""
     return {int(name): float(parse_exact(weight)) for name, weight in spec.weights.items()}
 
 
 def collect_wanted_rates(spec: SynthSpec) -> dict[int, float]:
-    """Public rates of soft constraints, by number."""
+    """Return the public rates of soft constraints, by number."""
     return {int(name): float(parse_exact(rate)) for name, rate in spec.rates.items()}

@@ -1,4 +1,4 @@
-"""From declared constraints to how each is kept: no row is looked at (proof: docs/explanation/synth-constraints.md)."""
+"""Compilation of declared constraints for enforcement, without reading rows (docs/explanation/synth-constraints.md)."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ def compile_constraints(
     circumstances: Circumstances | None = None,
     probe: bool = True,
 ) -> CompiledConstraints:
-    """How every constraint is kept when these columns are synthesised.
+    """Compile the enforcement of every constraint when these columns are synthesised.
 
     Args:
         columns: The chosen attributes (default: all; ``text`` is left out, ``id`` gets fresh numbers).
         constraints: Default: those that the schema declares; pass more to adopt FDs that were found elsewhere.
-        circumstances: What else decides about FDs and keys.
+        circumstances: Further public numbers that decide about FDs and keys.
         probe: Try the whole set on 2,000 rows of a uniform model.
     Raises:
         ConstraintProblem: A constraint cannot be kept or contradicts another; the message names both and says how each
             of the others would be kept.
-        UnknownName: A column was never declared.
+        UnknownName: A column is not declared.
     """
     circumstances = circumstances or Circumstances()
     names = columns if columns is not None else schema.domain.names
@@ -83,7 +83,7 @@ def compile_constraints(
 
 
 def _compile_entry(number: int, constraint: Constraint, chosen: Domain, domain: Domain) -> CompiledConstraint:
-    """The constraint in its normal form and class; how it is kept is said when all are known."""
+    """Return the constraint in its normal form and class; its enforcement is described when all are known."""
     names = tuple(dict.fromkeys(domain[name].name for name in constraint.attributes))
     text, hard = describe_constraint(constraint), getattr(constraint, "hard", False)
     weight = getattr(constraint, "weight", None)
@@ -105,7 +105,7 @@ def _compile_entry(number: int, constraint: Constraint, chosen: Domain, domain: 
 
 @dataclass(frozen=True, slots=True)
 class _ConstraintParts:
-    """What the hard constraints need, before they are put in order."""
+    """The requirements of the hard constraints, before they are ordered."""
 
     masks: tuple[Mask, ...]
     needs: list[TableNeed]
@@ -170,7 +170,7 @@ def _collect_parts(
 
 
 def _build_masks(hard: Sequence[CompiledConstraint], domain: Domain) -> tuple[Mask, ...]:
-    """One mask for each set of attributes that rules about one row speak of."""
+    """Return one mask for each set of attributes with rules about one row."""
     rules: dict[tuple[str, ...], list[tuple[int, tuple[RowTest, ...]]]] = {}
     for one in hard:
         if one.kind == "unary" and one.form is not None:
@@ -194,7 +194,7 @@ def _select_rules(need: TableNeed, masks: Iterable[Mask]) -> tuple[tuple[RowTest
 
 
 def _compute_cuts(masks: Iterable[Mask], domain: Domain) -> dict[str, tuple[int, ...]]:
-    """Cells at which a bin must begin: each constant of a rule, and the cell after it."""
+    """Return the cells at which a bin must begin: each constant of a rule, and the cell after it."""
     found: dict[str, set[int]] = {}
     for mask in masks:
         for test in (test for rule in mask.rules for test in rule):
@@ -207,7 +207,7 @@ def _compute_cuts(masks: Iterable[Mask], domain: Domain) -> dict[str, tuple[int,
 
 
 def _check_keys(compiled: CompiledConstraints, rows: int | None) -> None:
-    """A key needs at least as many allowed combinations as there are rows."""
+    """Check that each key has at least as many allowed combinations as there are rows."""
     for one in compiled.hard:
         if one.kind != "key":
             continue

@@ -1,4 +1,4 @@
-"""Which class a constraint belongs to, and how a functional dependency is kept."""
+"""The class of a constraint, and the enforcement of a functional dependency."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ STRICT = ("<", ">")
 TWIN_DEVIATIONS = 10
 THIN_DEVIATIONS = 3
 COARSER = 2
-"""How many times as many left values as right ones an FD may have before it is turned round."""
+"""The ratio of left to right values above which an FD is reversed."""
 MAX_HISTOGRAM = 10**6
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What decides, besides the declaration, how an FD is kept: public or planned numbers only.
+    """The inputs, besides the declaration, that decide how an FD is kept: public or planned numbers only.
 
     Attributes:
-        rows: Rows to be put out, if that is known (keys need as many combinations).
+        rows: The number of output rows, if known (keys need as many combinations).
         one_way_deviation: The noise on a cell of the 1-way counts, in rows.
         table_deviation: The noise on a cell of an FD's histogram at the largest share of the budget, in rows.
         tables: Whether FDs are kept by tables; else the engine keeps them as it draws.
@@ -38,7 +38,7 @@ class Circumstances:
 
 
 def classify_form(form: NormalForm) -> Kind:
-    """The class of a normal form.
+    """Return the class of a normal form.
 
     A rule about one row, an FD, a key, an order (context; a, b), else general.
     """
@@ -56,13 +56,13 @@ def classify_form(form: NormalForm) -> Kind:
         return "general" if any(written in test.attributes for test in form.first) else "dependency"
     if alike and sum(op in STRICT for op in ops) == 2 and ops.count("=") == len(ops) - 2:
         written = build_coupling(0, form).b
-        # A constant that b is compared with lets the same b's pass after they are dealt out anew; an attribute may not.
+        # A test of b against a constant passes the same b's after reassignment; one against an attribute may not.
         return "general" if any(len(t.attributes) > 1 and written in t.attributes for t in form.first) else "order"
     return "general"
 
 
 def build_coupling(number: int, form: NormalForm) -> Coupling:
-    """The order constraint as a coupling: the attribute that is named second follows the first."""
+    """Return the order constraint as a coupling: the attribute that is named second follows the first."""
     context = tuple(test.left.attribute for test in form.pairs if test.op == "=")
     a, b = (test for test in form.pairs if test.op in STRICT)
     return Coupling(number, context, a.left.attribute, b.left.attribute, a.op != b.op, form.first)
@@ -71,10 +71,10 @@ def build_coupling(number: int, form: NormalForm) -> Coupling:
 def build_table_need(
     number: int, form: NormalForm, domain: Domain, circumstances: Circumstances, hint: int | None
 ) -> TableNeed:
-    """How the FD is kept, from sizes and public numbers alone.
+    """Decide how the FD is kept, from sizes and public numbers only.
 
-    Forward (Y leaves the model, Y = y(X)) unless X is much finer than Y; then twin (both stay, joined by a mask) where
-    X's own counts stand out of the noise, else reverse (X leaves; x is drawn among those with its y).
+    Forward (Y leaves the model, Y = y(X)) unless X is much finer than Y; then twin (both stay, joined by a mask) if
+    X's own counts exceed the noise, else reverse (X leaves; x is drawn among those with its y).
     """
     lhs = tuple(test.left.attribute for test in form.pairs if test.op == "=")
     rhs = next(test.left.attribute for test in form.pairs if test.op == "!=")
@@ -92,14 +92,14 @@ def build_table_need(
     reference = "_".join((*lhs, rhs)).lower()
     reference = next((name for name in circumstances.references if name.lower() == reference), "")
     fits = count * size <= MAX_HISTOGRAM and per_value >= THIN_DEVIATIONS * circumstances.table_deviation
-    # Without a public size nothing says that the histogram would be too thin, so it is measured where it fits.
+    # Without a public size the histogram cannot be judged too thin, so it is measured if it fits.
     measured = not reference and count * size <= MAX_HISTOGRAM and (fits or hint is None)
     steps = tuple(domain[name].steps for name in lhs)
     return TableNeed(number, lhs, rhs, sizes, size, steps, domain[rhs].steps, way, measured, form.first, reference)
 
 
 def reverse_conflicting_needs(needs: Sequence[TableNeed]) -> list[TableNeed]:
-    """At most one FD writes an attribute: of several, the one with the fewest left values; the others are reversed."""
+    """Let at most one FD write an attribute: of several, the one with the fewest left values; reverse the others."""
     found: list[TableNeed] = []
     for need in needs:
         rivals = [n for n in needs if n.rhs == need.rhs and n.way != "reverse" and not n.when]
@@ -110,6 +110,6 @@ def reverse_conflicting_needs(needs: Sequence[TableNeed]) -> list[TableNeed]:
 
 
 def is_isotone(need: TableNeed, coupling: Coupling) -> bool:
-    """Whether the FD is (context, a) -> b of the order constraint (context; a, b), so that its table is monotone."""
+    """Return whether the FD is (context, a) -> b of the order constraint (context; a, b), so its table is monotone."""
     same = set(need.lhs) == {*coupling.context, coupling.a} and need.rhs == coupling.b
     return same and not need.when and not coupling.when

@@ -1,4 +1,4 @@
-"""How a constraint is kept, in one sentence for a person."""
+"""Descriptions of how constraints are kept, one sentence each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from siloquent.synth.spec.compiled import CompiledConstraint, CompiledConstraint
 
 
 def describe_enforcement(one: CompiledConstraint, compiled: CompiledConstraints) -> str:
-    """The sentence that ``synth plan`` prints beside a constraint."""
+    """Return the sentence that ``synth plan`` prints beside a constraint."""
     if not one.hard:
         return "soft: its rate follows from the model's joint; the report gives it"
     step = next(found for found in compiled.passes if one.number in found.constraints)

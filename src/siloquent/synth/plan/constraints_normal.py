@@ -1,4 +1,4 @@
-"""Declared constraints in one form: tests of one row, tests of a pair, every attribute on a scale of whole numbers."""
+"""Normal forms of declared constraints: tests of one row or of a pair, with attributes on whole-number scales."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from siloquent.schema.coercion import read_datetime
 from siloquent.synth.spec.compiled import Axis, NormalForm, PairTest, RowTest, Side, evaluate_row_test
 
 NOWHERE = -9.0
-"""The position of a constant that no cell has: equal to none, different from all."""
+"""The position of a constant that is not a cell: equal to none, different from all."""
 MAX_TRIED = 10**6
-"""Cells of an attribute up to which a set of tests is tried on every cell."""
+"""The most cells of an attribute for which a set of tests is tried on every cell."""
 
 BinaryConstraint = DenialConstraint | FunctionalDependency | Key
 
 
 class NeverFires(Exception):
-    """The tests contradict one another, so that no row or pair can break the constraint; the text says why."""
+    """Raised if no row or pair can break the constraint, since its tests contradict one another; the text says why."""
 
 
 def build_normal_form(constraint: BinaryConstraint, domain: Domain) -> NormalForm:
-    """The constraint as "not (first(t1) and second(t2) and every pair test)".
+    """Return the constraint as "not (first(t1) and second(t2) and every pair test)".
 
     Raises:
         NeverFires: No rows of this domain can break it.
-        ConstraintProblem: It compares what has no common scale, or reads a text.
+        ConstraintProblem: It compares values without a common scale, or reads a text.
     """
     if isinstance(constraint, Key):
         axes = [build_own_axis(domain[name]) for name in constraint.columns]
@@ -67,7 +67,7 @@ def _convert_dependency(constraint: FunctionalDependency, domain: Domain) -> Nor
 
 
 def build_own_axis(attribute: Attribute) -> Axis:
-    """The scale of an attribute that is compared with itself alone: its cells."""
+    """Return the scale of an attribute that is compared only with itself: its cells."""
     if attribute.kind == "text":
         raise ConstraintProblem(
             f"{attribute.name!r} is a text, which is not synthesised and which no constraint can compare.",
@@ -77,10 +77,10 @@ def build_own_axis(attribute: Attribute) -> Axis:
 
 
 def build_shared_axes(left: Attribute, right: Attribute) -> tuple[Axis, Axis]:
-    """The scale that two attributes have in common, in whole numbers.
+    """Return the common scale of two attributes, in whole numbers.
 
     Raises:
-        ConstraintProblem: They have none.
+        ConstraintProblem: They have no common scale.
     """
     if left.name == right.name:
         return build_own_axis(left), build_own_axis(left)
@@ -120,7 +120,7 @@ def _build_incomparable_error(left: Attribute, right: Attribute, why: str) -> Co
 
 
 def _build_test(comparison: Comparison, domain: Domain) -> RowTest | PairTest:
-    """One comparison; a pair test has t1 on the left."""
+    """Build the test of one comparison; a pair test has t1 on the left."""
     left = domain[comparison.left.attribute]
     if not isinstance(comparison.right, AttributeRef):
         return RowTest(build_own_axis(left), comparison.op, Side(find_position(left, comparison.right, comparison.op)))
@@ -137,7 +137,7 @@ def _build_test(comparison: Comparison, domain: Domain) -> RowTest | PairTest:
 
 
 def find_position(attribute: Attribute, constant: object, op: str) -> float:
-    """Where ``constant`` stands among the attribute's cells; halves lie between two cells."""
+    """Return the position of ``constant`` among the attribute's cells; halves lie between two cells."""
     if attribute.is_numeric and isinstance(constant, Decimal):
         exact = (Fraction(constant) - Fraction(attribute.lo)) / Fraction(attribute.grid)  # type: ignore[arg-type]
         return _round_to_half(exact, attribute.steps)
@@ -169,7 +169,7 @@ def _round_to_half(exact: Fraction, steps: int) -> float:
 
 
 def _simplify_form(form: NormalForm, domain: Domain) -> NormalForm:
-    """The form with one test for each pair of sides; ids compare as what is different in every row."""
+    """Return the form with one test for each pair of sides; ids compare as different in every row."""
     kept: dict[tuple[Axis, Axis], list[PairTest]] = {}
     for test in form.pairs:
         if _is_id_test(test, domain):
@@ -188,11 +188,11 @@ def _simplify_form(form: NormalForm, domain: Domain) -> NormalForm:
 
 
 def _is_id_test(test: PairTest, domain: Domain) -> bool:
-    """Whether it is a test of an ``id``, which differs in all rows, that is always passed.
+    """Return whether this is an always passed test of an ``id``, which differs in all rows.
 
     Raises:
         NeverFires: It can never be passed.
-        ConstraintProblem: Fresh numbers have no order that means something.
+        ConstraintProblem: Fresh numbers have no meaningful order.
     """
     kinds = {domain[test.left.attribute].kind, domain[test.right.attribute].kind}
     if "id" not in kinds:
@@ -218,7 +218,7 @@ def _refuse_ids(tests: Iterable[RowTest], domain: Domain) -> None:
 
 
 def _check_possible(tests: Sequence[RowTest], domain: Domain) -> None:
-    """Raises NeverFires where no cell of some attribute passes the tests of it alone."""
+    """Check that some cell of each attribute passes its own tests; raise NeverFires otherwise."""
     alone: dict[str, list[RowTest]] = {}
     for test in tests:
         if isinstance(test.right, Side):

@@ -1,4 +1,4 @@
-"""In which order constraints are kept, so that none undoes another; those that would are kept as one block."""
+"""The order of enforcement passes, so that none undoes another; those that would are merged into one block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from siloquent.synth.spec.compiled import Coupling, EnforcementPass, Mask, PassK
 
 @dataclass(frozen=True, slots=True)
 class PassDraft:
-    """A pass to come: what it keeps, every attribute that its constraints read, and what it may change."""
+    """A planned pass: what it keeps, all attributes that its constraints read, and those that it may change."""
 
     kind: PassKind
     constraints: tuple[int, ...]
@@ -23,10 +23,10 @@ class PassDraft:
 
 
 def merge_twins(needs: Sequence[TableNeed]) -> tuple[list[TableNeed], dict[int, int]]:
-    """FDs that hold in both directions become one table without repeats, from the side with fewer values.
+    """Merge FDs that hold in both directions into one table without repeats, from the side with fewer values.
 
     Returns:
-        The needs that stay, and for each need that another one covers the number of that other constraint.
+        The remaining needs, and for each covered need the number of the constraint that covers it.
     """
     covered: dict[int, int] = {}
     kept = {need.constraint: need for need in needs}
@@ -42,7 +42,7 @@ def merge_twins(needs: Sequence[TableNeed]) -> tuple[list[TableNeed], dict[int, 
 
 
 def make_monotone(needs: Sequence[TableNeed], couplings: Iterable[Coupling]) -> tuple[list[TableNeed], dict[int, int]]:
-    """FDs whose table is made monotone because an order constraint asks for it, and the constraints this covers."""
+    """Make FD tables monotone where an order constraint requires it; also return the constraints this covers."""
     covered: dict[int, int] = {}
     found = []
     for need in needs:
@@ -56,7 +56,7 @@ def make_monotone(needs: Sequence[TableNeed], couplings: Iterable[Coupling]) -> 
 
 
 def draft_dependencies(needs: Sequence[TableNeed], covered: dict[int, int]) -> list[PassDraft]:
-    """The passes of the FDs: one for each forward or twin FD, one for each attribute that is drawn in reverse."""
+    """Draft the passes of the FDs: one for each forward or twin FD, one for each attribute drawn in reverse."""
     drafts = []
     turned: dict[str, list[TableNeed]] = {}
     for need in needs:
@@ -69,7 +69,7 @@ def draft_dependencies(needs: Sequence[TableNeed], covered: dict[int, int]) -> l
         drafts.append(PassDraft(kind, numbers, names, frozenset((need.rhs,))))
     for x, those in turned.items():
         ys = frozenset(need.rhs for need in those)
-        # One y is always found among enough x's; combinations of several may be without any x, and then give way.
+        # One y always has an x if there are enough; combinations of several may have none, and then give way.
         enough = len(those) == 1 and _has_room(those[0], needs)
         writes = frozenset((x,)) if enough else ys | {x}
         drafts.append(PassDraft("reverse", tuple(need.constraint for need in those), ys | {x}, writes))
@@ -77,21 +77,21 @@ def draft_dependencies(needs: Sequence[TableNeed], covered: dict[int, int]) -> l
 
 
 def _has_room(need: TableNeed, needs: Sequence[TableNeed]) -> bool:
-    """Whether every y can have an x of its own, whatever the rows hold."""
+    """Return whether every y can have an x of its own, whatever the rows hold."""
     written = [math.prod(n.lhs_sizes) for n in needs if n.rhs == need.rhs and n.way == "forward" and not n.when]
-    # An attribute that is looked up has at most as many values as the table has entries.
+    # A looked-up attribute has at most as many values as its table has entries.
     return need.lhs_steps[0] >= min([need.rhs_size, *written]) and not need.rules and not need.reference
 
 
 def draft_mask(mask: Mask) -> PassDraft:
-    """The pass of a rule about one row: rows that break it inside an undecided bin are redrawn."""
+    """Draft the pass of a rule about one row: rows that break it inside an undecided bin are redrawn."""
     names = frozenset(mask.attributes)
-    # What draws values afterwards (tables, keys, couplings) takes allowed ones, so one attribute's rule stays kept.
+    # Later steps that draw values (tables, keys, couplings) draw allowed ones, so one attribute's rule stays kept.
     return PassDraft("mask", mask.constraints, names, names if len(names) > 1 else frozenset())
 
 
 def draft_coupling(coupling: Coupling) -> PassDraft:
-    """The pass of an order constraint: b is dealt out anew."""
+    """Draft the pass of an order constraint: b is reassigned."""
     tested = (name for test in coupling.when for name in test.attributes)
     return PassDraft(
         "coupling",
@@ -102,11 +102,11 @@ def draft_coupling(coupling: Coupling) -> PassDraft:
 
 
 def order_passes(drafts: Sequence[PassDraft]) -> tuple[EnforcementPass, ...]:
-    """Passes such that nothing is written that an earlier one has settled; cycles become blocks.
+    """Order the passes so that none writes what an earlier one has settled; cycles become blocks.
 
     A pass must come after those that write an attribute it reads or writes. Drafts that must each come after the other
-    are one block, which may change all of their attributes; so may a general constraint. Merging goes on until no cycle
-    is left.
+    form one block, which may change all of their attributes; so may a general constraint. Merging goes on until no
+    cycle is left.
     """
     current = list(drafts)
     while True:
@@ -134,7 +134,7 @@ def order_passes(drafts: Sequence[PassDraft]) -> tuple[EnforcementPass, ...]:
 
 
 def _compute_reach(drafts: Sequence[PassDraft]) -> np.ndarray:
-    """Which pass must come, at some remove, before which, bool, shape (passes, passes)."""
+    """Return which pass must precede which, directly or indirectly, bool, shape (passes, passes)."""
     reach = np.array(
         [[i != j and bool(a.writes & b.attributes) for j, b in enumerate(drafts)] for i, a in enumerate(drafts)],
         dtype=bool,

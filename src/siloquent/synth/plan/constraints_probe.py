@@ -1,4 +1,4 @@
-"""The whole set of constraints tried on rows of a uniform model, before any budget is spent."""
+"""A trial of the whole set of constraints on rows of a uniform model, before any budget is spent."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from siloquent.synth.spec.compiled import CompiledConstraint, CompiledConstraint
 
 ROWS = 2_000
 MAX_CELLS = 10**6
-"""Combinations of attributes that rules about one row share, up to which all are looked at."""
+"""The most combinations of attributes, joined by rules about one row, for which all are tried."""
 
 
 def check_consistency(compiled: CompiledConstraints, *, rows: int = ROWS) -> None:
-    """Refuse sets of hard constraints that no table keeps, or that we cannot keep.
+    """Refuse sets of hard constraints that no table keeps, or that cannot be enforced.
 
     Raises:
-        ConstraintProblem: The rules about single rows leave no row, or rows of the uniform model that went through all
-            passes break a constraint; both name the constraints, and how each of the others would be kept.
+        ConstraintProblem: The rules about single rows leave no row, or rows of the uniform model break a constraint
+            after all passes; both name the constraints, and how each of the others would be kept.
     """
     if not compiled.hard:
         return
@@ -60,7 +60,7 @@ def _build_refusal(
 
 
 def _connect_masks(masks: tuple[Mask, ...]) -> list[list[Mask]]:
-    """Masks in sets that share attributes."""
+    """Group masks that share attributes, directly or indirectly."""
     parts: list[list[Mask]] = []
     for mask in masks:
         mine = [part for part in parts if any(set(mask.attributes) & set(other.attributes) for other in part)]
@@ -70,7 +70,7 @@ def _connect_masks(masks: tuple[Mask, ...]) -> list[list[Mask]]:
 
 
 def _check_masks(masks: list[Mask], compiled: CompiledConstraints) -> None:
-    """Some combination of values is allowed; else the smallest set of rules that leaves none is named."""
+    """Check that some combination of values is allowed; otherwise name the smallest set of rules that leaves none."""
     if _is_satisfiable(masks, compiled):
         return
     rules = [

@@ -1,4 +1,4 @@
-"""Which fine cells an attribute begins with, and into which parts a full one is split: public rules, no rows."""
+"""The initial fine cells of an attribute, and the parts into which a full run is split: public rules, no rows."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ MAX_FINENESS = 1_024
 FIRST_PARTS, PARTS, MAX_LEVELS = 128, 16, 4
 FEWEST_FINE = 16
 FULL = 0.02
-"""A run with so large a share of the rows is looked at more closely."""
+"""The share of the rows from which a run is split."""
 
 
 def build_fine_domain(attribute: Attribute, cuts: tuple[int, ...] = (), *, clear: float | None = None) -> FineDomain:
-    """The declared bins, else every cell where they are few, else ``FIRST_PARTS`` equal parts.
+    """Return the declared bins, or every cell if they are few, or ``FIRST_PARTS`` equal parts.
 
     Args:
-        clear: How many rows the table has for each standard deviation of noise, roughly: more cells than that would
-            hold nothing but noise. None: unknown.
+        clear: Roughly the number of rows per standard deviation of noise: more cells than that would hold only noise.
+            None: unknown.
     """
     steps, size = attribute.steps, attribute.size
     extra = np.arange(steps, size)
@@ -39,9 +39,9 @@ def build_fine_domain(attribute: Attribute, cuts: tuple[int, ...] = (), *, clear
 
 
 def count_split_levels(fine: FineDomain, *, clear: float | None = None) -> int:
-    """How often the runs may be split until each is a single cell, the first count included.
+    """Return how often the runs may be split until each is a single cell, the first count included.
 
-    Where a part of a full run would not stand out of the noise, nothing is split.
+    If a part of a full run would not exceed the noise, nothing is split.
     """
     if fine.attribute.edges or fine.ordered == 0 or (clear is not None and clear * FULL < PARTS):
         return 1
@@ -52,7 +52,7 @@ def count_split_levels(fine: FineDomain, *, clear: float | None = None) -> int:
 
 
 def split(fine: FineDomain, counts: NDArray[np.integer], *, total: float) -> tuple[FineDomain, NDArray[np.bool_]]:
-    """Full runs in ``PARTS`` parts each, and which runs of the result are new."""
+    """Split full runs into ``PARTS`` parts each; also return which runs of the result are new."""
     full = (counts[: fine.ordered] >= FULL * total) & (fine.widths[: fine.ordered] > 1)
     new = [
         start + np.arange(min(PARTS, width), dtype=np.int64) * width // min(PARTS, width)

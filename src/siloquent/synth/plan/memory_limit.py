@@ -1,4 +1,4 @@
-"""Whether the rows that are asked for fit into memory: known before anything is paid."""
+"""The memory check of the requested rows, before anything is paid."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from siloquent.errors import RequestError
 
 CELL_BYTES = 24
-"""Of each cell put out, from its group to its place in a column; measured: 8 to 18."""
+"""Bytes for each output cell, from its group to its entry in a column; measured: 8 to 18."""
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 def find_memory_limit() -> int:
-    """The bytes that this process may use: of the machine, its container and its own limit, the least."""
+    """Return the bytes that this process may use: the least of the machine's, its container's and its own limit."""
     import os
     import resource
 
@@ -27,7 +27,7 @@ def find_memory_limit() -> int:
 
 
 def rows_that_fit(rows: int, columns: int) -> int:
-    """``rows``, or as many of them as there is memory for: what was paid for is given, and more is drawn for free."""
+    """Return ``rows``, or as many as fit into memory; more rows can be drawn from the model at no cost."""
     room = find_memory_limit()
     return rows if rows * columns * CELL_BYTES <= room else max(1, room // (2 * columns * CELL_BYTES))
 
@@ -36,9 +36,9 @@ def require_memory(rows: int | None, columns: int) -> None:
     """Refuse more rows than there is memory for.
 
     Args:
-        rows: As asked; None: as many as the table has, which nobody may know yet: ``rows_that_fit`` sees to these.
+        rows: As requested; None: as many as the table has, which is unknown as yet; ``rows_that_fit`` limits these.
     Raises:
-        RequestError: They need more memory than there is.
+        RequestError: They need more memory than is available.
     """
     room, need = find_memory_limit(), (rows or 0) * columns * CELL_BYTES
     if need > room:

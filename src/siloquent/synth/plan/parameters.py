@@ -1,4 +1,4 @@
-"""How many steps engine ``chain`` takes, on samples of what size, with how much noise: what the price allows.
+"""The training parameters of engine ``chain`` that fit the price: number of steps, sample size, noise.
 
 Source: thesis, algorithm 12 (searching DP parameters), with a proven accountant (docs/explanation/synth-chain.md).
 """
@@ -16,18 +16,18 @@ SAMPLE, MAX_BATCH = Fraction(7, 100), 2_048
 MIN_BATCH, MIN_NOISE, MAX_NOISE = 16, Fraction(1), Fraction(3, 2)
 FEWEST_STEPS, MAX_PASSES = 50, 5
 GRID = 20
-"""Moves from one end of a range to the other."""
+"""The number of moves from one end of a range to the other."""
 _WORDS = 2**64
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What the steps are taken with.
+    """The parameters of the steps.
 
     Attributes:
-        batch: Rows of a sample, on average.
-        steps: Of each model.
-        rate: A row's chance to be in a sample, in 2^-64.
+        batch: The mean number of rows of a sample.
+        steps: The number of steps of each model.
+        rate: The probability of a row being in a sample, a multiple of 2^-64.
         multiplier: The noise's deviation per clip.
     """
 
@@ -37,14 +37,14 @@ class Parameters:
     multiplier: Fraction
 
     def compute_epsilon(self, *, models: int, delta: Fraction) -> Fraction:
-        """What all steps of all models cost at ``delta``."""
+        """Return the price of all steps of all models at ``delta``."""
         return compute_steps_epsilon(
             rate=float(self.rate), multiplier=float(self.multiplier), steps=self.steps * models, delta=float(delta)
         )
 
 
 def choose_parameters(chain: ChainSpec, left: Fraction, *, hint: int, models: int, delta: Fraction) -> Parameters:
-    """The parameters whose steps cost at most epsilon ``left``.
+    """Return the parameters whose steps cost at most epsilon ``left``.
 
     Raises:
         AccuracyUnreachable: No noise below 500 is enough.
@@ -62,19 +62,19 @@ def _fit_multiplier(batch: int, steps: int, left: Fraction, *, hint: int, models
 
 
 def compute_sampling_rate(batch: int, hint: int) -> Fraction:
-    """The chance that makes samples of ``batch`` of ``hint`` rows, on average."""
+    """Return the probability that makes samples of ``batch`` of ``hint`` rows, on average."""
     return Fraction(_WORDS * batch // hint, _WORDS)
 
 
 def search_parameters(left: Fraction, *, most: tuple[int, int], hint: int, models: int, delta: Fraction) -> Parameters:
-    """The boldest parameters on the thesis's grid that cost at most ``left``; beyond its end, the fewest steps.
+    """Return the boldest parameters on the thesis's grid that cost at most ``left``; beyond its end, the fewest steps.
 
-    It begins with the least noise, the most steps and the largest batch. While that is too dear, all three move by a
-    twentieth of their range. The printed loop never ends where the cheapest corner is too dear (epsilon .5 on Adult):
-    there fewer steps are tried, down to 50, and then the noise is fitted.
+    The search begins with the least noise, the most steps and the largest batch. While that is too expensive, all three
+    move by a twentieth of their range. The printed loop never ends if the cheapest corner is too expensive (epsilon .5
+    on Adult): there fewer steps are tried, down to 50, and then the noise is fitted.
 
     Args:
-        most: The largest batch and the most steps; five passes over the table are enough for anybody.
+        most: The largest batch and the most steps; five passes over the table are always enough.
     """
     largest, longest = max(most[0], MIN_BATCH), min(most[1], MAX_PASSES * hint // MIN_BATCH)
     shortest = min(max(hint // MIN_BATCH, FEWEST_STEPS), longest)

@@ -1,4 +1,4 @@
-"""The plan of engine ``tree``: steps, their noise, limits of the model. From request and declaration alone."""
+"""The plan of engine ``tree``: steps, their noise, limits of the model, from request and declaration only."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ MAX_COLUMNS = 100
 MAX_ROUNDS = 120
 PARTS_SEEN, POOR = 12, 0.25
 BEFORE = 2
-"""What a pair of a soft constraint's columns costs, in rounds; such pairs are counted first where they are few."""
+"""The cost of a pair of a soft constraint's columns, in rounds; such pairs are counted first if they are few."""
 HOPELESS = 20
-"""A round whose noise is more than a twentieth of the table in every cell teaches nothing."""
+"""A round whose noise in every cell exceeds 1 / HOPELESS of the table teaches nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class QualityLimits:
-    """What a quality means: rounds per column, and the most cells of the model."""
+    """The limits of a quality: rounds per column, and the most cells of the model."""
 
     rounds: float
     cells: int
@@ -66,18 +66,18 @@ EFFORTS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreePlan:
-    """How a run will go.
+    """The course of a run of engine ``tree``.
 
     Attributes:
-        fines: The fine domain of each modelled attribute, as it begins.
+        fines: The initial fine domain of each modelled attribute.
         one_way: The noise of each level of each attribute's fine counts.
-        levels: How many levels each attribute may have.
+        levels: The most levels of each attribute.
         tables: Functional dependencies whose histogram is measured, with its noise.
         selection: The choice of marginals.
-        before: Pairs that are counted before all others: of the columns that one soft constraint speaks of. A rate of
-            few pairs of rows often hangs on rare values, whose joints are never what the model gets most wrong.
+        before: Pairs of one soft constraint's columns that are counted before all others. A rate of few pairs of rows
+            often depends on rare values, whose joints never rank as most wrong in the model.
         joint: The noise of a chosen marginal, and ``joint_before``, of a pair that is counted before others.
-        bought: Soft constraints over two rows whose rate is measured, by number, and ``rate_noise``, theirs.
+        bought: Soft constraints over two rows whose rate is measured, by number, and ``rate_noise``, their noise.
         report: The noise of the mean 1-way error, of the mean 2-way error and, with a target, of right answers of
             classifiers; empty without a report.
         event: All of it, in the worst case.
@@ -113,12 +113,12 @@ class TreePlan:
 
     @property
     def rounds(self) -> int:
-        """How many marginals are chosen."""
+        """The number of marginals to choose."""
         return self.selection.rounds
 
     @property
     def judged(self) -> int | None:
-        """The place of the first target that is modelled: classifiers of it are tried on the truth."""
+        """The index of the first modelled target, whose classifiers are tested on the truth; None without one."""
         named = (self.schema.domain[target].name for target in self.spec.targets)
         return next((self.names.index(name) for name in named if name in self.names), None)
 
@@ -133,14 +133,14 @@ class TreePlan:
 
     @property
     def _counts(self) -> list[Event]:
-        """The counts of joints, in the worst case: every pair of ``before`` once."""
+        """The events of the joints' counts, in the worst case: every pair of ``before`` once."""
         if self.joint is None or self.joint_before is None:
             return []
         first = len(self.before)
         return [self.joint_before.event] * first + [self.joint.event] * (self.rounds - first)
 
     def compute_joint_noise(self, axes: tuple[int, ...], *, again: bool = False) -> VectorNoise:
-        """The noise of a joint that was chosen, or is counted once more."""
+        """Return the noise of a chosen joint, or of one that is counted again."""
         noise = self.joint_before if axes in self.before and not again else self.joint
         assert noise is not None
         return noise
@@ -158,7 +158,7 @@ class TreePlan:
 
     @property
     def steps(self) -> int:
-        """How many steps the journal will hold."""
+        """The number of steps in the journal of a complete run."""
         return max(self.levels) + len(self.tables) + self.rounds + (self.rate_noise is not None) + bool(self.report)
 
     @property
@@ -174,14 +174,14 @@ class TreePlan:
 
     @property
     def expected_distance(self) -> float | None:
-        """About how far a pair's joint will be off (total variation), from noise alone; None without a size_hint."""
+        """The approximate error of a pair's joint (total variation) from noise only; None without a size_hint."""
         if self.schema.size_hint is None or self.joint is None:
             return None
         return float(min(self._off_rows / self.schema.size_hint, 1.0))
 
     @property
     def _off_rows(self) -> float:
-        """How many rows of a pair noise will put into wrong cells."""
+        """The number of rows of a pair that noise will put into wrong cells."""
         assert self.joint is not None
         groups = math.prod(min(len(fine.starts), PARTS_SEEN) for fine in self.fines)
         cells = float(groups) ** (2 / len(self.fines))
@@ -189,17 +189,17 @@ class TreePlan:
 
     @property
     def widest_noise(self) -> VectorNoise:
-        """The noise of each chosen joint; without any, of a column."""
+        """The noise of each chosen joint; if none is chosen, of a column."""
         return self.one_way[0] if self.joint is None else self.joint
 
     @property
     def least_rows(self) -> int:
-        """The fewest rows that this noise does not drown."""
+        """The fewest rows for which this noise leaves useful counts."""
         return math.ceil(self.widest_noise.deviation * HOPELESS)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know before paying."""
+        """Notes to read before paying."""
         expected = self.expected_distance
         poor = (
             ["the noise is large for so small a table or budget: expect little more than single columns"]
@@ -210,7 +210,7 @@ class TreePlan:
 
     @property
     def _unknown_size(self) -> tuple[str, ...]:
-        """What a table without a size_hint must hold to be worth the price, which its owner knows and we do not."""
+        """A note on the size at which a table without a size_hint is worth the price; only its owner knows the size."""
         if self.schema.size_hint is not None:
             return ()
         few = f"the table declares no size_hint: with fewer than {self.least_rows:,} rows it would be noise alone"
@@ -221,7 +221,7 @@ class TreePlan:
         return (f"{few}; expect pairs off by about {', by '.join(off)}",)
 
     def list_noises(self) -> tuple[tuple[str, float, float | None], ...]:
-        """Each kind of step: its name, price, and the noise in each of its cells, in rows."""
+        """Return each kind of step: its name, price, and the noise in each of its cells, in rows."""
         book = get_accountant(self.schema.budget.accountant)
 
         def price(*events: Event) -> float:
@@ -249,7 +249,7 @@ class TreePlan:
         return tuple(found)
 
     def list_prices(self) -> tuple[tuple[str, float], ...]:
-        """Each kind of step and its price."""
+        """Return each kind of step and its price."""
         return tuple((name, price) for name, price, _ in self.list_noises())
 
 
@@ -258,14 +258,14 @@ def _format_joints(count: int) -> str:
 
 
 def plan_tree(spec: SynthSpec, schema: TableSchema, *, tables: bool = True) -> TreePlan:
-    """The plan of ``spec``.
+    """Return the plan of ``spec``.
 
     Args:
-        tables: Whether functional dependencies are kept by tables; else their right sides are modelled like others.
+        tables: Whether functional dependencies are kept by tables; otherwise right sides are modelled like others.
 
     Raises:
-        UnknownName, RequestError, ConstraintProblem: It cannot be done so.
-        AccuracyUnreachable: The budget is too small to teach anything; the message says which is not.
+        UnknownName, RequestError, ConstraintProblem: The request cannot be fulfilled.
+        AccuracyUnreachable: The budget is too small to teach anything; the message names a sufficient one.
     """
     columns = _choose_columns(spec, schema)
     law: Law = "gaussian" if schema.budget.accountant == "zcdp" else "laplace"
@@ -285,13 +285,13 @@ def plan_tree(spec: SynthSpec, schema: TableSchema, *, tables: bool = True) -> T
         probe=False,
     )
     _require_rows(spec, schema, compiled)
-    # What equal rows break is tried on as many rows as are asked for.
+    # Constraints that equal rows break are tried on the requested number of rows.
     check_consistency(compiled, rows=spec.rows if compiled.reflexive and spec.rows else PROBED)
     return _split_budget(spec, schema, compiled, amount=amount, law=law, unit=unit)
 
 
 def _require_rows(spec: SynthSpec, schema: TableSchema, compiled: CompiledConstraints) -> None:
-    """Whether rows can be found is tried before anything is paid, so their number must be known by then."""
+    """Check that the number of rows is known, since the feasibility of the rows is tested before anything is paid."""
     if compiled.reflexive and spec.rows is None:
         first = compiled.reflexive[0]
         raise ConstraintProblem(
@@ -302,7 +302,7 @@ def _require_rows(spec: SynthSpec, schema: TableSchema, compiled: CompiledConstr
 
 
 def _choose_columns(spec: SynthSpec, schema: TableSchema) -> tuple[str, ...]:
-    """The chosen columns in declared order."""
+    """Return the chosen columns in declared order."""
     wanted = schema.domain.names if spec.columns is None else [schema.domain[name].name for name in spec.columns]
     columns = tuple(name for name in schema.domain.names if name in wanted)
     countable = [name for name in columns if schema.domain[name].is_countable]
@@ -320,7 +320,7 @@ def _choose_columns(spec: SynthSpec, schema: TableSchema) -> tuple[str, ...]:
 
 
 def _compute_sensitivity(schema: TableSchema, law: Law) -> int:
-    """What one unit changes in a vector that counts every row once: squared L2, or L1."""
+    """Return the change by one unit of a vector that counts every row once: squared L2, or L1."""
     rows = schema.unit.max_rows * (2 if schema.replace_one and law == "laplace" else 1)
     if law == "laplace":
         return rows
@@ -377,7 +377,7 @@ def _split_budget(
 
 
 def _choose_first_pairs(compiled: CompiledConstraints, rounds: int) -> frozenset[tuple[int, ...]]:
-    """The pairs of the columns of each soft constraint; none where they are more than half of the other rounds."""
+    """Return the pairs of the columns of each soft constraint; none if they exceed half of the other rounds."""
     place = {name: i for i, name in enumerate(compiled.modelled)}
     sets = [sorted({place[name] for name in one.attributes if name in place}) for one in compiled.soft]
     pairs = {pair for axes in sets for pair in combinations(axes, 2)}
@@ -385,7 +385,7 @@ def _choose_first_pairs(compiled: CompiledConstraints, rounds: int) -> frozenset
 
 
 def _list_candidates(spec: SynthSpec, modelled: tuple[str, ...], schema: TableSchema) -> tuple[tuple[int, ...], ...]:
-    """All pairs, and all triples that hold a target."""
+    """Return all pairs, and all triples that contain a target."""
     pairs = list(combinations(range(len(modelled)), 2))
     targets = [modelled.index(name) for t in spec.targets if (name := schema.domain[t].name) in modelled]
     triples = {tuple(sorted((t, *pair))) for t in targets for pair in pairs if t not in pair}
@@ -393,7 +393,7 @@ def _list_candidates(spec: SynthSpec, modelled: tuple[str, ...], schema: TableSc
 
 
 def _require_worth(plan: TreePlan, schema: TableSchema) -> None:
-    """Refuse noise that drowns the table, where its size is known."""
+    """Refuse noise that dominates the table, if its size is known."""
     if schema.size_hint is None or plan.least_rows <= schema.size_hint:
         return
     noise = plan.widest_noise

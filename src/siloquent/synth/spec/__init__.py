@@ -1,1 +1,1 @@
-"""What is asked of a synthesis and what it answers; no rows here."""
+"""Requests and results of a synthesis; no rows here."""

@@ -1,4 +1,4 @@
-"""How engine ``chain`` learns and draws: settings that check themselves."""
+"""The settings of engine ``chain``: self-validating."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class ChainSpec:
     """Settings of the chain of conditional models.
 
     Args:
-        batch: Rows of a sample, on average; None: 7 % of the table, at most 2,048.
+        batch: The mean number of rows of a sample; None: 7 % of the table, at most 2,048.
         steps: Steps of each model.
         clip: The largest norm of one row's gradient: a power of two.
-        rate: The step size at the beginning; it falls to 0 like a cosine.
-        width: Length of an embedding.
-        sampler: "direct", or "accept-reject" (soft constraints only; the same law).
-        resample: Cells of each column that are drawn again, in numbers of rows.
+        rate: The initial step size; it falls to 0 like a cosine.
+        width: The length of an embedding.
+        sampler: "direct", or "accept-reject" (soft constraints only; the same distribution).
+        resample: The number of cells of each column to redraw, as a multiple of the number of rows.
         reuse: Whether each model starts from the embeddings of the one before.
         counts: The share of the price for fine counts and FD tables; the steps take the rest.
         hyper: Neighbours in the order of columns are learned as one while the product of their sizes is at most this;
-            1: none are.
-        fast_fd: Whether functional dependencies get a noisy table; else their right sides have models, too, and the
-            first value drawn for a left side holds for all rows that share it.
-        search: Whether steps, noise and batch are looked for on the thesis's grid (algorithm 12), from ``batch`` and
-            ``steps`` down; else the noise alone is fitted to the price.
+            1: never.
+        fast_fd: Whether functional dependencies get a noisy table; otherwise their right sides have models, too, and
+            the first value drawn for a left side holds for all rows that share it.
+        search: Whether steps, noise and batch are searched on the thesis's grid (algorithm 12), from ``batch`` and
+            ``steps`` down; otherwise only the noise is fitted to the price.
     """
 
     batch: int | None = None
@@ -57,7 +57,7 @@ class ChainSpec:
             raise RequestError(f"steps lie between 1 and 1,000,000, not at {self.steps}.")
         if self.clip < 1 or self.clip & (self.clip - 1) or self.clip > 2**10:
             raise RequestError(f"clip is a power of two from 1 to 1,024, not {self.clip}.", fix="clip = 8")
-        # A file gives decimals; the training is in doubles.
+        # A file gives decimals; the training uses doubles.
         for name in ("rate", "resample"):
             object.__setattr__(self, name, float(getattr(self, name)))
         if not 0 < self.rate <= 1 or not 1 <= self.width <= 1_024:
@@ -72,7 +72,7 @@ class ChainSpec:
             raise RequestError(f"hyper lies between 1 and {MAX_HYPER:,} cells, not at {self.hyper}.", fix="hyper = 128")
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """Return the settings as JSON values."""
         return {name: getattr(self, name) for name in self.__slots__} | {"counts": str(parse_exact(self.counts))}
 
 
@@ -86,7 +86,7 @@ PRESETS: Mapping[str, ChainSpec] = {"default": OURS, "paper": PAPER, "search": S
 
 
 def parse_chain_spec(plain: Mapping[str, Any]) -> ChainSpec:
-    """The settings that a file says: those of its ``preset``, and what it says instead.
+    """Parse the settings of a file: those of its ``preset``, with its own values in their stead.
 
     Raises:
         RequestError: An unknown preset or setting, or a value that is out of range.

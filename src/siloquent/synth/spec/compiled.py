@@ -1,4 +1,4 @@
-"""What the constraints of a table mean for synthesis: how each is kept, and what the model must know for that.
+"""Compiled constraints of a table for synthesis: the enforcement of each, and what the model must know for it.
 
 Rows are whole numbers here: a matrix of shape (rows, attributes) whose column j holds the cell of
 ``CompiledConstraints.attributes[j]`` (core index functions: 0..size-1, NULL's cell and ``other`` last).
@@ -26,10 +26,10 @@ FLIPPED: dict[str, Operator] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">":
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Where the cells of an attribute stand on a scale that it shares with the attributes it is compared with.
+    """The positions of an attribute's cells on a scale shared with the attributes it is compared with.
 
-    Cell i below ``steps`` stands at ``first + i * step``, or at ``places[i]`` where that is given. Cells from ``steps``
-    on are not declared values: ``other`` (equal to itself, above and below nothing) and NULL (never anything).
+    Cell i below ``steps`` is at ``first + i * step``, or at ``places[i]`` if given. Cells from ``steps`` on are not
+    declared values: ``other`` (equal to itself, above and below nothing) and NULL (never true in any comparison).
     """
 
     attribute: str
@@ -40,7 +40,7 @@ class Axis:
     other: int = -1
 
     def compute_positions(self, codes: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Positions on the scale, shape of ``codes``; the cell ``other`` gets one that no declared value has."""
+        """Return positions on the scale, shape of ``codes``; the cell ``other`` gets one that no declared value has."""
         codes = codes.astype(np.int64)
         if self.places:
             table = np.array(self.places, dtype=np.int64)
@@ -50,14 +50,14 @@ class Axis:
         return np.where(codes == self.other, np.iinfo(np.int64).min // 4, found) if self.other >= 0 else found
 
     def find_known(self, codes: NDArray[np.integer], op: Operator) -> NDArray[np.bool_]:
-        """Where a comparison by ``op`` has an answer, shape of ``codes``."""
+        """Return where a comparison by ``op`` is defined, shape of ``codes``."""
         found = (codes >= 0) & (codes < self.steps)
         return found | (codes == self.other) if self.other >= 0 and op in ("=", "!=") else found
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a comparison of a row with a constant: where the constant stands, in cells (halves between them)."""
+    """One side of a comparison of a row with a constant, by the constant's position in cells (halves between them)."""
 
     position: float
 
@@ -98,7 +98,7 @@ class PairTest:
 
 @dataclass(frozen=True, slots=True)
 class NormalForm:
-    """not (first(t1) and second(t2) and every pair test); ``second`` and ``pairs`` are empty for one row's rules."""
+    """not (first(t1) and second(t2) and every pair test); one-row rules have empty ``second`` and ``pairs``."""
 
     first: tuple[RowTest, ...]
     second: tuple[RowTest, ...]
@@ -113,7 +113,7 @@ class NormalForm:
 
     @property
     def is_binary(self) -> bool:
-        """Whether it speaks of two rows."""
+        """Whether it is about two rows."""
         return bool(self.pairs or self.second)
 
     @property
@@ -124,7 +124,7 @@ class NormalForm:
 
 @dataclass(frozen=True, slots=True)
 class CompiledConstraint:
-    """One declared constraint. ``number`` counts from 1 in declared order; ``kept`` says in words how it is kept.
+    """One declared constraint. ``number`` counts from 1 in declared order; ``kept`` describes how it is kept.
 
     ``form`` is None for foreign keys (not kept yet), for keys over ``id`` columns (fresh numbers keep them) and for
     constraints that name attributes outside the chosen columns.
@@ -142,9 +142,9 @@ class CompiledConstraint:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mask:
-    """Which combinations of a few attributes' cells may occur: rules about one row, or an array over cells.
+    """The allowed combinations of a few attributes' cells: rules about one row, or an array over cells.
 
-    ``cells``: bool, shaped by the attributes' sizes, where a table says it (FDs); None where ``rules`` say it.
+    ``cells``: bool, shaped by the attributes' sizes, if a table gives it (FDs); None if ``rules`` do.
     """
 
     attributes: tuple[str, ...]
@@ -154,7 +154,7 @@ class Mask:
     constraints: tuple[int, ...] = ()
 
     def allows(self, codes: Mapping[str, NDArray[np.integer]]) -> NDArray[np.bool_]:
-        """Whether each combination may occur; the arrays in ``codes`` (by attribute) broadcast with one another."""
+        """Return whether each combination may occur; the arrays in ``codes`` (by attribute) broadcast."""
         if self.cells is not None:
             return np.asarray(self.cells[tuple(codes[name] for name in self.attributes)])
         allowed = np.ones(np.broadcast_shapes(*(codes[name].shape for name in self.attributes)), dtype=bool)
@@ -166,13 +166,13 @@ class Mask:
         return allowed
 
     def compute_allowed_share(self, groups: Mapping[str, NDArray[np.integer]]) -> NDArray[np.float64]:
-        """The allowed share of the cells of every group combination, shape (groups of attribute 1, of attribute 2, ..).
+        """Return the allowed share of the cells of every group combination, one axis (its groups) for each attribute.
 
         Args:
             groups: For each attribute the group of each of its cells, shape (size,), groups 0..g-1; -1 belongs to none.
                 Attributes that are cut at ``CompiledConstraints.cuts`` make the shares of constant rules 0 or 1.
         Raises:
-            MemoryError: Never on purpose; the product of sizes should be at most 10^7 (``is_small``).
+            MemoryError: Too many cells; the product of sizes should be at most 10^7 (``is_small``).
         """
         shape = tuple(int(groups[name].max(initial=-1)) + 1 for name in self.attributes)
         axes = np.ix_(*(np.arange(size) for size in self.sizes))
@@ -191,7 +191,7 @@ class Mask:
 def _average_groups(
     values: NDArray[np.float64], groups: NDArray[np.integer], count: int, axis: int
 ) -> NDArray[np.float64]:
-    """Means of ``values`` over the groups of one axis; 0 for groups without cells."""
+    """Return means of ``values`` over the groups of one axis; 0 for groups without cells."""
     moved = np.moveaxis(values, axis, 0)
     sums = np.zeros((count, *moved.shape[1:]))
     np.add.at(sums, groups[groups >= 0], moved[groups >= 0])
@@ -200,7 +200,7 @@ def _average_groups(
 
 
 def evaluate_row_test(test: RowTest, codes: Mapping[str, NDArray[np.integer]]) -> NDArray[np.bool_]:
-    """Where a row passes ``test`` (UNKNOWN is no), the arrays in ``codes`` broadcast."""
+    """Return where a row passes ``test`` (UNKNOWN fails); the arrays in ``codes`` broadcast."""
     left = codes[test.left.attribute]
     known = test.left.find_known(left, test.op)
     if isinstance(test.right, Side):
@@ -211,7 +211,7 @@ def evaluate_row_test(test: RowTest, codes: Mapping[str, NDArray[np.integer]]) -
 
 
 def compare(left: NDArray[np.generic], op: Operator, right: NDArray[np.generic] | np.generic) -> NDArray[np.bool_]:
-    """``left op right``, elementwise."""
+    """Compare ``left op right``, elementwise."""
     functions = {
         "=": np.equal,
         "!=": np.not_equal,
@@ -225,13 +225,13 @@ def compare(left: NDArray[np.generic], op: Operator, right: NDArray[np.generic] 
 
 @dataclass(frozen=True, slots=True)
 class TableNeed:
-    """A functional dependency whose table y(x) has to be known.
+    """A functional dependency whose table y(x) is required.
 
-    ``measured``: a noisy joint histogram of (lhs.., rhs), in cells, row-major, shape (*lhs_sizes, rhs_size), over the
-    rows that pass ``when``, has to be released for it (D2 = 1 a row). Otherwise it comes from ``reference`` (a public
+    ``measured``: whether a noisy joint histogram of (lhs.., rhs), in cells, row-major, shape (*lhs_sizes, rhs_size),
+    over the rows that pass ``when``, has to be released (D2 = 1 a row). Otherwise it comes from ``reference`` (a public
     file) or is filled at random. ``rules``: tests of one of its attributes that no entry may pass. ``rising``: whether
     y rises (falls) with the attribute ``along``, empty if it need not be monotone. ``bijective``: no two x share a y.
-    ``lhs_steps``, ``rhs_steps``: how many of the cells are declared values; ``other`` and NULL follow.
+    ``lhs_steps``, ``rhs_steps``: the number of cells that are declared values; ``other`` and NULL follow.
     """
 
     constraint: int
@@ -257,7 +257,7 @@ class TableNeed:
 
     @property
     def cells(self) -> int:
-        """How many cells its histogram has."""
+        """The number of cells of its histogram."""
         return int(np.prod(self.shape, dtype=np.int64))
 
 
@@ -265,7 +265,7 @@ class TableNeed:
 class DependencyTable:
     """y(x) of one FD: ``values`` holds the cell of rhs for each cell of lhs (row-major), int32, shape (cells of lhs,).
 
-    ``weights``: how often each x occurs (noisy, at least 1) for reversed ones; ``weak``: x whose entry is mostly noise.
+    ``weights``: the frequency of each x (noisy, at least 1) if reversed; ``weak``: x whose entry is mostly noise.
     """
 
     need: TableNeed
@@ -286,9 +286,9 @@ class EnforcementPass:
 
 @dataclass(frozen=True, slots=True)
 class Coupling:
-    """An order constraint (context; a, b): inside equal context, and where rows pass ``when``, b follows a.
+    """An order constraint (context; a, b): within equal context, and where rows pass ``when``, b follows a.
 
-    ``rising``: b may not fall while a rises (else it may not rise).
+    ``rising``: b may not fall while a rises (otherwise it may not rise).
     """
 
     constraint: int
@@ -301,21 +301,21 @@ class Coupling:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledConstraints:
-    """How the constraints of a table are kept, from the declaration alone.
+    """The enforcement of a table's constraints, from the declaration only.
 
     Attributes:
         attributes: The columns of the row matrix (countable attributes only), in declared order.
         sizes: Their numbers of cells.
         declared: Their declarations.
-        modelled: Those that the model draws; the others are written by passes afterwards.
+        modelled: The attributes that the model draws; the others are written by passes afterwards.
         fresh: ``id`` columns that get fresh numbers.
-        constraints: Every declared constraint with how it is kept.
-        masks: Rules about single rows, to be put into the model and into refinement.
+        constraints: Every declared constraint with its enforcement.
+        masks: Rules about single rows, for the model and for refinement.
         cuts: For each attribute the cells at which a bin must begin, so that rules with constants are exact on bins.
-        needs: FD tables to be made before rows are drawn.
+        needs: FD tables to be built before rows are drawn.
         couplings: Order constraints, by constraint number.
-        passes: What happens to drawn rows, in order.
-        notes: Sentences for people: dropped constraints, what is not reproduced.
+        passes: The enforcement passes over drawn rows, in order.
+        notes: Notes for readers: dropped constraints, what is not reproduced.
     """
 
     attributes: tuple[str, ...]
@@ -333,16 +333,16 @@ class CompiledConstraints:
 
     @property
     def reflexive(self) -> tuple[CompiledConstraint, ...]:
-        """The hard constraints over two rows that equal rows break: they limit how many rows there can be."""
+        """The hard constraints over two rows that equal rows break: they limit the number of rows."""
         binary = (one for one in self.hard if one.form is not None and one.form.is_binary)
         return tuple(one for one in binary if one.form is not None and not one.form.is_irreflexive)
 
     def find_column(self, name: str) -> int:
-        """The column of the row matrix that holds ``name``."""
+        """Return the column of the row matrix that holds ``name``."""
         return self.attributes.index(name)
 
     def find_columns(self, names: Iterable[str]) -> NDArray[np.int64]:
-        """The columns of the row matrix that hold ``names``, in their order."""
+        """Return the columns of the row matrix that hold ``names``, in their order."""
         return np.array([self.find_column(name) for name in names], dtype=np.int64)
 
     @property
@@ -352,30 +352,30 @@ class CompiledConstraints:
 
     @property
     def soft(self) -> tuple[CompiledConstraint, ...]:
-        """The constraints whose rate is reported, and met where it is known."""
+        """The constraints whose rate is reported, and met if it is known."""
         return tuple(one for one in self.constraints if not one.hard and one.form is not None)
 
     @property
     def cell_type(self) -> np.dtype[np.signedinteger[Any]]:
-        """The type of rows of cells: 32 bits where every cell's number fits."""
+        """The dtype of cells: 32 bits if every cell's number fits."""
         return np.dtype(np.int32 if max(self.sizes, default=0) < 2**31 else np.int64)
 
     def split_columns(self, rows: NDArray[np.integer]) -> dict[str, NDArray[np.integer]]:
-        """The columns of ``rows`` (rows, attributes) by name."""
+        """Return the columns of ``rows`` (rows, attributes) by name."""
         return {name: rows[:, place] for place, name in enumerate(self.attributes)}
 
     def select_constraints(self, numbers: Iterable[int]) -> tuple[CompiledConstraint, ...]:
-        """The constraints of these numbers."""
+        """Return the constraints of these numbers."""
         wanted = set(numbers)
         return tuple(one for one in self.constraints if one.number in wanted)
 
 
 @dataclass(frozen=True, slots=True)
 class Violations:
-    """How often rows break one constraint, exactly.
+    """The exact number of violations of one constraint.
 
-    ``pairs``: pairs of rows (rows, for rules about one row) that break it in either direction; ``one_way``: as the
-    thesis counts, the earlier row as t1 only; ``possible``: all pairs (all rows).
+    ``pairs``: pairs of rows (rows, for rules about one row) that break it in either direction; ``one_way``: counted as
+    in the thesis, with the earlier row as t1 only; ``possible``: all pairs (all rows).
     """
 
     constraint: int

@@ -22,12 +22,12 @@ _PREDICATE = re.compile(r"([A-Z]+)\((t[12])\.([^,()]+),(?:(t[12])\.([^,()]+)|\"(
 
 
 def parse_ic(text: str, *, hard: bool = True) -> tuple[DenialConstraint | FunctionalDependency, ...]:
-    """The constraints of an ``.ic`` file, one a line; those of the form of an FD become FDs.
+    """Parse the constraints of an ``.ic`` file, one a line; those in the form of an FD become FDs.
 
     Args:
-        text: Lines ``t1&t2&EQ(t1.a,t2.a)&IQ(t1.b,t2.b)``; empty lines and lines after ``#`` do not count.
+        text: Lines ``t1&t2&EQ(t1.a,t2.a)&IQ(t1.b,t2.b)``; empty lines and comment lines (``#``) are skipped.
     Raises:
-        SyntaxProblem: A line cannot be read; it says where.
+        SyntaxProblem: A line is invalid; the message gives its position.
 
     >>> [str(one.lhs) for one in parse_ic("t1&t2&EQ(t1.zip,t2.zip)&IQ(t1.city,t2.city)")]
     ["('zip',)"]
@@ -71,7 +71,7 @@ def _parse_comparison(text: str, at: int) -> Comparison:
 
 
 def _parse_constant(text: str) -> Decimal | str:
-    """A number where it reads as one; the files write numbers and texts alike in quotes."""
+    """Return a number if the text parses as one; the files quote numbers and texts alike."""
     try:
         number = Decimal(text)
     except InvalidOperation:
@@ -80,7 +80,7 @@ def _parse_constant(text: str) -> Decimal | str:
 
 
 def _match_dependency(comparisons: list[Comparison], hard: bool) -> FunctionalDependency | None:
-    """The FD that the comparisons say, if they say one: equal on some attributes, different on one."""
+    """Return the FD that the comparisons express, if any: equal on some attributes, different on one."""
     lhs: list[str] = []
     rhs: list[str] = []
     for one in comparisons:
@@ -95,13 +95,13 @@ def _match_dependency(comparisons: list[Comparison], hard: bool) -> FunctionalDe
 
 
 def render_constraints_toml(constraints: Iterable[DenialConstraint | FunctionalDependency]) -> str:
-    """The constraints as the ``constraint = [..]`` entry of a table file."""
+    """Render the constraints as the ``constraint = [..]`` entry of a table file."""
     lines = []
     for one in constraints:
         if isinstance(one, FunctionalDependency):
             said = f'kind = "fd", lhs = {json.dumps(list(one.lhs))}, rhs = {json.dumps(one.rhs)}'
         else:
             said = f'kind = "denial", not = {json.dumps(one.text)}'
-        # JSON's strings are TOML's basic strings.
+        # JSON's strings are valid TOML basic strings.
         lines.append(f"  {{ {said}, hard = {str(one.hard).lower()} }},\n")
     return f"constraint = [\n{''.join(lines)}]\n"

@@ -1,4 +1,4 @@
-"""What a synthesis has released: noisy whole numbers with the noise they carry, and nothing else."""
+"""The released measurements of a synthesis: noisy whole numbers with their noise, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from siloquent.releases.arrays import pack, unpack
 
 FORMAT = 1
 RULES = 2
-"""How model and rows follow from measurements: bins, joints, fit, draws. Whatever changes that takes the next number,
-so that a release of an earlier version is refused in words and never read by rules that it was not made by."""
+"""The version of the derivation of model and rows from measurements (bins, joints, fit, draws). Every change of it
+takes the next number, so that releases of earlier versions are refused instead of misread."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,11 +28,11 @@ class NoisyCounts:
     Attributes:
         kind: "fine" (one attribute's fine cells), "joint" (groups of some attributes), "table" (an FD's histogram),
             "rates" (soft constraints) or "report" (the output compared with the truth).
-        attributes: What is counted, in the order of the axes.
-        counts: Noisy, with one axis per attribute.
-        variance: Of the noise on each count.
+        attributes: The counted attributes, in the order of the axes.
+        counts: Noisy counts, with one axis per attribute.
+        variance: The variance of the noise on each count.
         number: The number of the constraint that a table belongs to; 0 elsewhere.
-        candidates: For a selected joint: among how many it was chosen.
+        candidates: For a selected joint: the number of candidates it was chosen from.
     """
 
     kind: str
@@ -43,7 +43,7 @@ class NoisyCounts:
     candidates: int = 0
 
     def dump_header(self) -> dict[str, Any]:
-        """All but the counts, as JSON takes it."""
+        """Return everything but the counts, as JSON values."""
         return {
             "kind": self.kind,
             "attributes": list(self.attributes),
@@ -56,7 +56,7 @@ class NoisyCounts:
 
 @dataclass(frozen=True, slots=True)
 class CandidateMarginals:
-    """What may be measured next: numbers of candidates, and the counts that the model expects in their cells."""
+    """The candidates for the next measurement: their numbers, and the model's expected counts of their cells."""
 
     candidates: tuple[int, ...]
     expected: tuple[NDArray[np.float64], ...]
@@ -73,11 +73,11 @@ class Measurements:
     starts: tuple[tuple[str, NDArray[np.int64]], ...] = ()
 
     def select_kind(self, kind: str) -> tuple[NoisyCounts, ...]:
-        """The steps of one kind, in order."""
+        """Return the steps of one kind, in order."""
         return tuple(step for step in self.steps if step.kind == kind)
 
     def to_bytes(self) -> bytes:
-        """As a file that holds no code; equal measurements give equal bytes."""
+        """Encode as a file that holds no code; equal measurements give equal bytes."""
         counts = [step.counts.ravel() for step in self.steps]
         starts = [places for _, places in self.starts]
         words = {
@@ -98,10 +98,10 @@ def _concatenate(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def decode_run_measurements(data: bytes) -> Measurements:
-    """What ``Measurements.to_bytes`` wrote.
+    """Decode the output of ``Measurements.to_bytes``.
 
     Raises:
-        ReleaseError: It is something else, or was cut or changed.
+        ReleaseError: It is something else, truncated or tampered with.
     """
     arrays, words = unpack(data, ("counts", "starts"))
     if words.get("task") != "synth" or words.get("format") != FORMAT:

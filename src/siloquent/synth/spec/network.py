@@ -1,4 +1,4 @@
-"""One conditional model of the chain: embeddings of what is drawn, attention over them, a softmax over the next."""
+"""One conditional model of the chain: embeddings of drawn values, attention over them, a softmax over the next."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Network:
     """P[target | context] = softmax(W c + b); c = sum over context attributes of alpha_a times their value's embedding.
 
     Attributes:
-        context: Places of the context attributes; ``target`` that of the next.
-        starts: Where the embeddings of each context attribute begin, one more than there are.
-        embeddings: Shape (context values, width): those of all context attributes below one another.
+        context: Indices of the context attributes; ``target``: that of the next.
+        starts: The start of the embeddings of each context attribute, with one more entry than there are.
+        embeddings: Shape (context values, width): those of all context attributes, stacked.
         logits: Of the attention, shape (context,): alpha = sqrt(context) softmax(logits).
         weights, bias: Shape (target values, width) and (target values,).
     """
@@ -39,15 +39,15 @@ class Network:
 
     @property
     def size(self) -> int:
-        """How many parameters there are."""
+        """The number of parameters."""
         return self.embeddings.size + self.logits.size + self.weights.size + self.bias.size
 
     def flatten(self) -> Floats:
-        """All parameters in one line: embeddings, logits, weights, bias."""
+        """Return all parameters as one vector: embeddings, logits, weights, bias."""
         return np.concatenate([self.embeddings.ravel(), self.logits, self.weights.ravel(), self.bias])
 
     def replace_parameters(self, line: Floats) -> Network:
-        """The same model with other parameters, in the order of ``flatten``."""
+        """Return the same model with other parameters, in the order of ``flatten``."""
         ends = np.cumsum([self.embeddings.size, self.logits.size, self.weights.size])
         embeddings, logits, weights, bias = np.split(line, ends)
         return Network(
@@ -61,14 +61,14 @@ class Network:
         )
 
     def mix_context(self, rows: NDArray[np.integer]) -> Floats:
-        """c of every row, shape (rows, width); rows hold groups, shape (rows, attributes)."""
+        """Return c of every row, shape (rows, width); rows hold groups, shape (rows, attributes)."""
         found = np.zeros((len(rows), self.embeddings.shape[1]))
         for alpha, place, start in zip(self.alpha, self.context, self.starts, strict=False):
             found += alpha * self.embeddings[start + rows[:, place].astype(np.int64)]
         return found
 
     def compute_probabilities(self, rows: NDArray[np.integer]) -> Floats:
-        """The law of the target in every row, shape (rows, target values)."""
+        """Return the distribution of the target in every row, shape (rows, target values)."""
         scores = self.mix_context(rows) @ self.weights.T + self.bias
         scores -= scores.max(axis=1, keepdims=True)
         np.exp(scores, out=scores)
@@ -76,12 +76,12 @@ class Network:
 
 
 def draw_first_embeddings(sizes: tuple[int, ...], width: int, *, seed: int) -> Floats:
-    """Embeddings of all values of all attributes as they begin, shape (sum of sizes, width): N(0, 1.44 / width)."""
+    """Draw initial embeddings of all values of all attributes, shape (sum of sizes, width): N(0, 1.44 / width)."""
     return np.random.default_rng(seed).normal(0.0, 1.2 / np.sqrt(width), (sum(sizes), width))
 
 
 def build_blank_network(context: tuple[int, ...], target: int, sizes: tuple[int, ...], embeddings: Floats) -> Network:
-    """A model that has learnt nothing, on given embeddings of all attributes' values."""
+    """Return an untrained model on given embeddings of all attributes' values."""
     ends = np.cumsum((0, *sizes))
     rows = np.concatenate([embeddings[ends[place] : ends[place + 1]] for place in context])
     starts = np.cumsum((0, *(sizes[place] for place in context)))

@@ -1,4 +1,4 @@
-"""What a synthesis answers: rows, the model that makes more of them, the report, the guarantee and the receipt."""
+"""The result of a synthesis: rows, the model that draws more of them, report, guarantee and receipt."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class SyntheticRelease:
 
     Attributes:
         rows: The table, in the source's own types.
-        model: Makes more rows for nothing: ``model.draw(rows=.., where=.., seed=..)``.
+        model: Draws more rows at no cost: ``model.draw(rows=.., where=.., seed=..)``.
         measurements: Exactly what was released of the private table.
-        report: What a reader should know about the quality of ``rows``.
-        receipt: The ledger's id, the place in it and the hash there.
+        report: The quality report on ``rows``.
+        receipt: The ledger's id, and the index and hash of the entry.
     """
 
     rows: pa.Table
@@ -36,5 +36,5 @@ class SyntheticRelease:
 
     @property
     def id(self) -> str:
-        """The release's name: its place in the ledger."""
+        """The release's name: the index of its ledger entry."""
         return f"r-{self.receipt[1]:06d}"

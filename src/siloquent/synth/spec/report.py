@@ -1,4 +1,4 @@
-"""The quality report as numbers: what a reader should know about a synthetic table."""
+"""The numbers of the quality report of a synthetic table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class ConstraintReport:
-    """One constraint: how it is kept, and how often the output breaks it, counted in both directions and in one."""
+    """One constraint: its enforcement, and how often the output breaks it, counted in both directions and in one."""
 
     number: int
     text: str
@@ -40,8 +40,8 @@ class ColumnReport:
 class PairReport:
     """Two columns: whether their joint was measured, and by how much (total variation) the model may be off.
 
-    Of a measured pair this is what noise does to it; of another, a bound that holds with probability 95 percent, or 1
-    where its joint was too large to be chosen, so that nothing is known.
+    For a measured pair this is the effect of noise; for another, a bound that holds with probability 95 percent, or 1
+    if its joint was too large to be chosen, so that nothing is known.
     """
 
     first: str
@@ -52,7 +52,7 @@ class PairReport:
 
 @dataclass(frozen=True, slots=True)
 class PaidFigure:
-    """A number that was bought of the truth, with its 95 percent interval."""
+    """A figure about the truth that was bought, with its 95 percent interval."""
 
     name: str
     value: float
@@ -62,7 +62,7 @@ class PaidFigure:
 
 @dataclass(frozen=True, slots=True)
 class QualityReport:
-    """All parts; ``known``: what a reader should know besides, in sentences."""
+    """All parts; ``known``: further notes for the reader, in sentences."""
 
     table: str
     rows: int
@@ -78,14 +78,14 @@ class QualityReport:
     known: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers as JSON takes them."""
+        """Return the numbers as JSON values."""
         return {"format": FORMAT, **asdict(self)}
 
     def to_json(self) -> str:
-        """The numbers as one document."""
+        """Return the numbers as one JSON document."""
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
 
     @property
     def broken(self) -> int:
-        """How many hard constraints the output breaks: none, or it would not have been released."""
+        """The number of hard constraints that the output breaks; always zero in a release."""
         return sum(bool(one.hard and one.pairs) for one in self.constraints)

@@ -1,4 +1,4 @@
-"""A table's declaration inside a model file, so that the model makes rows where the table is not declared.
+"""A table's declaration inside a model file, so that the model works where the table is not declared.
 
 Only the classes named here are written and read; a file can name no other code.
 """
@@ -47,7 +47,7 @@ _TEXTS: Mapping[str, type[Any]] = {"Decimal": Decimal, "Fraction": Fraction}
 
 
 def dump_value(value: Any) -> Any:
-    """``value`` as JSON takes it."""
+    """Return ``value`` as JSON values."""
     if is_dataclass(value) and not isinstance(value, type):
         inner = {field.name: dump_value(getattr(value, field.name)) for field in fields(value)}
         return {"is": type(value).__name__, **inner}
@@ -61,10 +61,10 @@ def dump_value(value: Any) -> Any:
 
 
 def parse_schema_document(plain: object) -> TableSchema:
-    """The declaration that ``dump_value`` wrote.
+    """Parse the declaration that ``dump_value`` wrote.
 
     Raises:
-        ReleaseError: It is something else, or was changed into a declaration that contradicts itself.
+        ReleaseError: It is something else, or was changed into an inconsistent declaration.
     """
     try:
         found = _parse_value(plain)

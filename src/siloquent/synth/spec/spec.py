@@ -1,4 +1,4 @@
-"""What is asked of a synthesis: one frozen value that checks itself, from Python or from a TOML file."""
+"""The request of a synthesis: one frozen, self-validating value, from Python or from a TOML file."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ MAX_SHARES = Fraction(3, 5)
 
 @dataclass(frozen=True, slots=True)
 class SynthSpec:
-    """A synthetic table to be made.
+    """The request of a synthetic table.
 
     Args:
         table: A declared table.
-        budget: What the run may cost.
-        rows: How many rows to put out; None: as many as the table has, up to noise.
+        budget: The budget of the run.
+        rows: The number of output rows; None: as many as the table has, up to noise.
         engine: "tree", marginals on a junction tree; "chain", conditional models trained by noisy gradients (Kamino).
-        quality: How much time and memory may go into the model: "fast", "default" or "best".
+        quality: The time and memory that the model may take: "fast", "default" or "best".
         columns: The columns to synthesise; None: all.
         targets: Columns that others will be predicted from: their joints with two others are measured too.
         constraints: "declared", or "none".
@@ -43,9 +43,9 @@ class SynthSpec:
         rates: Public rates of soft constraints, by their number from 1: the output meets them.
         measure_rates: The share of the budget that buys the rates of the other soft constraints.
         report: The share of the budget that buys a comparison of the output with the truth.
-        seed: Of the drawn rows; noise has none.
-        chain: How engine "chain" learns and draws.
-        weights: Of soft constraints in engine "chain", by their number: what each broken pair costs, for 5,000 rows.
+        seed: The seed of the drawn rows; noise has none.
+        chain: The settings of engine "chain".
+        weights: Of soft constraints in engine "chain", by number: the cost of each broken pair, for 5,000 rows.
     """
 
     table: str
@@ -112,11 +112,11 @@ class SynthSpec:
 
     @property
     def shares(self) -> Fraction:
-        """The part of the budget that does not go into the model."""
+        """The part of the budget that is not spent on the model."""
         return parse_exact(self.measure_rates) + parse_exact(self.report)
 
     def to_dict(self) -> dict[str, Any]:
-        """The request as JSON takes it; amounts as exact text, so that equal requests are equal."""
+        """Return the request as JSON values; amounts as exact text, so that equal requests are equal."""
         said: dict[str, Any] = {
             "table": self.table,
             "budget": self.budget.to_dict(),
@@ -138,15 +138,15 @@ class SynthSpec:
         return said
 
     def canonical(self) -> str:
-        """The request in one form: what keys are bound to and releases show."""
+        """Return the canonical form of the request, to which keys are bound and which releases show."""
         return json.dumps(self.to_dict(), sort_keys=True, ensure_ascii=False)
 
 
 def parse_spec(plain: Mapping[str, Any]) -> SynthSpec:
-    """The request that ``plain`` says: what ``SynthSpec.plain`` or a TOML file holds.
+    """Parse a request, as from ``SynthSpec.to_dict`` or a TOML file.
 
     Raises:
-        RequestError: An unknown word (did you mean), or a value that is out of range.
+        RequestError: An unknown word (with a suggestion), or a value that is out of range.
     """
     require_known(plain)
     if "table" not in plain or "budget" not in plain:
@@ -164,10 +164,10 @@ def parse_spec(plain: Mapping[str, Any]) -> SynthSpec:
 
 
 def require_known(plain: Mapping[str, Any]) -> None:
-    """Refuse a word that no synthesis has, also in its budget, before anything that is missing is spoken of.
+    """Refuse an unknown word, also in the budget, before anything missing is reported.
 
     Raises:
-        RequestError: it says which, and did you mean.
+        RequestError: The message names the word and a suggestion.
     """
     _check_keys("A synthesis", plain, [each.name for each in fields(SynthSpec)])
     if isinstance(plain.get("budget"), Mapping):
@@ -185,19 +185,19 @@ def _check_keys(whole: str, words: Mapping[str, Any], known: list[str]) -> None:
 
 
 def read_spec(file: Path) -> SynthSpec:
-    """The request in a TOML file.
+    """Read the request in a TOML file.
 
     Raises:
-        RequestError: It cannot be read, or says something that is not understood.
+        RequestError: The file cannot be read, or is not a valid request.
     """
     return parse_spec(read_plain(file))
 
 
 def read_plain(file: Path) -> dict[str, Any]:
-    """What a TOML file says, before it is understood; numbers as decimals.
+    """Read a TOML file without interpreting it; numbers become decimals.
 
     Raises:
-        RequestError: It cannot be read.
+        RequestError: The file cannot be read.
     """
     try:
         return load_toml(read_bounded(file, MAX_TOML_BYTES), parse_float=Decimal)
