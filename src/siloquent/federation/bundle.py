@@ -1,4 +1,4 @@
-"""A bundle: the folder that makes a process one role of one federation. Its files are for its owner's eyes alone."""
+"""A bundle: the folder that makes a process one role of one federation. Its files are readable only by its owner."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ STATE = "state"
 SECRET = (TLS_KEY, IDENTITY_KEY, SEAL_KEY)
 MAX_BYTES = 2**20
 MAX_NAMED = 8
-"""Of the bundles that are near, a refusal names so many."""
+"""The number of nearby bundles named by a refusal."""
 MAX_REFUSALS = 3
-"""A relay that dies during a first exchange looks like one that refuses a certificate, but not three times in a row."""
+"""A relay that stops in a first exchange looks like one that refuses a certificate, but not three times in a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """One role's folder, read and checked: name, kind, keys, and the roster that it accepted."""
+    """One role's folder, read and checked: name, kind, keys, and the accepted roster."""
 
     folder: Path
     name: str
@@ -46,19 +46,19 @@ class Bundle:
 
     @property
     def state(self) -> Path:
-        """Where journal and mailbox live; made on first use, for the owner's eyes alone."""
+        """The folder of journal and mailbox; made on first use, readable only by the owner."""
         folder = self.folder / STATE
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
 
     def read_certificate(self) -> CertificateName:
-        """What this role's TLS certificate says."""
+        """Read the name, kind and expiry in this role's TLS certificate."""
         from siloquent.federation.certificates import read_certificate_name
 
         return read_certificate_name(read_certificate(self.folder / TLS))
 
     def build_client_context(self) -> ssl.SSLContext:
-        """TLS 1.3 to the relay: this federation's CA alone, never the system's."""
+        """Build the TLS 1.3 context for the relay: it trusts only this federation's CA, never the system's."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.load_verify_locations(cafile=self.folder / CA)
@@ -66,7 +66,7 @@ class Bundle:
         return context
 
     def list_warnings(self) -> list[str]:
-        """What an operator should hear at every start: a certificate that will soon expire."""
+        """Return warnings to show an operator at every start: a certificate that will soon expire."""
         from siloquent.federation.certificates import WARN_DAYS
 
         days = self.read_certificate().days_left
@@ -76,7 +76,7 @@ class Bundle:
         return [f"The certificate of {self.name} {told}: {self._renew()}"]
 
     def require_valid(self) -> None:
-        """Refuse an expired certificate before anything waits for a relay that will not take it.
+        """Check that the certificate has not expired, before anything waits for a relay that would refuse it.
 
         Raises:
             ProtocolError: ``certificate_expired``.
@@ -85,9 +85,9 @@ class Bundle:
             raise ProtocolError("certificate_expired", role=self.name, fix=self._renew())
 
     def explain_refusal(self, failed: ProtocolError, times: int) -> ProtocolError | None:
-        """What ends this role when its relay has answered ``failed`` so many times in a row; None: waiting may help.
+        """Return the error that ends this role when its relay answered ``failed`` that many times; None: wait.
 
-        A relay's own certificate may have expired, or its process may be gone: others mend that.
+        A relay's own certificate may have expired, or its process may have ended: its operator fixes that.
         """
         if failed.code not in ("certificate_expired", "certificate_refused"):
             return None
@@ -104,7 +104,7 @@ class Bundle:
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """The role that lives in ``folder``.
+    """Read the role's bundle in ``folder``.
 
     Raises:
         WorkspaceError: no bundle, or one whose roster was not accepted yet.
@@ -127,7 +127,7 @@ def read_bundle(folder: Path) -> Bundle:
 
 
 def build_missing_bundle(folder: Path) -> WorkspaceError:
-    """What to say where a bundle was expected: the bundles that are near, or how to make one."""
+    """Build the error for a missing bundle: it names bundles nearby, or how to create one."""
     places = (folder.parent, folder, Path("bundles"))
     near = sorted({str(found.parent) for place in places for found in place.glob(f"*/{BUNDLE}")})
     if not near:
@@ -140,10 +140,10 @@ def build_missing_bundle(folder: Path) -> WorkspaceError:
 
 
 def read_certificate(path: Path) -> x509.Certificate:
-    """The certificate in a bundle's file.
+    """Read the certificate in a bundle's file.
 
     Raises:
-        WorkspaceError: it holds none.
+        WorkspaceError: it has no certificate.
     """
     from siloquent.foreign.certificates import load_certificate
 
@@ -154,10 +154,10 @@ def read_certificate(path: Path) -> x509.Certificate:
 
 
 def read_keys(folder: Path) -> Keys:
-    """The two secret keys of a bundle.
+    """Read the two secret keys of a bundle.
 
     Raises:
-        WorkspaceError: a file is missing or is no key.
+        WorkspaceError: a file is missing or is not a key.
     """
     seeds = []
     for file in (IDENTITY_KEY, SEAL_KEY):
@@ -172,10 +172,10 @@ def read_keys(folder: Path) -> Keys:
 
 
 def make_folder(folder: Path, name: str, kind: RoleKind, keys: Keys, tls_key: bytes) -> None:
-    """A new bundle with fresh keys in it, readable by its owner alone.
+    """Create a bundle with fresh keys, readable only by its owner.
 
     Raises:
-        WorkspaceError: the folder is there and not empty.
+        WorkspaceError: the folder exists and is not empty.
     """
     if folder.exists() and any(folder.iterdir()):
         raise WorkspaceError(f"{folder} is not empty.", fix="name another folder, or move this one away")
@@ -188,7 +188,7 @@ def make_folder(folder: Path, name: str, kind: RoleKind, keys: Keys, tls_key: by
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Put ``content`` in place of ``path`` at once, readable by its owner alone."""
+    """Replace ``path`` with ``content`` atomically, readable only by its owner."""
     beside = path.with_name(path.name + ".new")
     beside.unlink(missing_ok=True)
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
@@ -199,7 +199,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def read_small(path: Path) -> bytes:
-    """A file of at most 1 MiB.
+    """Read a file of at most 1 MiB.
 
     Raises:
         WorkspaceError: it cannot be read. SchemaError: it is larger.
@@ -216,7 +216,7 @@ def read_small(path: Path) -> bytes:
 
 
 def refuse_loose_modes(folder: Path) -> None:
-    """Refuse a bundle whose secrets other users of this machine could read.
+    """Check that no other user of this machine can read a bundle's secrets.
 
     Raises:
         NotAllowed: the folder or a key is open to others.
@@ -241,7 +241,7 @@ def _read_identity(folder: Path) -> tuple[str, RoleKind]:
 
 
 def _check_belongs(bundle: Bundle) -> None:
-    """Keys, certificate and roster entry are of one role; else peers would refuse it one by one."""
+    """Check that keys, certificate and roster entry belong to one role; otherwise every peer would refuse it."""
     from siloquent.federation.certificates import is_issued_by, read_certificate_name, read_key
 
     folder = bundle.folder

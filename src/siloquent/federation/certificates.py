@@ -1,4 +1,4 @@
-"""X.509 for the connections: a P-256 CA a federation, a short-lived certificate a role, named ``silo:KIND:NAME``."""
+"""X.509 for the connections: a P-256 CA per federation, a short-lived certificate per role, ``silo:KIND:NAME``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 LEAF_DAYS, CA_DAYS = 90, 730
 WARN_DAYS, FAIL_DAYS = 14, 3
-SKEW = timedelta(minutes=5)  # a certificate is good at once on machines whose clocks are a little behind
+SKEW = timedelta(minutes=5)  # certificates are valid at once on machines whose clocks are slightly late
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateName:
-    """What a certificate says: who, of which kind, until when."""
+    """The content of a certificate: role, kind and expiry."""
 
     kind: str
     name: str
@@ -30,29 +30,29 @@ class CertificateName:
 
     @property
     def days_left(self) -> float:
-        """Days until it expires; negative once it has."""
+        """The days until it expires; negative afterwards."""
         return (self.until - datetime.now(UTC)) / timedelta(days=1)
 
 
 def generate_key() -> EllipticCurvePrivateKey:
-    """A new P-256 key."""
+    """Generate a P-256 key."""
     from cryptography.hazmat.primitives.asymmetric import ec
 
     return ec.generate_private_key(ec.SECP256R1())
 
 
 def encode_key_pem(key: EllipticCurvePrivateKey) -> bytes:
-    """A private key as the file that TLS reads."""
+    """Encode a private key as the PEM file that TLS reads."""
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def read_key(pem: bytes) -> EllipticCurvePrivateKey:
-    """The P-256 key in a file.
+    """Read the P-256 key in a file.
 
     Raises:
-        SchemaError: another kind of key, or none.
+        SchemaError: another kind of key, or not a key.
     """
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -67,14 +67,14 @@ def read_key(pem: bytes) -> EllipticCurvePrivateKey:
 
 
 def encode_cert_pem(certificate: x509.Certificate) -> bytes:
-    """A certificate as the file that TLS reads."""
+    """Encode a certificate as the PEM file that TLS reads."""
     from cryptography.hazmat.primitives.serialization import Encoding
 
     return certificate.public_bytes(Encoding.PEM)
 
 
 def make_ca(name: str, key: EllipticCurvePrivateKey, *, now: datetime | None = None) -> x509.Certificate:
-    """The certificate of a federation's CA, signed by itself, for two years; it can sign leaves and nothing else."""
+    """Create a federation's self-signed CA certificate, valid for two years; it can sign only leaves."""
     from cryptography import x509
 
     issuer = _build_subject(f"siloquent federation {name}")
@@ -94,7 +94,7 @@ def make_leaf(
     days: float = LEAF_DAYS,
     now: datetime | None = None,
 ) -> x509.Certificate:
-    """A role's certificate; only a relay's is good for a server, and only at ``host``."""
+    """Create a role's certificate; only a relay's is valid for a server, and only at ``host``."""
     from cryptography import x509
     from cryptography.x509.oid import ExtendedKeyUsageOID
 
@@ -112,10 +112,10 @@ def make_leaf(
 
 
 def read_certificate_name(certificate: x509.Certificate) -> CertificateName:
-    """Who a certificate is for.
+    """Read the role, kind and expiry of a certificate.
 
     Raises:
-        SchemaError: it has no name of ours.
+        SchemaError: its name is not of the form ``silo:KIND:NAME``.
     """
     from cryptography import x509
 
@@ -132,7 +132,7 @@ def read_certificate_name(certificate: x509.Certificate) -> CertificateName:
 
 
 def is_issued_by(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
-    """Whether ``ca`` signed ``certificate``; how long both last is not looked at."""
+    """Return whether ``ca`` signed ``certificate``; does not check whether they have expired."""
     from cryptography.exceptions import InvalidSignature
 
     try:
@@ -143,7 +143,7 @@ def is_issued_by(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
 
 
 def parse_uri_name(uri: str) -> tuple[str, str] | None:
-    """Kind and name in ``silo:KIND:NAME``; None if it is nothing of the kind.
+    """Parse kind and name in ``silo:KIND:NAME``; None if it has another form.
 
     >>> parse_uri_name("silo:party:north")
     ('party', 'north')

@@ -1,4 +1,4 @@
-"""Time as a role sees it: for deadlines and pauses only. No order and no header ever hangs on it."""
+"""Time as a role sees it, for deadlines and pauses only. No order and no header depends on it."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Seconds since 1970, and a way to let some pass."""
+    """The seconds since 1970, and a way to sleep."""
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Return the seconds since 1970."""
 
     def sleep(self, seconds: float) -> None:
-        """Let ``seconds`` pass."""
+        """Sleep for ``seconds``."""
 
 
 class SystemClock:
-    """The machine's."""
+    """The machine's clock."""
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Return the seconds since 1970."""
         return time.time()
 
     def sleep(self, seconds: float) -> None:
-        """Let ``seconds`` pass."""
+        """Sleep for ``seconds``."""
         time.sleep(seconds)

@@ -1,4 +1,4 @@
-"""What ``siloquent federation check`` tries, step by step: which of them fails says where to look."""
+"""The steps of ``siloquent federation check``; the first failed step shows where the problem is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_GAP_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One step: what was tried, how it went, and what to do."""
+    """One step: the test, its result, and the fix."""
 
     what: str
     state: Literal["good", "warn", "bad"]
@@ -31,7 +31,7 @@ class CheckResult:
 
 
 def check(bundle: Bundle) -> Iterator[CheckResult]:
-    """Certificate, DNS, TCP, TLS and an answer of the relay; ends at the first that fails."""
+    """Check certificate, DNS, TCP, TLS and the relay's answer; stop at the first failure."""
     for step in (_certificate, _roster, _dns, _tcp, _tls, _answer):
         tried = _run_safely(step, bundle)
         yield tried
@@ -40,7 +40,7 @@ def check(bundle: Bundle) -> Iterator[CheckResult]:
 
 
 def check_certificate_days(bundle: Bundle) -> CheckResult:
-    """How long the role's certificate lasts: warns from 14 days, fails from 3."""
+    """Check how long the role's certificate lasts: warn from 14 days, fail from 3."""
     return _certificate(bundle)
 
 
@@ -97,7 +97,7 @@ def _tls(bundle: Bundle) -> CheckResult:
 
 
 def _answer(bundle: Bundle) -> CheckResult:
-    """The relay takes this role's certificate: only now does a refusal show."""
+    """Check that the relay accepts this role's certificate: a refusal shows only now."""
     if bundle.kind == "relay":
         return CheckResult("answer", "good", "this is the relay's own bundle")
     start = time.monotonic()
@@ -115,7 +115,7 @@ def _answer(bundle: Bundle) -> CheckResult:
 
 
 def compute_clock_skew(date: str) -> float:
-    """How far the clock that wrote ``date`` (an HTTP header) is from ours; 0 if it says nothing.
+    """Return the difference between the clock that wrote ``date`` (an HTTP header) and ours; 0 if it is unreadable.
 
     >>> compute_clock_skew("Thu, 01 Jan 1970 00:00:00 GMT") > 10**9
     True

@@ -1,4 +1,4 @@
-"""A SQLite file that is durable when a call returns: of the relay's mailbox and of every role's journal."""
+"""A SQLite file that is durable when a call returns, for the relay's mailbox and every role's journal."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 
 class DurableStore:
-    """One connection that any thread may use, one transaction at a time, written through to the disk."""
+    """One connection for any thread, one transaction at a time, synchronised to disk."""
 
     def __init__(self, path: Path | str, tables: str, *, later: Iterable[tuple[str, str, str]] = ()) -> None:
-        """Open or make the file.
+        """Open or create the file.
 
         Args:
-            tables: The statements that make what is not there yet.
+            tables: The statements that create missing tables.
             later: (table, column, declaration) of columns that files of earlier versions lack.
         """
         self._lock = threading.RLock()
@@ -33,13 +33,13 @@ class DurableStore:
                 self._db.execute(f"ALTER TABLE {table} ADD COLUMN {column} {declared}")
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         with self._lock:
             self._db.close()
 
     @contextmanager
     def _open_transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of the block, or nothing of it."""
+        """Run the block as one transaction: all of it or nothing."""
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -51,7 +51,7 @@ class DurableStore:
 
     @contextmanager
     def _defer_sync(self) -> Iterator[None]:
-        """What is committed here outlives the process, and a power cut once anything after it has been committed."""
+        """Commit without syncing: survives the process's end, and a power failure once a later commit was synced."""
         with self._lock:
             self._db.execute("PRAGMA synchronous=NORMAL")
             try:

@@ -1,4 +1,4 @@
-"""Whether the optional packages of a federation are here; asked once, before anything is half done."""
+"""A check, before any work starts, that the optional packages of a federation are installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PACKAGES = ("nacl", "cryptography", "httpx", "starlette", "uvicorn", "rbcl")
 
 
 def require_extra(purpose: str = "A federation") -> None:
-    """Refuse to go on without the extra ``federation``.
+    """Check that the extra ``federation`` is installed.
 
     Raises:
         MissingExtra: one of its packages is not installed.

@@ -1,4 +1,4 @@
-"""A digest as eight words that two people can read to each other over the telephone."""
+"""A digest as eight words that two people can compare over the telephone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WORDS = 8
 
 
 def compute_fingerprint(content: bytes) -> str:
-    """The first 128 bits of SHA-256 of ``content`` as eight words of five letters.
+    """Return the first 128 bits of SHA-256 of ``content`` as eight words of five letters.
 
     Source:
         "A Proposal for Proquints: Identifiers that are Readable, Spellable, and Pronounceable" (2009): 16 bits a word.

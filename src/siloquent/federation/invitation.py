@@ -1,4 +1,4 @@
-"""What a moderator asks its members for: which protocol, on what, at which price, by when."""
+"""The invitation to a session: protocol, tables, price and deadlines."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ PROTOCOL = re.compile(r"[a-z][a-z0-9-]{0,31}(/[0-9]{1,3})?")
 MAX_TEXT = 8_000
 HOUR, DAY = 3_600, 86_400
 SHOWN = ("protocol", "task", "service", "tables", "columns", "statement", "price", "min_parties")
-"""What a policy or a person judges, besides the body's ``max_sets``."""
+"""The entries that a policy or a person judges, besides the body's ``max_sets``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """A session before it starts. Members see all of it before they say yes.
+    """A session before it starts. Members see all of it before they accept.
 
     Args:
-        protocol: What the parties run, such as ``"padded/1"``.
-        task: Whose protocol it is, such as ``"profile"``: what a party's policy is about.
-        service: What the workers run, such as ``"sum"``; they know no task.
-        tables, columns: What a party would read.
+        protocol: The parties' protocol, such as ``"padded/1"``.
+        task: The task that owns the protocol, such as ``"profile"``; the subject of a party's policy.
+        service: The workers' service, such as ``"sum"``; workers know no task.
+        tables, columns: The data that a party would read.
         statement: What each role would learn, or the guarantee, in words.
-        price: The event's cost for each party's account, in words; empty if it costs nothing.
+        price: The event's cost for each party's account, in words; empty if it is free.
         body: The task's own parameters, as JSON.
-        min_parties: With how many parties the session may start; those that refuse are left out.
+        min_parties: The number of parties required to start; those that refuse are left out.
         on_missing: ``"wait"`` up to the session's deadline, or ``"abort"`` at a step's.
     """
 
@@ -62,14 +62,14 @@ class Invitation:
             raise RequestError("An invitation names protocol, task, service, texts of some length and whole seconds.")
 
     def to_json(self) -> dict[str, Any]:
-        """The invitation as it is sealed and shown."""
+        """Return the invitation as it is sealed and shown."""
         return {**asdict(self), "tables": list(self.tables), "columns": list(self.columns), "body": dict(self.body)}
 
     def require_same(self, meant: Invitation, moderator: str) -> None:
-        """Refuse to run a body that is not what was shown: ``meant`` is made from the body by the party itself.
+        """Check that the body matches the invitation shown: ``meant`` is made from the body by the party itself.
 
         Raises:
-            ProtocolError: ``planner_mismatch``: an owner approved something else than the body asks for.
+            ProtocolError: ``planner_mismatch``: the body requests something other than the owner approved.
         """
         is_same = all(getattr(self, name) == getattr(meant, name) for name in SHOWN)
         if not is_same or self.body.get("max_sets") != meant.body.get("max_sets"):
@@ -77,10 +77,10 @@ class Invitation:
 
     @classmethod
     def from_json(cls, told: Any) -> Invitation:
-        """The invitation that a moderator sent.
+        """Parse the invitation that a moderator sent.
 
         Raises:
-            ProtocolError: ``bad_encoding``: it is none; ``version_mismatch``: it holds what we do not know.
+            ProtocolError: ``bad_encoding``: it is not valid; ``version_mismatch``: it has unknown entries.
         """
         known = {one.name for one in fields(cls)}
         if not isinstance(told, Mapping):

@@ -1,7 +1,7 @@
-"""A role's memory: what it took, what it said, what it keeps secret. Written before anything leaves, SQLite, durable.
+"""A role's durable memory in SQLite: what it received, sent and keeps secret, written before anything is sent.
 
-A role that is killed at any point reads it and goes on: what was sent is sent again to the byte, what was received is
-there, and who was in at a ``gather`` stays in. Seeds are overwritten when they are erased; on disks that keep old
+A role that is killed at any point reads it and continues: sent messages are repeated byte for byte, received ones are
+still there, and the set of roles in a ``gather`` stays fixed. Erased seeds are overwritten; on disks that keep old
 blocks this is best effort: put the bundle on a RAM disk where that matters.
 """
 
@@ -44,16 +44,16 @@ CREATE TABLE IF NOT EXISTS admitted (
   session TEXT NOT NULL, rule TEXT NOT NULL, day INTEGER NOT NULL, PRIMARY KEY (session, rule));
 """
 _LATER = (("session", "step", "TEXT NOT NULL DEFAULT ''"),)
-# Sealed payloads may lie in freed pages: they are sealed. What a part keeps is overwritten before it goes.
+# Freed pages may contain sealed payloads, which is harmless. A part's values are overwritten before deletion.
 _OVERWRITE = "UPDATE kept SET value = zeroblob(length(value)) WHERE session = ?"
 FINAL = ("refused", "ended", "aborted", "expired")
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """One session as this role knows it; ``decided`` is what a person said of it ("approved", "refused" or nothing).
+    """One session as this role knows it; ``decided`` is a person's decision ("approved", "refused" or empty).
 
-    ``code``, ``by_role``, ``step``: why, by whom and where it was ended, if it was.
+    ``code``, ``by_role``, ``step``: the reason, the role and the step of an abort, if there was one.
     """
 
     id: str
@@ -70,7 +70,7 @@ class SessionRecord:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will ever change any more."""
+        """Whether the session has reached a final state."""
         return self.state in FINAL
 
 
@@ -80,12 +80,12 @@ class RoleJournal(DurableStore):
     def __init__(self, path: Path | str) -> None:
         super().__init__(path, _TABLES, later=_LATER)
 
-    # What the owner's rules approved without a person.
+    # Sessions approved by the owner's rules without a person.
 
     def admit(self, session: str, rule: str, *, day: int, most: int) -> bool:
-        """Whether ``session`` is among the ``most`` of a day under ``rule``: counted once, for good, before it joins.
+        """Return whether ``session`` is among a day's ``most`` under ``rule``; counted once and permanently.
 
-        Later days count, too: a clock that is set back opens no day anew.
+        Later days count, too: setting the clock back does not start a new day.
         """
         with self._open_transaction() as db:
             same = (session, rule)
@@ -100,23 +100,23 @@ class RoleJournal(DurableStore):
     # The inbox.
 
     def get_cursor(self) -> int:
-        """The relay's number of the last envelope that was dealt with."""
+        """Return the relay's number of the last processed envelope."""
         row = self._fetch_one("SELECT cursor FROM place")
         assert row is not None
         return int(row["cursor"])
 
     def skip(self, seq: int) -> None:
-        """An envelope was dealt with and left nothing behind."""
+        """Mark an envelope as processed without storing anything."""
         self._write("UPDATE place SET cursor = MAX(cursor, ?)", seq)
 
     def take(self, seq: int, header: Header, envelope: Envelope) -> None:
-        """Keep an envelope that passed every check, and the place in the inbox, at once."""
+        """Store an envelope that passed every check, and the inbox position, in one transaction."""
         with self._open_transaction() as db:
             self._insert(db, header, envelope, done=1)
             db.execute("UPDATE place SET cursor = MAX(cursor, ?)", (seq,))
 
     def list_arrived(self, session: str, me: str) -> list[tuple[str, str, int]]:
-        """Sender, step and attempt of all messages whose every part is here."""
+        """Return sender, step and attempt of all messages of which every part arrived."""
         rows = self._fetch_all(
             "SELECT sender, step, attempt FROM message WHERE session = ? AND receiver = ?"
             " GROUP BY sender, step, attempt HAVING COUNT(*) = MAX(parts)",
@@ -126,7 +126,7 @@ class RoleJournal(DurableStore):
         return [(row["sender"], row["step"], row["attempt"]) for row in rows]
 
     def list_envelopes(self, session: str, sender: str, receiver: str, step: str, attempt: int) -> list[Envelope]:
-        """All parts of one message, in order."""
+        """Return all parts of one message, in order."""
         rows = self._fetch_all(
             "SELECT header, signature, sealed FROM message WHERE session = ? AND sender = ? AND receiver = ?"
             " AND step = ? AND attempt = ? ORDER BY part",
@@ -139,7 +139,7 @@ class RoleJournal(DurableStore):
         return [Envelope(row["header"], row["signature"], row["sealed"] or b"") for row in rows]
 
     def find_header(self, key: tuple[str, str, str, str, int, int]) -> bytes | None:
-        """The header that is kept under a message's key."""
+        """Return the header stored under a message's key."""
         row = self._fetch_one(
             "SELECT header FROM message WHERE session = ? AND sender = ? AND receiver = ? AND step = ?"
             " AND attempt = ? AND part = ?",
@@ -148,7 +148,7 @@ class RoleJournal(DurableStore):
         return None if row is None else bytes(row["header"])
 
     def find_chain_end(self, session: str, sender: str, receiver: str) -> tuple[int, str]:
-        """The ``seq`` and ``prev`` that the next header from one role to another has."""
+        """Return the ``seq`` and ``prev`` of the next header from one role to another."""
         row = self._fetch_one(
             "SELECT seq, header FROM message WHERE session = ? AND sender = ? AND receiver = ?"
             " ORDER BY seq DESC LIMIT 1",
@@ -165,13 +165,13 @@ class RoleJournal(DurableStore):
     # The outbox.
 
     def queue(self, envelopes: list[tuple[Header, Envelope]]) -> None:
-        """Keep all parts of a message before the first of them leaves."""
+        """Store all parts of a message before the first of them is sent."""
         with self._open_transaction() as db:
             for header, envelope in envelopes:
                 self._insert(db, header, envelope, done=0)
 
     def list_unsent(self, session: str) -> list[tuple[int, Header, Envelope]]:
-        """What waits to leave, oldest first."""
+        """Return the messages waiting to be sent, oldest first."""
         rows = self._fetch_all(
             "SELECT n, header, signature, sealed FROM message WHERE session = ? AND done = 0 ORDER BY n", session
         )
@@ -181,14 +181,14 @@ class RoleJournal(DurableStore):
         ]
 
     def mark_delivered(self, n: int) -> None:
-        """The relay holds this one: its payload may go, its header stays. If a power cut undoes it, it goes again."""
+        """Mark a message as held by the relay; only its header is kept. A power failure may cause a second delivery."""
         with self._defer_sync():
             self._write("UPDATE message SET done = 1, sealed = NULL WHERE n = ?", n)
 
     # Sessions.
 
     def add_session(self, session: SessionRecord) -> None:
-        """Begin a session; the same again changes nothing."""
+        """Begin a session; repeating the call changes nothing."""
         self._write(
             "INSERT OR IGNORE INTO session (id, members, moderator, deadline, invitation, state, since)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -202,16 +202,16 @@ class RoleJournal(DurableStore):
         )
 
     def find_session(self, session: str) -> SessionRecord | None:
-        """One session by its id."""
+        """Return one session by its id."""
         row = self._fetch_one("SELECT * FROM session WHERE id = ?", session)
         return None if row is None else _parse_session(row)
 
     def list_sessions(self) -> list[SessionRecord]:
-        """All sessions, the newest last."""
+        """Return all sessions, the newest last."""
         return [_parse_session(row) for row in self._fetch_all("SELECT * FROM session ORDER BY rowid")]
 
     def set_state(self, session: str, state: RoleState, *, code: str = "", role: str = "", step: str = "") -> None:
-        """Move a session on; what is over stays as it is."""
+        """Change a session's state; a final state stays unchanged."""
         over = ", ".join(f"'{name}'" for name in FINAL)
         self._write(
             "UPDATE session SET state = ?, since = ?, code = ?, by_role = ?, step = ?"
@@ -225,7 +225,7 @@ class RoleJournal(DurableStore):
         )
 
     def decide(self, session: str, decision: str) -> bool:
-        """Keep what a person decided; False if it was decided before."""
+        """Store a person's decision; return False if it was decided before."""
         with self._open_transaction() as db:
             done = db.execute(
                 "UPDATE session SET decided = ? WHERE id = ? AND decided = '' AND state = 'invited'",
@@ -234,59 +234,59 @@ class RoleJournal(DurableStore):
         return done.rowcount == 1
 
     def keep_result(self, session: str, result: bytes) -> None:
-        """Keep the end of a session: everybody's transcript heads."""
+        """Store the end of a session: all transcript heads."""
         self._write("UPDATE session SET result = ? WHERE id = ?", result, session)
 
     def find_result(self, session: str) -> bytes | None:
-        """What ``keep_result`` kept."""
+        """Return the value stored by ``keep_result``."""
         row = self._fetch_one("SELECT result FROM session WHERE id = ?", session)
         return None if row is None or row["result"] is None else bytes(row["result"])
 
     def forget_secrets(self, session: str) -> None:
-        """At the end: seeds, noisy vectors and payloads go, headers stay for ``federation verify``."""
+        """Erase seeds, noisy vectors and payloads at the session's end; headers stay for ``federation verify``."""
         with self._open_transaction() as db:
             db.execute(_OVERWRITE, (session,))
             db.execute("DELETE FROM kept WHERE session = ?", (session,))
             db.execute("UPDATE message SET sealed = NULL WHERE session = ?", (session,))
         with self._lock:
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # erased pages must not live on in the log
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # erased pages must not remain in the log
 
-    # What was decided once, and what a part keeps.
+    # Decisions of ``gather``, and the values of parts.
 
     def find_gathered(self, session: str, step: str, attempt: int) -> tuple[str, ...] | None:
-        """Who was in at this ``gather``; None if that is open."""
+        """Return the senders included in this ``gather``; None if that is undecided."""
         row = self._fetch_one(
             "SELECT names FROM gathered WHERE session = ? AND step = ? AND attempt = ?", session, step, attempt
         )
         return None if row is None else tuple(json.loads(row["names"]))
 
     def keep_gathered(self, session: str, step: str, attempt: int, names: tuple[str, ...]) -> None:
-        """Who was in, for good."""
+        """Store the senders included in this ``gather``, permanently."""
         self._write("INSERT OR IGNORE INTO gathered VALUES (?, ?, ?, ?)", session, step, attempt, json.dumps(names))
 
     def get(self, session: str, key: str) -> bytes | None:
-        """What a part keeps under ``key``."""
+        """Return a part's value under ``key``."""
         row = self._fetch_one("SELECT value FROM kept WHERE session = ? AND key = ?", session, key)
         return None if row is None else bytes(row["value"])
 
     def put(self, session: str, key: str, value: bytes) -> None:
-        """Keep ``value`` for a part."""
+        """Store ``value`` for a part."""
         self.put_all(session, {key: value})
 
     def put_all(self, session: str, values: Mapping[str, bytes]) -> None:
-        """Keep several values for a part, all at once."""
+        """Store several values for a part, in one transaction."""
         with self._open_transaction() as db:
             for key, value in values.items():
                 db.execute("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", (session, key, value))
 
     def erase(self, session: str, key: str) -> None:
-        """Forget a part's ``key``."""
+        """Erase a part's ``key``."""
         with self._open_transaction() as db:
             db.execute(f"{_OVERWRITE} AND key = ?", (session, key))
             db.execute("DELETE FROM kept WHERE session = ? AND key = ?", (session, key))
 
     def list_headers(self, session: str) -> list[tuple[bytes, bytes]]:
-        """All headers with their signatures, in this role's order."""
+        """Return all headers with their signatures, in this role's order."""
         rows = self._fetch_all("SELECT header, signature FROM message WHERE session = ? ORDER BY n", session)
         return [(bytes(row["header"]), bytes(row["signature"])) for row in rows]
 

@@ -1,7 +1,7 @@
-"""The measure room of the one role that has no task: noise that a *worker* adds to a partial sum.
+"""The measure room of the one role that has no task: the noise that a *worker* adds to a partial sum.
 
-With ``noise = "workers"`` the parties add nothing; the sum holds its guarantee if one worker is honest, whatever the
-parties do. Nothing else of the federation draws noise: a party's share comes from its task's own measure room.
+With ``noise = "workers"`` the parties add no noise; the sum keeps its guarantee if one worker is honest, whatever the
+parties do. No other noise is drawn by the federation: a party's share comes from its task's own measure room.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def add_full_noise(values: NDArray[np.int64], spec: SumSpec) -> NDArray[np.int64]:
-    """``values`` plus one full draw of the spec's law for every coordinate; shape (n,).
+    """Add one full draw from the spec's distribution to every coordinate of ``values``; shape (n,).
 
     Privacy:
-        The partial sum alone has the central guarantee of the spec's event: discrete Laplace noise of ``scale``, or
-        discrete Gaussian noise of variance ``scale``. Further workers' draws only add to it.
+        Each partial sum already has the central guarantee of the spec's event: discrete Laplace noise of ``scale``,
+        or discrete Gaussian noise of variance ``scale``. Further workers' draws only add to it.
     """
     from siloquent.privacy.noise import add_gaussian, add_laplace
 

@@ -21,7 +21,7 @@ MAX_HEADER = 4096
 MAX_SEALED = PART_BYTES + SEAL_BYTES
 MAX_ENVELOPE = 2 + MAX_HEADER + SIGNATURE_BYTES + MAX_SEALED
 _HEX = re.compile(r"[0-9a-f]{64}")
-_DIGESTS = ("session", "prev", "roster", "sha256")  # 43 characters each on the wire; a header costs what it is long
+_DIGESTS = ("session", "prev", "roster", "sha256")  # 43 characters each on the wire, to keep headers short
 _KEYS = {
     "session": "session",
     "sender": "from",
@@ -41,9 +41,9 @@ _KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What everybody on the way may see. No clock time: a message that is sent again is equal to the byte.
+    """The part of a message that the relay may see. It has no clock time, so a message sent again is identical.
 
-    ``seq`` counts from this sender to this receiver in this session; ``prev`` is the SHA-256 of the header before;
+    ``seq`` counts from this sender to this receiver in this session; ``prev`` is the SHA-256 of the previous header;
     ``size`` and ``sha256`` are those of the *sealed* bytes: a digest of plain ones would let the relay test guesses.
     """
 
@@ -79,12 +79,12 @@ class Header:
             raise ProtocolError("bad_encoding")
 
     def encode(self) -> bytes:
-        """The header in its one form."""
+        """Encode the header in its canonical form."""
         return encode_canonical({"v": VERSION, **self._to_dict()})
 
     @classmethod
     def decode(cls, text: bytes) -> Header:
-        """The header that ``text`` is.
+        """Parse the header in ``text``.
 
         Raises:
             ProtocolError: ``bad_encoding``; ``version_mismatch``: of another version; ``too_large``.
@@ -102,7 +102,7 @@ class Header:
         return cls(**{**read, **{name: _decode_digest(read[name]) for name in _DIGESTS}})
 
     def build_context(self) -> bytes:
-        """All of the header but the digest of the sealed bytes: what the nonce is bound to."""
+        """Return all of the header except the digest of the sealed bytes: the nonce is bound to it."""
         plain = self._to_dict()
         del plain["sha256"]
         return encode_canonical({"v": VERSION, **plain})
@@ -112,12 +112,12 @@ class Header:
         return {**values, **{name: _encode_digest(values[name]) for name in _DIGESTS}}
 
     def replace_digest(self, sha256: str) -> Header:
-        """This header once the payload is sealed."""
+        """Return this header with the digest of the sealed payload."""
         return replace(self, sha256=sha256)
 
     @property
     def key(self) -> tuple[str, str, str, str, int, int]:
-        """What names a message: session, sender, receiver, step, attempt, part."""
+        """The identity of a message: session, sender, receiver, step, attempt, part."""
         return (self.session, self.sender, self.receiver, self.step, self.attempt, self.part)
 
     def _list_digests(self) -> tuple[str, str, str, str]:
@@ -133,12 +133,12 @@ class Envelope:
     sealed: bytes
 
     def encode(self) -> bytes:
-        """The bytes on the wire."""
+        """Encode the envelope as the bytes on the wire."""
         return len(self.header).to_bytes(2, "big") + self.header + self.signature + self.sealed
 
     @classmethod
     def decode(cls, wire: bytes) -> Envelope:
-        """The envelope in ``wire``; nothing in it is believed yet.
+        """Parse the envelope in ``wire``; nothing in it is verified yet.
 
         Raises:
             ProtocolError: ``bad_encoding`` or ``too_large``.
@@ -153,22 +153,22 @@ class Envelope:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over the whole message, in hex."""
+        """The SHA-256 over the whole message, in hex."""
         return hashlib.sha256(self.encode()).hexdigest()
 
 
 def compute_pair_genesis(session: str, sender: str, receiver: str) -> str:
-    """What stands before the first header from one role to another in a session."""
+    """Return the ``prev`` of the first header from one role to another in a session."""
     return hashlib.sha256(f"siloquent/chain/1|{session}|{sender}|{receiver}".encode()).hexdigest()
 
 
 def compute_link(header: bytes) -> str:
-    """What the next header of the same pair names as its ``prev``."""
+    """Return the ``prev`` of the header that follows ``header`` in the same pair."""
     return hashlib.sha256(header).hexdigest()
 
 
 def split_parts(payload: bytes) -> list[bytes]:
-    """``payload`` in pieces of at most 8 MiB, at least one.
+    """Split ``payload`` into pieces of at most 8 MiB, at least one.
 
     Raises:
         ProtocolError: ``too_large``: more than 4,096 pieces.
@@ -180,7 +180,7 @@ def split_parts(payload: bytes) -> list[bytes]:
 
 
 def _encode_digest(digest: str) -> str:
-    """32 bytes in hex as base64 for addresses, without padding.
+    """Encode 32 bytes in hex as URL-safe base64, without padding.
 
     >>> _encode_digest("ff" * 32)
     '__________________________________________8'
@@ -189,10 +189,10 @@ def _encode_digest(digest: str) -> str:
 
 
 def _decode_digest(told: object) -> str:
-    """The hex of what ``_encode_digest`` wrote.
+    """Decode the output of ``_encode_digest`` to hex.
 
     Raises:
-        ProtocolError: ``bad_encoding``: nothing, or another spelling.
+        ProtocolError: ``bad_encoding``: missing, or not in canonical form.
     """
     digest = ""
     if isinstance(told, str):

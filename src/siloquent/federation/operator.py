@@ -1,7 +1,8 @@
-"""What the operator of a federation does: make its CA, sign requests, renew, revoke; and what each owner answers.
+"""The operator's actions (create a CA, sign requests, renew, revoke) and each owner's responses.
 
-``init`` makes all bundles in one place, for trials: who runs it has seen every private key. Else each owner runs
-``create_request`` at home, the operator ``sign``, and each owner ``accept`` after comparing the roster's eight words.
+``init`` makes all bundles in one place, for trials: the person who runs it has seen every private key. Otherwise each
+owner runs ``create_request`` locally, the operator ``sign``, and each owner ``accept`` after comparing the roster's
+eight words.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class FederationDescription:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """The operator's own folder: the CA with its key, the roster, and which certificates were issued to whom."""
+    """The operator's own folder: the CA with its key, the roster, and the issued certificates by role."""
 
     folder: Path
     certificate: x509.Certificate
@@ -68,7 +69,7 @@ class Authority:
     issued: dict[str, list[str]]
 
     def issue(self, name: str, kind: RoleKind, public_key: Any) -> bytes:
-        """A certificate for a role, remembered by its serial number so that it can be revoked."""
+        """Issue a certificate for a role and store its serial number so that it can be revoked."""
         from siloquent.federation.certificates import encode_cert_pem, make_leaf, read_certificate_name
 
         leaf = make_leaf(self.certificate, self.key, public_key, kind=kind, name=name, host=self.roster.host)
@@ -76,16 +77,16 @@ class Authority:
         return encode_cert_pem(leaf)
 
     def save(self) -> None:
-        """Write roster and issued certificates down; the roster last, since it is what others read."""
+        """Write the roster and the issued certificates; the roster last, since other processes read it."""
         write_private(self.folder / ISSUED, encode_canonical(self.issued))
         write_private(self.folder / ROSTER, sign_roster(self.roster, self.key))
 
 
 def read_description(path: Path) -> FederationDescription:
-    """The operator's TOML file.
+    """Read the operator's TOML file.
 
     Raises:
-        SchemaError: it is not one; the message says what is missing.
+        SchemaError: it is not valid; the message names the missing entry.
     """
     try:
         values = load_toml(read_small(path))
@@ -108,10 +109,10 @@ def read_description(path: Path) -> FederationDescription:
 
 
 def init(described: FederationDescription, folder: Path) -> Roster:
-    """A whole federation at once: a CA and one bundle a role, in folders named after them.
+    """Create a whole federation at once: a CA and one bundle per role, in folders named after them.
 
     Raises:
-        WorkspaceError: a folder is there already.
+        WorkspaceError: a folder already exists.
     """
     from siloquent.federation.certificates import encode_key_pem, generate_key
 
@@ -132,10 +133,10 @@ def init(described: FederationDescription, folder: Path) -> Roster:
 
 
 def create_authority(described: FederationDescription, folder: Path) -> Authority:
-    """A new CA with a roster that holds nobody yet.
+    """Create a CA with an empty roster.
 
     Raises:
-        WorkspaceError: the folder is there and not empty.
+        WorkspaceError: the folder exists and is not empty.
     """
     require_extra()
     from cryptography.hazmat.primitives import hashes
@@ -157,10 +158,10 @@ def create_authority(described: FederationDescription, folder: Path) -> Authorit
 
 
 def open_authority(folder: Path) -> Authority:
-    """The operator's folder, as ``create_authority`` or ``init`` left it.
+    """Open the operator's folder made by ``create_authority`` or ``init``.
 
     Raises:
-        WorkspaceError: no CA is there.
+        WorkspaceError: it has no CA.
         NotAllowed: other users of this machine could read its key.
     """
     require_extra()
@@ -177,10 +178,10 @@ def open_authority(folder: Path) -> Authority:
 
 
 def create_request(name: str, kind: RoleKind, owner: str, folder: Path) -> bytes:
-    """Keys made at home, and the request that the operator signs; no private key leaves the folder.
+    """Create a role's keys and the request that the operator signs; no private key leaves the folder.
 
     Raises:
-        WorkspaceError: the folder is there and not empty.
+        WorkspaceError: the folder exists and is not empty.
     """
     require_extra()
     from siloquent.federation.certificates import encode_key_pem, generate_key
@@ -192,9 +193,9 @@ def create_request(name: str, kind: RoleKind, owner: str, folder: Path) -> bytes
 
 
 def renew(bundle: Path) -> bytes:
-    """A request for a new certificate over a fresh TLS key; the other keys, and so the role, stay.
+    """Create a request for a new certificate over a fresh TLS key; the other keys, and so the role, stay.
 
-    The fresh key waits beside the old one until ``accept`` finds its certificate.
+    The fresh key is stored beside the old one until ``accept`` receives its certificate.
     """
     require_extra()
     from siloquent.federation.certificates import encode_key_pem, generate_key
@@ -206,11 +207,11 @@ def renew(bundle: Path) -> bytes:
 
 
 def sign(authority: Authority, requests: Iterable[bytes]) -> tuple[Authority, dict[str, bytes]]:
-    """The roster with the requested roles in it, and for each role the answer to ``accept``.
+    """Add the requested roles to the roster, and return it with each role's response for ``accept``.
 
     Raises:
-        SchemaError: something is no request, or is not signed by the keys that it names.
-        NotAllowed: a role of this name is there with other keys: ``revoke`` it first.
+        SchemaError: an item is not a request, or is not signed by the keys that it names.
+        NotAllowed: a role of this name exists with other keys: ``revoke`` it first.
     """
     read = [_read_request(text) for text in requests]
     for role, _ in read:
@@ -232,7 +233,7 @@ def sign(authority: Authority, requests: Iterable[bytes]) -> tuple[Authority, di
 
 
 def revoke(authority: Authority, name: str) -> Authority:
-    """The roster without ``name``, whose certificates no relay takes any more once it has the new roster."""
+    """Remove ``name`` from the roster; no relay with the new roster accepts its certificates."""
     roster = authority.roster.remove_role(name, tuple(authority.issued.get(name, ())))
     revoked = replace(authority, roster=roster)
     revoked.save()
@@ -240,10 +241,10 @@ def revoke(authority: Authority, name: str) -> Authority:
 
 
 def read_offer(text: bytes, folder: Path) -> Roster:
-    """The roster in an answer or a roster file, checked but not taken: its words are to be compared first.
+    """Read and check the roster in a response or roster file without accepting it: its words are to be compared first.
 
     Raises:
-        NotAllowed: it is of another CA than the one accepted before, or older than the roster that is here.
+        NotAllowed: it is of another CA than the one accepted before, or older than the current roster.
         SchemaError: it is neither.
     """
     require_extra()
@@ -260,7 +261,7 @@ def read_offer(text: bytes, folder: Path) -> Roster:
 
 
 def accept(text: bytes, folder: Path) -> Bundle:
-    """Take the roster (and the certificate, if ``text`` is an answer) into the bundle.
+    """Store the roster (and the certificate, if ``text`` is a response) in the bundle.
 
     Raises:
         NotAllowed, SchemaError: as ``read_offer``.
@@ -312,7 +313,7 @@ def _read_request(text: bytes) -> tuple[RosterEntry, Any]:
 
 
 def _split_offer(text: bytes, folder: Path) -> tuple[str, bytes, bytes, bytes]:
-    """Name, certificate, CA and roster; a bare roster comes without the first two and needs a CA that is known."""
+    """Return name, certificate, CA and roster; a bare roster has neither name nor certificate and needs a known CA."""
     try:
         document = parse(text.strip())
         if "tls" in document:

@@ -1,6 +1,6 @@
-"""What a message may hold: points, whole numbers or canonical JSON; 2 bytes of type, 4 bytes of count, the content.
+"""The payloads of messages: points, integers, bytes or canonical JSON; 2 bytes of type, 4 bytes of count, the content.
 
-Nothing is pickled, and nothing is compressed: lengths are public and must not hang on what is inside.
+Nothing is pickled or compressed: lengths are public and must not depend on the content.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _TAGS = {kind: tag for tag, kind in KINDS.items()}
 
 
 def parse_kind(payload: bytes) -> Kind:
-    """The kind that a payload says it is.
+    """Parse the kind of a payload.
 
     Raises:
-        ProtocolError: ``bad_encoding``: of no known kind, or its length is not its count times the size of one.
+        ProtocolError: ``bad_encoding``: an unknown kind, or the length is not the count times the item size.
     """
     kind = KINDS.get(payload[:2])
     if kind is None or len(payload) < HEAD_BYTES:
@@ -42,7 +42,7 @@ def parse_kind(payload: bytes) -> Kind:
 
 
 def pack_json(value: Any) -> bytes:
-    """``value`` as canonical JSON: sorted keys, no blanks, UTF-8.
+    """Encode ``value`` as canonical JSON: sorted keys, no blanks, UTF-8.
 
     Raises:
         ValueError: it holds NaN or infinity.
@@ -51,22 +51,22 @@ def pack_json(value: Any) -> bytes:
 
 
 def pack_points(points: bytes) -> bytes:
-    """A batch of 32-byte group elements, one after the other."""
+    """Pack a batch of 32-byte group elements, one after the other."""
     return _pack("points", points)
 
 
 def pack_words(words: NDArray[np.int64] | NDArray[np.uint64]) -> bytes:
-    """64-bit whole numbers, little-endian; signed ones as their residue modulo 2^64."""
+    """Pack 64-bit integers, little-endian; signed ones as their residue modulo 2^64."""
     return _pack("words", words.astype("<u8", copy=False).tobytes())
 
 
 def pack_bytes(content: bytes) -> bytes:
-    """Bytes as they are, such as a seed."""
+    """Pack bytes unchanged, such as a seed."""
     return _pack("bytes", content)
 
 
 def unpack_json(payload: bytes) -> Any:
-    """The value of a JSON payload.
+    """Return the value of a JSON payload.
 
     Raises:
         ProtocolError: ``bad_encoding``: another kind, not JSON, not canonical, or nested too deeply.
@@ -76,7 +76,7 @@ def unpack_json(payload: bytes) -> Any:
 
 
 def unpack_points(payload: bytes, count: int | None = None) -> bytes:
-    """The 32-byte elements of a batch; whether each is a valid one is for ``crypto.group`` to say.
+    """Return the 32-byte elements of a batch; ``crypto.group`` checks whether each is valid.
 
     Raises:
         ProtocolError: ``bad_encoding``; ``batch_size`` if there are not ``count``.
@@ -85,7 +85,7 @@ def unpack_points(payload: bytes, count: int | None = None) -> bytes:
 
 
 def unpack_words(payload: bytes, count: int | None = None) -> NDArray[np.uint64]:
-    """The numbers of a payload, modulo 2^64; shape (count,).
+    """Return the numbers of a payload, modulo 2^64; shape (count,).
 
     Raises:
         ProtocolError: ``bad_encoding``; ``batch_size`` if there are not ``count``.
@@ -96,7 +96,7 @@ def unpack_words(payload: bytes, count: int | None = None) -> NDArray[np.uint64]
 
 
 def unpack_bytes(payload: bytes, count: int | None = None) -> bytes:
-    """The bytes of a payload.
+    """Return the bytes of a payload.
 
     Raises:
         ProtocolError: ``bad_encoding``; ``batch_size`` if there are not ``count``.
@@ -105,7 +105,7 @@ def unpack_bytes(payload: bytes, count: int | None = None) -> bytes:
 
 
 def encode_canonical(value: Any) -> bytes:
-    """``value`` in the one form that is hashed and signed.
+    """Encode ``value`` in the canonical form that is hashed and signed.
 
     >>> encode_canonical({"b": 1, "a": ["x"]})
     b'{"a":["x"],"b":1}'
@@ -114,14 +114,14 @@ def encode_canonical(value: Any) -> bytes:
 
 
 def parse(text: bytes) -> Any:
-    """What canonical JSON says.
+    """Parse canonical JSON.
 
     Raises:
         ProtocolError: ``bad_encoding``: not JSON, or not in its canonical form.
     """
     try:
         value = load_json(text)
-        # Another spelling of the same value would have another digest: there is one form, and no other is read.
+        # Another encoding of the same value would have another digest, so only the canonical form is accepted.
         if not _is_shallow(value, MAX_DEPTH) or encode_canonical(value) != text:
             raise ProtocolError("bad_encoding")
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""One role at its relay: takes envelopes in, checks each, writes it down, and leaves its own; over all its sessions.
+"""One role at its relay, over all its sessions: receives, checks and journals envelopes, and sends its own.
 
 The order of the checks is that of the design: size, roster, sender, signature, chain, digest, seal. The first failure
-ends the session with one fixed code; what exactly was wrong goes to the local log alone.
+ends the session with one fixed code; the details go only to the local log.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ T = TypeVar("T")
 INVITE, ABORT = "invite", "abort"
 LATEST = 2**53
 PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
-# What may pass by itself, or by what an operator does, is tried again until the session's deadline. A relay that dies
-# during a first exchange looks like one that refuses a certificate; a real refusal is logged, and `check` says it.
+# Failures that may pass, or that an operator can fix, are retried until the session's deadline. A relay that stops
+# during a first exchange looks like one that refuses a certificate; a real refusal is logged, and `check` shows it.
 AGAIN = ("relay_unreachable", "quota", "certificate_refused")
 ACK_EVERY = 64
 log = logging.getLogger("siloquent.federation")
 
 
 class Peer:
-    """A role with its keys, journal and way to the relay. ``poll`` may run in a thread of its own, or not at all.
+    """A role with its keys, journal and relay connection. ``poll`` may run in its own thread, or not at all.
 
-    Without a polling thread (``polls_itself``), whoever waits for a message polls for it. ``judge`` knows which
-    failure, after how many times in a row, no waiting mends: from then on every wait raises what it made of it, and no
-    session is ended, so that all go on once a person has mended it.
+    Without a polling thread (``polls_itself``), the caller that waits for a message polls. ``judge`` returns an error
+    for a failure that, after a number of repetitions, no waiting can fix: from then on every wait raises that error.
+    Sessions are not ended, so that all of them continue once a person has fixed the cause.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class Peer:
         self._unacked = 0
         self._sending = threading.RLock()
 
-    # Whether the relay takes this role at all.
+    # Whether the relay accepts this role at all.
 
     def is_refused_for_good(self, failed: Exception, times: int) -> bool:
-        """Whether waiting is in vain after ``failed`` came ``times`` times in a row."""
+        """Return whether waiting is pointless after ``failed`` occurred ``times`` times in a row."""
         if self._refusal is None and isinstance(failed, ProtocolError):
             self._refusal = self._judge(failed, times)
             with self.news:
@@ -81,11 +81,11 @@ class Peer:
 
     @property
     def is_turned_away(self) -> bool:
-        """Whether the relay does not take this role any more."""
+        """Whether the relay no longer accepts this role."""
         return self._refusal is not None
 
     def require_taken(self) -> None:
-        """Raise what only a person can mend, if there is such a thing.
+        """Check that there is no failure that only a person can fix.
 
         Raises:
             ProtocolError: ``certificate_expired``, ``certificate_refused``.
@@ -96,10 +96,10 @@ class Peer:
     # Receiving.
 
     def poll(self, wait: float) -> bool:
-        """Take the next envelope of the inbox, waiting up to ``wait`` seconds; whether one came.
+        """Take the next envelope of the inbox, waiting up to ``wait`` seconds; return whether one came.
 
         Raises:
-            ProtocolError: ``relay_unreachable``, ``certificate_refused`` and what else the relay itself says.
+            ProtocolError: ``relay_unreachable``, ``certificate_refused`` and other errors of the relay.
         """
         found = self.transport.fetch_next(self.journal.get_cursor(), wait)
         if found is None or self._unacked >= ACK_EVERY:
@@ -113,16 +113,16 @@ class Peer:
         return True
 
     def acknowledge(self) -> None:
-        """Tell the relay that it may forget what the journal holds."""
+        """Tell the relay that it may delete envelopes that the journal holds."""
         if self._unacked:
             self.transport.acknowledge(self.journal.get_cursor())
             self._unacked = 0
 
     def wait(self, seconds: float) -> None:
-        """Let up to ``seconds`` pass, less if something arrives.
+        """Wait up to ``seconds``, less if something arrives.
 
         Raises:
-            ProtocolError: the relay does not take this role any more.
+            ProtocolError: the relay no longer accepts this role.
         """
         self.require_taken()
         if not self.polls_itself:
@@ -137,14 +137,14 @@ class Peer:
             self.clock.sleep(min(seconds, PAUSES_S[0]))
 
     def list_arrived(self, session: str) -> set[tuple[str, str, int]]:
-        """Sender, step and attempt of every message that is complete here."""
+        """Return sender, step and attempt of every message that arrived completely."""
         with self.news:
             if session not in self._arrived:
                 self._arrived[session] = set(self.journal.list_arrived(session, self.name))
             return self._arrived[session]
 
     def read_payload(self, session: str, sender: str, step: str, attempt: int) -> bytes:
-        """What arrived, opened.
+        """Return the decrypted payload of a message that arrived.
 
         Raises:
             ProtocolError: ``bad_seal``; ``state_lost``: its bytes are gone.
@@ -158,10 +158,10 @@ class Peer:
     # Sending.
 
     def leave(self, session: str, to: str, step: str, payload: bytes, attempt: int, kind: str) -> None:
-        """Write a message down, then bring it to the relay; returns when the relay holds it.
+        """Store a message in the journal, then send it to the relay; returns when the relay holds it.
 
         Raises:
-            ProtocolError: ``message_conflict``: it was sent before with other bytes; what the relay says.
+            ProtocolError: ``message_conflict``: it was sent before with other bytes; errors of the relay.
         """
         with self._sending:
             known = self.journal.list_envelopes(session, self.name, to, step, attempt)
@@ -172,7 +172,7 @@ class Peer:
             self.flush(session)
 
     def flush(self, session: str) -> None:
-        """Bring everything that was written down and not delivered to the relay, oldest first."""
+        """Send every stored and undelivered message to the relay, oldest first."""
         with self._sending:
             for n, header, envelope in self.journal.list_unsent(session):
                 key = (session, header.receiver, header.step, header.attempt, header.part)
@@ -181,13 +181,13 @@ class Peer:
                     self.persist(session, lambda key=key, wire=wire: self.transport.put(key, wire))  # type: ignore[misc]
                 except ProtocolError as failed:
                     if failed.code == "message_conflict":
-                        # Our own key with other bytes: somebody else speaks with our keys, or we forgot what we said.
+                        # Our own key with other bytes: another process uses our keys, or our journal is incomplete.
                         raise ProtocolError("role_running_twice", role=self.name, step=header.step) from None
                     raise
                 self.journal.mark_delivered(n)
 
     def persist(self, session: str, call: Callable[[], T]) -> T:
-        """What ``call`` gives; while the relay is away or full it is tried again, up to the session's deadline."""
+        """Return the result of ``call``; while the relay is unreachable or full, retry up to the session's deadline."""
         tries = 0
         while True:
             self.require_taken()
@@ -201,18 +201,18 @@ class Peer:
                     raise
                 log.info("%s: %s, again", session[:8], failed.code)
                 pause = PAUSES_S[min(tries, len(PAUSES_S) - 1)]
-                # Jitter, so that roles that lost one relay do not all come back at once.
+                # Jitter, so that roles that lost the same relay do not all reconnect at once.
                 self.clock.sleep(pause * (0.5 + os.urandom(1)[0] / 512))  # allowed: jitter, no noise
                 tries += 1
 
     # The end of a session.
 
     def abort(self, session: str, code: str, *, role: str = "", step: str = "") -> None:
-        """End a session for everybody: write it down, tell every member, close it at the relay. Idempotent.
+        """End a session for all members: journal it, tell every member, close it at the relay. Idempotent.
 
         Args:
-            role: Whose fault it is said to be; this role's own if left out.
-            step: Where in the protocol.
+            role: The role named as the cause; this role itself if left out.
+            step: The step of the protocol.
         """
         known = self.journal.find_session(session)
         if known is None or known.is_over or self.is_turned_away:
@@ -223,7 +223,7 @@ class Peer:
         self._end_session(session)
 
     def refuse_if_over(self, session: str) -> None:
-        """Raise what ended this session, if something did.
+        """Check that this session has not ended.
 
         Raises:
             ProtocolError: ``aborted_by`` with the first role and its code; ``session_closed``.
@@ -237,7 +237,7 @@ class Peer:
             raise ProtocolError("session_closed")
 
     def record_relay_close(self, session: str, failed: ProtocolError) -> None:
-        """Write down what the relay says about a session that it closed."""
+        """Store what the relay reports about a session that it closed."""
         code = failed.where if failed.where in CAUSES else failed.code
         self.journal.set_state(session, "aborted", code=code, role=failed.role, step=failed.step)
         self._end_session(session)
@@ -248,7 +248,7 @@ class Peer:
             self.news.notify_all()
 
     def _tell_abort(self, known: SessionRecord, code: str, step: str) -> None:
-        """Best effort: whoever is not reached finds the session closed at the relay, or hears nothing more."""
+        """Tell the members of the abort, best effort: others find the session closed, or receive nothing more."""
         others = [name for name in known.members if name != self.name]
         payload = pack_json({"code": code, "step": step})
         with self._sending, suppress(SiloquentError):
@@ -279,7 +279,7 @@ class Peer:
         return made
 
     def _require_same(self, to: str, known: list[Envelope], payload: bytes) -> None:
-        """The payload of a message that was sent before must be the same: sealed again, it has the same digest."""
+        """Check that a message sent before has the same payload: sealed again, it has the same digest."""
         pieces, key = split_parts(payload), self.roster.get_role(to).seal_key
         headers = [Header.decode(envelope.header) for envelope in known]
         same = len(pieces) == len(headers) and all(
@@ -290,10 +290,10 @@ class Peer:
         if not same:
             raise ProtocolError("message_conflict", role=self.name, step=headers[0].step)
 
-    # Taking one envelope in.
+    # Receiving one envelope.
 
     def _take(self, seq: int, wire: bytes) -> None:
-        """Check and keep one envelope; a bad one ends its session, if it names one of ours."""
+        """Check and store one envelope; a bad one ends its session, if it names one of ours."""
         session = ""
         try:
             envelope = Envelope.decode(wire)
@@ -325,7 +325,7 @@ class Peer:
             raise ProtocolError("bad_signature", role=header.sender, step=header.step)
 
     def _is_stale(self, header: Header, envelope: Envelope) -> bool:
-        """Whether this is a repeat, or belongs to a session that is over or was never ours."""
+        """Return whether this is a repeat, or belongs to a session that is over or was never ours."""
         known = self.journal.find_session(header.session)
         if known is None:
             return header.step != INVITE or self.roster.get_role(header.sender).kind != "moderator"
@@ -349,11 +349,11 @@ class Peer:
         return plain
 
     def _begin(self, header: Header, plain: bytes) -> None:
-        """An invitation of a moderator: the session exists from here on."""
+        """Begin a session from a moderator's invitation."""
         told = unpack_json(plain)
         told = told if isinstance(told, dict) else {}
         members, deadline = told.get("members"), told.get("deadline")
-        # Whatever else than a refusal were raised here would be raised again for ever: the inbox would stand still.
+        # Any error other than a refusal would be raised again on every poll: the inbox would be blocked.
         if not isinstance(members, list) or not all(isinstance(name, str) for name in members):
             raise ProtocolError("bad_encoding", role=header.sender, step=INVITE)
         if not isinstance(deadline, int) or not 0 <= deadline < LATEST:
@@ -367,7 +367,7 @@ class Peer:
         try:
             Invitation.from_json(told.get("invitation"))
         except ProtocolError:
-            self.journal.add_session(replace(begun, invitation={}))  # so that the others hear why it ends
+            self.journal.add_session(replace(begun, invitation={}))  # so that the others learn the reason
             raise
         self.journal.add_session(begun)
 
@@ -382,13 +382,13 @@ class Peer:
         self._end_session(header.session)
 
     def _note(self, header: Header) -> None:
-        if header.part == header.parts - 1:  # parts come in order: the chain sees to it
+        if header.part == header.parts - 1:  # parts come in order, as the chain ensures
             self.list_arrived(header.session).add((header.sender, header.step, header.attempt))
 
 
 @contextmanager
 def run_polling(peer: Peer, wait: float = 25.0) -> Iterator[threading.Event]:
-    """A thread that takes envelopes in until the block ends; gives the event that ends it early."""
+    """Run a thread that receives envelopes until the block ends; yields the event that ends it early."""
     stop = threading.Event()
 
     def run() -> None:
@@ -398,7 +398,7 @@ def run_polling(peer: Peer, wait: float = 25.0) -> Iterator[threading.Event]:
                 peer.poll(wait)
                 pause, told = 0, ""
             except Exception as failed:  # allowed: a role must not stop to listen in silence
-                if stop.is_set():  # the connection was closed under a wait that nobody needs any more
+                if stop.is_set():  # the connection was closed during a wait that is no longer needed
                     return
                 code = failed.code if isinstance(failed, SiloquentError) else type(failed).__name__
                 times = times + 1 if code == told else 1

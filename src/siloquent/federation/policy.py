@@ -1,4 +1,4 @@
-"""What a party's owner allows without being asked: ``federation.toml`` in the workspace. Else a person decides."""
+"""The policy of a party's owner, ``federation.toml`` in the workspace: sessions allowed without asking a person."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from siloquent.foreign.numbers import is_plain_number
 POLICY_FILE = "federation.toml"
 Verdict = Literal["auto", "ask", "refuse"]
 DEFAULT_SESSIONS = 1
-"""Of a rule that approves on its own, in a day."""
+"""The number of sessions per day that a rule approves by itself, by default."""
 _PRICE = re.compile(r"[a-z]+ [0-9]{1,40}((\.[0-9]{1,40})?(e-?[0-9]{1,3})?|/[0-9]{1,40})")
 _KEYS = {"task", "tables", "columns", "protocols", "max_sets", "max_price", "moderators", "approve", "max_sessions"}
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One ``[[allow]]``: a session that stays inside all of it is approved at once, or shown to a person ("ask").
+    """One ``[[allow]]``: a session within all of its limits is approved at once, or shown to a person ("ask").
 
-    ``max_price``: the most that a session may cost, in the account's own epsilon or rho. Without it, what costs
-    something is for a person, whatever ``approve`` says.
-    ``max_sessions``: so many a day (UTC) are approved without a person, who decides on those after: what costs nothing
-    tells something, too, and any number of sessions tells everything.
+    ``max_price``: the highest price of a session, in the account's own epsilon or rho. Without it, a session with a
+    price needs a person, whatever ``approve`` says.
+    ``max_sessions``: the number of sessions per day (UTC) approved without a person, who decides on later ones: free
+    sessions reveal something, too, and an unlimited number of them would reveal everything.
     """
 
     task: str
@@ -47,12 +47,12 @@ class Rule:
 
     @property
     def digest(self) -> str:
-        """The key that this rule's sessions are counted under: it covers what the rule allows, not how many."""
+        """The key under which this rule's sessions are counted: it covers the allowed content, not the number."""
         allowed = [self.task, self.tables, self.columns, self.protocols, self.moderators, self.max_sets]
         return sha256(encode_canonical([*allowed, str(self.max_price)])).hexdigest()
 
     def covers(self, invitation: Invitation, moderator: str) -> bool:
-        """Whether the session asks for nothing that this rule does not name."""
+        """Return whether every request of the session is allowed by this rule."""
         sets = invitation.body.get("max_sets")
         within = self.max_sets is None or (type(sets) is int and sets <= self.max_sets)
         return (
@@ -66,20 +66,20 @@ class Rule:
         )
 
     def decide(self, invitation: Invitation) -> Verdict:
-        """What this rule says of a session that it covers."""
+        """Return this rule's verdict on a session that it covers."""
         return "ask" if self.max_price is None and compute_session_price(invitation) > 0 else self.approve
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A party's rules; with none, everything needs a person. With some, what no rule covers is refused."""
+    """A party's rules. With none, every session needs a person; with some, sessions that no rule covers are refused."""
 
     rules: tuple[Rule, ...] = ()
 
     def judge(
         self, invitation: Invitation, moderator: str, admit: Callable[[Rule], bool] = lambda rule: True
     ) -> Verdict:
-        """What to do with an invitation. The moderator hears yes or "policy", and no reason.
+        """Return the verdict on an invitation. The moderator learns yes or "policy", and no reason.
 
         Args:
             admit: Counts the session under a rule that approves it; False if the rule's day is full.
@@ -96,7 +96,7 @@ class Policy:
 
 
 def compute_session_price(invitation: Invitation) -> float | Fraction:
-    """What a session costs each party's account, as its invitation says; the party's own task holds it to that.
+    """Return a session's price for each party's account, as stated in its invitation; the party's task enforces it.
 
     >>> compute_session_price(Invitation(protocol="sum/1", task="sketch", price="rho 1/2"))
     Fraction(1, 2)
@@ -106,14 +106,14 @@ def compute_session_price(invitation: Invitation) -> float | Fraction:
     try:
         return Fraction(invitation.price.split()[1]) if _PRICE.fullmatch(invitation.price) else float("inf")
     except ZeroDivisionError:
-        return float("inf")  # a price that cannot be read is within no limit
+        return float("inf")  # an unreadable price is within no limit
 
 
 def read_policy(folder: Path) -> Policy:
-    """The policy of a workspace; an empty one if it has no file.
+    """Read the policy of a workspace; an empty one if it has no file.
 
     Raises:
-        SchemaError: the file is not one; nothing is guessed.
+        SchemaError: the file is not a valid policy; nothing is guessed.
     """
     path = folder / POLICY_FILE
     if not path.is_file():

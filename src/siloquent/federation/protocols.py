@@ -1,4 +1,4 @@
-"""Where tasks plug their parts in. The federation runs them by name and knows none of them."""
+"""The registry of the tasks' parts. The federation runs them by name, without depending on any task."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from siloquent.federation.channel.base import Channel, RoleKind
 from siloquent.federation.invitation import Invitation
 
 Part = Callable[[Channel, Invitation, Any], Any]
-"""A role's part: the channel, what was agreed on, and the *desk* (a party's open workspace; nothing at a worker)."""
+"""A role's part: the channel, the invitation, and the *desk* (a party's open workspace; None at a worker)."""
 
 
 class ProtocolRegistry:
-    """Parts by kind of role and name.
+    """A registry of parts by kind of role and name.
 
     >>> walks = ProtocolRegistry()
     >>> walks.add("worker", "sum", lambda channel, invitation, desk: None)
@@ -26,7 +26,7 @@ class ProtocolRegistry:
         self._parts: dict[tuple[RoleKind, str], Part] = {}
 
     def add(self, kind: RoleKind, name: str, part: Part) -> None:
-        """Run ``part`` at roles of ``kind`` for sessions whose protocol (worker: service) is ``name``.
+        """Register ``part`` for roles of ``kind``, for sessions whose protocol (worker: service) is ``name``.
 
         Raises:
             ValueError: there is another part of this name.
@@ -35,7 +35,7 @@ class ProtocolRegistry:
             raise ValueError(f"two parts for {kind} {name!r}")
 
     def get_part(self, kind: RoleKind, invitation: Invitation) -> Part:
-        """The part that a role of ``kind`` plays in a session.
+        """Return the part that a role of ``kind`` runs in a session.
 
         Raises:
             ProtocolError: ``version_mismatch``: this role does not know the protocol or service.
@@ -47,5 +47,5 @@ class ProtocolRegistry:
         return part
 
     def list_names(self, kind: RoleKind) -> list[str]:
-        """What roles of ``kind`` can do here."""
+        """Return the names of the parts for roles of ``kind``."""
         return sorted(name for known, name in self._parts if known == kind)

@@ -1,7 +1,7 @@
 """The life of a role in a session: invited, approved or refused, joined, running, ended or aborted.
 
-Every role's life is plain code over a channel, like the parts of tasks: after a kill it runs again from the top, and
-the journal gives it the same answers. A session ends with everybody's signed transcript head.
+Every role's life is plain code over a channel, like the parts of tasks: after a kill it runs again from the start,
+and the journal gives it the same answers. A session ends with every role's signed transcript head.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from siloquent.federation.transcript import split_head
 JOIN, START, HEAD, END = "join", "start", "head", "end"
 BEAT_S = 1.0
 MAX_SESSIONS = 4
-HEADS = "head"  # the label of what is signed at the end
+HEADS = "head"  # the label of the signature at the end
 log = logging.getLogger("siloquent.federation")
 
 
@@ -44,7 +44,7 @@ class SessionResult:
 
 
 class RoleRunner:
-    """A party or worker: takes invitations, asks its policy, and plays its part; several sessions side by side."""
+    """A party or worker: accepts invitations, applies its policy, and runs its part; several sessions side by side."""
 
     def __init__(
         self,
@@ -62,10 +62,10 @@ class RoleRunner:
         self._channels: dict[str, RelayChannel] = {}
 
     def run(self, stop: threading.Event, *, every_s: float = 0.2) -> None:
-        """Serve until ``stop``; needs a thread that polls the peer. Sessions that were open go on.
+        """Serve until ``stop``; needs a thread that polls the peer. Open sessions are continued.
 
         Raises:
-            ProtocolError: the relay does not take this role any more; open sessions go on with the next process.
+            ProtocolError: the relay no longer accepts this role; open sessions continue with the next process.
         """
         beaten = 0.0
         while not stop.is_set():
@@ -78,7 +78,7 @@ class RoleRunner:
                 self.peer.news.wait(every_s)
 
     def start_new(self) -> None:
-        """Begin a thread for every open session that has none."""
+        """Start a thread for every open session that has none."""
         self._threads = {session: thread for session, thread in self._threads.items() if thread.is_alive()}
         for known in self.peer.journal.list_sessions():
             if known.is_over or known.id in self._threads or len(self._threads) >= self._most:
@@ -88,27 +88,27 @@ class RoleRunner:
             thread.start()
 
     def send_heartbeats(self) -> None:
-        """Tell the relay where every session stands."""
+        """Report the progress of every session to the relay."""
         for session in list(self._threads):
             channel = self._channels.get(session)
             if channel is not None:
                 send_heartbeat(self.peer, channel)
 
     def play(self, session: str) -> None:
-        """One session from invitation to end; whatever goes wrong ends it with a code, never in silence."""
+        """Run one session from invitation to end; any failure ends it with a code, never silently."""
         try:
             channel = RelayChannel(self.peer, session)
             self._channels[session] = channel
             self._play(session, channel)
         except ProtocolError as failed:
-            if self.peer.is_turned_away:  # the role ends; the session goes on with its next process
+            if self.peer.is_turned_away:  # this process ends; the session continues with the next one
                 return
             log.warning("%s: %s", session[:8], failed)
             for why in list_reasons(failed):
                 log.warning("%s: %s", session[:8], why)
             self._abort(session, failed.code if failed.code != "aborted_by" else "protocol_failed", failed.step)
         except Exception as failed:  # allowed: a part that breaks must not leave the others waiting; the log has it
-            if self.peer.is_turned_away:  # what it broke on is a journal that was closed meanwhile
+            if self.peer.is_turned_away:  # the failure was caused by a journal closed in the meantime
                 return
             log.exception("%s: this role's part failed: %s", session[:8], type(failed).__name__)
             self._abort(session, "protocol_failed")
@@ -145,7 +145,7 @@ class RoleRunner:
         self.peer.journal.forget_secrets(session)
 
     def _is_approved(self, known: SessionRecord, invitation: Invitation) -> bool:
-        """Workers hold no data and join; a party asks its policy, and where that says so, a person."""
+        """Return whether this role joins: workers do, having no data; a party applies its policy or asks a person."""
         if self._kind != "party" or known.state in ("approved", "joined", "running"):
             return True
         day = int(self.peer.clock.now() // 86_400)
@@ -161,7 +161,7 @@ class RoleRunner:
         return verdict == "auto"
 
     def _read_decision(self, session: str) -> str:
-        """What a person says by ``siloquent party approve`` or ``refuse``, which write into the same journal."""
+        """Return the decision written to the journal by ``siloquent party approve`` or ``refuse``."""
         while True:
             self.peer.refuse_if_over(session)
             known = self.peer.journal.find_session(session)
@@ -177,7 +177,7 @@ class RoleRunner:
 
 
 def list_reasons(failed: BaseException) -> list[str]:
-    """What this role knows of a failure and tells nobody else: the notes of the error and of those that led to it."""
+    """Return the causes of a failure that only this role learns: the notes of the error and of its causes."""
     found: list[str] = []
     cause: BaseException | None = failed
     while cause is not None:
@@ -196,14 +196,14 @@ def moderate_session(
     session: str | None = None,
     started: Callable[[RelayChannel], None] = lambda channel: None,
 ) -> SessionResult:
-    """The moderator's life of one session: invite, wait for joins, start, play ``part``, gather heads, end.
+    """Run the moderator's life of one session: invite, wait for joins, start, run ``part``, gather heads, end.
 
     Args:
-        session: The id of a session that was begun before, to go on with it after a restart; None begins one.
+        session: The id of a session to continue after a restart; None begins a new one.
         started: Called with the channel as soon as there is one: for showing status.
     Raises:
-        ProtocolError: what ended the session; ``policy_refused`` if too few parties came.
-        NotAllowed: this role is no moderator.
+        ProtocolError: the cause of the session's end; ``policy_refused`` if too few parties came.
+        NotAllowed: this role is not a moderator.
     """
     if peer.roster.get_role(peer.name).kind != "moderator":
         raise NotAllowed(f"Role {peer.name} is no moderator.", fix="use the moderator's bundle")
@@ -224,7 +224,7 @@ def moderate_session(
 
 
 def begin(peer: Peer, invitation: Invitation, members: tuple[str, ...]) -> str:
-    """Open a new session and write it down; nobody is invited yet."""
+    """Open a new session and store it in the journal; no role is invited yet."""
     session = os.urandom(32).hex()  # allowed: an id, no noise
     names = tuple(name for name in (role.name for role in peer.roster.roles) if name in {*members, peer.name})
     peer.roster.build_members(names)
@@ -269,7 +269,7 @@ def _moderate_started(
 
 
 def _select_joined(channel: Channel, invitation: Invitation, joins: Mapping[str, bytes]) -> list[str]:
-    """Members in order: the moderator, all workers, and the parties that said yes to this very invitation."""
+    """Return the members in order: the moderator, all workers, and the parties that accepted this invitation."""
     answers = {name: unpack_json(payload) for name, payload in joins.items()}
     yes = {name for name, told in answers.items() if told.get("joined") is True}
     for name in yes:
@@ -289,11 +289,11 @@ def _select_joined(channel: Channel, invitation: Invitation, joins: Mapping[str,
 
 
 def _parse_start(channel: Channel, invitation: Invitation, told: Any) -> tuple[str, ...]:
-    """Who is in, as the moderator told it: what a role agreed to, less parties, and no fewer than it was shown.
+    """Return the members named by the moderator: a subset of the invited ones, at least the agreed minimum.
 
     Raises:
-        ProtocolError: ``planner_mismatch``: a worker is gone on whom this role's trust may hang, parties are too few,
-            or somebody came who was not invited.
+        ProtocolError: ``planner_mismatch``: a worker is missing on which this role's trust may depend, there are too
+            few parties, or a member was not invited.
     """
     names, members = told.get("members") if isinstance(told, dict) else None, channel.members
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -306,14 +306,14 @@ def _parse_start(channel: Channel, invitation: Invitation, told: Any) -> tuple[s
 
 
 def compute_invitation_digest(invitation: Invitation) -> str:
-    """What a member repeats when it joins: the SHA-256 of all that it was shown."""
+    """Compute the SHA-256 of the whole invitation, which a member repeats when it joins."""
     import hashlib
 
     return hashlib.sha256(encode_canonical(invitation.to_json())).hexdigest()
 
 
 def send_heartbeat(peer: Peer, channel: RelayChannel) -> None:
-    """Tell the relay where this role stands; learn from it that the session was closed."""
+    """Report this role's progress to the relay; learn from the answer whether the session was closed."""
     status = channel.get_status()
     if status.state in ("ended", "aborted", "refused", "expired"):
         return
@@ -327,7 +327,7 @@ def send_heartbeat(peer: Peer, channel: RelayChannel) -> None:
 
 
 def _compute_step_timeout(invitation: Invitation) -> float | None:
-    """How long a step may take: a missing role is waited for up to the session's deadline, unless told otherwise."""
+    """Return the time limit of a step; None waits for a missing role up to the session's deadline."""
     may_go_on = invitation.on_missing == "abort" or invitation.min_parties > 1
     return float(invitation.step_deadline_s) if may_go_on else None
 
@@ -339,7 +339,7 @@ def _build_own_head(channel: RelayChannel) -> dict[str, str]:
 
 
 def _exchange(channel: RelayChannel, moderator: str) -> dict[str, dict[str, str]]:
-    """A member's end: hand the own head in, get everybody's."""
+    """Run a member's end: send its own head, receive all heads."""
     channel.send(moderator, HEAD, pack_json(_build_own_head(channel)))
     heads: dict[str, dict[str, str]] = unpack_json(channel.receive(END, moderator))
     for name, told in heads.items():

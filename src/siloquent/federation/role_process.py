@@ -1,4 +1,4 @@
-"""A role as a process: its bundle's lock, journal and connection, a thread that reads the inbox, and beats."""
+"""A role as a process: its bundle's lock, journal and connection, a thread that reads the inbox, and heartbeats."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ JOURNAL = "journal.sqlite"
 
 @contextmanager
 def open_journal(bundle: Bundle) -> Iterator[RoleJournal]:
-    """A role's journal; a second process may read it and write a person's decision into it."""
+    """Open a role's journal; a second process may read it and write a person's decision into it."""
     with closing(RoleJournal(bundle.state / JOURNAL)) as journal:
         yield journal
 
 
 @contextmanager
 def open_peer(bundle: Bundle) -> Iterator[Peer]:
-    """The role of ``bundle``, alone in its state folder.
+    """Open the role of ``bundle``, as the only process that uses its state folder.
 
     Raises:
         ProtocolError: ``role_running_twice``: another process of this machine is this role; ``certificate_expired``.
@@ -58,11 +58,11 @@ def serve(
     policy: Policy | None = None,
     most_sessions: int = MAX_SESSIONS,
 ) -> None:
-    """Be a party or a worker until ``stop`` is set. Sessions that an earlier process left open go on.
+    """Run a party or a worker until ``stop`` is set. Sessions that an earlier process left open are continued.
 
     Raises:
         NotAllowed: the bundle is a moderator's or the relay's.
-        ProtocolError: the relay does not take this role any more: ``certificate_expired``, ``certificate_refused``.
+        ProtocolError: the relay no longer accepts this role: ``certificate_expired``, ``certificate_refused``.
     """
     if bundle.kind not in ("party", "worker"):
         raise NotAllowed(f"{bundle.name} is a {bundle.kind}.", fix="use the bundle of a party or a worker")
@@ -82,16 +82,16 @@ def moderate(
     session: str | None = None,
     watch: Callable[[RelayChannel], None] = lambda channel: None,
 ) -> SessionResult:
-    """Hold one session as the moderator; blocks until it has ended.
+    """Run one session as the moderator; blocks until it has ended.
 
     Args:
-        members: Names of parties and workers; the moderator comes along.
-        part: What the moderator plays once all have joined.
-        session: A session that an earlier process began, to go on with it.
-        watch: Called about every second with the channel, such as to show its status.
+        members: Names of parties and workers; the moderator is added.
+        part: The moderator's part, run once all have joined.
+        session: A session that an earlier process began, to continue it.
+        watch: Called about every second with the channel, for example to show its status.
     Raises:
-        ProtocolError: what ended the session.
-        NotAllowed: the bundle is no moderator's.
+        ProtocolError: the cause of the session's end.
+        NotAllowed: the bundle is not a moderator's.
     """
     with open_peer(bundle) as peer, run_polling(peer):
         session = session or begin(peer, invitation, members)
@@ -101,7 +101,7 @@ def moderate(
 
 @contextmanager
 def _run_heartbeat(peer: Peer, watch: Callable[[RelayChannel], None]) -> Iterator[Callable[[RelayChannel], None]]:
-    """A thread that tells the relay, and whoever watches, where the moderator stands."""
+    """Run a thread that reports the moderator's progress to the relay and to ``watch``."""
     stop = threading.Event()
     current: list[RelayChannel | None] = [None]
 

@@ -1,4 +1,4 @@
-"""The roster: who belongs to a federation, with whose keys; public, signed by its CA, the same file for every role."""
+"""The roster: the roles of a federation and their keys; public, signed by its CA, the same file for every role."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ADDRESS = re.compile(r"https://(?P<host>[A-Za-z0-9.-]{1,253}|\[[0-9a-f:]+\]):(?
 
 
 def _find_near_name(text: str) -> str:
-    """A role's name that is close to ``text``.
+    """Find a valid role name close to ``text``.
 
     >>> _find_near_name("North Clinic"), _find_near_name("2")
     ('north-clinic', 'role-2')
@@ -54,15 +54,15 @@ class RosterEntry:
             raise SchemaError(f"Role {self.name!r} lacks a key of 32 bytes in hex.")
 
     def to_json(self) -> dict[str, str]:
-        """The entry as the roster's file holds it."""
+        """Return the entry as stored in the roster's file."""
         return {"name": self.name, "kind": self.kind, "owner": self.owner, "sign": self.sign_key, "seal": self.seal_key}
 
     @classmethod
     def from_json(cls, entry: Any) -> RosterEntry:
-        """The role that an entry describes.
+        """Parse the role that an entry describes.
 
         Raises:
-            SchemaError: it is not one.
+            SchemaError: it is not a valid entry.
         """
         if not isinstance(entry, Mapping) or set(entry) != {"name", "kind", "owner", "sign", "seal"}:
             raise SchemaError("A role holds name, kind, owner, sign and seal.")
@@ -73,7 +73,7 @@ class RosterEntry:
 class Roster:
     """All roles of a federation. ``version`` grows with every change; ``revoked`` holds serial numbers of certificates.
 
-    ``ca`` is the SHA-256 of the CA's certificate: a roster of another CA is another federation.
+    ``ca`` is the SHA-256 of the CA's certificate: a roster of another CA belongs to another federation.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Roster:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over the signed part, in hex: what headers carry."""
+        """The SHA-256 over the signed part, in hex, as carried by headers."""
         return hashlib.sha256(self.encode_body()).hexdigest()
 
     @property
@@ -119,10 +119,10 @@ class Roster:
         return int(self.relay.rpartition(":")[2])
 
     def get_role(self, name: str) -> RosterEntry:
-        """The role of this name.
+        """Return the role with this name.
 
         Raises:
-            UnknownName: there is none.
+            UnknownName: there is no such role.
         """
         for role in self.roles:
             if role.name == name:
@@ -130,11 +130,11 @@ class Roster:
         raise UnknownName("role", name, [role.name for role in self.roles])
 
     def list_by_kind(self, kind: RoleKind) -> tuple[RosterEntry, ...]:
-        """All roles of one kind, in order."""
+        """Return all roles of one kind, in order."""
         return tuple(role for role in self.roles if role.kind == kind)
 
     def build_members(self, names: tuple[str, ...]) -> Members:
-        """The members of a session, in the roster's order.
+        """Return the members of a session, in the roster's order.
 
         Raises:
             UnknownName: one of ``names`` is not in the roster.
@@ -145,21 +145,21 @@ class Roster:
         return Members(tuple(chosen))
 
     def add_role(self, role: RosterEntry) -> Roster:
-        """This roster with ``role`` added, or in the place of the one of its name; one version later."""
+        """Return this roster with ``role`` added, or replacing the role with its name; one version later."""
         known = [role if old.name == role.name else old for old in self.roles]
         if role not in known:
             known.append(role)
         return replace(self, roles=tuple(known), version=self.version + 1)
 
     def remove_role(self, name: str, serials: tuple[str, ...]) -> Roster:
-        """This roster without a role, whose certificates are revoked; one version later."""
+        """Return this roster without a role, whose certificates are revoked; one version later."""
         self.get_role(name)
         left = tuple(role for role in self.roles if role.name != name)
         revoked = tuple(sorted({*self.revoked, *serials}))
         return replace(self, roles=left, revoked=revoked, version=self.version + 1)
 
     def encode_body(self) -> bytes:
-        """What the CA signs, in canonical form."""
+        """Encode the part that the CA signs, in canonical form."""
         return encode_canonical(
             {
                 "format": FORMAT,
@@ -173,7 +173,7 @@ class Roster:
         )
 
     def list_warnings(self) -> list[str]:
-        """What is weak in who owns what: all workers in one hand, or a party beside all workers but one."""
+        """Return weaknesses of the ownership: one owner of all workers, or a party that owns all workers but one."""
         workers, parties = self.list_by_kind("worker"), self.list_by_kind("party")
         owners = [role.owner for role in workers]
         told = []
@@ -187,7 +187,7 @@ class Roster:
 
 
 def sign_roster(roster: Roster, ca_key: Any) -> bytes:
-    """The roster's file: its body and the CA's signature over it."""
+    """Build the roster's file: its body and the CA's signature over it."""
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -196,10 +196,10 @@ def sign_roster(roster: Roster, ca_key: Any) -> bytes:
 
 
 def read_roster(text: bytes, ca_pem: bytes) -> Roster:
-    """The roster in a file, after its signature was checked against the CA that this role already trusts.
+    """Read the roster in a file after checking its signature against the CA that this role already trusts.
 
     Raises:
-        NotAllowed: signed by nobody or by another CA.
+        NotAllowed: unsigned or signed by another CA.
         SchemaError: not a roster.
     """
     from cryptography.exceptions import InvalidSignature

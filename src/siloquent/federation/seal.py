@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nacl.signing import SigningKey
 
 KEY_BYTES, NONCE_BYTES, SIGNATURE_BYTES = 32, 24, 64
-SEAL_BYTES = NONCE_BYTES + 16  # what sealing adds: the nonce before, the authenticator inside
+SEAL_BYTES = NONCE_BYTES + 16  # the overhead of sealing: a nonce in front, an authenticator inside
 MESSAGE, HEAD = b"siloquent/msg/1", b"siloquent/head/1"
 
 
@@ -36,7 +36,7 @@ class Keys:
 
     @classmethod
     def generate(cls) -> Keys:
-        """New keys from the system's random source."""
+        """Generate keys from the system's random source."""
         return cls(os.urandom(KEY_BYTES), os.urandom(KEY_BYTES))  # allowed: keys, no noise
 
     @property
@@ -52,12 +52,12 @@ class Keys:
         return bytes(PrivateKey(self.seal_seed).public_key).hex()
 
     def sign(self, label: bytes, content: bytes) -> bytes:
-        """This role's signature over ``label`` and ``content``; labels keep one use from passing as another."""
+        """Sign ``label`` and ``content`` with this role's key; labels separate the uses of signatures."""
         signature: bytes = self._signer.sign(label + content).signature
         return signature
 
     def seal(self, to: str, context: bytes, plain: bytes) -> bytes:
-        """``plain`` for the holder of the public key ``to`` alone: nonce, then ciphertext.
+        """Seal ``plain`` so that only the holder of the public key ``to`` can open it: nonce, then ciphertext.
 
         The nonce is a keyed hash of context and content: other content has another nonce, and a message that is sent
         again after a restart has the same bytes. ``context`` must be unambiguous (a header).
@@ -67,10 +67,10 @@ class Keys:
         return bytes(self._build_box(to).encrypt(plain, mac.digest()[:NONCE_BYTES]))
 
     def open(self, sender: str, sealed: bytes) -> bytes:
-        """What the holder of the public key ``sender`` sealed for this role.
+        """Open a message that the holder of the public key ``sender`` sealed for this role.
 
         Raises:
-            ProtocolError: ``bad_seal``: it was not sealed so, or was changed.
+            ProtocolError: ``bad_seal``: it was sealed otherwise, or was changed.
         """
         from nacl.exceptions import CryptoError
 
@@ -91,7 +91,7 @@ class Keys:
 
 
 def is_signed_by(sign_key: str, label: bytes, content: bytes, signature: bytes) -> bool:
-    """Whether the holder of the public key ``sign_key`` signed ``content`` under ``label``."""
+    """Return whether the holder of the public key ``sign_key`` signed ``content`` under ``label``."""
     from nacl.exceptions import BadSignatureError
     from nacl.signing import VerifyKey
 

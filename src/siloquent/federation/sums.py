@@ -1,10 +1,11 @@
-"""The sum over parties of vectors of whole numbers, and nothing else: additive shares to two or more workers.
+"""Secure sums of integer vectors over the parties of a session: additive secret shares to two or more workers.
 
-A party adds its noise share in its own measure room, splits the result into random words for all workers but one and
-the remainder for that one, and may leave. Every worker adds up what it got; the moderator adds up the workers. Whoever
-lacks one worker's shares sees words that look uniform. What that protects: docs/explanation/federation-security.md.
+A party adds its noise share in its own measure room, then splits the result into random words for all workers but one
+and the remainder for the last one; after that it may leave. Each worker adds the shares it received, and the
+moderator adds the workers' sums. Without the shares of at least one worker, the others look uniformly random. For what
+this protects see docs/explanation/federation-security.md.
 
-A lost party is left out as long as ``min_parties`` remain; one session reveals one sum.
+A missing party is left out as long as ``min_parties`` remain. One session reveals one sum.
 """
 
 from __future__ import annotations
@@ -50,19 +51,19 @@ A0, A1, A2, A3, A4, A5, A6 = "a0", "a1", "a2", "a3", "a4", "a5", "a6"
 
 @dataclass(frozen=True, slots=True)
 class SumSpec:
-    """What is summed. All roles hold the same one; its digest is checked at the first step.
+    """The specification of a sum. All roles hold the same one; its digest is compared at the first step.
 
     Args:
-        name: For people and logs.
+        name: A label for display and logs.
         length: Coordinates n.
         bound: Each |x| before noise is at most this.
         min_parties: With fewer complete parties there is no sum.
-        colluding: How many of them may show their noise to others: h = min_parties - colluding shares are surely in.
-            At least 1 where parties add the noise: whoever looks at the sum may be a party, and knows its own share.
+        colluding: The number that may reveal their noise: h = min_parties - colluding shares are certainly included.
+            At least 1 where parties add the noise: a party may see the sum, and it knows its own share.
         noise: ``"laplace"`` or ``"gaussian"``: each party adds a share for h; ``"workers"``: each worker adds a full
-            draw to its partial sum; ``"none"``: the sum is exact, and its disclosure is the caller's to account for.
+            draw to its partial sum; ``"none"``: the sum is exact, and the caller must account for its disclosure.
         scale: The scale of the whole Laplace noise, or the standard deviation's square of the whole Gaussian one.
-        law: For ``"workers"``: which full draw, ``"laplace"`` or ``"gaussian"``.
+        law: For ``"workers"``: the distribution of the full draw, ``"laplace"`` or ``"gaussian"``.
     Raises:
         RequestError: the numbers cannot be summed below 2^62, or no honest share would be in.
     """
@@ -96,16 +97,16 @@ class SumSpec:
 
     @property
     def honest(self) -> int:
-        """h: how many shares of noise are in for sure."""
+        """The number h of noise shares that are certainly included."""
         return self.min_parties - self.colluding
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the spec: every role compares it."""
+        """The SHA-256 of the spec, compared by all roles."""
         return hashlib.sha256(encode_canonical(self.to_json())).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
-        """The spec as an invitation's body carries it."""
+        """Return the spec in the form used in an invitation's body."""
         return {
             "name": self.name,
             "length": self.length,
@@ -120,10 +121,10 @@ class SumSpec:
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> SumSpec:
-        """The spec in an invitation's body.
+        """Parse the spec in an invitation's body.
 
         Raises:
-            ProtocolError: ``bad_encoding``: it is none.
+            ProtocolError: ``bad_encoding``: it is not a spec.
         """
         try:
             return cls(**{**told, "scale": parse_fraction(told["scale"])})
@@ -132,7 +133,7 @@ class SumSpec:
 
     @property
     def _deviation(self) -> int:
-        """A whole number above the standard deviation of all noise that may be in, every role's counted."""
+        """An integer above the standard deviation of all noise that may be included, over all roles."""
         draws = 64 if self.noise == "workers" else self.parties
         is_gaussian = self.noise == "gaussian" or (self.noise == "workers" and self.law == "gaussian")
         one = self.scale if not is_gaussian else Fraction(int(self.scale**0.5) + 1)
@@ -141,14 +142,14 @@ class SumSpec:
 
 @dataclass(frozen=True, slots=True)
 class SumResult:
-    """What everybody learns: the total, shape (n,), and whose vectors are in it."""
+    """The result that every role receives: the total, shape (n,), and the parties whose vectors it includes."""
 
     total: NDArray[np.int64]
     parties: tuple[str, ...]
 
 
 def contribute_vector(channel: Channel, spec: SumSpec, noisy: Callable[[], NDArray[np.int64]]) -> SumResult:
-    """A party's part: share its vector out, wait for the sum.
+    """Run a party's part: share its vector among the workers, then wait for the sum.
 
     Args:
         noisy: Reserves the permit, then gives this party's vector with its share of noise, both from its task's measure
@@ -159,11 +160,11 @@ def contribute_vector(channel: Channel, spec: SumSpec, noisy: Callable[[], NDArr
             another spec, such as one without its noise; then nothing was drawn or sent.
         RequestError: the vector has another shape.
     Privacy:
-        Whoever lacks one worker's shares learns the sum over ``Sum.parties`` and no more (ChaCha20 is a PRG); what the
+        Without one worker's shares, a role learns only the sum over ``SumResult.parties`` (ChaCha20 is a PRG); what the
         sum itself reveals is priced by the caller's event. See docs/explanation/federation-security.
     """
     workers = _list_workers(channel)
-    # Those that did not join are left out: the noise is shared for min_parties, the bound is for all.
+    # Parties that did not join are left out: the noise is shared among min_parties, the bound holds for all.
     if not spec.min_parties <= len(channel.members.parties) <= spec.parties:
         raise ProtocolError("planner_mismatch", role=channel.members.moderator, step=A1)
     for worker, payload in channel.gather(A0, workers).items():
@@ -181,10 +182,10 @@ def contribute_vector(channel: Channel, spec: SumSpec, noisy: Callable[[], NDArr
 def add_shares(
     channel: Channel, spec: SumSpec, noise: WorkerNoise | None = None, *, timeout: float | None = None
 ) -> None:
-    """A worker's part: add up the shares of all parties that are complete everywhere, for one set of parties only.
+    """Run a worker's part: add the shares of all parties complete at every worker, for one set of parties only.
 
     Args:
-        noise: For ``noise = "workers"``: adds one full draw of the spec's law to a vector; from a measure room.
+        noise: For ``noise = "workers"``: adds a draw from the spec's distribution to a vector; from a measure room.
         timeout: Seconds after which parties whose share has not come are left out.
     Raises:
         ProtocolError: ``planner_mismatch``: asked for parties whose shares are not here, for too few, or for one twice.
@@ -195,7 +196,7 @@ def add_shares(
     if spec.noise == "workers" and noise is None:
         raise RequestError("This sum's noise is the workers' to draw, and this worker was started without a source.")
     moderator, workers = channel.members.moderator, _list_workers(channel)
-    for party in channel.members.parties:  # each party hears from this worker itself what it will do with its share
+    for party in channel.members.parties:  # each worker itself tells each party what it will do with that party's share
         channel.send(party, A0, pack_json({"spec": spec.digest}))
     kept = channel.gather(A2, channel.members.parties, enough=spec.min_parties, timeout=timeout)
     channel.send(moderator, A3, pack_json({"parties": list(kept), "spec": spec.digest}))
@@ -212,7 +213,7 @@ def add_shares(
 
 
 def gather_sum(channel: Channel, spec: SumSpec, *, timeout: float | None = None) -> SumResult:
-    """The moderator's part: settle who is in, add the workers' sums, tell everybody.
+    """Run the moderator's part: settle which parties are included, add the workers' sums, send the result to all.
 
     Args:
         timeout: Seconds after which parties that have not come are left out; None waits up to the session's deadline.
@@ -245,7 +246,7 @@ def gather_sum(channel: Channel, spec: SumSpec, *, timeout: float | None = None)
 
 
 def build_worker_part(noise: WorkerNoise | None = None) -> Part:
-    """The service ``"sum"`` for ``Walks``: workers that add up, and draw noise if they were given a source of it."""
+    """Build the service ``"sum"``: workers that add shares, and draw noise if they were given a source of it."""
 
     def part(channel: Channel, invitation: Invitation, desk: Any) -> None:
         spec = SumSpec.from_json(invitation.body["sum"])
@@ -258,7 +259,7 @@ def build_worker_part(noise: WorkerNoise | None = None) -> Part:
 def _build_shares(
     channel: Channel, spec: SumSpec, workers: tuple[str, ...], noisy: Callable[[], NDArray[np.int64]]
 ) -> dict[str, bytes]:
-    """Seeds for all workers but the last, the remainder for that one. Drawn once, kept before the first byte leaves."""
+    """Build the shares: seeds for all workers but the last, the remainder for that one; drawn once, then stored."""
     import numpy as np
 
     kept = channel.state.get(Y)
@@ -287,7 +288,7 @@ def _build_partial(
     total: NDArray[np.uint64],
     noise: WorkerNoise | None,
 ) -> bytes:
-    """A worker's partial sum, with its noise if the spec wants that: drawn once, kept before it leaves."""
+    """Build a worker's partial sum, with its noise if the spec requires it: drawn once, stored before sending."""
     if spec.noise != "workers":
         return pack_words(total)
     assert noise is not None
@@ -306,7 +307,7 @@ def _expand_share(share: bytes, length: int, is_last: bool) -> NDArray[np.uint64
 
 
 def _stretch(seed: bytes, length: int) -> NDArray[np.uint64]:
-    """``length`` 64-bit words of the ChaCha20 stream of ``seed``; each seed is used once."""
+    """Return ``length`` 64-bit words of the ChaCha20 stream of ``seed``; each seed is used once."""
     import numpy as np
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
@@ -315,7 +316,7 @@ def _stretch(seed: bytes, length: int) -> NDArray[np.uint64]:
 
 
 def _centre(total: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Words modulo 2^64 as numbers around 0."""
+    """Map words modulo 2^64 to integers around 0."""
     import numpy as np
 
     return total.astype(np.uint64, copy=False).view(np.int64)
@@ -330,7 +331,7 @@ def _list_workers(channel: Channel) -> tuple[str, ...]:
 
 def _parse_included(channel: Channel, spec: SumSpec, told: Any) -> tuple[str, ...]:
     names = _parse_names(told)
-    # A name told twice would count that party twice: times a million, its share of the noise alone would hide it.
+    # A name listed twice would count that party twice; listed a million times, only its noise share would hide it.
     is_set = len(set(names)) == len(names)
     if not is_set or not set(names) <= set(channel.members.parties) or len(names) < spec.min_parties:
         raise ProtocolError("planner_mismatch", role=channel.members.moderator, step=A4)

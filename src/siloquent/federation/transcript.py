@@ -1,4 +1,4 @@
-"""What a role can show afterwards: one hash over every header that it sent and received, in its own order."""
+"""A role's transcript: one hash over every header that it sent and received, in its own order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from siloquent.federation.seal import MESSAGE, is_signed_by
 
 @dataclass(frozen=True, slots=True)
 class TranscriptFinding:
-    """What recomputing found: how many headers, the head, and the first thing that is wrong, if any."""
+    """The result of recomputing a transcript: the number of headers, the head, and the first fault, if any."""
 
     headers: int
     head: str
@@ -22,7 +22,7 @@ class TranscriptFinding:
 
 
 def compute_head(session: str, headers: Sequence[bytes]) -> str:
-    """The hash over ``headers``, each bound to all before it."""
+    """Compute the hash over ``headers``, each bound to all before it."""
     head = hashlib.sha256(f"siloquent/transcript/1|{session}".encode()).digest()
     for header in headers:
         head = hashlib.sha256(b"\x01" + head + hashlib.sha256(header).digest()).digest()
@@ -55,7 +55,7 @@ def check_transcript(
 
 
 def split_head(told: str) -> tuple[int, str]:
-    """Count and hash of a head as it is sent.
+    """Split a head as sent into count and hash.
 
     Raises:
         ProtocolError: ``bad_encoding``.

@@ -1,4 +1,4 @@
-"""How a role reaches its relay: over HTTPS, or straight into a store in tests; both only ever outwards."""
+"""The transports from a role to its relay: HTTPS, or direct access to a store in tests; outgoing connections only."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ MAX_WAIT_SECONDS = 25.0
 
 
 class Transport(Protocol):
-    """The relay's routes as calls of one role; each either happened at the relay, or raises."""
+    """The relay's routes as calls of one role; each either succeeded at the relay or raises."""
 
     def open_session(self, session: str, members: list[str], deadline: int) -> bool:
-        """Open mailboxes; False if this very session is open."""
+        """Open mailboxes; return False if this session is already open."""
 
     def put(self, key: MessagePath, wire: bytes) -> bool:
-        """Leave an envelope; False if this very one is there."""
+        """Store an envelope; return False if the same one is already stored."""
 
     def fetch_next(self, after: int, wait: float) -> StoredEnvelope | None:
-        """The oldest envelope behind ``after``, waiting up to ``wait`` seconds."""
+        """Return the oldest envelope after ``after``, waiting up to ``wait`` seconds."""
 
     def acknowledge(self, upto: int) -> None:
-        """Everything up to ``upto`` is durable here."""
+        """Report that everything up to ``upto`` is durable here."""
 
     def send_heartbeat(self, session: str, state: str, step: str, waiting_for: list[str], since_s: float) -> None:
-        """Say where this role stands."""
+        """Report the progress of this role."""
 
     def look(self, session: str) -> dict[str, Any]:
-        """Where everybody stands."""
+        """Return the progress of every member."""
 
     def close_session(self, session: str, code: str, transcript: str, step: str = "") -> None:
-        """End the session for good; ``step``: where it was ended that did not end well."""
+        """End the session for good; ``step``: the step at which a failed session ended."""
 
 
 class StoreTransport:
-    """A role beside the relay's store, in one process; it waits by looking again."""
+    """A role that shares a process with the relay's store; it waits by polling."""
 
     def __init__(self, store: RelayStore, role: str, news: threading.Condition) -> None:
         self._store, self._role, self._news = store, role, news
@@ -59,14 +59,14 @@ class StoreTransport:
         return self._store.open_session(self._role, session, members, deadline)
 
     def put(self, key: MessagePath, wire: bytes) -> bool:
-        """Leave an envelope and wake who waits."""
+        """Store an envelope and wake waiting receivers."""
         is_new = self._store.put(self._role, key, wire)
         with self._news:
             self._news.notify_all()
         return is_new
 
     def fetch_next(self, after: int, wait: float) -> StoredEnvelope | None:
-        """The oldest envelope behind ``after``."""
+        """Return the oldest envelope after ``after``."""
         found = self._store.find_next(self._role, after)
         if found is None and wait > 0:
             with self._news:
@@ -75,15 +75,15 @@ class StoreTransport:
         return found
 
     def acknowledge(self, upto: int) -> None:
-        """Let bodies go."""
+        """Release the bodies up to ``upto``."""
         self._store.acknowledge(self._role, upto)
 
     def send_heartbeat(self, session: str, state: str, step: str, waiting_for: list[str], since_s: float) -> None:
-        """Say where this role stands."""
+        """Report the progress of this role."""
         self._store.record_heartbeat(self._role, session, state, step, waiting_for, since_s)
 
     def look(self, session: str) -> dict[str, Any]:
-        """Where everybody stands."""
+        """Return the progress of every member."""
         return self._store.look(self._role, session)
 
     def close_session(self, session: str, code: str, transcript: str, step: str = "") -> None:
@@ -92,13 +92,13 @@ class StoreTransport:
 
 
 class HttpTransport:
-    """The relay over mutual TLS 1.3: its CA and its name are pinned, no redirect is followed, no proxy is asked."""
+    """The relay over mutual TLS 1.3: its CA and its name are pinned; redirects and proxies are not used."""
 
     def __init__(self, bundle: Bundle) -> None:
         import httpx
 
         self._where, self._has_answered = bundle.roster.relay, False
-        self.date = ""  # the relay's clock as its last answer told it: for ``federation check`` alone
+        self.date = ""  # the relay's clock according to its last answer, only for ``federation check``
         self._client = httpx.Client(
             base_url=self._where,
             verify=bundle.build_client_context(),
@@ -109,7 +109,7 @@ class HttpTransport:
         )
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._client.close()
 
     def open_session(self, session: str, members: list[str], deadline: int) -> bool:
@@ -120,7 +120,7 @@ class HttpTransport:
         except ProtocolError as refused:
             if refused.code != "bad_encoding":
                 raise
-            # The usual reason is a clock that is off, here or there.
+            # The usual reason is a wrong clock, here or there.
             clocks = f"this machine's clock says {_format_utc(time.time())}, the relay's {_parse_utc(self.date)}"
             where = f"{clocks}; the deadline is {_format_utc(deadline)}"
             raise ProtocolError(
@@ -128,28 +128,28 @@ class HttpTransport:
             ) from None
 
     def put(self, key: MessagePath, wire: bytes) -> bool:
-        """Leave an envelope."""
+        """Store an envelope."""
         session, to, step, attempt, part = key
         path = f"/v1/sessions/{session}/messages/{to}/{quote(step)}/{attempt}/{part}"
         return self._ask("PUT", path, content=wire).status_code == 201
 
     def fetch_next(self, after: int, wait: float) -> StoredEnvelope | None:
-        """The oldest envelope behind ``after``."""
+        """Return the oldest envelope after ``after``."""
         waits = min(wait, MAX_WAIT_SECONDS)
         answer = self._ask("GET", "/v1/inbox", params={"after": after, "wait": waits})
         return None if answer.status_code == 204 else StoredEnvelope(int(answer.headers[SEQ]), answer.content)
 
     def acknowledge(self, upto: int) -> None:
-        """Let bodies go."""
+        """Release the bodies up to ``upto``."""
         self._ask("POST", "/v1/inbox/ack", json={"upto": upto})
 
     def send_heartbeat(self, session: str, state: str, step: str, waiting_for: list[str], since_s: float) -> None:
-        """Say where this role stands."""
+        """Report the progress of this role."""
         told = {"state": state, "step": step, "waiting_for": waiting_for, "since_s": since_s}
         self._ask("POST", f"/v1/sessions/{session}/beat", json=told)
 
     def look(self, session: str) -> dict[str, Any]:
-        """Where everybody stands."""
+        """Return the progress of every member."""
         told: dict[str, Any] = self._ask("GET", f"/v1/sessions/{session}").json()
         return told
 
@@ -164,8 +164,8 @@ class HttpTransport:
         try:
             answer = self._client.request(method, path, **what)
         except httpx.TransportError as broken:
-            # uvicorn drops a connection whose certificate it refused without a word. Only at the first exchange is that
-            # the likely reason: later it is a relay that went away.
+            # uvicorn drops a connection without a message when it refuses the certificate. Only at the
+            # first exchange is that the likely reason; later the relay has probably stopped.
             if isinstance(broken, httpx.RemoteProtocolError) and not self._has_answered:
                 raise ProtocolError("certificate_refused", where=self._where) from None
             raise explain_connection(broken, self._where) from None
@@ -180,7 +180,7 @@ def _format_utc(seconds: float) -> str:
 
 
 def _parse_utc(date: str) -> str:
-    """The moment of a Date header; of its text nothing is repeated."""
+    """Parse the time in a Date header; its text is never repeated."""
     try:
         return _format_utc(parsedate_to_datetime(date).timestamp())
     except (ValueError, OverflowError, OSError):
@@ -188,7 +188,7 @@ def _parse_utc(date: str) -> str:
 
 
 def explain_connection(broken: BaseException, where: str) -> ProtocolError:
-    """Why no answer came: a certificate that either side refused, or nobody there.
+    """Explain a missing answer: either side refused a certificate, or nothing listens there.
 
     With TLS 1.3 the client's handshake ends before the server has judged the client's certificate: its refusal is an
     alert at the first read.
@@ -206,7 +206,7 @@ def explain_connection(broken: BaseException, where: str) -> ProtocolError:
 
 
 def _build_refusal(answer: httpx.Response, where: str) -> ProtocolError | NotAllowed:
-    """The relay's problem as our error; of its words only codes and names that we know are taken."""
+    """Convert the relay's problem document to our error; only known codes and names are taken from it."""
     told: dict[str, Any] = {}
     with suppress(ValueError):
         told = answer.json()

@@ -1,4 +1,4 @@
-"""``federation verify``: a session's transcript recomputed from kept headers, and the heads that all roles signed."""
+"""``federation verify``: recompute a session's transcript from stored headers and check the signed heads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from siloquent.federation.transcript import check_transcript, split_head
 
 @dataclass(frozen=True, slots=True)
 class TranscriptVerdict:
-    """What was found; no ``faults``: headers, chains, signatures and this role's own head agree."""
+    """The result of a verification; without ``faults``, headers, chains, signatures and this role's own head agree."""
 
     session: str
     headers: int
@@ -24,10 +24,10 @@ class TranscriptVerdict:
 
 
 def verify_session(bundle: Bundle, journal: RoleJournal, session: str) -> TranscriptVerdict:
-    """Check what this role kept of a session that has ended well.
+    """Check this role's records of a session that ended well.
 
     Raises:
-        RequestError: the session has not ended well: there are no heads to check.
+        RequestError: the session has not ended well: it has no heads to check.
     """
     kept = journal.find_result(session)
     if kept is None:

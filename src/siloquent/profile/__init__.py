@@ -1,13 +1,13 @@
-"""profile: which functional dependencies hold, in one table or over several silos that show each other no row.
+"""profile: the functional dependencies of one table, or of several silos that never see each other's rows.
 
-    local(table)                                        # one table, in the open, for its owner
+    local(table)                                        # one table, not private, for its owner
     spec = ProfileSpec(table="prices", columns=("item", "item_group", "supplier", "city"))
-    explain(spec)                                       # sizes, bytes, what each role could learn; contacts nobody
-    discover(channel, terms)  respond(channel, rows)    # the moderator's and a party's walk through a session
+    explain(spec)                                       # sizes, bytes, what each role could learn; no network
+    discover(channel, terms)  respond(channel, rows)    # the moderator's and a party's part of a session
     simulate(spec, tables, columns)                     # every role in this process, on public rows
 
-Not differential privacy: the result is exact, and the protocol keeps rows at home. ``describe_leakage`` says who
-learns what.
+Not differential privacy: the result is exact, and the protocol keeps rows at home. ``describe_leakage`` states
+what each role learns.
 """
 
 from typing import TYPE_CHECKING
@@ -61,7 +61,7 @@ __all__ = [
     "simulate",
 ]
 
-if not TYPE_CHECKING:  # the names of 0.1
+if not TYPE_CHECKING:  # the names in version 0.1
     __getattr__ = keep_old_names(
         __name__,
         {

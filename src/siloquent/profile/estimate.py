@@ -1,4 +1,4 @@
-"""From what the last worker and the moderator are told to excesses, verdicts and checks: no rows, no noise."""
+"""Excesses, verdicts and checks from the values sent to the last worker and the moderator: no rows, no noise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Counts = NDArray[np.int64]
 
 
 def compute_histograms(words: NDArray[np.uint64], queries: int, first: int, sizes: Sequence[int]) -> list[Counts]:
-    """n_first .. n_m of each query.
+    """Return n_first to n_m of each query.
 
     Raises:
         ProtocolError: ``batch_size``; ``canary_failed``: more shared values than the batches can hold.
@@ -25,7 +25,7 @@ def compute_histograms(words: NDArray[np.uint64], queries: int, first: int, size
         raise ProtocolError("batch_size")
     table = words.astype(np.int64).reshape(queries, width)
     weights = np.arange(first, len(sizes) + 1)
-    # A value of k parties takes k places, and no two parties share more than the smaller one has.
+    # A value of k parties uses k slots, and two parties share at most as many values as the smaller one has.
     smallest_pairs = sum(sorted(sizes)[:-1])
     excess = table @ (weights - 1)
     if (table < 0).any() or (table @ weights > sum(sizes)).any() or (excess > smallest_pairs).any():
@@ -34,7 +34,7 @@ def compute_histograms(words: NDArray[np.uint64], queries: int, first: int, size
 
 
 def compute_excess(counts: Counts, first: int) -> int:
-    """E: a value of k parties counts k - 1.
+    """Compute the excess E: a value of k parties counts k - 1.
 
     >>> compute_excess(np.array([4, 1]), 2)
     6
@@ -43,7 +43,7 @@ def compute_excess(counts: Counts, first: int) -> int:
 
 
 def check_canaries(plans: Mapping[int, SharingPlan], found: Mapping[int, Counts], parties: int, first: int) -> None:
-    """Every made-up request has the counts that it was made for.
+    """Check that every synthetic request has its planned counts.
 
     Raises:
         ProtocolError: ``canary_failed``.
@@ -54,14 +54,14 @@ def check_canaries(plans: Mapping[int, SharingPlan], found: Mapping[int, Counts]
 
 
 def select_real_verdicts(bits: bytes, canaries: Sequence[int], places: Sequence[int]) -> list[bool]:
-    """The verdicts on a round's real candidates.
+    """Return the verdicts on a round's real candidates.
 
     Args:
-        bits: One byte a ballot, 0 or 1.
-        canaries: What each canary says.
-        places: Where each candidate, and behind them each canary, stands among the ballots.
+        bits: One byte per ballot, 0 or 1.
+        canaries: The planned value of each canary.
+        places: The position of each candidate, then of each canary, among the ballots.
     Raises:
-        ProtocolError: ``batch_size``, ``bad_encoding``; ``canary_failed``: a canary says otherwise.
+        ProtocolError: ``batch_size``, ``bad_encoding``; ``canary_failed``: a canary has another value.
     """
     if len(bits) != len(places):
         raise ProtocolError("batch_size")
@@ -75,5 +75,5 @@ def select_real_verdicts(bits: bytes, canaries: Sequence[int], places: Sequence[
 
 
 def count_distinct_tags(tags: bytes) -> int:
-    """c(X) of the thesis: how many different tags there are."""
+    """Return c(X) of the thesis: the number of distinct tags."""
     return len(np.unique(view_rows(tags)))

@@ -1,4 +1,4 @@
-"""Profiles over a federation: the invitation that members see, and the parts that roles play."""
+"""Profiles over a federation: the invitation that members see, and the roles' parts."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ TASK, SERVICE = "profile", "chain/1"
 
 
 def add_protocols(walks: ProtocolRegistry) -> None:
-    """Let a role's process take part in profiles: parties answer, workers run the chain's steps."""
+    """Register the parts for profiles: parties answer, workers run the chain's steps."""
     walks.add("worker", SERVICE, _work)
     for protocol in PROTOCOLS:
         walks.add("party", f"{protocol}/1", _answer)
 
 
 def build_invitation(terms: Terms, *, parties: int, workers: int) -> Invitation:
-    """What members are shown before they say yes: columns, protocol, what each role could learn.
+    """Build the invitation shown to members before they accept: columns, protocol, leakage of each role.
 
-    All parties invited must come: a session over fewer is another one, which the moderator starts anew.
+    All invited parties must join: a session over fewer is another session, which the moderator starts.
     """
     spec = terms.spec
     shown = describe_leakage(spec.protocol, parties=parties, workers=workers, size_class=spec.size_class)
@@ -57,7 +57,7 @@ def build_invitation(terms: Terms, *, parties: int, workers: int) -> Invitation:
 def build_moderator_part(
     terms: Terms, *, say: ProgressCallback = ignore_progress
 ) -> Callable[[Channel, Invitation, Any], FDReport]:
-    """The moderator's part, for ``siloquent.federation.role.hold``."""
+    """Build the moderator's part, for ``siloquent.federation.role_process.moderate``."""
     return partial(_moderate, terms, say)
 
 
@@ -70,15 +70,15 @@ def run_session(
     say: ProgressCallback = ignore_progress,
     watch: Callable[[Channel], None] = lambda channel: None,
 ) -> FDReport:
-    """Hold a session as the moderator of a federation: invite, ask, and end with everybody's signed transcript.
+    """Run a session as the moderator of a federation: invite, ask, and end with every role's signed transcript head.
 
     Args:
         without: Names in the roster that are not invited.
-        session: The id of a session that an earlier process began, to go on with it.
-        watch: Called every two seconds or so; ``channel.status()`` says who is awaited since when.
+        session: The id of a session that an earlier process began, to continue it.
+        watch: Called every two seconds or so; ``channel.get_status()`` says which roles it waits for, and since when.
     Raises:
         UnknownName: a name is not in the roster. RequestError: fewer than two parties or workers are left.
-        ProtocolError: as ``discover``; ``NotAllowed``: the bundle is no moderator's.
+        ProtocolError: as ``discover``; ``NotAllowed``: the bundle is not a moderator's.
     """
     from siloquent.federation.role_process import moderate
 
@@ -109,9 +109,9 @@ def _work(channel: Channel, invitation: Invitation, desk: Any) -> None:
 
 
 def _answer(channel: Channel, invitation: Invitation, desk: WorkspaceSession) -> FDReport:
-    """A party's part: its policy or owner has agreed to the invitation, so the terms must be the invitation's.
+    """Run a party's part: its policy or owner accepted the invitation, so the terms must be the invitation's.
 
-    The invitation's own words must be those that its terms make: they are what was judged.
+    The invitation's statements must equal those derived from its terms, since the owner judged the former.
     """
     members = channel.members
     terms = parse_terms(invitation.body.get("terms"))

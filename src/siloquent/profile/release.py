@@ -1,4 +1,4 @@
-"""A report as a release: ``report.json``, its dependencies as a table, and a manifest; and back, checked."""
+"""A report as a release: ``report.json``, its dependencies as a table, and a manifest; written and verified."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ TASK = "profile"
 
 
 def save_report(report: FDReport, folder: Path, *, table: str) -> Path:
-    """Write the report's release as ``folder``, whole or not at all; the same report that is there already stays.
+    """Write the report's release as ``folder``, atomically; an existing release of the same report is kept.
 
     Raises:
-        ReleaseError: something else is there, or the disk refuses.
+        ReleaseError: the folder holds something else, or writing fails.
     """
     if folder.exists():
         if (folder / FILE).is_file() and load_report(folder).to_json() == report.to_json():
@@ -58,10 +58,10 @@ def save_report(report: FDReport, folder: Path, *, table: str) -> Path:
 
 
 def load_report(folder: Path) -> FDReport:
-    """The report in a release's folder, or in a file.
+    """Read the report in a release's folder, or in a file.
 
     Raises:
-        ReleaseError: it is none, or was changed after its release.
+        ReleaseError: it is not a report, or was changed after its release.
     """
     path = folder / FILE if folder.is_dir() else folder
     try:
@@ -80,7 +80,7 @@ def load_report(folder: Path) -> FDReport:
 
 
 def check_report(report: FDReport) -> tuple[str, ...]:
-    """What is wrong with a report by itself: contradictions, missing confirmations, failed canaries; in words."""
+    """Return the faults of a report by itself: contradictions, missing confirmations, failed canaries; in words."""
     wanted = f"sha256:{report.compute_digest()}"
     problems = [
         f"{party} has not confirmed this report."
@@ -117,7 +117,7 @@ def _is_covered(one: Dependency, found: tuple[Dependency, ...]) -> bool:
 
 
 def verify_report_release(folder: Path) -> ReleaseVerdict:
-    """What is wrong with a report's release, for ``verify``: no ledger holds it, the parties have confirmed it."""
+    """Return the verdict on a report's release, for ``verify``: no ledger holds it, the parties have confirmed it."""
     try:
         report = load_report(folder)
     except ReleaseError as wrong:
@@ -127,7 +127,7 @@ def verify_report_release(folder: Path) -> ReleaseVerdict:
 
 
 def _build_table(report: FDReport) -> pa.Table:
-    """The dependencies as a table; what holds over all rows first."""
+    """Build a table of the dependencies; those over all rows first."""
     import pyarrow as pa
 
     listed = [(one, "over all rows") for one in report.ufd] + [(one, "in each silo") for one in report.only_inside]

@@ -43,7 +43,7 @@ class ProfileVerbs:
         nulls: str = "value",
         progress: Callable[[DiscoveryProgress], None] | None = None,
     ) -> LocalResult:
-        """The dependencies of one of this workspace's tables, exact, for its owner's eyes.
+        """Find the dependencies of one of this workspace's tables, exact, for its owner.
 
         Raises:
             NotAllowed: this session is an analyst's.
@@ -60,7 +60,7 @@ class ProfileVerbs:
         )
 
     def explain(self, spec: ProfileSpec, *, parties: int = 3, workers: int = 3) -> SessionPlan:
-        """What a session would take and show, from declarations alone. Contacts nobody."""
+        """Estimate the cost and leakage of a session from declarations only. No network."""
         schema = self.session.schema(spec.table)
         columns = build_columns(schema, spec.columns)
         return explain(spec, columns=columns, parties=parties, workers=workers, rows=schema.size_hint or 1_000)
@@ -75,9 +75,9 @@ class ProfileVerbs:
         say: ProgressCallback = ignore_progress,
         watch: Callable[[Channel], None] = lambda channel: None,
     ) -> FDReport:
-        """A session over a federation, as the moderator whose bundle this is; see ``federated.run_session``.
+        """Run a session over a federation, as the moderator with this bundle; see ``federated.run_session``.
 
-        The columns' types are this workspace's declaration of the table; its rows, if it has any, are not read.
+        The columns' types come from this workspace's declaration of the table; its rows, if any, are not read.
 
         Privacy:
             Input privacy at every party, not differential privacy; recorded in each party's ledger.
@@ -98,7 +98,7 @@ class ProfileVerbs:
         workers: int = 3,
         say: ProgressCallback = ignore_progress,
     ) -> FDReport:
-        """Every role on this machine: this workspace and ``others`` as parties; see ``discover_in_process``.
+        """Run every role on this machine: this workspace and ``others`` as parties; see ``discover_in_process``.
 
         Privacy:
             As ``siloquent.profile.discover``; recorded in each workspace's ledger.
@@ -106,11 +106,10 @@ class ProfileVerbs:
         return discover_in_process(spec, {name: self.session, **others}, approve, workers=workers, say=say)
 
     def adopt(self, report: FDReport, table: str, pick: Sequence[str]) -> bool:
-        """Write dependencies that were found over all rows into the declaration of ``table``; whether it changed.
+        """Write dependencies found over all rows into the declaration of ``table``; return whether it changed.
 
         Privacy:
-            What was found is exact: a constraint that comes from it is a fact about private rows. No sensitivity rests
-            on it.
+            The findings are exact: an adopted constraint is a fact about private rows. No sensitivity depends on it.
         """
         if self.session.analyst is not None:
             raise NotAllowed("Declarations are the owner's.", fix="leave --analyst out")
@@ -127,5 +126,5 @@ class ProfileVerbs:
         return save_report(report, folder or self.session.workspace.releases / report.id, table=table)
 
     def load(self, folder: Path | str) -> FDReport:
-        """The report in a release's folder."""
+        """Read the report in a release's folder."""
         return load_report(Path(folder))

@@ -1,11 +1,11 @@
-"""search: find the table that improves a model, without seeing it.
+"""search: find a table that improves a model, without access to its rows.
 
     spec = OfferSpec("air", features=("pm25",), keys=(KeyOf("postcode"),), budget=Budget(epsilon="1"))
     made = offer(session, spec)                     # one price, once; goes into a catalogue's folder
     found = find(session, RequestSpec("lungs", "score", ("age",), keys=("postcode",)), open_catalogue("offers"))
-    table = augment(session, found.plan)            # one's own rows with the released feature and its error
+    table = augment(session, found.plan)            # own rows with the released feature and its error
 
-Whoever has offers may ask without end. Scoring is local (one's own exact rows, free) or on a platform (own release).
+Searches with given offers are unlimited. Scoring is local (own exact rows, free) or on a platform (own release).
 """
 
 from typing import TYPE_CHECKING
@@ -64,7 +64,7 @@ __all__ = [
     "save_offer",
 ]
 
-if not TYPE_CHECKING:  # the names of 0.1
+if not TYPE_CHECKING:  # the names in version 0.1
     __getattr__ = keep_old_names(
         __name__,
         {

@@ -1,4 +1,4 @@
-"""A folder that holds nothing but releases: offers of many owners, which anybody may read."""
+"""A catalogue: a folder of releases only, offers of many owners, readable by everyone."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from siloquent.search.offers import Offer, decode_offer
 FILE, COUNTS = "moments.npz", "counts.parquet"
 MAX_BYTES = 2**28
 MAX_ENTRIES, MAX_TOGETHER = 20_000, 2**31
-"""Entries of a catalogue, and bytes of all its offers: anybody may write into one."""
+"""The maximal numbers of entries and of bytes of all offers in a catalogue, since anyone may write into one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Catalogue:
-    """Offers in order of their ids."""
+    """The offers of a folder, in order of their ids."""
 
     offers: tuple[Offer, ...]
 
     def list_notes(self) -> list[str]:
-        """What a reader should know about offers that belong together."""
+        """Return notes for the reader about offers that belong together."""
         tables = Counter((offer.part.account, offer.part.ledger) for offer in self.offers if offer.part)
         owners = Counter(offer.owner for offer in self.offers if offer.owner)
         twice = [
@@ -43,10 +43,10 @@ class Catalogue:
 
 
 def load_offer(folder: Path) -> Offer:
-    """The offer in a release's folder; its hash is checked before it is read.
+    """Read the offer in a release's folder; its hash is checked before it is parsed.
 
     Raises:
-        ReleaseError: It is no release of an offer, or was changed after its release.
+        ReleaseError: It is not a release of an offer, or was changed after its release.
     """
     manifest, data = read_checked(folder, FILE, task="search", kind="an offer", most=MAX_BYTES)
     offer = decode_offer(data)
@@ -56,7 +56,7 @@ def load_offer(folder: Path) -> Offer:
 
 
 def open_catalogue(folder: Path | str) -> Catalogue:
-    """All offers in a catalogue's folder.
+    """Read all offers in a catalogue's folder.
 
     Raises:
         ReleaseError: There is no such folder, or one of its offers was changed.
@@ -72,7 +72,7 @@ def open_catalogue(folder: Path | str) -> Catalogue:
 
 
 def _releases_in(folder: Path) -> list[Path]:
-    """The folders that hold a release, if those who wrote them left no more than can be read."""
+    """Return the folders that hold a release, if there are not more than can be read."""
     names: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -87,10 +87,10 @@ def _releases_in(folder: Path) -> list[Path]:
 
 
 def add_to_catalogue(folder: Path | str, release: Path) -> Offer:
-    """Copy an offer's release into a catalogue, whole or not at all; one that is there already stays.
+    """Copy an offer's release into a catalogue, atomically; an existing copy is kept.
 
     Raises:
-        ReleaseError: ``release`` holds no offer, was changed, or the disk refuses.
+        ReleaseError: ``release`` is not an offer, was changed, or writing fails.
     """
     offer, folder = load_offer(release), Path(folder)
     target = folder / offer.id

@@ -1,4 +1,4 @@
-"""What an offer says about its columns: public domains alone, so that others can line up keys and units."""
+"""An offer's description of its columns: only public domains, so that others can align keys and units."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MAX_CELLS = 10**6
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature's unit: what its number 0 and its numbers -1 and 1 mean. ``grid``: "0" where there are only values.
+    """A feature's unit: the meaning of its numbers -1, 0 and 1. ``grid``: "0" where there are only values.
 
-    A number or boolean is one column from -1 (``lo``) to 1 (``hi``); a category is one column a value, 0 or 1; with
+    A number or boolean is one column from -1 (``lo``) to 1 (``hi``); a category is one column per value, 0 or 1; with
     ``indicator`` one more column is 1 where the value is missing.
     """
 
@@ -38,7 +38,7 @@ class Feature:
 
     @property
     def steps(self) -> int:
-        """How many declared values there are."""
+        """The number of declared values."""
         if self.kind == "category":
             return len(self.values)
         return int((Fraction(self.hi) - Fraction(self.lo)) / Fraction(self.grid)) + 1
@@ -51,7 +51,7 @@ class Feature:
 
     @property
     def blocks(self) -> int:
-        """At most so many of its columns are not 0 in one row: where the value is missing, its own column is 0."""
+        """The maximal number of nonzero columns in one row: where the value is missing, its own column is 0."""
         return 1
 
     @property
@@ -67,7 +67,7 @@ class Feature:
 class KeyPart:
     """One attribute of a key: its values are listed, or are ``lo``, ``lo + grid``, ... (``steps`` of them).
 
-    ``more``: cells after them for other values and NULL, which nothing can be joined to.
+    ``more``: additional cells for other values and NULL, which cannot be joined.
     """
 
     name: str
@@ -80,7 +80,7 @@ class KeyPart:
 
     @property
     def cells(self) -> int:
-        """How many cells it has."""
+        """The number of cells."""
         return self.steps + self.more
 
     @cached_property
@@ -111,22 +111,22 @@ class JoinKey:
 
     @property
     def name(self) -> str:
-        """Its attributes with ``+``."""
+        """The attributes joined by ``+``."""
         return "+".join(part.name for part in self.parts)
 
     @property
     def cells(self) -> int:
-        """How many cells it has."""
+        """The number of cells."""
         return math.prod(part.cells for part in self.parts)
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of its values, whatever the attributes are named."""
+        """The SHA-256 of its values, independent of the attributes' names."""
         plain = [{**asdict(part), "name": ""} for part in self.parts]
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
     def get_labels(self, cell: int) -> tuple[str | None, ...]:
-        """The values of one cell; None for other values and NULL."""
+        """Return the values of one cell; None for other values and NULL."""
         found: list[str | None] = []
         for part in reversed(self.parts):
             cell, place = divmod(cell, part.cells)
@@ -134,10 +134,10 @@ class JoinKey:
         return tuple(reversed(found))
 
     def align_cells(self, other: JoinKey) -> Integers:
-        """For each cell here the cell of ``other`` with the same values, -1 where there is none; shape (cells,).
+        """Return for each cell the cell of ``other`` with the same values, -1 where there is none; shape (cells,).
 
         Raises:
-            ReleaseError: The keys have another number of parts.
+            ReleaseError: The keys have different numbers of parts.
         """
         if len(self.parts) != len(other.parts):
             raise ReleaseError(f"The keys {self.name} and {other.name} have another number of attributes.")
@@ -150,14 +150,14 @@ class JoinKey:
         return total
 
     def compute_overlap(self, other: JoinKey) -> float:
-        """The share of the joinable cells here that ``other`` has, too."""
+        """Compute the share of the joinable cells that ``other`` has, too."""
         if len(self.parts) != len(other.parts):
             return 0.0
         found = int((self.align_cells(other) >= 0).sum())
         return found / math.prod(part.steps for part in self.parts)
 
     def compute_parents(self) -> tuple[Integers, int]:
-        """The coarser key of each cell, and how many there are; all the same without ``parent``."""
+        """Compute the coarser key of each cell, and the number of these keys; without ``parent`` there is one."""
         part = self.parts[0]
         if self.parent is None or len(self.parts) != 1:
             return np.zeros(self.cells, dtype=np.int64), 1
@@ -167,7 +167,7 @@ class JoinKey:
 
 
 def _align_part(mine: KeyPart, theirs: KeyPart) -> Integers:
-    """For each cell of ``mine`` the place of the same value in ``theirs``, -1 where there is none."""
+    """Return for each cell of ``mine`` the index of the same value in ``theirs``, -1 where there is none."""
     if mine.labels == theirs.labels:
         found = np.arange(mine.steps, dtype=np.int64)
     else:
@@ -177,12 +177,12 @@ def _align_part(mine: KeyPart, theirs: KeyPart) -> Integers:
 
 
 def dump_features(features: tuple[Feature, ...]) -> list[dict[str, Any]]:
-    """As JSON takes it."""
+    """Convert features to JSON-compatible values."""
     return [asdict(feature) for feature in features]
 
 
 def parse_features(plain: list[dict[str, Any]]) -> tuple[Feature, ...]:
-    """The inverse of ``dump_features``; every field is checked by its use."""
+    """Parse the output of ``dump_features``; every field is checked by its use."""
     found = tuple(Feature(**{**one, "values": tuple(one["values"])}) for one in plain)
     if any(feature.steps < 1 or Fraction(feature.hi) < Fraction(feature.lo) for feature in found):
         raise ValueError("a feature without values")
@@ -190,12 +190,12 @@ def parse_features(plain: list[dict[str, Any]]) -> tuple[Feature, ...]:
 
 
 def dump_key(key: JoinKey) -> dict[str, Any]:
-    """As JSON takes it."""
+    """Convert a key to JSON-compatible values."""
     return {"parts": [asdict(part) for part in key.parts], "parent": key.parent}
 
 
 def parse_key(plain: Mapping[str, Any]) -> JoinKey:
-    """The inverse of ``dump_key``."""
+    """Parse the output of ``dump_key``."""
     parts = tuple(KeyPart(**{**one, "values": tuple(one["values"])}) for one in plain["parts"])
     if not parts or any(part.steps < 1 or part.more not in (0, 1, 2) for part in parts):
         raise ValueError("a key without values")

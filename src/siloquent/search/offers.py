@@ -1,4 +1,4 @@
-"""An offer: noisy sums by key with the public domains that read them, and its safe file."""
+"""An offer: noisy sums by key with the public domains needed to read them, and its file format."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _MAX_VALUE = 2**60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredSums:
-    """What a measurement released, in whole steps: for each key counts (cells,) and sums (cells, columns).
+    """The released measurement, in whole steps: for each key counts (cells,) and sums (cells, columns).
 
-    ``second``: products (columns, columns), or one such matrix a cell, or None. An offer without keys has one cell.
+    ``second``: products (columns, columns), or one such matrix per cell, or None. An offer without keys has one cell.
     ``higher``: products of three numbers, and of four, each once (``maths/monomial_index.py``), up to its order.
     """
 
@@ -44,10 +44,10 @@ class MeasuredSums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Offer:
-    """Noisy sums and all that is needed to read them; a value that exists has arrays of its keys' shapes.
+    """Noisy sums and all that is needed to read them; values that are not None have arrays of the keys' shapes.
 
-    ``steps``: whole steps from 0 to 1 in every column. ``noise``, ``parameters``: the law of counts, sums and second
-    moments; ``is_halved``: entries off the diagonal have half the variance.
+    ``steps``: whole steps from 0 to 1 in every column. ``noise``, ``parameters``: the noise distribution of counts,
+    sums and second moments; ``is_halved``: entries off the diagonal have half the variance.
     """
 
     table: str
@@ -82,7 +82,7 @@ class Offer:
 
     @property
     def id(self) -> str:
-        """Its name among others: its ledger's first characters and its place there."""
+        """The offer's name: the first characters of its ledger's id and its position there."""
         assert self.part is not None
         return f"{self.part.ledger[:8]}-{self.part.seq:06d}"
 
@@ -98,28 +98,28 @@ class Offer:
 
     @property
     def deviations(self) -> tuple[float, float, float]:
-        """Of the noise on a count, a sum and a second moment on the diagonal, in units of -1..1."""
+        """The noise deviations of a count, a sum and a second moment on the diagonal, in units of -1 to 1."""
         law = "gaussian" if self.noise == "gaussian" else "laplace"
         zero, first, second = (compute_deviation(law, parameter) for parameter in self.parameters[:3])  # type: ignore[arg-type]
         return zero, first / self.steps, second / self.steps**2
 
     def get_key_sums(self, key: int) -> tuple[Floats, Floats]:
-        """Noisy counts (cells,) and sums (cells, columns) in units of -1..1."""
+        """Return noisy counts (cells,) and sums (cells, columns) in units of -1 to 1."""
         return self.measured.counts[key].astype(np.float64), self.measured.sums[key] / self.steps
 
     def compute_second_moments(self) -> Floats | None:
-        """Noisy mean products' sums (columns, columns) in units of -1..1, over all keys."""
+        """Compute noisy sums of products (columns, columns) in units of -1 to 1, over all keys."""
         found = self.measured.second
         if found is None:
             return None
         return np.asarray((found if found.ndim == 2 else found.sum(axis=0)) / self.steps**2)
 
     def describe_guarantee(self) -> str:
-        """The guarantee in words."""
+        """Return the guarantee in words."""
         return "" if self.part is None else self.part.guarantee
 
     def to_bytes(self) -> bytes:
-        """The file ``moments.npz``: arrays of whole numbers and text, no objects; equal offers give equal bytes."""
+        """Encode the offer as ``moments.npz``: integer arrays and text, no objects; equal offers give equal bytes."""
         part = self.part
         words = {
             "format": FORMAT,
@@ -147,10 +147,10 @@ class Offer:
 
 
 def decode_offer(data: bytes) -> Offer:
-    """The offer that ``to_bytes`` wrote; nothing in ``data`` is run.
+    """Decode the output of ``to_bytes``; nothing in ``data`` is executed.
 
     Raises:
-        ReleaseError: It is no offer, was cut or edited, or holds what no offer holds.
+        ReleaseError: It is not an offer, was truncated or edited, or has invalid content.
     """
     try:
         arrays, words = unpack(data, ("counts[0-9]{1,3}", "sums[0-9]{1,3}", "second", "order[0-9]"))

@@ -1,4 +1,4 @@
-"""From places of features to records in whole steps: what an offer adds up, and all that there can be of it."""
+"""Records in whole steps from feature indices: what an offer sums, and the set of all possible records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 def compute_max_record_length(features: tuple[Feature, ...], steps: int, norm_cut: float | None) -> int:
-    """The greatest squared length of a record in whole steps: each block has one number of at most ``steps``."""
+    """Compute the greatest squared length of a record in whole steps: each block has a number of at most ``steps``."""
     whole = sum(feature.blocks for feature in features) * steps**2
     return whole if norm_cut is None else min(whole, math.floor((norm_cut * steps) ** 2))
 
@@ -24,10 +24,10 @@ def compute_max_record_length(features: tuple[Feature, ...], steps: int, norm_cu
 def build_record_pairs(
     features: tuple[Feature, ...], cells: Sequence[int], steps: int, norm_cut: float | None
 ) -> RecordPairs | None:
-    """All records that there can be, None where they are many.
+    """Build all possible records, None where they are too many.
 
     Args:
-        cells: How many places each feature has, NULL's own among them.
+        cells: The number of cells of each feature, including NULL's own.
     """
     if not RecordPairs.can_enumerate(math.prod(cells), sum(len(feature.columns) for feature in features)):
         return None
@@ -39,9 +39,9 @@ def build_record_pairs(
 def build_whole_records(
     features: tuple[Feature, ...], places: dict[str, Integers], rows: int, steps: int, norm_cut: float | None
 ) -> Integers:
-    """The records in whole steps, shape (rows, columns), none longer than ``compute_max_record_length``.
+    """Build the records in whole steps, shape (rows, columns), none longer than ``compute_max_record_length``.
 
-    NULL with a cell of its own is 0, the middle of the range; a row with a feature OUTSIDE counts nowhere.
+    NULL with a cell of its own is 0, the middle of the range; a row with a feature OUTSIDE is not counted.
     """
     found = np.rint(build_unit_records(features, places, rows) * steps).astype(np.int64)
     if norm_cut is None:
@@ -49,14 +49,14 @@ def build_whole_records(
     longest = compute_max_record_length(features, steps, norm_cut)
     squared = (found**2).sum(axis=1)
     longer = squared > longest
-    # Rounding towards zero makes no record longer; the last digits of a quotient might.
+    # Rounding towards zero never lengthens a record; the last digits of a quotient might.
     factor = np.sqrt(longest / squared[longer]) * (1 - 1e-12)
     found[longer] = np.trunc(found[longer] * factor[:, None]).astype(np.int64)
     return found
 
 
 def build_unit_records(features: tuple[Feature, ...], places: dict[str, Integers], rows: int) -> Floats:
-    """The records with every column in -1..1, shape (rows, columns)."""
+    """Build the records with every column in -1 to 1, shape (rows, columns)."""
     columns: list[Floats] = []
     for feature in features:
         place = places[feature.name]

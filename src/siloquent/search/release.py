@@ -1,4 +1,4 @@
-"""An offer as a release: ``moments.npz``, its noisy counts as a table, and a manifest; and back from the ledger."""
+"""An offer as a release: ``moments.npz``, its noisy counts as a table, and a manifest; also rebuilt from the ledger."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ MAX_COUNTS = 100_000
 
 
 def format_release_id(offer: Offer) -> str:
-    """The release's name in its workspace: its place in the ledger."""
+    """Return the release's name in its workspace: its position in the ledger."""
     assert offer.part is not None
     return f"r-{offer.part.seq:06d}"
 
 
 def save_offer(offer: Offer, folder: Path) -> Path:
-    """Write the offer's release as ``folder``, whole or not at all; an equal one that is there already stays.
+    """Write the offer's release as ``folder``, atomically; an equal existing one is kept.
 
     Raises:
-        ReleaseError: Something else is there, or the disk refuses.
+        ReleaseError: The folder holds something else, or writing fails.
     """
     contents = {FILE: offer.to_bytes(), COUNTS: _build_counts_table(offer)}
     return write_files(folder, _build_manifest(offer), _list_files(offer), contents)
 
 
 def render_release(offer: Offer) -> ExpectedFiles:
-    """What ``save_offer`` would write of ``offer``."""
+    """Return the files that ``save_offer`` would write for ``offer``."""
     return ExpectedFiles(
         _build_manifest(offer),
         _list_files(offer),
@@ -45,7 +45,7 @@ def render_release(offer: Offer) -> ExpectedFiles:
 
 
 def _has_same_content(offer: Offer, data: bytes) -> bool:
-    """Whether ``data`` is ``offer``'s file, however it was packed."""
+    """Return whether ``data`` is ``offer``'s file, regardless of compression."""
     try:
         return decode_offer(data).to_bytes() == offer.to_bytes()
     except ReleaseError:
@@ -53,7 +53,7 @@ def _has_same_content(offer: Offer, data: bytes) -> bool:
 
 
 def _build_counts_table(offer: Offer) -> pa.Table:
-    """The noisy counts by the first key, as people read them."""
+    """Build the table of noisy counts by the first key, in readable form."""
     import pyarrow as pa
 
     counts = offer.measured.counts[0][:MAX_COUNTS]

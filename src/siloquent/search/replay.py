@@ -1,4 +1,4 @@
-"""A released offer, again from what the ledger keeps: what a release's files are compared with."""
+"""A released offer, rebuilt from the ledger, for comparison with a release's files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def list_renderings(schema: TableSchema, stored: SettledAnswer) -> list[ExpectedFiles]:
-    """The release of the offer in ``stored``; none if it is no offer.
+    """Return the release of the offer in ``stored``; empty if it is not an offer.
 
     Privacy:
-        Post-processing of what the ledger keeps: no row is read, nothing is charged.
+        Post-processing of the ledger's content: no row is read, nothing is charged.
     """
     try:
         return [render_release(assemble(schema, stored))]

@@ -1,4 +1,4 @@
-"""What a search found: ranked offers with intervals, the model, and a plan that adds the features to one's rows."""
+"""The result of a search: ranked offers with intervals, the model, and a plan that adds the features to own rows."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ MAX_BARS = 10
 
 @dataclass(frozen=True, slots=True)
 class Augmentation:
-    """One offer and what it would add.
+    """One offer and its effect.
 
-    ``gain``: of R2, between ``low`` and ``high`` for all candidates at once; ``realised``: on rows that were kept
-    aside, None where there are none. ``key``: of the request; ``feature``: the offer's column; both empty for unions.
+    ``gain``: of R2, between ``low`` and ``high`` for all candidates simultaneously; ``realised``: on held-out rows,
+    None where there are none. ``key``: of the request; ``feature``: the offer's column; both empty for unions.
     """
 
     offer: str
@@ -41,12 +41,12 @@ class Augmentation:
 
     @property
     def name(self) -> str:
-        """What it adds, in few words."""
+        """A short name of the addition."""
         return f"rows of {self.table}" if self.kind == "union" else f"{self.table}.{self.feature} by {self.key}"
 
     @property
     def reason(self) -> str:
-        """Why it helps, in words."""
+        """The reason why it helps, in words."""
         if self.kind == "union":
             return f"its rows of the same columns add {self.gain:.3f} to R2"
         return f"{self.feature} by {self.key} adds {self.gain:.3f} to R2, surely {self.low:.3f} to {self.high:.3f}"
@@ -64,7 +64,7 @@ class Coefficient:
 
 @dataclass(frozen=True, slots=True)
 class FittedModel:
-    """target = intercept + sum of value * feature; ``r2`` of the rows or sums it was fitted to."""
+    """A model, target = intercept + sum of value * feature; ``r2`` of the rows or sums it was fitted to."""
 
     target: str
     intercept: float
@@ -73,7 +73,7 @@ class FittedModel:
     kind: str = "linear"
 
     def predict(self, columns: dict[str, Any]) -> Floats:
-        """The target for columns by feature's name; a logistic model gives probabilities, a Poisson one rates."""
+        """Predict the target from columns by feature name; a logistic model gives probabilities, Poisson rates."""
         score = np.full(len(next(iter(columns.values()))) if columns else 1, self.intercept)
         for one in self.coefficients:
             score = score + one.value * np.asarray(columns[one.feature], dtype=np.float64)
@@ -84,7 +84,7 @@ class FittedModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AddedFeature:
-    """A feature to add: its value and standard error for each cell of one's own key, in its own unit."""
+    """A feature to add: its value and standard error for each cell of the own key, in its own unit."""
 
     offer: str
     name: str
@@ -97,13 +97,13 @@ class AddedFeature:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AugmentPlan:
-    """The features to add to ``table``. It holds public releases alone, but the choice was made with one's own rows."""
+    """The features to add to ``table``. It holds only public releases, but the choice was made with own rows."""
 
     table: str
     steps: tuple[AddedFeature, ...]
 
     def to_json(self) -> str:
-        """The file ``PLAN.json``."""
+        """Return the content of the file ``PLAN.json``."""
         steps = [
             {
                 "offer": step.offer,
@@ -121,10 +121,10 @@ class AugmentPlan:
 
 
 def parse_augment_plan(text: str) -> AugmentPlan:
-    """The plan that ``to_json`` wrote.
+    """Parse the output of ``to_json``.
 
     Raises:
-        RequestError: It is no plan, or holds numbers that are none.
+        RequestError: It is not a plan, or has values that are not valid numbers.
     """
     try:
         plain = load_json(text)
@@ -149,10 +149,11 @@ def _parse_added_feature(plain: dict[str, Any]) -> AddedFeature:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchResult:
-    """The answer of a search.
+    """The result of a search.
 
-    ``chosen``: what the plan adds, in order; ``ranked``: the best candidates of the first round; ``base_r2``: without
-    any of them; ``r2``: with the chosen, both on rows kept aside where there are such. ``candidates``: looked at.
+    ``chosen``: the additions of the plan, in order; ``ranked``: the best candidates of the first round; ``base_r2``:
+    without any of them; ``r2``: with the chosen ones, both on held-out rows if there are any. ``candidates``: the
+    number examined.
     """
 
     table: str
@@ -169,7 +170,7 @@ class SearchResult:
     receipt: str = ""
 
     def draw_picture(self) -> Bars | None:
-        """What each of the best candidates would add, with its interval; None where there is none."""
+        """Draw the gain of each of the best candidates, with its interval; None where there is none."""
         from siloquent.charts import Bars, Labels, Series
 
         if not self.ranked:

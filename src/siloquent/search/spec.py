@@ -1,4 +1,4 @@
-"""What can be offered and asked for: frozen values that check themselves."""
+"""The specifications of offers and requests: frozen values that check themselves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FOR_REQUESTS = ("0.25", "0.6", "0.15")
 
 @dataclass(frozen=True, slots=True)
 class OfferAccuracy:
-    """How exact the mean of a key with ``rows_per_key`` rows should be: a standard error of ``mean_error`` ranges."""
+    """The accuracy of the mean of a key with ``rows_per_key`` rows: a standard error of ``mean_error`` ranges."""
 
     mean_error: float
     rows_per_key: int
@@ -45,8 +45,8 @@ class OfferAccuracy:
 class KeyOf:
     """A join key: one declared attribute, or several together (composite).
 
-    ``parent``: of a single category key, the number of first characters that name a coarser key (a school's district),
-    towards whose mean a key with few rows is drawn.
+    ``parent``: for a single category key, the number of initial characters that name a coarser key (a school's
+    district), towards whose mean a key with few rows is shrunk.
     """
 
     attributes: tuple[str, ...]
@@ -63,7 +63,7 @@ class KeyOf:
 
     @property
     def name(self) -> str:
-        """Its attributes with ``+``."""
+        """The attributes joined by ``+``."""
         return "+".join(self.attributes)
 
 
@@ -73,17 +73,18 @@ class OfferSpec:
 
     Args:
         table: A declared table.
-        features: Numbers, booleans and categories (one number a value) with declared domains.
-        keys: What rows may be joined by; none: the offer is for unions alone.
+        features: Numbers, booleans and categories (one number per value) with declared domains.
+        keys: The keys for joins; empty: the offer is only for unions.
         budget, accuracy: Exactly one.
         second_moments: "total" for unions and requests, "per-key" for many-to-many joins; joins of means need none.
-        shares: Of the price, for counts, sums and second moments, and one a higher order; None: what suits the offer.
+        shares: Of the price, for counts, sums and second moments, and one per higher order; None: chosen for the
+            offer.
         mechanism: "joint", or the paper's "fpm" and "fpm-opt" for comparison.
-        norm_cut: Records longer than this are drawn in (1: half a declared range); None: none is, at more noise.
-        indicators: Features whose missing values get a feature of their own; else NULL counts as the range's centre.
+        norm_cut: Longer records are shortened to this (1: half a declared range); None: not at all, at more noise.
+        indicators: Features whose missing values get a separate feature; else NULL counts as the range's centre.
         range: "quantiles": the ends of each number's range are estimated first, for a tenth of the price.
-        owner: Who answers for the rows: offers of one owner may be about the same people.
-        order: 3 or 4 also releases products of so many numbers, for logistic and Poisson models of unions.
+        owner: The owner responsible for the rows: offers of one owner may be about the same people.
+        order: 3 or 4 also releases products of that many numbers, for logistic and Poisson models of unions.
     """
 
     table: str
@@ -161,7 +162,7 @@ class OfferSpec:
         return tuple(parse_exact(share) for share in self.shares or default)
 
     def canonical(self) -> str:
-        """The spec as canonical JSON: equal specs have equal texts."""
+        """Return the spec as canonical JSON: equal specs have equal texts."""
         plain: dict[str, Any] = {
             name: getattr(self, name)
             for name in ("table", "features", "second_moments", "mechanism", "norm_cut", "indicators", "range", "owner")
@@ -171,23 +172,23 @@ class OfferSpec:
         accuracy = self.accuracy
         plain["accuracy"] = accuracy and {"mean_error": accuracy.mean_error, "rows_per_key": accuracy.rows_per_key}
         plain["shares"] = [str(share) for share in self.parts]
-        if self.order > 2:  # offers of order 2 keep the texts that earlier ledgers hold
+        if self.order > 2:  # offers of order 2 keep the text form of earlier ledgers
             plain["order"] = self.order
         return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestSpec:
-    """Which offers would improve the prediction of ``target`` from ``features``?
+    """A request for offers that improve the prediction of ``target`` from ``features``.
 
     Args:
-        table: One's own training table.
-        keys: What offers may be joined by.
-        scoring: "local" reads one's own rows exactly, costs nothing and is for the table's owner; "platform" releases
-            the table's moments for ``budget`` and reads nothing but releases.
+        table: The requester's own training table.
+        keys: The keys by which offers may be joined.
+        scoring: "local" reads the own rows exactly, is free and only for the table's owner; "platform" releases the
+            table's moments for ``budget`` and reads only releases.
         kinds: Joins add features, unions add rows.
-        test_share: Of one's own rows, kept aside to say what was gained (local scoring).
-        max_augmentations, min_gain: Stop after so many, or when the next one gains less R2.
+        test_share: The share of own rows held out to measure the gain (local scoring).
+        max_augmentations, min_gain: Stop after that many, or when the next one gains less R2.
         range: As in ``OfferSpec``, for platform scoring.
         model: "linear", or "logistic" (a target of two values) and "poisson" with a stated error.
     """
@@ -243,7 +244,7 @@ class RequestSpec:
             raise RequestError(f"model is linear, logistic or poisson, not {self.model!r}.")
 
     def build_offer_spec(self) -> OfferSpec:
-        """The release that platform scoring makes of the request's own table: features, then the target."""
+        """Build the spec of the own table's release for platform scoring: features, then the target."""
         return OfferSpec(
             table=self.table,
             features=(*self.features, self.target),
@@ -256,10 +257,10 @@ class RequestSpec:
 
 
 def parse_spec(plain: dict[str, Any]) -> OfferSpec:
-    """The offer that a TOML file or JSON document declares.
+    """Parse the offer in a TOML file or JSON document.
 
     Raises:
-        RequestError: A key that no offer has, or a value that it cannot have.
+        RequestError: An unknown key, or an invalid value.
     """
     values = _select_known(plain, OfferSpec, "An offer")
     try:
@@ -272,10 +273,10 @@ def parse_spec(plain: dict[str, Any]) -> OfferSpec:
 
 
 def parse_request(plain: dict[str, Any]) -> RequestSpec:
-    """The request that a TOML file or JSON document declares.
+    """Parse the request in a TOML file or JSON document.
 
     Raises:
-        RequestError: A key that no request has, or a value that it cannot have.
+        RequestError: An unknown key, or an invalid value.
     """
     values = _select_known(plain, RequestSpec, "A request")
     try:

@@ -1,4 +1,4 @@
-"""The walk through the rooms of search: offer (plan, reserve, measure, settle), find, augment."""
+"""The tasks of search: offer (plan, reserve, measure, settle), find, augment."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 
 def offer(session: WorkspaceSession, spec: OfferSpec, *, key: str | None = None, max_cost: str | None = None) -> Offer:
-    """Release the sums that ``spec`` describes, once: whoever has the offer may search with it without end.
+    """Release the sums described by ``spec`` once; the offer can be used in any number of searches.
 
     Args:
-        key: The idempotency key: the same key and spec give the same offer for nothing.
+        key: The idempotency key: the same key and spec give the same offer at no cost.
         max_cost: Refuse, before anything is spent, if the price in the account's epsilon or rho is higher.
     Raises:
-        SchemaError, RequestError: The offer cannot be made so; nothing is spent.
-        BudgetExceeded: What is left does not pay for it; nothing is spent.
+        SchemaError, RequestError: The offer cannot be made as specified; nothing is spent.
+        BudgetExceeded: The price exceeds the remaining budget; nothing is spent.
         DataError: The source failed after the reservation; the charge stands, a retry with ``key`` costs no more.
     Privacy:
         The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
-        before a row is read. All that is found with the offer is post-processing and free.
+        before a row is read. Searches with the offer are post-processing and free.
     """
     schema, account = session.schema(spec.table), session.get_account(spec.table)
     chosen = plan(spec, schema)
@@ -48,7 +48,7 @@ def offer(session: WorkspaceSession, spec: OfferSpec, *, key: str | None = None,
     permit = charge.find_existing(session)
     if permit is None:
         charge.require_affordable(session, chosen.event)
-        session.open_planned_table(schema)  # what is wrong with a source is found before it costs anything
+        session.open_planned_table(schema)  # problems of a source are found before anything is charged
         permit = charge.reserve(session, chosen.event)
     if isinstance(permit, Permit):
         open_permit = permit
@@ -57,10 +57,10 @@ def offer(session: WorkspaceSession, spec: OfferSpec, *, key: str | None = None,
 
 
 def explain(session: WorkspaceSession, spec: OfferSpec) -> OfferPlan:
-    """What ``spec`` would cost and how noisy it would be: the plan of ``offer``, without touching data.
+    """Plan ``offer`` for its price and noise, without reading data.
 
     Raises:
-        As ``offer``, but for a budget that is too small.
+        As ``offer``, except for an insufficient budget.
     """
     schema = session.schema(spec.table)
     session.get_account(spec.table)
@@ -68,7 +68,7 @@ def explain(session: WorkspaceSession, spec: OfferSpec) -> OfferPlan:
 
 
 def assemble(schema: TableSchema, stored: SettledAnswer) -> Offer:
-    """The offer that the ledger keeps, with its guarantee and receipt: the same at every replay."""
+    """Build the offer stored in the ledger, with its guarantee and receipt: the same at every replay."""
     return replace(decode_offer(stored.payload), part=build_provenance(schema, stored))
 
 
@@ -101,17 +101,17 @@ def find(
     key: str | None = None,
     max_cost: str | None = None,
 ) -> SearchResult:
-    """The offers that improve the model of ``spec`` most, together, with intervals and the model.
+    """Find the set of offers that improves the model of ``spec`` most, with intervals and the model.
 
     Args:
         key, max_cost: As in ``offer``, for platform scoring.
     Raises:
-        SchemaError, RequestError: The request cannot be asked so; nothing is spent.
-        NotAllowed: Local scoring reads exact rows, so it is the owner's alone.
+        SchemaError, RequestError: The request is not possible as specified; nothing is spent.
+        NotAllowed: Local scoring reads exact rows, so only the owner may use it.
         BudgetExceeded, DataError: As ``offer``, for platform scoring.
     Privacy:
         Platform scoring releases the table's moments: one offer, at its price. Local scoring releases nothing and
-        costs nothing: what it says is exact and for the owner; whatever is published of it is a release of its own.
+        is free: its result is exact and for the owner; publishing any of it is a separate release.
     """
     asked = _resolve_request(session, spec)
     if spec.scoring == "platform":
@@ -162,7 +162,7 @@ def _build_released_sums(own: Offer) -> ReleasedSums:
 def _search_catalogue(
     asked: ResolvedRequest, catalogue: Catalogue, training: LocalRows | ReleasedSums, own: Offer | None
 ) -> SearchResult:
-    # A public seed: it splits rows and draws from laws of noise that are known, and hides nothing.
+    # A public seed: it splits rows and draws from known noise distributions, and hides nothing.
     rng = np.random.default_rng(20_230_704)
     if set(asked.spec.kinds) == {"join", "union"}:
         found = find_both(asked, catalogue.offers, training, own, rng)
@@ -177,11 +177,11 @@ def _search_catalogue(
 
 
 def augment(session: WorkspaceSession, chosen: AugmentPlan, table: str | None = None) -> pa.Table:
-    """One's own rows with the released features and their standard errors, one column each.
+    """Return the table's own rows with the released features and their standard errors, one column each.
 
     Raises:
-        NotAllowed: It shows exact rows, so it is the owner's alone.
-        SchemaError: The table's keys are not declared as they were when the plan was made.
+        NotAllowed: It shows exact rows, so only the owner may use it.
+        SchemaError: The declaration of the table's keys has changed since the plan was made.
     Privacy:
         None: exact rows, for their owner. The features are public releases of others.
     """

@@ -35,7 +35,7 @@ class SearchVerbs:
         return task.offer(self.session, spec, key=key, max_cost=max_cost)
 
     def explain(self, spec: OfferSpec) -> OfferPlan:
-        """What it would cost and how noisy it would be. Touches no data."""
+        """Plan an offer for its price and noise. Does not read data."""
         return task.explain(self.session, spec)
 
     def find(
@@ -46,16 +46,16 @@ class SearchVerbs:
         key: str | None = None,
         max_cost: str | None = None,
     ) -> SearchResult:
-        """The offers that improve a model most; see ``siloquent.search.find``.
+        """Find the offers that improve a model most; see ``siloquent.search.find``.
 
         Privacy:
-            Platform scoring is charged like an offer; local scoring costs nothing and is the owner's alone.
+            Platform scoring is charged like an offer; local scoring is free and only for the owner.
         """
         known = catalogue if isinstance(catalogue, Catalogue) else open_catalogue(catalogue)
         return task.find(self.session, spec, known, key=key, max_cost=max_cost)
 
     def augment(self, plan: AugmentPlan, table: str | None = None) -> pa.Table:
-        """One's own rows with the released features and their errors; see ``siloquent.search.augment``.
+        """Return own rows with the released features and their errors; see ``siloquent.search.augment``.
 
         Privacy:
             None: exact rows, for their owner.
@@ -67,7 +67,7 @@ class SearchVerbs:
         return save_offer(offer, folder or self.session.workspace.releases / format_release_id(offer))
 
     def load(self, folder: Path | str) -> Offer:
-        """The offer in a release's folder."""
+        """Read the offer in a release's folder."""
         return load_offer(Path(folder))
 
     def publish(self, offer: Offer, catalogue: Path | str) -> Path:

@@ -1,8 +1,8 @@
-"""share: silos with like tables learn together without showing rows.
+"""share: silos with similar tables learn together without revealing rows.
 
 spec = ShareSpec("patients", label="diagnosis", features=("age", "ward"), budget=Budget(epsilon="1"))
 mine = release(session, spec, key="2026-1")                   # one round, one price; send it to the others
-advise(session, LearnSpec("patients", "diagnosis", theirs))   # constant, alone, shared, stacked; stays here
+advise(session, LearnSpec("patients", "diagnosis", theirs))   # constant, alone, shared, stacked; not a release
 model = learn(session, LearnSpec("patients", "diagnosis", theirs))
 rows = synthesize(theirs)                                     # labelled rows, from marginals or trees
 """
@@ -45,7 +45,7 @@ __all__ = [
     "synthesize",
 ]
 
-if not TYPE_CHECKING:  # the names of 0.1
+if not TYPE_CHECKING:  # the names in version 0.1
     __getattr__ = keep_old_names(
         __name__,
         {"agreement_of": "build_agreement", "release_from_bytes": "decode_release", "spec_from_plain": "parse_spec"},

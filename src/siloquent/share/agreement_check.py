@@ -1,7 +1,7 @@
-"""Before a secure sum: silos find out that they mean the same and are not there twice, while nobody has paid yet.
+"""A check before a secure sum and before any charge: silos have equal agreements, and each is there only once.
 
-Every silo tells the moderator prints of what it agreed to and of whose rows it holds; the moderator names the first
-that does not fit, or says who takes part. Only then a silo reserves.
+Every silo sends the moderator hashes of its agreement and an identity of its rows; the moderator names the first that
+does not fit, or the participants. Only then does a silo reserve budget.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from siloquent.federation.channel.base import Channel
 
 READY, GO, ENDED = "ready", "go", "a6"
-"""A silo is ready, the moderator says who takes part; and, of the sum that follows, its result."""
+"""The steps: a silo is ready, the moderator names the participants, and the result of the following sum."""
 LOOK_S = 2.0
-"""How long a silo that is started again looks whether the sum is there already."""
+"""The seconds for which a restarted silo checks whether the sum already exists."""
 Prints = tuple[tuple[str, str], ...]
-"""What is agreed on, in words, and a print of it."""
+"""The items of an agreement, in words, each with a hash."""
 
 
 def join_sum(channel: Channel, prints: Prints, rows: str, least: int) -> bool:
-    """A silo's part; whether it is in time to take part. Nothing is spent by it.
+    """Run a silo's part; return whether it is in time to take part. Nothing is spent.
 
     Args:
         prints: Of this silo's agreement.
-        rows: Whose rows these are: equal where one silo joins under two names, and nothing that anybody can read.
-        least: With fewer silos there is no sum.
+        rows: An identity of the rows: equal where one silo joins under two names, and opaque to others.
+        least: The minimal number of silos of a sum.
     Raises:
-        ProtocolError: As the channel says; ``planner_mismatch``: silos do not mean the same.
+        ProtocolError: As the channel says; ``planner_mismatch``: the silos' agreements differ.
     """
     from siloquent.federation.payload import pack_json, unpack_json
 
@@ -44,13 +44,13 @@ def join_sum(channel: Channel, prints: Prints, rows: str, least: int) -> bool:
 
 
 def convene_sum(channel: Channel, prints: Prints, least: int, timeout: float | None) -> tuple[str, ...]:
-    """The moderator's part: who takes part in the sum.
+    """Run the moderator's part; return the participants of the sum.
 
     Args:
-        timeout: Seconds after which silos that have not come are left out, if ``least`` have.
+        timeout: Seconds after which missing silos are left out, if ``least`` have come.
     Raises:
-        ProtocolError: ``planner_mismatch`` names the silo and what it agreed to otherwise; ``message_conflict``: two
-            silos are one, or of one workspace.
+        ProtocolError: ``planner_mismatch`` names the silo and the item that differs; ``message_conflict``: two silos
+            are one, or of one workspace.
     """
     from siloquent.federation.payload import pack_json, unpack_json
 
@@ -74,14 +74,14 @@ def convene_sum(channel: Channel, prints: Prints, least: int, timeout: float | N
 
 
 def find_first_difference(mine: Prints, theirs: Prints) -> str:
-    """The first thing in which two agreements differ, in one's own words; empty if they do not."""
+    """Return the first difference between two agreements, in the first one's words; empty if they are equal."""
     if [what for what, _ in mine] == [what for what, _ in theirs]:
         return next((what for (what, one), (_, other) in zip(mine, theirs, strict=True) if one != other), "")
     return "the features"
 
 
 def build_left_out_error() -> RequestError:
-    """What a silo is told that came too late."""
+    """Build the error for a silo that came too late."""
     return RequestError(
         "The other silos made their sum without this one.",
         fix="ask one of them for its release: it is theirs to give, and free to learn from",
@@ -89,7 +89,7 @@ def build_left_out_error() -> RequestError:
 
 
 def _is_left_behind(channel: Channel) -> bool:
-    """Whether the sum is there, and this silo is not in it: after a restart it would pay for nothing."""
+    """Return whether the sum exists without this silo: after a restart it would be charged for nothing."""
     from siloquent.federation.payload import unpack_json
 
     try:
@@ -117,9 +117,9 @@ def _read(said: Any, name: str) -> tuple[Prints, str]:
 
 
 def parse_prints(plain: Sequence[Sequence[Any]]) -> Prints:
-    """Prints as JSON gave them.
+    """Parse prints from JSON.
 
     Raises:
-        TypeError, ValueError: They are none.
+        TypeError, ValueError: They are not prints.
     """
     return tuple((str(what), str(made)) for what, made in plain)

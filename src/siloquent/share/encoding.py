@@ -1,4 +1,4 @@
-"""From places of declared attributes to bins, one-hot codes and numbers: the same at every silo, from public facts."""
+"""Bins, one-hot codes and numbers from indices of declared attributes: equal at every silo, from public facts."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """How rows of places (rows, attributes) become codes; a row that is OUTSIDE anywhere has none.
+    """The encoding of rows of indices (rows, attributes) as codes; a row with any value OUTSIDE has none.
 
-    A code is the number of a bin among all attributes' bins: ``starts`` says where each attribute's begin.
+    A code is the number of a bin among all attributes' bins: ``starts`` gives each attribute's first.
     """
 
     features: tuple[Attribute, ...]
@@ -30,12 +30,12 @@ class Encoding:
 
     @cached_property
     def cuts(self) -> tuple[Integers, ...]:
-        """Of each feature that is a number: the first place of every bin but the first; empty for others."""
+        """For each numeric feature the first index of every bin except the first; empty for others."""
         return tuple(_compute_cuts(attribute) for attribute in self.features)
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
-        """How many bins each feature has."""
+        """The number of bins of each feature."""
         return tuple(_count_bins(attribute) for attribute in self.features)
 
     @cached_property
@@ -45,12 +45,12 @@ class Encoding:
 
     @property
     def columns(self) -> int:
-        """How many codes there are."""
+        """The number of codes."""
         return sum(self.widths)
 
     @cached_property
     def blocks(self) -> Integers:
-        """Which feature each code belongs to, shape (columns,)."""
+        """The feature of each code, shape (columns,)."""
         return np.repeat(np.arange(len(self.features)), self.widths)
 
     @cached_property
@@ -65,16 +65,16 @@ class Encoding:
 
     @property
     def classes(self) -> int:
-        """How many classes the label has, or buckets if it is a number."""
+        """The number of classes of the label, or of buckets if it is a number."""
         return len(self.label_cuts) + 1 if self.is_regression else self.label.steps
 
     def find_classes(self, label: Integers) -> Integers:
-        """The class (or bucket of a number) of each place of the label, shape (rows,)."""
+        """Return the class (or bucket of a number) of each index of the label, shape (rows,)."""
         return np.searchsorted(self.label_cuts, label, side="right") if self.is_regression else label
 
     @cached_property
     def label_cuts(self) -> Integers:
-        """Of a label that is a number: the first place of every bucket but the first."""
+        """For a numeric label the first index of every bucket except the first."""
         return _compute_cuts(self.label)
 
     @property
@@ -90,16 +90,16 @@ class Encoding:
         return (*(attribute.name for attribute in self.features), self.label.name)
 
     def find_inside(self, places: Integers) -> NDArray[np.bool_]:
-        """Which rows of places (rows, features + 1), the label last, count: none OUTSIDE, a label that is a value."""
+        """Return whether each row of indices (rows, features + 1), the label last, counts: all inside, with a label."""
         sizes = np.array([*(attribute.size for attribute in self.features), self.label.steps])
         return np.asarray(((places >= 0) & (places < sizes)).all(axis=1))
 
     def compute_codes(self, places: Integers) -> Integers:
-        """The codes of rows of places (rows, features), all of them inside."""
+        """Compute the codes of rows of indices (rows, features), all of them inside."""
         return np.stack([self.compute_bins(i, places[:, i]) + start for i, start in enumerate(self.starts)], axis=1)
 
     def compute_bins(self, feature: int, places: Integers) -> Integers:
-        """The bin of each place of one feature; NULL's cell is a bin of its own, the last."""
+        """Compute the bin of each index of one feature; NULL's cell is a separate bin, the last."""
         attribute = self.features[feature]
         if not attribute.is_numeric:
             return places
@@ -107,13 +107,13 @@ class Encoding:
         return np.where(places >= attribute.steps, len(self.cuts[feature]) + 1, bins)
 
     def encode_one_hot(self, codes: Integers) -> Floats:
-        """One column a code, shape (rows, columns)."""
+        """Encode codes as one column each, shape (rows, columns)."""
         made = np.zeros((len(codes), self.columns))
         made[np.arange(len(codes))[:, None], codes] = 1.0
         return made
 
     def compute_numbers(self, places: Integers) -> Floats:
-        """The numeric features over their declared ranges as -1..1, NULL as 0, shape (rows, numbers)."""
+        """Scale the numeric features over their declared ranges to -1 to 1, NULL to 0, shape (rows, numbers)."""
         made = np.zeros((len(places), len(self.numeric)))
         for column, i in enumerate(self.numeric):
             steps = self.features[i].steps
@@ -122,15 +122,15 @@ class Encoding:
         return made
 
     def compute_target(self, label_places: Integers | Floats) -> Floats:
-        """A number's label over its declared range as -1..1, shape (rows,)."""
+        """Scale a numeric label over its declared range to -1 to 1, shape (rows,)."""
         return np.asarray(2 * label_places / max(self.label.steps - 1, 1) - 1)
 
     def build_design(self, places: Integers) -> Floats:
-        """What models see of rows: one column a code, then one a number; shape (rows, columns + numbers)."""
+        """Build the input of models: one column per code, then one per number; shape (rows, columns + numbers)."""
         return np.hstack([self.encode_one_hot(self.compute_codes(places)), self.compute_numbers(places)])
 
     def compute_indices(self, rows: Mapping[str, Sequence[Any]]) -> Integers:
-        """The places of values by attribute's name, shape (rows, features); OUTSIDE is -1.
+        """Compute the indices of values by attribute name, shape (rows, features); OUTSIDE is -1.
 
         Raises:
             UnknownName: A feature has no column. RequestError: Columns of different lengths.
@@ -145,12 +145,12 @@ class Encoding:
 
 
 def build_encoding(agreement: Agreement) -> Encoding:
-    """The encoding that silos agreed on."""
+    """Build the encoding that silos agreed on."""
     return Encoding(agreement.features, agreement.label)
 
 
 def _compute_cuts(attribute: Attribute) -> Integers:
-    """The places of a number's inner edges, which lie on its grid; without edges, every place is a bin."""
+    """Compute the indices of a number's inner edges, which lie on its grid; without edges, every value is a bin."""
     if not attribute.is_numeric:
         return np.zeros(0, dtype=np.int64)
     if not attribute.edges:
@@ -165,7 +165,7 @@ def _count_bins(attribute: Attribute) -> int:
 
 
 def list_bin_names(attribute: Attribute) -> list[str]:
-    """The names of an attribute's bins or values in order; NULL's is NULL."""
+    """Return the names of an attribute's bins or values in order; NULL's is NULL."""
     binned = attribute.is_numeric and attribute.edges
     names = attribute.list_bin_labels() if binned else [attribute.label(place) for place in range(attribute.size)]
     return ["NULL" if name is None else str(name) for name in names]

@@ -1,7 +1,7 @@
-"""Trust "sum": silos add up their vectors with one noise in all, so that nobody sees one silo's numbers.
+"""Trust "sum": silos add their vectors with one noise in total, and no role sees a single silo's numbers.
 
-Every silo adds a share of the noise in its own measure room; what leaves it looks uniform to whoever lacks one worker's
-part. Each silo is charged for the whole event, before it reads a row, and keeps the public sum as its release.
+Every silo adds a share of the noise in its own measure room; its output looks uniform without one worker's part. Each
+silo is charged for the whole event, before it reads a row, and keeps the public sum as its release.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 
 PROTOCOL = "share/1"
 BOUND = 2**45
-"""What one silo's number is below, before noise: 10^8 rows, products of moments included."""
+"""An upper bound on one silo's number, before noise: 10^8 rows, including products of moments."""
 log = logging.getLogger("siloquent.share")
 
 
 def release_sum(
     session: WorkspaceSession, spec: ShareSpec, channel: Channel, *, max_cost: str | None = None
 ) -> ShareRelease:
-    """This silo's part in a secure sum; the release is the sum over all silos that are in it.
+    """Run this silo's part in a secure sum; the release is the sum over all silos included.
 
     Args:
-        spec: Equal at all silos but for the table's name.
+        spec: Equal at all silos except for the table's name.
         channel: To the other silos, the workers and the moderator of one session.
-        max_cost: As in ``release``. The key is the session's id, so that a silo which is started again pays once, and
-            one that joins under two names is found.
+        max_cost: As in ``release``. The key is the session's id, so that a restarted silo pays once, and a silo
+            that joins under two names is found.
     Raises:
-        As ``release``. ProtocolError: silos do not mean the same, or are one: nothing is spent. Another role failed
-        later: what was reserved stays charged, and going on with the same session costs no more.
+        As ``release``. ProtocolError: silos have different agreements, or are one silo: nothing is spent. Another role
+        failed later: the reservation stays charged, and continuing the same session costs no more.
     Privacy:
         ``plan.event`` in the account's unit and adjacency, charged durably before a row is read, as long as ``honest``
-        silos follow the protocol and keep their noise to themselves. The workers learn nothing unless all of them pool
-        what they got. Proof: docs/explanation/share.md.
+        silos follow the protocol and keep their noise secret. The workers learn nothing unless all of them pool
+        their shares. Proof: docs/explanation/share.md.
     """
     made = _take_part(session, spec, channel, max_cost=max_cost)
     if made is None:
@@ -62,14 +62,14 @@ def release_sum(
 def _take_part(
     session: WorkspaceSession, spec: ShareSpec, channel: Channel, *, max_cost: str | None = None
 ) -> ShareRelease | None:
-    """``release_sum``, or None if the others went on without this silo before it paid: then it pays nothing."""
+    """Run ``release_sum``; return None, at no cost, if the others continued without this silo before it was charged."""
     from siloquent.federation.sums import contribute_vector
 
     if spec.trust != "sum":
         raise RequestError("A release with its own full noise needs no other silo.", fix="session.share.release(spec)")
     chosen = explain(session, spec)
     told, key = build_sum_spec(chosen), f"sum-{channel.session.hex()[:32]}"
-    # One silo under two names would move the sum twice for one charge: the request is about the name, too.
+    # One silo under two names would change the sum twice for one charge, so the request includes the name.
     also = f"{channel.session.hex()} {channel.me}"
     charge = build_charge(session, spec, key=key, max_cost=max_cost, also=also)
     permits: list[Permit | SettledAnswer] = []
@@ -78,7 +78,7 @@ def _take_part(
         if not permits:
             _require_alone(session, spec, charge)
             permits.append(reserve_release(session, spec, key=key, max_cost=max_cost, also=also)[3])
-            _require_alone(session, spec, charge)  # of two at once, one sees the other, and measures nothing
+            _require_alone(session, spec, charge)  # of two concurrent ones, one sees the other, and measures nothing
         return permits[0]
 
     def noisy() -> Integers:
@@ -98,7 +98,7 @@ def _take_part(
     try:
         summed = contribute_vector(channel, told, noisy)
     except ProtocolError as failed:
-        # Asked of the ledger: a silo that was started again may have reserved in its life before.
+        # The ledger is consulted: a restarted silo may have reserved before.
         failed.spent = "nothing" if charge.find_existing(session) is None else "what was reserved"
         raise
     permit = reserve()
@@ -107,9 +107,9 @@ def _take_part(
 
 
 def _identify_rows(session: WorkspaceSession, spec: ShareSpec, channel: Channel) -> str:
-    """Whose rows these are, for this session alone: equal for one table of one workspace, whoever offers it.
+    """Return an identity of the rows for this session only: equal for one table of one workspace under any name.
 
-    For all tables of one workspace where nobody may be in two silos: their persons may be the same.
+    For all tables of one workspace where no person may be in two silos: they may hold the same persons.
     """
     table = spec.table if spec.overlap > 1 else ""
     words = f"{channel.session.hex()}|{session.ledger.id}|{table}"
@@ -117,10 +117,10 @@ def _identify_rows(session: WorkspaceSession, spec: ShareSpec, channel: Channel)
 
 
 def _require_alone(session: WorkspaceSession, spec: ShareSpec, charge: Charge) -> None:
-    """Refuse a sum in which another table of this workspace is, unless the agreement says that persons overlap.
+    """Check that no other table of this workspace is in the sum, unless the agreement allows persons to overlap.
 
     Raises:
-        RequestError: somebody in both tables would be counted twice, and was promised to be counted once.
+        RequestError: a person in both tables would be counted twice, against the guarantee.
     """
     for account in session.ledger.list_accounts() if spec.overlap == 1 else ():
         if account.name == charge.account.name:
@@ -128,7 +128,7 @@ def _require_alone(session: WorkspaceSession, spec: ShareSpec, charge: Charge) -
         try:
             replace(charge, account=account, digest="").find_existing(
                 session
-            )  # nothing has this digest: what is there is told
+            )  # no request has this digest: an existing one is reported
         except KeyReused:
             raise RequestError(
                 f"Another table of this workspace is in this sum, for {account.name}: a person may be in both.",
@@ -146,7 +146,7 @@ def _settle_sum(
 
 
 def build_sum_spec(chosen: SharePlan) -> SumSpec:
-    """The secure sum of a plan: what its workers and moderator need to know, and nothing about rows."""
+    """Build the secure sum of a plan: the information for workers and moderator, without anything about rows."""
     from siloquent.federation.sums import SumSpec
 
     spec = chosen.spec
@@ -164,7 +164,7 @@ def build_sum_spec(chosen: SharePlan) -> SumSpec:
 
 
 def build_invitation(session: WorkspaceSession, spec: ShareSpec) -> Invitation:
-    """What a moderator asks the silos for: the spec, what it tells, what it costs. Touches no data."""
+    """Build a moderator's invitation: the spec, its disclosure and its price. Does not read data."""
     from siloquent.federation.invitation import Invitation
     from siloquent.privacy import format_digits, get_accountant
 
@@ -184,19 +184,19 @@ def build_invitation(session: WorkspaceSession, spec: ShareSpec) -> Invitation:
             "sum": summed.to_json(),
             "prints": [list(pair) for pair in chosen.agreement.compute_prints()],
         },
-        # All must come: without one of them the noise would be planned for too many. Later, some may be lost.
+        # All must come: with a missing silo the noise would be planned for too many. Later, some may be lost.
         min_parties=summed.parties,
     )
 
 
 def add_protocols(walks: ProtocolRegistry) -> None:
-    """Let parties, workers and moderators of a federation play their parts in secure sums for sharing."""
+    """Register the parts of parties, workers and moderators for secure sums."""
     walks.add("party", PROTOCOL, _run_party)
     walks.add("moderator", PROTOCOL, collect_sum)
 
 
 def _run_party(channel: Channel, invitation: Invitation, desk: Any) -> ShareRelease | None:
-    """A party's part: what its owner approved is what the invitation showed, so the body must ask for just that."""
+    """Run a party's part: its owner approved the invitation, so the body must match it exactly."""
     moderator = channel.members.moderator
     try:
         spec = parse_spec(dict(invitation.body["share"]))
@@ -218,11 +218,11 @@ def _run_party(channel: Channel, invitation: Invitation, desk: Any) -> ShareRele
 
 
 def collect_sum(channel: Channel, invitation: Invitation, desk: Any = None) -> SumResult:
-    """The moderator's part: who means the same and takes part, who is in, and the sum.
+    """Run the moderator's part: compare the agreements, settle the participants and collect the sum.
 
     Raises:
-        ProtocolError: ``planner_mismatch`` or ``message_conflict`` name the silo that does not fit: nobody has paid.
-            ``peer_missing``: too few are left; silos that reserved stay charged.
+        ProtocolError: ``planner_mismatch`` or ``message_conflict`` name the unfitting silo: no silo was charged.
+            ``peer_missing``: too few remain; silos that reserved stay charged.
     """
     from siloquent.federation.sums import SumSpec
 
@@ -239,15 +239,15 @@ def collect_sum(channel: Channel, invitation: Invitation, desk: Any = None) -> S
 def hold_sum(
     channel: Channel, told: SumSpec, prints: agreement_check.Prints, *, timeout: float | None = None
 ) -> SumResult:
-    """``collect_sum`` without an invitation.
+    """Run ``collect_sum`` without an invitation.
 
     Args:
         told: ``build_sum_spec`` of the plan. prints: those of its agreement.
-        timeout: Seconds after which silos that are late are left out, if enough are there; None waits.
+        timeout: Seconds after which late silos are left out, if enough have joined; None waits.
     """
     from siloquent.federation.sums import gather_sum
 
     late = timeout if told.min_parties < told.parties else None
-    # Workers wait for shares from the beginning: the meeting must leave most of their time to the silos.
+    # Workers wait for shares from the start: the meeting must leave most of their time to the silos.
     agreement_check.convene_sum(channel, prints, told.min_parties, None if late is None else late / 4)
     return gather_sum(channel, told, timeout=late)

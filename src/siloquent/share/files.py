@@ -1,4 +1,4 @@
-"""A release for sharing as a folder: ``share.npz``, a table for people, a manifest; and back."""
+"""A release for sharing as a folder: ``share.npz``, a readable table and a manifest; written and loaded."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ COLUMNS = ("feature", "bin", "label", "count")
 
 
 def format_release_id(release: ShareRelease) -> str:
-    """The release's name: its place in the ledger."""
+    """Return the release's name: its position in the ledger."""
     return f"r-{release.part.seq:06d}"
 
 
 def save_release(release: ShareRelease, folder: Path) -> Path:
-    """Write ``release`` as ``folder``, whole or not at all; an equal one that is there already stays.
+    """Write ``release`` as ``folder``, atomically; an equal existing one is kept.
 
     Raises:
-        ReleaseError: Something else is there, or the disk refuses.
+        ReleaseError: The folder holds something else, or writing fails.
     """
     contents = {TABLE: build_numbers_table(release), FILE: release.to_bytes()}
     return write_files(folder, _build_manifest(release), _list_files(release), contents)
 
 
 def load_release(path: Path, *, agent: str = "") -> ShareRelease:
-    """The release in a folder, whose hash is checked, or in a file ``share.npz`` that another silo sent.
+    """Load the release in a folder, whose hash is checked, or in a file ``share.npz`` that another silo sent.
 
     Args:
-        agent: What to call it in messages (default: the folder's or file's name).
+        agent: The name in messages (default: the folder's or file's name).
     Raises:
-        ReleaseError: It is no release for sharing, or was changed after its release.
+        ReleaseError: It is not a release for sharing, or was changed after its release.
     """
     name = agent or (path.name if path.is_dir() else path.stem)
     if path.is_dir():
@@ -58,13 +58,13 @@ def load_release(path: Path, *, agent: str = "") -> ShareRelease:
 
 
 def render_release(release: ShareRelease) -> ExpectedFiles:
-    """What ``save_release`` would write of ``release``."""
+    """Return the files that ``save_release`` would write for ``release``."""
     contents = {TABLE: build_numbers_table(release), FILE: partial(_has_same_content, release)}
     return ExpectedFiles(_build_manifest(release), _list_files(release), contents)
 
 
 def _has_same_content(release: ShareRelease, data: bytes) -> bool:
-    """Whether ``data`` is ``release``'s file, however it was packed."""
+    """Return whether ``data`` is ``release``'s file, regardless of compression."""
     try:
         return decode_release(data).to_bytes() == release.to_bytes()
     except ReleaseError:
@@ -72,7 +72,7 @@ def _has_same_content(release: ShareRelease, data: bytes) -> bool:
 
 
 def build_numbers_table(release: ShareRelease) -> pa.Table:
-    """What people can read of a release: label x bin counts, bins' counts, moments' sums, or a tree's leaves."""
+    """Build a readable table of a release: label x bin counts, bins' counts, moments' sums, or a tree's leaves."""
     import pyarrow as pa
 
     rows = list(_list_rows(release))

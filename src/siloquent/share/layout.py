@@ -1,4 +1,4 @@
-"""What each method counts: one vector of whole numbers a silo, its parts, and how far one record moves them."""
+"""The counts of each method: one integer vector per silo, its parts, and the sensitivity to one record."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from siloquent.maths.record_pairs import RecordPairs
 from siloquent.share.encoding import Encoding, Integers
 
 SHARES = (2, 18, 80)
-"""Percent of the price for count, sums and second moments of "moments": the last ones have most of the noise."""
+"""The percentages of the price for count, sums and second moments of "moments": the last have most of the noise."""
 
 
 STEPS = 511
-"""Whole steps from 0 to the ball's radius in "moments": fine enough for forty numbers, and noise can still be drawn."""
+"""The whole steps from 0 to the ball's radius in "moments": fine enough for forty numbers, and noise can be drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorBlock:
-    """A run of the vector with one price: ``length`` numbers, of which one unit moves L1 and squared L2 at most so far.
+    """A run of ``length`` numbers with one price; ``l1``, ``l2_squared`` bound the change by one unit.
 
-    ``percent`` of the price buys it. ``halved``: how many numbers at its end need half the variance only, since
-    ``l2_squared`` counts each of them twice.
+    ``percent`` of the price buys it. ``halved``: the number of entries at its end that need only half the variance,
+    since ``l2_squared`` counts each of them twice.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Layout:
 
     @cached_property
     def pairs(self) -> NDArray[np.bool_]:
-        """Which products of two codes (columns, columns) are counted: each pair of different features once."""
+        """The products of two codes (columns, columns) that are counted: each pair of different features once."""
         blocks = self.encoding.blocks
         return np.asarray(blocks[:, None] < blocks[None, :])
 
@@ -63,22 +63,22 @@ class Layout:
 
     @property
     def dimensions(self) -> int:
-        """Of "moments": numbers, cells of categories, and the label."""
+        """The dimensions of "moments": numbers, cells of categories, and the label."""
         return len(self.encoding.numeric) + len(self._cells) + 1
 
     @property
     def nonzero(self) -> int:
-        """How many of the dimensions a record can fill: one a feature, and the label."""
+        """The number of dimensions that a record can fill: one per feature, and the label."""
         return len(self.encoding.features) + 1
 
     @cached_property
     def _cells(self) -> Integers:
-        """The codes of features that are not numbers."""
+        """The codes of non-numeric features."""
         categories = np.setdiff1d(np.arange(len(self.encoding.features)), self.encoding.numeric)
         return np.flatnonzero(np.isin(self.encoding.blocks, categories))
 
     def list_lengths(self) -> tuple[int, ...]:
-        """The lengths of the vector's parts, in order."""
+        """Return the lengths of the vector's parts, in order."""
         columns, classes = self.encoding.columns, self.encoding.classes
         if self.method == "marginals":
             return (classes * columns,)
@@ -90,14 +90,15 @@ class Layout:
 
     @property
     def length(self) -> int:
-        """Of the whole vector."""
+        """The length of the whole vector."""
         return sum(self.list_lengths())
 
     def build_blocks(self, *, records: int, replaced: bool) -> tuple[VectorBlock, ...]:
-        """The vector's runs with their sensitivity, for units of ``records`` records, added or removed, or replaced.
+        """Build the vector's runs with their sensitivity to units of ``records`` records, added, removed or replaced.
 
-        A record adds 1 to one cell of each counted table and, where signed, +-1 to one cell a feature and to the sum.
-        Replaced, signed cells may turn round: two records without a bin in common differ by 2 in the sum alone.
+        A record adds 1 to one cell of each counted table and, where signed, +-1 to one cell per feature and to the
+        sum. With replacement, signed cells may change sign: two records without a common bin differ by 2 only in the
+        sum.
         """
         if self.method == "moments":
             return self._build_moment_blocks(records, replaced)
@@ -107,7 +108,7 @@ class Layout:
         return (VectorBlock(self.method, self.length, (1 + replaced) * records * touched, records**2 * squared),)
 
     def _count_touched(self) -> int:
-        """How many cells one record changes by 1."""
+        """Count the cells that one record changes by 1."""
         features = len(self.encoding.features)
         if self.method == "marginals":
             return features
@@ -115,7 +116,7 @@ class Layout:
         return pairs + (2 * features + 1 if self.is_signed else features)
 
     def build_moments_release(self, *, records: int, replaced: bool) -> JointRelease:
-        """How far one unit moves count, sums and second moments together."""
+        """Build the joint sensitivity of count, sums and second moments to one unit."""
         return build_joint_release(
             self.nonzero,
             math.sqrt(self.nonzero),
@@ -128,7 +129,7 @@ class Layout:
 
     @cached_property
     def _pairs(self) -> RecordPairs | None:
-        """All records of "moments" that there can be, None where they are many."""
+        """All possible records of "moments", None where they are too many."""
         sizes = (*(attribute.size for attribute in self.encoding.features), self.encoding.label.steps)
         if not RecordPairs.can_enumerate(math.prod(sizes), self.dimensions):
             return None
@@ -138,7 +139,7 @@ class Layout:
         )
 
     def _build_moment_blocks(self, records: int, replaced: bool) -> tuple[VectorBlock, ...]:
-        """Each order for itself: what a sum of several silos is priced by."""
+        """Build each order separately, as the price of a sum of several silos requires."""
         release = self.build_moments_release(records=records, replaced=replaced)
         _, _, squares, products = self.list_lengths()
         lengths, halved = (1, self.dimensions, squares + products), (0, 0, products)
@@ -154,7 +155,7 @@ class Layout:
         )
 
     def count(self, places: Integers) -> Integers:
-        """The exact vector of rows of places (rows, features + 1), the label last; rows outside count nowhere."""
+        """Count the exact vector of rows of indices (rows, features + 1), the label last; skip rows outside."""
         places = places[self.encoding.find_inside(places)]
         features, label = places[:, :-1], places[:, -1]
         if self.method == "moments":
@@ -163,7 +164,7 @@ class Layout:
         if self.method == "marginals":
             return self._count_tables(codes, classes)
         hot = self.encoding.encode_one_hot(codes)
-        pairs = (hot.T @ hot)[self.pairs].astype(np.int64)  # doubles hold whole numbers up to 2^53 exactly
+        pairs = (hot.T @ hot)[self.pairs].astype(np.int64)  # doubles represent integers up to 2^53 exactly
         if not self.is_signed:
             return np.concatenate([pairs, self._count_tables(codes, classes)])
         sign = 2 * classes - 1
@@ -185,7 +186,7 @@ class Layout:
         return np.concatenate([[count], sums, np.diag(second), upper]).astype(np.int64)
 
     def compute_numbers(self, features: Integers, label: Integers | None = None) -> NDArray[np.float64]:
-        """Rows as "moments" sees them: numbers in -1..1, cells as 0 and 1, then the label in -1..1 if it is given."""
+        """Return the dimensions of "moments": numbers in -1 to 1, cells as 0 or 1, then any label in -1 to 1."""
         encoding = self.encoding
         hot = encoding.encode_one_hot(encoding.compute_codes(features))[:, self._cells]
         if label is None:
@@ -194,7 +195,7 @@ class Layout:
         return np.hstack([encoding.compute_numbers(features), hot, np.asarray(value, dtype=np.float64)[:, None]])
 
     def to_design(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Weights over ``numbers`` (dimensions - 1,) as weights over the encoding's design (columns + numbers,)."""
+        """Convert weights over ``numbers`` (dimensions - 1,) to the encoding's design (columns + numbers,)."""
         count, columns = len(self.encoding.numeric), self.encoding.columns
         made = np.zeros(columns + count)
         made[columns:] = weights[:count]

@@ -1,4 +1,4 @@
-"""Linear scores over bins and numbers: what every model of this task is, whatever it was learnt from."""
+"""Linear scores over bins and numbers: the form of every model of this task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LinearScore:
     """A linear score over the encoding's design: ``weights`` (columns + numbers, outputs), ``constant`` (outputs,).
 
     Two classes and numbers have one output; more classes one each. ``link``: "logit" scores are log-odds, "sign" ones
-    lie about -1 for the first class and 1 for the second, "value" ones are the label itself in -1..1.
+    are about -1 for the first class and 1 for the second, "value" ones are the label itself in -1 to 1.
     """
 
     weights: Floats
@@ -27,7 +27,7 @@ class LinearScore:
     link: Literal["logit", "sign", "value"]
 
     def compute_scores(self, encoding: Encoding, places: Integers) -> Floats:
-        """The scores of rows of places (rows, features), shape (rows, outputs)."""
+        """Compute the scores of rows of indices (rows, features), shape (rows, outputs)."""
         codes, columns = encoding.compute_codes(places), encoding.columns
         found = np.tile(self.constant, (len(places), 1))
         for i in range(codes.shape[1]):
@@ -36,13 +36,13 @@ class LinearScore:
 
 
 def decide_classes(scores: Floats) -> Integers:
-    """The class of each row: by sign for one output, the highest of several."""
+    """Decide the class of each row: by sign for one output, the highest of several."""
     if scores.shape[1] == 1:
         return (scores[:, 0] > 0).astype(np.int64)
     return np.asarray(scores.argmax(axis=1), dtype=np.int64)
 
 
 def convert_label_values(encoding: Encoding, values: Floats) -> Floats:
-    """A number's values in its own unit, held within its declared range."""
+    """Convert label values to the number's own unit, clamped to its declared range."""
     lo, hi = float(encoding.label.lo), float(encoding.label.hi)  # type: ignore[arg-type]
     return np.asarray(np.clip(lo + (values + 1) / 2 * (hi - lo), lo, hi))

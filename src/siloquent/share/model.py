@@ -1,4 +1,4 @@
-"""A model that was learnt: one linear score over declared bins and numbers, whatever it was learnt from."""
+"""A learned model: one linear score over declared bins and numbers, whatever data it was learned from."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """A linear model; ``kind`` is logistic, svm or linear, ``silos`` how many other silos' rows are in it.
+    """A linear model; ``kind`` is logistic, svm or linear, ``silos`` the number of other silos whose rows it includes.
 
-    ``holds_own_rows``: it was fitted on its owner's exact rows, so it is no release and must not leave the owner.
+    ``holds_own_rows``: it was fitted on its owner's exact rows, so it is not a release and must not leave the owner.
     """
 
     agreement: Agreement
@@ -38,14 +38,14 @@ class Model:
 
     @property
     def encoding(self) -> Encoding:
-        """How rows are read."""
+        """The encoding of rows."""
         return build_encoding(self.agreement)
 
     def predict(self, rows: Mapping[str, Sequence[Any]]) -> list[Any]:
-        """The label of each row, given as columns by attribute's name; a value OUTSIDE is read as its bin's neighbour.
+        """Predict each row's label from columns by attribute name; a value OUTSIDE is read as its bin's neighbour.
 
         Raises:
-            UnknownName: A feature has no column. RequestError: A row has a value that no place is declared for.
+            UnknownName: A feature has no column. RequestError: A row has an undeclared value.
         """
         encoding = self.encoding
         places = encoding.compute_indices(rows)
@@ -58,7 +58,7 @@ class Model:
         return self.predict_places(places)
 
     def predict_places(self, places: Integers) -> list[Any]:
-        """The label of each row of places (rows, features), all of them inside."""
+        """Predict the label of each row of indices (rows, features), all of them inside."""
         encoding = self.encoding
         found = self.scores.compute_scores(encoding, places)
         if encoding.is_regression:
@@ -67,9 +67,9 @@ class Model:
         return [labels[i] for i in decide_classes(found)]
 
     def list_strongest(self, count: int) -> list[tuple[str, str, float]]:
-        """The bins that speak most for or against the last class, or a high value: feature, bin, weight.
+        """Return the strongest bins for or against the last class, or a high value: feature, bin, weight.
 
-        A bin's weight is taken against the mean of its feature's bins. None where there are more than two classes.
+        A bin's weight is relative to the mean of its feature's bins. Empty where there are more than two classes.
         """
         encoding, weights = self.encoding, self.scores.weights
         if weights.shape[1] > 1:
@@ -85,7 +85,7 @@ class Model:
         """Write the model as ``.npz``; ``load_model`` reads it.
 
         Raises:
-            RequestError: The file is there already. ReleaseError: The disk refuses.
+            RequestError: The file exists. ReleaseError: Writing fails.
         """
         words = {
             "format": FORMAT,
@@ -106,10 +106,10 @@ class Model:
             raise ReleaseError(f"{path} cannot be written: {failed.strerror}.", fix="name another file") from None
 
     def require_publishable(self) -> Model:
-        """The model, if it may be given away.
+        """Return the model, if it may be published.
 
         Raises:
-            NotAllowed: It holds its owner's exact rows.
+            NotAllowed: It was fitted on its owner's exact rows.
         """
         if self.holds_own_rows:
             raise NotAllowed(
@@ -120,10 +120,10 @@ class Model:
 
 
 def load_model(path: Path) -> Model:
-    """The model in a file; nothing in it is run.
+    """Load the model in a file; nothing in it is executed.
 
     Raises:
-        ReleaseError: It is none, or was cut or changed.
+        ReleaseError: It is not a model, or was truncated or changed.
     """
     try:
         data = read_bounded(path, MAX_BYTES)

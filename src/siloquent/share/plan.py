@@ -1,4 +1,4 @@
-"""From spec and declaration to what is counted, its noise, its event and price. No row is read."""
+"""The counts, noise, event and price of a release from spec and declaration. No row is read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from siloquent.share.trees import DecisionTreePlan, plan_tree
 NoiseKind = Literal["laplace", "gaussian"]
 MAX_PARAMETER = 2**49
 MIN_SHARE = 9
-"""The least variance of one silo's Gaussian share: below it the sum is too far from a discrete Gaussian."""
+"""The minimal variance of one silo's Gaussian share: below it the sum is too far from a discrete Gaussian."""
 MAX_SHARED_SCALE = 200
 MAX_NUMBERS = 2**22
 _WORTH = 0.5
@@ -36,7 +36,7 @@ _WORTH = 0.5
 
 @dataclass(frozen=True, slots=True)
 class BlockNoise:
-    """Noise on a run of the vector: a Laplace scale or Gaussian variance, of the whole sum if it is summed."""
+    """The noise on a run of the vector: a Laplace scale or Gaussian variance, of the whole sum if it is summed."""
 
     length: int
     parameter: Fraction
@@ -44,9 +44,9 @@ class BlockNoise:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharePlan:
-    """A release that is ready to be measured: everything but the rows.
+    """A release that is ready to be measured: everything except the rows.
 
-    ``runs``: the noise of the vector of ``layout``; ``tree``: instead, how a tree grows.
+    ``runs``: the noise of the vector of ``layout``; ``tree``: the plan of a tree instead.
     """
 
     spec: ShareSpec
@@ -62,13 +62,13 @@ class SharePlan:
 
     @property
     def price(self) -> Fraction:
-        """What is charged, in the account's epsilon or rho: whole units of the ledger, rounded up."""
+        """The charge, in the account's epsilon or rho: whole units of the ledger, rounded up."""
         book = get_accountant(self.schema.budget.accountant)
         return Fraction(book.compute_cost(self.event).amount, book.scale)
 
     @property
     def numbers(self) -> int:
-        """How many noisy numbers are released; of a tree, the most there can be."""
+        """The number of noisy numbers released; for a tree, the maximum."""
         return self.layout.length if self.layout else self.tree.most_numbers if self.tree else 0
 
     @property
@@ -79,9 +79,10 @@ class SharePlan:
         return max(math.sqrt(compute_noise_variance(self.noise, run.parameter)) for run in self.runs)
 
     def compute_relative_noise(self) -> float | None:
-        """Noise over what an average cell holds, all silos together; None without a size hint.
+        """Compute the noise relative to an average cell's count, over all silos; None without a size hint.
 
-        The smaller, the better a model can become: below .1 it is near what pooled rows give, above 1 it says little.
+        The smaller, the better a model can become: below .1 it is near that of pooled rows, above 1 it is of little
+        use.
         """
         if self.schema.size_hint is None or self.layout is None:
             return None
@@ -96,18 +97,18 @@ class SharePlan:
 
 
 def compute_noise_variance(noise: NoiseKind, parameter: Fraction) -> Fraction:
-    """The variance of discrete Laplace noise of that scale, or about that of discrete Gaussian noise."""
+    """Compute the variance of discrete Laplace noise of that scale, or about that of discrete Gaussian noise."""
     return parameter if noise == "gaussian" else compute_laplace_variance(parameter)
 
 
 def plan(spec: ShareSpec, schema: TableSchema, *, seed: int | None = None) -> SharePlan:
-    """The plan of ``spec``, from public facts alone.
+    """Plan ``spec`` from public facts only.
 
     Args:
         seed: Of a tree's skeleton; None: the spec's own.
     Raises:
         SchemaError: A feature or label has no finite domain, or the method does not fit it.
-        RequestError: The budget does not fit the account, or is too small for noise that can be drawn.
+        RequestError: The budget does not fit the account, or is too small for noise that can be sampled.
     """
     agreement = build_agreement(spec, schema)
     encoding = build_encoding(agreement)
@@ -131,7 +132,7 @@ def plan(spec: ShareSpec, schema: TableSchema, *, seed: int | None = None) -> Sh
 def _plan_noise(
     spec: ShareSpec, schema: TableSchema, layout: Layout, noise: NoiseKind, amount: Fraction
 ) -> tuple[list[BlockNoise], Event]:
-    """The noise of each run of the vector, and what all of it costs."""
+    """Plan the noise of each run of the vector, and the total price."""
     records, replaced = schema.unit.max_rows, schema.replace_one
     groups = layout.build_blocks(records=records, replaced=replaced)
     if len(groups) == 1 or spec.trust == "sum":
@@ -139,7 +140,7 @@ def _plan_noise(
         numbers = [_get_parameter(part) for part in parts]
         event: Event = parts[0] if len(parts) == 1 else Composed(tuple(parts))
     else:
-        # One release of several orders: no unit moves all of them as far as it could move each.
+        # One release of several orders: no unit changes all of them as much as it could change each.
         release = layout.build_moments_release(records=records, replaced=replaced)
         shares = [Fraction(share, 100) for share in SHARES]
         amount = subtract_rounding(amount, get_accountant(schema.budget.accountant).scale)
@@ -165,7 +166,7 @@ def _check(spec: ShareSpec, layout: Layout) -> None:
 
 
 def _check_shares(scale: Fraction) -> None:
-    """A share of Laplace noise is drawn step by step, the more the larger its scale: what takes long is refused."""
+    """Check the scale of Laplace shares: larger ones take longer to draw, and slow ones are refused."""
     if scale > MAX_SHARED_SCALE:
         raise RequestError(
             f"Shares of Laplace noise of scale {format_digits(scale)} would take too long to draw; the most is "
@@ -177,15 +178,15 @@ def _check_shares(scale: Fraction) -> None:
 def _build_event(
     spec: ShareSpec, noise: NoiseKind, group: VectorBlock, amount: Fraction
 ) -> DiscreteLaplace | DiscreteGaussian | SummedGaussian:
-    """The event that buys one group; its noise parameter is rounded up to what can be drawn."""
+    """Build the event for one group's price; its noise parameter is rounded up to one that can be sampled."""
     if noise == "laplace":
         return DiscreteLaplace(round_up_to_drawable(group.l1 / amount), group.l1)
     variance = group.l2_squared / (2 * amount)
     if spec.trust == "local":
         return DiscreteGaussian(round_up_to_drawable(variance), group.l2_squared)
     assert spec.honest is not None
-    # Halves must be whole, too. The sum of shares costs a little more than its variance says, far below 1e-9 of it;
-    # below the least share it would not be Gaussian enough, so there is then more noise, for less.
+    # Halves must be integers, too. The sum of shares costs a little more than its variance implies, far below 1e-9
+    # of it; below the minimal share it would not be Gaussian enough, so there is then more noise, at a lower price.
     share = 2 * math.ceil(variance * (1 + Fraction(1, 10**12)) / (2 * spec.honest))
     return SummedGaussian(Fraction(max(share, 2 * MIN_SHARE)), spec.honest, group.l2_squared, group.length)
 
@@ -197,7 +198,7 @@ def _get_parameter(part: DiscreteLaplace | DiscreteGaussian | SummedGaussian) ->
 
 
 def _build_block_noises(noise: NoiseKind, group: VectorBlock, parameter: Fraction) -> list[BlockNoise]:
-    """The noise of a group: numbers that its squared L2 counts twice need half the variance."""
+    """Build the noise of a group: numbers that its squared L2 counts twice need half the variance."""
     if noise == "laplace" or not group.halved:
         return [BlockNoise(group.length, parameter)]
     return [BlockNoise(group.length - group.halved, parameter), BlockNoise(group.halved, parameter / 2)]

@@ -1,4 +1,4 @@
-"""What one silo, or a secure sum of several, released; its safe file."""
+"""The release of one silo, or of a secure sum of several; its file format."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ FORMAT = 1
 MAX_NUMBERS = 2**23
 Integers = NDArray[np.int64]
 UNKNOWN = Provenance()
-"""Of a release that no ledger has settled yet."""
+"""The provenance of a release that no ledger has settled yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleasedNoise:
-    """Noise on a run of ``length`` numbers; ``variance``: of all of it, over all silos of a secure sum."""
+    """The noise on a run of ``length`` numbers; ``variance``: of all of it, over all silos of a secure sum."""
 
     length: int
     variance: Fraction
@@ -34,11 +34,11 @@ class ReleasedNoise:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShareRelease:
-    """Noisy whole numbers and all that is needed to learn from them; a value that exists fits its agreement.
+    """Noisy integers and all that is needed to learn from them; values that are not None fit the agreement.
 
     ``values``: by name: "counts", the vector of ``Layout``; or a tree's "attributes", "splits", "leaves", "levels".
     ``noise``: of runs of "counts"; of a tree, on leaves' sizes by the number of splits above them, then on levels.
-    ``agent``: a name for messages, given by whoever holds the release. ``members``: the silos of a secure sum.
+    ``agent``: a name for messages, given by the holder of the release. ``members``: the silos of a secure sum.
     ``rows``: the table's rough public size, 0 if none was declared.
     """
 
@@ -69,7 +69,7 @@ class ShareRelease:
 
     @property
     def name(self) -> str:
-        """What messages call it: the agent's name, else the beginning of its ledger's."""
+        """The name in messages: the agent's name, else the first characters of its ledger's id."""
         return self.agent or f"ledger {self.part.ledger[:12]}"
 
     @property
@@ -79,18 +79,18 @@ class ShareRelease:
 
     @property
     def silos(self) -> int:
-        """How many silos' rows are in it."""
+        """The number of silos whose rows it includes."""
         return max(len(self.members), 1)
 
     def describe_guarantee(self) -> str:
-        """The guarantee in words, with what follows from silos that share people or noise."""
+        """Return the guarantee in words, with the consequences of silos that share people or noise."""
         words = [self.part.guarantee]
         if self.agreement.trust == "sum":
             words.append(
                 f"This holds as long as {self.agreement.honest} of the {self.silos} silos in it follow the "
                 "protocol and keep their noise to themselves."
             )
-        # One noise covers the whole sum, which a person at k silos moves k times as far: k squared in rho.
+        # One noise covers the whole sum, which a person in k silos changes k times as much: k squared in rho.
         squared = self.agreement.trust == "sum" and "gaussian" in event_to_json(self.event)
         if (k := self.agreement.overlap) > 1:
             times = f"{k * k} times, in rho" if squared else f"{k} times"
@@ -102,9 +102,9 @@ class ShareRelease:
         return " ".join(words)
 
     def to_bytes(self) -> bytes:
-        """The file ``share.npz``: whole numbers and words, no objects; equal releases give equal bytes.
+        """Encode the release as ``share.npz``: integers and text, no objects; equal releases give equal bytes.
 
-        The agent's name is no part of it.
+        The agent's name is not included.
         """
         words = {
             "format": FORMAT,
@@ -122,10 +122,10 @@ class ShareRelease:
 
 
 def decode_release(data: bytes, *, agent: str = "") -> ShareRelease:
-    """The release that ``to_bytes`` wrote.
+    """Decode the output of ``to_bytes``.
 
     Raises:
-        ReleaseError: It is none, was cut or edited, or holds what no release holds; ``agent`` is named.
+        ReleaseError: It is not a release, was truncated or edited, or has invalid content; ``agent`` is named.
     """
     try:
         values, words = unpack(data, ("counts", "splits", "leaves", "levels", "seed"), most=MAX_NUMBERS)

@@ -1,4 +1,4 @@
-"""A release for sharing, again from what the ledger keeps: what its files are compared with."""
+"""A release for sharing, rebuilt from the ledger, for comparison with its files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def list_renderings(schema: TableSchema, stored: SettledAnswer) -> list[ExpectedFiles]:
-    """The release in ``stored``; none if it is of another task.
+    """Return the release in ``stored``; empty if it is of another task.
 
     Privacy:
-        Post-processing of what the ledger keeps: no row is read, nothing is charged.
+        Post-processing of the ledger's content: no row is read, nothing is charged.
     """
     try:
         return [render_release(assemble(schema, stored))]

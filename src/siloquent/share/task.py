@@ -1,4 +1,4 @@
-"""The walk through the rooms: plan, reserve, measure, settle. Learning and advice leave no release."""
+"""The tasks of sharing: plan, reserve, measure, settle. Learning and advice make no release."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 def release(
     session: WorkspaceSession, spec: ShareSpec, *, key: str | None = None, max_cost: str | None = None
 ) -> ShareRelease:
-    """Release what ``spec`` describes, with full noise, for whoever is to learn from it.
+    """Make the release described by ``spec``, with full noise, for other silos to learn from.
 
     Args:
-        key: The idempotency key: the same key and spec give the same release for nothing.
+        key: The idempotency key: the same key and spec give the same release at no cost.
         max_cost: Refuse, before anything is spent, if the price in the account's epsilon or rho is higher.
     Raises:
-        SchemaError, RequestError: It cannot be released so; nothing is spent.
-        BudgetExceeded: What is left does not pay for it; nothing is spent.
+        SchemaError, RequestError: The release is not possible as specified; nothing is spent.
+        BudgetExceeded: The price exceeds the remaining budget; nothing is spent.
         DataError: The source failed after the reservation; the charge stands, a retry with ``key`` costs no more.
     Privacy:
         The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
@@ -61,10 +61,10 @@ def release(
 
 
 def explain(session: WorkspaceSession, spec: ShareSpec) -> SharePlan:
-    """What ``spec`` would cost and how noisy it would be: the plan of ``release``, without touching data.
+    """Plan ``release`` for its price and noise, without reading data.
 
     Raises:
-        As ``release``, but for a budget that is too small.
+        As ``release``, except for an insufficient budget.
     """
     schema = session.schema(spec.table)
     session.get_account(spec.table)
@@ -74,10 +74,10 @@ def explain(session: WorkspaceSession, spec: ShareSpec) -> SharePlan:
 def reserve_release(
     session: WorkspaceSession, spec: ShareSpec, *, key: str | None, max_cost: str | None, also: str = ""
 ) -> tuple[TableSchema, SharePlan, Charge, Permit | SettledAnswer]:
-    """The plan, and its permit: the worst case is written before a row is read.
+    """Return the plan, and its permit: the worst case is written to the ledger before a row is read.
 
     Args:
-        also: What else the request is about: the session of a secure sum.
+        also: Further content of the request: the session of a secure sum.
     """
     schema, charge = session.schema(spec.table), build_charge(session, spec, key=key, max_cost=max_cost, also=also)
     chosen = plan(spec, schema, seed=derive_skeleton_seed(session, spec))
@@ -85,14 +85,14 @@ def reserve_release(
     if held is not None:
         return schema, chosen, charge, held
     charge.require_affordable(session, chosen.event)
-    session.open_planned_table(schema)  # what is wrong with a source is found before it costs anything
+    session.open_planned_table(schema)  # problems of a source are found before anything is charged
     return schema, chosen, charge, charge.reserve(session, chosen.event)
 
 
 def build_charge(
     session: WorkspaceSession, spec: ShareSpec, *, key: str | None, max_cost: str | None, also: str
 ) -> Charge:
-    """How the ledger is asked for a release of ``spec``."""
+    """Build the ledger request for a release of ``spec``."""
     schema, account = session.schema(spec.table), session.get_account(spec.table)
     asked = json.dumps(dump_spec(spec), sort_keys=True)
     rules = list_bin_rules(schema.domain[name] for name in spec.features)
@@ -101,12 +101,12 @@ def build_charge(
 
 
 def derive_skeleton_seed(session: WorkspaceSession, spec: ShareSpec) -> int:
-    """The public seed of this silo's tree: another one at every silo, the same at every retry."""
+    """Derive the public seed of this silo's tree: different at every silo, equal at every retry."""
     return int.from_bytes(hashlib.sha256(f"{spec.public_seed}|{session.ledger.id}".encode()).digest())
 
 
 def dump_spec(spec: ShareSpec) -> dict[str, object]:
-    """The spec as JSON takes it: equal specs are equal."""
+    """Return the spec as a JSON-compatible dictionary: equal specs are equal."""
     plain: dict[str, object] = {name: getattr(spec, name) for name in ShareSpec.__dataclass_fields__}
     tree = {name: getattr(spec.tree, name) for name in spec.tree.__dataclass_fields__}
     return {**plain, "budget": spec.budget.to_dict(), "tree": tree, "features": list(spec.features)}
@@ -126,7 +126,7 @@ def _measure_release(session: WorkspaceSession, chosen: SharePlan, permit: Permi
 def build_release(
     chosen: SharePlan, values: dict[str, Integers], members: Sequence[str] = (), notes: Sequence[str] = ()
 ) -> ShareRelease:
-    """The release of measured ``values``; ``members``: of a secure sum, whose shares of noise are all in it."""
+    """Build the release of measured ``values``; ``members``: of a secure sum, which includes all their noise shares."""
     times = Fraction(len(members), chosen.spec.honest or 1) if members else Fraction(1)
     if chosen.tree is None:
         noise = tuple(
@@ -149,7 +149,7 @@ def build_release(
 
 
 def _list_tree_noise(tree: DecisionTreePlan, values: Mapping[str, Integers]) -> tuple[ReleasedNoise, ...]:
-    """Of leaves, one entry for each number of splits above them; then of the levels' counts."""
+    """Return the noise of leaves, one entry for each number of splits above them; then of the levels' counts."""
     classes = tree.classes
     scales = [tree.compute_leaf_scale(splits) for splits in range(tree.spec.h)]
     leaves = [ReleasedNoise(classes, classes * compute_noise_variance("laplace", scale)) for scale in scales]
@@ -157,19 +157,20 @@ def _list_tree_noise(tree: DecisionTreePlan, values: Mapping[str, Integers]) -> 
 
 
 def assemble(schema: TableSchema, stored: SettledAnswer) -> ShareRelease:
-    """The release that the ledger keeps, with its guarantee and receipt: the same at every replay."""
+    """Build the release stored in the ledger, with its guarantee and receipt: the same at every replay."""
     return replace(decode_release(stored.payload), part=build_provenance(schema, stored))
 
 
 def learn(session: WorkspaceSession, spec: LearnSpec) -> Model:
-    """A model from the others' releases and, with ``use_own``, one's own rows.
+    """Learn a model from the others' releases and, with ``use_own``, own rows.
 
     Raises:
-        NotAllowed: An analyst asks to use the owner's exact rows.
+        NotAllowed: An analyst requests the use of the owner's exact rows.
         RequestError: Releases do not fit one another, or this table.
         DataError: The source failed.
     Privacy:
-        Free: of releases alone it is post-processing. With own rows it holds them: it is no release, and stays at home.
+        Free: from releases only, it is post-processing. With own rows the model is not a release, and must stay
+            local.
     """
     agreement = spec.releases[0].agreement
     encoding, how = build_encoding(agreement), _build_fit(spec)
@@ -185,13 +186,13 @@ def learn(session: WorkspaceSession, spec: LearnSpec) -> Model:
 
 
 def advise(session: WorkspaceSession, spec: LearnSpec) -> Advice:
-    """Whether sharing helps: constant, alone, shared and stacked, cross-validated on own rows.
+    """Compare a constant, own rows, sharing and stacking, cross-validated on own rows, to advise whether sharing helps.
 
     Raises:
         As ``learn``.
     Privacy:
-        Exact, about the owner's rows, and for the owner's eyes: it is no release. Whether a silo then joins tells one
-        bit about its rows.
+        Exact, about the owner's rows, and only for the owner: it is not a release. A silo's decision to join reveals
+        one bit about its rows.
     """
     _check(session, spec)
     own = _read_own(session, spec)
@@ -200,14 +201,14 @@ def advise(session: WorkspaceSession, spec: LearnSpec) -> Advice:
 
 
 def synthesize(releases: Sequence[ShareRelease], *, rows: int | None = None, seed: int = 0) -> pa.Table:
-    """Labelled rows from marginals or trees: free, however often; equal seeds give equal rows.
+    """Draw labelled rows from marginals or trees: free, any number of times; equal seeds give equal rows.
 
     Args:
-        rows: How many; None: as many as the releases say there are.
+        rows: The number of rows; None: the number estimated from the releases.
     Raises:
-        RequestError: The releases do not fit one another, or hold no rows (gram, moments).
+        RequestError: The releases do not fit one another, or cannot give rows (gram, moments).
     Privacy:
-        Post-processing of what was released.
+        Post-processing of releases.
     """
     if not releases:
         raise RequestError("Rows come from at least one release.", fix="synthesize([release, ..])")
@@ -219,7 +220,7 @@ def synthesize(releases: Sequence[ShareRelease], *, rows: int | None = None, see
 
 
 def _list_others(session: WorkspaceSession, spec: LearnSpec) -> list[ShareRelease]:
-    """The releases that are not of this table, where own rows are used: else the shared model has seen them."""
+    """Return the releases of other tables, where own rows are used, so that the shared model excludes own rows."""
     if not spec.use_own or spec.releases[0].agreement.trust == "sum":
         return list(spec.releases)
     return [one for one in spec.releases if not _is_ours(session, spec, one)]
@@ -230,14 +231,14 @@ def _is_ours(session: WorkspaceSession, spec: LearnSpec, one: ShareRelease) -> b
 
 
 def _list_own_sums(session: WorkspaceSession, spec: LearnSpec) -> list[ShareRelease]:
-    """The secure sums that this table's rows are in, where own rows are used."""
+    """Return the secure sums that include this table's rows, where own rows are used."""
     if not spec.use_own or spec.releases[0].agreement.trust != "sum":
         return []
     return [one for one in spec.releases if _is_ours(session, spec, one) and WITHOUT_OWN not in one.notes]
 
 
 def _check(session: WorkspaceSession, spec: LearnSpec) -> Agreement:
-    """What the releases agree on, which must be about the label that is asked for."""
+    """Check that the releases agree, and that their label is the requested one; return the agreement."""
     agreement = estimate.check_together(spec.releases)
     if agreement.label.name != spec.label:
         raise RequestError(
@@ -255,10 +256,10 @@ def _check(session: WorkspaceSession, spec: LearnSpec) -> Agreement:
 
 
 def _fit_shared(session: WorkspaceSession, spec: LearnSpec, own: Integers | None) -> estimate.LinearScore:
-    """The model of the others' releases, which has not seen the rows ``own`` that it is to be judged on.
+    """Fit the model of the others' releases, without the rows ``own`` on which it is evaluated.
 
     Privacy:
-        With ``own`` none: own rows are taken off a sum exactly, so the model is their owner's alone.
+        With ``own`` none: own rows are subtracted exactly from a sum, so the model is only for their owner.
     """
     agreement, others = _check(session, spec), _list_others(session, spec)
     if agreement.method == "tree":

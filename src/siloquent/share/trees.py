@@ -1,4 +1,4 @@
-"""Private trees as arrays: a skeleton that the public seed decides, splits that the rows chose, and what a tree costs.
+"""Private trees as arrays: a skeleton from the public seed, splits selected on the rows, and a tree's price.
 
 Levels are numbered from 0, the root. Nodes of one level stand side by side; every record lies in exactly one of them.
 """
@@ -21,21 +21,21 @@ from siloquent.share.spec import ShareSpec, TreeSpec
 
 Integers = NDArray[np.int64]
 Choose = Callable[["Level", Integers, Integers], Integers]
-"""From a level whose attributes are set, its nodes that split in two (n,) and candidates (n, t), to their cuts (n,).
+"""A function from a level with attributes, its nodes that split in two (n,) and candidates (n, t), to cuts (n,).
 
-It is called once a level, also where no node splits in two.
+It is called once per level, even if no node splits in two.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionTreePlan:
-    """A tree before a row is read; all epsilons are those of one row's path.
+    """A planned tree, before a row is read; all epsilons are those of one row's path.
 
     Attributes:
         split: Epsilon of one split on a number.
-        rate: The exponential mechanism's rate: ``split`` where utilities never fall, else half of it.
-        leaf: Epsilon of a leaf that no split on a number lies above.
-        refund: What a split on a number takes from its leaves; 0: nothing, since the paper's leaves never get it.
+        rate: The exponential mechanism's rate: ``split`` where utilities never decrease, else half of it.
+        leaf: Epsilon of a leaf below no split on a number.
+        refund: The epsilon that a split on a number takes from its leaves; 0 for the paper's tree.
         level_scale: Of the noise on counts of levels.
     """
 
@@ -54,23 +54,23 @@ class DecisionTreePlan:
 
     @property
     def most_numbers(self) -> int:
-        """The most numbers that a release can hold."""
+        """The maximal number of numbers in a release."""
         return self.max_leaves * (self.classes + 2)
 
     def compute_leaf_scale(self, splits: int) -> Fraction:
-        """The noise of leaves with so many splits on numbers above them."""
+        """Compute the noise scale of leaves below ``splits`` splits on numbers."""
         return round_up_to_drawable(self.twice * self.rows / (self.leaf - splits * self.refund))
 
     @property
     def deepest_scale(self) -> Fraction:
-        """The noise of leaves below splits alone: the largest there is."""
+        """The noise scale of leaves below only splits on numbers: the largest there is."""
         return self.compute_leaf_scale(self.spec.h - 1)
 
 
 def plan_tree(
     spec: ShareSpec, schema: TableSchema, encoding: Encoding, epsilon: Fraction, seed: int
 ) -> DecisionTreePlan:
-    """How a tree grows for ``epsilon``: half for the tree, half for the counts of levels.
+    """Plan a tree for ``epsilon``: half for the tree, half for the counts of levels.
 
     Raises:
         RequestError: The account is not pure. SchemaError: A number has too many values for a tree.
@@ -85,10 +85,10 @@ def plan_tree(
     tree, twice, rows = spec.tree, 1 + schema.replace_one, schema.unit.max_rows
     each = epsilon / (2 * tree.h)
     ours = tree.variant == "ours"
-    # Under add-remove the utility of every candidate rises together with a record, so half the noise is enough; the
-    # paper's rate is that of utilities which may move either way, as they do when a record is replaced.
+    # Under add-remove the utilities of all candidates increase together with a record, so half the noise is enough;
+    # the paper's rate is for utilities that may change either way, as they do when a record is replaced.
     rate = each if ours and twice == 1 else each / 2
-    # A record that takes another's place moves no count of the root; one that leaves moves each level once.
+    # Replacing a record changes no count of the root; removing one changes each level once.
     levels = rows * (max(2 * (tree.p - 2), tree.p - 1) if schema.replace_one else tree.p - 1)
     level_scale = round_up_to_drawable(2 * Fraction(levels) / epsilon)
     leaf = epsilon / 2 if ours else each
@@ -106,7 +106,7 @@ def plan_tree(
         classes=encoding.classes,
         max_leaves=tree.max_nodes,
     )
-    # The dearest path: a split on a number at every level. Where a category branches, "ours" spends that on the leaf.
+    # The most expensive path: a split on a number at every level. For a category, "ours" spends that on the leaf.
     event = Composed(
         (
             ExponentialSelect(rounds=tree.h - 1, range=each),
@@ -122,13 +122,13 @@ class Level:
     """The nodes of one level.
 
     Attributes:
-        low, high: The box of each node in places, both ends included, shape (nodes, features). A grown tree keeps those
-            of its leaves alone: a hundred trees with all boxes would fill the memory.
-        splits: How many splits on numbers lie above each node, shape (nodes,).
-        attribute: What each node branches on, -1 where it does not, shape (nodes,).
-        cut: For a node that splits in two, the first place on the right, shape (nodes,).
+        low, high: The box of each node in indices, both ends included, shape (nodes, features). A grown tree keeps only
+            those of its leaves: a hundred trees with all boxes would fill the memory.
+        splits: The number of splits on numbers above each node, shape (nodes,).
+        attribute: The attribute on which each node branches, -1 for none, shape (nodes,).
+        cut: For a node that splits in two, the first index on the right, shape (nodes,).
         first: The first child of each node in the next level, shape (nodes,).
-        children: How many it has, shape (nodes,).
+        children: The number of its children, shape (nodes,).
     """
 
     low: Integers
@@ -141,15 +141,15 @@ class Level:
 
     @property
     def nodes(self) -> int:
-        """How many there are."""
+        """The number of nodes."""
         return len(self.splits)
 
     def forget_boxes(self) -> None:
-        """Keep what leads rows down, and nothing of where nodes lie."""
+        """Drop the nodes' boxes; keep what is needed to route rows."""
         self.low = self.high = np.zeros((0, self.low.shape[1]), dtype=np.int64)
 
     def find_child(self, node: Integers, features: Integers) -> Integers:
-        """The node in the next level of each row of places (rows, features) that lies in ``node`` (rows,)."""
+        """Return the node in the next level of each row of indices (rows, features) that lies in ``node`` (rows,)."""
         attribute = self.attribute[node]
         value = features[np.arange(len(node)), np.maximum(attribute, 0)]
         numeric = self.cut[node] >= 0
@@ -169,18 +169,18 @@ class Skeleton:
         return self.levels[-1]
 
     def list_cuts(self) -> Integers:
-        """The splits of all numeric nodes, level by level: with seed and domain, they are the whole tree."""
+        """Return the splits of all numeric nodes, level by level; seed, domain and they determine the tree."""
         return np.concatenate([level.cut[level.cut >= 0] for level in self.levels[:-1]]).astype(np.int64)
 
     def find_node(self, features: Integers, level: int) -> Integers:
-        """The node of each row of places (rows, features) in a level, shape (rows,)."""
+        """Return the node of each row of indices (rows, features) in a level, shape (rows,)."""
         node = np.zeros(len(features), dtype=np.int64)
         for above in self.levels[:level]:
             node = above.find_child(node, features)
         return node
 
     def find_ancestors(self, level: int, of: int) -> Integers:
-        """Of each node of level ``of``, its ancestor in ``level``, shape (nodes,)."""
+        """Return for each node of level ``of`` its ancestor in ``level``, shape (nodes,)."""
         found = np.arange(self.levels[level].nodes)
         for depth in range(level, of):
             found = np.repeat(found, self.levels[depth].children)
@@ -188,7 +188,7 @@ class Skeleton:
 
 
 def grow_tree(encoding: Encoding, tree: TreeSpec, seed: int, choose: Choose) -> Skeleton:
-    """A tree, level by level; whatever ``choose`` does not decide follows from ``seed`` and the declared domain."""
+    """Grow a tree, level by level, from ``seed`` and the declared domain, with splits selected by ``choose``."""
     rng = np.random.default_rng(seed)
     sizes = np.array([attribute.size for attribute in encoding.features], dtype=np.int64)
     numeric = np.zeros(len(sizes), dtype=np.bool_)
@@ -202,7 +202,7 @@ def grow_tree(encoding: Encoding, tree: TreeSpec, seed: int, choose: Choose) -> 
         at = np.flatnonzero(numeric[np.maximum(level.attribute, 0)] & (level.attribute >= 0))
         attribute = level.attribute[at]
         low, high = level.low[at, attribute], level.high[at, attribute]
-        # Candidates lie in the *declared* range that the path leaves, whatever rows happen to be there.
+        # Candidates lie in the *declared* range remaining on the path, independent of the rows.
         candidates = rng.integers((low + 1)[:, None], np.maximum(high, low + 1)[:, None] + 1, size=(len(at), tree.t))
         level.cut[at] = choose(level, at, candidates)
         below = _build_children(level, numeric)
@@ -213,7 +213,7 @@ def grow_tree(encoding: Encoding, tree: TreeSpec, seed: int, choose: Choose) -> 
 
 
 def regrow_tree(encoding: Encoding, tree: TreeSpec, seed: int, cuts: Integers) -> Skeleton:
-    """The tree whose ``cuts`` were released.
+    """Rebuild the tree whose ``cuts`` were released.
 
     Raises:
         ValueError: They are too few or too many, or not among the candidates.
@@ -243,14 +243,14 @@ def _build_level(low: Integers, high: Integers, splits: Integers) -> Level:
 def _choose_attributes(
     level: Level, numeric: NDArray[np.bool_], sizes: Integers, most: int, rng: np.random.Generator
 ) -> None:
-    """What each node branches on: one of the numbers, or of the categories that its path has not used."""
+    """Choose the attribute on which each node branches: one of the numbers, or an unused category on its path."""
     free = numeric[None, :] | (level.high > level.low)
     level.attribute[:] = _choose_one(free, rng)
     _check_width(level, numeric, sizes)
     wide = level.children > 2
     if level.children.sum() <= most:
         return
-    # Too many children: from the first node on that would not fit, categories give way to splits on numbers.
+    # Too many children: from the first node that would not fit, categories are replaced by splits on numbers.
     room = most - 2 * level.nodes
     late = wide & (np.cumsum(np.where(wide, level.children - 2, 0)) > room)
     instead = np.broadcast_to(numeric[None, :], free.shape) if numeric.any() and room >= 0 else np.zeros_like(free)
@@ -261,7 +261,7 @@ def _choose_attributes(
 
 
 def _choose_one(free: NDArray[np.bool_], rng: np.random.Generator) -> Integers:
-    """A uniform choice among the true entries of each row, -1 where there is none."""
+    """Choose uniformly among the true entries of each row, -1 where there is none."""
     count = free.sum(axis=1)
     pick = np.floor(rng.random(len(free)) * np.maximum(count, 1)).astype(np.int64)
     place = (np.cumsum(free, axis=1) <= pick[:, None]).sum(axis=1)
@@ -274,7 +274,7 @@ def _check_width(level: Level, numeric: NDArray[np.bool_], sizes: Integers) -> N
 
 
 def _build_children(level: Level, numeric: NDArray[np.bool_]) -> Level:
-    """The next level, each child with its part of its parent's box."""
+    """Build the next level, each child with its part of its parent's box."""
     level.first[:] = np.concatenate([[0], np.cumsum(level.children)[:-1]])
     parent = np.repeat(np.arange(level.nodes), level.children)
     number = np.arange(len(parent)) - level.first[parent]
@@ -285,19 +285,19 @@ def _build_children(level: Level, numeric: NDArray[np.bool_]) -> Level:
     high[branch, attribute[branch]] = number[branch]
     right, left = split & (number == 1), split & (number == 0)
     cut = level.cut[parent]
-    # A range of one place cannot be cut: its box stays, and one of the children is empty.
+    # A range of one value cannot be cut: its box stays, and one of the children is empty.
     low[right, attribute[right]] = np.minimum(cut[right], high[right, attribute[right]])
     high[left, attribute[left]] = np.maximum(cut[left] - 1, low[left, attribute[left]])
     return _build_level(low, high, level.splits[parent] + split)
 
 
 def split_seed(seed: int) -> Integers:
-    """A public seed as eight whole numbers of 32 bits."""
+    """Split a public seed into eight 32-bit integers."""
     return np.array([(seed >> (32 * i)) & 0xFFFFFFFF for i in range(8)], dtype=np.int64)
 
 
 def join_seed(words: Integers) -> int:
-    """The seed that ``split_seed`` took apart.
+    """Join the output of ``split_seed`` to the seed.
 
     Raises:
         ValueError: They are not eight numbers of 32 bits.

@@ -1,4 +1,4 @@
-"""The verbs of one session, as ``session.share``."""
+"""The share verbs of one session, as ``session.share``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ShareVerbs:
         return task.release(self.session, spec, key=key, max_cost=max_cost)
 
     def release_sum(self, spec: ShareSpec, channel: Channel, *, max_cost: str | None = None) -> ShareRelease:
-        """This silo's part in a secure sum; see ``siloquent.share.release_sum``.
+        """Run this silo's part in a secure sum; see ``siloquent.share.release_sum``.
 
         Privacy:
             As declared for the table: charged to this session's account before a row is read.
@@ -45,27 +45,27 @@ class ShareVerbs:
         return federated.release_sum(self.session, spec, channel, max_cost=max_cost)
 
     def explain(self, spec: ShareSpec) -> SharePlan:
-        """What it would cost and how noisy it would be. Touches no data."""
+        """Plan a release for its price and noise. Does not read data."""
         return task.explain(self.session, spec)
 
     def learn(self, spec: LearnSpec) -> Model:
-        """A model from the others' releases and own rows; see ``siloquent.share.learn``.
+        """Learn a model from the others' releases and own rows; see ``siloquent.share.learn``.
 
         Privacy:
-            Free. With own rows the model holds them and stays at home.
+            Free. With own rows the model is not a release and must stay local.
         """
         return task.learn(self.session, spec)
 
     def advise(self, spec: LearnSpec) -> Advice:
-        """Whether sharing helps, on own rows, for their owner's eyes; see ``siloquent.share.advise``.
+        """Advise the owner whether sharing helps, on own rows; see ``siloquent.share.advise``.
 
         Privacy:
-            Free, and no release: it is exact about the owner's rows.
+            Free, and not a release: it is exact about the owner's rows.
         """
         return task.advise(self.session, spec)
 
     def synthesize(self, releases: Sequence[ShareRelease], *, rows: int | None = None, seed: int = 0) -> pa.Table:
-        """Labelled rows from releases: free, however often."""
+        """Draw labelled rows from releases: free, any number of times."""
         return task.synthesize(releases, rows=rows, seed=seed)
 
     def save(self, release: ShareRelease, folder: Path | None = None) -> Path:
@@ -73,5 +73,5 @@ class ShareVerbs:
         return save_release(release, folder or self.session.workspace.releases / format_release_id(release))
 
     def load(self, path: Path | str, *, agent: str = "") -> ShareRelease:
-        """The release in a folder or file."""
+        """Load the release in a folder or file."""
         return load_release(Path(path), agent=agent)

@@ -1,9 +1,9 @@
-"""sketch: release a table once as a small table of hashed counters, then ask it without end.
+"""sketch: release a table once as a small table of hashed counters, then ask any number of questions.
 
     spec = SketchSpec(table="skin", features=("B", "G", "R"), kernel=PStable(2, 5.0), budget=Budget(epsilon="1"))
     made = build(session, spec, key="skin")         # one pass, one price
     ask(made, Density(points))                      # free: values, standard errors, intervals
-    merge([a, b, c])                                # silos that used one hash plan
+    merge([a, b, c])                                # silos with the same hash plan
 
 Questions: ``Density``, ``Difference``, ``Classify``, ``Anomaly``, ``Modes``, ``Sample``, ``Regress``.
 """
@@ -77,7 +77,7 @@ __all__ = [
     "save_sketch",
 ]
 
-if not TYPE_CHECKING:  # the names of 0.1
+if not TYPE_CHECKING:  # the names in version 0.1
     __getattr__ = keep_old_names(
         __name__,
         {

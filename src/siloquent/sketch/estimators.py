@@ -1,7 +1,7 @@
 """Sketches as scikit-learn estimators: ``fit`` releases a sketch of an array, everything after it is free.
 
-Rows of X are the protected units (one added or removed). Bounds are public parameters, never read off X: what lies
-outside is clamped. ``random_state`` seeds the public hash functions alone; noise is never seeded, so two fits differ.
+Rows of X are the protected units (one added or removed). Bounds are public parameters, never computed from X: values
+outside are clamped. ``random_state`` seeds only the public hash functions; noise is never seeded, so two fits differ.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from siloquent.sketch.sketch import Sketch
 
 Floats = NDArray[np.float64]
 STEPS = 4_096
-"""Places of each feature between its bounds."""
+"""The number of steps of each feature between its bounds."""
 
 
 class _SketchEstimator(BaseEstimator):  # type: ignore[misc]
-    """What the three share: public bounds, a plan, one noisy count."""
+    """The shared parts of the three estimators: public bounds, a plan, one noisy count."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class _SketchEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 def _build_attribute(name: str, lo: float, hi: float) -> Attribute:
-    """A number whose grid is a power of two, so that bounds are multiples of it; bounds move outwards to the grid."""
+    """Build a number whose grid is a power of two; bounds are moved outwards to multiples of the grid."""
     grid = Fraction(2) ** int(np.floor(np.log2((hi - lo) / STEPS)))
     low, high = (int(np.floor(lo / float(grid))), int(np.ceil(hi / float(grid))))
     return Attribute(
@@ -136,8 +136,8 @@ def _compute_indices(planned: SketchPlan, X: Floats) -> NDArray[np.int64]:
 class SketchDensity(DensityMixin, _SketchEstimator):  # type: ignore[misc]
     """A private kernel density: ``score_samples`` gives the log of the share of rows near each point.
 
-    Parameters: ``epsilon``, ``delta``; ``bounds`` (lo, hi) of the features, or one pair each; ``bandwidth`` as a share
-    of the bounds; ``rows`` of counters; ``random_state`` for the public hash functions.
+    Parameters: ``epsilon``, ``delta``; ``bounds`` (lo, hi) of the features, or one pair per feature; ``bandwidth`` as a
+    share of the bounds; ``rows`` of counters; ``random_state`` for the public hash functions.
 
     Privacy:
         (epsilon, delta)-DP for one row added or removed.
@@ -154,27 +154,27 @@ class SketchDensity(DensityMixin, _SketchEstimator):  # type: ignore[misc]
         return self
 
     def score_samples(self, X: Any) -> Floats:
-        """The log of the kernel density at each row of X, not below that of a hundredth of one record."""
+        """Return the log of the kernel density at each row of X, at least that of a hundredth of one record."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         found = estimate_density(self.sketch_, questions.Density(X, normalise=True)).values
         return np.asarray(np.log(np.maximum(found, 0.01 / self.sketch_.estimate_class_sizes().sum())))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """The sum of ``score_samples``."""
+        """Return the sum of ``score_samples``."""
         return float(np.sum(self.score_samples(X)))
 
     def sample(self, n_samples: int = 1, random_state: int = 0) -> Floats:
-        """Points drawn from the density: free, and repeatable by ``random_state``."""
+        """Draw points from the density: free, and repeatable by ``random_state``."""
         check_is_fitted(self)
         return sample(self.sketch_, questions.Sample(n_samples, seed=random_state)).points
 
 
 class SketchClassifier(ClassifierMixin, _SketchEstimator):  # type: ignore[misc]
-    """A private maximum-likelihood classifier; ``classes`` are public and must be given, or are read off y.
+    """A private maximum-likelihood classifier; ``classes`` are public, either given or taken from y.
 
-    Parameters: those of ``SketchDensity``; ``classes``: the labels there can be. None takes them from y, which tells
-    which labels occur: give them where that is private.
+    Parameters: those of ``SketchDensity``; ``classes``: the possible labels. None takes them from y, which reveals
+    the labels that occur: give them where that is private.
 
     Privacy:
         (epsilon, delta)-DP for one row of (X, y) added or removed, with the set of labels public.
@@ -197,7 +197,7 @@ class SketchClassifier(ClassifierMixin, _SketchEstimator):  # type: ignore[misc]
         self.classes = classes
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Release a sketch of X with one stack of counters a class.
+        """Release a sketch of X with one stack of counters per class.
 
         Privacy:
             (epsilon, delta)-DP for one row of (X, y) added or removed, with the set of labels public.
@@ -211,22 +211,22 @@ class SketchClassifier(ClassifierMixin, _SketchEstimator):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: Any) -> Floats:
-        """Log-likelihoods, shape (rows, classes); of two classes, the second's less the first's, shape (rows,)."""
+        """Compute log-likelihoods, shape (rows, classes); for two classes, the second's minus the first's, (rows,)."""
         scores = np.log(self._compute_likelihoods(X))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict_proba(self, X: Any) -> Floats:
-        """Each class's likelihood as a share of all, shape (rows, classes): classes are taken as equally frequent."""
+        """Compute each class's share of the likelihood, shape (rows, classes): classes are assumed equally frequent."""
         scores = self._compute_likelihoods(X)
         return np.asarray(scores / scores.sum(axis=1, keepdims=True))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class of each row of X."""
+        """Predict the likeliest class of each row of X."""
         best = self._compute_likelihoods(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     def _compute_likelihoods(self, X: Any) -> Floats:
-        """Kernel densities of the classes, none below that of a hundredth of one record."""
+        """Compute kernel densities of the classes, each at least that of a hundredth of one record."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         if len(self.classes_) == 1:
@@ -261,7 +261,7 @@ class SketchOutlier(OutlierMixin, _SketchEstimator):  # type: ignore[misc]
         self.contamination = contamination
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Release a sketch of X, and take the threshold from it; y is ignored.
+        """Release a sketch of X, and compute the threshold from it; y is ignored.
 
         Privacy:
             (epsilon, delta)-DP for one row of X added or removed.
@@ -276,15 +276,15 @@ class SketchOutlier(OutlierMixin, _SketchEstimator):  # type: ignore[misc]
         return self
 
     def score_samples(self, X: Any) -> Floats:
-        """The kernel density at each row of X, as a share of all rows; low values are unusual."""
+        """Return the kernel density at each row of X, as a share of all rows; low values are unusual."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return estimate_density(self.sketch_, questions.Density(X, normalise=True)).values
 
     def decision_function(self, X: Any) -> Floats:
-        """``score_samples`` less the threshold: negative for outliers."""
+        """Return ``score_samples`` minus the threshold: negative for outliers."""
         return np.asarray(self.score_samples(X) - self.offset_)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """-1 for outliers, 1 for the others."""
+        """Return -1 for outliers, 1 for the others."""
         return np.where(self.decision_function(X) < 0, -1, 1)

@@ -1,8 +1,8 @@
-"""One sketch of several silos with one silo's noise: counters leave as shares, and only their sum is ever seen.
+"""One sketch of several silos with one silo's noise: counters leave as shares, and only their sum is revealed.
 
-Each silo adds its share of the noise in its own measure room and gives the result to a secure sum. Every silo's account
-pays the whole event, and every silo keeps the sum as its release. Shares and prices: docs/explanation/sketch.md; what
-the sum hides: docs/explanation/federation-security.md.
+Each silo adds its share of the noise in its own measure room and passes the result to a secure sum. Every silo's
+account is charged the whole event, and every silo keeps the sum as its release. Shares and prices:
+docs/explanation/sketch.md; what the sum hides: docs/explanation/federation-security.md.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 TASK, PROTOCOL = "sketch", "sketch-sum/1"
 BOUND = 2**40
-"""What one silo's counter is below, before noise."""
+"""An upper bound on one silo's counter, before noise."""
 MIN_SHARE = 9
-"""The least variance of one silo's share for which ``SummedGaussian`` is proved."""
+"""The minimal variance of one silo's share for which ``SummedGaussian`` is proved."""
 
 
 def build_sum(
@@ -49,27 +49,27 @@ def build_sum(
     parties: int | None = None,
     max_cost: str | None = None,
 ) -> Sketch:
-    """This silo's part in one sketch of all silos of a session; gives that sketch.
+    """Run this silo's part in one sketch of all silos of a session; return that sketch.
 
     Args:
         spec: With ``plan_file``: the hash plan that all silos share.
         min_parties: With fewer complete silos there is no sketch.
-        colluding: How many of them may pool their noise: h = min_parties - colluding shares are surely in. At least
-            1: every silo knows its own.
-        parties: How many were invited, as workers and moderator know it; None: those that are in the session.
+        colluding: The number of silos that may pool their noise: h = min_parties - colluding shares are certainly
+            included. At least 1: every silo knows its own.
+        parties: The number invited, as known to workers and moderator; None: those in the session.
     Raises:
-        As ``build``. ProtocolError: another role failed; what was reserved stays charged, and the same session goes on
+        As ``build``. ProtocolError: another role failed; the reservation stays charged, and the same session continues
         after a restart at no further cost.
     Privacy:
         ``build_sum_event`` of the plan in the account's unit and adjacency, charged durably before a row is read, as
-        long as h silos follow the protocol and keep their noise to themselves.
+        long as h silos follow the protocol and keep their noise secret.
     """
     from siloquent.federation.sums import contribute_vector
 
     schema, account = session.schema(spec.table), session.get_account(spec.table)
     chosen = plan_silo_sum(session, spec, min_parties=min_parties, colluding=colluding)
     honest = min_parties - colluding
-    # One silo under two names would move the sum twice for one charge: the request is about the name, too.
+    # One silo under two names would change the sum twice for one charge, so the request includes the name.
     here = f"{channel.session.hex()} {channel.me}"
     digest = compute_request_digest(session, account, schema, spec.canonical(), chosen.hash_plan.digest, here)
     asked = Charge(f"sum-{channel.session.hex()[:32]}", account, digest, max_cost, what="sketch")
@@ -80,7 +80,7 @@ def build_sum(
             known = asked.find_existing(session)
             if known is None:
                 asked.require_affordable(session, chosen.event)
-                session.open_planned_table(schema)  # what is wrong with a source is found before it costs anything
+                session.open_planned_table(schema)  # problems of a source are found before anything is charged
                 known = asked.reserve(session, chosen.event)
             held.append(known)
         return held[0]
@@ -105,10 +105,10 @@ def build_sum(
 
 
 def plan_silo_sum(session: WorkspaceSession, spec: SketchSpec, *, min_parties: int, colluding: int = 1) -> SketchPlan:
-    """The plan of a silo, with the event that its account pays. Touches no data.
+    """Plan a silo's part, with the event charged to its account. Does not read data.
 
     Raises:
-        RequestError: there is no shared hash plan, or no share of noise would surely be in.
+        RequestError: there is no shared hash plan, or no noise share would certainly be included.
     """
     if spec.plan_file is None:
         raise RequestError("Silos share one hash plan.", fix="siloquent sketch plan .. -o plan.json, then plan_file")
@@ -122,9 +122,9 @@ def plan_silo_sum(session: WorkspaceSession, spec: SketchSpec, *, min_parties: i
 
 
 def _with_shares(chosen: SketchPlan, honest: int) -> SketchPlan:
-    """``chosen`` with no less noise than its price is proved for: a Gaussian share has a variance of 9 or more.
+    """Return ``chosen`` with enough noise for the proof of its price: a Gaussian share has a variance of 9 or more.
 
-    It costs less than the budget that was given then, and says so.
+    If this adds noise, the price is below the given budget, which the plan states.
     """
     least = Fraction(MIN_SHARE * honest)
     numbers = [one for one in (chosen.parameter, chosen.size_parameter) if one is not None]
@@ -136,9 +136,10 @@ def _with_shares(chosen: SketchPlan, honest: int) -> SketchPlan:
 
 
 def build_sum_event(chosen: SketchPlan, honest: int) -> Any:
-    """What a silo's account pays: the event of the sum's noise, whoever else is in.
+    """Build the event charged to a silo's account: that of the sum's noise, whichever silos are included.
 
-    Polya shares sum to discrete Laplace noise exactly. A sum of discrete Gaussian shares is not one discrete Gaussian:
+    Polya shares sum to discrete Laplace noise exactly. A sum of discrete Gaussian shares is not one discrete
+    Gaussian:
     it has an event of its own.
     """
     if chosen.noise == "laplace":
@@ -152,7 +153,7 @@ def build_sum_event(chosen: SketchPlan, honest: int) -> Any:
 
 
 def build_sum_spec(chosen: SketchPlan, parties: int, min_parties: int, colluding: int) -> SumSpec:
-    """The secure sum of a plan: what its workers and moderator need to know, and nothing about rows."""
+    """Build the secure sum of a plan: the information for workers and moderator, without anything about rows."""
     from siloquent.federation.sums import SumSpec
 
     numbers = [chosen.parameter, *([] if chosen.size_parameter is None else [chosen.size_parameter])]
@@ -170,7 +171,7 @@ def build_sum_spec(chosen: SketchPlan, parties: int, min_parties: int, colluding
 
 
 def build_sum_sketch(chosen: SketchPlan, summed: SumResult, honest: int) -> Sketch:
-    """The sketch of all silos in a sum. Every silo that is in added a share: more than h add more noise."""
+    """Build the sketch of all silos in a sum. Every included silo added a noise share: more than h add more noise."""
     cut, added = math.prod(chosen.hash_plan.shape), len(summed.parties)
     counters, sizes = summed.total[:cut], summed.total[cut:]
     size = chosen.size_parameter
@@ -192,7 +193,7 @@ def build_sum_sketch(chosen: SketchPlan, summed: SumResult, honest: int) -> Sket
 
 
 def build_invitation(chosen: SketchPlan, *, parties: int, min_parties: int, colluding: int = 1) -> Invitation:
-    """What a moderator asks the silos for: the spec, what it tells, what it costs. Touches no data."""
+    """Build a moderator's invitation: the spec, its disclosure and its price. Does not read data."""
     from siloquent.federation.invitation import Invitation
     from siloquent.privacy import format_digits, get_accountant
 
@@ -215,7 +216,7 @@ def build_invitation(chosen: SketchPlan, *, parties: int, min_parties: int, coll
 
 
 def add_protocols(walks: ProtocolRegistry) -> None:
-    """Let parties and moderators of a federation play their parts in one sketch of all."""
+    """Register the parts of parties and moderators for joint sketches."""
     walks.add("party", PROTOCOL, _run_party)
     walks.add("moderator", PROTOCOL, _run_moderator)
 
@@ -255,7 +256,7 @@ def _compute_share(variance: Fraction, honest: int) -> Fraction:
 
 
 def _compute_share_variance(noise: Any, parameter: Fraction, honest: int) -> Fraction:
-    """Of one silo's share."""
+    """Compute the variance of one silo's share."""
     return (
         compute_noise_variance(noise, parameter) / honest if noise == "laplace" else _compute_share(parameter, honest)
     )

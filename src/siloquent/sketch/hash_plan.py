@@ -36,7 +36,7 @@ MAX_STEPS = 2**53
 
 @dataclass(frozen=True, slots=True)
 class HashedFeature:
-    """One attribute as the hash functions see it: place k stands for (lo + k grid) / scale of the kernel's units."""
+    """One attribute as seen by the hash functions: index k represents (lo + k grid) / scale in the kernel's units."""
 
     name: str
     kind: str
@@ -56,7 +56,7 @@ class HashedFeature:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HashPlan:
-    """Everything public that a sketch is made by; ``digest`` is the SHA-256 of its canonical text."""
+    """Everything public that determines a sketch; ``digest`` is the SHA-256 of its canonical text."""
 
     kernel: Kernel
     features: tuple[HashedFeature, ...]
@@ -69,27 +69,27 @@ class HashPlan:
 
     @property
     def classes(self) -> int:
-        """How many stacks of counters there are."""
+        """The number of stacks of counters."""
         return max(1, len(self.labels))
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(classes, R, W)."""
+        """The shape (classes, R, W)."""
         return self.classes, self.hashes.rows, self.hashes.width
 
     def compute_hashed_indices(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Records' places (records, features) as the hash functions take them: those of a surrogate loss are lifted."""
+        """Convert records' indices (records, features) for the hash functions: those of a surrogate loss are lifted."""
         if isinstance(self.kernel, Surrogate):
             return lift_records(places, np.array([feature.steps for feature in self.features]))
         return places
 
     @property
     def digest(self) -> str:
-        """SHA-256 of ``to_json``, in hex."""
+        """The SHA-256 of ``to_json``, in hex."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
-        """Canonical text: sorted keys, arrays as packed bytes."""
+        """Return the canonical text: sorted keys, arrays as packed bytes."""
         hashes: dict[str, Any]
         if isinstance(self.hashes, Hashes):
             hashes = {name: _pack_array(getattr(self.hashes, name), kind) for name, kind in _ARRAYS.items()}
@@ -114,10 +114,10 @@ class HashPlan:
 
 
 def parse_hash_plan(text: str) -> HashPlan:
-    """The plan that ``to_json`` wrote.
+    """Parse the output of ``to_json``.
 
     Raises:
-        ReleaseError: It is none, of a later format, or too large.
+        ReleaseError: It is not a plan, of a later format, or too large.
     """
     if len(text) > MAX_BYTES:
         raise ReleaseError("The hash plan is too large.")
@@ -143,10 +143,10 @@ def parse_hash_plan(text: str) -> HashPlan:
 
 
 def _require_fit(plan: HashPlan) -> None:
-    """Kernel, sets, labels and functions belong together; compiled loops trust what is read here.
+    """Check that kernel, sets, labels and functions are consistent; compiled loops rely on it.
 
     Raises:
-        ValueError: They do not.
+        ValueError: They are not.
     """
     of_sets, hashes = is_of_sets(plan.kernel), plan.hashes
     if plan.sets not in ("none", "words", "one-hot", "group") or of_sets != (plan.sets != "none") or not plan.features:

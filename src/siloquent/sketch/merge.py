@@ -1,4 +1,4 @@
-"""Adding up sketches of several silos that were made with one hash plan."""
+"""The sum of several silos' sketches with the same hash plan."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from siloquent.sketch.sketch import Sketch
 
 
 def merge(sketches: Sequence[Sketch]) -> Sketch:
-    """The sketch of all silos' records together: counters, numbers of records and noise variances add up.
+    """Add sketches to that of all silos' records: counters, numbers of records and noise variances are added.
 
     Raises:
-        RequestError: Plans, noise, units or adjacencies differ (it says which), or records would count twice.
+        RequestError: Plans, noise, units or adjacencies differ (the message says which), or records would count
+            twice.
     Privacy:
-        Post-processing of releases: each part is protected by its own noise, and by nothing that the others add, since
-        who holds parts of a sum can take them off again. A person in one silo has that silo's guarantee; in several,
-        their sum.
+        Post-processing of releases: each part is protected only by its own noise, since a holder of other parts of a
+        sum can subtract them. A person in one silo has that silo's guarantee; in several, their sum.
     """
     if not sketches:
         raise RequestError("There is no sketch to merge.", fix="siloquent sketch merge a b -o all")
@@ -48,7 +48,7 @@ def merge(sketches: Sequence[Sketch]) -> Sketch:
 
 
 def _require_apart(sketches: Sequence[Sketch], parts: Sequence[Provenance]) -> None:
-    """No records twice: not by one release, not by one sum that several silos keep, not by two sketches of a table."""
+    """Check that no records count twice: by one release, one sum kept by several silos, or two sketches of a table."""
     places, accounts = ([key(part) for part in parts] for key in (_get_ledger_entry, _get_account))
     copies = any(np.array_equal(a.counters, b.counters) for a, b in combinations(sketches, 2))
     if len(set(places)) < len(places) or copies:
@@ -66,7 +66,7 @@ def _get_ledger_entry(part: Provenance) -> tuple[str, int]:
 
 
 def _get_account(part: Provenance) -> tuple[str, str]:
-    """The table and epoch whose records it holds, whichever analyst paid."""
+    """Return the table and epoch whose records a part holds, whichever analyst was charged."""
     return part.ledger, part.account.partition("/")[0]
 
 

@@ -1,4 +1,4 @@
-"""Linear regression from one release of moments: plan, charge, measure, and the model that the moments determine."""
+"""Linear regression from one release of moments: plan, charge, measure, and the model from the moments."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def regress(session: WorkspaceSession, spec: MomentsSpec, *, key: str | None = None) -> LinearModel:
-    """A linear model from one release of moments.
+    """Fit a linear model to one release of moments.
 
     Args:
-        key: The idempotency key: the same key and spec give the same model for nothing.
+        key: The idempotency key: the same key and spec give the same model at no cost.
     Raises:
         As ``build``.
     Privacy:
@@ -30,7 +30,7 @@ def regress(session: WorkspaceSession, spec: MomentsSpec, *, key: str | None = N
     """
     schema, account = session.schema(spec.table), session.get_account(spec.table)
     chosen = plan_moments(spec, schema)
-    session.open_planned_table(schema)  # what is wrong with a source is found before it costs anything
+    session.open_planned_table(schema)  # problems of a source are found before anything is charged
     budget = {name: str(getattr(spec.budget, name)) for name in spec.budget.__dataclass_fields__}
     asked = compute_request_digest(session, account, schema, "moments", spec.features, spec.target, spec.radius, budget)
     permit = Charge(key, account, asked, what="model").reserve(session, chosen.event)

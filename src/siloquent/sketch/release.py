@@ -1,4 +1,4 @@
-"""A sketch as a release: ``sketch.npz``, a table of the numbers of records, and a manifest; and back."""
+"""A sketch as a release: ``sketch.npz``, a table of the numbers of records, and a manifest; saved and loaded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_BYTES = 2**28
 
 
 def format_sketch_id(sketch: Sketch) -> str:
-    """The release's name: its place in the ledger, or a digest of the places of all its parts."""
+    """Return the release's name: its position in the ledger, or a digest of the positions of all its parts."""
     if len(sketch.parts) == 1:
         return f"r-{sketch.parts[0].seq:06d}"
     places = "|".join(f"{part.ledger}:{part.seq}" for part in sketch.parts)
@@ -30,27 +30,27 @@ def format_sketch_id(sketch: Sketch) -> str:
 
 
 def save_sketch(sketch: Sketch, folder: Path) -> Path:
-    """Write the sketch's release as ``folder``, whole or not at all; an equal one that is there already stays.
+    """Write the sketch's release as ``folder``, atomically; an equal existing one is kept.
 
     Raises:
-        ReleaseError: Something else is there, or the disk refuses.
+        ReleaseError: The folder holds something else, or writing fails.
     """
     contents = {FILE: sketch.to_bytes(), SIZES: _build_sizes_table(sketch)}
     return write_files(folder, _build_manifest(sketch), _list_files(sketch), contents)
 
 
 def load_sketch(folder: Path) -> Sketch:
-    """The sketch in a release's folder; its hash is checked before it is read.
+    """Load the sketch in a release's folder; its hash is checked before it is parsed.
 
     Raises:
-        ReleaseError: It is no release of a sketch, or was changed after its release.
+        ReleaseError: It is not a release of a sketch, or was changed after its release.
     """
     _, data = read_checked(folder, FILE, task="sketch", kind="a sketch", most=MAX_BYTES)
     return decode_sketch(data)
 
 
 def render_release(sketch: Sketch) -> ExpectedFiles:
-    """What ``save_sketch`` would write of ``sketch``."""
+    """Return the files that ``save_sketch`` would write for ``sketch``."""
     return ExpectedFiles(
         _build_manifest(sketch),
         _list_files(sketch),
@@ -59,7 +59,7 @@ def render_release(sketch: Sketch) -> ExpectedFiles:
 
 
 def _has_same_content(sketch: Sketch, data: bytes) -> bool:
-    """Whether ``data`` is ``sketch``'s file, however it was packed."""
+    """Return whether ``data`` is ``sketch``'s file, regardless of compression."""
     try:
         return decode_sketch(data).to_bytes() == sketch.to_bytes()
     except ReleaseError:
@@ -83,7 +83,7 @@ def _list_files(sketch: Sketch) -> tuple[ReleaseFile, ...]:
 
 
 def _build_receipt(sketch: Sketch) -> dict[str, object]:
-    """The first part's place in its ledger, and of a sum the places of all."""
+    """Return the first part's position in its ledger, and for a sum the positions of all."""
     places = [
         {"ledger": part.ledger, "seq": part.seq, "hash": part.hash, "account": part.account} for part in sketch.parts
     ]

@@ -1,4 +1,4 @@
-"""A sketch: noisy counters with the public plan that reads them, and its safe file."""
+"""A sketch: noisy counters with the public plan needed to read them, and its file format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ARRAYS = ("counters", "plan", "sizes")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredCounters:
-    """What a measurement released: noisy counters (classes, R, W), and noisy numbers of records (classes,) or None."""
+    """A released measurement: noisy counters (classes, R, W), and noisy numbers of records (classes,) or None."""
 
     counters: Integers
     sizes: Integers | None
@@ -32,11 +32,11 @@ class MeasuredCounters:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sketch:
-    """Noisy counters and all that is needed to ask them; a value that exists has counters of the plan's shape.
+    """Noisy counters and all that is needed to query them; the counters have the plan's shape.
 
-    ``noise`` and ``parameter``: the law of the counters' noise (Laplace scale, Gaussian variance), of each part.
-    ``variance`` and ``size_variance``: of the noise on one counter and on one number of records, over all parts.
-    ``hits``: rows that each record counts in, None: all of them.
+    ``noise`` and ``parameter``: the distribution of the counters' noise (Laplace scale, Gaussian variance), of each
+    part. ``variance`` and ``size_variance``: of the noise on one counter and on one number of records, over all parts.
+    ``hits``: the number of rows in which each record counts, None: all of them.
     """
 
     plan: HashPlan
@@ -62,16 +62,16 @@ class Sketch:
 
     @property
     def rows(self) -> int:
-        """R."""
+        """The number of rows R."""
         return self.plan.hashes.rows
 
     @property
     def per_record(self) -> int:
-        """How many rows a record counts in."""
+        """The number of rows in which a record counts."""
         return self.hits or self.rows
 
     def estimate_class_sizes(self) -> NDArray[np.float64]:
-        """The numbers of records by class, at least 1: those released and the rows' totals, weighted by precision."""
+        """Estimate the numbers of records by class, at least 1, from released ones and rows' totals."""
         totals = self.counters.sum(axis=(1, 2)) / self.per_record
         if self.sizes is None:
             return np.asarray(np.maximum(totals, 1.0))
@@ -89,11 +89,11 @@ class Sketch:
 
     @property
     def _total_variance(self) -> float:
-        """Of the mean of all rows' totals: every record is in each, and R W counters' noise adds up."""
+        """The variance of the mean of all rows' totals: every record is in each, and R W counters' noise is added."""
         return float(self.variance) * self.rows * self.plan.hashes.width / self.per_record**2
 
     def describe_guarantee(self) -> str:
-        """The guarantee in words."""
+        """Return the guarantee in words."""
         if len(self.parts) == 1:
             return self.parts[0].guarantee
         each = " ".join(
@@ -106,7 +106,7 @@ class Sketch:
         )
 
     def to_bytes(self) -> bytes:
-        """The file ``sketch.npz``: arrays and words, no objects; equal sketches give equal bytes."""
+        """Encode the sketch as ``sketch.npz``: arrays and text, no objects; equal sketches give equal bytes."""
         words = {
             "format": FORMAT,
             "noise": self.noise,
@@ -130,10 +130,10 @@ class Sketch:
 
 
 def decode_sketch(data: bytes) -> Sketch:
-    """The sketch that ``to_bytes`` wrote; nothing in ``data`` is run, and sizes are checked before they are unpacked.
+    """Decode the output of ``to_bytes``; nothing is executed, and sizes are checked before unpacking.
 
     Raises:
-        ReleaseError: It is no sketch, was cut or edited, or holds what no sketch holds.
+        ReleaseError: It is not a sketch, was truncated or edited, or has invalid content.
     """
     try:
         arrays, words = unpack(data, _ARRAYS, most=MAX_COUNTERS)
@@ -148,7 +148,7 @@ def decode_sketch(data: bytes) -> Sketch:
             sizes=None if sizes.shape == (0,) else sizes,
             noise=str(words["noise"]),
             parameter=parameter,
-            # Earlier revisions wrote 0 where Laplace noise is hardly ever there.
+            # Earlier revisions wrote 0 where Laplace noise is almost always 0.
             variance=parse_positive(words["variance"])
             if words["variance"] != "0"
             else compute_laplace_variance(parameter),

@@ -1,4 +1,4 @@
-"""What can be built and asked: frozen values that check themselves."""
+"""The specifications of sketches and questions: frozen values that check themselves."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ MAX_FEATURES = 4_096
 
 @dataclass(frozen=True, slots=True)
 class SketchAccuracy:
-    """An error that one question may have: ``relative`` of the value, where the value is ``at_density`` of the rows.
+    """The allowed error of one question: ``relative`` of the value, where the value is ``at_density`` of the rows.
 
-    It is kept with probability 1 - ``beta``. ``planning``: "guaranteed" holds for every table; "typical" takes the
+    It holds with probability 1 - ``beta``. ``planning``: "guaranteed" holds for every table; "typical" estimates the
     spread between rows of the sketch from experience and costs far less.
     """
 
@@ -48,23 +48,23 @@ class SketchAccuracy:
 
 @dataclass(frozen=True, slots=True)
 class SketchSpec:
-    """A sketch to be built.
+    """The specification of a sketch.
 
     Args:
         table: A declared table.
         features: Numbers (integer, real, date) for kernels of numbers; for Jaccard one text attribute (its words), or
-            booleans and categories (what holds of a row), or with ``group`` one attribute whose values make the set.
+            booleans and categories (the properties of a row), or with ``group`` one attribute whose values form sets.
         kernel: From ``siloquent.maths.lsh``; its bandwidth is in units of the features after ``scale``.
         budget, accuracy: Exactly one.
         rows: R, or "auto". A power of two unless projections are "iid".
-        width: Buckets a row: "auto", "range" (one for each code), or a power of two.
+        width: Buckets per row: "auto", "range" (one for each code), or a power of two.
         mode, hits: "sparse" counts every record in ``hits`` rows only; "auto" chooses.
         scale: "raw", "range" (every feature to 0..1 by its declared bounds), or a divisor for each feature.
-        label: A category or boolean: one stack of counters a class.
+        label: A category or boolean: one stack of counters per class.
         group: The unit's column: all rows of one user make one set.
         count_share: The part of the price that buys the numbers of records; None: 1 %, or 20 % where there are classes,
             whose likelihoods are divided by them.
-        plan_file: Use the hash functions of this file; silos that share one can add up their sketches.
+        plan_file: Use the hash functions of this file; silos with the same file can add their sketches.
     """
 
     table: str
@@ -128,7 +128,7 @@ class SketchSpec:
 
     @property
     def share_for_sizes(self) -> float:
-        """The part of the price that buys the numbers of records; the paper's method buys none."""
+        """The part of the price for the numbers of records; 0 for the paper's method."""
         if self.mechanism == "race-2021":
             return 0.0
         if self.count_share is not None:
@@ -145,7 +145,7 @@ class SketchSpec:
         )
 
     def canonical(self) -> str:
-        """The spec as canonical JSON: equal specs have equal texts. A plan file counts by its digest, elsewhere."""
+        """Return the spec as canonical JSON: equal specs have equal texts. A plan file's digest is kept elsewhere."""
         plain: dict[str, Any] = {
             name: getattr(self, name)
             for name in ("table", "features", "rows", "width", "mode", "hits", "projections", "scale", "label", "group")
@@ -169,10 +169,10 @@ _KEYS = {"table", "features", "kernel", "budget", "accuracy", *SketchSpec.__data
 
 
 def parse_spec(plain: dict[str, Any]) -> SketchSpec:
-    """The spec that a TOML file or JSON document declares.
+    """Parse the spec in a TOML file or JSON document.
 
     Raises:
-        RequestError: A key that no spec has, or a value that it cannot have.
+        RequestError: An unknown key, or an invalid value.
     """
     unknown = sorted(set(plain) - _KEYS)
     if unknown:
@@ -200,7 +200,7 @@ Points = Any
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Density:
-    """How many records are near each point, by the kernel; ``normalise``: as a share of all. ``label``: one class."""
+    """The number of records near each point, by the kernel; ``normalise``: as a share of all. ``label``: one class."""
 
     points: Points
     normalise: bool = False
@@ -213,7 +213,7 @@ class Density:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Difference:
-    """Which of two points has more records near it: f(point) - f(other), with a smaller error than two intervals."""
+    """The difference f(point) - f(other) of the records near two points, with a smaller error than two intervals."""
 
     points: Points
     others: Points
@@ -284,7 +284,8 @@ class Sample:
 class Regress:
     """The linear model of ``target`` by the sketch's other features, by the paper's surrogate loss (``Surrogate``).
 
-    ``reach``: how long the vector of weights may be, with all features on -1..1; longer ones are told apart less well.
+    ``reach``: the maximal length of the vector of weights, with all features on -1 to 1; longer ones are distinguished
+    less well.
     """
 
     target: str
@@ -335,7 +336,7 @@ class Flags:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Peaks:
-    """Peaks of the density, shape (peaks, features); heights from rows that did not choose them."""
+    """Peaks of the density, shape (peaks, features); heights from rows not used to choose them."""
 
     points: NDArray[np.float64]
     heights: DensityEstimate
@@ -343,7 +344,7 @@ class Peaks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampledPoints:
-    """Points from the estimated density, shape (count, features), and what is wrong with them."""
+    """Points from the estimated density, shape (count, features), and notes on their limitations."""
 
     points: NDArray[np.float64]
     notes: tuple[str, ...] = field(default=())
@@ -351,7 +352,7 @@ class SampledPoints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearModel:
-    """A linear model in the attributes' own units, from what was released; ``count``: the noisy number of records."""
+    """A linear model in the attributes' own units, from a release; ``count``: the noisy number of records."""
 
     features: tuple[str, ...]
     target: str
@@ -362,6 +363,6 @@ class LinearModel:
     high: float
 
     def predict(self, points: Any) -> NDArray[np.float64]:
-        """The target at each point (points, features), held within its declared range."""
+        """Predict the target at each point (points, features), clamped to its declared range."""
         array = np.asarray(points, dtype=np.float64)
         return np.clip(array @ self.weights + self.intercept, self.low, self.high)

@@ -1,4 +1,4 @@
-"""The walk through the sketch's rooms: plan, reserve, measure, settle. Asking touches neither rows nor ledger."""
+"""The tasks of sketches: plan, reserve, measure, settle. Questions read neither rows nor ledger."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ if TYPE_CHECKING:
 def build(
     session: WorkspaceSession, spec: SketchSpec, *, key: str | None = None, max_cost: str | None = None
 ) -> Sketch:
-    """Build the sketch that ``spec`` describes, in one pass over the table.
+    """Build the sketch described by ``spec``, in one pass over the table.
 
     Args:
-        key: The idempotency key: the same key and spec give the same sketch for nothing.
+        key: The idempotency key: the same key and spec give the same sketch at no cost.
         max_cost: Refuse, before anything is spent, if the price in the account's epsilon or rho is higher.
     Returns:
-        The sketch, which can be asked without end.
+        The sketch, which answers any number of questions.
     Raises:
-        SchemaError, RequestError, AccuracyUnreachable: The sketch cannot be built so; nothing is spent.
-        BudgetExceeded: What is left does not pay for it; nothing is spent.
+        SchemaError, RequestError, AccuracyUnreachable: The sketch is not possible as specified; nothing is spent.
+        BudgetExceeded: The price exceeds the remaining budget; nothing is spent.
         DataError: The source failed after the reservation; the charge stands, a retry with ``key`` costs no more.
     Privacy:
         The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
-        before a row is read. Everything that is asked of the sketch is post-processing and free.
+        before a row is read. Questions to the sketch are post-processing and free.
     """
     schema, account = session.schema(spec.table), session.get_account(spec.table)
     digest = compute_request_digest(session, account, schema, spec.canonical(), _compute_file_digest(spec))
@@ -64,7 +64,7 @@ def build(
     permit = asked.find_existing(session)
     if permit is None:
         asked.require_affordable(session, chosen.event)
-        session.open_planned_table(schema)  # what is wrong with a source is found before it costs anything
+        session.open_planned_table(schema)  # problems of a source are found before anything is charged
         permit = asked.reserve(session, chosen.event)
     if isinstance(permit, SettledAnswer):
         return assemble(schema, permit)
@@ -73,10 +73,10 @@ def build(
 
 
 def explain(session: WorkspaceSession, spec: SketchSpec) -> SketchPlan:
-    """What ``spec`` would cost and how it would be built: the plan of ``build``, without touching data.
+    """Plan ``build`` for its price and structure, without reading data.
 
     Raises:
-        As ``build``, but for a budget that is too small.
+        As ``build``, except for an insufficient budget.
     """
     schema = session.schema(spec.table)
     session.get_account(spec.table)
@@ -84,7 +84,7 @@ def explain(session: WorkspaceSession, spec: SketchSpec) -> SketchPlan:
 
 
 def draw_public_seed() -> int:
-    """256 fresh bits for hash functions. They hide nothing and are published with the sketch."""
+    """Draw 256 fresh bits for hash functions. They hide nothing and are published with the sketch."""
     return secrets.randbits(256)  # allowed: a public seed of hash functions, no noise
 
 
@@ -101,12 +101,12 @@ def ask(sketch: Sketch, question: Sample) -> SampledPoints: ...
 @overload
 def ask(sketch: Sketch, question: Regress) -> LinearModel: ...
 def ask(sketch: Sketch, question: Question) -> DensityEstimate | Verdicts | Flags | Peaks | SampledPoints | LinearModel:
-    """Answer ``question`` from the sketch alone.
+    """Answer ``question`` from the sketch only.
 
     Raises:
         RequestError: The question does not fit the sketch.
     Privacy:
-        Post-processing of what was released: free, however often.
+        Post-processing of the release: free, any number of times.
     """
     return _answer(question, sketch)
 
@@ -128,7 +128,7 @@ _answer.register(Regress)(lambda question, sketch: estimate.regress(sketch, ques
 
 
 def assemble(schema: TableSchema, stored: SettledAnswer) -> Sketch:
-    """The sketch that the ledger keeps, with its guarantee and receipt: the same at every replay."""
+    """Build the sketch stored in the ledger, with its guarantee and receipt: the same at every replay."""
     return replace(decode_sketch(stored.payload), parts=(build_provenance(schema, stored),))
 
 

@@ -1,4 +1,4 @@
-"""Sets as tokens: the words of a text, what holds of a record, declared ids."""
+"""Sets as tokens: the words of a text, the properties of a record, declared ids."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Tokens = NDArray[np.uint32]
 
 
 def compute_word_tokens(texts: pa.Array, key: int) -> tuple[Tokens, Integers]:
-    """The words of each text between white space, and where each text's words end; NULL has none."""
+    """Compute the tokens of each text's whitespace-separated words, and the end of each text's words; NULL has none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     lists = pc.utf8_split_whitespace(pc.fill_null(texts.cast(pa.string()), ""))
     words = lists.flatten().dictionary_encode()
     lengths = np.asarray(pc.list_value_length(lists).to_numpy(zero_copy_only=False), dtype=np.int64)
-    # A text's hash is the same in every process; the empty word is what splitting leaves at the edges of a text.
+    # A text's hash is the same in every process; splitting leaves empty words at the ends of a text.
     known = np.array([_compute_word_token(word, key) for word in words.dictionary.to_pylist()], dtype=np.uint32)
     empty = np.array([word == "" for word in words.dictionary.to_pylist()], dtype=np.bool_)
     places = words.indices.to_numpy()
@@ -43,12 +43,12 @@ def _compute_word_token(word: str, key: int) -> int:
 
 
 def _compute_ends(owner: Integers, records: int) -> Integers:
-    """Where each record's elements end, from the owner of each element in order; shape (records + 1,)."""
+    """Compute the end of each record's elements, from the owner of each element in order; shape (records + 1,)."""
     return np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=records))]).astype(np.int64)
 
 
 def build_one_hot_sets(plan: HashPlan, places: Integers) -> tuple[Tokens, Integers]:
-    """What holds of each record: true booleans, and the value of each category; OUTSIDE and NULL give nothing.
+    """Build each record's set: its true booleans, and the value of each category; OUTSIDE and NULL give nothing.
 
     Args:
         places: Shape (records, features).
@@ -63,10 +63,10 @@ def build_one_hot_sets(plan: HashPlan, places: Integers) -> tuple[Tokens, Intege
 
 
 def build_point_sets(plan: HashPlan, points: Any) -> tuple[Tokens, Integers]:
-    """Queried sets as tokens: texts, sequences of declared values, or records of features.
+    """Convert queried sets to tokens: texts, sequences of declared values, or records of features.
 
     Raises:
-        RequestError: A point is not what this sketch compares; the message names its number.
+        RequestError: A point is not of the sketch's type; the message names its number.
     """
     if plan.sets == "words":
         import pyarrow as pa

@@ -35,15 +35,15 @@ class SketchVerbs:
         return task.build(self.session, spec, key=key, max_cost=max_cost)
 
     def explain(self, spec: SketchSpec) -> SketchPlan:
-        """What it would cost and how it would be built. Touches no data."""
+        """Plan a sketch for its price and structure. Does not read data."""
         return task.explain(self.session, spec)
 
     def ask(self, sketch: Sketch, question: Question) -> Any:
-        """Answer a question from the sketch alone: free, however often."""
+        """Answer a question from the sketch only: free, any number of times."""
         return task.ask(sketch, question)
 
     def regress(self, spec: MomentsSpec, *, key: str | None = None) -> LinearModel:
-        """A linear model from one release of moments; see ``siloquent.sketch.regress``.
+        """Fit a linear model to one release of moments; see ``siloquent.sketch.regress``.
 
         Privacy:
             As declared for the table: charged to this session's account before a row is read.
@@ -51,7 +51,7 @@ class SketchVerbs:
         return regress(self.session, spec, key=key)
 
     def merge(self, sketches: Sequence[Sketch]) -> Sketch:
-        """Add up sketches that were made with one hash plan."""
+        """Add sketches that have the same hash plan."""
         return merge(sketches)
 
     def save(self, sketch: Sketch, folder: Path | None = None) -> Path:
@@ -59,5 +59,5 @@ class SketchVerbs:
         return save_sketch(sketch, folder or self.session.workspace.releases / format_sketch_id(sketch))
 
     def load(self, folder: Path | str) -> Sketch:
-        """The sketch in a release's folder."""
+        """Load the sketch in a release's folder."""
         return load_sketch(Path(folder))

@@ -1,4 +1,4 @@
-"""Channels: how a role's part of a protocol reaches the others, whatever lies between them."""
+"""Channels: how a role's part of a protocol reaches the others, over any transport."""
 
 from siloquent.federation.channel.base import Channel, Member, Members, RoleKind, State, Status
 from siloquent.federation.channel.memory import MemoryChannel, MemoryNetwork, run_all

@@ -1,4 +1,4 @@
-"""What a role's code sees of the others: who they are, and a way to send to them and to wait for them."""
+"""The interface through which a role's code sees the other roles: their names, sending and receiving."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_ATTEMPT = 999
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A role of a session: its name, what it is, and whose it is."""
+    """A role of a session: its name, kind and owner."""
 
     name: str
     kind: RoleKind
@@ -30,7 +30,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """All roles of a session in the roster's order, which every role sees alike."""
+    """All roles of a session in the roster's order, identical for every role."""
 
     all: tuple[Member, ...]
     _by_name: dict[str, Member] = field(init=False, repr=False, compare=False)
@@ -42,17 +42,17 @@ class Members:
 
     @property
     def parties(self) -> tuple[str, ...]:
-        """Names of those that hold data, in order."""
+        """The names of the data-holding parties, in order."""
         return self._list_names("party")
 
     @property
     def workers(self) -> tuple[str, ...]:
-        """Names of those that compute, in order: W_1 first."""
+        """The names of the computing workers, in order: W_1 first."""
         return self._list_names("worker")
 
     @property
     def moderator(self) -> str:
-        """The one that starts the session and gets the result."""
+        """The role that starts the session and gets the result."""
         (name,) = self._list_names("moderator")
         return name
 
@@ -74,7 +74,7 @@ RoleState = Literal["idle", "invited", "approved", "refused", "joined", "running
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Where a role stands: ``waiting_for`` are names, ``since_s`` seconds in this state."""
+    """The progress of a role: ``waiting_for`` are names, ``since_s`` seconds in this state."""
 
     role: str
     state: RoleState
@@ -84,23 +84,23 @@ class Status:
 
 
 class State(Protocol):
-    """A role's few durable bytes of a session: seeds, noisy vectors. Kept over a restart, erased at the end."""
+    """A role's small durable values in a session: seeds, noisy vectors. Kept over a restart, erased at the end."""
 
     def get(self, key: str) -> bytes | None:
-        """What was put under ``key``; None if nothing was, or it was erased."""
+        """Return the value stored under ``key``; None if there is none or it was erased."""
 
     def put(self, key: str, value: bytes) -> None:
-        """Keep ``value``; durable when this returns."""
+        """Store ``value``; durable when this returns."""
 
     def put_all(self, values: Mapping[str, bytes]) -> None:
-        """Keep all of ``values``, or none of them; durable when this returns."""
+        """Store all of ``values``, or none of them; durable when this returns."""
 
     def erase(self, key: str) -> None:
-        """Forget ``key`` and its bytes, as far as the disk allows."""
+        """Erase ``key`` and its value, as far as the disk allows."""
 
 
 class Channel(Protocol):
-    """One role's way to the others in one session. All calls block: a role's part runs in a thread of its own.
+    """One role's connection to the others in one session. All calls block: a role's part runs in a thread of its own.
 
     A role's part is ordinary code, written once, front to back. When its process is killed, the part is run again from
     its first line by another process: ``receive`` and ``gather`` then give the very same bytes as before, and ``send``
@@ -113,7 +113,7 @@ class Channel(Protocol):
 
     @property
     def me(self) -> str:
-        """This role's name."""
+        """The name of this role."""
 
     @property
     def session(self) -> bytes:
@@ -121,25 +121,25 @@ class Channel(Protocol):
 
     @property
     def members(self) -> Members:
-        """Everybody in this session."""
+        """All members of this session."""
 
     @property
     def state(self) -> State:
         """This role's durable bytes."""
 
     def send(self, to: str, step: str, payload: bytes, attempt: int = 0) -> None:
-        """Leave ``payload`` (made by ``payload.pack_*``) for ``to``; returns when it is durable on its way.
+        """Send ``payload`` (made by ``payload.pack_*``) to ``to``; returns when it is durably queued.
 
         Raises:
             ProtocolError: ``message_conflict``: this (to, step, attempt) was sent with other bytes;
-                ``bad_encoding``: no payload; ``aborted_by`` and ``session_closed``.
+                ``bad_encoding``: not a payload; ``aborted_by`` and ``session_closed``.
         """
 
     def is_sent(self, to: str, step: str, attempt: int = 0) -> bool:
-        """Whether ``send`` has returned for this message, in this process or an earlier one."""
+        """Return whether ``send`` has returned for this message, in this process or an earlier one."""
 
     def receive(self, step: str, sender: str, timeout: float | None = None, attempt: int = 0) -> bytes:
-        """Wait for one payload and give it; asking again gives the same bytes.
+        """Wait for one payload and return it; a repeated call returns the same bytes.
 
         Args:
             timeout: In seconds; None waits up to the session's own deadlines.
@@ -155,40 +155,41 @@ class Channel(Protocol):
         timeout: float | None = None,
         attempt: int = 0,
     ) -> dict[str, bytes]:
-        """Wait for all ``senders``; after the time-out go on with those that came, if they are at least ``enough``.
+        """Wait for all ``senders``; after the time-out go on with those received, if there are at least ``enough``.
 
-        Who was in is decided once: after a restart the same names are given, whoever came meanwhile.
+        The set of senders is decided once: after a restart the same names are returned, whichever messages came
+        meanwhile.
 
         Args:
             enough: How many suffice after the time-out; None means all.
         Returns:
             Payloads by sender, in the order of ``senders``.
         Raises:
-            ProtocolError: ``peer_missing``: too few; it names the first that lacks.
+            ProtocolError: ``peer_missing``: too few; it names the first missing sender.
         """
 
     def sign(self, label: str, content: bytes) -> bytes:
-        """This role's signature over ``content``, bound to this session and to ``label``: for what may be disputed."""
+        """Sign ``content`` with this role's key, bound to this session and ``label``, for use in a dispute."""
 
     def verify(self, role: str, label: str, content: bytes, signature: bytes) -> bool:
-        """Whether ``role`` signed ``content`` under ``label`` in this session."""
+        """Return whether ``role`` signed ``content`` under ``label`` in this session."""
 
     def read_head(self) -> str:
-        """``COUNT:HASH`` over all headers that this role has sent and received; fixed by the first call."""
+        """Return ``COUNT:HASH`` over all headers that this role has sent and received; fixed by the first call."""
 
     def abort(self, code: str, *, step: str = "") -> NoReturn:
         """End the session for all with ``code`` (one of ``errors.CAUSES``) and raise it as ``ProtocolError``.
 
         Args:
-            step: Where in the protocol; the step that this role is at if left out.
+            step: The step of the protocol; by default the current step of this role.
         """
 
     def get_status(self) -> Status:
-        """Where this role stands, to be called from any thread."""
+        """Return the progress of this role; may be called from any thread."""
 
 
 def check_step(step: str, attempt: int) -> None:
-    """Refuse a step's name or an attempt that no header could carry.
+    """Check that a step's name and an attempt fit into a header.
 
     >>> check_step("u1/17", 0)
     """
@@ -199,7 +200,7 @@ def check_step(step: str, attempt: int) -> None:
 
 
 def parse_step(told: object) -> str:
-    """The step that a peer or relay names; nothing if it is no step's name.
+    """Parse the step named by a peer or relay; the empty string if it is not a valid step name.
 
     >>> parse_step("c2/3"), parse_step("<b>")
     ('c2/3', '')
@@ -208,5 +209,5 @@ def parse_step(told: object) -> str:
 
 
 def build_missing(step: str, role: str) -> ProtocolError:
-    """The error of a role that did not come in time."""
+    """Build the error for a role that did not respond in time."""
     return ProtocolError("peer_missing", role=role, step=step)

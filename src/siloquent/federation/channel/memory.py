@@ -1,4 +1,4 @@
-"""A channel inside one process: for tests, the demo and sessions on one laptop; a real one, with threads for roles."""
+"""A channel within one process, with a thread for each role: for tests, the demo and sessions on one laptop."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Key = tuple[str, str, str, int]  # sender, receiver, step, attempt
 
 
 class MemoryNetwork:
-    """All roles of one session in one process. Give each role ``open_channel(name)`` and a thread of its own.
+    """All roles of one session in one process. Give each role ``open_channel(name)`` and its own thread.
 
-    A second ``open_channel(name)`` is that role after a restart: it finds its messages and its state as they were.
+    A second ``open_channel(name)`` is that role after a restart: its messages and its state are unchanged.
     """
 
     def __init__(self, members: Members, *, session: bytes | None = None) -> None:
@@ -32,14 +32,14 @@ class MemoryNetwork:
         self._messages: dict[Key, bytes] = {}
         self._gathered: dict[tuple[str, str, int], tuple[str, ...]] = {}
         self._states: dict[str, MemoryState] = {name: MemoryState() for name in self._list_names()}
-        self._ended: tuple[str, str, str] | None = None  # who aborted, with which code, at which step
+        self._ended: tuple[str, str, str] | None = None  # the role that aborted, the code, the step
 
     def open_channel(self, name: str) -> MemoryChannel:
-        """The end of ``name``."""
+        """Open the channel end of ``name``."""
         return MemoryChannel(self, self.members[name].name)
 
     def list_traffic(self) -> dict[Key, bytes]:
-        """Every message so far, for tests that look for what must not be in them."""
+        """Return every message so far, for tests that check what messages must not contain."""
         with self._news:
             return dict(self._messages)
 
@@ -48,30 +48,30 @@ class MemoryNetwork:
 
 
 class MemoryState:
-    """Durable bytes that last as long as their network."""
+    """Durable values that last as long as their network."""
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
 
     def get(self, key: str) -> bytes | None:
-        """What was put under ``key``."""
+        """Return the value stored under ``key``."""
         return self._kept.get(key)
 
     def put(self, key: str, value: bytes) -> None:
-        """Keep ``value``."""
+        """Store ``value``."""
         self._kept[key] = bytes(value)
 
     def put_all(self, values: Mapping[str, bytes]) -> None:
-        """Keep all of ``values``."""
+        """Store all of ``values``."""
         self._kept |= {key: bytes(value) for key, value in values.items()}
 
     def erase(self, key: str) -> None:
-        """Forget ``key``."""
+        """Erase ``key``."""
         self._kept.pop(key, None)
 
 
 class MemoryChannel:
-    """One role's end of a ``MemoryNetwork``; see ``Channel``. Calls block the thread that makes them."""
+    """One role's end of a ``MemoryNetwork``; see ``Channel``. Calls block the calling thread."""
 
     def __init__(self, network: MemoryNetwork, me: str) -> None:
         self._net, self._me = network, me
@@ -80,7 +80,7 @@ class MemoryChannel:
 
     @property
     def me(self) -> str:
-        """This role's name."""
+        """The name of this role."""
         return self._me
 
     @property
@@ -90,7 +90,7 @@ class MemoryChannel:
 
     @property
     def members(self) -> Members:
-        """Everybody in this session."""
+        """All members of this session."""
         return self._net.members
 
     @property
@@ -99,7 +99,7 @@ class MemoryChannel:
         return self._net._states[self._me]
 
     def send(self, to: str, step: str, payload: bytes, attempt: int = 0) -> None:
-        """Leave ``payload`` for ``to``."""
+        """Send ``payload`` to ``to``."""
         check_step(step, attempt)
         parse_kind(payload)
         key = (self._me, self.members[to].name, step, attempt)
@@ -110,7 +110,7 @@ class MemoryChannel:
             self._net._news.notify_all()
 
     def is_sent(self, to: str, step: str, attempt: int = 0) -> bool:
-        """Whether this message is on its way."""
+        """Return whether this message was sent."""
         with self._net._news:
             return (self._me, to, step, attempt) in self._net._messages
 
@@ -126,7 +126,7 @@ class MemoryChannel:
         timeout: float | None = None,
         attempt: int = 0,
     ) -> dict[str, bytes]:
-        """Wait for all ``senders``, or for ``enough`` when time is up."""
+        """Wait for all ``senders``, or for ``enough`` of them at the time-out."""
         check_step(step, attempt)
         wanted = tuple(senders)
         until = None if timeout is None else time.monotonic() + timeout
@@ -148,16 +148,16 @@ class MemoryChannel:
             return {name: self._net._messages[name, self._me, step, attempt] for name in names}
 
     def sign(self, label: str, content: bytes) -> bytes:
-        """This role's mark on ``content``: one network knows all its keys, so it stands for a signature here only."""
+        """Return this role's mark on ``content``; it replaces a signature only here: one network knows all keys."""
         key = hashlib.blake2b(self._net.session + self._me.encode(), key=self._net.secret, digest_size=32).digest()
         return hashlib.blake2b(label.encode() + b"|" + content, key=key, digest_size=64).digest()
 
     def verify(self, role: str, label: str, content: bytes, signature: bytes) -> bool:
-        """Whether ``role`` made this mark."""
+        """Return whether ``role`` made this mark."""
         return hmac.compare_digest(self._net.open_channel(role).sign(label, content), signature)
 
     def read_head(self) -> str:
-        """A hash over this role's messages; fixed by the first call."""
+        """Return a hash over this role's messages; fixed by the first call."""
         kept = self.state.get("transcript")
         if kept is None:
             mine = sorted(
@@ -180,7 +180,7 @@ class MemoryChannel:
         raise ProtocolError(code, role=self._me, step=step)
 
     def get_status(self) -> Status:
-        """Where this role stands."""
+        """Return the progress of this role."""
         with self._net._news:
             state: RoleState = "running" if self._net._ended is None else "aborted"
             return Status(self._me, state, self._step, self._waiting, time.monotonic() - self._since)
@@ -199,9 +199,9 @@ class MemoryChannel:
 
 
 def run_all(network: MemoryNetwork, parts: Mapping[str, Callable[[Channel], T]]) -> dict[str, T]:
-    """Run every role's part in a thread of its own and give what each returned.
+    """Run every role's part in its own thread and return each part's result.
 
-    The first that fails aborts the session, so that nobody waits for it; its error is raised here.
+    The first part that fails aborts the session, so that no role waits for it; its error is raised here.
     """
     results: dict[str, T] = {}
     failed: list[BaseException] = []

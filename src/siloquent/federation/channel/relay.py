@@ -1,4 +1,4 @@
-"""A channel over the relay: sealed, signed, chained, and written down before anything leaves."""
+"""A channel over the relay: messages are sealed, signed, chained, and journaled before they are sent."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from siloquent.federation.peer import Peer
 from siloquent.federation.seal import is_signed_by
 from siloquent.federation.transcript import compute_head
 
-MAX_LOOK_SECONDS = 5.0  # how long a wait lasts before the session's state is looked at again
+MAX_LOOK_SECONDS = 5.0  # the seconds of one wait before the session's state is checked again
 
 
 class JournalState:
-    """A part's few durable bytes, in the role's journal."""
+    """A part's small durable values, in the role's journal."""
 
     def __init__(self, peer: Peer, session: str) -> None:
         self._peer, self._session = peer, session
 
     def get(self, key: str) -> bytes | None:
-        """What was put under ``key``."""
+        """Return the value stored under ``key``."""
         return self._peer.journal.get(self._session, key)
 
     def put(self, key: str, value: bytes) -> None:
-        """Keep ``value``."""
+        """Store ``value``."""
         self._peer.journal.put(self._session, key, value)
 
     def put_all(self, values: Mapping[str, bytes]) -> None:
-        """Keep all of ``values``, or none."""
+        """Store all of ``values``, or none."""
         self._peer.journal.put_all(self._session, values)
 
     def erase(self, key: str) -> None:
-        """Forget ``key``."""
+        """Erase ``key``."""
         self._peer.journal.erase(self._session, key)
 
 
 class RelayChannel:
     """One role's end of one session at a relay; see ``Channel``.
 
-    ``names`` are the members as they are now: all that were invited, until the start names those that came. Where the
-    invitation says ``on_missing = "abort"``, nothing is waited for longer than a step's deadline.
+    ``names`` are the current members: all invited roles, until the start names those that joined. Where the
+    invitation says ``on_missing = "abort"``, no wait lasts longer than a step's deadline.
     """
 
     def __init__(self, peer: Peer, session: str, names: tuple[str, ...] | None = None) -> None:
@@ -61,7 +61,7 @@ class RelayChannel:
 
     @property
     def me(self) -> str:
-        """This role's name."""
+        """The name of this role."""
         return self._peer.name
 
     @property
@@ -71,7 +71,7 @@ class RelayChannel:
 
     @property
     def members(self) -> Members:
-        """Everybody in this session."""
+        """All members of this session."""
         return self._members
 
     @property
@@ -80,7 +80,7 @@ class RelayChannel:
         return self._state
 
     def send(self, to: str, step: str, payload: bytes, attempt: int = 0) -> None:
-        """Leave ``payload`` for ``to``; returns when the relay holds it."""
+        """Send ``payload`` to ``to``; returns when the relay holds it."""
         check_step(step, attempt)
         kind = parse_kind(payload)
         name = self.members[to].name
@@ -93,7 +93,7 @@ class RelayChannel:
             raise
 
     def is_sent(self, to: str, step: str, attempt: int = 0) -> bool:
-        """Whether the relay holds this message."""
+        """Return whether the relay holds this message."""
         journal = self._peer.journal
         found = journal.list_envelopes(self._session, self.me, to, step, attempt)
         return bool(found) and not any(envelope.sealed for envelope in found)
@@ -110,7 +110,7 @@ class RelayChannel:
         timeout: float | None = None,
         attempt: int = 0,
     ) -> dict[str, bytes]:
-        """Wait for all ``senders``, or for ``enough`` when time is up."""
+        """Wait for all ``senders``, or for ``enough`` of them at the time-out."""
         check_step(step, attempt)
         wanted = tuple(senders)
         least = len(wanted) if enough is None else enough
@@ -123,16 +123,16 @@ class RelayChannel:
         return {name: self._read_payload(step, name, attempt) for name in names}
 
     def sign(self, label: str, content: bytes) -> bytes:
-        """This role's signature over ``content`` in this session."""
+        """Sign ``content`` with this role's key in this session."""
         return self._peer.keys.sign(_build_label(label, self.session), content)
 
     def verify(self, role: str, label: str, content: bytes, signature: bytes) -> bool:
-        """Whether ``role`` signed ``content`` in this session."""
+        """Return whether ``role`` signed ``content`` in this session."""
         key = self._peer.roster.get_role(role).sign_key
         return is_signed_by(key, _build_label(label, self.session), content, signature)
 
     def read_head(self) -> str:
-        """The transcript's head: fixed by the first call, the same after a restart."""
+        """Return the transcript's head: fixed by the first call, unchanged by a restart."""
         kept = self.state.get("transcript")
         if kept is None:
             headers = [header for header, _ in self._peer.journal.list_headers(self._session)]
@@ -149,7 +149,7 @@ class RelayChannel:
         raise ProtocolError(code, role=self.me, step=step)
 
     def get_status(self) -> Status:
-        """Where this role stands."""
+        """Return the progress of this role."""
         known = self._peer.journal.find_session(self._session)
         assert known is not None
         with self._lock:
@@ -159,7 +159,7 @@ class RelayChannel:
     def _wait_for_messages(
         self, step: str, wanted: tuple[str, ...], least: int, timeout: float | None, attempt: int
     ) -> tuple[str, ...]:
-        """Who of ``wanted`` came in time."""
+        """Return the roles of ``wanted`` whose messages came in time."""
         clock = self._peer.clock
         timeout = self._longest_s if timeout is None else timeout
         until = self._deadline if timeout is None else min(clock.now() + timeout, self._deadline)
@@ -175,7 +175,7 @@ class RelayChannel:
                 if left <= 0:
                     break
                 if not self._peer.polls_itself:
-                    self._peer.wait(min(left, MAX_LOOK_SECONDS))  # under the lock: no news is lost in between
+                    self._peer.wait(min(left, MAX_LOOK_SECONDS))  # under the lock: no message is missed
                     continue
             self._peer.wait(min(left, MAX_LOOK_SECONDS))
         if len(here) < least:

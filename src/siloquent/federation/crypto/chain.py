@@ -1,8 +1,8 @@
-"""Counting what parties share: each blinds its set, every worker replaces the blinding by its key, the last one counts.
+"""Count the values that parties share: parties blind their sets, workers replace the blinding by keys, the last counts.
 
-Party i sends r_i H(v) for each value v, r_i a product of one factor for each worker j, which both derive from a seed of
-their own. Worker j multiplies by k_j / r_ij and shuffles. After the last worker every value stands as k_1 .. k_w H(v),
-whoever sent it: equal values, and no others, are equal. Elements that are no party's value meet nothing.
+Party i sends r_i H(v) for each value v; r_i is a product of one factor for each worker j, which both derive from a
+shared seed. Worker j multiplies by k_j / r_ij and shuffles. After the last worker every value has become
+k_1 ... k_w H(v), for every sender: equal values, and no others, are equal. Random filling elements match nothing.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ def blind_batch(
     query: int,
     attempt: int = 0,
 ) -> bytes:
-    """A party's batch: ``hashed``, filled up to ``size`` with random elements, times its blinding factor, shuffled.
+    """Blind a party's batch: ``hashed``, filled up to ``size`` with random elements, times its factor, shuffled.
 
-    Filling is made as values are, so that a batch takes the same time however many values are in it.
+    Filling elements are made like values, so that the time does not depend on the number of values.
 
     Args:
         hashed: One element for each different value, none twice.
-        size: How many elements are sent, whatever the number of values.
+        size: The number of elements sent, independent of the number of values.
         shared: The seed shared with each worker, in their order.
         own: The party's own seed.
     Privacy:
-        Input privacy: to whoever lacks one worker's seed and key the batch looks like ``size`` random elements.
+        Input privacy: without one worker's seed and key the batch looks like ``size`` random elements.
     """
     missing = size - len(hashed) // POINT
     if missing < 0:
@@ -67,10 +67,10 @@ def hop(
     attempt: int = 0,
     party: int,
 ) -> bytes:
-    """A worker's step on one party's batch: the factor shared with that party out, its own key in, shuffled.
+    """Run a worker's step on one party's batch: replace the shared factor by the worker's key, and shuffle.
 
     Raises:
-        ProtocolError: ``bad_encoding``, ``duplicate_points``: not a batch of different elements.
+        ProtocolError: ``bad_encoding``, ``duplicate_points``: not a batch of distinct elements.
     """
     group.check(batch)
     factor = group.invert_scalar(_derive_blinding(group, shared, session, query, attempt))
@@ -79,10 +79,10 @@ def hop(
 
 
 def tally(batches: Sequence[bytes]) -> NDArray[np.int64]:
-    """n_k: how many values are held by just k parties, shape (parties,), n_1 first.
+    """Compute n_k, the number of values held by exactly k parties; shape (parties,), n_1 first.
 
     Args:
-        batches: One a party, after the last worker.
+        batches: One per party, after the last worker.
     Raises:
         ProtocolError: ``duplicate_points``: one party's batch holds an element twice.
     """

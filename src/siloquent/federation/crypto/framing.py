@@ -1,4 +1,4 @@
-"""Several batches in one message: a count of 4 bytes before each, so that a reader can check what it was promised."""
+"""Several batches in one message: a count of 4 bytes before each, so that a reader can check the agreed sizes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _COUNT = 4
 
 
 def join_batches(batches: Iterable[bytes]) -> bytes:
-    """The batches one after the other, each with its count of elements."""
+    """Join the batches, each with its count of elements."""
     return b"".join((len(batch) // POINT).to_bytes(_COUNT, "big") + batch for batch in batches)
 
 
 def split_batches(message: bytes, most: Sequence[int], *, exact: bool) -> list[bytes]:
-    """The batches of a message.
+    """Split a message into its batches.
 
     Args:
-        most: How many elements each may hold, in order; as many batches must be there.
-        exact: Whether each must hold just that many.
+        most: The maximal number of elements of each batch, in order; the number of batches must be equal to its length.
+        exact: Whether each must hold exactly that many.
     Raises:
         ProtocolError: ``batch_size``: another number of batches or elements than agreed.
     """

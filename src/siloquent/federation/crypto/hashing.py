@@ -1,4 +1,4 @@
-"""From bytes to group elements whose logarithm nobody knows: ristretto255_XMD:SHA-512_R255MAP_RO_ of RFC 9380."""
+"""Hashing to group elements of unknown logarithm: ristretto255_XMD:SHA-512_R255MAP_RO_ of RFC 9380."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_TAG_LENGTH = 255
 
 
 def expand_message(message: bytes, tag: bytes, length: int) -> bytes:
-    """``expand_message_xmd`` with SHA-512: ``length`` uniform bytes.
+    """Return ``length`` uniform bytes by ``expand_message_xmd`` with SHA-512.
 
     Args:
         tag: The domain separation tag, 1 to 255 bytes; different protocols have different ones.
@@ -37,5 +37,5 @@ def expand_message(message: bytes, tag: bytes, length: int) -> bytes:
 
 
 def hash_to_group(group: Group, messages: Iterable[bytes], tag: bytes) -> bytes:
-    """One element a message: equal messages, equal elements; nobody knows a relation between different ones."""
+    """Hash each message to one element: equal messages give equal elements; no relation between others is known."""
     return group.from_uniform(b"".join(expand_message(message, tag, WIDE) for message in messages))

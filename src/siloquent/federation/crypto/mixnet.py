@@ -1,8 +1,8 @@
 """A mix network of re-randomised ElGamal pairs: the thesis' protocol on a sound group.
 
-A party sends (rG, H(v) + rK) for each value v. Every worker takes its share of the key off, multiplies both halves by
-its own number k_j, adds a fresh encryption of zero under the keys that are left, and shuffles all parties' pairs
-together. Behind the last worker stand tags k_1 .. k_w H(v) without any trace of who sent them.
+A party sends (rG, H(v) + rK) for each value v. Every worker removes its share of the key, multiplies both halves by
+its own number k_j, adds a fresh encryption of zero under the remaining keys, and shuffles all parties' pairs
+together. The last worker outputs tags k_1 ... k_w H(v) that cannot be linked to their senders.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from siloquent.federation.crypto.votes import PAIR, split_halves, zip_pairs
 def encrypt_points(
     group: Group, points: bytes, key: bytes, *, seed: bytes, session: bytes, query: int, label: str
 ) -> bytes:
-    """A pair for each element of ``points``, under the joint ``key``."""
+    """Encrypt each element of ``points`` under the joint ``key``; one pair each."""
     count = len(points) // POINT
     numbers = derive_scalars(group, seed, f"{label} pair", session, query, count=count)
     return zip_pairs(group.multiply_base(numbers), group.add_points(points, group.multiply_each(key * count, numbers)))
 
 
 def encode_number(group: Group, value: int) -> bytes:
-    """``value`` G, for numbers that are added up under encryption."""
+    """Encode a number as ``value`` G, for addition under encryption."""
     scalar = abs(value).to_bytes(SCALAR, "little")
     return group.multiply_base(scalar if value >= 0 else group.subtract_scalars(bytes(SCALAR), scalar))
 
 
 def pool_pairs(group: Group, lots: Sequence[bytes], most: int) -> bytes:
-    """All parties' pairs in one batch, each lot checked.
+    """Join all parties' pairs in one batch, after checking each lot.
 
     Raises:
         ProtocolError: ``batch_size``: a lot of more than ``most`` pairs; ``bad_encoding``.
@@ -44,7 +44,7 @@ def pool_pairs(group: Group, lots: Sequence[bytes], most: int) -> bytes:
 
 
 def check_pairs(group: Group, pairs: bytes, most: int) -> None:
-    """Refuse what are not at most ``most`` pairs of elements."""
+    """Check that ``pairs`` are at most ``most`` pairs of elements."""
     if len(pairs) % PAIR or len(pairs) > most * PAIR:
         raise ProtocolError("batch_size")
     group.check(pairs, distinct=False)
@@ -62,13 +62,13 @@ def mix_pairs(
     query: int,
     label: str,
 ) -> bytes:
-    """A worker's step on a batch of pairs.
+    """Run a worker's step on a batch of pairs.
 
     Args:
-        key: This worker's own; its share of the joint key comes off.
-        behind: The sum of the public keys of the workers behind this one; None for the last worker.
+        key: This worker's own key; its share of the joint key is removed.
+        behind: The sum of the public keys of the later workers; None for the last worker.
     Returns:
-        Shuffled pairs; behind the last worker shuffled tags alone.
+        Shuffled pairs; after the last worker only shuffled tags.
     """
     first, second = split_halves(pairs)
     count = len(first) // POINT
@@ -84,7 +84,7 @@ def mix_pairs(
 
 
 def _multiply_or_zero(group: Group, batch: bytes, factor: bytes) -> bytes:
-    """Multiples of elements of which some may be the identity: where numbers added up to zero, they stay it."""
+    """Multiply elements of which some may be the identity; sums that are zero stay zero."""
     zero = bytes(POINT)
     elements = [batch[at : at + POINT] for at in range(0, len(batch), POINT)]
     return b"".join(zero if element == zero else group.multiply_points(element, factor) for element in elements)

@@ -1,4 +1,4 @@
-"""What received elements must be before they are used: libsodium alone would take too much for good."""
+"""Checks of received elements before use; libsodium itself would accept too much."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ _LOWEST_REFUSED = 0xED  # 2^255 - 19 = 0x7f ff .. ff ed, little-endian in the by
 
 
 def check_points(buffer: bytes, *, distinct: bool = True, identity: bool = False) -> None:
-    """Refuse what is no batch of canonical ristretto255 encodings.
+    """Check that ``buffer`` is a batch of canonical ristretto255 encodings.
 
     Canonical: below 2^255 - 19, so the top bit is clear; not negative, so the first byte is even; not the identity.
-    Whether an encoding stands for an element at all is found by the first scalar multiplication, or by ``decodable``.
+    Whether an encoding represents an element is found by the first scalar multiplication, or by
+    ``require_decodable``.
 
     Args:
-        distinct: Whether an element may come once only, as in one party's batch.
+        distinct: Whether an element may occur only once, as in one party's batch.
         identity: Whether the identity may occur: only where its meaning is known.
     Raises:
         ProtocolError: ``bad_encoding``, ``duplicate_points``.
@@ -29,7 +30,7 @@ def check_points(buffer: bytes, *, distinct: bool = True, identity: bool = False
     if not len(rows):
         return
     last = rows[:, 31]
-    # At or above p: all middle bytes full, the last one 0x7f, the first one from 0xed on.
+    # At or above p: all middle bytes are full, the last one is 0x7f, the first one at least 0xed.
     high = (rows[:, 1:31] == 0xFF).all(axis=1) & (last == 0x7F) & (rows[:, 0] >= _LOWEST_REFUSED)
     wrong = (last & 0x80 != 0) | (rows[:, 0] & 1 != 0) | high
     if not identity:
@@ -41,11 +42,11 @@ def check_points(buffer: bytes, *, distinct: bool = True, identity: bool = False
 
 
 def has_duplicates(buffer: bytes) -> bool:
-    """Whether an element occurs twice in a batch."""
+    """Return whether an element occurs twice in a batch."""
     rows = view_rows(buffer)
     return len(np.unique(rows)) < len(rows)
 
 
 def view_rows(buffer: bytes) -> NDArray[np.void]:
-    """A batch as an array of 32-byte values that can be compared and sorted, shape (elements,)."""
+    """View a batch as an array of 32-byte values that can be compared and sorted, shape (elements,)."""
     return np.frombuffer(buffer, dtype=f"V{POINT}")

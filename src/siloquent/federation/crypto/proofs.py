@@ -1,4 +1,4 @@
-"""Schnorr proof that whoever publishes a key knows its logarithm: else the last one could cancel the others' keys."""
+"""Schnorr proofs that a role knows its key's logarithm: without them the last role could cancel the others' keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROOF = POINT + SCALAR
 
 
 def prove(group: Group, key: bytes, seed: bytes, *, session: bytes, name: str) -> bytes:
-    """A proof for the public key of ``key``, bound to ``session`` and ``name``; the nonce comes from ``seed``."""
+    """Prove knowledge of ``key``, bound to ``session`` and ``name``; the nonce is derived from ``seed``."""
     public = group.multiply_base(key)
     nonce = derive_scalar(group, seed, "schnorr nonce", session + public)
     commitment = group.multiply_base(nonce)
@@ -22,7 +22,7 @@ def prove(group: Group, key: bytes, seed: bytes, *, session: bytes, name: str) -
 
 
 def verify(group: Group, public: bytes, proof: bytes, *, session: bytes, name: str) -> None:
-    """Refuse a key whose owner does not show that it knows the logarithm.
+    """Check the proof that the owner of a key knows its logarithm.
 
     Raises:
         ProtocolError: ``bad_encoding``.
@@ -33,7 +33,7 @@ def verify(group: Group, public: bytes, proof: bytes, *, session: bytes, name: s
     group.check(public + commitment, distinct=False)
     group.require_decodable(public + commitment)
     challenge = _derive_challenge(group, public, commitment, session, name)
-    if group.reduce_wide(answer + bytes(SCALAR)) != answer:  # one answer has one encoding
+    if group.reduce_wide(answer + bytes(SCALAR)) != answer:  # the encoding of a response is unique
         raise ProtocolError("bad_encoding", role=name)
     if group.multiply_base(answer) != group.add_points(commitment, group.multiply_points(public, challenge)):
         raise ProtocolError("bad_encoding", role=name)

@@ -1,4 +1,4 @@
-"""A role's seeds in its state folder: drawn once, replaced after each pass, all of them at once."""
+"""A role's seeds in its state folder: drawn once, all replaced together after each pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PASSES = "passes"
 
 
 def load_seed(state: State, name: str) -> bytes:
-    """The seed kept under ``name``; drawn when it is first asked for."""
+    """Return the seed stored under ``name``; drawn at the first call."""
     seed = state.get(name)
     if seed is None:
         seed = secrets.token_bytes(SEED)  # allowed: the key of a protocol, no noise
@@ -21,12 +21,12 @@ def load_seed(state: State, name: str) -> bytes:
 
 
 def count_passes(state: State) -> int:
-    """How many passes' seeds were replaced."""
+    """Return the number of passes after which seeds were replaced."""
     return int(state.get(_PASSES) or b"0")
 
 
 def rotate_seeds(state: State, number: int, names: Iterable[str]) -> None:
-    """Replace the seeds ``names`` after pass ``number``, once, however often a restarted role comes by here.
+    """Replace the seeds ``names`` after pass ``number``; a repeated call after a restart does nothing.
 
     A crash leaves all old or all new: they change together with the count of passes.
     """

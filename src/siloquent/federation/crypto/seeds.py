@@ -1,4 +1,4 @@
-"""Every secret of a session from few seeds, so that a restarted role computes the same bytes; none serves twice."""
+"""A session's secrets, derived from few seeds so that a restarted role computes the same bytes; none is reused."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _ZERO = bytes(SCALAR)
 
 
 def derive(seed: bytes, label: str, session: bytes, *numbers: int, size: int = 64) -> bytes:
-    """``size`` (at most 64) pseudorandom bytes: BLAKE2b keyed with ``seed`` over label, session and numbers.
+    """Return ``size`` (at most 64) pseudorandom bytes: BLAKE2b keyed with ``seed`` over label, session and numbers.
 
-    No two different inputs are read the same way: the label's length comes first, numbers have 8 bytes each.
+    The encoding of the inputs is injective: the label's length comes first, numbers have 8 bytes each.
     """
     text = label.encode()
     data = len(text).to_bytes(2, "big") + text + session + b"".join(n.to_bytes(8, "big") for n in numbers)
@@ -21,7 +21,7 @@ def derive(seed: bytes, label: str, session: bytes, *numbers: int, size: int = 6
 
 
 def derive_scalar(group: Group, seed: bytes, label: str, session: bytes, *numbers: int) -> bytes:
-    """A uniform scalar that is not zero, from seed, label, session and numbers."""
+    """Derive a uniform nonzero scalar from seed, label, session and numbers."""
     counter = 0
     while True:
         found = group.reduce_wide(derive(seed, f"{group.name} {label}", session, *numbers, counter))
@@ -31,15 +31,15 @@ def derive_scalar(group: Group, seed: bytes, label: str, session: bytes, *number
 
 
 def derive_scalars(group: Group, seed: bytes, label: str, session: bytes, *numbers: int, count: int) -> bytes:
-    """A batch of ``count`` scalars that are not zero."""
+    """Derive a batch of ``count`` nonzero scalars."""
     return b"".join(derive_scalar(group, seed, label, session, *numbers, index) for index in range(count))
 
 
 def derive_stream(seed: bytes, label: str, session: bytes, *numbers: int, size: int) -> bytes:
-    """``size`` pseudorandom bytes, of any number: SHAKE256 over a key derived as above."""
+    """Return any number ``size`` of pseudorandom bytes: SHAKE256 over a key derived as above."""
     return hashlib.shake_256(derive(seed, f"stream {label}", session, *numbers)).digest(size)
 
 
 def derive_next_seed(seed: bytes, step: int) -> bytes:
-    """The seed of the next pass; the old one cannot be found from it."""
+    """Return the seed of the next pass; the old one cannot be computed from it."""
     return hashlib.blake2b(b"next" + step.to_bytes(8, "big"), key=seed, digest_size=SEED).digest()

@@ -1,9 +1,10 @@
 """The AND of the parties' votes on many candidates, and nothing else: additive ElGamal under the workers' joint key.
 
-A yes is an encryption of a number that, with those of all other parties, makes zero; a no is two random elements. W_1
-adds the parties' pairs; every worker takes its share of the key off and, but for the last one, multiplies the pair by a
-fresh number. What is left is zero just if all said yes. The multiplication is what keeps a party that said no from
-seeing whether everybody else said yes; the numbers keep everybody from counting fewer than all, or votes on two things.
+A yes is an encryption of a number that adds up to zero with the numbers of all other parties; a no is two random
+elements. W_1 adds the parties' pairs; every worker removes its share of the key and, except the last one, multiplies
+the pair by a fresh number. The result is zero exactly if all voted yes. The multiplication keeps a party that voted
+no from seeing whether all others voted yes; the numbers prevent counting a subset of the parties, or votes on different
+questions.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ PAIR = 2 * POINT
 
 
 def compute_joint_key(group: Group, publics: Sequence[bytes]) -> bytes:
-    """The sum of the workers' public keys, each of which was proven (``proofs.verify``)."""
+    """Return the sum of the workers' public keys, each of which was proven (``proofs.verify``)."""
     total = publics[0]
     for public in publics[1:]:
         total = group.add_points(total, public)
@@ -31,11 +32,11 @@ def compute_joint_key(group: Group, publics: Sequence[bytes]) -> bytes:
 def derive_vote_blinding(
     group: Group, secret: bytes, place: int, parties: int, *, session: bytes, told: bytes, level: int, count: int
 ) -> bytes:
-    """One number a candidate for party number ``place``: over all parties that were ``told`` the same they add up to 0.
+    """Derive one number per candidate for party ``place``; over all parties with equal ``told`` they add up to 0.
 
     Args:
-        secret: What all parties and nobody else know.
-        told: A digest of all that the moderator said, of 32 bytes.
+        secret: A secret known to all parties and to no other role.
+        told: A digest of all of the moderator's messages, 32 bytes.
     """
 
     def drawn(party: int) -> bytes:
@@ -48,7 +49,7 @@ def derive_vote_blinding(
 def cast(
     group: Group, votes: Sequence[bool], key: bytes, *, seed: bytes, session: bytes, level: int, tied: bytes
 ) -> bytes:
-    """A party's ballots, 64 bytes a candidate: (rG, (r + t)K) for yes; (rG, (s + t)K), so any pair, for no.
+    """Return a party's ballots, 64 bytes per candidate: (rG, (r + t)K) for yes; (rG, (s + t)K), a random pair, for no.
 
     Args:
         tied: This party's t of ``derive_vote_blinding``: without every party's ballot, or if the parties were told
@@ -66,7 +67,7 @@ def cast(
 
 
 def add_ballots(group: Group, ballots: Sequence[bytes], count: int) -> bytes:
-    """The first worker's sum of all parties' ballots.
+    """Add all parties' ballots, as the first worker does.
 
     Raises:
         ProtocolError: ``batch_size``, ``bad_encoding``.
@@ -79,7 +80,7 @@ def add_ballots(group: Group, ballots: Sequence[bytes], count: int) -> bytes:
 
 
 def require_pairs(group: Group, pairs: bytes, count: int) -> None:
-    """Refuse what are not ``count`` pairs of elements; sums of bad encodings would pass for a zero."""
+    """Check that ``pairs`` are ``count`` pairs of elements; sums of invalid encodings would pass for a zero."""
     if len(pairs) != PAIR * count:
         raise ProtocolError("batch_size")
     group.check(pairs, distinct=False)
@@ -89,11 +90,11 @@ def require_pairs(group: Group, pairs: bytes, count: int) -> None:
 def open_pairs(
     group: Group, pairs: bytes, key: bytes, *, seed: bytes | None, session: bytes, level: int
 ) -> tuple[bytes, ...]:
-    """A worker's step: its key's share out of every pair, then both halves times a fresh number.
+    """Run a worker's step: remove its key's share from every pair, then multiply both halves by a fresh number.
 
     Args:
-        pairs: Checked ones.
-        seed: Where the fresh numbers come from; None for the last worker, which needs none.
+        pairs: Pairs that were checked.
+        seed: The source of the fresh numbers; None for the last worker, which needs none.
     Returns:
         The pairs' first and second halves, as two batches.
     """
@@ -106,16 +107,16 @@ def open_pairs(
 
 
 def read_verdicts(second: bytes) -> list[bool]:
-    """For each candidate whether all parties said yes, of the last worker's second halves."""
+    """Return for each candidate whether all parties voted yes, from the last worker's second halves."""
     return [element == IDENTITY for element in split(second)]
 
 
 def split_halves(pairs: bytes) -> tuple[bytes, bytes]:
-    """First and second halves of pairs, as two batches."""
+    """Split pairs into first and second halves, as two batches."""
     elements = split(pairs)
     return b"".join(elements[::2]), b"".join(elements[1::2])
 
 
 def zip_pairs(first: bytes, second: bytes) -> bytes:
-    """Pairs again, of two batches."""
+    """Join two batches of halves into pairs."""
     return b"".join(a + b for a, b in zip(split(first), split(second), strict=True))

@@ -1,8 +1,8 @@
-"""A worker's part of a session: it carries out orders on blinded batches and knows neither task nor tables.
+"""A worker's part of a session: it carries out orders on blinded batches, knowing neither task nor tables.
 
-Orders come from the moderator, one JSON document a step ``order/N``: ``hop`` (chains), ``vote`` (ballots), ``mix`` and
-``zero`` (mix network), ``end``. The part is written for restarts: what was sent is not computed again, so that
-seeds that were replaced since are not missed.
+Orders come from the moderator, one JSON document per step ``order/N``: ``hop`` (chains), ``vote`` (ballots), ``mix``
+and ``zero`` (mix network), ``end``. The part supports restarts: messages already sent are not computed again, so seeds
+that were replaced since are not needed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ChainWorker:
     """One worker in one session. Its seeds stay in ``channel.state`` until the session is over for its role.
 
     Args:
-        channel: Its way to the others.
+        channel: Its connection to the others.
         group: The group that all roles of the session use.
     """
 
@@ -67,7 +67,7 @@ class ChainWorker:
 
     @property
     def _next(self) -> str:
-        """Who gets what this worker has done: the next worker, or the moderator."""
+        """The receiver of this worker's output: the next worker, or the moderator."""
         return (*self.channel.members.workers, self.channel.members.moderator)[self._place + 1]
 
     @property
@@ -87,7 +87,7 @@ class ChainWorker:
                 channel.state.put(f"with-{party}", unpack_bytes(payload, 32))
 
     def _publish(self, names: tuple[str, ...]) -> None:
-        """Tell this worker's public key, with a proof that it is its own."""
+        """Send this worker's public key, with a proof that the worker knows its logarithm."""
         channel, key = self.channel, self._key
         seed = load_seed(channel.state, "elgamal")
         proof = proofs.prove(self.group, key, seed, session=channel.session, name=channel.me)
@@ -96,7 +96,7 @@ class ChainWorker:
                 channel.send(name, "key", pack_bytes(self.group.multiply_base(key) + proof))
 
     def _obey(self, number: int) -> bool:
-        """Carry out order ``number``; whether more may follow."""
+        """Carry out order ``number``; return whether more may follow."""
         order = unpack_json(self.channel.receive(f"order/{number}", self.channel.members.moderator))
         known: Mapping[str, Callable[[int, Any], None]] = {
             "hop": self._hop,
@@ -115,7 +115,7 @@ class ChainWorker:
         return True
 
     def _hop(self, number: int, order: Mapping[str, Any]) -> None:
-        """One pass of chains: chunks of queries, each a message, so that the next worker can begin at once."""
+        """Run one pass of chains: chunks of queries, each a message, so that the next worker can begin at once."""
         sizes = [int(order["sizes"][party]) for party in self._parties]
         exact, first, shown = bool(order["exact"]), int(order["chunk"]), int(order["shown"])
         for offset, queries in enumerate(order["chunks"]):
@@ -124,12 +124,12 @@ class ChainWorker:
             if not self.channel.is_sent(self._next, step):
                 done = self._hop_batches(first + offset, queries, sizes, exact=exact)
                 self.channel.send(self._next, step, self._count_values(done, shown) if self._is_last else done)
-        # What this pass used is never needed again, nor can it be found from what comes next.
+        # The seeds of this pass are never needed again, and cannot be derived from the next ones.
         rotate_seeds(self.channel.state, self._passes, ("own", *(f"with-{party}" for party in self._parties)))
         self._passes += 1
 
     def _take(self, queries: Any, sizes: list[int]) -> None:
-        """Every query is served once: their numbers only grow."""
+        """Mark the queries as served: each is served once, since their numbers only grow."""
         if not queries or any(not isinstance(query, int) for query in queries):
             raise ProtocolError("bad_encoding")
         if len(queries) * sum(sizes) > MAX_ELEMENTS and len(queries) > 1:
@@ -140,7 +140,7 @@ class ChainWorker:
             self._last_query = query
 
     def _hop_batches(self, chunk: int, queries: list[int], sizes: list[int], *, exact: bool) -> bytes:
-        """The batches of a chunk after this worker's step: for each query, for each party."""
+        """Return the batches of a chunk after this worker's step: for each query, for each party."""
         if count_passes(self.channel.state) != self._passes:
             raise ProtocolError("state_lost")
         columns = self._receive_batches(chunk, len(queries), sizes, exact=exact)
@@ -156,7 +156,7 @@ class ChainWorker:
         )
 
     def _receive_batches(self, chunk: int, queries: int, sizes: list[int], *, exact: bool) -> list[list[bytes]]:
-        """For each query the parties' batches, from the parties themselves or from the worker before."""
+        """Receive for each query the parties' batches, from the parties themselves or from the previous worker."""
         step = f"c{self._place + 1}/{chunk}"
         if self._place == 0:
             found = self.channel.gather(step, self._parties)
@@ -169,14 +169,14 @@ class ChainWorker:
         return [flat[at : at + len(sizes)] for at in range(0, len(flat), len(sizes))]
 
     def _count_values(self, done: bytes, shown: int) -> bytes:
-        """n_k of every query from k = ``shown`` on, as words."""
+        """Count n_k of every query from k = ``shown`` on, as words."""
         parties = len(self._parties)
         batches = _split_batches(unpack_bytes(done))
         found = [chain.tally(batches[at : at + parties])[shown - 1 :] for at in range(0, len(batches), parties)]
         return pack_words(np.concatenate(found))
 
     def _vote(self, number: int, order: Mapping[str, Any]) -> None:
-        """One level of ballots."""
+        """Run one level of ballots."""
         level, count = int(order["level"]), int(order["count"])
         step = f"v{self._place + 2}/{level}"
         if self.channel.is_sent(self._next, step):
@@ -192,17 +192,18 @@ class ChainWorker:
             self.group, pairs, self._key, seed=seed, session=self.channel.session, level=level
         )
         if self._is_last:
-            # The parties hear it from this worker, too: else whoever hands it on could tell one what its rows refute.
+            # The parties hear the verdicts from this worker, too: otherwise the role that relays them
+            # could tell a party a verdict that its rows refute.
             for name in (*self._parties, self._next):
                 self.channel.send(name, step, pack_bytes(bytes(votes.read_verdicts(second))))
         else:
             self.channel.send(self._next, step, pack_bytes(votes.zip_pairs(first, second)))
 
     def _mix(self, number: int, order: Mapping[str, Any]) -> None:
-        """All parties' pairs of some sets, each set through the mix network by itself."""
+        """Pass all parties' pairs of some sets through the mix network, each set separately."""
         chunk, first, count, most = (int(order[key]) for key in ("chunk", "first", "count", "most"))
         self._take(_number_queries(first, count), [2 * most] * len(self._parties))
-        # The mix network alone needs the keys of workers behind, and the moderator's pairs the joint one.
+        # Only the mix network needs the keys of later workers, and the moderator's pairs the joint key.
         self._publish((*self.channel.members.workers, self.channel.members.moderator))
         step = f"m{self._place + 2}/{chunk}"
         if self.channel.is_sent(self._next, step):
@@ -212,7 +213,7 @@ class ChainWorker:
         self.channel.send(self._next, step, pack_bytes(join_batches(mixed)))
 
     def _pool_sets(self, step: str, count: int, most: int) -> list[bytes]:
-        """For each set the pairs of all parties, from themselves or from the worker before."""
+        """Return for each set the pairs of all parties, from themselves or from the previous worker."""
         parties = len(self._parties)
         if self._place == 0:
             found = self.channel.gather(step, self._parties).values()
@@ -225,7 +226,7 @@ class ChainWorker:
         return batches
 
     def _test_zero(self, number: int, order: Mapping[str, Any]) -> None:
-        """Whether numbers of all parties and the moderator add up to zero, by the same steps on one pair each."""
+        """Test whether numbers of all parties and the moderator add up to zero, by the same steps on one pair each."""
         level, first, count = (int(order[key]) for key in ("level", "first", "count"))
         self._take(_number_queries(first, count), [2])
         step = f"d{self._place + 2}/{level}"
@@ -259,7 +260,7 @@ class ChainWorker:
 
     @property
     def _behind(self) -> bytes | None:
-        """The sum of the keys of the workers behind this one; None for the last."""
+        """The sum of the keys of the workers after this one; None for the last."""
         if self._behind_known is None:
             self._behind_known = (self._combine_later_keys(),)
         return self._behind_known[0]
@@ -272,10 +273,10 @@ class ChainWorker:
 
 
 def gather_proven_keys(channel: Channel, group: Group, workers: tuple[str, ...]) -> list[bytes]:
-    """The public keys of ``workers``, each with a proof that it is its own.
+    """Receive the public keys of ``workers``, each with a proof that its owner knows the logarithm.
 
     Raises:
-        ProtocolError: ``bad_encoding``: a key that is not proven.
+        ProtocolError: ``bad_encoding``: a key without a valid proof.
     """
     publics = []
     for name, payload in channel.gather("key", workers).items():
@@ -286,7 +287,7 @@ def gather_proven_keys(channel: Channel, group: Group, workers: tuple[str, ...])
 
 
 def _split_batches(message: bytes) -> list[bytes]:
-    """The batches that this worker joined itself."""
+    """Split the batches that this worker joined itself."""
     batches, at = [], 0
     while at < len(message):
         count = int.from_bytes(message[at : at + 4], "big")
@@ -296,7 +297,7 @@ def _split_batches(message: bytes) -> list[bytes]:
 
 
 def _number_queries(first: int, count: int) -> list[int]:
-    """The numbers of ``count`` queries from ``first`` on; no message holds more than it may hold elements."""
+    """Return the numbers of ``count`` queries from ``first`` on; refuses more than one message can hold."""
     if not 0 <= count <= MAX_ELEMENTS:
         raise ProtocolError("batch_size")
     return list(range(first, first + count))

@@ -1,4 +1,4 @@
-"""The relay's routes: each call is one transaction of the store, by the name in the caller's certificate."""
+"""The relay's routes: each call is one transaction of the store, under the name in the caller's certificate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MAX_WAIT_SECONDS = 25.0
 MAX_JSON = 64 * 1024
-MAX_WHOLE = 2**63 - 1  # what the store can keep
+MAX_WHOLE = 2**63 - 1  # the largest integer that the store can hold
 SEQ = "Siloquent-Seq"
 STATUS = {
     "message_conflict": 409,
@@ -44,29 +44,29 @@ Admit = Callable[[str, str, str], str]  # kind, name and serial number of a cert
 
 
 class Relay:
-    """The routes over one store. ``admit`` looks the certificate's name up in the roster of today.
+    """The routes over one store. ``admit`` looks the certificate's name up in the current roster.
 
-    ``members`` gives the names that the roster of today has for sessions.
+    ``members`` gives the names in the current roster that may be members of sessions.
     """
 
     def __init__(
         self, store: RelayStore, admit: Admit, members: Callable[[], frozenset[str]], rates: RelayRates | None = None
     ) -> None:
         self._store, self._admit, self._members, self._rates = store, admit, members, rates or RelayRates()
-        # One thread: SQLite has one writer, and a second one would only wait for it.
+        # One thread: SQLite has one writer, and a second thread would only wait for it.
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
         self._news: dict[str, asyncio.Event] = {}
         self.requests: dict[str, int] = {}
 
     def peer_of(self, kind: str, name: str, serial: str) -> str:
-        """Whose places for connections a certificate takes: its role's; those that are refused share one role's."""
+        """Return the role whose connection slots a certificate uses; refused ones share the slots of one role."""
         try:
             return f"{kind} {self._admit(kind, name, serial)}"
         except (SiloquentError, OSError):  # each request says why
             return "refused"
 
     def build_app(self) -> Starlette:
-        """The application that uvicorn serves behind mutual TLS."""
+        """Build the application that uvicorn serves over mutual TLS."""
         from starlette.applications import Starlette
         from starlette.routing import Route
 
@@ -84,7 +84,7 @@ class Relay:
         )
 
     async def open_session(self, request: Request, kind: str, role: str) -> Response:
-        """A moderator names the members and the deadline."""
+        """Open a session: a moderator names the members and the deadline."""
         from starlette.responses import Response
 
         if kind != "moderator":
@@ -100,7 +100,7 @@ class Relay:
         return Response(status_code=201 if is_new else 200)
 
     async def put(self, request: Request, kind: str, role: str) -> Response:
-        """A member leaves an envelope; 201 only once it is durable."""
+        """Store a member's envelope; 201 only once it is durable."""
         from starlette.responses import Response
 
         at = request.path_params
@@ -117,7 +117,7 @@ class Relay:
         return Response(status_code=201 if is_new else 200)
 
     async def read_inbox(self, request: Request, kind: str, role: str) -> Response:
-        """The caller's oldest envelope behind ``after``; waits up to ``wait`` seconds for one."""
+        """Return the caller's oldest envelope after ``after``; waits up to ``wait`` seconds for one."""
         from starlette.responses import Response
 
         asked = request.query_params
@@ -130,7 +130,7 @@ class Relay:
         until = asyncio.get_running_loop().time() + min(max(wait, 0.0), MAX_WAIT_SECONDS)
         while True:
             event = self._get_event(role)
-            event.clear()  # before the look: what is stored after it sets the event again
+            event.clear()  # cleared before reading: an envelope stored later sets the event again
             stored = await self._do(self._store.find_next, role, after)
             if stored is not None:
                 return Response(stored.wire, headers={SEQ: str(stored.seq)}, media_type="application/octet-stream")
@@ -143,14 +143,14 @@ class Relay:
                 continue
 
     async def acknowledge(self, request: Request, kind: str, role: str) -> Response:
-        """The caller holds everything up to a place of its inbox."""
+        """Acknowledge the caller's inbox up to a position."""
         from starlette.responses import Response
 
         await self._do(self._store.acknowledge, role, _require_whole((await _read_json(request)).get("upto")))
         return Response(status_code=204)
 
     async def record_heartbeat(self, request: Request, kind: str, role: str) -> Response:
-        """The caller says where it stands."""
+        """Record the caller's progress."""
         from starlette.responses import Response
 
         told = await _read_json(request)
@@ -163,13 +163,13 @@ class Relay:
         return Response(status_code=204)
 
     async def look(self, request: Request, kind: str, role: str) -> Response:
-        """Where everybody stands."""
+        """Return the progress of every member."""
         from starlette.responses import JSONResponse
 
         return JSONResponse(await self._do(self._store.look, role, request.path_params["session"]))
 
     async def close(self, request: Request, kind: str, role: str) -> Response:
-        """The end of a session, for good."""
+        """End a session for good."""
         from starlette.responses import Response
 
         told = await _read_json(request)
@@ -181,7 +181,7 @@ class Relay:
     def _guard(
         self, handler: Callable[[Request, str, str], Awaitable[Response]]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Who calls is asked first, whatever is called; every refusal is one problem document."""
+        """Authenticate the caller before any route runs; every refusal is one problem document."""
 
         async def guarded(request: Request) -> Response:
             try:
@@ -194,7 +194,7 @@ class Relay:
                 return _build_problem(refused)
             except ValueError:
                 return _build_problem(ProtocolError("bad_encoding"))
-            except (sqlite3.OperationalError, OSError) as failed:  # a locked file, a full disk: the caller comes again
+            except (sqlite3.OperationalError, OSError) as failed:  # a locked file or a full disk: the caller retries
                 _log.warning("a request could not be stored: %s", failed)
                 return _build_problem(ProtocolError("relay_unreachable", where="the relay cannot write its file"))
 
@@ -208,7 +208,7 @@ class Relay:
 
 
 def watch_app(store: RelayStore, relay: Relay) -> Starlette:
-    """Health and counts, for a loopback port without TLS: sizes by role, nothing else."""
+    """Build the application for health and counts, for a loopback port without TLS: only sizes by role."""
     from starlette.applications import Starlette
     from starlette.responses import JSONResponse, PlainTextResponse
     from starlette.routing import Route
@@ -243,10 +243,10 @@ def _build_problem(refused: SiloquentError) -> Response:
 
 
 def _length(request: Request, most: int) -> int:
-    """The length that a request says its body has.
+    """Return the length that a request declares for its body.
 
     Raises:
-        ProtocolError: ``too_large``, also where it says none.
+        ProtocolError: ``too_large``, also if no length is declared.
     """
     length = parse_plain_int(request.headers.get("content-length", "0"))
     if not 0 < length <= most:
@@ -255,7 +255,7 @@ def _length(request: Request, most: int) -> int:
 
 
 async def _body(request: Request, length: int) -> bytes:
-    """A body of ``length`` bytes at most: one that comes in chunks may have said anything.
+    """Read a body of at most ``length`` bytes: a chunked body may exceed the declared length.
 
     Raises:
         ProtocolError: ``too_large``.
@@ -270,7 +270,7 @@ async def _body(request: Request, length: int) -> bytes:
 
 
 async def _read_json(request: Request) -> dict[str, Any]:
-    """A small JSON object."""
+    """Read a small JSON object."""
     value = load_json(await _body(request, _length(request, MAX_JSON)))
     if not isinstance(value, dict):
         raise ProtocolError("bad_encoding")
@@ -278,7 +278,7 @@ async def _read_json(request: Request) -> dict[str, Any]:
 
 
 def _require_whole(value: object) -> int:
-    """A whole number of a peer that every part of this relay can count with."""
+    """Check that a peer's value is an integer that every part of this relay can handle."""
     if not isinstance(value, int) or isinstance(value, bool) or not -MAX_WHOLE <= value <= MAX_WHOLE:
         raise ProtocolError("bad_encoding")
     return value

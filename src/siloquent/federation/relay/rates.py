@@ -1,4 +1,4 @@
-"""How often one role may ask: a bucket of requests a role that fills again at a steady rate."""
+"""Rate limits per role: a bucket of requests that refills at a steady rate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RelayRates:
         self, *, rate: float = 50.0, burst: float = 500.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._rate, self._burst, self._clock = rate, burst, clock
-        self._left: dict[str, tuple[float, float]] = {}  # role -> requests left, at which time
+        self._left: dict[str, tuple[float, float]] = {}  # role -> remaining requests, time of that count
 
     def take(self, role: str) -> None:
         """Count one request.

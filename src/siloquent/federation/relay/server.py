@@ -1,4 +1,4 @@
-"""The relay's process: uvicorn behind mutual TLS 1.3, and the certificate's name handed to the routes."""
+"""The relay's process: uvicorn over mutual TLS 1.3, passing the certificate's name to the routes."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ MAX_CONNECTIONS, MAX_CONNECTIONS_OF_A_ROLE = 512, 16
 
 
 class CurrentRoster:
-    """The roster as it is on disk now: a revoked role is refused from the moment its operator hands the file over."""
+    """The roster as it is on disk now: a revoked role is refused as soon as its operator installs the file."""
 
     def __init__(self, bundle: Bundle) -> None:
         self._folder, self._roster, self._stamp = bundle.folder, bundle.roster, 0
 
     def admit(self, kind: str, name: str, serial: str) -> str:
-        """The role of a certificate.
+        """Return the role of a certificate.
 
         Raises:
             ProtocolError: ``certificate_refused``: revoked.
-            NotAllowed: no role of the roster.
+            NotAllowed: not a role of the roster.
         """
         roster = self._read_current()
         if serial in roster.revoked:
@@ -51,7 +51,7 @@ class CurrentRoster:
         raise NotAllowed("The roster knows no such role.", fix="siloquent federation accept roster.json")
 
     def list_members(self) -> frozenset[str]:
-        """Who may be a member of a session."""
+        """Return the names of the roles that may be members of a session."""
         roster = self._read_current()
         return frozenset(role.name for role in roster.roles if role.kind != "relay")
 
@@ -64,7 +64,7 @@ class CurrentRoster:
 
 
 def build_server_context(bundle: Bundle) -> ssl.SSLContext:
-    """TLS 1.3 for roles of this federation alone: no certificate of its CA, no connection."""
+    """Build the TLS 1.3 context that accepts only certificates of this federation's CA."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
@@ -74,7 +74,7 @@ def build_server_context(bundle: Bundle) -> ssl.SSLContext:
 
 
 def read_peer(transport: Any) -> tuple[str, str, str]:
-    """Kind, name and serial number in the certificate of a connection; empty words if there is none of ours."""
+    """Return kind, name and serial number in a connection's certificate; empty strings if it is not one of ours."""
     certificate = transport.get_extra_info("peercert") or {}
     for kind, value in certificate.get("subjectAltName", ()):
         who = parse_uri_name(value) if kind == "URI" else None
@@ -84,10 +84,10 @@ def read_peer(transport: Any) -> tuple[str, str, str]:
 
 
 def make_server(bundle: Bundle, relay: Relay, host: str, port: int) -> uvicorn.Server:
-    """The server of the relay's routes; ``server.run()`` blocks."""
+    """Build the server of the relay's routes; ``server.run()`` blocks."""
     import uvicorn
 
-    # uvicorn does not hand the certificate on; what is put into its state reaches the routes as ``request.state``.
+    # uvicorn does not pass the certificate on; values in its state reach the routes as ``request.state``.
     protocol = build_limited_protocol(
         lambda transport: relay.peer_of(*read_peer(transport)),
         max_each=MAX_CONNECTIONS_OF_A_ROLE,
@@ -106,7 +106,7 @@ def make_server(bundle: Bundle, relay: Relay, host: str, port: int) -> uvicorn.S
         access_log=False,
         server_header=False,
         timeout_keep_alive=IDLE_S,
-        timeout_graceful_shutdown=GRACE_S,  # receivers that wait come back by themselves; nothing is lost
+        timeout_graceful_shutdown=GRACE_S,  # waiting receivers reconnect by themselves; nothing is lost
         limit_concurrency=MAX_CONNECTIONS + 1,
         h11_max_incomplete_event_size=MAX_HEADERS,
         backlog=prepare_process(MAX_CONNECTIONS),
@@ -123,10 +123,10 @@ def run_relay(
     limits: RelayLimits | None = None,
     rates: RelayRates | None = None,
 ) -> None:
-    """Serve until the process is told to stop; what was answered with 201 survives any end.
+    """Serve until the process is told to stop; everything answered with 201 is durable.
 
     Args:
-        host, port: Where to listen; else as the roster's address says.
+        host, port: The address to listen on; by default the roster's.
         watch_port: A loopback port for ``/healthz`` and ``/metrics``; none if 0.
     """
     import uvicorn
@@ -148,7 +148,7 @@ def run_relay(
 
 
 def _sweep(store: RelayStore, stop: threading.Event) -> None:
-    while True:  # also when it starts: a relay that is restarted each day forgets what it promised to forget
+    while True:  # also at the start: a relay that restarts daily must still delete expired data
         try:
             store.sweep()
         except Exception as failed:  # allowed: a locked file or full disk today must not end the sweeping for ever

@@ -1,6 +1,6 @@
-"""What the relay keeps: sessions, envelopes, and who was seen when. SQLite, one writer, durable before it answers.
+"""The relay's storage: sessions, envelopes and last contacts. SQLite, one writer, durable before it answers.
 
-The sender is the name in the certificate, always; order is the order of arrival, never a clock's.
+The sender is always the name in the certificate; the order is the order of arrival, never a clock's.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from siloquent.errors import NotAllowed, ProtocolError
 from siloquent.federation.durable_store import DurableStore
 from siloquent.federation.message import Envelope, Header
 
-INLINE_BYTES = 2**20  # larger envelopes are files beside the database
+INLINE_BYTES = 2**20  # larger envelopes are separate files
 DAY = 86_400
-ORPHAN_S = 3_600  # a file that no row names is somebody's put in progress, or nobody's any more after this long
+ORPHAN_S = 3_600  # a file without a row belongs to a put in progress; after this time it is an orphan
 MessagePath = tuple[str, str, str, int, int]  # session, receiver, step, attempt, part
 _TABLES = """
 CREATE TABLE IF NOT EXISTS session (
@@ -47,11 +47,11 @@ _LATER = (("session", "step", "TEXT NOT NULL DEFAULT ''"),)
 
 @dataclass(frozen=True, slots=True)
 class RelayLimits:
-    """What one relay takes; settings of ``siloquent relay run``.
+    """The limits of one relay; settings of ``siloquent relay run``.
 
     Attributes:
-        sessions: Open at once of one moderator; ``moderator_bytes``: what all of those may have sent.
-        free_bytes: Room that stays on the disk, whatever is sent.
+        sessions: Open sessions of one moderator at once; ``moderator_bytes``: the total bytes sent in all of those.
+        free_bytes: Space that always stays free on the disk.
     """
 
     roles: int = 32
@@ -68,14 +68,14 @@ class RelayLimits:
 
 @dataclass(frozen=True, slots=True)
 class StoredEnvelope:
-    """One envelope of an inbox with its place in it."""
+    """One envelope of an inbox with its position."""
 
     seq: int
     wire: bytes
 
 
 class RelayStore(DurableStore):
-    """The mailbox; every method is one transaction, and has happened for good when it returns."""
+    """The mailbox; every method is one transaction and durable when it returns."""
 
     def __init__(
         self, path: Path | str, *, limits: RelayLimits | None = None, clock: Callable[[], float] = time.time
@@ -87,10 +87,10 @@ class RelayStore(DurableStore):
             self._bodies.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def open_session(self, moderator: str, session: str, members: list[str], deadline: int) -> bool:
-        """Open mailboxes for a session; False if the same one is open already.
+        """Open mailboxes for a session; return False if the same one is already open.
 
         Raises:
-            ProtocolError: ``message_conflict``: it is there with other content; ``quota``: too many members, or too
+            ProtocolError: ``message_conflict``: it exists with other content; ``quota``: too many members, or too
                 many open sessions of this moderator; ``bad_encoding``: its deadline lies in the past or too far ahead.
         """
         now = int(self._clock())
@@ -115,7 +115,7 @@ class RelayStore(DurableStore):
         return True
 
     def admit(self, sender: str, session: str) -> None:
-        """Refuse whoever may not write into this session, before a byte of a payload is read.
+        """Check that ``sender`` may write to this session, before any of the payload is read.
 
         Raises:
             ProtocolError: ``unknown_session``, ``session_closed``.
@@ -124,10 +124,10 @@ class RelayStore(DurableStore):
             self._open(self._require_member(sender, session))
 
     def put(self, sender: str, key: MessagePath, wire: bytes) -> bool:
-        """Store an envelope; False if the same one is stored already.
+        """Store an envelope; return False if the same one is already stored.
 
         Args:
-            key: Session, receiver, step, attempt and part as the address said.
+            key: Session, receiver, step, attempt and part as in the address.
         Raises:
             ProtocolError: ``message_conflict``, ``session_closed``, ``too_large``, ``quota``, ``bad_encoding``.
         """
@@ -137,18 +137,18 @@ class RelayStore(DurableStore):
         if header.sender != sender or named != key or header.size != len(envelope.sealed):
             raise ProtocolError("bad_encoding", role=sender, step=header.step)
         digest = hashlib.sha256(wire).hexdigest()
-        with self._lock:  # before a byte is on the disk: what was received already must not come back
+        with self._lock:  # before anything is on the disk: an acknowledged envelope must not come back
             if self._is_known(header, digest, len(wire)):
                 return False
         inside = self._write_body(digest, wire)
         try:
             return self._insert(header, envelope, digest, len(wire), inside)
         except ProtocolError:
-            self._drop_bodies([digest])  # it was refused: no row will ever name this file
+            self._drop_bodies([digest])  # the put was refused: no row will ever name this file
             raise
 
     def find_next(self, receiver: str, after: int) -> StoredEnvelope | None:
-        """The oldest envelope for ``receiver`` behind ``after``, over all its sessions; None if there is none yet."""
+        """Return the oldest envelope for ``receiver`` after ``after``, over all its sessions; None if there is none."""
         with self._lock:
             row = self._db.execute(
                 "SELECT seq, digest, body FROM message WHERE receiver = ? AND acked = 0 AND seq > ?"
@@ -162,7 +162,7 @@ class RelayStore(DurableStore):
             )
 
     def acknowledge(self, receiver: str, upto: int) -> None:
-        """``receiver`` holds everything up to ``upto`` durably: the bodies may go."""
+        """Release the bodies up to ``upto``: ``receiver`` holds them durably."""
         with self._open_transaction() as db:
             rows = db.execute(
                 "UPDATE message SET acked = 1, body = NULL WHERE receiver = ? AND acked = 0 AND seq <= ?"
@@ -174,7 +174,7 @@ class RelayStore(DurableStore):
     def record_heartbeat(
         self, role: str, session: str, state: str, step: str, waiting_for: list[str], since_s: float
     ) -> None:
-        """Remember what ``role`` says of itself.
+        """Store the progress that ``role`` reports.
 
         Raises:
             ProtocolError: ``unknown_session``; ``aborted_by`` or ``session_closed``: the session is over.
@@ -189,7 +189,7 @@ class RelayStore(DurableStore):
         self._open(row)
 
     def look(self, role: str, session: str) -> dict[str, Any]:
-        """Who stands where: for a member's eyes; times are seconds ago.
+        """Return the progress of every member, for a member; times are seconds ago.
 
         Raises:
             ProtocolError: ``unknown_session``.
@@ -224,7 +224,7 @@ class RelayStore(DurableStore):
         """End a session for good: the moderator with ``ended``, any member with the code of an abort and its step.
 
         Raises:
-            NotAllowed: somebody else than the moderator says that it ended well.
+            NotAllowed: a role other than the moderator says that it ended well.
         """
         with self._open_transaction() as db:
             row = self._require_member(role, session)
@@ -237,7 +237,7 @@ class RelayStore(DurableStore):
             )
 
     def sweep(self) -> None:
-        """Forget bodies some days after a session's end, later its headers, and files that no row names."""
+        """Delete bodies some days after a session's end, later its headers, and files that no row names."""
         now = int(self._clock())
         old, older = now - self.limits.body_days * DAY, now - self.limits.header_days * DAY
         with self._open_transaction() as db:
@@ -252,7 +252,7 @@ class RelayStore(DurableStore):
         self._drop_orphans(now)
 
     def compute_totals(self) -> dict[str, int]:
-        """Sizes for an operator's eyes: sessions open, messages and bytes that wait."""
+        """Return totals for an operator: open sessions, waiting messages and bytes."""
         with self._lock:
             waiting = self._db.execute(
                 "SELECT COUNT(*), COALESCE(SUM(size), 0) FROM message WHERE acked = 0"
@@ -275,7 +275,7 @@ class RelayStore(DurableStore):
         return True
 
     def _is_known(self, header: Header, digest: str, size: int) -> bool:
-        """Whether this very message was stored; one that was not has a place here, or is refused."""
+        """Return whether this very message was stored; refuse one that conflicts with another or does not fit."""
         row = self._require_member(header.sender, header.session)
         old = self._db.execute(
             "SELECT digest FROM message WHERE session = ? AND sender = ? AND receiver = ? AND step = ?"
@@ -291,7 +291,7 @@ class RelayStore(DurableStore):
         return False
 
     def _open_sessions(self, moderator: str) -> tuple[int, int]:
-        """How many sessions of ``moderator`` are open, and the bytes that they were sent."""
+        """Return the number of open sessions of ``moderator``, and the bytes sent in them."""
         found = self._db.execute(
             "SELECT COUNT(*), COALESCE(SUM(bytes), 0) FROM session"
             " WHERE moderator = ? AND closed IS NULL AND deadline > ?",
@@ -300,7 +300,7 @@ class RelayStore(DurableStore):
         return int(found[0]), int(found[1])
 
     def _require_member(self, role: str, session: str) -> sqlite3.Row:
-        """The session, for its members alone: to others it does not exist."""
+        """Return the session if ``role`` is a member; to others it does not exist."""
         row: sqlite3.Row | None = self._db.execute("SELECT * FROM session WHERE id = ?", (session,)).fetchone()
         if row is None or role not in json.loads(row["members"]):
             raise ProtocolError("unknown_session", role=role)
@@ -314,7 +314,7 @@ class RelayStore(DurableStore):
             raise ProtocolError("session_closed")
 
     def _require_room(self, row: sqlite3.Row, header: Header, size: int) -> None:
-        """Refuse what does not fit: receiver, limits of session, moderator and disk, back pressure between a pair."""
+        """Check that an envelope fits: receiver, limits of session, moderator and disk, backlog of the pair."""
         if header.receiver not in json.loads(row["members"]):
             raise ProtocolError("unknown_session", role=header.receiver)
         if row["messages"] >= self.limits.messages or row["bytes"] + size > self.limits.session_bytes:
@@ -331,7 +331,7 @@ class RelayStore(DurableStore):
             raise ProtocolError("quota", role=header.receiver, step=header.step)
 
     def _write_body(self, digest: str, wire: bytes) -> bytes | None:
-        """The bytes for the row; None once a large envelope lies on disk under its digest."""
+        """Return the bytes for the row; None once a large envelope is stored on disk under its digest."""
         if self._bodies is None or len(wire) <= INLINE_BYTES:
             return wire
         path = self._bodies / digest
@@ -344,7 +344,7 @@ class RelayStore(DurableStore):
             beside.rename(path)
             folder = os.open(self._bodies, os.O_RDONLY)
             try:
-                os.fsync(folder)  # the name, too, outlives a power cut before the row says that it is there
+                os.fsync(folder)  # the name, too, must be durable before the row refers to it
             finally:
                 os.close(folder)
         return None
@@ -359,7 +359,7 @@ class RelayStore(DurableStore):
                 (self._bodies / digest).unlink(missing_ok=True)
 
     def _drop_orphans(self, now: int) -> None:
-        """Remove files that no row names: of puts that were killed, and what earlier versions left."""
+        """Remove files that no row names: left by killed puts and by earlier versions."""
         if self._bodies is None:
             return
         with self._lock:
@@ -368,13 +368,13 @@ class RelayStore(DurableStore):
             ).fetchall()
         named = {row["digest"] for row in waiting}
         for file in self._bodies.iterdir():
-            with suppress(FileNotFoundError):  # acknowledged while we look
+            with suppress(FileNotFoundError):  # acknowledged in the meantime
                 if file.name not in named and now - file.stat().st_mtime > ORPHAN_S:
                     file.unlink()
 
 
 def _format_utc(seconds: int) -> str:
-    """A moment in words; one that no calendar holds as its number."""
+    """Format a time; one outside the calendar's range as its number."""
     try:
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
     except (OverflowError, ValueError, OSError):

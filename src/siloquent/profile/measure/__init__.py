@@ -1,6 +1,7 @@
-"""The only room of a profile where rows are: snapshots, discovery inside one party, ballots and batches for the others.
+"""The measure room of profiles: snapshots, discovery inside one party, ballots and batches for the others.
 
-Guarantee: input privacy; what is revealed to whom stands in ``siloquent.profile.spec.leakage``.
+No other module of a profile holds rows. Guarantee: input privacy; ``siloquent.profile.spec.leakage`` states what is
+revealed to each role.
 """
 
 from siloquent.profile.measure.encode import encode_cell, encode_value

@@ -1,6 +1,6 @@
-"""The one byte string of a cell: a type byte, the length in 4 bytes, the content. Equal cells, equal bytes, everywhere.
+"""The canonical encoding of a cell: a type byte, the length in 4 bytes, the content. Equal cells have equal bytes.
 
-Lengths come first, so a value of several columns, the cells one after the other, can be cut in one way only.
+Lengths come first, so that the concatenated cells of several columns can be split in only one way.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def encode_cell(column: ProfileColumn, value: Any) -> bytes:
-    """The canonical bytes of ``value`` in ``column``; None and NaN are NULL.
+    """Return the canonical bytes of ``value`` in ``column``; None and NaN are NULL.
 
     Raises:
         RequestError: the value is not of the declared type, or has more digits than declared; it is not shown.
@@ -44,23 +44,23 @@ def encode_cell(column: ProfileColumn, value: Any) -> bytes:
 
 
 def encode_unique_null(party: str, row: int, random: bytes) -> bytes:
-    """A NULL that equals nothing, itself neither: of one row of one party in one session."""
+    """Return a NULL that equals no other cell: one row of one party in one session."""
     return frame_bytes(_DISTINCT, party.encode() + row.to_bytes(8, "big") + random)
 
 
 def encode_value(cells: Iterable[bytes]) -> bytes:
-    """The value of several columns: their cells in column order."""
+    """Return the value of several columns: their cells in column order."""
     return b"".join(cells)
 
 
 def frame_bytes(tag: int, content: bytes) -> bytes:
-    """Type byte, length, content."""
+    """Return type byte, length, content."""
     return bytes([tag]) + len(content).to_bytes(4, "big") + content
 
 
 def _encode_text(column: ProfileColumn, value: Any) -> tuple[int, bytes]:
     if column.names_people and type(value) is int:
-        value = str(value)  # one silo keeps its ids as numbers, another one as digits
+        value = str(value)  # one silo stores its ids as numbers, another one as digits
     if not isinstance(value, str):
         raise TypeError
     text = value.strip() if column.trim else value

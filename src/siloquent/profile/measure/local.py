@@ -1,4 +1,4 @@
-"""Rows of one party, from its private table or from a table in the open, and the dependencies inside it."""
+"""The rows of one party, from its private table or from a public one, and the dependencies inside it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class LocalResult:
     """The minimal dependencies of one table, for its owner: exact, not private.
 
-    ``complete_to_lhs``: left sides of more columns were not looked at.
+    ``complete_to_lhs``: left sides of more columns were not searched.
     """
 
     columns: tuple[str, ...]
@@ -42,14 +42,14 @@ def discover_locally(
     nulls: str = "value",
     progress: Callable[[DiscoveryProgress], None] | None = None,
 ) -> LocalResult:
-    """The functional dependencies of ``table``, anything with ``__arrow_c_stream__``, in the open.
+    """Find the functional dependencies of ``table``, anything with ``__arrow_c_stream__``, without privacy.
 
     Args:
         max_lhs: The longest left side; None: all up to 12 columns, 3 above that.
         nulls: "value": NULL equals NULL; "distinct": NULL equals nothing. NaN is NULL.
-        progress: Called all the time while it searches; what it raises ends the search.
+        progress: Called repeatedly during the search; an exception from it ends the search.
     Privacy:
-        None: exact, for the owner of the rows alone.
+        None: exact, only for the owner of the rows.
     """
     import pyarrow as pa
 
@@ -68,7 +68,7 @@ def discover_locally(
 
 
 def _encode_codes(table: Any, nulls: str) -> NDArray[np.int64]:
-    """Codes of every cell, shape (rows, columns)."""
+    """Return codes of every cell, shape (rows, columns)."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -95,10 +95,10 @@ def _encode_codes(table: Any, nulls: str) -> NDArray[np.int64]:
 def read_table_snapshot(
     table: PrivateTable, columns: Sequence[ProfileColumn], permit: Permit, *, nulls: str, party: str, random: bytes
 ) -> Snapshot:
-    """The rows of a private table that count, read once, as they are now. A cell that cannot be read is NULL.
+    """Read the valid rows of a private table once, in their current state. An unreadable cell is NULL.
 
-    One row must not decide whether a session goes on: whether a column can be read at all is asked before, of its
-    declaration and its source (``require_readable``).
+    A single row must not decide whether a session continues: ``require_readable`` checks in advance, from the
+    declaration and the source, whether a column can be read.
 
     Privacy:
         Exact, in this process only. ``permit`` is for the disclosure that the session's statement describes.
@@ -111,10 +111,10 @@ def read_table_snapshot(
 
 
 def require_readable(table: PrivateTable, columns: Sequence[ProfileColumn]) -> None:
-    """Refuse columns whose source holds what a session cannot compare; no row is read.
+    """Check that the source's column types can be compared in a session; no row is read.
 
     Raises:
-        SchemaError: ids that are neither texts nor whole numbers: what equals what would hang on the engine.
+        SchemaError: ids that are neither texts nor integers: their equality would depend on the engine.
     """
     _, stored, _ = table.open_for_owner()
     kinds = {column.attribute.name: column.kind for column in stored}
@@ -130,7 +130,7 @@ def require_readable(table: PrivateTable, columns: Sequence[ProfileColumn]) -> N
 def read_arrow_snapshot(
     table: Any, columns: Sequence[ProfileColumn], *, nulls: str = "value", party: str = "", random: bytes = b""
 ) -> Snapshot:
-    """The rows of a table in the open: for simulations and benchmarks on public data."""
+    """Read the rows of a public table, for simulations and benchmarks."""
     import pyarrow as pa
 
     arrow = pa.table(table)
@@ -139,10 +139,10 @@ def read_arrow_snapshot(
 
 
 def read_owner_rows(table: PrivateTable, names: Sequence[str]) -> Any:
-    """The rows of a private table that count, as an Arrow table, for its owner's own eyes.
+    """Read the valid rows of a private table, as an Arrow table, for its owner.
 
     Privacy:
-        None: exact. The caller makes sure that it is the owner who asks.
+        None: exact. The caller ensures that the owner made the request.
     """
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""A party's rows as they were when it joined: codes for what is equal, canonical bytes for what is sent."""
+"""A party's rows as they were when it joined: codes for comparison, canonical bytes for sending."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from siloquent.profile.spec.columns import ProfileColumn
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """Rows of one party; it has no length for others and shows its columns alone.
+    """The rows of one party; its length is private, its repr shows only columns.
 
     ``codes``: shape (rows, columns), equal cells have equal codes. ``cells``: for each column the bytes of each code.
     """
@@ -30,29 +30,29 @@ class Snapshot:
 
     @property
     def rows(self) -> int:
-        """How many rows there are: private, for this room alone."""
+        """The number of rows: private, only for the measure room."""
         return len(self.codes)
 
     def list_values(self, mask: int) -> list[bytes]:
-        """The different values of the columns in ``mask``, each once, in no order that means anything to others."""
+        """Return the distinct values of the columns in ``mask``, each once, in an order without meaning to others."""
         _, first = number_groups(self.codes, mask)
         chosen = list_columns(mask)
         parts = [[self.cells[column][code] for code in self.codes[first, column].tolist()] for column in chosen]
         return [encode_value(cells) for cells in zip(*parts, strict=True)] if parts else [b""] * len(first)
 
     def count_distinct(self, mask: int) -> int:
-        """How many different values the columns in ``mask`` have."""
+        """Return the number of distinct values of the columns in ``mask``."""
         return len(number_groups(self.codes, mask)[1])
 
     def to_bytes(self) -> bytes:
-        """The snapshot for the role's own state folder: a restarted party goes on with it, whatever its source does."""
+        """Encode the snapshot for the role's state folder: a restarted party uses it even if the source changed."""
         parts = [_frame_block(self.codes.astype("<i8").tobytes())]
         for cells in self.cells:
             parts += [len(cells).to_bytes(8, "big"), *(_frame_block(cell) for cell in cells)]
         return b"".join(parts)
 
     def compute_commitment(self, salt: bytes) -> str:
-        """SHA-256 over the sorted encoded rows and ``salt``: what a party can be held to in a dispute."""
+        """Compute the SHA-256 over the sorted encoded rows and ``salt``: a commitment for a dispute."""
         every = (1 << len(self.columns)) - 1
         group, first = number_groups(self.codes, every)
         ordered = sorted(zip(self.list_values(every), np.bincount(group, minlength=len(first)).tolist(), strict=True))
@@ -71,12 +71,12 @@ def encode_snapshot(
     random: bytes = b"",
     refuse: bool = True,
 ) -> Snapshot:
-    """Encode rows that are given a column at a time.
+    """Encode rows given column by column.
 
     Args:
-        table: For each column its values, all of one length.
-        nulls: "value", or "distinct": then every NULL has bytes of its own, made of ``party``, row and ``random``.
-        refuse: Whether a value that is not of its column's type is an error; else it is NULL.
+        table: The values of each column, all of equal length.
+        nulls: "value", or "distinct": then every NULL has unique bytes, from ``party``, row and ``random``.
+        refuse: Whether a value that is not of its column's type is an error; otherwise it becomes NULL.
     Raises:
         RequestError: a value is not of its column's type.
     """
@@ -111,12 +111,12 @@ def _encode_column_cell(column: ProfileColumn, value: Any, refuse: bool) -> byte
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether equal values of this type have equal bytes, so that one is encoded once; NULLs may differ."""
+    """Return whether equal values of this type have equal bytes, so that each is encoded once; NULLs may differ."""
     return isinstance(value, str)
 
 
 def decode_snapshot(columns: Sequence[ProfileColumn], data: bytes) -> Snapshot:
-    """The snapshot that ``to_bytes`` wrote, of the same columns."""
+    """Decode the output of ``to_bytes``, for the same columns."""
     reader = io.BytesIO(data)
 
     def number() -> int:

@@ -1,1 +1,1 @@
-"""What to ask next and what it costs: functions of spec and answers, for moderator and parties alike; no rows."""
+"""The next requests and their cost: functions of spec and answers, for moderator and parties alike; no rows."""

@@ -1,4 +1,4 @@
-"""Trip-wires: requests that no worker can tell from others, whose result is known beforehand."""
+"""Canaries: requests that no worker can distinguish from others, with a result known beforehand."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from numpy.typing import NDArray
 from siloquent.federation.crypto.seeds import derive_stream
 
 YES = -1
-"""On this canary of a vote everybody says yes; 0, 1, ..: the party of that number says no."""
+"""The value of a vote's canary on which all parties vote yes; 0, 1, ...: the party of that number votes no."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharingPlan:
-    """How many made-up values each group of parties shares; a group is a mask of parties, of at least two."""
+    """The number of synthetic values shared by each group of parties; a group is a mask of at least two parties."""
 
     shares: tuple[tuple[int, int], ...]
 
     def list_held(self, party: int) -> list[tuple[int, int]]:
-        """(group, count) of the groups that ``party`` is in."""
+        """Return (group, count) of the groups that include ``party``."""
         return [(group, count) for group, count in self.shares if group >> party & 1]
 
     def compute_histogram(self, parties: int) -> NDArray[np.int64]:
-        """n_2 .. n_m as the last worker must find them."""
+        """Compute n_2 to n_m as the last worker must find them."""
         found = np.zeros(parties + 1, dtype=np.int64)
         for group, count in self.shares:
             found[group.bit_count()] += count
         return found[2:]
 
     def to_list(self) -> list[list[int]]:
-        """As JSON takes it."""
+        """Return the plan as a JSON-compatible list."""
         return [list(share) for share in self.shares]
 
 
 def draw_sharing_plan(sizes: Sequence[int], seed: bytes, session: bytes, query: int) -> SharingPlan:
-    """A random plan in which no party holds more values than its batch has places; counts are log-uniform.
+    """Draw a random plan that fits every party's batch; counts are log-uniform.
 
-    One value at least is shared: a request in which nothing is could not tell that equalities were lost.
+    At least one value is shared: a request without shared values could not detect lost equalities.
     """
     groups = [group for group in range(2 ** len(sizes)) if group.bit_count() >= 2]
     words = np.frombuffer(derive_stream(seed, "sharing", session, query, size=8 * len(groups)), dtype="<u8")
@@ -60,10 +60,10 @@ def draw_sharing_plan(sizes: Sequence[int], seed: bytes, session: bytes, query: 
 
 
 def parse_sharing_plan(plain: Any, sizes: Sequence[int]) -> SharingPlan:
-    """The plan that a moderator sent.
+    """Parse the plan that a moderator sent.
 
     Raises:
-        ValueError: not a plan, or one that does not fit into the batches.
+        ValueError: not a plan, or it does not fit into the batches.
     """
     shares = tuple((int(group), int(count)) for group, count in plain)
     groups = [group for group, _ in shares]
@@ -77,36 +77,36 @@ def parse_sharing_plan(plain: Any, sizes: Sequence[int]) -> SharingPlan:
 
 
 def count_canaries(sets: int, share: Fraction) -> int:
-    """How many canaries a session of ``sets`` sets has by now: at least one."""
+    """Return the number of canaries due after ``sets`` sets of a session: at least one."""
     return max(1, math.ceil(share * sets))
 
 
 def count_vote_canaries(candidates: int, share: Fraction) -> int:
-    """How many canaries a round has: the parties compute no more ballots than that."""
+    """Return the number of canaries of a round, which limits the parties' additional ballots."""
     return max(2, math.ceil(share * candidates)) if share else 0
 
 
 def draw_vote_canaries(
     candidates: int, parties: int, share: Fraction, seed: bytes, session: bytes, number: int
 ) -> list[int]:
-    """What the canaries of a round say: ``YES`` or the party that says no; about ``share`` of the candidates."""
+    """Draw the values of a round's canaries: ``YES`` or the party that votes no; about ``share`` of the candidates."""
     count = count_vote_canaries(candidates, share)
     words = np.frombuffer(derive_stream(seed, "vote canaries", session, number, size=8 * count), dtype="<u8")
-    # One of each kind at least; kinds alternate so that both are always there.
+    # At least one of each kind; kinds alternate so that both are always present.
     return [YES if index % 2 == 0 else int(word % parties) for index, word in enumerate(words.tolist())]
 
 
 def compute_vote_indices(count: int, order: bytes, session: bytes, number: int) -> list[int]:
-    """Where each of ``count`` ballots of a round stands: the real ones in the search's order first, then canaries.
+    """Return the position of each of ``count`` ballots of a round: the real ones in the search's order, then canaries.
 
     Args:
-        order: What the moderator tells parties and no worker.
+        order: The seed that the moderator sends to parties and to no worker.
     """
     return shuffle_order(count, order, session, "votes", number)
 
 
 def shuffle_order(count: int, seed: bytes, session: bytes, label: str, number: int) -> list[int]:
-    """An order of ``count`` things that workers cannot guess."""
+    """Return an order of ``count`` items that workers cannot guess."""
     from siloquent.federation.crypto.permute import derive_permutation
 
     key = derive_stream(seed, f"shuffle {label}", session, number, size=32)

@@ -1,4 +1,4 @@
-"""What a session would take, before anybody is contacted: bounds from the spec alone, no rows."""
+"""The cost of a session before any contact: bounds from the spec only, no rows."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ VOTE_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class SessionPlan:
-    """What may be shown and spent.
+    """The bounds on a session's leakage and cost.
 
-    ``most_sets``, ``most_votes``: no session of this spec asks more. ``set_bytes``, ``set_seconds``: one set, all roles
-    and hops together. ``warnings``: what a person should know before saying yes.
+    ``most_sets``, ``most_votes``: no session of this spec requests more. ``set_bytes``, ``set_seconds``: one set,
+    over all roles and hops. ``warnings``: facts for a person to know before approving.
     """
 
     spec: ProfileSpec
@@ -40,7 +40,7 @@ class SessionPlan:
 
 
 def compute_max_sets(spec: ProfileSpec) -> int:
-    """How many sets a session of ``spec`` asks at most: its own limit, or every set of columns once."""
+    """Compute the maximal number of sets that a session requests: its own limit, or every set of columns once."""
     every = (1 << len(spec.columns)) - 1 + int(spec.empty_lhs)
     return every if spec.max_sets is None else min(every, spec.max_sets)
 
@@ -48,11 +48,11 @@ def compute_max_sets(spec: ProfileSpec) -> int:
 def explain(
     spec: ProfileSpec, *, columns: Sequence[ProfileColumn] = (), parties: int = 3, workers: int = 3, rows: int = 1_000
 ) -> SessionPlan:
-    """What a session of ``spec`` would take; contacts nobody, reads nothing.
+    """Estimate the cost of a session of ``spec``; no network, no rows.
 
     Args:
         columns: The columns' types, for warnings; may be left out.
-        rows: A rough, public number of rows at one party.
+        rows: A rough, public number of rows of one party.
     """
     d, most = len(spec.columns), spec.most
     least = 0 if spec.empty_lhs else 1

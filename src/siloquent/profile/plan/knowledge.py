@@ -1,8 +1,8 @@
-"""What is known about the union's dependencies, and what follows: pure functions of answers, the same for all roles.
+"""The known dependencies of the union and their consequences: pure functions of answers, the same for all roles.
 
-Sets of columns are bit masks; arrays over all sets have shape (2^columns,). E(X), the excess of a set, counts how often
-values of X are held by more parties than one: a value of k parties counts k - 1. For T inside the closure of X under
-the dependencies that hold in every party: X -> T holds in the union just if E(X) = E(X u T), and if E(X) = 0.
+Sets of columns are bit masks; arrays over all sets have shape (2^columns,). E(X), the excess of a set, counts the
+values of X held by more than one party: a value of k parties counts k - 1. For T inside the closure of X under the
+dependencies that hold in every party, X -> T holds in the union exactly if E(X) = E(X u T), and if E(X) = 0.
 Proofs: docs/explanation/profile-search.md.
 """
 
@@ -21,23 +21,23 @@ Sets = NDArray[np.int64]
 
 
 class Answers(Protocol):
-    """What was measured: whoever holds excesses compares them, whoever was told the results repeats them."""
+    """The measured results: the holder of excesses compares them, a role that received the results repeats them."""
 
     def is_zero(self, asked: int) -> bool:
-        """Whether E of the set that was asked as ``asked`` is 0."""
+        """Return whether E of the set requested as ``asked`` is 0."""
         ...
 
     def is_equal(self, one: int, other: int) -> bool:
-        """Whether two sets that were asked have one E."""
+        """Return whether two requested sets have the same E."""
         ...
 
 
 @dataclass(slots=True)
 class Knowledge:
-    """Known yes and no, closed under the rules.
+    """The known dependencies and non-dependencies, closed under the rules.
 
     Args:
-        columns: How many there are.
+        columns: The number of columns.
         cfds: Dependencies that hold in every party, minimal ones: the only candidates for the union.
         most: The largest left side that is searched.
         empty_lhs: Whether the empty left side is searched.
@@ -52,7 +52,7 @@ class Knowledge:
     _within: Sets = field(init=False)  # closures under cfds
     _searched: NDArray[np.bool_] = field(init=False)
     _noes: list[FD] = field(init=False, default_factory=list)
-    _asked: dict[int, int] = field(init=False, default_factory=dict)  # closure -> the set that was asked
+    _asked: dict[int, int] = field(init=False, default_factory=dict)  # closure -> the requested set
 
     def __post_init__(self) -> None:
         every = np.arange(2**self.columns, dtype=np.int64)
@@ -62,51 +62,51 @@ class Knowledge:
         self._searched = (sizes <= self.most) & (sizes >= (0 if self.empty_lhs else 1))
 
     def compute_closure(self, lhs: int) -> int:
-        """All that ``lhs`` is known to determine, itself included."""
+        """Compute all columns that ``lhs`` is known to determine, itself included."""
         return int(self.closed[lhs])
 
     def find_undecided(self, lhs: int) -> int:
-        """The columns of which it is not known whether they depend on ``lhs``."""
+        """Return the columns whose dependency on ``lhs`` is unknown."""
         return int(self._within[lhs] & ~self.closed[lhs] & ~self.refuted[lhs])
 
     def find_wide(self, right: int) -> NDArray[np.bool_]:
-        """The sets of any size of which it is open whether ``right`` depends on them."""
+        """Return the sets of any size for which it is unknown whether they determine ``right``."""
         still = self._within & ~self.closed & ~self.refuted
         return (still >> right & 1).astype(bool)
 
     def find_undecided_sets(self) -> Sets:
-        """``find_undecided`` of every set that is searched, 0 of others."""
+        """Return ``find_undecided`` of every searched set, 0 for others."""
         return np.where(self._searched, self._within & ~self.closed & ~self.refuted, 0)
 
     def find_asked(self, lhs: int) -> int | None:
-        """A set that was asked and has the same E as ``lhs``; None if there is none yet."""
+        """Return a requested set with the same E as ``lhs``; None if there is none yet."""
         return self._asked.get(int(self.closed[lhs]))
 
     def note_asked(self, lhs: Iterable[int]) -> None:
-        """E of these sets was measured."""
+        """Record that E of these sets was measured."""
         for one in lhs:
             self._asked.setdefault(int(self.closed[one]), one)
 
     def learn_yes(self, lhs: int, rights: int) -> None:
-        """``lhs`` determines all columns of ``rights`` in the union."""
+        """Record that ``lhs`` determines all columns of ``rights`` in the union."""
         every = np.arange(len(self.closed))
         self.closed[(every & lhs) == lhs] |= rights
         self._follow()
 
     def learn_unshared(self, lhs: int) -> None:
-        """No two parties share a value of ``lhs``: what holds in every party holds in the union, also above ``lhs``."""
+        """Record that no two parties share a value of ``lhs``: local dependencies hold in the union, also above it."""
         every = np.arange(len(self.closed))
         above = (every & lhs) == lhs
         self.closed[above] |= self._within[above]
         self._follow()
 
     def learn_no(self, lhs: int, right: int) -> None:
-        """``lhs`` does not determine the column ``right``."""
+        """Record that ``lhs`` does not determine the column ``right``."""
         self._noes.append((lhs, right))
         self._follow_noes()
 
     def learn_verdicts(self, verdicts: Iterable[tuple[FD, bool]]) -> None:
-        """Many answers at once, each whether a left side determines a column."""
+        """Record many answers, each whether a left side determines a column."""
         for (lhs, right), holds in verdicts:
             if holds:
                 self.closed[lhs] |= 1 << right
@@ -115,7 +115,7 @@ class Knowledge:
         self._follow()
 
     def list_minimal(self) -> list[FD]:
-        """The minimal dependencies of the union that are known, among the searched left sides."""
+        """Return the known minimal dependencies of the union, among the searched left sides."""
         every = np.arange(len(self.closed))
         gives = np.where(self._searched, self.closed & ~every, 0)
         found: list[FD] = []
@@ -129,7 +129,7 @@ class Knowledge:
         return sorted(found, key=lambda fd: (fd[1], fd[0].bit_count(), fd[0]))
 
     def list_superkeys(self) -> list[int]:
-        """The minimal sets, among the searched, that determine all columns."""
+        """Return the minimal sets, among the searched, that determine all columns."""
         every = np.arange(len(self.closed))
         whole = self._searched & (self.closed == len(self.closed) - 1)
         found: list[int] = []
@@ -139,25 +139,25 @@ class Knowledge:
         return found
 
     def _follow(self) -> None:
-        """Armstrong's rules; then what was refuted and what was asked, by the larger closures."""
+        """Apply Armstrong's rules, then update refuted and requested sets by the larger closures."""
         self.closed = tighten_closures(self.closed)
         self._follow_noes()
         for one in list(self._asked.values()):
             self._asked.setdefault(int(self.closed[one]), one)
 
     def _follow_noes(self) -> None:
-        """Nothing that a set determines gives what the set itself does not."""
+        """Propagate refutations: nothing that a set determines gives a column that the set itself does not."""
         if not self._noes:
             return
         lefts, rights = np.array(self._noes, dtype=np.int64).T
         np.bitwise_or.at(self.refuted, self.closed[lefts], 1 << rights)
-        for column in range(self.columns):  # what a set does not give, no subset gives
+        for column in range(self.columns):  # a column that a set does not determine is not determined by its subsets
             halves = self.refuted.reshape(-1, 2, 1 << column)
             halves[:, 0] |= halves[:, 1]
 
 
 def find_extremes(opens: NDArray[np.bool_], *, largest: bool, count: int) -> list[int]:
-    """The ``count`` largest maximal sets of ``opens`` (over masks), or the smallest minimal ones, by size and mask."""
+    """Return the ``count`` largest maximal sets of ``opens`` (over masks), or smallest minimal ones, by size, mask."""
     every = np.arange(len(opens))
     beyond = opens.copy()
     for column in list_columns(len(opens) - 1):
@@ -166,7 +166,7 @@ def find_extremes(opens: NDArray[np.bool_], *, largest: bool, count: int) -> lis
             halves[:, 0] |= halves[:, 1]
         else:
             halves[:, 1] |= halves[:, 0]
-    # Now ``beyond`` says whether some open set lies at or above (below) each set; extreme: none lies strictly beyond.
+    # ``beyond`` now says whether an open set lies at or above (below) each set; extreme: none lies strictly beyond.
     strictly = np.zeros_like(opens)
     for column in list_columns(len(opens) - 1):
         has = (every >> column & 1).astype(bool)

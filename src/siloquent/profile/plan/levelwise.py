@@ -1,4 +1,4 @@
-"""The traversal of the thesis: every candidate that does not lie above a known dependency, level by level."""
+"""The thesis' traversal: every candidate that does not generalise to a known dependency, level by level."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LevelwiseSearch:
     _sent: set[int] = field(default_factory=set)
 
     def list_candidates(self) -> list[FD]:
-        """The candidates of this level; none when the traversal is over."""
+        """Return the candidates of this level; empty when the traversal is over."""
         if self.level > min(self.most, self.columns - 1):
             return []
         return [
@@ -35,16 +35,16 @@ class LevelwiseSearch:
         ]
 
     def list_new_sets(self, candidates: Sequence[FD]) -> list[int]:
-        """Sets of these candidates that were not sent yet; each is sent once."""
+        """Return the sets of these candidates that were not sent yet; each is sent once."""
         wanted = dict.fromkeys(one for lhs, right in candidates for one in (lhs, lhs | 1 << right))
         return [one for one in wanted if one not in self._sent]
 
     def learn(self, candidates: Sequence[FD], verdicts: Sequence[bool]) -> None:
-        """Take the verdicts and go to the next level."""
+        """Store the verdicts and go to the next level."""
         self._sent |= set(self.list_new_sets(candidates))
         self.found += [candidate for candidate, holds in zip(candidates, verdicts, strict=True) if holds]
         self.level += 1
 
     def list_minimal(self) -> list[FD]:
-        """What was found, by right side, number of columns, mask: nothing above a find was ever a candidate."""
+        """Return the found dependencies, by right side, number of columns, mask; all are minimal by construction."""
         return sorted(self.found, key=lambda fd: (fd[1], fd[0].bit_count(), fd[0]))

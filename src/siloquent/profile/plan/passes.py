@@ -1,4 +1,4 @@
-"""One pass laid out: which query is which set, where the made-up ones hide, how all are cut into messages."""
+"""The layout of one pass: the set of each query, the positions of the canaries, the division into messages."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from siloquent.profile.plan.sizes import split_queries
 
 @dataclass(frozen=True, slots=True)
 class QueryPass:
-    """Queries are numbered on and on over the whole session, and so are messages.
+    """One pass; queries and messages are numbered consecutively over the whole session.
 
-    ``masks``: the set of each real query. ``plans``: of each made-up one the sharing plan, and a real query whose
-    batch size it imitates where sizes show.
+    ``masks``: the set of each real query. ``plans``: for each synthetic query the sharing plan, and a real query
+    whose batch size it imitates where sizes are revealed.
     """
 
     number: int
@@ -25,7 +25,7 @@ class QueryPass:
     first_chunk: int
 
     def build_party_message(self, bits: str) -> dict[str, Any]:
-        """What parties are told; they compute ``masks`` themselves and compare."""
+        """Build the message to parties, which compute ``masks`` themselves and compare."""
         return {
             "bits": bits,
             "queries": [[query, mask] for query, mask in self.masks.items()],
@@ -35,7 +35,7 @@ class QueryPass:
         }
 
     def build_worker_message(self, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
-        """What workers are told: numbers of queries, and how large batches are."""
+        """Build the message to workers: the numbers of queries, and the sizes of batches."""
         return {
             "do": "hop",
             "sizes": dict(sizes),
@@ -57,7 +57,7 @@ def lay_out_pass(
     seed: bytes,
     session: bytes,
 ) -> QueryPass:
-    """The pass that asks ``wanted`` and ``made_up`` canaries among them, at places that only ``seed`` tells."""
+    """Lay out a pass of ``wanted`` with ``made_up`` canaries among them, at positions derived from ``seed``."""
     total = len(wanted) + made_up
     hidden = set(shuffle_order(total, seed, session, "pass", number)[:made_up])
     real = [first_query + place for place in range(total) if place not in hidden]

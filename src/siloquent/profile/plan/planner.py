@@ -1,4 +1,4 @@
-"""Which sets to ask next: a pure function of the answers so far, so that a restart is a replay.
+"""The sets to request next: a pure function of the answers so far, so that a restart is a replay.
 
 The moderator runs it on excesses, parties on the bits that the moderator derived from them: they recompute every
 request and refuse any other. Sets are masks of columns.
@@ -14,23 +14,24 @@ from siloquent.maths.dependencies import FD, list_columns
 from siloquent.profile.plan.knowledge import Answers, Knowledge, find_extremes
 
 FAR_SETS = 2
-"""Per right side, how many of the largest and of the smallest open sets are probed at a time."""
+"""The number of largest and of smallest undecided sets, per right side, probed at a time."""
 
 
 @dataclass(slots=True)
 class _Probe:
-    """A left side under test: first its own E, then E of it with halves of what may depend on it."""
+    """A left side under test: first its own E, then E of it with halves of the columns that may depend on it."""
 
     lhs: int
-    rights: list[int] | None = None  # groups of right sides to test, a stack; None: its own E comes first
+    rights: list[int] | None = None  # a stack of groups of right sides to test; None: its own E comes first
     wants: int = 0  # the set whose E it waits for
 
 
 @dataclass(slots=True)
 class Search:
-    """The search for the union's dependencies, a pass at a time.
+    """The search for the union's dependencies, one pass at a time.
 
-    ``list_requests`` gives the sets of the next pass (none: the search is over); ``learn`` takes the answers to them.
+    ``list_requests`` gives the sets of the next pass (empty: the search is over); ``learn`` takes the answers to
+    them.
     """
 
     knowledge: Knowledge
@@ -40,10 +41,10 @@ class Search:
     _widened: set[int] = field(default_factory=set)
 
     def list_requests(self, answers: Answers) -> list[int]:
-        """The sets that the next pass asks; none when all is known.
+        """Return the sets that the next pass requests; empty when all is known.
 
         Args:
-            answers: Results of all sets that were asked before.
+            answers: Results of all sets requested before.
         """
         while True:
             self._advance_all(answers)
@@ -54,7 +55,7 @@ class Search:
                 return [self._whole] if self.wants_keys and self.knowledge.find_asked(self._whole) is None else []
 
     def list_keys(self, answers: Answers) -> list[int]:
-        """The minimal sets on which no two rows agree, if no party has two equal rows; after the search."""
+        """Return the minimal sets on which no two rows agree, if no party has two equal rows; after the search."""
         asked = self.knowledge.find_asked(self._whole)
         if asked is None or not answers.is_zero(asked):
             return []
@@ -65,25 +66,25 @@ class Search:
         return (1 << self.knowledge.columns) - 1
 
     def learn(self, asked: Sequence[int]) -> None:
-        """The sets of a pass were measured."""
+        """Record that the sets of a pass were measured."""
         self.knowledge.note_asked(asked)
 
     def _advance_all(self, answers: Answers) -> None:
-        """Let every probe go on as far as it can; what one finds may spare another what it waits for, so again."""
+        """Advance every probe as far as possible; repeated, since one probe's result may answer another."""
         before: list[int] | None = None
         while (waiting := [probe.wants for probe in self._living]) != before:
             before = waiting
             self._living = [probe for probe in self._living if self._advance(probe, answers)]
 
     def _list_wanted(self) -> list[int]:
-        """The sets that the living probes wait for, each once up to what is known to have the same E."""
+        """Return the sets that active probes wait for, one for each closure, whose sets all have the same E."""
         wanted: dict[int, int] = {}
         for probe in self._living:
             wanted.setdefault(int(self.knowledge.closed[probe.wants]), probe.wants)
         return list(wanted.values())
 
     def _list_starts(self) -> list[int]:
-        """Left sides to probe: first those of every party's dependencies, then the ends of what is still open."""
+        """Return left sides to probe: first of every party's dependencies, then extremes of the undecided sets."""
         opens = self.knowledge.find_undecided_sets()
         if not self._started:
             self._started = True
@@ -100,14 +101,14 @@ class Search:
         return list(found)
 
     def _list_wider(self, right: int) -> dict[int, None]:
-        """Once for each right side: sets beyond the longest left side, since a no there is a no for all within."""
+        """Return, once per right side, sets beyond the longest left side: a no there is a no for all subsets."""
         if right in self._widened or self.knowledge.most >= self.knowledge.columns - 1:
             return {}
         self._widened.add(right)
         return dict.fromkeys(find_extremes(self.knowledge.find_wide(right), largest=True, count=1))
 
     def _advance(self, probe: _Probe, answers: Answers) -> bool:
-        """Go on with a probe as far as answers reach; whether it waits for one."""
+        """Advance a probe as far as the answers allow; return whether it waits for one."""
         for wants in self._generate_steps(probe, answers):
             probe.wants = wants
             if self.knowledge.find_asked(wants) is None:
@@ -115,7 +116,7 @@ class Search:
         return False
 
     def _generate_steps(self, probe: _Probe, answers: Answers) -> Iterator[int]:
-        """The sets that a probe needs, one after the other; each is known when the next is asked for."""
+        """Generate the sets that a probe needs, one after the other; each is known when the next is requested."""
         know, lhs = self.knowledge, probe.lhs
         if probe.rights is None:
             if not know.find_undecided(lhs):
@@ -147,7 +148,7 @@ def _get_asked(knowledge: Knowledge, lhs: int) -> int:
 
 
 def halve_mask(mask: int) -> tuple[int, int]:
-    """A set of columns in two, the first half not smaller.
+    """Split a set of columns in two halves, the first not smaller.
 
     >>> halve_mask(0b10110)
     (6, 16)
@@ -160,17 +161,17 @@ def halve_mask(mask: int) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class Excesses:
-    """The moderator's answers: E of every set that was asked; it notes each comparison, for the parties."""
+    """The moderator's answers: E of every requested set; it records each comparison, for the parties."""
 
     values: dict[int, int]
     bits: list[bool] = field(default_factory=list)
 
     def is_zero(self, asked: int) -> bool:
-        """Whether E is 0."""
+        """Return whether E is 0."""
         return self._note_bit(self.values[asked] == 0)
 
     def is_equal(self, one: int, other: int) -> bool:
-        """Whether two sets have one E; ``other`` is ``one`` with columns that depend on it in every party.
+        """Return whether two sets have the same E; ``other`` is ``one`` with columns that depend on it in every party.
 
         Raises:
             ProtocolError: ``canary_failed``: the larger set has the larger E, which no rows can have.
@@ -192,11 +193,11 @@ class ReplayedVerdicts:
     used: int = 0
 
     def is_zero(self, asked: int) -> bool:
-        """The next bit."""
+        """Return the next bit."""
         return self._take_next()
 
     def is_equal(self, one: int, other: int) -> bool:
-        """The next bit."""
+        """Return the next bit."""
         return self._take_next()
 
     @property
@@ -212,7 +213,7 @@ class ReplayedVerdicts:
 
 
 def start_search(columns: int, cfds: Sequence[FD], *, most: int, empty_lhs: bool = False, keys: bool = False) -> Search:
-    """A search that knows the dependencies of every party, and nothing about the union yet.
+    """Start a search that knows the dependencies of every party, and nothing about the union yet.
 
     With ``empty_lhs`` E of the empty set is known: its one value is held by all parties.
     """

@@ -1,4 +1,4 @@
-"""What is asked and answered: frozen values that check themselves."""
+"""Requests and results: frozen values that check themselves."""
 
 from siloquent.profile.spec.columns import ProfileColumn, build_columns, compute_columns_digest, parse_column
 from siloquent.profile.spec.leakage import describe_leakage, format_leakage

@@ -1,4 +1,4 @@
-"""How the cells of a column are read, by all parties alike: declared in the session, never guessed from an engine."""
+"""The rules for reading cells, equal for all parties: declared in the session, never guessed from an engine."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class ProfileColumn:
     """A column of the session.
 
     Args:
-        type: How its cells are read.
-        scale: Digits behind the point of a decimal.
+        type: The type as which its cells are read.
+        scale: Digits after the decimal point.
         grid: The step of a real, as decimal text: 1.0 and 0.99999 must not differ by accident.
-        trim, casefold: Whether texts are compared without outer blanks, without case.
-        names_people: Whether values stand for people, so that what is shared counts people.
+        trim, casefold: Whether texts are compared without surrounding blanks, without case.
+        names_people: Whether values identify people, so that counts of shared values are counts of people.
     """
 
     name: str
@@ -65,7 +65,7 @@ class ProfileColumn:
             raise RequestError(f"Column {self.name!r}: trim and casefold belong to texts.")
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it; what is not set is left out."""
+        """Return the column as a JSON-compatible dictionary; unset entries are left out."""
         return {key: value for key, value in asdict(self).items() if value or key in ("name", "type")}
 
 
@@ -77,10 +77,10 @@ def _is_step(text: str) -> bool:
 
 
 def parse_column(plain: Any) -> ProfileColumn:
-    """The column that ``to_dict`` wrote.
+    """Parse the output of ``to_dict``.
 
     Raises:
-        RequestError: it is none.
+        RequestError: it is not a column.
     """
     try:
         return ProfileColumn(**plain)
@@ -89,7 +89,7 @@ def parse_column(plain: Any) -> ProfileColumn:
 
 
 def build_columns(schema: TableSchema, names: Iterable[str]) -> tuple[ProfileColumn, ...]:
-    """Columns as the table's declaration has them: types by kind, a real's grid, ids as names of people.
+    """Build columns from the table's declaration: types by kind, a real's grid, ids as names of people.
 
     Raises:
         UnknownName: one was never declared.
@@ -103,6 +103,6 @@ def build_columns(schema: TableSchema, names: Iterable[str]) -> tuple[ProfileCol
 
 
 def compute_columns_digest(columns: Iterable[ProfileColumn]) -> str:
-    """SHA-256 of names, types and reading rules: parties compare it before anything is computed."""
+    """Compute the SHA-256 of names, types and reading rules, which parties compare before any computation."""
     plain = [column.to_dict() for column in columns]
     return hashlib.sha256(json.dumps(plain, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What each role of a session could learn besides the result, in words that a person approves or refuses."""
+"""The leakage of a session by role, besides the result, in words for a person who approves or refuses."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def describe_leakage(
     sets: int | None = None,
     votes: int | None = None,
 ) -> tuple[tuple[str, str], ...]:
-    """(role, what it learns) for one protocol; without numbers where they are not known yet.
+    """Return (role, what it learns) for one protocol; without numbers where they are not known yet.
 
-    ``size_class``: parties tell classes of their numbers of rows, and not the numbers.
+    ``size_class``: parties reveal size classes instead of their numbers of rows.
     """
     size = "size class" if size_class else "exact number of rows"
     sizes_of_all = "size classes" if size_class else "exact numbers of rows"
@@ -58,7 +58,7 @@ def describe_leakage(
 def format_leakage(
     protocol: str, columns: Sequence[str], *, parties: int, workers: int, size_class: bool = True
 ) -> str:
-    """The statement in one line, for ledgers: what went out to whom about which columns."""
+    """Format the statement in one line, for ledgers: what was revealed to whom about which columns."""
     shown = describe_leakage(protocol, parties=parties, workers=workers, size_class=size_class)
     told = "; ".join(f"{role}: {text}" for role, text in shown)
     return f"dependencies between {', '.join(columns)}. {told}"

@@ -1,4 +1,4 @@
-"""What a session finds: dependencies, and what was shown to whom on the way."""
+"""The results of a session: dependencies, and the leakage on the way."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """``lhs -> rhs``: rows that agree on all of ``lhs`` agree on ``rhs``."""
+    """A dependency ``lhs -> rhs``: rows that agree on all of ``lhs`` agree on ``rhs``."""
 
     lhs: tuple[str, ...]
     rhs: str
@@ -27,16 +27,16 @@ class Dependency:
 
 
 def build_dependencies(found: Iterable[FD], names: Sequence[str]) -> tuple[Dependency, ...]:
-    """Masks as names, ordered by right side, length and left side, in column order."""
+    """Convert masks to names, ordered by right side, length and left side, in column order."""
     ordered = sorted(found, key=lambda fd: (fd[1], fd[0].bit_count(), list_columns(fd[0])))
     return tuple(Dependency(tuple(names[column] for column in list_columns(lhs)), names[rhs]) for lhs, rhs in ordered)
 
 
 def parse_dependency(text: str) -> Dependency:
-    """``"supplier, rebate -> city"`` as a dependency.
+    """Parse a dependency such as ``"supplier, rebate -> city"``.
 
     Raises:
-        RequestError: it is written otherwise.
+        RequestError: it has another form.
     """
     left, arrow, right = text.partition("->")
     lhs = tuple(sorted(part.strip() for part in left.split(",") if part.strip() not in ("", "{}")))
@@ -47,7 +47,7 @@ def parse_dependency(text: str) -> Dependency:
 
 @dataclass(frozen=True, slots=True)
 class Leakage:
-    """What was shown beyond the dependencies, counted; ``statement``: (role, what it could learn)."""
+    """The leakage beyond the dependencies, in counts; ``statement``: (role, what it could learn)."""
 
     sets: int
     votes: int
@@ -57,10 +57,11 @@ class Leakage:
 
 @dataclass(frozen=True, slots=True)
 class FDReport:
-    """The result of one session; its parts are the same in every role that agreed.
+    """The result of one session; it is equal in every role that confirmed it.
 
     ``ufd``, ``cfd``: minimal dependencies of all rows together and of every party. ``parties``: (name, size class).
-    ``canaries``: (sent, failed). ``transcript``: digest of what the session did; ``agreed``: who confirmed it.
+    ``canaries``: (sent, failed). ``transcript``: digest of the session's actions; ``agreed``: the parties that
+    confirmed.
     """
 
     protocol: str
@@ -87,14 +88,14 @@ class FDReport:
 
     @property
     def only_inside(self) -> tuple[Dependency, ...]:
-        """What holds in each party, but not over all rows together."""
+        """The dependencies that hold in each party, but not over all rows together."""
         known = {(frozenset(one.lhs), one.rhs) for one in self.ufd}
         return tuple(
             one for one in self.cfd if not any(rhs == one.rhs and lhs <= frozenset(one.lhs) for lhs, rhs in known)
         )
 
     def describe_guarantee(self) -> str:
-        """The guarantee in words."""
+        """Return the guarantee in words."""
         shown = "; ".join(f"{role}: {text}" for role, text in self.leakage.statement)
         return (
             "Not differential privacy: the silos keep their rows and the dependencies are exact. "
@@ -102,16 +103,16 @@ class FDReport:
         )
 
     def compute_digest(self) -> str:
-        """SHA-256 of everything but transcript and signatures: what parties confirm."""
+        """Compute the SHA-256 of everything except transcript and signatures, which parties confirm."""
         plain = {k: v for k, v in self.to_dict().items() if k not in ("transcript", "signatures")}
         return hashlib.sha256(_render_canonical(plain).encode()).hexdigest()
 
     def add_confirmations(self, parties: Iterable[str]) -> FDReport:
-        """This report with the names of ``parties``, which all said that it is theirs."""
+        """Return this report with the names of ``parties``, which all confirmed it."""
         return replace(self, signatures=dict.fromkeys(parties, f"sha256:{self.compute_digest()}"))
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """Return the report as a JSON-compatible dictionary."""
         return {
             "format": FORMAT,
             "id": self.id,
@@ -136,15 +137,15 @@ class FDReport:
         }
 
     def to_json(self) -> str:
-        """The report's file: sorted keys, one document."""
+        """Return the text of the report's file: one document with sorted keys."""
         return json.dumps(self.to_dict(), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
 
 
 def parse_report(plain: Any) -> FDReport:
-    """The report that ``to_dict`` wrote.
+    """Parse the output of ``to_dict``.
 
     Raises:
-        ReleaseError: it is none, or of a later format.
+        ReleaseError: it is not a report, or of a later format.
     """
     try:
         if plain["format"] != FORMAT:

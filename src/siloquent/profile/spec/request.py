@@ -1,4 +1,4 @@
-"""What can be asked: dependencies of one table over all parties of a federation."""
+"""The specification of a profile: dependencies of one table over all parties of a federation."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ KINDS: tuple[Kind, ...] = ("cfd", "ufd", "keys")
 WIDE_TABLE = 12
 NARROW_LHS = 5
 LOCAL_LHS = 3
-"""Of a wide table of one's own: more than 12 columns have too many longer left sides to go through unasked."""
+"""The longest left side by default for a wide local table: above 12 columns there are too many longer ones."""
 _FIX = 'table = "prices" and columns = ["item", "item_group"], as in docs/reference/profile.md'
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileSpec:
-    """Which functional dependencies are looked for, and how much may be shown on the way.
+    """The functional dependencies to search for, and how much may be revealed on the way.
 
     Args:
         table: A table that every party declares.
@@ -35,15 +35,15 @@ class ProfileSpec:
         kinds: "ufd": minimal, hold on all rows together. "cfd": minimal among those that hold in every party; always
             found on the way. "keys": sets of columns on which no two rows agree.
         max_lhs: The longest left side; None: all up to 12 columns, 5 above that.
-        empty_lhs: Whether ``{} -> B`` (B is constant) counts; without it left sides have a column at least.
+        empty_lhs: Whether ``{} -> B`` (B is constant) counts; otherwise left sides have at least one column.
         nulls: "value": NULL equals NULL. "distinct": NULL equals nothing, not even itself.
-        protocol: "padded" shows no distinct counts to anybody; "fast" sends fewer elements and shows them; "smfd" is
+        protocol: "padded" reveals no distinct counts; "fast" sends fewer elements and reveals them; "smfd" is
             the thesis' protocol on a sound group, for comparison.
-        canaries: How many made-up requests per real one watch the workers.
+        canaries: The number of synthetic requests per real one that check the workers.
         min_rows: A party with fewer rows declines.
-        max_sets: No session asks more sets than this; None: as many as there are.
+        max_sets: The maximal number of sets that a session requests; None: all of them.
         size_class: Whether batches are rounded up, so that others learn a party's number of rows to 6 % only.
-        deadline: Seconds that the whole session may take.
+        deadline: The time limit of the whole session in seconds.
     """
 
     table: str
@@ -79,7 +79,7 @@ class ProfileSpec:
         if not 0 <= self.canaries <= 1:
             raise RequestError(f"canaries is a share from 0 to 1, not {self.canaries}.", fix="canaries=.05")
         if not isinstance(self.min_rows, int) or self.min_rows < 2:
-            # One row is one value: what is shared of it is membership of that row.
+            # One row is one value: a shared value reveals the membership of that row.
             raise RequestError("min_rows is at least 2: a single row would be shown whole.", fix="min_rows=30")
         if self.max_sets is not None and not (isinstance(self.max_sets, int) and self.max_sets >= 1):
             raise RequestError(f"max_sets is a whole number of at least 1, not {self.max_sets!r}.", fix="max_sets=400")
@@ -96,12 +96,12 @@ class ProfileSpec:
         return len(self.columns) if len(self.columns) <= WIDE_TABLE else NARROW_LHS
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON and TOML take it."""
+        """Return the spec as a dictionary for JSON and TOML."""
         plain = asdict(self)
         return {**plain, "columns": list(self.columns), "kinds": list(self.kinds), "canaries": str(self.canaries)}
 
     def canonical(self) -> str:
-        """Canonical JSON: equal specs have equal texts."""
+        """Return canonical JSON: equal specs have equal texts."""
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -109,7 +109,7 @@ PROTOCOLS: tuple[Protocol, ...] = ("padded", "fast", "smfd")
 
 
 def _parse_share(given: object) -> Fraction:
-    """A share as it was given, exactly; a float as it is printed."""
+    """Parse a share exactly as given; a float as it is printed."""
     try:
         return given if isinstance(given, Fraction) else parse_fraction(str(given) if type(given) is float else given)
     except (ValueError, ZeroDivisionError):
@@ -117,10 +117,10 @@ def _parse_share(given: object) -> Fraction:
 
 
 def parse_spec(plain: Any) -> ProfileSpec:
-    """The spec that a TOML file or JSON document declares.
+    """Parse the spec in a TOML file or JSON document.
 
     Raises:
-        RequestError: A key that no spec has, or a value that it cannot have.
+        RequestError: An unknown key, or an invalid value.
     """
     known = {field.name for field in fields(ProfileSpec)}
     if not isinstance(plain, dict):

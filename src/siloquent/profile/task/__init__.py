@@ -1,4 +1,4 @@
-"""The walks of a session: ``discover`` for the moderator, ``respond`` for a party; workers have the federation's."""
+"""The parts of a session: ``discover`` for the moderator, ``respond`` for a party; workers use the federation's."""
 
 from siloquent.profile.task.adopt import adopt_constraints, build_constraint_entries, choose_dependencies, write_adopted
 from siloquent.profile.task.discover import discover

@@ -1,4 +1,4 @@
-"""Found dependencies become constraints of a table's declaration: public statements from then on."""
+"""Adoption of found dependencies as constraints of a table's declaration, which makes them public statements."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _ARRAY = re.compile(r"^constraint\s*=\s*\[", re.MULTILINE)
 
 
 def choose_dependencies(report: FDReport, pick: Sequence[str]) -> tuple[Dependency, ...]:
-    """The dependencies of the union that ``pick`` names, such as ``"supplier -> city"``.
+    """Return the dependencies of the union named by ``pick``, such as ``"supplier -> city"``.
 
     Raises:
-        RequestError: one was not found over all rows together; one that holds in each party alone is named as such.
+        RequestError: one was not found over all rows together; one that holds only within each party is named as
+            such.
     """
     known = {(frozenset(one.lhs), one.rhs): one for one in report.ufd}
     inside = {(frozenset(one.lhs), one.rhs) for one in report.cfd}
@@ -36,7 +37,7 @@ def choose_dependencies(report: FDReport, pick: Sequence[str]) -> tuple[Dependen
 
 
 def build_constraint_entries(report: FDReport, dependencies: Sequence[Dependency]) -> list[dict[str, Any]]:
-    """The constraints as a table file holds them."""
+    """Build the constraints in the form of a table file."""
     return [
         {"kind": "fd", "lhs": list(one.lhs), "rhs": one.rhs, "hard": True, "source": f"profile:{report.id}"}
         for one in dependencies
@@ -45,10 +46,10 @@ def build_constraint_entries(report: FDReport, dependencies: Sequence[Dependency
 
 
 def adopt_constraints(text: str, new: Sequence[dict[str, Any]]) -> str:
-    """A table file's text with ``new`` constraints; what is declared already stays as it is.
+    """Add ``new`` constraints to a table file's text; existing ones stay unchanged.
 
     Raises:
-        SchemaError: the file would not be read again as it was with the constraints added; it is left alone.
+        SchemaError: the new text would not parse to the old content plus the constraints; the file is left unchanged.
     """
     before = read_toml(text)
     held = {(tuple(c.get("lhs", ())), c.get("rhs")) for c in before.get("constraint", []) if c.get("kind") == "fd"}
@@ -72,7 +73,7 @@ def adopt_constraints(text: str, new: Sequence[dict[str, Any]]) -> str:
 
 
 def write_adopted(path: Path, new: Sequence[dict[str, Any]]) -> bool:
-    """Write ``new`` constraints into a table file, whole or not at all; whether anything changed."""
+    """Write ``new`` constraints into a table file atomically; return whether anything changed."""
     text = path.read_text(encoding="utf-8")
     changed = adopt_constraints(text, new)
     if changed == text:
@@ -97,7 +98,7 @@ def _quote_text(text: str) -> str:
 
 
 def _insert_into_array(text: str, lines: Sequence[str]) -> str:
-    """Behind the bracket that opens the array: nothing that stands there needs to be understood."""
+    """Insert lines after the opening bracket of the array, without parsing its content."""
     found = _ARRAY.search(text)
     assert found is not None
     at = found.end()

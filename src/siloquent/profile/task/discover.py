@@ -1,4 +1,4 @@
-"""The moderator's walk: votes round by round, then plan, request, histograms, rules, until all is known."""
+"""The moderator's part: votes round by round, then passes of planning, requests and histograms, until all is known."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def discover(
     """Find the dependencies of all parties' rows together, as the moderator.
 
     Args:
-        terms: What is asked; every party approves or refuses it.
-        say: Told in words how far the session is.
+        terms: The request; every party approves or refuses it.
+        say: Called with a description of the session's progress.
     Returns:
         The report, confirmed by every party.
     Raises:
-        ProtocolError: a role declined, broke the protocol or is gone; there is no result then.
+        ProtocolError: a role declined, broke the protocol or left; there is no result.
     Privacy:
-        Input privacy: ``siloquent.profile.spec.statement`` says what the moderator and the others learn.
+        Input privacy: ``siloquent.profile.spec.leakage`` states what the moderator and the others learn.
     """
     walk = _Moderator(channel, terms, group or Ristretto(), say)
     try:
@@ -129,7 +129,7 @@ class _Moderator:
         self.say(f"{len(sizes)} parties joined")
 
     def _vote(self) -> list[FD]:
-        """What holds in every party."""
+        """Vote on the dependencies that hold in every party."""
         spec = self.terms.spec
         borders, bits = LocalSearch(len(spec.columns), spec.most, spec.empty_lhs), ""
         while candidates := borders.list_candidates():
@@ -145,10 +145,10 @@ class _Moderator:
         return borders.list_dependencies()
 
     def _vote_round(self, number: int, candidates: Sequence[FD], bits: str, *, with_twins: bool) -> list[bool]:
-        """Hand on the last round's verdicts with this round's ballots: one message less."""
+        """Send the last round's verdicts together with this round's ballots, to save a message."""
         real, session, share = len(candidates) + with_twins, self.channel.session, self.terms.spec.canaries
         kinds = trip.draw_vote_canaries(real, len(self.sizes), share, self._seed, session, number)
-        # Parties know the order of the ballots, workers do not: a bit at its place would say what it is about.
+        # Parties know the order of the ballots, workers do not: a bit's position would reveal its candidate.
         order = derive(self._seed, "vote order", session, number, size=SEED)
         places = trip.compute_vote_indices(real + len(kinds), order, session, number)
         digest = compute_digest(dump_candidates(candidates))
@@ -159,7 +159,7 @@ class _Moderator:
         return estimate.select_real_verdicts(found, kinds, places)
 
     def _search(self, cfds: list[FD]) -> tuple[list[FD], list[int]]:
-        """What holds over all rows together."""
+        """Search for the dependencies over all rows together."""
         spec = self.terms.spec
         wants_keys = "keys" in spec.kinds and self.no_twins
         search = start_search(len(spec.columns), cfds, most=spec.most, empty_lhs=spec.empty_lhs, keys=wants_keys)
@@ -177,7 +177,7 @@ class _Moderator:
         return search.knowledge.list_minimal(), keys
 
     def _lay_out_pass(self, wanted: list[int]) -> QueryPass:
-        """The next pass, with so many canaries that their share is kept over the whole session."""
+        """Lay out the next pass, with the number of canaries that keeps their share over the whole session."""
         self.sets += len(wanted)
         if self.sets > self.terms.most_sets:
             raise ProtocolError("too_large", role=self.channel.me)
@@ -199,7 +199,7 @@ class _Moderator:
         return laid
 
     def _measure_pass(self, laid: QueryPass) -> dict[int, int]:
-        """E of every set of a pass, when all its canaries are as they were made."""
+        """Measure E of every set of a pass, after checking all its canaries."""
         exact = self.terms.spec.protocol == "padded"
         order = laid.build_worker_message(dict(zip(self._parties, self.sizes, strict=True)), exact=exact)
         self._order(order)
@@ -215,7 +215,7 @@ class _Moderator:
         return {mask: estimate.compute_excess(counts[query], first) for query, mask in laid.masks.items()}
 
     def _trace(self) -> tuple[list[FD], list[int]]:
-        """The thesis' traversal."""
+        """Run the thesis' traversal."""
         traversal, number, first, chunk = LevelwiseSearch(len(self.terms.spec.columns), self.terms.spec.most), 0, 0, 0
         shared: dict[int, int] = {}
         while candidates := traversal.list_candidates():
@@ -236,7 +236,7 @@ class _Moderator:
         return traversal.list_minimal(), []
 
     def _count_shared_occurrences(self, first: int, count: int, chunk: int) -> list[int]:
-        """S(X) of so many sets: occurrences of values over all parties, less the number of different values."""
+        """Return S(X) of ``count`` sets: occurrences of values over all parties, minus the number of distinct ones."""
         found, most = [], max(self.sizes)
         cut = split_sets(first, count, self.sizes)
         for number, queries in enumerate(cut, start=chunk):
@@ -249,7 +249,7 @@ class _Moderator:
         return found
 
     def _add_up(self, numbers: Sequence[int], first: int, level: int) -> list[bool]:
-        """For each candidate whether the parties' numbers and the moderator's add up to zero."""
+        """Return for each candidate whether the parties' numbers and the moderator's add up to zero."""
         self._order({"do": "zero", "level": level, "first": first, "count": len(numbers)})
         key = compute_joint_key(self.group, gather_proven_keys(self.channel, self.group, self._workers))
         pairs = [
@@ -269,7 +269,7 @@ class _Moderator:
         return [point == IDENTITY for point in split(left)]
 
     def _agree(self, ufds: list[FD], cfds: list[FD], keys: list[int]) -> FDReport:
-        """Tell everybody the result; it stands when every party has confirmed it."""
+        """Send the result to all parties; it is final when every party has confirmed it."""
         report = self._build_report(ufds, cfds, keys)
         self._tell("report", report.to_dict())
         agreed = self.channel.gather("agreed", self._parties)

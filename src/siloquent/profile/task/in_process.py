@@ -1,4 +1,4 @@
-"""A whole session on one machine: workspaces as parties, workers and moderator as threads of this process."""
+"""A whole session on one machine: workspaces as parties, workers and moderator, each in a thread of this process."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def discover_in_process(
 ) -> FDReport:
     """Run a session whose parties are the workspaces ``sessions``, by role name, all in this process.
 
-    It shows what a federation would find and what each role would see. It protects nobody from whoever runs this
-    process, who holds every key.
+    It shows what a federation would find and what each role would see. It does not protect the rows from the person
+    who runs this process, since the process holds every key.
 
     Raises:
         RequestError: fewer than two parties or workers. ProtocolError: a party declined or failed.
@@ -51,7 +51,7 @@ def discover_in_process(
     )
     first = next(iter(sessions.values()))
     terms = Terms(spec, build_columns(first.schema(spec.table), spec.columns))
-    # Opened before the threads start: what a workspace lacks is said here and once.
+    # Opened before the threads start, so that a problem of a workspace is reported here, and once.
     for session in sessions.values():
         session.table(spec.table)
 

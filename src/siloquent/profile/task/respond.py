@@ -1,7 +1,7 @@
-"""A party's walk through a session: it computes every request itself and answers no other.
+"""A party's part of a session: it computes every request itself and answers no other.
 
-Written for restarts: see ``Channel``. What was sent is not computed again; seeds are kept in the role's state and
-replaced after each pass.
+It supports restarts, see ``Channel``: messages already sent are not computed again; seeds are kept in the role's
+state and replaced after each pass.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from siloquent.profile.task.terms import (
 )
 
 RowOpener = Callable[[Terms], Snapshot]
-"""Gives the rows for terms that were approved, or raises: called once, after everything public was checked."""
+"""A function that gives the rows for approved terms, or raises; called once, after all public checks."""
 
 
 def respond(
@@ -50,13 +50,13 @@ def respond(
     """Take part in a session as a party.
 
     Args:
-        open_rows: Checks policy, asks people, pays, reads the rows; ``ProtocolError("policy_refused")`` declines.
+        open_rows: Checks policy, asks a person, charges, reads the rows; ``ProtocolError("policy_refused")`` declines.
     Returns:
-        The report, which this party has checked against its own rows and its own computation of every request.
+        The report, checked by this party against its own rows and its own computation of every request.
     Raises:
         ProtocolError: another role broke the protocol or the session was ended; nothing is reported then.
     Privacy:
-        Input privacy: the statement of ``siloquent.profile.spec.statement`` for the terms' protocol says what the
+        Input privacy: ``siloquent.profile.spec.leakage`` states for the terms' protocol what the
         others learn. Not differential privacy.
     """
     walk = _Party(channel, open_rows, group or Ristretto(), say)
@@ -67,7 +67,7 @@ def respond(
             raise
         channel.abort(broken.code, step=broken.step)
     except SiloquentError:
-        # What is wrong here is this party's own business; the others only learn that it is gone.
+        # A failure here is private to this party; the others only learn that it has left.
         with suppress(ProtocolError):
             channel.abort("protocol_failed")
         raise
@@ -107,7 +107,7 @@ class _Party:
         return self.channel.members.workers[0]
 
     def _receive_document(self, step: str) -> Mapping[str, Any]:
-        """A JSON document of the moderator's."""
+        """Receive a JSON document of the moderator."""
         told = unpack_json(self.channel.receive(step, self._moderator))
         if not isinstance(told, dict):
             raise ProtocolError("bad_encoding", role=self._moderator, step=step)
@@ -145,7 +145,7 @@ class _Party:
             raise ProtocolError("planner_mismatch", role=self._moderator, step="sizes")
 
     def _share_canary_key(self) -> None:
-        """The first party draws the key of made-up values; workers and moderator never see it."""
+        """Share the key of the synthetic values, drawn by the first party; workers and moderator never see it."""
         first, *others = self.channel.members.parties
         if self.channel.me == first:
             self.canary_key = load_seed(self.channel.state, "canary")
@@ -155,7 +155,7 @@ class _Party:
             self.canary_key = unpack_bytes(self.channel.receive("canary", first), 32)
 
     def _vote(self) -> None:
-        """Round by round: what holds in every party."""
+        """Vote round by round on the dependencies that hold in every party."""
         spec = self.terms.spec
         borders = LocalSearch(len(spec.columns), spec.most, spec.empty_lhs)
         told, heard = self._receive_document("v0/0"), compute_digest([self.terms.to_dict(), self.sizes])
@@ -174,7 +174,7 @@ class _Party:
     def _vote_round(
         self, number: int, told: Mapping[str, Any], heard: bytes, candidates: Sequence[FD], *, with_twins: bool
     ) -> tuple[list[int], list[int]]:
-        """Cast this party's ballots; what each canary says, and where each candidate and canary stands."""
+        """Cast this party's ballots; return each canary's value, and the position of each candidate and canary."""
         if told.get("digest") != compute_digest(dump_candidates(candidates)):
             raise ProtocolError("planner_mismatch", role=self._moderator, step=f"v0/{number}")
         kinds: Any = told.get("canaries")
@@ -201,9 +201,10 @@ class _Party:
     def _receive_verdicts(
         self, number: int, told: Mapping[str, Any], kinds: Sequence[int], places: Sequence[int]
     ) -> list[bool]:
-        """A round's verdicts, which the moderator and the last worker both tell, before this party's rows meet them.
+        """Receive a round's verdicts from the moderator and the last worker, before comparing them with own rows.
 
-        A false verdict that only one party's rows refute would end the session under that party's name: its vote.
+        A false verdict refuted only by this party's rows would end the session under its name, and so reveal its
+        vote.
         """
         workers = self.channel.members.workers
         step = f"v{len(workers) + 1}/{number}"
@@ -213,7 +214,7 @@ class _Party:
         return said
 
     def _search(self) -> tuple[list[FD], list[int]]:
-        """Pass by pass: what holds over all rows together."""
+        """Search pass by pass for the dependencies over all rows together."""
         spec = self.terms.spec
         search = start_search(
             len(spec.columns), self.cfds, most=spec.most, empty_lhs=spec.empty_lhs, keys=self._wants_keys
@@ -239,7 +240,7 @@ class _Party:
         return "keys" in self.terms.spec.kinds and self.no_twins
 
     def _recompute_sets(self, search: Search, answers: ReplayedVerdicts, number: int) -> list[int]:
-        """The sets of the next pass by this party's own reckoning; every bit that was told must be used by it."""
+        """Recompute the sets of the next pass; every bit received must be used by the search."""
         wanted: list[int] | None = None
         with suppress(IndexError):
             wanted = search.list_requests(answers)
@@ -250,7 +251,7 @@ class _Party:
         return wanted
 
     def _answer_pass(self, number: int, told: Mapping[str, Any], wanted: list[int], last: int) -> int:
-        """Send the batches of one pass; the last query's number."""
+        """Send the batches of one pass; return the last query's number."""
         step, state = f"u0/{number}", self.channel.state
         try:
             masks = {int(query): int(mask) for query, mask in told["queries"]}
@@ -289,13 +290,13 @@ class _Party:
         return self.data.build_canary_batch(plan, self._me, size, query, key=self.canary_key, shared=shared, own=own)
 
     def _trace(self) -> tuple[list[FD], list[int]]:
-        """The thesis' traversal: every set once through the mix network, then one number a candidate."""
+        """Run the thesis' traversal: every set once through the mix network, then one number per candidate."""
         spec, own = self.terms.spec, load_seed(self.channel.state, "own")
         traversal, number, first, chunk = LevelwiseSearch(len(spec.columns), spec.most), 0, 0, 0
         while candidates := traversal.list_candidates():
             told = self._receive_document(f"s0/{number}")
             sets = traversal.list_new_sets(candidates)
-            # A query's number that came before would draw the same numbers for other values.
+            # Reusing a query's number would reuse its random numbers for other values.
             asked = {"sets": sets, "digest": compute_digest(dump_candidates(candidates)), "first": first}
             if told != asked:
                 raise ProtocolError("planner_mismatch", role=self._moderator, step=f"s0/{number}")
@@ -316,7 +317,7 @@ class _Party:
             number, first = number + 1, second + len(candidates)
             self.say(f"level {number}: {len(candidates)} candidates")
         found = traversal.list_minimal()
-        # By what all parties know, and not by one party's rows: it would end the session under its own name.
+        # Judged by public knowledge, not by one party's rows, which would end the session under that party's name.
         implied = compute_closures(self.cfds, len(spec.columns))
         if any(not implied[lhs] >> right & 1 for lhs, right in found):
             raise ProtocolError("planner_mismatch", role=self._moderator, step=f"s9/{number - 1}")
@@ -329,12 +330,12 @@ class _Party:
             raise ProtocolError("bad_encoding", role=self._moderator, step="report") from None
 
     def _check_own(self, found: Sequence[FD]) -> None:
-        """What is said to hold in every party holds on this party's rows."""
+        """Check that the dependencies reported for every party hold on this party's rows."""
         if any(not self.data.holds(lhs, right) for lhs, right in found):
             raise ProtocolError("canary_failed", role=self._moderator)
 
     def _agree(self, ufds: list[FD], keys: list[int]) -> FDReport:
-        """Compare the moderator's report with what this party computed, then confirm it."""
+        """Compare the moderator's report with this party's own computation, then confirm it."""
         self._check_own(ufds)
         report = self._receive_report()
         spec = self.terms.spec
@@ -355,10 +356,10 @@ class _Party:
 
 
 def build_canary_ballots(kinds: Any, me: int, parties: int) -> list[bool]:
-    """What party number ``me`` says on a round's canaries.
+    """Return the ballots of party number ``me`` on a round's canaries.
 
     Args:
-        kinds: For each ``YES`` or the party that says no.
+        kinds: For each canary ``YES`` or the party that votes no.
     Raises:
         ProtocolError: ``bad_encoding``.
     """
@@ -368,7 +369,7 @@ def build_canary_ballots(kinds: Any, me: int, parties: int) -> list[bool]:
 
 
 def _parse_seed(text: Any) -> bytes:
-    """A seed that was told in hex.
+    """Parse a seed in hex.
 
     Raises:
         ProtocolError: ``bad_encoding``.
@@ -383,7 +384,7 @@ def _parse_seed(text: Any) -> bytes:
 
 
 def _parse_whole_numbers(plain: Any) -> list[int]:
-    """A list of whole numbers that are not negative.
+    """Parse a list of nonnegative integers.
 
     Raises:
         ProtocolError: ``bad_encoding``.

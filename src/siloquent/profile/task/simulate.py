@@ -1,4 +1,4 @@
-"""Every role of a session in this process, on rows in the open: to try a spec, for tests and benchmarks."""
+"""All roles of a session in this process, on public rows: for trying a spec, tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def simulate(
     """Run moderator, workers and one party for each of ``tables`` in memory.
 
     Args:
-        tables: Anything with ``__arrow_c_stream__``, rows in the open.
+        tables: Anything with ``__arrow_c_stream__``, holding public rows.
         columns: Types of the spec's columns.
-        network: Where messages go: pass one to look at them afterwards.
+        network: The network for messages: pass one to inspect them afterwards.
     Returns:
         The report, as every role has it.
     Raises:
@@ -49,14 +49,14 @@ def simulate(
 
 
 def build_roster(parties: int, workers: int) -> Members:
-    """Roles for a simulation: p1, p2, .., w1, w2, .., and the moderator ``office``."""
+    """Build the roles of a simulation: p1, p2, ..., w1, w2, ..., and the moderator ``office``."""
     names = [Member(f"p{n}", "party", f"party {n}") for n in range(1, parties + 1)]
     names += [Member(f"w{n}", "worker", f"worker {n}") for n in range(1, workers + 1)]
     return Members((*names, Member("office", "moderator", "office")))
 
 
 def open_in_memory(table: Any, name: str) -> RowOpener:
-    """Rows in the open as a party opens its own."""
+    """Build a row opener for a public table."""
 
     def open_rows(agreed: Terms) -> Snapshot:
         random = name.encode().ljust(16, b"\0")
@@ -68,7 +68,7 @@ def open_in_memory(table: Any, name: str) -> RowOpener:
 def build_parts(
     members: Members, terms: Terms, rows: Sequence[RowOpener], *, group: Group, say: ProgressCallback = ignore_progress
 ) -> dict[str, Callable[[Channel], FDReport | None]]:
-    """What each role runs; ``rows``: how each party opens its own."""
+    """Build the part of each role; ``rows``: the row opener of each party."""
 
     def party(open_rows: RowOpener) -> Callable[[Channel], FDReport]:
         return lambda channel: respond(channel, open_rows, group=group)

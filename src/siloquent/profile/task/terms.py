@@ -1,4 +1,4 @@
-"""What all roles of a session agree on before anything is computed, and the bits that travel between them."""
+"""The terms that all roles of a session agree on before any computation, and the bits sent between them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from siloquent.profile.plan.costs import compute_max_sets
 from siloquent.profile.spec import ProfileColumn, ProfileSpec, parse_column, parse_spec
 
 VERSION = 2
-"""2: the last worker tells the parties, too, what was voted."""
+"""The version of the protocol. In version 2 the last worker also sends the verdicts to the parties."""
 MAX_SETS = 2**16
 ProgressCallback = Callable[[str], None]
 
@@ -23,7 +23,7 @@ ProgressCallback = Callable[[str], None]
 class Terms:
     """A session's spec with the columns' types.
 
-    ``most_sets``: no party answers more requests; 0: the spec's own limit.
+    ``most_sets``: the number of requests after which a party refuses; 0: the spec's own limit.
     """
 
     spec: ProfileSpec
@@ -39,13 +39,13 @@ class Terms:
             raise RequestError(f"A session asks 1 to {MAX_SETS:,} sets.", fix="max_sets=400")
 
     def to_dict(self) -> dict[str, Any]:
-        """As the invitation holds it."""
+        """Return the terms as the invitation holds them."""
         columns = [column.to_dict() for column in self.columns]
         return {"v": VERSION, "spec": self.spec.to_dict(), "columns": columns, "most_sets": self.most_sets}
 
 
 def parse_terms(plain: Any) -> Terms:
-    """The terms that ``to_dict`` wrote.
+    """Parse the output of ``to_dict``.
 
     Raises:
         ProtocolError: ``version_mismatch``, ``bad_encoding``.
@@ -60,17 +60,17 @@ def parse_terms(plain: Any) -> Terms:
 
 
 def compute_digest(value: Any) -> str:
-    """SHA-256 of canonical JSON."""
+    """Compute the SHA-256 of canonical JSON."""
     return hashlib.sha256(encode_canonical(value)).hexdigest()
 
 
 def dump_candidates(candidates: Sequence[FD]) -> list[list[int]]:
-    """Candidates as JSON takes them."""
+    """Convert candidates to JSON-compatible lists."""
     return [list(candidate) for candidate in candidates]
 
 
 def format_bits(bits: Sequence[bool]) -> str:
-    """Bits as they travel.
+    """Format bits for a message.
 
     >>> format_bits([True, False])
     '10'
@@ -79,7 +79,7 @@ def format_bits(bits: Sequence[bool]) -> str:
 
 
 def parse_bits(text: Any) -> list[bool]:
-    """Bits again.
+    """Parse the output of ``format_bits``.
 
     Raises:
         ProtocolError: ``bad_encoding``.
@@ -90,4 +90,4 @@ def parse_bits(text: Any) -> list[bool]:
 
 
 def ignore_progress(_: str) -> None:
-    """For callers who want no progress."""
+    """Ignore progress messages."""

@@ -1,4 +1,4 @@
-"""A workspace as a party: what its owner approved is reserved in the ledger, then the rows are read, once."""
+"""A workspace as a party: the approved disclosure is reserved in the ledger, then the rows are read once."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from siloquent.session import WorkspaceSession
 
 Approve = Callable[[Terms, str], bool]
-"""Shown the terms and what they reveal; whether the owner agrees."""
+"""A function that shows the terms and their leakage; returns whether the owner agrees."""
 _KEPT, _NULLS = "snapshot", "nulls"
 
 
 def build_row_opener(session: WorkspaceSession, channel: Channel, approve: Approve) -> RowOpener:
-    """How a workspace's owner takes part: approval, a ``Disclosure`` in the ledger, one reading of the rows.
+    """Build the row opener of a workspace: approval, a ``Disclosure`` in the ledger, one reading of the rows.
 
     Args:
-        approve: Policy or person: False declines, and nothing is charged or read.
+        approve: The policy or a person: False declines, and nothing is charged or read.
     Raises:
-        ProtocolError: ``policy_refused``: declined, whatever the reason was; the reason is in the error's notes.
+        ProtocolError: ``policy_refused``: declined, for any reason; the reason is in the error's notes.
     Privacy:
-        Not differential privacy: what the session's protocol reveals is what the ledger's entry says.
+        Not differential privacy: the ledger's entry states what the session's protocol reveals.
     """
 
     def open_rows(terms: Terms) -> Snapshot:
@@ -41,7 +41,7 @@ def build_row_opener(session: WorkspaceSession, channel: Channel, approve: Appro
         if kept is not None:
             return decode_snapshot(terms.columns, kept)
         found = _charge_and_read(session, channel, terms, approve)
-        # From here on a restarted party goes on with these rows, and the ledger's entry stands.
+        # From here on a restarted party continues with these rows, and the ledger's entry is final.
         channel.state.put(_KEPT, found.to_bytes())
         return found
 
@@ -79,9 +79,9 @@ def _charge_and_read(session: WorkspaceSession, channel: Channel, terms: Terms, 
         permit = charge.reserve(session, event)
     except NotAllowed as refused:
         raise _build_declined_error(channel, str(refused)) from None
-    if isinstance(permit, SettledAnswer):  # its rows were read by a process that is gone, and its state with it
+    if isinstance(permit, SettledAnswer):  # its rows were read by a process that has ended, and its state is lost
         raise ProtocolError("state_lost", role=channel.me)
-    random = load_seed(channel.state, _NULLS)[:16]  # nobody else may guess a NULL that meets nothing
+    random = load_seed(channel.state, _NULLS)[:16]  # random, so that no other role can guess a NULL that equals nothing
     snapshot = read_table_snapshot(table, columns, permit, nulls=spec.nulls, party=channel.me, random=random)
     record = {"task": "profile", "session": channel.session.hex(), "spec": spec.to_dict(), "reveals": told}
     session.ledger.settle(permit, event, json.dumps(record, sort_keys=True, ensure_ascii=False).encode())
@@ -93,7 +93,7 @@ def _build_declined_error(channel: Channel, why: str) -> ProtocolError:
 
 
 def _build_failed_error(channel: Channel, code: str, why: str) -> ProtocolError:
-    """What the others hear is the code; ``why`` is for this party's own log."""
+    """Build an error whose code is sent to the others; ``why`` is only for this party's own log."""
     failed = ProtocolError(code, role=channel.me, step="terms")
     failed.add_note(why)
     return failed

@@ -1,1 +1,1 @@
-"""From offers and a request's moments to a ranking, a model and its intervals: free post-processing of releases."""
+"""A ranking, a model and its intervals from offers and a request's moments: free post-processing of releases."""

@@ -1,4 +1,4 @@
-"""Logistic and Poisson models of unions: from products of up to four numbers, added up over tables with their noise."""
+"""Logistic and Poisson models of unions: from products of up to four numbers, summed over tables with their noise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Z95 = 1.959964
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MomentProducts:
-    """Sums of products of up to ``order`` numbers in -1..1, the target last: by degree, and the noise's variances."""
+    """Sums of products of up to ``order`` numbers in -1 to 1, the target last, by degree; and the noise's variances."""
 
     numbers: int
     order: int
@@ -31,12 +31,12 @@ class MomentProducts:
     variances: Floats
 
     def __add__(self, other: MomentProducts) -> MomentProducts:
-        """Both tables' rows together."""
+        """Return the products of both tables' rows together."""
         return MomentProducts(self.numbers, self.order, self.sums + other.sums, self.variances + other.variances)
 
 
 def compute_row_products(rows: LocalRows, order: int) -> MomentProducts:
-    """Exactly, of one's own rows."""
+    """Compute the products of own rows exactly."""
     numbers = rows.numbers.shape[1]
     found = [np.array([len(rows.numbers)], dtype=np.float64), rows.numbers.sum(axis=0)]
     found += [sum_products_exactly(rows.numbers, degree) for degree in range(2, order + 1)]
@@ -45,7 +45,7 @@ def compute_row_products(rows: LocalRows, order: int) -> MomentProducts:
 
 
 def extract_offer_products(offer: Offer, columns: Sequence[int], order: int) -> MomentProducts | None:
-    """Of some columns of an offer, in their order; None where its order is lower."""
+    """Extract the products of some columns of an offer, in their order; None where its order is lower."""
     second, whole = offer.compute_second_moments(), len(offer.columns)
     if second is None or len(offer.measured.higher) < order - 2:
         return None
@@ -72,9 +72,9 @@ def extract_offer_products(offer: Offer, columns: Sequence[int], order: int) -> 
 def fit_curved_model(
     total: MomentProducts, kind: str, names: Sequence[str], scales: Scales, r2: float, rng: np.random.Generator
 ) -> tuple[FittedModel, str]:
-    """The model with 95 % intervals for noise, sampling and the curve's error, which is said in words, too.
+    """Fit the model with 95 % intervals for noise, sampling and the curve's error, which is also stated in words.
 
-    Where noise leaves no model of the highest order, the next lower one is taken.
+    Where noise permits no model of the highest order, the next lower one is used.
 
     Source:
         Saibot, section 6 (generalised linear models by higher orders); docs/decisions/search-curves.md.
@@ -90,13 +90,13 @@ def fit_curved_model(
         ridge * found.inverse @ found.weights
     )
     slopes, width = found.weights[1:], width[1:]
-    scales = (*scales[:-1], (0.0, 1.0))  # what is predicted is a score, which has no unit
+    scales = (*scales[:-1], (0.0, 1.0))  # the prediction is a score, which has no unit
     model = convert_units(names, scales, slopes, slopes - width, slopes + width, float(found.weights[0]), r2, kind)
     return model, _describe_fit(found, kind, order)
 
 
 def _compute_ridge(total: MomentProducts) -> float:
-    """As a union's: as large as the noise of second moments is."""
+    """Compute the ridge as for a union: as large as the noise of second moments."""
     one = index_tensor(total.numbers, 2)[1, 1]
     return choose_ridge(total.numbers, float(np.sqrt(total.variances[one])), float(total.sums[0]))
 
@@ -104,7 +104,7 @@ def _compute_ridge(total: MomentProducts) -> float:
 def _extract_parts(
     total: MomentProducts, sums: Floats, order: int, middle: float, half: float
 ) -> tuple[Floats, Floats]:
-    """E[x x ..] (p,) * order and E[y x] (p,), with a 1 before x and y in its own unit."""
+    """Return E[x x ...] (p,) * order and E[y x] (p,), with a 1 before x and y in its own unit."""
     p, rows = total.numbers, max(float(total.sums[0]), 1.0)
     pairs = sums[index_tensor(p, 2)]
     own = sums[index_tensor(p, order)][(slice(0, p),) * order]
@@ -118,7 +118,7 @@ def _compute_widths(
     asked: tuple[int, float, float],
     rng: np.random.Generator,
 ) -> Floats:
-    """Half the intervals' widths: noise drawn again from its law, sampling, and what the curve is off by."""
+    """Compute half the intervals' widths: noise drawn again from its distribution, sampling, and the curve's error."""
     rows, p = max(float(total.sums[0]), 1.0), total.numbers
     covariance = found.inverse / rows
     moved = []
@@ -128,7 +128,7 @@ def _compute_widths(
         moved.append(compute_equations(more, found.weights, found.curve)[0] - products_)
     if moved:
         covariance = covariance + found.inverse @ np.cov(np.stack(moved).T) @ found.inverse
-    # The curve's error, in the direction in which it moves a weight most.
+    # The curve's error, in the direction in which it changes a weight most.
     second = moments.reshape(-1, p, p)[0]
     off = found.curve.error * np.sqrt(np.maximum(np.diag(found.inverse @ second @ found.inverse), 0))
     return np.asarray(Z95 * np.sqrt(np.maximum(np.diag(covariance), 0)) + off)

@@ -1,4 +1,4 @@
-"""Round by round: score all candidates, keep the best, stop when the next one is not surely worth it."""
+"""Greedy selection: score all candidates, take the best, stop when the next gain is not certain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BETA = 0.05
 class ScoredCandidate:
     """A candidate in one round: R2 gained with its interval, and its values and errors by own cell.
 
-    ``expected``: the gain drawn in by what noise may have made of it, by which candidates are ranked.
+    ``expected``: the gain shrunk to account for the noise; candidates are ranked by it.
     """
 
     candidate: JoinCandidate
@@ -42,7 +42,7 @@ class ScoredCandidate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Round:
-    """The best candidates of one round, best first, how many were scored, and which was taken: the first sure one."""
+    """The best candidates of one round, best first, the number scored, and the one taken: the first certain one."""
 
     ranked: tuple[ScoredCandidate, ...]
     looked_at: int
@@ -52,17 +52,17 @@ class Round:
 def rank_candidates(
     training: Training, pools: Sequence[CandidatePool], rng: np.random.Generator
 ) -> tuple[list[ScoredCandidate], int]:
-    """The best candidates over all keys, best first, with intervals that hold for all candidates at once."""
+    """Rank the best candidates over all keys, best first, with simultaneous intervals for all candidates."""
     total = sum(len(pool.candidates) for key, pool in enumerate(pools) if training.can_join(key))
     found: list[ScoredCandidate] = []
     for key, pool in enumerate(pools):
         if not pool.candidates or not training.can_join(key):
             continue
         table = training.compute_key_moments(key)
-        # Less one key's value, which changes no gain: a constant is then 0 exactly, and no rounding of large values
-        # looks like a gain. Where nothing varies, nothing is gained.
+        # One key's value is subtracted, which changes no gain: a constant is then exactly 0, and rounding of
+        # large values does not look like a gain. Without variance there is no gain.
         moved = pool.values - pool.values[:, [int(np.argmax(table.counts))]]
-        # Single precision says which are worth a closer look; their order is that of double precision.
+        # Single precision selects the candidates for closer inspection; their order is that of double precision.
         rough = compute_gains(table, moved.astype(np.float32), unsure=pool.unsure)
         best = np.argsort(-rough.compute_expected(), kind="stable")[:MAX_RANKED]
         found += _add_intervals(training, key, table, pool, moved[best], best, rough.spread, total, rng)
@@ -84,7 +84,7 @@ def _add_intervals(
     exact = compute_exact_gains(table, values, unsure=unsure)
     expected = exact.compute_expected(spread)
     r = np.sign(exact.slopes) * np.sqrt(exact.gains)
-    # The partial correlation is the partial covariance over this length, which noise and sampling hardly move.
+    # The partial correlation is the partial covariance over this length, which noise and sampling hardly change.
     length = np.abs(exact.gains / np.where(exact.slopes == 0, 1, exact.slopes)) / np.maximum(np.abs(r), 1e-9)
     length = np.where(np.abs(r) > 1e-9, length, 1.0)
     whole = max(float(table.covariance[-1, -1]), 1e-9)
@@ -115,17 +115,17 @@ def _add_intervals(
 def select_greedily(
     training: Training, pools: Sequence[CandidatePool], *, most: int, least_gain: float, rng: np.random.Generator
 ) -> tuple[list[Round], Training]:
-    """Rounds until ``most`` were taken, or the best gains less than ``least_gain``, or surely nothing.
+    """Run rounds until ``most`` were taken, or the best gains less than ``least_gain``, or possibly nothing.
 
     Returns:
-        The rounds, of which only the last may have taken nothing, and the table with what was taken.
+        The rounds, of which only the last may have taken nothing, and the table with the taken features.
     """
     rounds: list[Round] = []
     while len(rounds) < most:
         ranked, looked_at = rank_candidates(training, pools, rng)
         before = [earlier.taken.candidate for earlier in rounds if earlier.taken is not None]
         ranked = [one for one in ranked if one.candidate not in before]
-        # Intervals hold for all candidates at once, so whichever is sure may be taken.
+        # Intervals hold for all candidates simultaneously, so any certain one may be taken.
         taken = next((one for one in ranked if one.gain >= least_gain and one.low > 0), None)
         rounds.append(Round(tuple(ranked), looked_at, taken))
         if taken is None:

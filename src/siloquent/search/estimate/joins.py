@@ -1,4 +1,4 @@
-"""From an offer to one value a key: the mean of each feature, drawn in as far as its noise demands."""
+"""One value per key from an offer: the mean of each feature, shrunk according to its noise."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class JoinCandidate:
 class CandidatePool:
     """All candidates of one key of the request: ``values`` and error ``variances`` (candidates, own cells).
 
-    ``unsure``: the variance of the noise that is left in a candidate's values, (candidates,), over all cells.
+    ``unsure``: the variance of the remaining noise in a candidate's values, (candidates,), over all cells.
     """
 
     candidates: tuple[JoinCandidate, ...]
@@ -45,16 +45,16 @@ class CandidatePool:
 
 
 def compute_offer_means(offer: Offer, key: int) -> KeyMeans:
-    """The means of every column by one of the offer's keys, in units of -1..1, with the variance of their errors.
+    """Compute the means of every column by one of the offer's keys, in units of -1 to 1, with their error variances.
 
-    A key with a parent draws its values in to the parent's mean instead of to that of all rows.
+    A key with a parent is shrunk towards the parent's mean instead of the mean of all rows.
     """
     counts, sums = offer.get_key_sums(key)
     zero, first, _ = offer.deviations
     group, groups = offer.keys[key].compute_parents()
     if groups == 1:
         return estimate_key_means(counts, sums, count_variance=zero**2, sum_variance=first**2)
-    # The parents' sums are sums of their children's, and so is the noise.
+    # The parents' sums, and their noise, are sums over their children.
     children = np.bincount(group, minlength=groups)
     added = [np.bincount(group, weights=column, minlength=groups) for column in sums.T]
     coarse = np.stack(added, axis=1).astype(np.float64)
@@ -67,17 +67,17 @@ def compute_offer_means(offer: Offer, key: int) -> KeyMeans:
 
 
 def is_matching_key(mine: JoinKey, theirs: JoinKey) -> bool:
-    """Whether the other key has at least half of one's own values."""
+    """Return whether the other key has at least half of this key's values."""
     return mine.compute_overlap(theirs) >= MIN_OVERLAP
 
 
 def pool_candidates(
     offers: Sequence[Offer], own_keys: Sequence[JoinKey], *, without: frozenset[str]
 ) -> list[CandidatePool]:
-    """For each key of the request everything that can be joined by it.
+    """Pool, for each key of the request, all features that can be joined by it.
 
     Args:
-        without: Names of features that are no candidates: the target's.
+        without: Names of features that are not candidates: the target's.
     """
     found = []
     for own, mine in enumerate(own_keys):
@@ -95,7 +95,7 @@ def pool_candidates(
                 values.append(_place_rows(means.values, means.centre, at)[:, columns].T)
                 errors = _place_rows(means.variances, means.spread, at)[:, columns]
                 variances.append(errors.T)
-                # A mean that is kept to a share k of itself has noise of k times its error's variance.
+                # A mean shrunk to a share k of itself has noise of k times its error's variance.
                 unsure.append((errors * (1 - errors / means.spread[columns])).mean(axis=0))
         shape = (0, mine.cells)
         found.append(
@@ -110,10 +110,10 @@ def pool_candidates(
 
 
 def _list_owners(offer: Offer) -> list[str]:
-    """The feature that each column belongs to."""
+    """Return the feature to which each column belongs."""
     return [feature.name for feature in offer.features for _ in feature.columns]
 
 
 def _place_rows(found: Floats, other: Floats, at: NDArray[np.int64]) -> Floats:
-    """Rows of ``found`` at the places ``at``, and ``other`` where there is none (-1)."""
+    """Return rows of ``found`` at the indices ``at``, and ``other`` where there is none (-1)."""
     return np.where((at >= 0)[:, None], found[np.maximum(at, 0)], other)

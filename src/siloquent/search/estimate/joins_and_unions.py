@@ -1,4 +1,4 @@
-"""Features and rows in one search: each round takes what adds most, a feature by a key or the rows of a like table."""
+"""Features and rows in one search: each round takes the best addition, a joined feature or a table's rows."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ Table = tuple[Offer, list[int], ReleasedSums]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExtendedTable:
-    """A request's own table, the rows that were added to it, and the features that were joined.
+    """A request's own table, the rows added to it, and the joined features.
 
-    Its last key has one value, which all rows share: tables without keys can be added by it, too.
+    Its last key has one value, shared by all rows, so that tables without keys can be added, too.
     """
 
     own: LocalRows | ReleasedSums
@@ -44,29 +44,29 @@ class ExtendedTable:
     features: tuple[tuple[int, Floats], ...] = ()
 
     def build_training(self) -> LocalRows | ReleasedSums:
-        """All of it, to be fitted."""
+        """Return the extended table as training data."""
         found = self.own if self.rows is None else self.rows
         for key, values in self.features:
             found = found.add_feature(key, values)
         return found
 
     def add_feature(self, key: int, values: Floats) -> ExtendedTable:
-        """One more feature."""
+        """Return the table with one more feature."""
         return replace(self, features=(*self.features, (key, values)))
 
     def can_unite(self, other: ReleasedSums) -> bool:
-        """Whether all features that were joined are known of the other table's rows, by one key."""
+        """Return whether all joined features are known for the other table's rows, by one key."""
         keys = {key for key, _ in self.features}
         return len(keys) < 2 and all(other.counts[key] is not None for key in keys)
 
     def unite(self, other: ReleasedSums) -> ExtendedTable:
-        """The rows of one more table."""
+        """Return the table with the rows of one more table."""
         mine = self.rows or (self.own if isinstance(self.own, ReleasedSums) else compute_row_sums_exactly(self.own))
         return replace(self, rows=mine.unite(other))
 
 
 def compute_row_sums_exactly(rows: LocalRows) -> ReleasedSums:
-    """Exact rows as sums without noise."""
+    """Compute sums without noise from exact rows."""
     keys = [rows.compute_key_moments(key) for key in range(len(rows.sizes))]
     return ReleasedSums(
         tuple(key.counts for key in keys),
@@ -78,7 +78,7 @@ def compute_row_sums_exactly(rows: LocalRows) -> ReleasedSums:
 
 
 def extract_offer_sums(asked: ResolvedRequest, offer: Offer, columns: Sequence[int]) -> ReleasedSums:
-    """An offer's sums by the request's keys, as far as it has the very same ones, and over all rows."""
+    """Extract an offer's sums by the request's keys, where it has exactly the same ones, and over all rows."""
     second = offer.compute_second_moments()
     assert second is not None
     zero, first, last = offer.deviations
@@ -117,7 +117,7 @@ def find_both(
     own: Offer | None,
     rng: np.random.Generator,
 ) -> SearchResult:
-    """The features and tables that add most to the model, one a round, whichever it is.
+    """Find the features and tables that improve the model most, one per round.
 
     Raises:
         RequestError: Nothing can be joined and no table has the request's columns, or one has them in another unit.
@@ -174,14 +174,14 @@ def find_both(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Option:
-    """What a round may take: a feature, or a table's rows."""
+    """A possible choice of a round: a feature, or a table's rows."""
 
     named: Augmentation
     feature: ScoredCandidate | None = None
     rows: ReleasedSums | None = None
 
     def extend_table(self, built: ExtendedTable) -> ExtendedTable:
-        """The table with it."""
+        """Return the table with this option added."""
         if self.feature is not None:
             return built.add_feature(self.feature.candidate.own, self.feature.values)
         assert self.rows is not None
@@ -198,13 +198,13 @@ def _list_options(
     own: Offer | None,
     rng: np.random.Generator,
 ) -> tuple[list[Option], int]:
-    """All that can be taken now, and how many candidates that is."""
+    """List all current options, and the number of candidates."""
     taken = [one.feature.candidate for one in chosen if one.feature is not None]
     united = [one.named.offer for one in chosen if one.feature is None]
     scored, many = rank_candidates(learnt.build_training(), pools, rng)
     options = [Option(build_augmentation(asked, one, None), one) for one in scored if one.candidate not in taken]
     left = [one for one in tables if one[0].id not in united and learnt.can_unite(one[2])]
-    # Without rows kept aside, rows are judged as in a search for unions alone: by the request's own features.
+    # Without held-out rows, rows are judged as in a search for unions only: by the request's own features.
     mine = None if tested is not None else unions.compute_own_moments(learnt.own, own)
     for offer, columns, _ in tables:
         if mine is not None and offer.id in united:
@@ -220,7 +220,7 @@ def _list_options(
 
 
 def _try_table(offer: Offer, learnt: ExtendedTable, sums: ReleasedSums, tested: LocalRows, many: int) -> Augmentation:
-    """What a table's rows add to the model with all features so far, on rows kept aside."""
+    """Score the rows of a table on held-out rows, by the model with all features so far."""
     before, after = fit_line(learnt.build_training()), fit_line(learnt.unite(sums).build_training())
     gain, error = tested.compute_improvement(before, after)
     half = normal_quantile(BETA / 2 / many) * error

@@ -1,4 +1,4 @@
-"""The model that a request ends with, in the attributes' own units, with intervals for noise and sampling."""
+"""The final model of a request, in the attributes' own units, with intervals for noise and sampling."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Scales = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearFit:
-    """A linear model of numbers in -1..1."""
+    """A linear model of numbers in -1 to 1."""
 
     values: Floats
     intercept: float
 
 
 def fit_line(training: LocalRows | ReleasedSums) -> LinearFit:
-    """The linear model of rows, or of sums with their noise."""
+    """Fit the linear model of rows, or of sums with their noise."""
     if isinstance(training, LocalRows):
         return LinearFit(*training.fit_slopes())
     table = training.compute_key_moments(training.first_key)
@@ -43,7 +43,7 @@ def fit_line(training: LocalRows | ReleasedSums) -> LinearFit:
 
 
 def compute_r2(learnt: LocalRows | ReleasedSums, tested: LocalRows | None) -> float:
-    """How much of the target the linear model explains: of rows kept aside, else of what it was fitted to."""
+    """Compute the R2 of the linear model: on held-out rows, otherwise on the data it was fitted to."""
     if tested is not None:
         line = fit_line(learnt)
         return tested.compute_r2(line.values, line.intercept)
@@ -61,7 +61,7 @@ def fit_model(
     *,
     key: int,
 ) -> FittedModel:
-    """Slopes of the last name on the others; the intervals of a release hold its noise, drawn anew 200 times."""
+    """Fit slopes of the last name on the others; the intervals of a release include its noise, drawn anew 200 times."""
     if kind != "linear" and isinstance(training, LocalRows):
         return _fit_exactly(training, names, scales, kind)
     table = training.compute_key_moments(key)
@@ -83,7 +83,7 @@ def fit_model(
 
 
 def _fit_exactly(training: LocalRows, names: Sequence[str], scales: Scales, kind: str) -> FittedModel:
-    """The model of greatest likelihood, where one's own rows are at hand; ``r2`` is the linear model's."""
+    """Fit the maximum-likelihood model, where own rows are available; ``r2`` is the linear model's."""
     middle, half = (0.5, 0.5) if kind == "logistic" else scales[-1]
     rows, target = training.numbers[:, :-1], middle + half * training.numbers[:, -1]
     weights, covariance = fit_rows(rows, np.maximum(target, 0.0), kind)
@@ -103,16 +103,16 @@ def turn_model(
     kind: str,
     r2: float,
 ) -> FittedModel:
-    """A linear model's direction as one of another kind; ``means`` of all numbers, the target's last."""
+    """Convert a linear model's direction to another kind of model; ``means`` of all numbers, the target's last."""
     turned, constant, factor = _turn_line(kind, slopes, means, intercept, scales[-1])
-    scales = (*scales[:-1], (0.0, 1.0))  # what is predicted is a score, which has no unit
+    scales = (*scales[:-1], (0.0, 1.0))  # the prediction is a score, which has no unit
     return convert_units(names, scales, turned, turned - factor * half, turned + factor * half, constant, r2, kind)
 
 
 def _turn_line(
     kind: str, slopes: Floats, means: Floats, intercept: float, scale: tuple[float, float]
 ) -> tuple[Floats, float, float]:
-    """The model of another kind in the linear one's direction: slopes, constant, and what slopes were multiplied by."""
+    """Return the model of another kind in the linear one's direction: slopes, constant, the slopes' factor."""
     if kind == "logistic":
         turned, constant = convert_to_logistic(slopes, intercept)
         return turned, constant, LOGISTIC[0].factor
@@ -123,7 +123,7 @@ def _turn_line(
 
 
 def describe_kind(kind: str) -> list[str]:
-    """What a model of this kind leaves out, for its reader."""
+    """Describe the limitations of a model of this kind, for its reader."""
     if kind == "logistic":
         one = LOGISTIC[0]
         return [
@@ -145,7 +145,7 @@ def convert_units(
     r2: float,
     kind: str = "linear",
 ) -> FittedModel:
-    """A model of numbers in -1..1 as one of the attributes' own numbers."""
+    """Convert a model of numbers in -1 to 1 to the attributes' own units."""
     middle, half = scales[-1]
     found, constant = [], middle + half * intercept
     for name, (mid, reach), *values in zip(names, scales, slopes, low, high, strict=False):

@@ -1,4 +1,4 @@
-"""From a request's moments and all offers to what is chosen, the model and the plan: post-processing alone."""
+"""The chosen offers, the model and the plan, from a request's moments and all offers: only post-processing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_SHOWN = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResolvedRequest:
-    """A request with what its table declares: features with their units, the target last, and keys."""
+    """A request with its table's declaration: features with their units, the target last, and keys."""
 
     spec: RequestSpec
     features: tuple[Feature, ...]
@@ -44,7 +44,7 @@ class ResolvedRequest:
 
 
 def require_candidates(asked: ResolvedRequest, offers: Sequence[Offer]) -> None:
-    """Refuse a request that no offer can serve: from declarations alone, before anything is paid for.
+    """Check that an offer can serve the request: only from declarations, before any charge.
 
     Raises:
         RequestError: No offer can be joined, or none has the request's columns for a union, or one in another unit.
@@ -62,7 +62,7 @@ def require_candidates(asked: ResolvedRequest, offers: Sequence[Offer]) -> None:
 
 
 def build_no_table_error(asked: ResolvedRequest) -> RequestError:
-    """What to say where no table's rows can be added."""
+    """Build the error for a request to which no table's rows can be added."""
     order = asked.spec.order
     held = "second moments" if order == 2 else f"products of order {order}"
     return RequestError(
@@ -75,10 +75,10 @@ def build_no_table_error(asked: ResolvedRequest) -> RequestError:
 def find_joins(
     asked: ResolvedRequest, offers: Sequence[Offer], training: LocalRows | ReleasedSums, rng: np.random.Generator
 ) -> SearchResult:
-    """The features that add most to the model, taken one after the other.
+    """Find the features that improve the model most, taken one after the other.
 
     Raises:
-        RequestError: No offer can be joined by any of the request's keys, or what could is the target itself.
+        RequestError: No offer can be joined by any of the request's keys, or only the target itself.
     """
     spec = asked.spec
     pools = pool_candidates(offers, asked.keys, without=frozenset({spec.target}))
@@ -99,7 +99,7 @@ def find_joins(
     if isinstance(training, ReleasedSums) and len(asked.keys) > 1 and chosen:
         notes.append("the features of further keys were not added: their counts together were not released")
     model = fit_with_features(asked, whole, taken, rng, key=taken[-1].candidate.own if taken else 0)
-    if not isinstance(whole, LocalRows):  # one's own rows are fitted exactly
+    if not isinstance(whole, LocalRows):  # own rows are fitted exactly
         notes += describe_kind(spec.model)
     if not chosen:
         notes.insert(0, "no augmentation surely helps")
@@ -118,7 +118,7 @@ def find_joins(
 
 
 def list_notes(asked: ResolvedRequest, offers: Sequence[Offer], *, pools_empty: bool) -> list[str]:
-    """What was left out, and the refusal where nothing is left."""
+    """List the omitted offers; raise the refusal where nothing is left."""
     target = asked.spec.target
     holding = [offer.id for offer in offers if any(feature.name == target for feature in offer.features)]
     if not pools_empty:
@@ -139,7 +139,7 @@ def list_notes(asked: ResolvedRequest, offers: Sequence[Offer], *, pools_empty: 
 def split_training(
     training: LocalRows | ReleasedSums, share: float, rng: np.random.Generator
 ) -> tuple[LocalRows | ReleasedSums, LocalRows | None]:
-    """What to score on, and rows kept aside; a release cannot be parted."""
+    """Split the data into a part for scoring and held-out rows; a release cannot be split."""
     if isinstance(training, ReleasedSums) or share == 0:
         return training, None
     learnt, tested = training.split(share, rng)
@@ -154,7 +154,7 @@ def fit_with_features(
     *,
     key: int,
 ) -> FittedModel:
-    """The model of the request's own features and those that were taken; ``key``: whose sums it is fitted to."""
+    """Fit the model of the request's own features and the taken ones; ``key``: the key of the sums for the fit."""
     names = [one.candidate.name for one in taken]
     scales = [one.candidate.offer.scale[one.candidate.column] for one in taken]
     return fit_model(
@@ -187,7 +187,7 @@ def _rank_augmentations(asked: ResolvedRequest, rounds: Sequence[Round]) -> tupl
 
 
 def build_added_feature(asked: ResolvedRequest, one: ScoredCandidate) -> AddedFeature:
-    """The values and errors by own cell, in the feature's own unit; rows without a key get the mean of all."""
+    """Build the values and errors by own cell, in the feature's own unit; rows without a key get the overall mean."""
     middle, half = one.candidate.offer.scale[one.candidate.column]
     key = asked.keys[one.candidate.own]
     return AddedFeature(
@@ -208,7 +208,7 @@ def find_unions(
     own: Offer | None,
     rng: np.random.Generator,
 ) -> SearchResult:
-    """The offers whose rows make the model of the request's own features better.
+    """Find the offers whose rows improve the model of the request's own features.
 
     Raises:
         RequestError: An offer has a feature of the same name in another unit, or none has all features.
@@ -250,7 +250,7 @@ def find_unions(
 
 
 def find_like_tables(asked: ResolvedRequest, offers: Sequence[Offer]) -> list[tuple[Offer, list[int]]]:
-    """The offers whose rows can be added, each with where it holds the request's columns.
+    """Find the offers whose rows can be added, each with the indices of the request's columns.
 
     Raises:
         RequestError: An offer has a feature of the same name in another unit.
@@ -272,7 +272,7 @@ def _fit_union_model(
     taken: Sequence[tuple[Offer, list[int]]],
     rng: np.random.Generator,
 ) -> tuple[FittedModel, list[str]]:
-    """The linear model of the united rows, or one of another kind by its direction or by higher products."""
+    """Fit the linear model of the united rows, or one of another kind by its direction or by higher products."""
     spec = asked.spec
     if spec.model == "linear":
         return unions.build_union_model(now, asked.columns, asked.scale), []
@@ -309,12 +309,12 @@ def score_union(
     many: int,
     rng: np.random.Generator,
 ) -> tuple[Augmentation, unions.NoisyMoments]:
-    """What one offer's rows would add: on rows kept aside where there are such, else by the model's expected error."""
+    """Score the rows of one offer: on held-out rows if there are any, otherwise by the model's expected error."""
     theirs = unions.compute_totals(offer, columns)
     both = total + theirs
     with_it = unions.fit_noisy_moments(both, rng)
     if tested is None:
-        # Without rows to test on, an offer must at least agree with what the request's own slopes surely are.
+        # Without test rows, an offer must at least be consistent with the request's own slopes.
         agrees = unions.is_consistent(unions.fit_noisy_moments(theirs, rng), now)
         gain = now.risk - with_it.risk if agrees else 0.0
         low, high = (gain, gain) if agrees else (0.0, 0.0)

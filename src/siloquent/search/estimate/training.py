@@ -1,4 +1,4 @@
-"""The request's side: its own rows exactly, or its own release; both give moments by key and can be augmented."""
+"""The request's data: its own rows exactly, or its own release; both give moments by key and can be augmented."""
 
 from __future__ import annotations
 
@@ -20,78 +20,78 @@ DRAWS = 200
 
 
 class LineLike(Protocol):
-    """A linear model of numbers in -1..1."""
+    """A linear model of numbers in -1 to 1."""
 
     @property
     def values(self) -> Floats:
-        """Its slopes."""
+        """The slopes."""
         ...
 
     @property
     def intercept(self) -> float:
-        """Its constant."""
+        """The constant."""
         ...
 
 
 class Training(Protocol):
-    """What greedy search needs of a request's table: numbers in units of -1..1, the target last."""
+    """The interface of a request's table for greedy search: numbers in units of -1 to 1, the target last."""
 
     def compute_key_moments(self, key: int) -> MomentsByKey:
-        """The table's moments by one key."""
+        """Compute the table's moments by one key."""
         ...
 
     def add_feature(self, key: int, values: Floats) -> Training:
-        """The table with one more feature, before the target, of one value a cell of ``key``."""
+        """Return the table with one more feature, before the target, with one value per cell of ``key``."""
         ...
 
     def can_join(self, key: int) -> bool:
-        """Whether a feature by ``key`` can be added to those that were added already."""
+        """Return whether a feature by ``key`` can be added to those already added."""
         ...
 
     def draw_moments(self, key: int, rng: np.random.Generator) -> list[MomentsByKey]:
-        """The moments as they might have been with other noise; none where there is no noise."""
+        """Draw the moments with other noise; empty where there is no noise."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalRows:
-    """One's own rows: ``numbers`` (rows, p), the target last; ``cells`` (rows,) and ``sizes`` of each key."""
+    """A table's own rows: ``numbers`` (rows, p), the target last; ``cells`` (rows,) and ``sizes`` of each key."""
 
     numbers: Floats
     cells: tuple[Integers, ...]
     sizes: tuple[int, ...]
 
     def compute_key_moments(self, key: int) -> MomentsByKey:
-        """Exact moments."""
+        """Compute exact moments."""
         cell, size = self.cells[key], self.sizes[key]
         sums = np.stack([np.bincount(cell, weights=column, minlength=size) for column in self.numbers.T], axis=1)
         counts = np.bincount(cell, minlength=size)
         return MomentsByKey(counts.astype(np.float64), sums.astype(np.float64), self.compute_covariance())
 
     def compute_covariance(self) -> Floats:
-        """The rows' covariance, with a ridge against features that repeat one another."""
+        """Compute the rows' covariance, with a ridge against collinear features."""
         centred = self.numbers - self.numbers.mean(axis=0)
         found = centred.T @ centred / max(len(centred), 1)
         found[np.diag_indices(len(found) - 1)] += _LEAST
         return np.asarray(found)
 
     def add_feature(self, key: int, values: Floats) -> LocalRows:
-        """The rows with the feature looked up."""
+        """Return the rows with the feature looked up."""
         column = values[self.cells[key]][:, None]
         return replace(self, numbers=np.hstack([self.numbers[:, :-1], column, self.numbers[:, -1:]]))
 
     def can_join(self, key: int) -> bool:
-        """Always: a row knows all its keys."""
+        """Return True: every row has all its keys."""
         del key
         return True
 
     def draw_moments(self, key: int, rng: np.random.Generator) -> list[MomentsByKey]:
-        """There is no noise in one's own rows."""
+        """Return an empty list: own rows have no noise."""
         del key, rng
         return []
 
     def split(self, share: float, rng: np.random.Generator) -> tuple[LocalRows, LocalRows]:
-        """Rows to learn from, and ``share`` of all rows to test on."""
+        """Split the rows into training rows, and ``share`` of all rows for testing."""
         order = rng.permutation(len(self.numbers))
         cut = round(share * len(order))
         test, train = order[:cut], order[cut:]
@@ -101,20 +101,20 @@ class LocalRows:
         return replace(self, numbers=self.numbers[chosen], cells=tuple(cell[chosen] for cell in self.cells))
 
     def fit_slopes(self) -> tuple[Floats, float]:
-        """The linear model's slopes and intercept."""
+        """Fit the linear model's slopes and intercept."""
         slopes = solve_slopes(self.compute_covariance(), 0.0)
         means = self.numbers.mean(axis=0)
         return slopes, float(means[-1] - means[:-1] @ slopes)
 
     def compute_r2(self, slopes: Floats, intercept: float) -> float:
-        """How much of these rows' target a model explains."""
+        """Compute the share of the variance of these rows' target that a model explains."""
         target = self.numbers[:, -1]
         left = target - self.numbers[:, :-1] @ slopes - intercept
         whole = float(((target - target.mean()) ** 2).sum())
         return 1 - float((left**2).sum()) / whole if whole > 0 else 0.0
 
     def compute_improvement(self, before: LineLike, after: LineLike) -> tuple[float, float]:
-        """By how much R2 grows on these rows from one model to the other, and the standard error of that."""
+        """Compute the growth of R2 on these rows from one model to the other, and its standard error."""
         target = self.numbers[:, -1]
         errors = [
             (target - self.numbers[:, :-1] @ line.values - line.intercept) ** 2 / max(float(target.var()), 1e-12)
@@ -126,10 +126,10 @@ class LocalRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReleasedSums:
-    """One's own release: noisy counts and sums of each key, products over all rows, and the noise's deviations.
+    """A table's own release: noisy counts and sums of each key, products over all rows, and the noise's deviations.
 
-    ``joined``: the key by which features were added, None before the first. A key of which a united table has no sums
-    is None. ``by_key_noise``: deviations of counts and sums of each key, where they differ from ``deviations``.
+    ``joined``: the key of the added features, None before the first. A key without sums in a united table is None.
+    ``by_key_noise``: deviations of counts and sums of each key, where they differ from ``deviations``.
     """
 
     counts: tuple[Floats | None, ...]
@@ -143,11 +143,11 @@ class ReleasedSums:
 
     @property
     def first_key(self) -> int:
-        """The key of the features that were added, or any that all tables have."""
+        """The key of the added features, or any that all tables have."""
         return self.joined if self.joined is not None else next(i for i, c in enumerate(self.counts) if c is not None)
 
     def compute_key_moments(self, key: int) -> MomentsByKey:
-        """Moments with noise: the covariance's negative eigenvalues cut, and a ridge as large as the noise."""
+        """Compute moments with noise: negative eigenvalues of the covariance are cut, the ridge equals the noise."""
         return self._complete_moments(key, *self._select_key(key), self.second)
 
     def _select_key(self, key: int) -> tuple[Floats, Floats]:
@@ -160,7 +160,7 @@ class ReleasedSums:
         return self.by_key_noise[key] if self.by_key_noise else self.deviations[:2]
 
     def _complete_moments(self, key: int, counts: Floats, sums: Floats, second: Floats) -> MomentsByKey:
-        """With the features that were added, whose products follow from sums by key."""
+        """Return the moments with the added features, whose products follow from sums by key."""
         own = sums.shape[1]
         rows = max(float(counts.sum()), 1.0)
         zero, first = self._get_noise(key)
@@ -180,15 +180,15 @@ class ReleasedSums:
         return MomentsByKey(likely, sums, covariance, (unsure, first**2))
 
     def add_feature(self, key: int, values: Floats) -> ReleasedSums:
-        """The release with a feature that is a function of ``key``."""
+        """Return the release with a feature that is a function of ``key``."""
         return replace(self, joined=key, added=(*self.added, values))
 
     def can_join(self, key: int) -> bool:
-        """Features by two keys need counts of their pairs, which no release by single keys holds."""
+        """Return whether ``key`` is the added features' key: others need counts by pairs of keys."""
         return self.joined in (None, key) and self.counts[key] is not None
 
     def unite(self, other: ReleasedSums) -> ReleasedSums:
-        """The rows of both tables, before features are added: keys that one of them lacks are lost."""
+        """Return the rows of both tables, before features are added: keys that one of them lacks are dropped."""
         pairs = zip(self.counts, other.counts, self.sums, other.sums, strict=True)
         both = [(None, None) if a is None or b is None else (a + b, s + t) for a, b, s, t in pairs]  # type: ignore[operator]
         keys = range(len(self.counts))
@@ -207,7 +207,7 @@ class ReleasedSums:
         )
 
     def draw_moments(self, key: int, rng: np.random.Generator) -> list[MomentsByKey]:
-        """The moments with more noise of the same law: how far they move is how far noise moved them."""
+        """Draw the moments with more noise of the same distribution, to measure how far noise moved them."""
         second, (zero, first) = self.deviations[2], self._get_noise(key)
         if not second and not first:
             return []
@@ -225,7 +225,7 @@ class ReleasedSums:
 
 
 def _border_matrix(covariance: Floats, cross: Floats, variance: float) -> Floats:
-    """A covariance matrix with one more number before the last, of these covariances with the others."""
+    """Extend a covariance matrix by one number before the last, with these covariances to the others."""
     p = len(covariance)
     order = [*range(p - 1), p, p - 1]
     whole = np.block([[covariance, cross[:, None]], [cross[None, :], np.array([[variance]])]])
@@ -233,7 +233,7 @@ def _border_matrix(covariance: Floats, cross: Floats, variance: float) -> Floats
 
 
 def draw_symmetric_noise(rng: np.random.Generator, p: int, deviation: float, *, is_halved: bool) -> Floats:
-    """A symmetric matrix of noise as an offer's second moments hold it."""
+    """Draw a symmetric noise matrix, like that of an offer's second moments."""
     drawn = rng.normal(0, deviation, (p, p))
     off = np.triu(drawn, 1) / (np.sqrt(2) if is_halved else 1)
     return np.asarray(off + off.T + np.diag(np.diag(drawn)))

@@ -1,4 +1,4 @@
-"""More rows: moments of tables with equal columns add up, and the model's intervals know all the noise in them."""
+"""Unions: moments of tables with equal columns are added, and the model's intervals include all their noise."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Z95 = 1.959964
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyMoments:
-    """Moments of a table in units of -1..1, the target last, with the variances of the noise in them.
+    """Moments of a table in units of -1 to 1, the target last, with the variances of their noise.
 
-    ``variances``: of the count, of one sum, of one second moment on the diagonal, over all tables that were added.
+    ``variances``: of the count, of one sum, of one second moment on the diagonal, summed over all added tables.
     """
 
     moments: Moments
@@ -33,7 +33,7 @@ class NoisyMoments:
     is_halved: bool = True
 
     def __add__(self, other: NoisyMoments) -> NoisyMoments:
-        """Both tables' rows together."""
+        """Return the moments of both tables' rows together."""
         both = [mine + theirs for mine, theirs in zip(self.variances, other.variances, strict=True)]
         return NoisyMoments(
             self.moments + other.moments, (both[0], both[1], both[2]), self.is_halved and other.is_halved
@@ -42,7 +42,7 @@ class NoisyMoments:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slopes:
-    """A linear model with 95 % intervals in units of -1..1; ``ridge`` and ``covariance`` it was solved with."""
+    """A linear model with 95 % intervals in units of -1 to 1; ``ridge`` and ``covariance`` were used to solve it."""
 
     values: Floats
     low: Floats
@@ -53,10 +53,10 @@ class Slopes:
 
 
 def compute_totals(offer: Offer, columns: Sequence[int] | None = None) -> NoisyMoments:
-    """The moments of all rows of an offer, of some columns in order.
+    """Compute the moments of all rows of an offer, for some columns in order.
 
     Raises:
-        RequestError: The offer holds no second moments.
+        RequestError: The offer has no second moments.
     """
     second = offer.compute_second_moments()
     if second is None:
@@ -65,7 +65,7 @@ def compute_totals(offer: Offer, columns: Sequence[int] | None = None) -> NoisyM
     counts, sums = offer.get_key_sums(0)
     zero, first, last = offer.deviations
     cells = len(counts)
-    # Second moments by key were added up, and their noise with them.
+    # Second moments by key were added, and their noise with them.
     times = cells if offer.measured.second is not None and offer.measured.second.ndim == 3 else 1
     return NoisyMoments(
         Moments(float(counts.sum()), sums.sum(axis=0)[chosen], second[np.ix_(chosen, chosen)]),
@@ -75,7 +75,7 @@ def compute_totals(offer: Offer, columns: Sequence[int] | None = None) -> NoisyM
 
 
 def find_offer_columns(offer: Offer, wanted: Sequence[Feature]) -> list[int] | None:
-    """Where an offer holds the columns of ``wanted``; None where it lacks one.
+    """Find the indices of the columns of ``wanted`` in an offer; None where it lacks one.
 
     Raises:
         RequestError: It has a feature of that name in another unit or with other values.
@@ -106,10 +106,10 @@ def _describe_feature(feature: Feature) -> str:
 
 
 def fit_noisy_moments(noisy: NoisyMoments, rng: np.random.Generator) -> Slopes:
-    """The model of noisy moments, and 95 % intervals for its slopes: noise, sampling and the ridge's pull.
+    """Fit a model to noisy moments, with 95 % intervals for its slopes from noise, sampling and the ridge's bias.
 
     Source:
-        First-order noise of the score, drawn 200 times from its known law; docs/explanation/search.md.
+        First-order noise of the score, drawn 200 times from its known distribution; docs/explanation/search.md.
     """
     moments = noisy.moments
     n, p = max(moments.count, 1.0), len(moments.sums)
@@ -123,7 +123,7 @@ def fit_noisy_moments(noisy: NoisyMoments, rng: np.random.Generator) -> Slopes:
     scores = moved[:, :-1]
     noise = solved @ np.cov(scores.T).reshape(p - 1, p - 1) @ solved
     left = max(float(w @ covariance @ w), 0.0)
-    # Noise that makes the fit look better than it is must not make its intervals narrower.
+    # Noise that makes the fit look better than it is must not narrow its intervals.
     sampling = (left + float((moved @ w).std(ddof=1))) * solved / n
     pull = ridge * solved @ beta
     half = Z95 * np.sqrt(np.diag(noise) + np.diag(sampling)) + np.abs(pull)
@@ -133,7 +133,7 @@ def fit_noisy_moments(noisy: NoisyMoments, rng: np.random.Generator) -> Slopes:
 
 
 def _compute_score_noise(noisy: NoisyMoments, w: Floats, means: Floats, n: float, rng: np.random.Generator) -> Floats:
-    """How one draw of noise moves the products of all numbers with what the model leaves, (p,)."""
+    """Draw the effect of noise on the products of all numbers with the model's residuals, (p,)."""
     zero, first, second = (float(np.sqrt(v)) for v in noisy.variances)
     E = draw_symmetric_noise(rng, len(w), second, is_halved=noisy.is_halved)
     e, e0 = rng.normal(0, first, len(w)), rng.normal(0, zero)
@@ -142,7 +142,7 @@ def _compute_score_noise(noisy: NoisyMoments, w: Floats, means: Floats, n: float
 
 
 def compute_own_moments(training: LocalRows | ReleasedSums, own: Offer | None) -> NoisyMoments:
-    """The request's own moments: of its release, or exactly, of its rows."""
+    """Compute the request's own moments: from its release, or exactly from its rows."""
     if isinstance(training, ReleasedSums):
         assert own is not None
         return compute_totals(own)
@@ -151,11 +151,11 @@ def compute_own_moments(training: LocalRows | ReleasedSums, own: Offer | None) -
 
 
 def is_consistent(one: Slopes, other: Slopes) -> bool:
-    """Whether no slope of two models is surely another: at three standard errors of the difference."""
+    """Return whether no slopes of two models differ for certain: at three standard errors of the difference."""
     errors = np.hypot(one.high - one.low, other.high - other.low) / 2 / Z95
     return bool((np.abs(one.values - other.values) <= 3 * errors).all())
 
 
 def build_union_model(slopes: Slopes, names: Sequence[str], scales: Scales) -> FittedModel:
-    """The model in the attributes' own units."""
+    """Convert the model to the attributes' own units."""
     return convert_units(names, scales, slopes.values, slopes.low, slopes.high, slopes.intercept, slopes.r2)

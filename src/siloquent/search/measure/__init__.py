@@ -1,4 +1,4 @@
-"""The room where rows meet noise, and the owner's own exact rows for local scoring."""
+"""The measure room, where noise is added to sums over rows, and the owner's own exact rows for local scoring."""
 
 from siloquent.search.measure.local_rows import ExactRows, read_local_rows, read_local_table
 from siloquent.search.measure.statistics import (

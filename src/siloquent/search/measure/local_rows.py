@@ -1,4 +1,4 @@
-"""One's own rows, exactly, for their owner alone: what local scoring computes with. Nothing of it is written here."""
+"""The owner's exact rows, only for the owner: the input of local scoring. Nothing is written to disk here."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactRows:
-    """Rows in units of -1..1: ``numbers`` (rows, columns), the target last; ``cells`` (rows,) of each key."""
+    """Rows in units of -1 to 1: ``numbers`` (rows, columns), the target last; ``cells`` (rows,) of each key."""
 
     numbers: Floats
     cells: tuple[Integers, ...]
 
 
 def read_local_rows(table: PrivateTable, features: tuple[Feature, ...], keys: tuple[JoinKey, ...]) -> ExactRows:
-    """All rows that have every key and feature, for their owner.
+    """Read all rows that have every key and feature, for their owner.
 
     Privacy:
-        None: exact rows. They stay in the memory of the owner's process; whoever is no owner must not come here.
+        None: exact rows. They stay in the memory of the owner's process; only the owner may call this.
     """
     names = list(dict.fromkeys([part.name for key in keys for part in key.parts] + [f.name for f in features]))
     numbers, cells = [], []
@@ -52,10 +52,10 @@ def read_local_rows(table: PrivateTable, features: tuple[Feature, ...], keys: tu
 
 
 def read_local_table(table: PrivateTable, keys: tuple[JoinKey, ...]) -> tuple[pa.Table, tuple[Integers, ...]]:
-    """All rows with all declared columns, and each row's cell of each key, -1 where it has none.
+    """Read all rows with all declared columns, and each row's cell of each key, -1 where it has none.
 
     Privacy:
-        None: exact rows, for their owner alone.
+        None: exact rows, only for their owner.
     """
     import pyarrow as pa
 
@@ -73,7 +73,7 @@ def read_local_table(table: PrivateTable, keys: tuple[JoinKey, ...]) -> tuple[pa
 def _read(
     table: PrivateTable, places: Sequence[str], *, shown: Sequence[str]
 ) -> list[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Every row of the source: the places of some columns, and the values of others, from one pass."""
+    """Read every row of the source in one pass: the indices of some columns, and the values of others."""
     from siloquent.data.contribution_bounding import select_bounded_rows
     from siloquent.data.decode import Decoder
     from siloquent.schema import Unit
@@ -82,7 +82,7 @@ def _read(
     by_name = {column.attribute.name: column for column in columns}
     first, second = [by_name[name] for name in places], [by_name[name] for name in shown]
     wanted = list({column.attribute.name: column for column in [*first, *second]}.values())
-    # The owner's own model learns from all rows: which rows of a user count matters for releases alone.
+    # The owner's own model learns from all rows: the bound on rows per user matters only for releases.
     query = select_bounded_rows(columns, Unit(), salt=salt, wanted=wanted)
     encode, decode = Decoder(tuple(first), True), Decoder(tuple(second), False)
     return [(encode(batch), decode(batch)) for batch in engine.read_batches(query)]

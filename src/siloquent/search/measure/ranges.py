@@ -1,4 +1,4 @@
-"""Ends of ranges, selected privately from the places of the rows."""
+"""Ends of ranges, selected privately from the values of the rows."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 Integers = NDArray[np.int64]
 Clip = tuple[int, int, int]
-"""The first and the last place of a range, and how many places are declared."""
+"""The first and the last index of a range, and the number of declared values."""
 
 
 def measure_ranges(plan: OfferPlan, table: PrivateTable, permit: Permit) -> tuple[Clip | None, ...]:
-    """For each feature the places between which its range lies, None where the declared range stands.
+    """Select for each feature the indices at the ends of its range, None where the declared range is used.
 
     Privacy:
         The ``ExponentialSelect`` of ``plan.event``, in the account's unit and adjacency.
@@ -41,13 +41,13 @@ def measure_ranges(plan: OfferPlan, table: PrivateTable, permit: Permit) -> tupl
 
 
 def _list_indices(plan: OfferPlan, feature: Feature) -> Integers:
-    """Every value its own class; OUTSIDE and NULL in none."""
+    """Return every value as its own class; OUTSIDE and NULL in none."""
     size = plan.schema.domain[feature.name].size
     return np.where(np.arange(size + 1) < feature.steps, np.arange(size + 1), -1).astype(np.int64)
 
 
 def select_range(counts: Integers, rate: Fraction) -> Clip:
-    """A range that about one row in 50 lies below, and one above, from counts by place.
+    """Select a range with about one row in 50 below it, and one above, from counts by index.
 
     Privacy:
         Two selections by the exponential mechanism, of ``rate``.
@@ -59,7 +59,7 @@ def select_range(counts: Integers, rate: Fraction) -> Clip:
 
     below = np.concatenate([[0], np.cumsum(counts)[:-1]])
     above = counts.sum() - below - counts
-    # PARTS times the rows on one side against all others: 0 where one in PARTS lies there.
+    # PARTS times the rows on one side minus all rows: 0 where one in PARTS lies on that side.
     low = -np.abs((PARTS - 1) * below - (above + counts))
     high = -np.abs((PARTS - 1) * above - (below + counts))
     first, last = sorted((select_exponential(low, rate=rate), select_exponential(high, rate=rate)))
@@ -68,7 +68,7 @@ def select_range(counts: Integers, rate: Fraction) -> Clip:
 
 
 def clip_feature(feature: Feature, clip: Clip | None) -> Feature:
-    """The feature with the range between two places of the declared one."""
+    """Return the feature with the range between two indices of the declared one."""
     if clip is None:
         return feature
     lo, grid = Fraction(feature.lo), Fraction(feature.grid)

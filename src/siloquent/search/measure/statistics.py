@@ -1,4 +1,4 @@
-"""The room where rows meet noise: sums by key of whole records, each order with its own noise."""
+"""The measure room: sums by key of whole records, each order with its own noise."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Floats = NDArray[np.float64]
 
 
 def measure(plan: OfferPlan, table: PrivateTable, permit: Permit) -> tuple[MeasuredSums, tuple[Feature, ...]]:
-    """Counts, sums and second moments of all records, with noise, and the features with the ranges that were used.
+    """Measure counts, sums and second moments of all records with noise; return them and the features with used ranges.
 
     Raises:
-        NotAllowed: The permit is not an open one of this table.
+        NotAllowed: The permit is not an open permit of this table.
         DataError: The source failed; the charge stands.
     Privacy:
-        ``plan.event`` in the account's unit and adjacency: whole records no longer than ``plan.longest``, whose sums
-        of all orders one unit moves by at most what the event says. Proof: docs/explanation/search.md.
+        ``plan.event`` in the account's unit and adjacency: whole records no longer than ``plan.longest``; one unit
+        changes their sums of all orders by at most the event's bound. Proof: docs/explanation/search.md.
     Source:
         "Saibot: A Differentially Private Data Search Platform" (PVLDB 2023), algorithm 1; all orders in one joint
         release with whole noise instead of one scale for all.
@@ -49,13 +49,13 @@ def measure(plan: OfferPlan, table: PrivateTable, permit: Permit) -> tuple[Measu
 
 
 def build_sum_kernel(plan: OfferPlan, features: tuple[Feature, ...], clips: tuple[Clip | None, ...] = ()) -> SumBatch:
-    """What a plan adds up of each batch of rows."""
+    """Build the kernel that sums each batch of rows for a plan."""
     spec = plan.spec
     return SumBatch(features, plan.keys, plan.steps, spec.norm_cut, spec.second_moments, clips, spec.order)
 
 
 def add_plan_noise(plan: OfferPlan, exact: MeasuredSums) -> MeasuredSums:
-    """``exact`` with the plan's noise: a product's variance is divided by the number of its numbers' orders.
+    """Add the plan's noise to ``exact``: a product's variance is divided by the number of orderings of its numbers.
 
     Privacy:
         ``plan.event``, for the unit that ``plan`` was made for.
@@ -73,7 +73,7 @@ def add_plan_noise(plan: OfferPlan, exact: MeasuredSums) -> MeasuredSums:
 
 
 def _add_product_noise(plan: OfferPlan, exact: Integers, parameter: Fraction | None, order: int) -> Integers:
-    """Products of so many numbers, (.., products); each stands for as many entries of the tensor as it has orders."""
+    """Add noise to products of ``order`` numbers, (..., products); each stands for all orderings of its numbers."""
     assert parameter is not None
     times = count_orderings(len(plan.columns), order)
     found = np.zeros_like(exact)
@@ -85,7 +85,7 @@ def _add_product_noise(plan: OfferPlan, exact: Integers, parameter: Fraction | N
 
 
 def _add_matrix_noise(plan: OfferPlan, exact: Integers, parameter: Fraction | None) -> Integers:
-    """Symmetric noise on symmetric matrices, shape (.., p, p)."""
+    """Add symmetric noise to symmetric matrices, shape (..., p, p)."""
     assert parameter is not None
     p = exact.shape[-1]
     off, on = np.triu_indices(p, 1), np.diag_indices(p)
@@ -102,7 +102,7 @@ def _add_noise(plan: OfferPlan, values: Integers, parameter: Fraction | None) ->
     from siloquent.privacy.noise import add_gaussian, add_laplace
 
     whole = np.ascontiguousarray(values)
-    if parameter is None:  # the number of rows, where neighbours never differ in it
+    if parameter is None:  # the number of rows, where it is equal for all neighbours
         return whole
     if plan.noise == "gaussian":
         return add_gaussian(whole, variance=parameter)
@@ -111,7 +111,7 @@ def _add_noise(plan: OfferPlan, values: Integers, parameter: Fraction | None) ->
 
 @dataclass(frozen=True, slots=True)
 class SumBatch:
-    """The kernel of a fold: a batch of places to sums, one after the other. It can be sent to other processes."""
+    """The kernel of a fold: maps a batch of indices to concatenated sums. It can be sent to other processes."""
 
     features: tuple[Feature, ...]
     keys: tuple[JoinKey, ...]
@@ -135,17 +135,17 @@ class SumBatch:
         return self.sum_records(records, [cell[keep] for cell in cells])
 
     def sum_records(self, records: Integers, cells: list[Integers]) -> Integers:
-        """Exact sums of whole records, flat.
+        """Compute exact sums of whole records, flat.
 
         Privacy:
-            None: exact. One record moves them by at most what ``maths/joint_sensitivity.py`` says.
+            None: exact. One record changes them by at most the bound in ``maths/joint_sensitivity.py``.
         """
         parts: list[NDArray[Any]] = []
         grouped = list(zip(cells, (key.cells for key in self.keys), strict=True)) or [
             (np.zeros(len(records), dtype=np.int64), 1)
         ]
         for cell, size in grouped:
-            # Doubles hold every sum exactly: a batch has at most 2^31 records of at most 2^10 steps.
+            # Doubles represent every sum exactly: a batch has at most 2^31 records of at most 2^10 steps.
             parts.append(np.bincount(cell, minlength=size))
             parts.append(np.stack([np.bincount(cell, weights=w, minlength=size) for w in records.T], axis=1).ravel())
         if self.second == "total":
@@ -158,7 +158,7 @@ class SumBatch:
         return np.concatenate(parts).astype(np.int64)
 
     def unpack_sums(self, flat: Integers) -> MeasuredSums:
-        """The sums that ``sum_products`` put one after the other."""
+        """Unpack the sums concatenated by ``sum_records``."""
         p = sum(len(feature.columns) for feature in self.features)
         sizes = [key.cells for key in self.keys] or [1]
         counts, sums, at = [], [], 0
@@ -174,7 +174,7 @@ class SumBatch:
 
 
 def shift_indices(places: Integers, clip: Clip) -> Integers:
-    """Places from the start of an estimated range, clamped to it; cells behind the declared places stay behind it."""
+    """Return indices from the start of an estimated range, clamped to it; cells after the declared values stay last."""
     first, last, declared = clip
     inside = np.where(places < declared, np.clip(places, first, last) - first, last + 1 - first)
     return np.where(places < 0, -1, inside)
@@ -183,7 +183,7 @@ def shift_indices(places: Integers, clip: Clip) -> Integers:
 def find_counted_rows(
     features: tuple[Feature, ...], places: dict[str, Integers], cells: list[Integers], rows: int
 ) -> NDArray[np.bool_]:
-    """Which rows count: those that have every key, and no feature OUTSIDE."""
+    """Return the rows that count: those that have every key, and no feature OUTSIDE."""
     keep = np.ones(rows, dtype=np.bool_)
     for cell in cells:
         keep &= cell >= 0
@@ -193,7 +193,7 @@ def find_counted_rows(
 
 
 def compute_key_cells(key: JoinKey, places: dict[str, Integers], rows: int) -> Integers:
-    """The cell of each row, -1 where a part of its key is OUTSIDE."""
+    """Compute the cell of each row, -1 where a part of its key is OUTSIDE."""
     cell, inside = np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=np.bool_)
     for part in key.parts:
         place = places[part.name]

@@ -1,4 +1,4 @@
-"""From declarations to an offer's columns and keys: domains alone, no rows."""
+"""An offer's columns and keys from declarations: only domains, no rows."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MAX_COLUMNS = 2_000
 
 
 def build_features(spec: OfferSpec, schema: TableSchema) -> tuple[Feature, ...]:
-    """The features with their units.
+    """Build the features with their units.
 
     Raises:
-        UnknownName, SchemaError: One was never declared, is a text, or has one value only.
+        UnknownName, SchemaError: One was never declared, is a text, or has only one value.
     """
     found = tuple(build_feature(schema.domain[name], indicator=name in spec.indicators) for name in spec.features)
     if sum(len(feature.columns) for feature in found) > MAX_COLUMNS:
@@ -27,7 +27,7 @@ def build_features(spec: OfferSpec, schema: TableSchema) -> tuple[Feature, ...]:
 
 
 def build_feature(attribute: Attribute, *, indicator: bool = False) -> Feature:
-    """One attribute as a feature."""
+    """Build a feature from one attribute."""
     if not attribute.is_countable or attribute.is_temporal:
         raise SchemaError(
             f"Attribute {attribute.name!r} is {attribute.kind}; features are numbers, booleans and categories.",
@@ -44,14 +44,14 @@ def build_feature(attribute: Attribute, *, indicator: bool = False) -> Feature:
 
 
 def is_always_inside(attribute: Attribute) -> bool:
-    """Whether no value of any row is OUTSIDE: what is not declared is clamped or has a cell, and so has NULL."""
+    """Return whether no row has a value OUTSIDE: undeclared values are clamped or have a cell, and so has NULL."""
     if attribute.null == "drop":
         return False
     return attribute.outside == "clamp" if attribute.is_numeric else attribute.other == "cell"
 
 
 def build_join_key(key: KeyOf, schema: TableSchema) -> JoinKey:
-    """One key with its cells.
+    """Build one key with its cells.
 
     Raises:
         UnknownName, SchemaError: An attribute was never declared, has no finite domain, or there are too many cells.

@@ -1,4 +1,4 @@
-"""Which keys may meet: short signatures of public key domains, compared by the hundred thousand."""
+"""Discovery of matching keys: short signatures of public key domains, fast enough for hundreds of thousands."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _draw_key_hashes() -> MinHashes:
 
 
 def compute_signature(key: JoinKey) -> Signatures:
-    """The signature of a key's declared values, (128,): no row is behind it."""
+    """Compute the signature of a key's declared values, (128,); no rows are involved."""
     labels = ["\x1f".join(parts) for parts in _list_values(key)]
     tokens = np.array([_compute_token(label) for label in labels], dtype=np.uint32)
     found = _draw_key_hashes().compute_buckets(tokens, np.array([0, len(tokens)], dtype=np.int64))
@@ -57,7 +57,7 @@ def _compute_token(label: str) -> int:
 def estimate_containment(
     own: Signatures, size: int, others: Signatures, sizes: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """About which share of a key's ``size`` values each other key has, too, shape (others,).
+    """Estimate the share of a key's ``size`` values that each other key contains, shape (others,).
 
     Args:
         others: Signatures, shape (others, 128).
@@ -67,7 +67,7 @@ def estimate_containment(
 
 
 def find_matching_keys(own: JoinKey, others: Sequence[JoinKey]) -> list[tuple[int, float]]:
-    """The keys that share at least half of ``own``'s values, by their place, with the estimated share; most first."""
+    """Return the keys that share at least half of ``own``'s values, by index, with the estimated share; most first."""
     if not others:
         return []
     sizes = np.array([len(_list_values(other)) for other in others], dtype=np.int64)
@@ -79,7 +79,7 @@ def find_matching_keys(own: JoinKey, others: Sequence[JoinKey]) -> list[tuple[in
 
 
 def find_matching_offers(schema: TableSchema, catalogue: Catalogue) -> list[tuple[str, str, str, float]]:
-    """Which offers share a key with a table: (offer, its key, own attribute, about the share of own values).
+    """Return the offers that share a key with a table: (offer, its key, own attribute, estimated share of own values).
 
     Only declarations and releases are compared; no row is read.
     """

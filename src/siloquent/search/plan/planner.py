@@ -1,4 +1,4 @@
-"""From spec and declaration to whole steps, noise, event and price. No row is read."""
+"""Whole steps, noise, event and price from spec and declaration. No row is read."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ from siloquent.search.spec import OfferSpec
 
 Noise = Literal["gaussian", "laplace"]
 Parameters = tuple[Fraction | None, ...]
-"""Of counts, sums, second moments, and each higher order."""
+"""The noise parameters of counts, sums, second moments, and each higher order."""
 STEPS = (1_023, 255, 63, 15)
-"""Whole steps from 0 to half a range, the finest for which the noise can be drawn."""
+"""The whole steps from 0 to half a range; the finest for which the noise can be sampled is used."""
 COARSE_STEPS = (63, 15, 7, 3)
 """The same for orders above 2, whose noise grows with the step's third and fourth power."""
 MAX_SUMS = 10**7
 MAX_CURVED = 40
 FAINT, HIDDEN = 0.15, 0.5
-"""Errors of a key's mean, in half ranges, from which a plan warns: means of groups rarely differ by more than half."""
+"""The errors of a key's mean, in half ranges, from which a plan warns: group means rarely differ by more than half."""
 _MAX_VARIANCE = 2**49
 _MAX_SCALE = 2**49
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OfferPlan:
-    """An offer that is ready to be measured: everything but the rows.
+    """An offer that is ready to be measured: everything except the rows.
 
-    ``steps``: whole steps from 0 to 1 in every column. ``longest``: the squared length of the longest record, in steps.
-    ``parameters``: Gaussian variance or Laplace scale of counts, sums and second moments (on the diagonal), None where
-    an order is not released or, for counts alone, exact. ``rate``: of the selection of ranges' ends, None where the
-    declared ranges stand.
+    ``steps``: whole steps from 0 to 1 in every column. ``longest``: the squared length of the longest record, in
+    steps.
+    ``parameters``: Gaussian variance or Laplace scale of counts, sums and second moments (on the diagonal), None
+    where an order is not released or, only for counts, exact. ``rate``: of the selection of range ends, None where the
+    declared ranges are used.
     """
 
     spec: OfferSpec
@@ -68,13 +69,13 @@ class OfferPlan:
 
     @property
     def price(self) -> Fraction:
-        """What is charged, in the account's epsilon or rho: whole units of the ledger, rounded up."""
+        """The charge, in the account's epsilon or rho: whole units of the ledger, rounded up."""
         book = get_accountant(self.schema.budget.accountant)
         return Fraction(book.compute_cost(self.event).amount, book.scale)
 
     @property
     def numbers(self) -> int:
-        """How many noisy numbers are released."""
+        """The number of noisy numbers released."""
         p, cells = len(self.columns), sum(key.cells for key in self.keys) or 1
         second = {"none": 0, "total": p * (p + 1) // 2, "per-key": cells * p * (p + 1) // 2}
         higher = sum(math.comb(p + order - 1, order) for order in range(3, self.spec.order + 1))
@@ -86,22 +87,22 @@ class OfferPlan:
         return self.noise == "gaussian" and self.spec.mechanism == "joint"
 
     def compute_mean_error(self, rows: float) -> float:
-        """The standard error that noise alone gives a key's mean over ``rows`` rows, in half ranges."""
+        """Compute the standard error that noise by itself adds to a key's mean over ``rows`` rows, in half ranges."""
         return compute_deviation(self.noise, self.parameters[1]) / self.steps / rows
 
 
 def compute_deviation(noise: Noise, parameter: Fraction | None) -> float:
-    """The standard deviation of discrete noise, 0 where there is none."""
+    """Compute the standard deviation of discrete noise, 0 where there is none."""
     if parameter is None:
         return 0.0
     return math.sqrt(parameter if noise == "gaussian" else compute_laplace_variance(parameter))
 
 
 def plan(spec: OfferSpec, schema: TableSchema) -> OfferPlan:
-    """The plan of ``spec``.
+    """Plan the offer of ``spec``.
 
     Raises:
-        UnknownName, SchemaError: A key or feature has no finite domain, or one value only.
+        UnknownName, SchemaError: A key or feature has no finite domain, or only one value.
         RequestError: Too many numbers, or the budget does not fit the account.
     """
     if schema.budget.accountant == "pure" and spec.order > 2:
@@ -119,7 +120,7 @@ def plan(spec: OfferSpec, schema: TableSchema) -> OfferPlan:
 
 
 def add_range_selection(made: OfferPlan, amount: Fraction) -> OfferPlan:
-    """The plan with the selection of ranges' ends before its sums, for their part of ``amount``."""
+    """Return the plan with the selection of range ends before its sums, for their part of ``amount``."""
     rate, event = plan_range_selection(made.features, made.schema, amount * RANGES_SHARE)
     return replace(made, rate=rate, event=Composed((event, made.event)))
 
@@ -127,7 +128,7 @@ def add_range_selection(made: OfferPlan, amount: Fraction) -> OfferPlan:
 def _build_plan(
     spec: OfferSpec, schema: TableSchema, features: tuple[Feature, ...], keys: tuple[JoinKey, ...], steps: int
 ) -> OfferPlan | None:
-    """The plan with so many steps; None where its noise cannot be drawn."""
+    """Build the plan with the given number of steps; None where its noise cannot be sampled."""
     made = OfferPlan(
         spec=spec,
         schema=schema,
@@ -158,7 +159,7 @@ def _build_plan(
 def _build_joint_release(made: OfferPlan) -> JointRelease:
     schema, spec = made.schema, made.spec
     pairs = None
-    if spec.range == "declared":  # else a place's number hangs on the ranges that are estimated
+    if spec.range == "declared":  # otherwise an index depends on the ranges that are estimated
         cells = [schema.domain[feature.name].size for feature in made.features]
         pairs = build_record_pairs(made.features, cells, made.steps, spec.norm_cut)
     return JointRelease(
@@ -177,7 +178,7 @@ def _build_joint_release(made: OfferPlan) -> JointRelease:
 
 
 def _is_counted_exactly(made: OfferPlan) -> bool:
-    """Whether the number of rows is the same for all neighbours: every row counts, and each is one unit."""
+    """Return whether the number of rows is equal for all neighbours: every row counts, and each is one unit."""
     schema = made.schema
     if not schema.replace_one or made.keys or schema.unit.kind != "row":
         return False
@@ -185,10 +186,10 @@ def _is_counted_exactly(made: OfferPlan) -> bool:
 
 
 def _compute_shares(made: OfferPlan) -> tuple[Fraction, ...]:
-    """The parts of the price; the number of rows is free exactly where neighbours do not differ in it.
+    """Compute the shares of the price; the number of rows is free exactly where neighbours have equal numbers.
 
     Raises:
-        RequestError: Counts have no share, although how many rows there are is private.
+        RequestError: Counts have no share, although the number of rows is private.
     """
     counts, *others = made.spec.parts
     if _is_counted_exactly(made):
@@ -220,8 +221,8 @@ def _compute_rho(made: OfferPlan, release: JointRelease, shares: tuple[Fraction,
         return _compute_amount(made)
     assert made.spec.accuracy is not None
     goal = made.spec.accuracy
-    # The variance of a sum that gives the wanted error, in whole steps; at rho 1 it would be the first one over rho.
-    # An error is told in ranges, which are two half ranges.
+    # The variance of a sum that gives the requested error, in whole steps; at rho 1 it would be the first one
+    # over rho. An error is given in ranges, which are two half ranges.
     wanted = Fraction(2 * goal.mean_error * goal.rows_per_key * made.steps) ** 2
     at_one = release.split_variances(shares, Fraction(1))[1]
     assert at_one is not None
@@ -229,7 +230,7 @@ def _compute_rho(made: OfferPlan, release: JointRelease, shares: tuple[Fraction,
 
 
 def _plan_laplace(made: OfferPlan) -> OfferPlan | None:
-    """Noise of each order for its own part of epsilon, as far as one unit can move all of them at once."""
+    """Plan Laplace noise for each order from its own part of epsilon, since one unit can change all orders at once."""
     if made.spec.budget is None:
         raise RequestError("An accuracy is planned in zCDP accounts; a pure one needs a budget.", fix="--epsilon 1")
     release, shares = _build_joint_release(made), _compute_shares(made)
@@ -241,9 +242,9 @@ def _plan_laplace(made: OfferPlan) -> OfferPlan | None:
 
 
 def _plan_paper_noise(made: OfferPlan, release: JointRelease, rho: Fraction) -> Parameters:
-    """The noise of the paper's mechanisms at the same price.
+    """Compute the noise of the paper's mechanisms at the same price.
 
-    FPM: one variance for all orders. FPM-OPT: each order by itself, for an equal part of the price.
+    FPM: one variance for all orders. FPM-OPT: each order separately, for an equal part of the price.
     """
     released = [not _is_counted_exactly(made), True, made.spec.second_moments != "none"]
 
@@ -260,12 +261,12 @@ def _plan_paper_noise(made: OfferPlan, release: JointRelease, rho: Fraction) -> 
 
 
 def _compute_amount(made: OfferPlan) -> Fraction:
-    """What is left of the budget for sums, where the ends of ranges take their part."""
+    """Return the budget for sums, after the part for range ends."""
     return _compute_whole_amount(made) * (1 - RANGES_SHARE if made.spec.range == "quantiles" else 1)
 
 
 def _compute_whole_amount(made: OfferPlan) -> Fraction:
-    """The budget in the account's own money, less the two units by which rounding may raise the price."""
+    """Return the budget in the account's unit, less the two ledger units by which rounding may raise the price."""
     if made.spec.budget is None:
         raise RequestError("Estimated ranges are planned for a budget.", fix='budget=Budget(epsilon="1")')
     declared = made.schema.budget
@@ -274,7 +275,7 @@ def _compute_whole_amount(made: OfferPlan) -> Fraction:
 
 
 def _add_notes(made: OfferPlan) -> OfferPlan:
-    """What the plan cannot do, said before anything is spent, from public facts."""
+    """Add notes on the plan's limitations, from public facts, so that they are known before anything is spent."""
     notes, size = [], made.schema.size_hint
     if size is None:
         return replace(made, notes=("how exact this will be is not known beforehand: the table file has no size_hint",))

@@ -1,4 +1,4 @@
-"""Ends of ranges from the rows themselves, privately: how sharply they are selected, and what that costs."""
+"""Private selection of range ends from the rows: its rate and its cost."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from siloquent.search.domains import Feature
 from siloquent.search.spec import MAX_CELLS
 
 RANGES_SHARE = Fraction(1, 10)
-"""Of the price, for the ends of all ranges."""
+"""The part of the price for the ends of all ranges."""
 PARTS = 50
-"""One in so many rows lies below a range, and one above."""
+"""One in this many rows lies below a range, and one above."""
 _FINE = 2**40
 
 
 def plan_range_selection(
     features: tuple[Feature, ...], schema: TableSchema, amount: Fraction
 ) -> tuple[Fraction, ExponentialSelect]:
-    """The rate of each selection and the event of all of them, two a number.
+    """Plan the rate of each selection, and the event of all of them, two per numeric feature.
 
-    A place's utility is -abs(PARTS below - all) for the lower end, with the numbers of rows below it and of all. A row
-    that comes or goes moves it by at most PARTS - 1, one that is replaced by at most PARTS.
+    An index's utility is -abs(PARTS below - all) for the lower end, with the numbers of rows below it and of all
+    rows. Adding or removing a row changes it by at most PARTS - 1, replacing one by at most PARTS.
 
     Raises:
-        RequestError: No feature is a number, or one has more places than can be selected from.
+        RequestError: No feature is a number, or one has too many values for a selection.
     """
     numbers = [feature for feature in features if is_estimated(feature)]
     if not numbers:
@@ -49,5 +49,5 @@ def plan_range_selection(
 
 
 def is_estimated(feature: Feature) -> bool:
-    """Whether the feature's range can be estimated: it is a number."""
+    """Return whether the feature's range can be estimated: it is a number."""
     return feature.kind in ("integer", "real")

@@ -1,4 +1,4 @@
-"""From releases (and, at home, own rows) to models, rows and advice. No noise and no ledger here."""
+"""Models, rows and advice from releases (and, locally, own rows). No noise and no ledger here."""
 
 from siloquent.share.estimate.advise import Advice, Measures, PairedDifference, advise
 from siloquent.share.estimate.pool import Pool, check_together, pool_releases

@@ -1,4 +1,4 @@
-"""Is it worth joining? Four models on one's own held-out rows: constant, alone, shared, stacked."""
+"""Advice on joining: four models on held-out own rows: constant, alone, shared, stacked."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from siloquent.share.linear_score import LinearScore, decide_classes
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 ROUNDING = 1e-9
-"""Two models that are the same differ by less than that in loss, by the order of their sums."""
+"""The maximal difference in loss between equal models, caused by the order of summation."""
 MODELS = ("constant", "alone", "shared", "stacked")
 COVERED = 0.95
-"""Of the intervals of differences."""
+"""The coverage of the intervals of differences."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """How one model does on held-out rows.
+    """The errors of one model on held-out rows.
 
-    For classes ``error`` is the share of wrong ones, ``balanced`` its mean over the classes (a constant has
-    1 - 1/classes), ``auc`` how often the likelier of two rows is ranked first, ``loss`` the log loss. For a number
-    ``error`` and ``loss`` are the mean squared difference over the declared range as -1..1, the others NaN.
+    For classes ``error`` is the misclassification rate, ``balanced`` its mean over the classes (a constant has
+    1 - 1/classes), ``auc`` the probability that the likelier of two rows ranks first, ``loss`` the log loss. For a
+    number ``error`` and ``loss`` are the mean squared difference over the declared range as -1 to 1, the others NaN.
     """
 
     error: float
@@ -48,10 +48,10 @@ class PairedDifference:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What cross-validation on own rows says; it is about those rows, so it stays with their owner.
+    """The result of cross-validation on own rows; it is about those rows, so it stays with their owner.
 
     ``recommended``: stacked is better than alone in loss beyond the interval, not worse in error, and better than the
-    constant in both: what no model needs is no gain.
+    constant in both: an improvement that a constant also gives does not count.
     """
 
     measures: dict[str, Measures]
@@ -61,7 +61,7 @@ class Advice:
     rows: int
 
     def describe(self) -> str:
-        """The advice in words."""
+        """Return the advice in words."""
         if self.rows < 2:
             return "There are no own rows to compare on: the shared model is all there is."
         alone, stacked = self.measures["alone"].error, self.measures["stacked"].error
@@ -81,7 +81,7 @@ class Advice:
 
 
 def advise(encoding: Encoding, places: Integers, shared: LinearScore, how: Fit) -> Advice:
-    """Cross-validate the four models on own rows of places (rows, features + 1)."""
+    """Cross-validate the four models on own rows of indices (rows, features + 1)."""
     rows, label = len(places), places[:, -1]
     held = {name: np.zeros((rows, len(shared.constant))) for name in MODELS}
     if rows < how.folds:
@@ -105,14 +105,14 @@ def advise(encoding: Encoding, places: Integers, shared: LinearScore, how: Fit) 
 
 
 def is_gain(measures: Mapping[str, Measures], error: PairedDifference, loss: PairedDifference) -> bool:
-    """Whether the others' releases surely help: more than alone, and more than without any model."""
+    """Return whether the others' releases help for certain: more than own rows, and more than a constant."""
     stacked, constant = measures["stacked"], measures["constant"]
     beats_alone = loss.high < -ROUNDING and error.mean <= 0
     return beats_alone and stacked.loss < constant.loss - ROUNDING and stacked.error <= constant.error
 
 
 def _compute_log_odds(scores: LinearScore, found: Floats) -> Floats:
-    """Scores as log-odds; a least-squares score of -1..1 is read as 2 p - 1."""
+    """Convert scores to log-odds; a least-squares score in -1 to 1 is read as 2 p - 1."""
     if scores.link != "sign":
         return found
     p = np.clip((found + 1) / 2, 0.01, 0.99)
@@ -138,7 +138,7 @@ def _compute_losses(encoding: Encoding, found: Floats, y: Floats | Integers) -> 
 def _compute_difference(each: Floats) -> PairedDifference:
     from scipy.special import stdtrit
 
-    # Few rows do not know their own spread well: Student's t, which is 1.96 for many.
+    # With few rows the spread is uncertain: Student's t, which is 1.96 for many rows.
     wide = float(stdtrit(len(each) - 1, (1 + COVERED) / 2))
     mean, error = float(each.mean()), float(each.std(ddof=1)) / math.sqrt(len(each))
     return PairedDifference(mean, mean - wide * error, mean + wide * error)
@@ -158,8 +158,8 @@ def _compute_measures(
 
 
 def auc(scores: Floats, positive: NDArray[np.bool_]) -> float | None:
-    """The area under the ROC curve; None where all rows are alike."""
-    # scipy.stats takes .3 s to import: only advice pays for it.
+    """Compute the area under the ROC curve; None where all rows have the same class."""
+    # scipy.stats takes .3 s to import, so only advice imports it.
     from scipy.stats import rankdata
 
     count = int(positive.sum())

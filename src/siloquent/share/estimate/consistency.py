@@ -1,4 +1,4 @@
-"""Counts of a tree's nodes that fit together: none negative, each the sum of its children.
+"""Consistent counts of a tree's nodes: none negative, each the sum of its children.
 
 The trees here have p levels: those counted on the way down, then the leaves below the last of them.
 """
@@ -17,7 +17,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rises:
-    """Functions of a multiplier, one a node: 0 at first, then rising by ``rate`` more from each ``start`` on.
+    """Functions of a multiplier, one per node: 0 at first, then rising by ``rate`` more from each ``start`` on.
 
     Terms are sorted by ``node``, then by ``start``; every rate is positive, so the functions are convex.
     """
@@ -27,20 +27,20 @@ class _Rises:
     rate: Floats
 
     def evaluate(self, multiplier: Floats) -> Floats:
-        """The value of each node's function at its multiplier (nodes,)."""
+        """Evaluate each node's function at its multiplier (nodes,)."""
         terms = self.rate * np.maximum(multiplier[self.node] - self.start, 0.0)
         return np.bincount(self.node, weights=terms, minlength=len(multiplier)).astype(np.float64)
 
     def sum_children(self, parent: Integers) -> _Rises:
-        """The sum of each parent's children."""
+        """Return the sum of each parent's children."""
         above = parent[self.node]
         order = np.lexsort((self.start, above))
         return _Rises(above[order], self.start[order], self.rate[order])
 
     def add_weight(self, weight: Floats, count: Floats) -> _Rises:
-        """How a node's size answers a multiplier when the node also pays weight (size - count)^2, both (nodes,).
+        """Add the penalty weight (size - count)^2, both (nodes,), to each node's size as a function of its multiplier.
 
-        With size x = S(l) below, the multiplier above is l + 2 weight (x - count): the same points, moved along.
+        With size x = S(l) below, the multiplier above is l + 2 weight (x - count): the same points, shifted.
         """
         first = np.flatnonzero(np.diff(self.node, prepend=-1))
         begun = np.repeat(first, np.diff(first, append=len(self.node)))
@@ -58,16 +58,16 @@ class _Rises:
 
 
 def make_consistent(counts: Sequence[Floats], weights: Sequence[Floats], parents: Sequence[Integers]) -> list[Floats]:
-    """The counts nearest to ``counts`` in weighted squares that add up and are not negative: exactly, in one pass.
+    """Compute the consistent nonnegative counts nearest to ``counts`` in weighted squares: exactly, in one pass.
 
     Args:
         counts: Noisy counts of each level, root first.
         weights: Of each count, above 0: the paper's are 1 / nodes of its level.
-        parents: Of each level but the first: the parent of each node, in order; every node has children.
+        parents: Of each level except the first: the parent of each node, in order; every node has children.
     Source:
         The program of "Privacy-Preserving Federated Data Sharing" (AAMAS 2019), algorithm 5, line 3. A node's size at
-        the optimum is a convex, piecewise linear function of the multiplier of its sum, known from its children's
-        (upwards); then multipliers go down from the root's, which is 0.
+        the optimum is a convex, piecewise linear function of the multiplier of its sum, computed from its children's
+        (upwards); then multipliers are computed downwards from the root's, which is 0.
     """
     last = len(counts) - 1
     answers = _Rises(np.arange(len(counts[last])), -2 * weights[last] * counts[last], 1 / (2 * weights[last]))
@@ -84,7 +84,7 @@ def make_consistent(counts: Sequence[Floats], weights: Sequence[Floats], parents
 
 
 def _make_exact(leaves: Floats, nodes: Sequence[int], parents: Sequence[Integers]) -> list[Floats]:
-    """Counts that add up to the last digit: leaves as they are, every other level from the one below."""
+    """Make counts add up exactly: leaves are unchanged, every other level is summed from the one below."""
     made = [leaves]
     for parent, count in zip(reversed(parents), reversed(nodes[:-1]), strict=True):
         made.insert(0, np.bincount(parent, weights=made[0], minlength=count).astype(np.float64))
@@ -92,5 +92,5 @@ def _make_exact(leaves: Floats, nodes: Sequence[int], parents: Sequence[Integers
 
 
 def round_rows(counts: Floats, rng: np.random.Generator) -> Integers:
-    """Counts as whole numbers with the same mean: the fraction is the chance of one more."""
+    """Round counts to integers with the same mean: the fraction is the probability of rounding up."""
     return np.floor(counts + rng.random(len(counts))).astype(np.int64)

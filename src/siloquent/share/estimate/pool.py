@@ -1,4 +1,4 @@
-"""Releases of several silos added up: what they hold together, and how noisy that is."""
+"""The sum of several silos' releases, and its noise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from siloquent.share.spec import Agreement
 
 Floats = NDArray[np.float64]
 ABOVE_HINT = 10
-"""No more synthetic rows than so many times the declared sizes, whatever the noise says."""
+"""The maximal number of synthetic rows, as a multiple of the declared sizes, whatever the noise says."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,17 +33,17 @@ class Pool:
     most_rows: int | None
 
     def get_part(self, number: int) -> tuple[Floats, Floats]:
-        """The numbers and deviations of one of ``layout.lengths()``."""
+        """Return the numbers and deviations of one part of ``layout.list_lengths()``."""
         ends = np.cumsum((0, *self.layout.list_lengths()))
         here = slice(ends[number], ends[number + 1])
         return self.counts[here], self.deviations[here]
 
 
 def check_together(releases: Sequence[ShareRelease]) -> Agreement:
-    """The agreement that all of ``releases`` keep.
+    """Return the agreement that all of ``releases`` share.
 
     Raises:
-        RequestError: A silo is there twice, or a release was made under another agreement; the agent is named.
+        RequestError: A silo occurs twice, or a release has another agreement; the agent is named.
     """
     first, seen = releases[0], dict[tuple[str, str], ShareRelease]()
     for release in releases:
@@ -59,9 +59,9 @@ def check_together(releases: Sequence[ShareRelease]) -> Agreement:
 
 
 def _check_once(seen: dict[tuple[str, str], ShareRelease], release: ShareRelease) -> None:
-    """Refuse a silo that is there twice, by a copy or by two releases of one account: its rows would count twice."""
+    """Check that a silo occurs once, not by a copy or by two releases of one account: its rows would count twice."""
     part = release.part
-    account = part.account.partition("/")[0]  # an analyst's share is of the same rows
+    account = part.account.partition("/")[0]  # an analyst's account has the same rows
     other = seen.setdefault((part.ledger, account), release)
     if other is release or not part.ledger or release.agreement.trust == "sum":
         return
@@ -76,10 +76,10 @@ def _check_once(seen: dict[tuple[str, str], ShareRelease], release: ShareRelease
 
 
 def pool_releases(releases: Sequence[ShareRelease]) -> Pool:
-    """The sum of releases, all of one agreement.
+    """Add releases, all of one agreement.
 
     Raises:
-        RequestError: As ``check_together``, or they are trees, which do not add up.
+        RequestError: As ``check_together``, or they are trees, which cannot be added.
     """
     agreement = check_together(releases)
     if agreement.method == "tree":
@@ -108,13 +108,13 @@ def pool_releases(releases: Sequence[ShareRelease]) -> Pool:
 
 
 def compute_max_rows(releases: Sequence[ShareRelease]) -> int | None:
-    """The most rows that the releases may stand for; None where a silo declared no size."""
+    """Return the maximal number of rows in the releases; None where a silo declared no size."""
     if not all(release.rows for release in releases):
         return None
     return ABOVE_HINT * sum(release.rows for release in releases)
 
 
 def clamp_rows(estimate: float, most: int | None) -> int:
-    """An estimated number of rows, at least 0 and at most ``most``."""
+    """Clamp an estimated number of rows to 0 at least and ``most`` at most."""
     found = max(0, round(estimate)) if math.isfinite(estimate) else 0
     return found if most is None else min(found, most)

@@ -1,4 +1,4 @@
-"""The shared model: what the silos' sums say about the label, as weights over the encoding. Post-processing, free."""
+"""The shared model: the relation of features and label in the silos' sums, as weights. Post-processing, free."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CleanedTables:
 
 
 def fit_shared_scores(pooled: Pool) -> LinearScore:
-    """The model that pooled releases determine."""
+    """Fit the model that pooled releases determine."""
     if pooled.agreement.method == "marginals":
         return _fit_from_tables(pooled.encoding, clean_tables(pooled))
     if pooled.agreement.method == "gram":
@@ -38,28 +38,28 @@ def fit_shared_scores(pooled: Pool) -> LinearScore:
 
 
 def clean_tables(pooled: Pool) -> CleanedTables:
-    """Label x bin tables of pooled marginals, without the cells that noise alone may have made.
+    """Compute label x bin tables from pooled marginals, smoothed against cells that are only noise.
 
     Raises:
-        RequestError: The releases are no marginals.
+        RequestError: The releases are not marginals.
     """
     if pooled.agreement.method != "marginals":
         raise RequestError("Rows come from marginals or trees.", fix='method = "marginals"')
     encoding = pooled.encoding
     cells = pooled.counts.reshape(encoding.classes, encoding.columns)
     deviation = float(pooled.deviations[0])
-    # Each feature's table says how many rows each class has; their mean has the least noise.
+    # Each feature's table estimates the number of rows of each class; the mean has the least noise.
     found = cells.sum(axis=1) / len(encoding.features)
     classes = np.maximum(found, 1.0)
-    # One deviation of the noise is added to every cell, dealt out as the classes are: a bin of noise alone then speaks
-    # for no class. (Cutting such cells to one value for all classes would speak for the rarest.)
+    # One deviation of the noise is added to every cell, in proportion to the classes, so that a bin of pure noise
+    # favours no class. (Replacing such cells by one value for all classes would favour the rarest.)
     added = (deviation + 0.5) * classes / classes.sum()
     cleaned = np.maximum(cells, 0.0) + added[:, None]
     return CleanedTables(cleaned, classes, clamp_rows(float(found.sum()), pooled.most_rows))
 
 
 def _fit_from_tables(encoding: Encoding, tables: CleanedTables) -> LinearScore:
-    """What logistic regression on ever more rows with features independent given the label converges to."""
+    """Return the limit of logistic regression for many rows, with features independent given the label."""
     widths, blocks = np.array(encoding.widths), encoding.blocks
     totals = np.zeros((encoding.classes, len(widths)))
     np.add.at(totals.T, blocks, tables.cells.T)
@@ -75,7 +75,7 @@ def _fit_from_tables(encoding: Encoding, tables: CleanedTables) -> LinearScore:
 
 
 def _fit_expected(encoding: Encoding, shares: Floats, prior: Floats) -> LinearScore:
-    """A number from its buckets: the least squares plane of bucket middles, features independent given the bucket."""
+    """Fit a number's least squares plane to bucket middles, with features independent given the bucket."""
     middles, p = compute_bucket_middles(encoding), np.exp(prior)
     mean = p @ shares
     cross = (p * middles) @ shares
@@ -89,19 +89,19 @@ def _fit_expected(encoding: Encoding, shares: Floats, prior: Floats) -> LinearSc
 
 
 def compute_bucket_middles(encoding: Encoding) -> Floats:
-    """The middle of each bucket of a number over its declared range as -1..1, shape (buckets,)."""
+    """Compute the middle of each bucket of a number over its declared range as -1 to 1, shape (buckets,)."""
     edges = np.concatenate([[0], encoding.label_cuts, [encoding.label.steps]])
     return encoding.compute_target((edges[:-1] + edges[1:] - 1) / 2)
 
 
 def _solve_ridge(second: Floats, cross: Floats, *, ridge: float) -> Floats:
-    """S^-1 b for columns b, with the eigenvalues of S cut at 0 and ``ridge`` added."""
+    """Solve S^-1 b for columns b, with negative eigenvalues of S set to 0 and ``ridge`` added."""
     values, vectors = np.linalg.eigh((second + second.T) / 2)
     return np.asarray(vectors @ ((vectors.T @ cross) / (np.maximum(values, 0.0) + ridge)[:, None]))
 
 
 def _fit_from_pairs(pooled: Pool) -> LinearScore:
-    """Least squares on +-1 from pair counts; the ridge is as large as the noise's eigenvalues."""
+    """Fit least squares on +-1 from pair counts; the ridge is as large as the noise's eigenvalues."""
     encoding, layout = pooled.encoding, pooled.layout
     columns, blocks = encoding.columns, encoding.blocks
     pairs, deviations = pooled.get_part(0)
@@ -109,7 +109,7 @@ def _fit_from_pairs(pooled: Pool) -> LinearScore:
     second[layout.pairs] = pairs
     second += second.T
     ones, cross, total = _compute_label_sums(pooled)
-    # Every record has one bin in each feature: each block of single counts estimates the number of records.
+    # Every record has one bin in each feature, so each block of single counts estimates the number of records.
     sums = np.bincount(blocks, weights=ones)
     rows = max(float(sums.mean()), 1.0)
     ones = ones + ((rows - sums) / np.array(encoding.widths))[blocks]
@@ -125,7 +125,7 @@ def _fit_from_pairs(pooled: Pool) -> LinearScore:
 
 
 def _compute_label_sums(pooled: Pool) -> tuple[Floats, Floats, Floats]:
-    """Single counts (columns,), label-weighted ones (columns, outputs) and the label's sums (outputs,)."""
+    """Return single counts (columns,), label-weighted ones (columns, outputs) and the label's sums (outputs,)."""
     encoding = pooled.encoding
     if pooled.layout.is_signed:
         ones, cross, total = (pooled.get_part(number)[0] for number in (1, 2, 3))
@@ -139,7 +139,7 @@ def _compute_label_sums(pooled: Pool) -> tuple[Floats, Floats, Floats]:
 
 
 def _fit_from_moments(pooled: Pool) -> LinearScore:
-    """The linear model of noisy moments: never of a negative covariance, and with a ridge as large as the noise."""
+    """Fit the linear model of noisy moments, with a nonnegative covariance and a ridge as large as the noise."""
     layout, encoding = pooled.layout, pooled.encoding
     (count, _), (sums, _), (squares, noise), (products, _) = (pooled.get_part(number) for number in range(4))
     d, rows = layout.dimensions, max(float(count[0]), 1.0)
@@ -148,11 +148,11 @@ def _fit_from_moments(pooled: Pool) -> LinearScore:
     second += second.T
     second[np.diag_indices(d)] = squares
     covariance = estimate_covariance_matrix(Moments(rows, sums, second))
-    # A class needs the direction of the weights alone, a number their length, too: then the ridge is as large as the
+    # A class needs only the direction of the weights, a number also their length: then the ridge is as large as the
     # noise's largest eigenvalue, twice its root mean square.
     ridge = (2 if encoding.is_regression else 1) * choose_ridge(d - 1, float(noise[0]), rows)
     weights = solve_slopes(covariance, ridge)
-    # Features and label were scaled alike, so that slopes need no change; the constant does.
+    # Features and label were scaled alike, so slopes do not change; the constant does.
     unit = STEPS / math.sqrt(layout.nonzero)
     constant = float(sums[-1] - sums[:-1] @ weights) / rows / unit
     return LinearScore(

@@ -1,4 +1,4 @@
-"""Own rows and the shared model together: the shared score is one more feature, hardly penalised."""
+"""Own rows and the shared model together: the shared score is an additional, hardly penalised feature."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Kind = Literal["logistic", "svm", "linear"]
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0)
-"""C of the penalised fits, chosen by cross-validation on own rows."""
+"""The values of C of the penalised fits, chosen by cross-validation on own rows."""
 SPREAD = 3.0
-"""The shared score's deviation among the features: the penalty then barely touches it, so fits start from it."""
+"""The shared score's deviation among the features: the penalty then barely affects it, so fits start from it."""
 FEWEST = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How models are fitted: their kind, folds of the inner cross-validation, and the seed that draws folds."""
+    """The fit of models: their kind, folds of the inner cross-validation, and the seed that draws folds."""
 
     kind: Kind
     folds: int = 5
@@ -33,13 +33,13 @@ class Fit:
 
 
 def fit_alone(encoding: Encoding, places: Integers, how: Fit) -> LinearScore:
-    """The model of own rows of places (rows, features + 1) alone."""
+    """Fit the model of only own rows of indices (rows, features + 1)."""
     with limit_to_one_thread():
         return _fit_model(encoding, places, None, how)
 
 
 def fit_stacked(encoding: Encoding, places: Integers, shared: LinearScore, how: Fit) -> LinearScore:
-    """The model of own rows that starts from the shared one; the shared one itself where there are too few rows."""
+    """Fit the model of own rows that starts from the shared one; with too few rows, return the shared one itself."""
     with limit_to_one_thread():
         return _fit_model(encoding, places, shared, how)
 
@@ -56,7 +56,7 @@ def _fit_model(encoding: Encoding, places: Integers, shared: LinearScore | None,
     raw = shared.compute_scores(encoding, places[:, :-1])
     spread = np.maximum(raw.std(axis=0), 1e-9)
     weights, constant = _choose_best(np.hstack([design, (raw - raw.mean(axis=0)) / spread * SPREAD]), y, how, encoding)
-    # A score of scores is a score: fold the shared weights in.
+    # A score of scores is a score: the shared weights are multiplied in.
     own, lent = weights[: design.shape[1]], weights[design.shape[1] :] * (SPREAD / spread)[:, None]
     return _build_scores(
         encoding, own + shared.weights @ lent, constant + (shared.constant - raw.mean(axis=0)) @ lent, how.kind
@@ -70,7 +70,7 @@ def _build_scores(encoding: Encoding, weights: Floats, constant: Floats, kind: K
 
 
 def fit_constant_scores(encoding: Encoding, places: Integers) -> LinearScore:
-    """The best guess without looking at features: class shares as log-odds, or the mean."""
+    """Fit the best guess without features: class shares as log-odds, or the mean."""
     label = places[:, -1]
     rows = encoding.columns + len(encoding.numeric)
     if encoding.is_regression:
@@ -84,7 +84,7 @@ def fit_constant_scores(encoding: Encoding, places: Integers) -> LinearScore:
 
 
 def _choose_best(design: Floats, y: Any, how: Fit, encoding: Encoding) -> tuple[Floats, Floats]:
-    """Weights (columns, outputs) and constants of the penalty that does best in cross-validation on these rows."""
+    """Return weights (columns, outputs) and constants for the penalty that is best in cross-validation."""
     folds = assign_folds(y, how.folds, how.seed, regression=encoding.is_regression)
     losses = []
     for strength in STRENGTHS:
@@ -98,7 +98,7 @@ def _choose_best(design: Floats, y: Any, how: Fit, encoding: Encoding) -> tuple[
 
 
 def assign_folds(y: Any, folds: int, seed: int, *, regression: bool) -> Integers:
-    """The fold of each row, shape (rows,): equal shares of every class in each."""
+    """Assign a fold to each row, shape (rows,): equal shares of every class in each."""
     random = np.random.default_rng(seed)
     order = random.permutation(len(y))
     if not regression:
@@ -109,7 +109,7 @@ def assign_folds(y: Any, folds: int, seed: int, *, regression: bool) -> Integers
 
 
 def _fit_penalised(design: Floats, y: Any, kind: Kind, strength: float, classes: int) -> tuple[Floats, Floats]:
-    # scikit-learn takes .5 s to import: only learning pays for it.
+    # scikit-learn takes .5 s to import, so only learning imports it.
     from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.svm import LinearSVC
 
@@ -129,7 +129,7 @@ def _fit_penalised(design: Floats, y: Any, kind: Kind, strength: float, classes:
 
 
 def _extract_weights(made: Any, classes: int) -> tuple[Floats, Floats]:
-    """A fitted classifier's weights with one output, or one a class; a class that is not there is never chosen."""
+    """Return a fitted classifier's weights with one output, or one per class; a missing class is never chosen."""
     weights, constant = np.asarray(made.coef_, dtype=float), np.asarray(made.intercept_, dtype=float)
     if classes == 2:
         return weights.T, constant
@@ -145,7 +145,7 @@ def _choose_loss(kind: Kind) -> Callable[[Floats, Any], float]:
 
 
 def log_loss(scores: Floats, y: Any) -> float:
-    """The sum of -log p of the true classes, from log-odds (rows, outputs)."""
+    """Compute the sum of -log p of the true classes, from log-odds (rows, outputs)."""
     if scores.shape[1] == 1:
         return float(np.logaddexp(0, np.where(y == 1, -scores[:, 0], scores[:, 0])).sum())
     top = scores.max(axis=1)
@@ -154,7 +154,7 @@ def log_loss(scores: Floats, y: Any) -> float:
 
 
 def hinge_loss(scores: Floats, y: Any) -> float:
-    """The sum of hinge losses."""
+    """Compute the sum of hinge losses."""
     if scores.shape[1] == 1:
         return float(np.maximum(0, 1 - np.where(y == 1, scores[:, 0], -scores[:, 0])).sum())
     true = scores[np.arange(len(y)), y]
@@ -164,5 +164,5 @@ def hinge_loss(scores: Floats, y: Any) -> float:
 
 
 def squared_loss(scores: Floats, y: Any) -> float:
-    """The sum of squared differences."""
+    """Compute the sum of squared differences."""
     return float(((scores[:, 0] - y) ** 2).sum())

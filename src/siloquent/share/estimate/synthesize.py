@@ -1,4 +1,4 @@
-"""Labelled rows that look like the silos' together, from their marginals. Post-processing, free."""
+"""Labelled rows that resemble all silos' rows, from their marginals. Post-processing, free."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ MAX_ROWS = 10**7
 
 
 def draw_marginal_rows(pooled: Pool, rng: np.random.Generator, count: int | None = None) -> Integers:
-    """Places (rows, features + 1): a label by its share, then each feature given the label, by itself.
+    """Draw indices (rows, features + 1): a label by its share, then each feature independently, given the label.
 
     Args:
-        count: How many rows; None: as many as the tables say there are.
+        count: The number of rows; None: the number estimated from the tables.
     Raises:
-        RequestError: The releases are no marginals.
+        RequestError: The releases are not marginals.
     """
     tables, encoding = clean_tables(pooled), pooled.encoding
     rows = min(tables.rows if count is None else count, MAX_ROWS)
@@ -44,7 +44,7 @@ def draw_marginal_rows(pooled: Pool, rng: np.random.Generator, count: int | None
 
 
 def _draw_indices(encoding: Encoding, feature: int, bins: Integers, rng: np.random.Generator) -> Integers:
-    """A place in each bin, uniform; NULL's bin and a category's have one place."""
+    """Draw an index in each bin, uniformly; NULL's bin and a category's have one index."""
     attribute = encoding.features[feature]
     if not attribute.is_numeric:
         return bins
@@ -55,7 +55,7 @@ def _draw_indices(encoding: Encoding, feature: int, bins: Integers, rng: np.rand
 
 
 def build_table(encoding: Encoding, places: Integers) -> pa.Table:
-    """Rows of places (rows, features + 1) as the values that they stand for, the label last."""
+    """Convert indices (rows, features + 1) to the values that they represent, the label last."""
     import pyarrow as pa
 
     attributes = (*encoding.features, encoding.label)

@@ -1,4 +1,4 @@
-"""Rows and models from released trees: boxes are filled with rows, and all trees vote on their labels."""
+"""Rows and models from released trees: boxes are filled with rows, and all trees vote on the labels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from siloquent.share.trees import Skeleton, join_seed, regrow_tree
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 LEARNT_FROM = 20_000
-"""Synthetic rows that a shared model is fitted on at most."""
+"""The maximal number of synthetic rows for fitting a shared model."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,17 +33,17 @@ class GrownTree:
     rows: Floats
 
     def predict_labels(self, features: Integers) -> Integers:
-        """The label of each row of places (rows, features)."""
+        """Return the label of each row of indices (rows, features)."""
         return self.labels[self.skeleton.find_node(features, len(self.skeleton.levels) - 1)]
 
 
 def rebuild_tree(release: ShareRelease, encoding: Encoding, *, optimise: bool = True) -> GrownTree:
-    """The tree in a release, its counts made consistent.
+    """Rebuild the tree in a release, with consistent counts.
 
     Args:
-        optimise: Whether counts of levels correct those of leaves; if not, negative leaves are 0.
+        optimise: Whether counts of levels correct those of leaves; otherwise negative leaves become 0.
     Raises:
-        ReleaseError: It holds no tree of its agreement; the agent is named.
+        ReleaseError: It does not hold a tree of its agreement; the agent is named.
     """
     tree = release.agreement.tree
     try:
@@ -63,7 +63,7 @@ def rebuild_tree(release: ShareRelease, encoding: Encoding, *, optimise: bool = 
 
 
 def _make_consistent(tree: TreeSpec, skeleton: Skeleton, levels: list[Floats], sizes: Floats) -> Floats:
-    """Of each leaf, the rows that fit the levels' counts. Weights: docs/decisions/share-tree-weights.md."""
+    """Return each leaf's rows, consistent with the levels' counts. Weights: docs/decisions/share-tree-weights.md."""
     parents = [skeleton.find_ancestors(depth, depth + 1) for depth in range(tree.p - 2)]
     parents.append(skeleton.find_ancestors(tree.p - 2, len(skeleton.levels) - 1))
     counts = [*levels, sizes]
@@ -71,10 +71,10 @@ def _make_consistent(tree: TreeSpec, skeleton: Skeleton, levels: list[Floats], s
 
 
 def draw_tree_rows(releases: Sequence[ShareRelease], rng: np.random.Generator, count: int | None = None) -> Integers:
-    """Rows of places (rows, features + 1): each tree fills its leaves' boxes, all trees vote on every label.
+    """Draw rows of indices (rows, features + 1): each tree fills its leaves' boxes, all trees vote on every label.
 
     Args:
-        count: How many rows, drawn from all of them; None: as many as the trees say there are.
+        count: The number of rows, drawn from all of them; None: the number estimated from the trees.
     Source:
         "Privacy-Preserving Federated Data Sharing" (AAMAS 2019), algorithms 4 and 5.
     """
@@ -84,7 +84,7 @@ def draw_tree_rows(releases: Sequence[ShareRelease], rng: np.random.Generator, c
     for release in releases:
         tree = rebuild_tree(release, encoding)
         boxes.append(fill_leaves(tree, compute_max_rows([release]), rng))
-        tree.skeleton.leaves.forget_boxes()  # a vote needs the cuts alone
+        tree.skeleton.leaves.forget_boxes()  # a vote needs only the cuts
         grown.append(tree)
     features = np.concatenate(boxes)
     if count is not None and len(features):
@@ -95,7 +95,7 @@ def draw_tree_rows(releases: Sequence[ShareRelease], rng: np.random.Generator, c
 
 
 def fill_leaves(tree: GrownTree, most: int | None, rng: np.random.Generator) -> Integers:
-    """Rows of places (rows, features): in each leaf as many as it counts, uniform in its box."""
+    """Draw rows of indices (rows, features): in each leaf its count, uniform in its box."""
     total = float(tree.rows.sum())
     counts = tree.rows * (clamp_rows(total, most) / total) if total > 0 else tree.rows
     leaf = np.repeat(np.arange(len(tree.rows)), round_rows(counts, rng))
@@ -106,9 +106,9 @@ def fill_leaves(tree: GrownTree, most: int | None, rng: np.random.Generator) -> 
 def compute_majority(
     trees: Sequence[GrownTree], features: Integers, classes: int, rng: np.random.Generator
 ) -> Integers:
-    """The label that most trees give each row; ``rng`` decides ties.
+    """Return the label that most trees give each row; ``rng`` decides ties.
 
-    An even number of trees whose labels are noise is often tied: a fixed rule would speak for one class.
+    An even number of trees with pure noise as labels is often tied: a fixed rule would favour one class.
     """
     votes = np.zeros((len(features), classes), dtype=np.int64)
     rows = np.arange(len(features))
@@ -118,7 +118,7 @@ def compute_majority(
 
 
 def draw_label_indices(encoding: Encoding, classes: Integers, rng: np.random.Generator) -> Integers:
-    """A place of the label for each class; in a number's bucket a uniform one."""
+    """Draw an index of the label for each class; in a number's bucket a uniform one."""
     if not encoding.is_regression:
         return classes
     edges = np.concatenate([[0], encoding.label_cuts, [encoding.label.steps]])
@@ -126,7 +126,7 @@ def draw_label_indices(encoding: Encoding, classes: Integers, rng: np.random.Gen
 
 
 def fit_tree_scores(releases: Sequence[ShareRelease], rng: np.random.Generator) -> LinearScore:
-    """The model of the trees' labelled rows."""
+    """Fit the model of the trees' labelled rows."""
     encoding = build_encoding(releases[0].agreement)
     rows = draw_tree_rows(releases, rng)
     if len(rows) > LEARNT_FROM:

@@ -1,4 +1,4 @@
-"""The room where rows meet noise: count, add noise, let nothing else out; and where an owner's own rows are read."""
+"""The measure room: counts rows, adds noise, releases nothing else; also reads an owner's own rows."""
 
 from siloquent.share.measure.counting import (
     CountRows,

@@ -1,4 +1,4 @@
-"""The vectors that add up over silos: marginals, pairs of bins, moments."""
+"""The vectors that are added over silos: marginals, pairs of bins, moments."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 Integers = NDArray[np.int64]
 CHUNK = 2**15
-"""Rows that are made one-hot at once."""
+"""The number of rows that are one-hot encoded at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountRows:
-    """The kernel of a fold: the exact vector of a batch of places. It can travel between processes."""
+    """The kernel of a fold: the exact vector of a batch of indices. It can be sent to other processes."""
 
     layout: Layout
 
@@ -35,10 +35,10 @@ class CountRows:
 
 
 def count_exactly(layout: Layout, places: Integers) -> Integers:
-    """The exact vector of rows of places (rows, features + 1), the label last.
+    """Count the exact vector of rows of indices (rows, features + 1), the label last.
 
     Privacy:
-        None: exact. One record moves it by at most what ``layout.groups`` says.
+        None: exact. One record changes it by at most the bounds of ``layout.build_blocks``.
     """
     total = np.zeros(layout.length, dtype=np.int64)
     for start in range(0, len(places), CHUNK):
@@ -47,10 +47,10 @@ def count_exactly(layout: Layout, places: Integers) -> Integers:
 
 
 def measure_counts(plan: SharePlan, table: PrivateTable, permit: Permit) -> Integers:
-    """The vector of the whole table with full noise.
+    """Measure the vector of the whole table with full noise.
 
     Raises:
-        NotAllowed: the permit is not an open one of this table.
+        NotAllowed: the permit is not an open permit of this table.
         DataError: the source failed; the charge stands.
     Privacy:
         ``plan.event`` in the account's unit and adjacency. Proof: docs/explanation/share.md.
@@ -59,11 +59,11 @@ def measure_counts(plan: SharePlan, table: PrivateTable, permit: Permit) -> Inte
 
 
 def measure_shared_counts(plan: SharePlan, table: PrivateTable, permit: Permit) -> Integers:
-    """The vector with this silo's share of the noise, for a secure sum alone.
+    """Measure the vector with this silo's share of the noise, only for a secure sum.
 
     Privacy:
-        NONE by itself: a share holds less noise than the event says. Only the sum over at least ``honest`` silos keeps
-        ``plan.event``; the vector must leave this silo split or encrypted, never as it is.
+        NONE by itself: a share has less noise than the event states. Only the sum over at least ``honest`` silos has
+        the guarantee of ``plan.event``; the vector must leave this silo split or encrypted, never in the clear.
     """
     return add_noise_shares(plan, _count_table(plan, table, permit))
 
@@ -74,7 +74,7 @@ def _count_table(plan: SharePlan, table: PrivateTable, permit: Permit) -> Intege
 
 
 def add_count_noise(plan: SharePlan, exact: Integers) -> Integers:
-    """An exact vector with the plan's noise.
+    """Add the plan's noise to an exact vector.
 
     Privacy:
         ``plan.event``, for the unit that ``plan`` was made for.
@@ -92,7 +92,7 @@ def add_count_noise(plan: SharePlan, exact: Integers) -> Integers:
 
 
 def add_noise_shares(plan: SharePlan, exact: Integers) -> Integers:
-    """An exact vector with one silo's share of the plan's noise.
+    """Add one silo's share of the plan's noise to an exact vector.
 
     Privacy:
         NONE by itself; see ``measure_shared_counts``.

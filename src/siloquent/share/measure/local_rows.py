@@ -1,4 +1,4 @@
-"""An owner's own rows, to learn at home. Nothing of them is a release, and nothing is charged."""
+"""An owner's own rows, for local learning. They are not released, and nothing is charged."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def read_own_indices(table: PrivateTable, encoding: Encoding) -> NDArray[np.int64]:
-    """The rows that count, as places (rows, features + 1), the label last, those outside anywhere left out.
+    """Read the rows that count, as indices (rows, features + 1), the label last; skip rows with a value outside.
 
     Raises:
         DataError: The source failed.
     Privacy:
-        None: exact rows, for their owner alone; the caller makes sure of that. What is learnt from them holds them.
+        None: exact rows, only for their owner, as the caller ensures. A model learned from them is exact, too.
     """
     from siloquent.data.contribution_bounding import select_bounded_rows
     from siloquent.data.decode import Decoder

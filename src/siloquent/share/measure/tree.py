@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 Integers = NDArray[np.int64]
 Select = Callable[[Integers, "Fraction"], Integers]
-"""From utilities (nodes, candidates) and a rate to the chosen candidate of each node."""
+"""A function from utilities (nodes, candidates) and a rate to the chosen candidate of each node."""
 Add = Callable[[Integers, "Fraction"], Integers]
-"""Counts and a scale to noisy counts."""
+"""A function from counts and a scale to noisy counts."""
 
 
 def measure_tree(plan: SharePlan, table: PrivateTable, permit: Permit) -> dict[str, Integers]:
-    """A private tree: "seed", "splits", noisy "leaves" (leaves x classes) and "levels" (of levels 1 to p - 1).
+    """Measure a private tree: "seed", "splits", noisy "leaves" (leaves x classes) and "levels" (of levels 1 to p - 1).
 
     Raises:
-        NotAllowed: the permit is not an open one of this table.
+        NotAllowed: the permit is not an open permit of this table.
         DataError: the source failed; the charge stands.
     Privacy:
-        ``plan.event`` in the account's unit and adjacency: each record has one path, and what is spent along it adds up
+        ``plan.event`` in the account's unit and adjacency: each record has one path, along which the costs add up
         to the price. Proof: docs/explanation/share.md.
     Source:
         "Privacy-Preserving Federated Data Sharing" (AAMAS 2019), algorithms 2, 3 and 5 (lines 1 and 2).
@@ -52,10 +52,10 @@ def measure_tree(plan: SharePlan, table: PrivateTable, permit: Permit) -> dict[s
 def grow_on_rows(
     encoding: Encoding, tree: DecisionTreePlan, places: Integers, *, select: Select, add: Add
 ) -> dict[str, Integers]:
-    """The tree on rows of places (rows, features + 1), all of them inside.
+    """Grow the tree on rows of indices (rows, features + 1), all of them inside.
 
     Privacy:
-        That of ``select`` and ``add``; see ``measure_tree``.
+        That of ``select_candidates`` and ``add_leaf_noise``; see ``measure_tree``.
     """
     features, classes = places[:, :-1], encoding.find_classes(places[:, -1])
     rows = _Rows(features, classes, encoding.classes)
@@ -82,7 +82,7 @@ def grow_on_rows(
 
 
 class _Rows:
-    """Private rows on their way down a growing tree: ``node`` (rows,) is where each lies in the newest level."""
+    """Private rows in a growing tree: ``node`` (rows,) is the node of each in the newest level."""
 
     def __init__(self, features: Integers, classes: Integers, count: int) -> None:
         self.features, self.classes, self.count = features, classes, count
@@ -90,13 +90,13 @@ class _Rows:
         self._above: Level | None = None
 
     def follow(self, level: Level) -> None:
-        """Go down to ``level``, the child of the one before."""
+        """Move the rows down to ``level``, the child of the previous one."""
         if self._above is not None:
             self.node = self._above.find_child(self.node, self.features)
         self._above = level
 
     def compute_utilities(self, at: Integers, candidates: Integers, level: Level) -> Integers:
-        """Of candidates (n, t) of the nodes ``at``: most frequent class on the left, plus that on the right."""
+        """Compute utilities of candidates (n, t) of the nodes ``at``: the largest class count left, plus that right."""
         n, t = candidates.shape
         number = np.full(level.nodes, -1, dtype=np.int64)
         number[at] = np.arange(n)
@@ -106,7 +106,7 @@ class _Rows:
         value = self.features[inside, level.attribute[self.node[inside]]]
         order = np.argsort(candidates, axis=1)
         ordered = np.take_along_axis(candidates, order, axis=1)
-        # A row lies to the right of as many candidates as are not above its place.
+        # A row lies to the right of all candidates that are not above its index.
         passed = (ordered[which] <= value[:, None]).sum(axis=1)
         cells = np.bincount((which * (t + 1) + passed) * self.count + classes, minlength=n * (t + 1) * self.count)
         counts = cells.reshape(n, t + 1, self.count)
@@ -118,16 +118,17 @@ class _Rows:
 
 
 def _count_node_rows(skeleton: Skeleton, depth: int, features: Integers) -> Integers:
-    """How many rows lie in each node of a level."""
+    """Count the rows in each node of a level."""
     node = skeleton.find_node(features, depth)
     return np.bincount(node, minlength=skeleton.levels[depth].nodes).astype(np.int64)
 
 
 def select_candidates(utilities: Integers, rate: Fraction) -> Integers:
-    """One candidate for each node, with probability ~ exp(rate utility), shape (nodes,).
+    """Select one candidate for each node, with probability ~ exp(rate utility), shape (nodes,).
 
     Privacy:
-        A record lies in one node of a level: one choice of bounded range 2 rate, or rate where utilities never fall.
+        A record lies in one node of a level: one choice of bounded range 2 rate, or rate where utilities never
+        decrease.
     """
     from siloquent.privacy.noise import select_exponential
 
@@ -135,7 +136,7 @@ def select_candidates(utilities: Integers, rate: Fraction) -> Integers:
 
 
 def add_leaf_noise(counts: Integers, scale: Fraction) -> Integers:
-    """Counts with discrete Laplace noise.
+    """Add discrete Laplace noise to counts.
 
     Privacy:
         Pure (L1 / scale)-DP.

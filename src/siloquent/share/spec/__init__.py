@@ -1,4 +1,4 @@
-"""What is asked and what is released: values that check themselves."""
+"""Specifications and agreements: values that check themselves."""
 
 from siloquent.share.spec.agreement import Agreement, build_agreement, find_differing_attribute, parse_agreement
 from siloquent.share.spec.requests import LearnSpec, ShareSpec, TreeSpec, parse_spec

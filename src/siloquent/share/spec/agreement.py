@@ -1,4 +1,4 @@
-"""What silos must agree on before their releases can be added up, and its digest."""
+"""The agreement required before silos' releases can be added, and its digest."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from siloquent.share.spec.requests import MAX_BINS, ShareSpec, TreeSpec
 
 FORMAT = 1
 BINS, BUCKETS = 16, 10
-"""Equal bins of a number that declares none, and buckets of a label that is a number."""
+"""The number of equal bins of a number that declares none, and of buckets of a numeric label."""
 MAX_VALUES = 256
-"""Cells of a category."""
+"""The maximal number of cells of a category."""
 _FIELDS = ("name", "kind", "values", "outside", "other", "null", "null_value")
 
 
@@ -27,7 +27,7 @@ _FIELDS = ("name", "kind", "values", "outside", "other", "null", "null_value")
 class Agreement:
     """Label, features with their bins, method, trust and price: equal at every silo, whatever its table is called.
 
-    ``edges`` of a number are its bins; without them every place is one. ``budget``: exact text.
+    ``edges`` of a number are its bins; without them every value is a bin. ``budget``: exact text.
     ``honest``, ``colluding`` and ``agents`` belong to trust "sum".
     """
 
@@ -44,7 +44,7 @@ class Agreement:
     colluding: int = 1
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """Return the agreement as a JSON-compatible dictionary."""
         return {
             "format": FORMAT,
             "label": _dump_attribute(self.label),
@@ -57,28 +57,28 @@ class Agreement:
             "overlap": self.overlap,
             "public_seed": self.public_seed,
             "tree": {name: getattr(self.tree, name) for name in TreeSpec.__dataclass_fields__},
-            # Left out where it is 1, so that agreements from before it could be said keep their digests.
+            # Omitted where it is 1, so that agreements older than this option keep their digests.
             **({} if self.colluding == 1 else {"colluding": self.colluding}),
         }
 
     def compute_prints(self) -> tuple[tuple[str, str], ...]:
-        """What is agreed on and a print of each: they can be compared without being shown."""
+        """Return each item of the agreement with a hash, so that items can be compared without being revealed."""
         plain = {"colluding": 1, **self.to_dict()}
         declared = [*plain.pop("features"), plain.pop("label")]
         parts = [*((f"the declaration of {one['name']!r}", one) for one in declared), *plain.items()]
         return tuple((what, hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()) for what, of in parts)
 
     def to_json(self) -> str:
-        """Canonical JSON: equal agreements have equal texts."""
+        """Return canonical JSON: equal agreements have equal texts."""
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the canonical text: what silos compare."""
+        """The SHA-256 of the canonical text, which silos compare."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def describe_difference(self, other: Agreement) -> str:
-        """The first thing in which two agreements differ, in words; empty if they do not."""
+        """Return the first difference between two agreements, in words; empty if they are equal."""
         mine, theirs = self.to_dict(), other.to_dict()
         for name in mine | theirs:
             if mine.get(name) == theirs.get(name):
@@ -92,7 +92,7 @@ class Agreement:
 
 
 def build_agreement(spec: ShareSpec, schema: TableSchema) -> Agreement:
-    """What ``spec`` asks of every silo, with bins from the declaration.
+    """Build the agreement that ``spec`` requires of every silo, with bins from the declaration.
 
     Raises:
         UnknownName: The label or a feature was never declared.
@@ -116,10 +116,10 @@ def build_agreement(spec: ShareSpec, schema: TableSchema) -> Agreement:
 
 
 def parse_agreement(text: str) -> Agreement:
-    """The agreement that ``to_json`` wrote.
+    """Parse the output of ``to_json``.
 
     Raises:
-        ReleaseError: It is none, or of a later format.
+        ReleaseError: It is not an agreement, or of a later format.
     """
     try:
         plain = load_json(text)
@@ -142,7 +142,7 @@ def parse_agreement(text: str) -> Agreement:
 
 
 def build_agreed_feature(schema: TableSchema, name: str) -> Attribute:
-    """The feature as silos compare it: a number with bins, a category or a boolean.
+    """Return the feature in the form that silos compare: a number with bins, a category or a boolean.
 
     Raises:
         UnknownName: It was never declared. SchemaError: It has no finite domain, or too many bins.
@@ -166,7 +166,7 @@ def build_agreed_feature(schema: TableSchema, name: str) -> Attribute:
 
 
 def build_agreed_label(schema: TableSchema, name: str) -> Attribute:
-    """The label as silos compare it: a category, a boolean, or a number in buckets.
+    """Return the label in the form that silos compare: a category, a boolean, or a number in buckets.
 
     Raises:
         UnknownName: It was never declared. SchemaError: It is of another kind, or has too many values.
@@ -182,13 +182,13 @@ def build_agreed_label(schema: TableSchema, name: str) -> Attribute:
 
 
 def _strip_attribute(attribute: Attribute) -> Attribute:
-    """What matters between silos: values and policies, not from which column they are computed."""
+    """Return the properties relevant between silos: values and policies, not the source column."""
     null = None if attribute.null_value is None else str(attribute.null_value)
     return replace(attribute, function="", argument="", max_bytes=0, null_value=null)
 
 
 def _add_equal_bins(attribute: Attribute, count: int) -> Attribute:
-    """The attribute with ``count`` bins of about equal width over its range; few places are bins as they are."""
+    """Return the attribute with ``count`` bins of about equal width over its range; few values are their own bins."""
     lo, grid, steps = attribute.lo, attribute.grid, attribute.steps - 1
     assert isinstance(lo, Decimal) and grid is not None  # noqa: PT018 - numbers have both
     if steps < 1:
@@ -227,10 +227,10 @@ def _shorten_text(value: object) -> str:
 
 
 def find_differing_attribute(agreement: Agreement, schema: TableSchema) -> str:
-    """The first feature (or the label) that ``schema`` declares otherwise; empty if there is none.
+    """Return the first feature (or the label) that ``schema`` declares differently; empty if there is none.
 
     Raises:
-        UnknownName, SchemaError: ``schema`` lacks one, or it does not fit at all.
+        UnknownName, SchemaError: ``schema`` lacks one, or it is unsuitable.
     """
     for feature in agreement.features:
         if build_agreed_feature(schema, feature.name) != feature:

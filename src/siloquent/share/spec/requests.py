@@ -1,4 +1,4 @@
-"""What is asked: to release, to learn. Frozen values that check themselves."""
+"""The specifications of releases and of learning: frozen values that check themselves."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ MAX_NODES = 10**6
 
 @dataclass(frozen=True, slots=True)
 class TreeSpec:
-    """How a private tree grows: ``h`` levels, ``t`` split candidates, counts of levels 1 to ``p`` - 1 besides leaves.
+    """The shape of a private tree: ``h`` levels, ``t`` split candidates, counts of leaves and levels 1 to ``p`` - 1.
 
     ``variant``: "aamas-2019" is the paper's tree, "ours" the same for the same price with less noise.
-    ``max_nodes``: a level that would have more of them splits numbers in two instead of branching on categories.
+    ``max_nodes``: a level that would have more nodes splits numbers in two instead of branching on categories.
     """
 
     h: int = 8
@@ -51,18 +51,18 @@ class ShareSpec:
 
     Args:
         table: A declared table.
-        label: What is to be predicted: a category or boolean, or a number with a declared range.
-        features: From what: numbers, categories and booleans with finite domains.
+        label: The attribute to predict: a category or boolean, or a number with a declared range.
+        features: The predictors: numbers, categories and booleans with finite domains.
         method: "marginals" (label x attribute tables: rows and a model), "gram" (all pairs of bins: a better model,
             more noise), "moments" (numbers without bins), "tree" (private trees and rows from them).
-        trust: "local": full noise at every silo. "sum": one noise in all, through a secure sum.
-        agents: How many silos take part; needed for "sum", elsewhere for predicting errors alone.
-        honest: For "sum": so many shares of noise are enough, so at least so many of the silos in it must follow the
-            protocol and keep their noise to themselves.
-        colluding: For "sum": so many may not. At least 1, since every silo knows its own noise. There is no sum of
-            fewer than ``honest + colluding`` silos; with more ``agents`` than that, silos may be lost.
-        overlap: In how many silos a person may have rows; written into the guarantee, which then adds up.
-        public_seed: Of the trees' skeleton. It hides nothing.
+        trust: "local": full noise at every silo. "sum": one noise in total, through a secure sum.
+        agents: The number of participating silos; required for "sum", otherwise only for predicting errors.
+        honest: For "sum": the number of noise shares that suffice, so at least that many of the silos in it must
+            follow the protocol and keep their noise secret.
+        colluding: For "sum": the number of silos that may not. At least 1, since every silo knows its own noise. A
+            sum needs at least ``honest + colluding`` silos; with more ``agents`` than that, silos may be lost.
+        overlap: The number of silos in which a person may have rows; stated in the guarantee, which then adds up.
+        public_seed: The seed of the trees' skeleton. It hides nothing.
     """
 
     table: str
@@ -114,7 +114,7 @@ class ShareSpec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnSpec:
-    """A model from the others' ``releases`` and, with ``use_own``, from one's own rows, which stay at home.
+    """A model from the others' ``releases`` and, with ``use_own``, from own rows, which stay local.
 
     ``model`` None: logistic for classes, linear for numbers. ``folds``: of cross-validation on own rows.
     """
@@ -141,10 +141,10 @@ _KEYS = tuple(ShareSpec.__dataclass_fields__)
 
 
 def parse_spec(plain: dict[str, Any]) -> ShareSpec:
-    """The spec that a TOML file or JSON document declares.
+    """Parse the spec in a TOML file or JSON document.
 
     Raises:
-        RequestError: A key that no spec has, or a value that it cannot have.
+        RequestError: An unknown key, or an invalid value.
     """
     unknown = sorted(set(plain) - set(_KEYS))
     if unknown:

@@ -1,4 +1,4 @@
-"""From a sketch to answers: free post-processing of what was released; no rows, no ledger."""
+"""Answers from a sketch: free post-processing of the release; no rows, no ledger."""
 
 from siloquent.sketch.estimate.anomaly import find_anomalies
 from siloquent.sketch.estimate.classify import classify

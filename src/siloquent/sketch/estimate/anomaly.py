@@ -1,4 +1,4 @@
-"""How unusual a point is, and whether that is sure."""
+"""Anomalies: points of low density, and the certainty of that."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ DRAWS = 2_000
 
 
 def find_anomalies(sketch: Sketch, question: Anomaly) -> Flags:
-    """Points whose density is below the threshold, upper end of the interval included.
+    """Flag the points whose density is below the threshold, including the upper end of its interval.
 
     With ``share`` the threshold is the quantile of the density at points drawn from the sketch: an estimate itself,
-    since what the noise hides is never drawn.
+    since points hidden by the noise are never drawn.
     """
     found = estimate_density(sketch, Density(question.points, normalise=True, beta=question.beta))
     threshold = question.threshold

@@ -11,13 +11,13 @@ from siloquent.sketch.spec import Classify, Verdicts
 
 
 def classify(sketch: Sketch, question: Classify) -> Verdicts:
-    """Each point's class by the question's rule, and whether the runner-up is excluded.
+    """Classify each point by the question's rule, and decide whether the runner-up is excluded.
 
     Raises:
-        RequestError: The sketch has no label, or priors that are no distribution over its classes.
+        RequestError: The sketch has no label, or the priors are not a distribution over its classes.
     Source:
-        Likelihood and MAP rules: "A One-Pass Distributed and Private Sketch for Kernel Sums" (CCS 2021), section 4. MAP
-        falls to the most frequent class where the kernel is broad, so the likelihood is the default.
+        Likelihood and MAP rules: "A One-Pass Distributed and Private Sketch for Kernel Sums" (CCS 2021), section 4.
+        MAP tends to the most frequent class where the kernel is broad, so the likelihood is the default.
     """
     labels = sketch.plan.labels
     if len(labels) < 2:

@@ -26,10 +26,10 @@ CHUNK = 256
 
 
 def estimate_density(sketch: Sketch, question: Density) -> DensityEstimate:
-    """Kernel sums at each point, of all classes or of one; as a share of all records where ``normalise``.
+    """Estimate kernel sums at each point, of all classes or of one; as a share of all records where ``normalise``.
 
     Raises:
-        RequestError: A point that is no point of this sketch, or a class that it has not.
+        RequestError: A point is not of the sketch's type, or it does not have the class.
     """
     sums, outside = compute_kernel_sums(sketch, question.points)
     chosen = _find_class(sketch, question.label)
@@ -38,7 +38,7 @@ def estimate_density(sketch: Sketch, question: Density) -> DensityEstimate:
     if question.normalise:
         size = float(sketch.estimate_class_sizes()[chosen].sum())
         size_variance = sketch.class_size_variance * len(chosen)
-        # The delta method: relative variances of numerator and denominator add up.
+        # The delta method: relative variances of numerator and denominator are added.
         errors = np.sqrt((errors / size) ** 2 + values**2 * size_variance / size**4)
         values = values / size
     return build_interval(values, errors, sums.rows, question.beta, outside)
@@ -47,7 +47,7 @@ def estimate_density(sketch: Sketch, question: Density) -> DensityEstimate:
 def build_interval(
     values: Floats, errors: Floats, rows: int, beta: float, outside: NDArray[np.bool_]
 ) -> DensityEstimate:
-    """Values with symmetric intervals of chance 1 - ``beta``."""
+    """Build symmetric intervals for values, with error probability ``beta``."""
     reach = quantile(rows, beta) * errors
     return DensityEstimate(values, errors, values - reach, values + reach, outside)
 
@@ -61,7 +61,7 @@ def _find_class(sketch: Sketch, label: Any) -> NDArray[np.int64]:
 
 
 def compute_row_values(sketch: Sketch, points: Any) -> Floats:
-    """What each row says of the kernel sum at each point, all classes together, shape (points, R)."""
+    """Return each row's estimate of the kernel sum at each point, all classes together, shape (points, R)."""
     plan, hashes = sketch.plan, sketch.plan.hashes
     if isinstance(hashes, MinHashes):
         buckets = hashes.compute_buckets(*build_point_sets(plan, points))
@@ -75,7 +75,7 @@ def compute_row_values(sketch: Sketch, points: Any) -> Floats:
 
 
 def estimate_difference(sketch: Sketch, question: Difference) -> DensityEstimate:
-    """f(point) - f(other) pair by pair: rows whose cells are the same say 0, without noise.
+    """Estimate f(point) - f(other) for each pair: rows in which both have the same cell give 0, without noise.
 
     Raises:
         RequestError: As ``estimate_density``, or the two lists differ in length.
@@ -90,7 +90,7 @@ def estimate_difference(sketch: Sketch, question: Difference) -> DensityEstimate
 
 
 def compute_paper_mean(sketch: Sketch, points: Any) -> Floats:
-    """Algorithm 2: the mean of the cells, as a share of the mean of all rows' totals; shape (points,).
+    """Compute algorithm 2: the mean of the cells, as a share of the mean of all rows' totals; shape (points,).
 
     Source: "A One-Pass Distributed and Private Sketch for Kernel Sums" (CCS 2021), algorithm 2.
     """
@@ -99,9 +99,9 @@ def compute_paper_mean(sketch: Sketch, points: Any) -> Floats:
 
 
 def median_of_means(sketch: Sketch, points: Any, *, delta: float) -> Floats:
-    """The median of the means of 8 ln(1/delta) groups of rows, shape (points,).
+    """Compute the median of the means of 8 ln(1/delta) groups of rows, shape (points,).
 
-    Source: Lemma 3.3 there. A tighter proof, not a better estimate: the plain mean has a smaller error.
+    Source: Lemma 3.3 of the same paper. A tighter proof, not a better estimate: the plain mean has a smaller error.
     """
     groups = min(max(1, math.ceil(8 * math.log(1 / delta))), sketch.rows)
     parts = np.array_split(compute_row_values(sketch, points), groups, axis=1)

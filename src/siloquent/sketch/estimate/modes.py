@@ -1,4 +1,4 @@
-"""Peaks of the density: climbed on one half of the rows, measured on the other."""
+"""Peaks of the density: located on one half of the rows, measured on the other."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ STARTS, PROPOSALS, CHILDREN, HALVINGS, STEPS = 64, 4_096, 8, 5, 12
 
 
 def find_modes(sketch: Sketch, question: Modes) -> Peaks:
-    """The highest peaks, at least a bandwidth apart, highest first; heights from rows that did not choose them.
+    """Find the highest peaks, at least a bandwidth apart, highest first; heights from rows not used to choose them.
 
-    A maximum over noisy values is too high; rows that had no part in the choice are not.
+    A maximum over noisy values is biased upwards; rows without a part in the choice are not.
 
     Raises:
         RequestError: The sketch compares sets.
@@ -28,7 +28,7 @@ def find_modes(sketch: Sketch, question: Modes) -> Peaks:
     climbing = select_half(sketch, odd=False)
     reach = compute_bandwidth_steps(sketch)
     starts = _spread(random, low, high, PROPOSALS)
-    # Starts lie apart: else all of them would stand around the highest peak.
+    # Starts lie apart: otherwise all of them would surround the highest peak.
     points = _select_apart(starts[np.argsort(-_estimate_heights(climbing, starts), kind="stable")], reach, STARTS)
     for halving in range(1, HALVINGS + 1):
         for _ in range(STEPS):
@@ -40,7 +40,7 @@ def find_modes(sketch: Sketch, question: Modes) -> Peaks:
 
 
 def _select_apart(points: Floats, reach: Floats, most: int) -> Floats:
-    """The first ``most`` points that are a bandwidth away from all points before them."""
+    """Return the first ``most`` points that are a bandwidth away from all previous points."""
     kept: list[Floats] = []
     for point in points:
         if len(kept) < most and all(float(np.linalg.norm((point - other) / reach)) > 1 for other in kept):
@@ -49,14 +49,14 @@ def _select_apart(points: Floats, reach: Floats, most: int) -> Floats:
 
 
 def compute_bandwidth_steps(sketch: Sketch) -> Floats:
-    """A bandwidth in each feature's own units, shape (features,)."""
+    """Compute a bandwidth in each feature's own units, shape (features,)."""
     scales = np.array([feature.scale for feature in sketch.plan.features])
     low, high = compute_corners(sketch.plan)
     return np.minimum(scales * _compute_bandwidth(sketch.plan.kernel), (high - low) / 2 + 1e-12)
 
 
 def _compute_bandwidth(kernel: Kernel) -> float:
-    """A distance over which the kernel changes; that of directions and places is a tenth of what there is."""
+    """Return a distance over which the kernel changes; for kernels of angles or shares, a tenth of the maximum."""
     if isinstance(kernel, PStable):
         return kernel.bandwidth
     if isinstance(kernel, Laplacian):
@@ -83,7 +83,7 @@ def _estimate_heights(sketch: Sketch, points: Floats) -> Floats:
 def _climb_points(
     sketch: Sketch, points: Floats, step: Floats, low: Floats, high: Floats, random: np.random.Generator
 ) -> Floats:
-    """Each point, or the best of its children around it."""
+    """Return each point, or its best child around it."""
     moves = random.standard_normal((len(points), CHILDREN, points.shape[1])) * step
     tried = np.clip(np.concatenate([points[:, None], points[:, None] + moves], axis=1), low, high)
     heights = _estimate_heights(sketch, tried.reshape(-1, points.shape[1])).reshape(len(points), -1)

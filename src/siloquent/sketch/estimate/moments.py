@@ -1,4 +1,4 @@
-"""The linear model that released moments determine: free post-processing."""
+"""The linear model determined by released moments: free post-processing."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from siloquent.sketch.spec import LinearModel
 
 
 def build_stored_model(chosen: MomentsPlan, payload: bytes, event: Event) -> LinearModel:
-    """The model that stored moments determine: free post-processing.
+    """Build the model determined by stored moments: free post-processing.
 
     Args:
-        event: What was paid for them. Payloads of format 1 leave steps and noise to it.
+        event: The event charged for them. Payloads of format 1 derive steps and noise from it.
     Raises:
-        LedgerError: The payload holds no moments of this plan.
+        LedgerError: The payload does not hold moments of this plan.
     """
     try:
         plain = json.loads(payload)
@@ -39,7 +39,7 @@ def build_stored_model(chosen: MomentsPlan, payload: bytes, event: Event) -> Lin
 
 
 def _restore_first_plan(chosen: MomentsPlan, event: Event) -> MomentsPlan:
-    """The plan of moments that were paid for order by order: an event each, the middle one of a record's length."""
+    """Restore the plan of moments charged order by order: an event each, the middle one of a record's length."""
     if not isinstance(event, Composed):
         raise ValueError("moments of format 1 have an event an order")
     noises, lengths = [], []
@@ -50,7 +50,7 @@ def _restore_first_plan(chosen: MomentsPlan, event: Event) -> MomentsPlan:
         elif isinstance(part, DiscreteGaussian):
             noises.append(part.variance)
             lengths.append(math.sqrt(part.l2_squared))
-    # A unit of m rows moved the sums by m lengths, or 2 m where it was replaced, and the count by m.
+    # A unit of m rows changed the sums by m lengths, or 2 m with replacement, and the count by m.
     rows = lengths[0] * (math.sqrt(len(chosen.names)) if chosen.noise == "laplace" else 1)
     quanta = min(FINEST, key=lambda steps: min(abs(lengths[1] / rows / turn / steps - 1) for turn in (1, 2)))
     return replace(chosen, quanta=quanta, parameters=(noises[0], noises[1], noises[2]))
@@ -59,7 +59,7 @@ def _restore_first_plan(chosen: MomentsPlan, event: Event) -> MomentsPlan:
 def build_linear_model(
     chosen: MomentsPlan, count: NDArray[np.int64], sums: NDArray[np.int64], second: NDArray[np.int64]
 ) -> LinearModel:
-    """The model that noisy moments determine, in the attributes' own units."""
+    """Build the model determined by noisy moments, in the attributes' own units."""
     moments = Moments(float(count[0]), sums.astype(np.float64), second.astype(np.float64))
     last = float(chosen.parameters[2])
     deviation = math.sqrt(last / 2) if chosen.noise == "gaussian" else last * math.sqrt(2)

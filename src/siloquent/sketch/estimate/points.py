@@ -1,4 +1,4 @@
-"""Queried points as places, and what the sketch's cells say about them."""
+"""Queried points as indices, and the sketch's cells at them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class KernelSums:
 
 
 def build_point_array(plan: HashPlan, points: Any) -> Floats:
-    """Points of numbers as an array of shape (points, features).
+    """Convert numeric points to an array of shape (points, features).
 
     Raises:
         RequestError: Another shape, text, or a NaN; the message names the point.
@@ -56,7 +56,7 @@ def _require_points(plan: HashPlan) -> None:
 
 
 def compute_point_indices(plan: HashPlan, array: Floats) -> tuple[Integers, NDArray[np.bool_]]:
-    """The places of points, moved to the domain's edge where they lie outside, and whether they did."""
+    """Return the indices of points, moved to the domain's edge where they lie outside, and whether they did."""
     lo, grid, steps = _compute_edges(plan.features)
     hi = lo + (steps - 1) * grid
     clamped = np.clip(array, lo, hi)
@@ -71,7 +71,7 @@ def _compute_edges(features: tuple[HashedFeature, ...]) -> tuple[Floats, Floats,
 
 
 def compute_corners(plan: HashPlan) -> tuple[Floats, Floats]:
-    """The domain's corners in the features' own units, both (features,).
+    """Return the domain's corners in the features' own units, both (features,).
 
     Raises:
         RequestError: The sketch compares sets, which have no box.
@@ -84,21 +84,22 @@ def compute_corners(plan: HashPlan) -> tuple[Floats, Floats]:
 
 
 def select_half(sketch: Sketch, odd: bool) -> Sketch:
-    """Every second row alone: two halves whose hash functions and noise have nothing in common."""
+    """Return only every second row: two halves whose hash functions and noise are independent."""
     start = int(odd)
     counters, variance = np.ascontiguousarray(sketch.counters[:, start::2]), sketch.variance
     if sketch.hits is not None:
-        # On average half of a record's hits are in half of the rows: twice the counters stand for all of them.
+        # On average half of a record's hits are in half of the rows, so counters are doubled to represent all
+        # of them.
         counters, variance = 2 * counters, 4 * variance
     plan = replace(sketch.plan, hashes=sketch.plan.hashes.take_every(start, 2))
     return replace(sketch, plan=plan, counters=counters, variance=variance)
 
 
 def compute_kernel_sums(sketch: Sketch, points: Any) -> tuple[KernelSums, NDArray[np.bool_]]:
-    """The mean over rows of what each point's cells hold, corrected for shared buckets; and which points lay outside.
+    """Compute the mean over rows of each point's cells, corrected for shared buckets; and which points lay outside.
 
-    The spread over rows holds what hashing and noise add, so it needs no knowledge of either. It is right for
-    independent rows and too wide for Sobol rows, which lie more evenly than chance.
+    The spread over rows includes the variance of hashing and noise, so it needs no knowledge of either. It is right
+    for independent rows and too wide for Sobol rows, which are more evenly distributed than chance.
     """
     hashes, rows = sketch.plan.hashes, sketch.rows
     if isinstance(hashes, MinHashes):
@@ -116,7 +117,7 @@ def compute_kernel_sums(sketch: Sketch, points: Any) -> tuple[KernelSums, NDArra
 
 
 def _correct_crowding(sketch: Sketch, values: Floats, errors: Floats) -> KernelSums:
-    """A hashed cell also holds a share 1/W of all other records: E[cell] = f + (N - f) / W."""
+    """Correct for a hashed cell's share 1/W of all other records: E[cell] = f + (N - f) / W."""
     width, hashes = sketch.plan.hashes.width, sketch.plan.hashes
     if not hashes.is_exact and sketch.sizes is not None:
         sizes = sketch.estimate_class_sizes()[:, None]
@@ -126,7 +127,7 @@ def _correct_crowding(sketch: Sketch, values: Floats, errors: Floats) -> KernelS
 
 
 def quantile(rows: int, beta: float) -> float:
-    """Student's quantile for a two-sided interval of chance 1 - ``beta`` from ``rows`` rows."""
+    """Return Student's quantile for a two-sided interval with error probability ``beta`` from ``rows`` rows."""
     from scipy.special import stdtrit
 
     if not 0 < beta < 1:

@@ -1,4 +1,4 @@
-"""The paper's linear regression: the model with the least surrogate loss, found without slopes."""
+"""The paper's linear regression: the model with the least surrogate loss, found by a derivative-free search."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ ROUNDS, CHILDREN, SHRINK = 80, 48, 0.94
 
 
 def regress(sketch: Sketch, question: Regress) -> LinearModel:
-    """The linear model of one feature by the others.
+    """Compute the linear model of one feature by the others.
 
     Raises:
         RequestError: The sketch was not built with the kernel ``Surrogate``, or has no such feature.
     Source:
         "A One-Pass Distributed and Private Sketch for Kernel Sums" (CCS 2021), section 4: f(t) + f(-t) for
-        t ~ [theta, -1], which is least where residuals are small. Weights are searched in a ball, so that all models
+        t ~ [theta, -1], which is smallest where residuals are small. Weights are searched in a ball, so that all models
         are compared at one scale; the paper leaves the search open.
     """
     plan, hashes = sketch.plan, sketch.plan.hashes
@@ -52,7 +52,7 @@ def regress(sketch: Sketch, question: Regress) -> LinearModel:
 
 
 def _convert_units(sketch: Sketch, at: int, theta: Floats) -> LinearModel:
-    """From attributes on -1..1 to their own units: 2 (x - lo) / span - 1, weights times each, the constant last."""
+    """Convert weights from attributes on -1 to 1 to own units: 2 (x - lo) / span - 1, the constant last."""
     features = sketch.plan.features
     lo, span = (np.array(part) for part in zip(*[(f.lo, max(f.steps - 1, 1) * f.grid) for f in features], strict=True))
     others = [i for i in range(len(features)) if i != at]

@@ -16,7 +16,7 @@ from siloquent.sketch.spec import Density, Sample, SampledPoints
 
 Floats = NDArray[np.float64]
 MAX_BY_WEIGHT = 8
-"""Features up to which evenly spread proposals reach the density; beyond, chains walk to it."""
+"""The number of features up to which evenly spread proposals represent the density; beyond, chains explore it."""
 PROPOSALS, MAX_PROPOSALS, CHAINS, BURN_IN, THIN = 64, 2**20, 64, 200, 4
 _NOTES = (
     "what is below two standard errors is never drawn, so rare records are missing",
@@ -25,10 +25,10 @@ _NOTES = (
 
 
 def sample(sketch: Sketch, question: Sample) -> SampledPoints:
-    """``count`` points, on the features' grids; equal seeds give equal points.
+    """Draw ``count`` points, on the features' grids; equal seeds give equal points.
 
     Raises:
-        RequestError: The sketch compares sets, or nothing stands out of the noise.
+        RequestError: The sketch compares sets, or nothing is distinguishable from the noise.
     """
     low, high = compute_corners(sketch.plan)
     random = np.random.default_rng(question.seed)
@@ -52,7 +52,7 @@ def _draw_by_weight(sketch: Sketch, count: int, low: Floats, high: Floats, rando
 
 
 def _draw_by_chains(sketch: Sketch, count: int, low: Floats, high: Floats, random: np.random.Generator) -> Floats:
-    """Metropolis chains from the best of many starts; their points depend on each other."""
+    """Draw by Metropolis chains from the best of many starts; their points depend on each other."""
     starts = _spread(random, low, high, 2**14)
     weights = _compute_weights(sketch, starts)
     if not weights.max(initial=0) > 0:

@@ -1,4 +1,4 @@
-"""The room where rows meet noise: count records in hashed cells, add noise, let nothing else out."""
+"""The measure room: counts records in hashed cells, adds noise, releases nothing else."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def measure(plan: SketchPlan, table: PrivateTable, permit: Permit) -> MeasuredCo
     """Count every record once in each of its rows of the sketch, and release the counters with noise.
 
     Raises:
-        NotAllowed: the permit is not an open one of this table.
+        NotAllowed: the permit is not an open permit of this table.
         DataError: the source failed; the charge stands.
     Privacy:
-        ``plan.event`` in the account's unit and adjacency: discrete noise on a table that one unit moves by at most
+        ``plan.event`` in the account's unit and adjacency: discrete noise on a table that one unit changes by at most
         ``plan.sensitivity``, and on the numbers of records. Proof: docs/explanation/sketch.md.
     Source:
         "A One-Pass Distributed and Private Sketch for Kernel Sums" (CCS 2021), algorithm 1; discrete noise instead of
-        rounded floats, the number of records as a release of its own.
+        rounded floats, the number of records as a separate release.
     """
     counters = count_counters(plan, table, permit)
     sizes = _compute_sizes(plan, counters)
@@ -52,13 +52,13 @@ def measure(plan: SketchPlan, table: PrivateTable, permit: Permit) -> MeasuredCo
 
 
 def measure_share(plan: SketchPlan, table: PrivateTable, permit: Permit, *, honest: int) -> MeasuredCounters:
-    """Counters with one silo's share of the noise, for the secure sum of several silos alone.
+    """Measure counters with one silo's share of the noise, only for the secure sum of several silos.
 
     Args:
-        honest: At least so many silos follow the protocol and do not pool their noise.
+        honest: The minimal number of silos that follow the protocol and do not pool their noise.
     Privacy:
-        NONE by itself: a share holds less noise than the event says. Only the sum over at least ``honest`` silos keeps
-        ``plan.event``; the counters must leave this silo encrypted or split, never as they are.
+        NONE by itself: a share has less noise than the event states. Only the sum over at least ``honest`` silos has
+        the guarantee of ``plan.event``; the counters must leave this silo encrypted or split, never in the clear.
     Source:
         docs/explanation/sketch.md, "Several silos"; shares: siloquent.privacy.noise.distributed.
     """
@@ -76,10 +76,10 @@ def measure_share(plan: SketchPlan, table: PrivateTable, permit: Permit, *, hone
 
 
 def count_counters(plan: SketchPlan, table: PrivateTable, permit: Permit) -> Integers:
-    """Counters without noise, shape (classes, R, W), for this room and for secure sums.
+    """Compute counters without noise, shape (classes, R, W), for this room and for secure sums.
 
     Privacy:
-        None: exact. One unit moves them by at most ``plan.sensitivity``.
+        None: exact. One unit changes them by at most ``plan.sensitivity``.
     """
     hashed = plan.hash_plan
     if hashed.sets == "group":
@@ -90,10 +90,10 @@ def count_counters(plan: SketchPlan, table: PrivateTable, permit: Permit) -> Int
 
 
 def count_places(plan: SketchPlan, places: Integers, classes: Integers | None) -> tuple[Integers, Integers]:
-    """Exact counters and numbers of records of an array of places, shape (records, features), all of them inside.
+    """Compute exact counters and numbers of records from indices, shape (records, features), all of them inside.
 
     Privacy:
-        None: exact. One record moves both by at most ``plan.sensitivity``.
+        None: exact. One record changes both by at most ``plan.sensitivity``.
     """
     hashes = plan.hash_plan.hashes
     assert isinstance(hashes, Hashes)
@@ -104,7 +104,7 @@ def count_places(plan: SketchPlan, places: Integers, classes: Integers | None) -
 
 
 def add_in_place(total: Integers, more: Integers) -> Integers:
-    """``total`` plus ``more``, in the memory of the first: counters are large, and nobody else holds them."""
+    """Add ``more`` to ``total`` in place: counters are large, and no other code holds ``total``."""
     if not total.flags.writeable:
         total = total.copy()
     np.add(total, more, out=total)
@@ -112,7 +112,7 @@ def add_in_place(total: Integers, more: Integers) -> Integers:
 
 
 def add_counter_noise(plan: SketchPlan, values: Integers, parameter: Fraction) -> Integers:
-    """``values`` with the plan's kind of noise, of scale (Laplace) or variance (Gaussian) ``parameter``.
+    """Add the plan's kind of noise to ``values``, of scale (Laplace) or variance (Gaussian) ``parameter``.
 
     Privacy:
         Pure (L1 / parameter)-DP or zCDP with rho = L2^2 / (2 parameter), exactly.
@@ -125,7 +125,7 @@ def add_counter_noise(plan: SketchPlan, values: Integers, parameter: Fraction) -
 
 
 def _compute_sizes(plan: SketchPlan, counters: Integers) -> Integers:
-    """The number of counted records of each class: every record is in the same number of rows."""
+    """Compute the number of counted records of each class: every record is in the same number of rows."""
     if plan.hits is None:
         return np.asarray(counters[:, 0].sum(axis=1), dtype=np.int64)
     return np.asarray(counters.sum(axis=(1, 2)) // plan.hits, dtype=np.int64)
@@ -133,9 +133,9 @@ def _compute_sizes(plan: SketchPlan, counters: Integers) -> Integers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountBatch:
-    """The kernel of a fold: a batch of records to counters. A class and no closure, so that engines can send it away.
+    """The kernel of a fold: a batch of records to counters. A class, not a closure, so that it can be pickled.
 
-    ``hits``: rows that each record counts in, drawn anew for each; None: all rows.
+    ``hits``: the number of rows in which each record counts, drawn anew for each; None: all rows.
     """
 
     plan: HashPlan
@@ -156,7 +156,7 @@ class CountBatch:
         return _count_sets(hashes, tokens, ends, classes, number, self.hits)
 
     def _find_classes(self, batch: pa.RecordBatch) -> tuple[Integers, NDArray[np.bool_]]:
-        """The class of each record, and whether it has one."""
+        """Return the class of each record, and whether it has one."""
         if self.plan.label is None:
             return np.zeros(batch.num_rows, dtype=np.int64), np.ones(batch.num_rows, dtype=np.bool_)
         found = _read_indices(batch, self.plan.label)
@@ -164,7 +164,7 @@ class CountBatch:
         return np.where(inside, found, 0), inside
 
     def _build_sets(self, batch: pa.RecordBatch, keep: NDArray[np.bool_]) -> tuple[NDArray[np.uint32], Integers]:
-        """The tokens of each record; records that are not kept have empty sets, which count nowhere."""
+        """Build the tokens of each record; records that are not kept have empty sets, which are not counted."""
         if self.plan.sets == "words":
             import pyarrow as pa
             import pyarrow.compute as pc
@@ -194,7 +194,7 @@ def _count_sets(
 
 
 def _count_grouped(plan: SketchPlan, table: PrivateTable, permit: Permit) -> Integers:
-    """Counters of one set a unit: rows are collected first, since a unit's rows may lie in several batches."""
+    """Count one set per unit: rows are collected first, since a unit's rows may lie in several batches."""
     hashed = plan.hash_plan
     assert isinstance(hashed.hashes, MinHashes)
     assert hashed.group is not None
@@ -208,7 +208,7 @@ def _count_grouped(plan: SketchPlan, table: PrivateTable, permit: Permit) -> Int
 
 
 def _collect_rows(plan: SketchPlan, batches: Any) -> tuple[Integers, Integers]:
-    """The owner of each row as a number, and the place of its value; rows without either are left out."""
+    """Collect the owner of each row as a number, and the index of its value; rows without either are left out."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -226,7 +226,7 @@ def _collect_rows(plan: SketchPlan, batches: Any) -> tuple[Integers, Integers]:
 
 
 def _find_indices(feature: Any, column: pa.Array) -> Integers:
-    """The places of declared values, -1 for NULL."""
+    """Return the indices of declared values, -1 for NULL."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

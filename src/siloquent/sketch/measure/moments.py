@@ -23,9 +23,9 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class MomentBatch:
-    """The kernel of a fold: records to count, sums and second moments, one below the other, shape (1 + d + d d,).
+    """The kernel of a fold: records to count, sums and second moments, concatenated, shape (1 + d + d d,).
 
-    ``low``, ``steps``: of each number, whose places become -1..1 over its declared range.
+    ``low``, ``steps``: of each number, whose indices become -1 to 1 over its declared range.
     """
 
     names: tuple[str, ...]
@@ -43,11 +43,11 @@ class MomentBatch:
 
 
 def measure_moments(plan: MomentsPlan, table: PrivateTable, permit: Permit) -> tuple[Integers, Integers, Integers]:
-    """Noisy count (1,), sums (d,) and symmetric second moments (d, d), in whole steps.
+    """Measure noisy count (1,), sums (d,) and symmetric second moments (d, d), in whole steps.
 
     Privacy:
-        ``plan.event`` in the account's unit and adjacency: every record lies in a ball of whole numbers, and count,
-        sums and second moments each get noise, for what one unit can do to all of them at once. Proof:
+        ``plan.event`` in the account's unit and adjacency: every record lies in a ball of integers, and count,
+        sums and second moments each get noise, for the change of all of them by one unit. Proof:
         docs/explanation/sketch.md.
     """
     kernel = MomentBatch(plan.names, plan.steps, plan.radius, plan.quanta)
@@ -59,7 +59,7 @@ def measure_moments(plan: MomentsPlan, table: PrivateTable, permit: Permit) -> t
 def add_moment_noise(
     plan: MomentsPlan, count: int, sums: Integers, second: Integers
 ) -> tuple[Integers, Integers, Integers]:
-    """Noise on exact moments; entries off the diagonal get half the variance, as the event's sensitivity counts them.
+    """Add noise to exact moments; off-diagonal entries get half the variance, as the event's sensitivity counts them.
 
     Privacy:
         ``plan.event``, for the unit that ``plan`` was made for.

@@ -1,4 +1,4 @@
-"""From spec and declaration to hash functions, noise, event and price. No row is read; the seed is public."""
+"""Hash functions, noise, event and price from spec and declaration. No row is read; the seed is public."""
 
 from siloquent.sketch.plan.planner import (
     SketchPlan,

@@ -1,4 +1,4 @@
-"""What a sketch hashes: features, labels and the grids they lie on, from the declaration alone."""
+"""The hashed features, labels and their grids, only from the declaration."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def list_labels(spec: SketchSpec, schema: TableSchema) -> tuple[object, ...]:
 
 
 def build_axes(kernel: Kernel, features: tuple[HashedFeature, ...]) -> Axes:
-    """What hash functions are drawn over; a surrogate loss has its own scale, and three coordinates more."""
+    """Build the axes of the hash functions; a surrogate loss has its own scale, and three additional coordinates."""
     if isinstance(kernel, Surrogate):
         return build_surrogate_axes(np.array([feature.steps for feature in features], dtype=np.int64))
     return Axes(

@@ -1,4 +1,4 @@
-"""A release of moments for linear regression: what is asked, its noise and its price. No row is read."""
+"""A release of moments for linear regression: its spec, noise and price. No row is read."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from siloquent.sketch.plan.planner import convert_budget
 
 Floats = NDArray[np.float64]
 FINEST = (8_191, 2_047, 511, QUANTA)
-"""Whole steps from 0 to the ball's radius, the finest that fit are taken."""
+"""The whole steps from 0 to the ball's radius; the finest that fit are used."""
 MAX_NOISE = 2**49
 SHARES = (Fraction(2, 100), Fraction(18, 100), Fraction(80, 100))
-"""Of the price, for count, sums and second moments: the last ones have most entries and the most noise."""
+"""The parts of the price for count, sums and second moments: the last have most entries and the most noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class MomentsSpec:
-    """Predict ``target`` from ``features`` (numbers, dates, booleans), all mapped to -1..1 by their declared ranges.
+    """A prediction of ``target`` from ``features`` (numbers, dates, booleans), scaled to -1 to 1 by declared ranges.
 
-    ``radius``: records longer than that are drawn in to it; None: sqrt(number of numbers), which no record is longer
-    than. A smaller one means less noise and a bias for records far out.
+    ``radius``: longer records are shortened to it; None: sqrt(number of numbers), the maximal length of a record. A
+    smaller one means less noise and a bias for distant records.
     """
 
     table: str
@@ -66,10 +66,10 @@ class MomentsPlan:
 
 
 def plan_moments(spec: MomentsSpec, schema: TableSchema) -> MomentsPlan:
-    """Parameters and price, from declaration and spec alone.
+    """Plan parameters and price, only from declaration and spec.
 
     Raises:
-        SchemaError: A feature is no number. RequestError: The budget does not fit the account.
+        SchemaError: A feature is not a number. RequestError: The budget does not fit the account.
     """
     attributes = [schema.domain[name] for name in (*spec.features, spec.target)]
     for attribute in attributes:
@@ -95,7 +95,7 @@ def plan_moments(spec: MomentsSpec, schema: TableSchema) -> MomentsPlan:
 def _find_finest_steps(
     spec: MomentsSpec, schema: TableSchema, steps: tuple[int, ...], radius: float
 ) -> tuple[int, tuple[Fraction, Fraction, Fraction], Event]:
-    """The finest steps for which noise can be drawn, and the noise: coarse steps round small numbers to nothing."""
+    """Find the finest steps for which noise can be sampled, and the noise: coarse steps round small numbers to zero."""
     pure, account = schema.budget.accountant == "pure", get_accountant(schema.budget.accountant)
     amount, scaled = subtract_rounding(convert_budget(spec.budget, schema), account.scale), _list_all_records(steps)
     for quanta in FINEST:
@@ -117,7 +117,7 @@ def _find_finest_steps(
 
 
 def _list_all_records(steps: tuple[int, ...]) -> Floats | None:
-    """All records that there can be, None where they are many."""
+    """Return all possible records, None where they are too many."""
     if not RecordPairs.can_enumerate(math.prod(steps), len(steps)):
         return None
     return scale_to_unit(np.indices(steps).reshape(len(steps), -1).T, steps)

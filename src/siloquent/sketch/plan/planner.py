@@ -1,4 +1,4 @@
-"""From spec and declaration to hash functions, noise, event and price. No row is read; the seed is public."""
+"""Hash functions, noise, event and price from spec and declaration. No row is read; the seed is public."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ Noise = Literal["gaussian", "laplace"]
 MAX_AUTO_ROWS, MIN_AUTO_ROWS = 16_384, 64
 MAX_AUTO_COUNTERS = 2**23
 HASHED_WIDTH = 2_048
-"""Of the same number of counters, more rows and fewer buckets are better: what crowds a bucket is 1 / (R W) either way,
-and the rest of a row's variance is 1 / R (benchmarks, K3)."""
+"""The default width. For a given number of counters, more rows and fewer buckets are better: the collisions in a bucket
+are 1 / (R W) either way, and the rest of a row's variance is 1 / R (benchmarks, K3)."""
 WIDEST_RANGE = 8_192
 NUMBER_ROWS, SET_ROWS = 0.02, 0.002
-"""R over epsilon and size in pure accounts. Few sets are near a set, so noise must be small against few (K1, K3)."""
+"""R over epsilon and size in pure accounts. Few sets are near a given one: their counts need small noise (K1, K3)."""
 TYPICAL_SPREAD = 0.06
-"""The variance of one row over N f, where all bandwidths in use were measured (benchmarks, K1 and K2)."""
+"""The variance of one row over N f, where all commonly used bandwidths were measured (benchmarks, K1 and K2)."""
 _SIZE_UNKNOWN = 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class CounterSensitivity:
-    """How far one unit moves the table of counters, and the numbers of records."""
+    """The sensitivity of the table of counters, and of the numbers of records, to one unit."""
 
     l1: int
     l2_squared: int
@@ -65,10 +65,10 @@ class CounterSensitivity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SketchPlan:
-    """A sketch that is ready to be measured: everything but the rows.
+    """A sketch that is ready to be measured: everything except the rows.
 
-    ``parameter``: the counters' noise scale (Laplace) or variance (Gaussian); ``size_parameter``: that of the number of
-    records, None where it is not released. ``hits``: rows that a record counts in, None: all.
+    ``parameter``: the counters' noise scale (Laplace) or variance (Gaussian); ``size_parameter``: that of the number
+    of records, None where it is not released. ``hits``: the number of rows in which a record counts, None: all.
     """
 
     spec: SketchSpec
@@ -84,24 +84,24 @@ class SketchPlan:
 
     @property
     def price(self) -> Fraction:
-        """What is charged, in the account's epsilon or rho: whole units of the ledger, rounded up."""
+        """The charge, in the account's epsilon or rho: whole units of the ledger, rounded up."""
         book = get_accountant(self.schema.budget.accountant)
         return Fraction(book.compute_cost(self.event).amount, book.scale)
 
     @property
     def noise_deviation(self) -> float:
-        """The standard deviation that noise alone gives a kernel sum."""
+        """The standard deviation that noise by itself adds to a kernel sum."""
         rows = self.hash_plan.hashes.rows
         return math.sqrt(compute_noise_variance(self.noise, self.parameter) * rows) / (self.hits or rows)
 
     @property
     def counters(self) -> int:
-        """How many counters there are."""
+        """The number of counters."""
         return math.prod(self.hash_plan.shape)
 
     @property
     def seconds(self) -> float | None:
-        """About how long counting and noise take on one core; None without a size hint."""
+        """The approximate seconds for counting and noise on one core; None without a size hint."""
         if self.schema.size_hint is None:
             return None
         rows = self.hits or self.hash_plan.hashes.rows
@@ -109,7 +109,7 @@ class SketchPlan:
         return self.schema.size_hint * rows * each + self.counters * 4e-7
 
     def estimate_typical_error(self, density: float) -> float | None:
-        """The relative standard error of a sum that ``density`` of the rows make up; None without a size hint."""
+        """Estimate the relative standard error of a sum over a share ``density`` of rows; None without a size hint."""
         if self.schema.size_hint is None:
             return None
         size, rows = self.schema.size_hint, self.hash_plan.hashes.rows
@@ -120,18 +120,18 @@ class SketchPlan:
 
 
 def compute_noise_variance(noise: Noise, parameter: Fraction) -> Fraction:
-    """The variance of discrete Laplace noise of that scale, or about that of discrete Gaussian noise."""
+    """Compute the variance of discrete Laplace noise of that scale, or about that of discrete Gaussian noise."""
     return parameter if noise == "gaussian" else compute_laplace_variance(parameter)
 
 
 def plan(spec: SketchSpec, schema: TableSchema, *, seed: int, summed: bool = False) -> SketchPlan:
-    """The plan of ``spec``; the same seed gives the same plan.
+    """Plan ``spec``; the same seed gives the same plan.
 
     Args:
         summed: Noise is added in shares, by several silos.
     Raises:
         SchemaError: A feature has no finite domain, or the kernel does not fit its kind.
-        RequestError: Counters, rows, hits or noise do not fit; the message names the largest value that does.
+        RequestError: Counters, rows, hits or noise do not fit; the message names the largest value that fits.
         AccuracyUnreachable: The accuracy needs more counters than fit.
     """
     features, sets = build_hashed_features(spec, schema)
@@ -148,7 +148,7 @@ def plan(spec: SketchSpec, schema: TableSchema, *, seed: int, summed: bool = Fal
     moved = compute_counter_sensitivity(
         schema, rows=hits or hashed.hashes.rows, grouped=spec.group is not None, classes=hashed.classes
     )
-    # Sums of Gaussian shares have one event for each variance.
+    # Sums of Gaussian shares have one event per variance.
     joint = schema.replace_one and hashed.classes == 1 and (pure or not summed)
     return _price_plan(spec, schema, hashed, hits, moved, pure, joint)
 
@@ -156,11 +156,12 @@ def plan(spec: SketchSpec, schema: TableSchema, *, seed: int, summed: bool = Fal
 def compute_counter_sensitivity(
     schema: TableSchema, *, rows: int, grouped: bool = False, classes: int = 1
 ) -> CounterSensitivity:
-    """The exact sensitivity of the counters and of the numbers of records, where a record counts in ``rows`` rows.
+    """Compute the exact sensitivity of the counters and of the numbers of records; a record counts in ``rows`` rows.
 
-    A record moves one counter a row by one. All of a user's records may meet in one cell. A replaced unit leaves one
-    cell and enters another. With labels a record has one class, so the stacked table moves no more than a plain one. A
-    replaced unit leaves one class and enters another; without classes it moves the one number by its records at most.
+    A record changes one counter per row by one. All of a user's records may fall into one cell. A replaced unit
+    leaves one cell and enters another. With labels a record has one class, so the stacked table changes no more than a
+    plain one. A replaced unit leaves one class and enters another; without classes it changes the one number by at most
+    its records.
     """
     records = 1 if grouped else schema.unit.max_rows
     twice = 2 if schema.replace_one else 1
@@ -187,7 +188,7 @@ def _draw_hashes(spec: SketchSpec, features: tuple[HashedFeature, ...], rows: in
 
 
 def _choose_width(spec: SketchSpec, features: tuple[HashedFeature, ...], seed: int) -> int | None:
-    """Buckets a row; None: one for each code."""
+    """Choose the number of buckets per row; None: one for each code."""
     if isinstance(spec.width, int):
         return spec.width
     straight = isinstance(spec.kernel, PStable) and spec.kernel.order == 2
@@ -198,7 +199,7 @@ def _choose_width(spec: SketchSpec, features: tuple[HashedFeature, ...], seed: i
 
 
 def _estimate_range(spec: SketchSpec, features: tuple[HashedFeature, ...], seed: int) -> int:
-    """About how many codes a row has, from a few rows."""
+    """Estimate the number of codes of a row, from a few rows."""
     drawn = draw_hashes(
         spec.kernel, build_axes(spec.kernel, features), rows=256, seed=seed, width=None, projections="iid"
     )
@@ -237,7 +238,7 @@ def _choose_rows(
 
 
 def _compute_wanted_variance(spec: SketchSpec, schema: TableSchema) -> tuple[float, float]:
-    """The variance T that an accuracy allows a kernel sum, and the variance V of one row."""
+    """Compute the variance T that an accuracy allows a kernel sum, and the variance V of one row."""
     assert spec.accuracy is not None
     if schema.size_hint is None:
         raise RequestError(
@@ -280,10 +281,10 @@ def _build_hash_plan(
 
 
 def read_hash_plan(path: Path) -> HashPlan:
-    """The hash plan in a file.
+    """Read the hash plan in a file.
 
     Raises:
-        RequestError: There is no such file. ReleaseError: It is no plan.
+        RequestError: There is no such file. ReleaseError: It is not a plan.
     """
     try:
         return parse_hash_plan(read_text(path, MAX_JSON_BYTES))
@@ -319,7 +320,7 @@ def _count_hits(spec: SketchSpec, schema: TableSchema, rows: int, pure: bool) ->
 
 
 def _compute_epsilon(spec: SketchSpec, schema: TableSchema) -> Fraction:
-    """The pure price of a budget; the paper's method is pure in every account."""
+    """Compute the pure price of a budget; the paper's method is pure in every account."""
     assert spec.budget is not None
     if spec.mechanism == "race-2021" and spec.budget.epsilon is not None:
         return _compute_pure_amount(parse_exact(spec.budget.epsilon), schema.budget.accountant)
@@ -329,7 +330,7 @@ def _compute_epsilon(spec: SketchSpec, schema: TableSchema) -> Fraction:
 
 
 def _compute_pure_amount(epsilon: Fraction, name: str) -> Fraction:
-    """The most of ``epsilon`` whose charge in an account of ``name`` is not rounded up beyond it."""
+    """Compute the largest part of ``epsilon`` whose charge in an account of ``name`` is not rounded up beyond it."""
     if name == "pure":
         return round_down_to_units(epsilon, name)
     rho = round_down_to_units(epsilon**2 / 2, name)
@@ -337,10 +338,10 @@ def _compute_pure_amount(epsilon: Fraction, name: str) -> Fraction:
 
 
 def convert_budget(budget: Budget, schema: TableSchema) -> Fraction:
-    """What a budget is in the account's own money: epsilon, or rho.
+    """Convert a budget to the account's unit: epsilon, or rho.
 
     Raises:
-        RequestError: A pure account is given rho or a delta.
+        RequestError: A rho or a delta is given for a pure account.
     """
     account = schema.budget
     return budget.convert_to_account(account.accountant, delta=account.delta - account.delta_events)
@@ -355,11 +356,11 @@ def _price_plan(
     pure: bool,
     joint: bool,
 ) -> SketchPlan:
-    """The noise that a budget buys.
+    """Compute the noise for a budget.
 
     Args:
-        joint: A unit that takes another's place either moves twice as many counters, or the number of records. Noise on
-            that number with a ``rows``-th of the counters' parameter is then in their price. Proof:
+        joint: Replacing a unit changes either twice as many counters, or the number of records. Noise on that number
+            with a ``rows``-th of the counters' parameter is then included in their price. Proof:
             docs/explanation/sketch.md.
     """
     rows = hits or hashed.hashes.rows
@@ -402,7 +403,7 @@ def _get_budget(spec: SketchSpec) -> Budget:
 def _compute_amount(
     spec: SketchSpec, schema: TableSchema, moved: CounterSensitivity, rows: int, pure: bool
 ) -> Fraction:
-    """The price of counters that an accuracy needs: what the rows' spread leaves of the allowed variance is noise."""
+    """Compute the price of counters for an accuracy: the allowed variance minus the rows' spread is noise."""
     allowed, variance = _compute_wanted_variance(spec, schema)
     noise = allowed - variance / rows
     if noise <= 0:
