@@ -1,7 +1,7 @@
-"""Counting supports inside an engine: one text by sqlglot, in DuckDB's dialect, transpiled for others.
+"""Counting of supports inside an engine: SQL built by sqlglot in DuckDB's dialect, transpiled for others.
 
-Whole numbers alone leave the engine, so DuckDB and Spark agree to the last digit. Reports lie in a relation with the
-columns of ``store.COLUMNS``, as ``ReportStore.arrow`` gives it.
+Only whole numbers leave the engine, so DuckDB and Spark agree exactly. Reports are in a relation with the columns of
+``store.COLUMNS``, as returned by ``ReportStore.to_arrow``.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ Wanted = Mapping[int, Sequence[int]]
 
 
 def list_all_nodes(collection: Collection, channel: int) -> dict[int, range]:
-    """Every node of every layer."""
+    """Return every node of every layer."""
     return {at: range(layer.nodes) for at, layer in enumerate(collection.channels[channel].layers)}
 
 
 def build_supports_query(
     collection: Collection, channel: int, wanted: Wanted, *, relation: str = "reports"
 ) -> exp.Query:
-    """How many reports support each wanted node: rows layer, node, support.
+    """Return a query for the number of reports that support each wanted node: rows layer, node, support.
 
     Raises:
-        RequestError: More than 20,000 nodes; these are counted faster in memory.
+        RequestError: more than 20,000 nodes; these are counted faster in memory.
     """
     nodes = _render_values(collection, channel, wanted)
     text = f"""
@@ -52,7 +52,7 @@ def build_supports_query(
 def build_joint_query(
     collection: Collection, channels: tuple[int, int], wanted: tuple[Wanted, Wanted], *, relations: tuple[str, str]
 ) -> exp.Query:
-    """How many users' reports support each pair of wanted nodes: rows l1, l2, i, j, support, where there are any."""
+    """Return a query for the users whose reports support each pair of wanted nodes: rows l1, l2, i, j, support."""
     first, second = (_render_values(collection, at, own) for at, own in zip(channels, wanted, strict=True))
     text = f"""
         SELECT n.layer AS l1, m.layer AS l2, n.node AS i, m.node AS j, COUNT(*) AS support
@@ -68,12 +68,12 @@ def build_joint_query(
 def build_decomposed_query(
     collection: Collection, channel: int, ranges: Sequence[tuple[int, int] | None], *, relation: str = "reports"
 ) -> exp.Query:
-    """A count of ranges of bins by their fewest nodes, in one scan: rows layer, reports, support of all its nodes.
+    """Return a query for a count of ranges of bins by their fewest nodes, in one scan: rows layer, reports, support.
 
     Args:
         ranges: A range of bins for each attribute of the channel's only set, or None.
     Raises:
-        RequestError: The channel has several sets, or a layer that the nodes need was not planned.
+        RequestError: the channel has several sets, or a layer needed by the nodes was not planned.
     """
     made = collection.channels[channel]
     if len(made.sets) != 1:
@@ -102,11 +102,11 @@ def build_decomposed_query(
 def estimate_decomposed(
     collection: Collection, channel: int, rows: Sequence[tuple[int, int, int]], nodes: Mapping[int, int]
 ) -> float:
-    """The count that ``build_decomposed_query`` rows estimate, scaled to the users on all layers.
+    """Return the count estimated from ``build_decomposed_query`` rows, scaled to the users on all layers.
 
     Args:
         rows: layer, reports, support.
-        nodes: How many nodes were added up on each layer.
+        nodes: The number of nodes added up on each layer.
     """
     made = collection.channels[channel]
     shares = [0.0] * len(made.layers)
@@ -120,17 +120,17 @@ def estimate_decomposed(
 
 
 def run_duckdb(connection: duckdb.DuckDBPyConnection, query: exp.Query) -> list[tuple[Any, ...]]:
-    """The rows that DuckDB gives."""
+    """Return DuckDB's rows for the query."""
     found: list[tuple[Any, ...]] = connection.execute(query.sql("duckdb")).fetchall()
     return found
 
 
 def render_spark(query: exp.Query) -> str:
-    """The same query for Spark."""
+    """Return the same query for Spark."""
     return query.sql("spark")
 
 
-# A set's bit in one of three words, or a hash in the arithmetic of every engine's BIGINT. ``shift`` is -1 for hashes.
+# A set's bit in one of three words, or a hash in BIGINT arithmetic of any engine. ``shift`` is -1 for hashes.
 _SUPPORTS = (
     "CASE WHEN {n}.shift >= 0"
     " THEN ((CASE {n}.word WHEN 0 THEN {r}.c0 WHEN 1 THEN {r}.c1 ELSE {r}.c2 END) >> {n}.shift) & 1 = 1"
@@ -153,7 +153,7 @@ def _render_values(collection: Collection, channel: int, wanted: Wanted) -> str:
 
 
 def _render_hits(layer: LayerPlan, nodes: Sequence[int]) -> str:
-    """How many of ``nodes`` one report supports."""
+    """Return an expression for the number of ``nodes`` that one report supports."""
     if layer.kind == "hash":
         return " + ".join(
             f"CASE WHEN ((c0 * {node} + c1) % {PRIME}) % {layer.size} = c2 THEN 1 ELSE 0 END" for node in nodes

@@ -1,7 +1,7 @@
-"""The paper's estimators over its reports: what each user's report adds to a count, user by user.
+"""The paper's estimators over its reports: the contribution of each user's report to a count.
 
-A count over several services is the sum over users of the product of what each of their reports adds: the row "all
-true" of the inverted 2^K state matrix is that product.
+A count over several services is the sum over users of the product of their reports' contributions: the row "all true"
+of the inverted 2^K state matrix is that product.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Floats = NDArray[np.float64]
 
 
 def compute_contributions(reports: HashedReports, parts: Sequence[Weights]) -> Floats:
-    """What each user adds to a count of the rows that ``parts`` make up, one part a tree: shape (users,).
+    """Return each user's contribution to a count of the rows given by ``parts``, one part per tree: shape (users,).
 
-    Users on layers that no node of the decomposition is on add 0, the others their estimate times the number of layers.
+    Users on layers without a node of the decomposition contribute 0, others their estimate times the number of layers.
     """
     from siloquent.maths.support_kernels import weigh
 
@@ -38,23 +38,23 @@ def compute_contributions(reports: HashedReports, parts: Sequence[Weights]) -> F
 
 
 def estimate_count(reports: HashedReports, parts: Sequence[Weights]) -> float:
-    """HIO's estimate of a count."""
+    """Return HIO's estimate of a count."""
     return float(compute_contributions(reports, parts).sum())
 
 
 def estimate_public_sum(contributed: Floats, values: Floats) -> float:
-    """HIO-PUB's sum of a measure that every user shows: each user's value times what they add to the count."""
+    """Return HIO-PUB's sum of a public measure: each user's value times the user's contribution to the count."""
     return float(contributed @ values)
 
 
 def estimate_group_counts(
     reports: HashedReports, parts: Sequence[Weights], axis: int, *, shown: Sequence[Floats] = ()
 ) -> list[float]:
-    """HIO-GROUP-BY: the count in each group of the tree ``axis``, in order.
+    """Return HIO-GROUP-BY's count in each group of the tree ``axis``, in order.
 
     Args:
-        shown: For groups that users show, whether each user is in a group, one array a group; none where the group is
-            sensitive: its dictionary is public, so each value of it is one more condition.
+        shown: For public groups, whether each user is in a group, one array per group; empty for sensitive groups:
+            their dictionary is public, so each value of it is one more condition.
     """
     if shown:
         added = compute_contributions(reports, parts)
@@ -67,7 +67,7 @@ def estimate_group_counts(
 
 
 def estimate_joint_count(contributed: Sequence[Floats]) -> tuple[float, float]:
-    """HIO-JOIN's count over several services' reports of the same users, and its standard error from the users."""
+    """Return HIO-JOIN's count over several services' reports of the same users, and its standard error."""
     product = np.prod(contributed, axis=0)
     total = float(product.sum())
     return total, float(np.sqrt(max(np.square(product).sum() - total**2 / len(product), 0.0)))

@@ -1,4 +1,4 @@
-"""The paper's perturbations, for many simulated users at once: what ours are compared with."""
+"""The paper's perturbations for many simulated users at once, as a baseline for ours."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def report_layers(
     rng: np.random.Generator,
     layers: Sequence[tuple[int, ...]] | None = None,
 ) -> HashedReports:
-    """HIO: each user on a layer drawn evenly, the node there by optimised local hashing.
+    """Perturb by HIO: each user on a layer drawn evenly, the node there by optimised local hashing.
 
     Args:
         bins: Each user's bin on every tree, shape (users, trees).
-        layers: Other layers than all of them; MG has the finest alone.
+        layers: The layers to use, by default all; MG uses only the finest.
     Privacy:
         Local, pure epsilon-DP in each user's bins.
     Source:
@@ -54,10 +54,10 @@ def report_layers(
 
 
 def round_to_ends(values: Integers, least: int, most: int, *, rng: np.random.Generator) -> Integers:
-    """1 for the upper end with probability (t - least) / (most - least), else 0: the value on average.
+    """Return 1 for the upper end with probability (t - least) / (most - least), else 0: unbiased.
 
     Privacy:
-        None by itself: what is rounded is reported by an oracle.
+        None by itself: an oracle reports the rounded value.
     """
     return (rng.random(len(values)) * (most - least) < values - least).astype(np.int64)
 
@@ -65,14 +65,14 @@ def round_to_ends(values: Integers, least: int, most: int, *, rng: np.random.Gen
 def draw_user_rows(
     ends: Integers, places: Integers, *, trees: Sequence[Tree], rng: np.random.Generator, most_rows: int = 2**62
 ) -> tuple[Integers, Integers]:
-    """One row of each user, drawn evenly, and how many rows they have; users without any get a random row.
+    """Draw one row of each user evenly, with the number of the user's rows; users without any get a random row.
 
-    tau rows of tau-truncation are as many such draws. Of users with more than ``most_rows`` the first are left.
+    tau rows of tau-truncation are that many such draws. Of users with more than ``most_rows``, the first are kept.
 
     Returns:
         Rows, shape (users, attributes), and counts, shape (users,).
     Privacy:
-        None by itself: row and weight are reported by an oracle.
+        None by itself: an oracle reports row and weight.
     """
     counts = np.minimum(np.diff(ends), most_rows)
     at = ends[:-1] + np.minimum((rng.random(len(counts)) * np.maximum(counts, 1)).astype(np.int64), counts - 1)

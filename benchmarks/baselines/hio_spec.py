@@ -17,9 +17,9 @@ class HashedReports:
 
     Attributes:
         layers: The levels of each layer.
-        drawn: Which layer each user fell on, shape (users,).
+        drawn: The layer of each user, shape (users,).
         columns: a, b, y of each report, shape (users, 3).
-        oracle: Its probabilities; they hang on epsilon alone, not on the number of nodes.
+        oracle: Its probabilities; they depend only on epsilon, not on the number of nodes.
     """
 
     trees: tuple[Tree, ...]
@@ -30,5 +30,5 @@ class HashedReports:
 
     @property
     def users(self) -> int:
-        """How many users reported."""
+        """The number of users who reported."""
         return len(self.drawn)

@@ -1,1 +1,1 @@
-"""The command line: it parses, calls a verb and shows what came back. It computes nothing and reads no private row."""
+"""The command line: it parses, calls a verb and shows the result. It computes nothing and reads no private row."""

@@ -1,4 +1,4 @@
-"""Answers and prices for people: intervals, a picture, the promise, the guarantee, the receipt."""
+"""Display of answers and prices: intervals, a chart, the accuracy, the guarantee, the receipt."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ BAR_WIDTH = 30
 
 
 def build_answer_document(answer: Answer, key: str) -> dict[str, Any]:
-    """The answer's own document and the key with which it is free."""
+    """Return the answer's own document with the key under which it is free."""
     return {**answer.to_json(), "key": key}
 
 
 def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_rows: bool) -> None:
-    """The table, then what it means and what it cost."""
+    """Print the table, then its meaning and cost."""
     from siloquent.explore.spec.answer_text import format_answer_cells
 
     shown = answer.rows if all_rows else answer.rows[:MAX_SHOWN]
@@ -44,7 +44,7 @@ def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_r
 
 
 def _draw_bars(screen: Screen, rows: Sequence[Sequence[Any]]) -> list[str]:
-    """A bar a row, whose light part is the interval."""
+    """Return a bar per row, whose light part is the interval."""
     span = min(0.0, *(float(row[-2]) for row in rows)), max(0.0, *(float(row[-1]) for row in rows))
     return [
         draw_text_bar(float(low), float(value), float(high), span=span, width=BAR_WIDTH, ascii_only=screen.ascii_only)
@@ -78,12 +78,12 @@ def _list_facts(answer: Answer) -> list[tuple[str, str]]:
 
 
 def _split_promise(promise: str) -> str:
-    """One promise a line."""
+    """Return one promise per line."""
     return clean_lines(promise.replace("; ", ";\n"))
 
 
 def describe_price(explanation: Explanation | CompositeExplanation) -> str:
-    """The price of a question, its meaning in epsilon where the account counts in rho, and what it leaves."""
+    """Return a question's price, its meaning in epsilon if the account counts in rho, and the remaining budget."""
     from siloquent.documents.ledger import format_significant
     from siloquent.privacy import format_digits
 
@@ -98,7 +98,7 @@ def describe_price(explanation: Explanation | CompositeExplanation) -> str:
 
 
 def show_explanation(screen: Screen, explanation: Explanation | CompositeExplanation, *, ask: str) -> None:
-    """What would be promised, at which price, by which mechanism and instead of which."""
+    """Print the accuracy and price of a question, its mechanism and the alternatives."""
     from siloquent.explore.spec.answer_text import describe_label
 
     part = draw_share_bar(explanation.price, explanation.left_before, ascii_only=screen.ascii_only)
@@ -131,7 +131,7 @@ _Table = tuple[list[tuple[str, Side]], list[list[str]]]
 
 
 def _build_candidates(explanation: Explanation | CompositeExplanation, document: dict[str, Any]) -> _Table:
-    """All mechanisms that would do, the chosen one marked."""
+    """Return all suitable mechanisms, with the chosen one marked."""
     head: list[tuple[str, Side]] = [
         ("", LEFT),
         ("mechanism", LEFT),
@@ -151,7 +151,7 @@ def _build_candidates(explanation: Explanation | CompositeExplanation, document:
 
 
 def _build_parts(document: dict[str, Any], symbol: str) -> _Table:
-    """What each charge pays for."""
+    """Return the purpose of each charge."""
     head: list[tuple[str, Side]] = [
         ("charge", LEFT),
         ("measured", LEFT),

@@ -1,4 +1,4 @@
-"""The frame: groups of commands, global options, and how the program ends."""
+"""The application: groups of commands, global options, and the exit status."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from siloquent.cli.screen import Screen
 from siloquent.documents.problems import build_problem
 from siloquent.version import VERSION
 
-# What typer raises for a command line that it cannot read; its releases differ in where they keep the class.
+# typer's exception for an invalid command line; its location differs between releases.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(name="siloquent", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
@@ -114,7 +114,7 @@ for _module in (
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line, given as the words behind ``siloquent``; the exit status of errors.py's classes."""
+    """Run one command line, given as the words after ``siloquent``; return the exit status of the error's class."""
     words = list(arguments) or ["--help"]
     screen = Screen(as_json="--json" in words)
     try:
@@ -127,18 +127,18 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def main() -> NoReturn:
-    """The console script."""
+    """Run the console script."""
     sys.exit(run(sys.argv[1:]))
 
 
 def _describe_usage_error(error: Any) -> tuple[str, str]:
-    """What is wrong with a command line, and the command that explains what would be right."""
+    """Return the fault in a command line, and the command that shows its correct form."""
     message = str(error.format_message()).rstrip(".")
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "siloquent"
     known = sorted(getattr(context.command, "commands", {})) if context is not None else []
     if known:
-        # Some releases of typer suggest names, others do not: the words are ours in any case.
+        # Some releases of typer suggest names, others do not: the message is always ours.
         asked = message.partition("'")[2].partition("'")[0]
         near = get_close_matches(asked, known, n=1)
         if near:

@@ -1,4 +1,4 @@
-"""Backups of a workspace that are verified as they are made, and a new workspace out of one."""
+"""Backups of a workspace, verified as they are made, and restoring of a workspace from one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KEPT = frozenset(
 )
 """The files and folders of every workspace. Others may hold rows, so they are copied only with ``--with-rows``."""
 PUBLIC = "public"
-"""The folder that declares public tables: without them and their rows no answer that joined one can be verified."""
+"""The folder of public tables' declarations: without it and its rows, answers that joined one cannot be verified."""
 _HOW_TO = "docs/how-to/restore-a-backup.md"
 
 
@@ -74,7 +74,7 @@ def backup(
         ) from None
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    with suppress(OSError):  # a workspace that cannot be written is backed up all the same
+    with suppress(OSError):  # an invalid workspace is backed up all the same
         (workspace.folder / LAST_BACKUP).touch(mode=0o600)
     old = _list_older(folder, keep, of=made)
     for one in old:
@@ -92,7 +92,7 @@ def backup(
 
 
 def _list_older(folder: Path, keep: int | None, *, of: Path) -> list[Path]:
-    """All but the ``keep`` newest backups in ``folder`` of the ledger that backup ``of`` is of; others' stay."""
+    """Return all backups in ``folder`` of the same ledger as ``of`` except the ``keep`` newest; others stay."""
     ledger = _read_ledger_id(of)
     names = sorted(one for one in folder.iterdir() if _NAME.fullmatch(one.name) and one.is_dir())
     made = [one for one in names if _read_ledger_id(one) == ledger]
@@ -109,19 +109,19 @@ def _read_ledger_id(backup: Path) -> str | None:
 
 
 def _fill(building: Path, workspace: Workspace, *, with_rows: bool) -> tuple[int, list[str]]:
-    """Copy everything into ``building``; how many entries the ledger's copy has, and what was left out."""
+    """Copy everything into ``building``; return the number of entries in the ledger's copy, and the names left out."""
     from siloquent.schema.workspace import LAST_BACKUP
     from siloquent.session import open_workspace_ledger
 
     with closing(open_workspace_ledger(workspace)) as ledger:
-        # First of all: whatever is copied after it holds at least what it says.
+        # First: anything copied after the checkpoint holds at least its entries.
         checkpoint = ledger.create_checkpoint()
     (building / CHECKPOINT).write_text(checkpoint.to_json(), encoding="utf-8")
     left_out, passing = [], (workspace.head.name, f"{workspace.head.name}.lock", LAST_BACKUP)
     for one in sorted(workspace.folder.iterdir()):
         if one.name in passing or one.name.endswith(_SQLITE_ENDS):
             continue
-        # The key of the marks of sources says which rows an entry is about: it stays with the rows.
+        # The key of the source digests, which link entries to rows, is copied only with the rows.
         if one.name == PUBLIC and one.is_dir() and not with_rows:
             left_out += _copy_declarations(one, building / one.name)
         elif one.name not in KEPT and one.name != workspace.ledger and not with_rows:
@@ -141,7 +141,7 @@ def _fill(building: Path, workspace: Workspace, *, with_rows: bool) -> tuple[int
 
 
 def _copy_declarations(source: Path, target: Path) -> list[str]:
-    """Copy the table files of ``source``; the names of its other files, which may hold rows."""
+    """Copy the table files of ``source``; return the names of its other files, which may hold rows."""
     target.mkdir(mode=0o700)
     left_out = []
     for one in sorted(source.iterdir()):
@@ -153,12 +153,12 @@ def _copy_declarations(source: Path, target: Path) -> list[str]:
 
 
 def _copy_public_rows(workspace: Workspace, building: Path) -> None:
-    """Copy the rows of public tables, which hold nothing private; but no file that a private table names, too."""
+    """Copy the rows of public tables, which are not private; but skip a file that a private table also names."""
     from siloquent.api import find_public_rows
 
     private = [one.read_text(encoding="utf-8", errors="replace") for one in workspace.schemas.glob("*.toml")]
     for declared in sorted((workspace.folder / PUBLIC).glob("*.toml")):
-        with suppress(SchemaError, OSError, ValueError):  # questions tell what is wrong with it
+        with suppress(SchemaError, OSError, ValueError):  # questions report the fault
             rows = find_public_rows(declared, workspace.folder)
             target = building / rows.relative_to(workspace.folder.resolve())
             if not target.exists() and not any(rows.name in words for words in private):
@@ -269,7 +269,7 @@ def _list_kept(backup: Path) -> Iterator[Path]:
 
 
 def _revoke_all(store: Path) -> None:
-    """Tokens that were revoked since the backup would else be good again."""
+    """Revoke all tokens; otherwise tokens revoked since the backup would be valid again."""
     if not store.is_file():
         return
     with closing(sqlite3.connect(store)) as db:

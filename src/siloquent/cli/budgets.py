@@ -1,4 +1,4 @@
-"""How much may be spent: limits as the table file declares them, and new epochs for new people."""
+"""Privacy budgets: limits as declared in the table file, and new epochs for new people."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def set_budget(options: Options, table: TableArgument) -> None:
 
 
 def _changed(name: str, was: Account | None, whole: Account, limit: Cost) -> str:
-    """What became of one limit. An analyst's share is an account from the first question on."""
+    """Describe the change of one limit. An analyst's share becomes an account at the first question."""
     now = format_exact_amount(whole, limit.amount)
     if was is None and name != whole.name:
         return f"{name} will have the limit {now}, from its first question on."

@@ -1,4 +1,4 @@
-"""An answer's pictures: on the terminal, and as SVG files."""
+"""Charts of an answer: on the terminal, and as SVG files."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ WIDEST = 120
 
 
 def check_drawable(query: Query, file: Path | None, *, again: str, on_screen: bool) -> None:
-    """Refuse, before anything is spent, what could not be drawn or written afterwards.
+    """Refuse, before any charge, a chart that could not be drawn or written afterwards.
 
     Args:
-        again: The command without a picture.
-        on_screen: Whether a picture is wanted where a document was asked for.
+        again: The command without a chart.
+        on_screen: Whether a chart on the terminal is wanted together with ``--json``.
     Raises:
-        RequestError: Only groups are asked for, or the file is there, or ``--json`` leaves no screen to draw on.
+        RequestError: the answer has only groups, or the file exists, or ``--json`` excludes drawing on the terminal.
     """
     from siloquent.explore.spec.charts import has_values
 
@@ -43,7 +43,7 @@ def check_drawable(query: Query, file: Path | None, *, again: str, on_screen: bo
 
 
 def show_charts(screen: Screen, answer: Answer) -> None:
-    """Every picture of the answer below its name."""
+    """Print every chart of the answer below its name."""
     for picture in answer.pictures():
         screen.write_line()
         screen.write_line(clean_text(picture.words.title))
@@ -53,10 +53,10 @@ def show_charts(screen: Screen, answer: Answer) -> None:
 
 
 def write_charts(screen: Screen, answer: Answer, file: Path) -> None:
-    """The first picture as ``file``; further ones beside it, numbered.
+    """Write the first chart to ``file``, further ones beside it, numbered.
 
     Raises:
-        RequestError: A file is there, or the disk refuses.
+        RequestError: a file exists, or cannot be written.
     """
     for number, picture in enumerate(answer.pictures(), 1):
         path = file if number == 1 else file.with_name(f"{file.stem}-{number}{file.suffix}")

@@ -1,4 +1,4 @@
-"""Is the ledger as it was written, and is it the newest copy: verification, checkpoints, adoption."""
+"""Ledger verification, checkpoints, and adoption of a ledger as the newest copy."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def write_checkpoint(
 
 
 def _write_new(path: Path, text: str) -> None:
-    """Write a file that is not there yet, whole or not at all."""
+    """Write a new file atomically."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

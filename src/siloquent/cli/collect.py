@@ -1,4 +1,4 @@
-"""Collections: design what devices report, perturb on devices, take reports in, ask in SQL. Asking is free."""
+"""Collections: design reports, perturb on devices, ingest reports, ask in SQL. Questions are free."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Out = Annotated[
     str | None, typer.Option("-o", "--output", metavar="FILE", help="A name among the collections, or a path with /.")
 ]
 MAX_REPORT_BYTES = 2**32
-HIDES = 0.2  # a standard error of so large a share of all users tells next to nothing
+HIDES = 0.2  # a standard error of this share of all users makes an answer almost worthless
 
 
 def register(app: typer.Typer) -> None:
@@ -50,7 +50,7 @@ def design(
     document, key = write_new_collection(options, made, output)
     predicted = collect.predict(made, max(users, 1))
     best = min((one.relative for one in predicted), default=0.0)
-    if best > HIDES:  # said now: devices pay with their first report
+    if best > HIDES:  # now, since devices pay with their first report
         options.screen.warn(
             f"At epsilon {made.spec.epsilon} even the best answer is off by some {100 * best:.0f} % of all {users:,} "
             "users: noise hides what is asked. A larger epsilon or more users help."
@@ -124,7 +124,7 @@ def ingest(
     options: Options,
     collection: One,
     reports: Annotated[
-        list[str],  # not paths, which forget that ./r.bin began with a folder
+        list[str],  # strings, since a Path drops the leading ./ of ./r.bin
         typer.Argument(
             metavar="REPORTS ..", help="Files of reports as devices send them, or .parquet with a column report."
         ),

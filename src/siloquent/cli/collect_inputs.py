@@ -1,4 +1,4 @@
-"""Where a collection's files lie: its document, the epoch's key beside it, the reports; and rows of devices."""
+"""Locations of a collection's files: its document, the epoch's key beside it, the reports, and devices' rows."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 def read_text(path: Path, most: int = MAX_TOML) -> str:
-    """A file's text.
+    """Return a file's text.
 
     Raises:
-        RequestError: It cannot be read, or is too large.
+        RequestError: the file cannot be read, or is too large.
     """
     try:
         return read_bounded(path, most).decode("utf-8")
@@ -42,7 +42,7 @@ def read_text(path: Path, most: int = MAX_TOML) -> str:
 
 
 def resolve_collection_path(options: Options, text: str) -> Path:
-    """A path with a / as it is; a plain name among the workspace's collections, if there is a workspace."""
+    """Return a path with a / unchanged; resolve a plain name among the workspace's collections, if there are any."""
     folder = options.find_folder()
     if "/" in text or os.sep in text or folder is None:
         return Path(text)
@@ -52,10 +52,10 @@ def resolve_collection_path(options: Options, text: str) -> Path:
 
 
 def write_new_collection(options: Options, made: Collection, output: str | None) -> tuple[Path, Path]:
-    """Write the collection's document and a new key of its epoch, for the owner's eyes alone; where they are.
+    """Write the collection's document and a new key of its epoch, readable only by the owner; return their paths.
 
     Raises:
-        RequestError: Something is there already, or the disk refuses.
+        RequestError: a file exists already, or cannot be written.
     """
     path = resolve_collection_path(options, output or f"{made.spec.name}-{made.spec.epoch}.json")
     path = path if path.suffix == ".json" else path.with_name(f"{path.name}.json")
@@ -74,10 +74,10 @@ def write_new_collection(options: Options, made: Collection, output: str | None)
 
 
 def load_collection(options: Options, name: str) -> tuple[Collection, Path]:
-    """A collection and where its document lies.
+    """Return a collection and the path of its document.
 
     Raises:
-        UnknownName: The workspace has none of that name. SchemaError: It was changed after it was made.
+        UnknownName: the workspace has no such collection. SchemaError: it was changed after it was made.
     """
     from siloquent.collect import read_collection
 
@@ -93,17 +93,17 @@ def load_collection(options: Options, name: str) -> tuple[Collection, Path]:
 
 
 def open_report_store(made: Collection, document: Path) -> ReportStore:
-    """The reports beside a document; made when they are first asked for."""
+    """Open the reports beside a document; the store is created on first use."""
     from siloquent.collect import ReportStore
 
     return ReportStore(made, document.with_suffix(".reports"))
 
 
 def ingest_file(store: ReportStore, path: Path) -> Counters:
-    """Take in the reports in a file: bytes one behind the other, or a Parquet file with a binary column ``report``.
+    """Ingest the reports in a file: concatenated bytes, or a Parquet file with a binary column ``report``.
 
     Raises:
-        OSError: It cannot be read. RequestError: A Parquet file without such a column.
+        OSError: the file cannot be read. RequestError: a Parquet file lacks that column.
     """
     if path.suffix != ".parquet":
         return store.ingest_file(path)
@@ -120,7 +120,7 @@ def write_bytes(options: Options, output: str, data: bytes) -> Path:
     """Write a new file of reports.
 
     Raises:
-        RequestError: Something is there already, or the disk refuses.
+        RequestError: the file exists already, or cannot be written.
     """
     path = resolve_collection_path(options, output)
     try:
@@ -142,13 +142,13 @@ def build_reports(
     memory: Path | None,
     tables: Mapping[str, Mapping[Any, Any]],
 ) -> bytes:
-    """The reports of all users in a file of JSON lines, each made as a device of its own would.
+    """Return the reports of all users in a file of JSON lines, each made as by a device of its own.
 
     They are on disk before this returns; other processes wait for that, and then send the same bytes.
 
     Raises:
-        RequestError: A line is no user with rows; it names the line, never what stands in it.
-        UnknownName: The collection has no such service. SchemaError: Devices refuse the document.
+        RequestError: a line is not a user with rows; the error names the line number, never its content.
+        UnknownName: the collection has no such service. SchemaError: devices refuse the document.
     """
     from siloquent.collect import Client, Device, UserMemory, join_dimensions, lock_memories
 
@@ -166,9 +166,9 @@ def build_reports(
         client = Client(plain)
     except ValueError as wrong:
         raise SchemaError(f"Devices refuse this document: {wrong}.", fix=_DESIGN) from None
-    asked = list(_read_users(options, rows))  # before others are made to wait: standard input may take long
-    # Kept whatever happens: a device that forgot what it sent would draw, and pay epsilon, a second time. The account
-    # remembers, whichever file the document is in; and the document's folder, which may go to another machine.
+    asked = list(_read_users(options, rows))  # before other processes have to wait: standard input may take long
+    # Always kept: a device that forgot its reports would draw, and pay epsilon, a second time. They are stored for the
+    # account, whatever file the document is in, and in the document's folder, which may move to another machine.
     kept = [memory] if memory else [_get_memory_path(made), document.with_suffix(".sent")]
     found = []
     try:
@@ -190,7 +190,7 @@ def build_reports(
 
 @contextmanager
 def _name_line(number: int, epoch: int) -> Iterator[None]:
-    """A device's refusal as one of line ``number``; it never shows a value of the line."""
+    """Reraise a device's refusal with the line number; it never shows a value of the line."""
     from siloquent.collect import AnotherDesign
 
     try:
@@ -210,16 +210,16 @@ _DESIGN = "siloquent collect design SPEC.toml -o C.json"
 
 
 def _get_memory_path(made: Collection) -> Path:
-    """The file of reports sent from this account for this collection and epoch."""
+    """Return the file of reports sent from this account for this collection and epoch."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "siloquent" / "sent" / f"{made.spec.name}-{made.spec.epoch}.json"
 
 
 def read_public_tables(options: Options, made: Collection, given: Sequence[str]) -> dict[str, dict[Any, Any]]:
-    """The public tables that devices have, by name: rows by their keys.
+    """Return the devices' public tables by name: rows by their keys.
 
     Raises:
-        UnknownName: The collection has no such table. RequestError: One is missing, or a file cannot be read.
+        UnknownName: the collection has no such table. RequestError: a table is missing, or a file cannot be read.
     """
     found: dict[str, dict[Any, Any]] = {}
     for one in given:
@@ -229,7 +229,7 @@ def read_public_tables(options: Options, made: Collection, given: Sequence[str])
             raise UnknownName("public table", name[:64], [known.name for known in made.spec.dimensions])
         try:
             lines = read_text(resolve_file(options, Path(file)), MAX_TABLE).splitlines()
-            rows = load_json(f"[{','.join(filter(str.strip, lines))}]")  # as one text: the sum of all rows is bounded
+            rows = load_json(f"[{','.join(filter(str.strip, lines))}]")  # as one text: the total size is limited
             found[dimension.name] = {row[dimension.key]: row for row in rows}
         except (ValueError, KeyError, TypeError, RecursionError):
             raise RequestError(

@@ -1,4 +1,4 @@
-"""Collections, counters and estimates for people, and as documents for programs."""
+"""Collections, counters and estimates: display and JSON documents."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PICTURES = (".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
 def build_design_document(
     made: Collection, document: Path, key: Path, users: int, predicted: Sequence[Prediction]
 ) -> dict[str, Any]:
-    """A design as a document of kind ``siloquent/collect-design/1``; the collection itself is in its file."""
+    """Return a design as a document of kind ``siloquent/collect-design/1``; the collection itself is in its file."""
     return {
         "schema": "siloquent/collect-design/1",
         "name": made.spec.name,
@@ -67,7 +67,7 @@ def build_design_document(
 def show_design(
     screen: Screen, made: Collection, document: Path, key: Path, users: int, predicted: Sequence[Prediction]
 ) -> None:
-    """What will be reported, and how exact answers will be."""
+    """Print the reported values and the predicted accuracy."""
     spec = made.spec
     screen.write_facts(
         [
@@ -93,7 +93,7 @@ def show_design(
 
 
 def build_check_document(made: Collection, findings: Sequence[DesignFinding]) -> dict[str, Any]:
-    """The proof as a document of kind ``siloquent/collect-check/1``."""
+    """Return the proof as a document of kind ``siloquent/collect-check/1``."""
     return {
         "schema": "siloquent/collect-check/1",
         "digest": made.digest,
@@ -106,7 +106,7 @@ def build_check_document(made: Collection, findings: Sequence[DesignFinding]) ->
 
 
 def show_check(screen: Screen, findings: Sequence[DesignFinding]) -> None:
-    """Every finding, with the largest likelihood ratio's logarithm."""
+    """Print every finding, with the logarithm of the largest likelihood ratio."""
     screen.write_table(
         [("what", LEFT), ("largest log-ratio", RIGHT), ("allowed", RIGHT), ("", LEFT)],
         [
@@ -122,7 +122,7 @@ def show_check(screen: Screen, findings: Sequence[DesignFinding]) -> None:
 
 
 def show_counters(screen: Screen, made: Collection, counters: Counters, store: ReportStore) -> None:
-    """What became of reports; only reasons that occurred, and only oddities that honest clients hardly cause."""
+    """Print the counts of reports: only reasons that occurred, and only anomalies that honest clients hardly cause."""
     from siloquent.collect import REASONS, find_client_anomalies
 
     shown = {code: count for code, count in asdict(counters).items() if count or code == "accepted"}
@@ -144,7 +144,7 @@ def show_counters(screen: Screen, made: Collection, counters: Counters, store: R
 
 
 def show_answer(screen: Screen, answer: CollectAnswer) -> None:
-    """The rows with the digits that their errors allow, a picture of one series of groups, and what it rests on."""
+    """Print the rows with the digits that their errors allow, a chart of one series of groups, and their basis."""
     headings = [(name, LEFT) for name in answer.groups]
     for name in answer.aggregates:
         headings += [(name, RIGHT), ("+-", RIGHT), ("95 % interval", RIGHT)]
@@ -178,7 +178,7 @@ def _format_estimate(one: AggregateEstimate) -> tuple[str, str, str]:
 
 
 def build_chart(answer: CollectAnswer) -> Bars | None:
-    """Bars with their intervals, of an answer with one group column; None of any other."""
+    """Return bars with their intervals for an answer with one group column; None for any other."""
     from siloquent.charts import Bars, Labels, Series
 
     if len(answer.groups) != 1 or not answer.labels:
@@ -200,10 +200,10 @@ def build_chart(answer: CollectAnswer) -> Bars | None:
 
 
 def keep_answer(output: Path, answer: CollectAnswer) -> None:
-    """Write the rows as CSV, or the picture where the file's name ends in .svg.
+    """Write the rows as CSV, or the chart if the file's name ends in .svg.
 
     Raises:
-        RequestError: A picture of an answer that has not one group column; or the file is there already.
+        RequestError: a chart of an answer without exactly one group column is asked for, or the file exists.
     """
     if output.suffix == ".svg":
         picture = build_chart(answer)

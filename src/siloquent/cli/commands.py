@@ -1,4 +1,4 @@
-"""What every command shares: global options in either place, one way to end, and a session of the right workspace."""
+"""Common parts of all commands: global options on either side, exit handling, and the session of the workspace."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from siloquent.errors import MissingExtra, NotAllowed, RequestError, SiloquentEr
 if TYPE_CHECKING:
     from siloquent.api import Session
 
-# A command in a sentence, without global options yet; `init` and `demo` make a workspace of their own.
+# A command in a sentence, without global options yet; `init` and `demo` create their own workspace.
 _COMMAND = re.compile(r"(?:^|(?<=`)|(?<=: ))siloquent (?!-|init\b|demo\b)")
 NO_PLACE = "name a place that is there and that you may write to"
-BROKEN_PIPE = 141  # what a shell shows for a program that a closed pipe ended
+BROKEN_PIPE = 141  # the shell's exit status for a program ended by a closed pipe
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The global options as given, before or behind the command's name; behind wins."""
+    """The global options, given before or after the command's name; those after it win."""
 
     workspace: Path | None = None
     analyst: str | None = None
@@ -45,15 +45,15 @@ class Options:
     typed: tuple[str, ...] = ()
     """The command and its own arguments, without the global options."""
     path: tuple[str, ...] = ()
-    """The command alone."""
+    """The command without its arguments."""
 
     @property
     def screen(self) -> Screen:
-        """Where this command's words go."""
+        """The screen for this command's output."""
         return Screen(as_json=self.as_json, quiet=self.quiet)
 
     def find_folder(self) -> Path | None:
-        """The workspace's folder, if there is one; nothing is read."""
+        """Return the workspace's folder, if there is one; nothing is read."""
         from siloquent.schema.workspace import find_workspace
 
         with suppress(SiloquentError, OSError):
@@ -62,7 +62,7 @@ class Options:
 
     @contextmanager
     def open_session(self) -> Iterator[Session]:
-        """The workspace open for this analyst; details of failing sources go to the owner's log meanwhile."""
+        """Open the workspace for this analyst; meanwhile details of failing sources go to the owner's log."""
         import logging
 
         from siloquent.api import open_session
@@ -78,7 +78,7 @@ class Options:
                 log.close()
 
     def format_command(self, *words: str) -> str:
-        """A command line that a person can paste: the same workspace and analyst, then ``words``."""
+        """Return a command line to paste: the same workspace and analyst, then ``words``."""
         shared = ["--workspace", str(self.workspace)] if self.workspace else []
         shared += ["--analyst", self.analyst] if self.analyst else []
         shared += ["--server", self.server] if self.server else []
@@ -86,7 +86,7 @@ class Options:
         return shlex.join(["siloquent", *shared, *words])
 
     def add_workspace(self, fix: str) -> str:
-        """``fix`` with the workspace that this command was given in each of its own, so that it can be pasted.
+        """Return ``fix`` with this command's workspace inserted into each command in it, so that it can be pasted.
 
         >>> Options(workspace=Path("demo")).add_workspace("try less, or see `siloquent ledger show visits`")
         'try less, or see `siloquent --workspace demo ledger show visits`'
@@ -97,7 +97,7 @@ class Options:
         return _COMMAND.sub(lambda _: f"{there} ", fix)
 
     def format_rerun(self, *more: str) -> str:
-        """The command that runs now, to paste, with ``more`` behind it."""
+        """Return the current command, to paste, with ``more`` appended."""
         return self.format_command(*self.typed, *more)
 
     def require_owner(self, what: str) -> None:
@@ -155,10 +155,10 @@ CommandBody = Callable[..., int | None]
 def register_command(
     group: typer.Typer, name: str, body: CommandBody, *, panel: str = "", at_server: bool = False
 ) -> None:
-    """Make ``body(options, ...)`` the command ``name``; it returns an exit status, or None for 0.
+    """Register ``body(options, ...)`` as the command ``name``; it returns an exit status, or None for 0.
 
     Args:
-        at_server: Whether the command is for servers alone; others are asked of one where ``over_http`` says how.
+        at_server: Whether the command works only with servers; others use a server where ``over_http`` defines how.
     """
     own = inspect.signature(body, eval_str=True)
 
@@ -177,17 +177,17 @@ def register_command(
         ],
         *[here(key, here.KEYWORD_ONLY, default=off, annotation=kind) for key, (kind, off) in _GLOBAL.items()],
     ]
-    # Typer reads options off a function's signature: the body's own, then the global ones.
+    # Typer reads options from a function's signature: the body's own, then the global ones.
     walk.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     walk.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     group.command(name, rich_help_panel=panel or None)(walk)
 
 
 def _choose_body(options: Options, body: CommandBody, at_server: bool) -> CommandBody:
-    """What runs: the command itself, or what it does at the server that was named.
+    """Return the function to run: the command itself, or its equivalent at the named server.
 
     Raises:
-        RequestError: a server was named and this is no command for one, or none was and it is.
+        RequestError: a server was named and the command has no equivalent, or none was named and it needs one.
     """
     if options.server is None:
         if at_server:
@@ -211,7 +211,7 @@ def _choose_body(options: Options, body: CommandBody, at_server: bool) -> Comman
 
 
 def collect_words(context: typer.Context) -> tuple[str, ...]:
-    """The command of ``context`` in one form: its name, arguments, and options that are not at their default."""
+    """Return the command of ``context`` in canonical form: its name, arguments, and options with non-default values."""
     arguments: list[str] = []
     options: list[str] = []
     for parameter in context.command.params:
@@ -231,7 +231,7 @@ def collect_words(context: typer.Context) -> tuple[str, ...]:
 
 
 def merge_options(before: Options, behind: dict[str, Any]) -> Options:
-    """The options before the command's name, overruled by those behind it."""
+    """Return the options before the command's name, overridden by those after it."""
     options = replace(before, **{key: value for key, value in behind.items() if value != _GLOBAL[key][1]})
     if options.no_color:
         os.environ["NO_COLOR"] = "1"
@@ -239,16 +239,16 @@ def merge_options(before: Options, behind: dict[str, Any]) -> Options:
 
 
 def run_guarded(options: Options, body: Callable[[], int | None]) -> int:
-    """Run ``body``; every way in which it may end becomes an exit status and, at most, one problem."""
+    """Run ``body``; every outcome becomes an exit status and at most one problem."""
     try:
         return body() or 0
     except BrokenPipeError:
-        # Whoever read our output has enough; Python would complain once more when it closes the stream.
+        # The reader has closed the pipe; without this, Python would report it again when it closes the stream.
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - open until the process ends
         return BROKEN_PIPE
     except (SiloquentError, KeyboardInterrupt) as refused:
         problem = build_problem(refused)
-        # Of a task's command its help says more than what errors in general end with: the list of tables.
+        # For a task's command, its help is more useful than the general fix, the list of tables.
         is_bare = isinstance(refused, RequestError) and not refused.fix and refused.code == RequestError.code
         helped = is_bare and len(options.path) > 1
         fix = shlex.join(["siloquent", *options.path, "--help"]) if helped else problem.fix
@@ -277,18 +277,18 @@ _EXTRAS = {
 
 
 def _find_extra(failed: Exception) -> str:
-    """The extra whose package ``failed`` is the want of; empty for all else."""
+    """Return the extra whose missing package caused ``failed``; empty for any other failure."""
     name = failed.name or "" if isinstance(failed, ModuleNotFoundError) else ""
     return _EXTRAS.get(name.partition(".")[0], "")
 
 
 def _format_options(fix: str) -> str:
-    """What Python takes as an option: a refused amount was typed as one."""
+    """Replace Python arguments in ``fix`` by the options that express them."""
     return fix.replace('budget=Budget(epsilon="1")', "--epsilon 1").replace('Budget(epsilon="1")', "--epsilon 1")
 
 
 def _find_typed_path(options: Options, failed: OSError) -> str:
-    """The path that a person typed and that ``failed`` is about: it, what is in it, or what is beside it."""
+    """Return the typed path that ``failed`` concerns: the path itself, a file inside it, or a file beside it."""
     if not isinstance(failed.filename, (str, Path)):
         return ""
     about = Path(failed.filename)

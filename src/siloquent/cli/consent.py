@@ -1,4 +1,4 @@
-"""How a command asks for money: the price is agreed to before anything is spent, and a failure says what stands."""
+"""Consent to a price before any charge, and a report of existing charges after a failure."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ CHARGED = "the price is charged; asking again with the same --key costs no more"
 
 
 def confirm_price(options: Options, price: str, *, what: str, question: str, yes: bool, max_cost: str | None) -> bool:
-    """Whether ``price`` may be paid: said beforehand, or now by somebody at the terminal.
+    """Return whether ``price`` may be paid: agreed by an option, or now at the terminal.
 
     Args:
-        what: What costs it, in a sentence of its own that ends with the price.
+        what: The purpose of the price, in a separate sentence that ends with the price.
     Raises:
-        RequestError: nobody said so, and nobody is there to ask.
+        RequestError: there is no agreement, and no terminal to ask at.
     """
     if yes or max_cost is not None:
         return True
@@ -48,7 +48,7 @@ def confirm_price(options: Options, price: str, *, what: str, question: str, yes
 
 @contextmanager
 def track_charge(options: Options, session: Session, key: str | None) -> Iterator[str]:
-    """What is paid for in here, under ``key`` or a new one; afterwards, how to have it again for nothing."""
+    """Yield the key for the block's charges, ``key`` or a new one; then print the command to repeat it free."""
     own = key or create_key()
     given = [] if "--key" in options.typed else ["--key", own]
     consent = [] if {"--yes", "--max-cost"} & set(options.typed) else ["--yes"]
@@ -61,10 +61,10 @@ def track_charge(options: Options, session: Session, key: str | None) -> Iterato
 
 @contextmanager
 def report_charge_on_failure(session: Session, key: str, again: str) -> Iterator[Callable[[], bool]]:
-    """Whatever goes wrong inside says whether it was charged, as the ledger knows it, and how to go on for free.
+    """Make any failure in the block say whether it was charged, from the ledger, and how to continue at no cost.
 
     Args:
-        again: The command that asks the same under ``key``.
+        again: The command that repeats the request under ``key``.
     """
     before = session.ledger.read_head().seq
 
@@ -87,5 +87,5 @@ def report_charge_on_failure(session: Session, key: str, again: str) -> Iterator
 
 
 def create_key() -> str:
-    """A key for a request that was given none."""
+    """Return a key for a request without one."""
     return f"cli-{uuid.uuid4().hex[:12]}"

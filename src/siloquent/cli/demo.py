@@ -1,4 +1,4 @@
-"""The demo: the commands that a person would type, run one after another through the real ledger."""
+"""The demo: ordinary commands, run one after another through the real ledger."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from siloquent.errors import RequestError, SiloquentError
 if TYPE_CHECKING:
     from rich.rule import Rule
 
-LINK_SECONDS = 900  # of invented people: whoever went for a coffee still gets in
+LINK_SECONDS = 900  # synthetic data, so the link may stay valid for long
 FOLDER, PORT = Path("demo-clinic"), 8642
 
 
@@ -79,7 +79,7 @@ def run_demo(
 
 
 def _decide_roles(asked: bool | None) -> bool:
-    """Whether roles run as processes: as asked, else where they can."""
+    """Return whether roles run as processes: as requested, otherwise where that is possible."""
     from siloquent.federation.extra import PACKAGES, require_extra
 
     if asked:
@@ -88,7 +88,7 @@ def _decide_roles(asked: bool | None) -> bool:
 
 
 def _serve(options: Options, folder: Path, port: int) -> None:
-    """The demo's pages for Ana and for the owner, until somebody stops them."""
+    """Serve the demo's pages for Ana and for the owner until stopped."""
     from siloquent.cli import serve
     from siloquent.server.store import Store
     from siloquent.server.tokens import Tokens

@@ -1,4 +1,4 @@
-"""What this machine has and lacks: versions, extras, Java, clock, random source, disk, file modes."""
+"""A check of this machine: versions, extras, Java, clock, random source, disk, file modes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ State = Literal["good", "missing", "bad"]
 PACKAGES = ("opendp", "duckdb", "sqlglot", "pyarrow", "numpy", "scipy", "numba", "pydantic", "sqlalchemy", "narwhals")
 EXTRAS = {"server": "fastapi", "postgres": "psycopg", "spark": "pyspark", "federation": "cryptography"}
 MIN_DISK_BYTES = 100 * 2**20
-# Files over the network do not lock as SQLite needs it.
+# Network file systems do not lock as SQLite needs.
 REMOTE = {"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "afs"}
 
 
 @dataclass(frozen=True, slots=True)
 class HealthFinding:
-    """One thing that was looked at; ``missing`` is something optional, ``bad`` needs the fix."""
+    """The result of one check; ``missing`` is an optional part, ``bad`` needs the fix."""
 
     what: str
     state: State
@@ -60,7 +60,7 @@ def run_doctor(options: Options) -> int:
 
 
 def examine(folder: Path | None) -> Iterator[HealthFinding]:
-    """Every finding, in the order in which they are shown; ``folder`` is the workspace, if there is one."""
+    """Yield every finding in display order; ``folder`` is the workspace, if there is one."""
     yield HealthFinding("siloquent", "good", VERSION)
     yield HealthFinding("Python", "good" if sys.version_info >= (3, 11) else "bad", platform.python_version())
     for package in PACKAGES:
@@ -110,7 +110,7 @@ def _check_java() -> HealthFinding:
 
 
 def _check_clock() -> HealthFinding:
-    """Entries carry the clock's time for people; their order never hangs on it."""
+    """Check the clock: entries carry its time for readers; their order never depends on it."""
     now = datetime.now(UTC)
     if now.year < 2024:
         return HealthFinding("clock", "bad", f"{now:%Y-%m-%d %H:%M} UTC", "set the clock")
@@ -118,7 +118,7 @@ def _check_clock() -> HealthFinding:
 
 
 def _check_random() -> HealthFinding:
-    """Whether the system's random source answers; noise is drawn from it alone."""
+    """Check the system's random source, the only source of noise."""
     try:
         os.getrandom(16, os.GRND_NONBLOCK)  # allowed: a look whether the source answers; the bytes are dropped
     except BlockingIOError:
@@ -137,7 +137,7 @@ def _check_disk(folder: Path) -> HealthFinding:
 
 
 def _check_file_system(folder: Path) -> HealthFinding:
-    """The kind of disk below the workspace, where the system says it."""
+    """Report the type of file system of the workspace, if the system tells it."""
     kind = _read_mount_kind(folder.resolve())
     if kind in REMOTE:
         return HealthFinding("ledger's disk", "bad", f"{kind}, over the network", "put the workspace on a local disk")
@@ -157,7 +157,7 @@ def _read_mount_kind(folder: Path) -> str:
 
 
 def _check_modes(folder: Path) -> HealthFinding:
-    """Whether other users of this machine could read rows or the ledger."""
+    """Check whether other users of this machine could read rows or the ledger."""
     names = ["ledger.sqlite", "owner.log", *(str(p.relative_to(folder)) for p in sorted(folder.glob("data/*")))]
     is_open: Callable[[Path], bool] = lambda path: path.is_file() and bool(path.stat().st_mode & 0o007)  # noqa: E731
     loose = [name for name in names if is_open(folder / name)]
@@ -167,7 +167,7 @@ def _check_modes(folder: Path) -> HealthFinding:
 
 
 def _check_certificate(bundle: Path) -> HealthFinding:
-    """How long the certificate of a federation's role lasts: to be mended from 3 days before its end."""
+    """Check the remaining validity of a federation role's certificate; it is bad from 3 days before its end."""
     from siloquent.errors import MissingExtra, SiloquentError
     from siloquent.federation.bundle import read_bundle
     from siloquent.federation.connection_check import check_certificate_days

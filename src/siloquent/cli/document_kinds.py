@@ -1,4 +1,4 @@
-"""``siloquent schema``: JSON Schemas of the documents that ``--json`` prints, and of the files that people write."""
+"""``siloquent schema``: JSON Schemas of the documents that ``--json`` prints, and of hand-written files."""
 
 from __future__ import annotations
 

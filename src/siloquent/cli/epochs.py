@@ -1,4 +1,4 @@
-"""The one place where a command edits an owner's table file: the number of the epoch, and nothing else."""
+"""The only edit of an owner's table file by a command: the number of the epoch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BUDGET = re.compile(r"(?m)^[ \t]*\[budget\][ \t]*(#.*)?$")
 
 
 def declare_epoch(file: Path, number: int) -> bool:
-    """Write ``epoch = number`` into a table file, keeping every other character; whether that could be done.
+    """Write ``epoch = number`` into a table file, keeping every other character; return whether that was possible.
 
     The new text replaces the file only if it declares the same table with that epoch.
     """

@@ -1,4 +1,4 @@
-"""Ask and explain: accuracy first, the price as its consequence, and one yes before anything is spent."""
+"""Ask and explain: accuracy first, then the resulting price, and one confirmation before any charge."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _explain_query(asked: TypedQuestion, session: Session, query: Query) -> Expl
 
 
 def _save_release(options: Options, session: Session, answer: Answer, again: str) -> None:
-    """Keep the answer as a release; it is given already, so a full disk is a warning."""
+    """Save the answer as a release; it is already charged, so a full disk causes only a warning."""
     try:
         session.save(answer)
     except (ReleaseError, OSError) as failed:

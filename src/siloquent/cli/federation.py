@@ -1,4 +1,4 @@
-"""A federation from its operator's and its owners' side: bundles, rosters, checks, and what sessions are doing."""
+"""Federation commands of the operator and the owners: bundles, rosters, checks, and the state of sessions."""
 
 from __future__ import annotations
 
@@ -233,10 +233,10 @@ def verify(
 
 
 def find_session(sessions: list[Any], asked: str, bundle: Path) -> Any:
-    """The one session of ``bundle`` whose id begins like this.
+    """Return the one session of ``bundle`` whose id has this prefix.
 
     Raises:
-        RequestError: none does, or several.
+        RequestError: there is none, or more than one.
     """
     found = [known for known in sessions if known.id.startswith(asked)]
     if len(found) != 1:
@@ -247,7 +247,7 @@ def find_session(sessions: list[Any], asked: str, bundle: Path) -> Any:
 
 
 def _normalise_words(words: str) -> str:
-    """Words as a person types them, with blanks or dashes between, in the one form that a roster has."""
+    """Return typed words, separated by blanks or dashes, in the roster's form."""
     return "-".join(words.lower().replace("-", " ").split())
 
 

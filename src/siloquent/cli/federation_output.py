@@ -1,4 +1,4 @@
-"""How a session's state is shown: one sentence on top, then a line for each role."""
+"""Display of a session's state: one sentence, then a line for each role."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["build_status_document", "describe_waiting", "format_waiting_time", "
 
 
 def show_status(screen: Screen, told: dict[str, Any], roster: Roster) -> None:
-    """The same for people."""
+    """Print a session's state."""
     owners = {role.name: role.owner for role in roster.roles}
     screen.write_line(f"{told['session'][:12]}: {describe_waiting(told)}; {told['messages']} messages")
     rows = [

@@ -1,4 +1,4 @@
-"""Roles as processes: the relay, a worker, a party; and what a party's owner says to a session that waits for a yes."""
+"""Roles as processes: the relay, a worker, a party; and the decisions of a party's owner on waiting sessions."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def refuse_session(options: Options, session: SessionArgument, bundle: BundleOpt
 
 
 def build_all_protocols() -> ProtocolRegistry:
-    """The parts of all tasks that are there, and the workers' sum with its own source of noise."""
+    """Return the protocols of all tasks, and the workers' sum with its own noise source."""
     from siloquent.federation.measure import add_full_noise
     from siloquent.federation.protocols import ProtocolRegistry
     from siloquent.federation.sums import SERVICE, build_worker_part
@@ -165,16 +165,16 @@ def _decide(options: Options, bundle: Path, asked: str, decision: str, *, is_sur
             _show(options, build_session_document(role, known))
         if not is_sure and not (options.screen.can_ask and options.screen.confirm("Agree to this session?")):
             raise RequestError("Nobody said yes.", fix=options.format_rerun("--yes"))
-        if not journal.decide(known.id, decision):  # somebody else was faster
+        if not journal.decide(known.id, decision):  # decided in the meantime
             _require_undecided(options, find_session(journal.list_sessions(), known.id, bundle), bundle)
     options.screen.note(f"{known.id[:12]}: {decision}; the running party goes on with it.")
 
 
 def _require_undecided(options: Options, known: Any, bundle: Path) -> None:
-    """Refuse a session of which somebody, a rule or the protocol has decided already.
+    """Refuse a session that is already decided by a person, a rule or the protocol.
 
     Raises:
-        RequestError: it says what it is now.
+        RequestError: it is decided; the message names its current state.
     """
     if known.decided or known.state != "invited":
         now = known.decided if known.state == "invited" else known.state
@@ -200,7 +200,7 @@ def _greet(options: Options, role: Bundle, told: str) -> None:
 
 @contextmanager
 def _catch_signals() -> Iterator[threading.Event]:
-    """An event that Control-C or a TERM signal sets, so that a role ends between two transactions."""
+    """Yield an event that Control-C or a TERM signal sets, so that a role ends between two transactions."""
     stop = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:

@@ -1,4 +1,4 @@
-"""The questions that were asked of a table, with their prices."""
+"""The questions asked about a table, with their prices."""
 
 from __future__ import annotations
 

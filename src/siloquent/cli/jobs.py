@@ -1,4 +1,4 @@
-"""Work that a server does for a token: start it, look at it, wait for it, end it, fetch what it made."""
+"""Jobs that a server runs for a token: start, inspect, wait, cancel, fetch the result."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _tell(options: Options, job: RemoteJob) -> int:
     facts = [("job", job.id), ("task", job.task), ("state", job.state)]
     facts += [(name, str(result[name])) for name in ("release", "detail", "fix") if result.get(name)]
     told = job.to_json()
-    if cost := told.get("cost"):  # a server of an earlier version does not tell it
+    if cost := told.get("cost"):  # a server of an earlier version does not report it
         facts += [("paid", f"{cost['symbol']} {cost['spent']} of {told['account']}")]
     if told.get("cancelled_by"):
         facts += [("cancelled by", str(told["cancelled_by"]))]

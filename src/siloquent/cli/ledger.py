@@ -1,4 +1,4 @@
-"""What was asked, paid and refused: the ledger's accounts and entries."""
+"""The ledger's accounts and entries: questions, charges and refusals."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _is_under(name: str, roots: list[str]) -> bool:
 
 
 def _list_newest(ledger: Ledger, names: list[str], last: int) -> list[Entry]:
-    """The ``last`` newest entries of these accounts, in order; of all accounts if none is named."""
+    """Return the ``last`` newest entries of these accounts, in order; of all accounts if none is named."""
     if not last:
         return []
     if not names:
@@ -102,7 +102,7 @@ def _list_newest(ledger: Ledger, names: list[str], last: int) -> list[Entry]:
 
 
 def _format_cost(entry: Entry, accounts: dict[str, Account]) -> str:
-    """What an entry charged; of a settling one nothing, since its reserve has; of a refusal in parentheses."""
+    """Return an entry's charge: none for a settlement, since its reservation has it; in parentheses for a refusal."""
     account, cost = accounts.get(str(entry.body.get("account", ""))), entry.body.get("cost")
     if account is None or not cost or entry.kind not in ("reserve", "deny"):
         return ""

@@ -1,4 +1,4 @@
-"""After an upgrade: which format each part of a workspace has, and the way forward for what is older."""
+"""Upgrades of a workspace: the format of each part, and the migration of older ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def migrate(options: Options) -> None:
     from siloquent.session import open_workspace_ledger
 
     workspace = read_workspace(options.workspace or find_workspace(Path.cwd()))
-    # A settings file or ledger of another format is refused by its own reader, which says what to do.
+    # A settings file or ledger of another format is refused by its own reader, which gives the fix.
     ledger = open_workspace_ledger(workspace)
     with closing(ledger):
         if ledger.upgrade():

@@ -1,4 +1,4 @@
-"""Numbers of the command line: ASCII digits alone, where Python would also take 1_000 and digits of other scripts."""
+"""Numbers on the command line: only ASCII digits, whereas Python also accepts 1_000 and digits of other scripts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORDS: dict[type, str] = {int: "integer", float: "float"}
 
 
 def restrict_number(parameter: inspect.Parameter) -> inspect.Parameter:
-    """``parameter`` of a command, read by ``_build_reader`` if it is a number."""
+    """Return a command's ``parameter``, parsed by ``_build_reader`` if it is a number."""
     base, *rest = get_args(parameter.annotation) or (parameter.annotation,)
     kind = next((one for one in (int, float) if one in (base, *get_args(base))), None)
     if kind is None or not rest:
@@ -26,7 +26,7 @@ def restrict_number(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def _build_reader(kind: type, least: float | None, most: float | None) -> Callable[[Any], Any]:
-    """From a word to a number of ``kind`` from ``least`` to ``most``; a default passes as it is."""
+    """Return a parser of words to numbers of ``kind`` from ``least`` to ``most``; it passes a default unchanged."""
 
     def read(word: Any) -> Any:
         if not isinstance(word, str):

@@ -1,4 +1,4 @@
-"""What an owner does before anybody may ask: draft a declaration from public rows, check the private ones."""
+"""The owner's preparation: draft a declaration from public rows, check the private ones."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def draft(
 
 
 def _format_source(options: Options, file: Path) -> str:
-    """``file`` as the table file names it: relative to the workspace it is in, so that both can move together."""
+    """Return ``file`` as written in the table file: relative to its workspace, so that both can be moved together."""
     folder, whole = options.find_folder(), file.resolve()
     inside = folder is not None and whole.is_relative_to(folder.resolve())
     return whole.relative_to(folder.resolve()).as_posix() if inside and folder is not None else str(whole)

@@ -1,4 +1,4 @@
-"""Where a command reads and writes: plain names lie in the workspace, anything with a / is a path."""
+"""Paths of a command's files: plain names are in the workspace, names with a / are paths."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def load_workspace(options: Options) -> Workspace:
-    """The workspace that was named, else the nearest."""
+    """Return the named workspace, otherwise the nearest."""
     from siloquent.schema.workspace import find_workspace, read_workspace
 
     return read_workspace(options.workspace or find_workspace(Path.cwd()))
 
 
 def resolve_file(options: Options, path: Path) -> Path:
-    """A file that is there, else the one of that name in the workspace."""
+    """Return an existing file, otherwise the one of that name in the workspace."""
     if not path.exists() and not path.is_absolute():
         folder = options.find_folder()
         if folder is not None and (folder / path).exists():
@@ -37,25 +37,25 @@ def resolve_file(options: Options, path: Path) -> Path:
 
 
 def resolve_path(options: Options, name: str) -> Path:
-    """A file or folder: a plain name is one in the workspace, anything with a / a path.
+    """Return the path of a file or folder: a plain name is one in the workspace, a name with a / a path.
 
     Raises:
-        WorkspaceError: There is no workspace for a plain name. RequestError: The name is none.
+        WorkspaceError: a plain name is given without a workspace. RequestError: the name is invalid.
     """
     return Path(name) if is_path(name) else load_workspace(options).folder / _require_name(name, "a file")
 
 
 def resolve_release_path(options: Options, name: str) -> Path:
-    """A release's folder: a plain name is one among the workspace's releases, anything with a / a path.
+    """Return a release's folder: a plain name is one of the workspace's releases, a name with a / a path.
 
     Raises:
-        WorkspaceError: There is no workspace for a plain name. RequestError: The name is none.
+        WorkspaceError: a plain name is given without a workspace. RequestError: the name is invalid.
     """
     return Path(name) if is_path(name) else load_workspace(options).releases / _require_name(name, "a release")
 
 
 def format_reuse_argument(output: str | None, folder: Path) -> str:
-    """What to type for the release in ``folder`` that ``-o output`` chose: a path as it was given, else its name.
+    """Return the argument for the release in ``folder`` that ``-o output`` chose: a path as given, otherwise its name.
 
     >>> format_reuse_argument("./a", Path("a")), format_reuse_argument(None, Path("north/releases/r-1"))
     ('./a', 'r-1')
@@ -64,7 +64,7 @@ def format_reuse_argument(output: str | None, folder: Path) -> str:
 
 
 def is_path(name: str) -> bool:
-    """Whether ``name`` says where it is, instead of being a name in the workspace."""
+    """Return whether ``name`` is a path rather than a name in the workspace."""
     return "/" in name or os.sep in name
 
 
@@ -75,10 +75,10 @@ def _require_name(name: str, what: str) -> str:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """A small TOML file.
+    """Return the content of a small TOML file.
 
     Raises:
-        RequestError: It cannot be read, is too large, or is no TOML.
+        RequestError: the file cannot be read, is too large, or is not TOML.
     """
     try:
         return load_toml(read_text(path, MAX_TOML))
@@ -91,10 +91,10 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def require_svg(path: Path, option: str) -> None:
-    """Refuse a picture's file whose name says that it is of another format than SVG.
+    """Refuse a chart's file name with an extension other than SVG's.
 
     Raises:
-        RequestError: Another ending; it offers the same name with this one.
+        RequestError: the extension differs; the fix has the same name with .svg.
     """
     if path.suffix.lower() != ".svg":
         told = f"{path.suffix} files" if path.suffix else "files without an ending"
@@ -102,10 +102,10 @@ def require_svg(path: Path, option: str) -> None:
 
 
 def write_new(path: Path, content: str | bytes) -> None:
-    """Write a new file; one with the same content may be there already.
+    """Write a new file; a file with the same content may exist already.
 
     Raises:
-        RequestError: Another file is there, or the disk refuses.
+        RequestError: another file exists, or the file cannot be written.
     """
     data = content.encode() if isinstance(content, str) else content
     try:
@@ -120,10 +120,10 @@ def write_new(path: Path, content: str | bytes) -> None:
 
 
 def write_rows(path: Path, table: pa.Table) -> None:
-    """Write rows as CSV, Parquet or Arrow, as the file's ending says.
+    """Write rows as CSV, Parquet or Arrow, by the file's extension.
 
     Raises:
-        RequestError: A file is there, or the disk refuses. ReleaseError: Another ending.
+        RequestError: the file exists, or cannot be written. ReleaseError: the extension is unknown.
     """
     from siloquent.releases import write_table
 

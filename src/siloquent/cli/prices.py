@@ -1,4 +1,4 @@
-"""What a question would cost, and one yes before anything is spent: the same here and at a server."""
+"""The price of a question, and one confirmation before any charge: the same locally and at a server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def show_price(asked: TypedQuestion, explanation: Explanation | CompositeExplanation, query: Query, text: str) -> None:
-    """Show an explanation, and how to ask what it explains."""
+    """Print an explanation, and the command that asks the question."""
     from siloquent.cli.answers import show_explanation
 
     options = asked.options
@@ -27,16 +27,16 @@ def show_price(asked: TypedQuestion, explanation: Explanation | CompositeExplana
 def confirm_explained_price(
     asked: TypedQuestion, explanation: Explanation | CompositeExplanation, *, yes: bool, max_cost: str | None
 ) -> bool:
-    """Whether the price may be paid: said beforehand, or now by somebody at the terminal.
+    """Return whether the price may be paid: agreed by an option, or now at the terminal.
 
     Raises:
-        RequestError: nobody said so, and nobody is there to ask.
+        RequestError: there is no agreement, and no terminal to ask at.
     """
     from siloquent.cli.answers import describe_price
 
     options = asked.options
     if yes or max_cost is not None or explanation.left_after is None:
-        # What does not fit is refused by the ledger itself, which names what would.
+        # The ledger itself refuses a price above the remaining budget, and suggests one that fits.
         return True
     price = describe_price(explanation)
     if not options.screen.can_ask:

@@ -1,4 +1,4 @@
-"""Refusals and failures for people and programs: code, what, why, the fix, what was spent; never a stack trace."""
+"""Display of refusals and failures: code, message, fix and cost; never a stack trace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ USAGE = 2
 
 
 class Interrupted(KeyboardInterrupt):
-    """Control-C while something may have been charged; ``spent`` says what was."""
+    """Control-C when there may be a charge; ``spent`` describes it."""
 
     def __init__(self, spent: str, fix: str = "") -> None:
         self.spent, self.fix = spent, fix
@@ -20,12 +20,12 @@ class Interrupted(KeyboardInterrupt):
 
 
 def build_usage_problem(message: str, fix: str) -> Problem:
-    """A command line that cannot be read."""
+    """Return the problem of an invalid command line."""
     return Problem("usage", "The command line cannot be read", message, USAGE, fix)
 
 
 def report_problem(screen: Screen, problem: Problem) -> int:
-    """Say ``problem`` once, on the stream where it is looked for, and give its exit status."""
+    """Print ``problem`` once, on the expected stream, and return its exit status."""
     if screen.as_json:
         screen.write_document(problem.to_json())
         return problem.exit_status
@@ -40,12 +40,12 @@ def report_problem(screen: Screen, problem: Problem) -> int:
 
 
 def clean_lines(text: str) -> str:
-    """``text`` without what a terminal obeys, line by line and uncut."""
+    """Return ``text`` without terminal control characters, line by line and untruncated."""
     return "\n".join(remove_unprintable(line) for line in text.split("\n"))
 
 
 def point_at_error(text: str, position: int) -> list[str]:
-    """The line of ``text`` around character ``position``, and below it a caret.
+    """Return the line of ``text`` around character ``position``, and a caret below it.
 
     >>> point_at_error("SELECT wrad", 7)
     ['SELECT wrad', '       ^']

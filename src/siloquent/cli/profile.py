@@ -1,4 +1,4 @@
-"""Profiles: dependencies of one table, or of several silos that show each other no row; what is shown is said first."""
+"""Profiles: dependencies of one table, or of several silos that share no rows; disclosures are listed first."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def run(
 
 
 def _run_together(options: Options, asked: ProfileSpec, silos: Mapping[str, Path], workers: int) -> FDReport:
-    """All roles in this process."""
+    """Run all roles in this process."""
     from siloquent.api import open_session
     from siloquent.profile import discover_in_process
 
@@ -152,10 +152,10 @@ def _run_together(options: Options, asked: ProfileSpec, silos: Mapping[str, Path
 def _run_over_relay(
     options: Options, asked: ProfileSpec, folder: Path, without: list[str], resume: str | None
 ) -> FDReport:
-    """Parties and workers are processes of their own; the columns' types are this workspace's declaration.
+    """Run parties and workers as separate processes; the columns' types come from this workspace's declaration.
 
     Raises:
-        Interrupted: by a person; it says how to go on.
+        Interrupted: a person interrupted it; the error gives the command to continue.
     """
     from siloquent.cli.federation import find_session
     from siloquent.cli.profile_inputs import WaitingLines
@@ -181,14 +181,14 @@ def _run_over_relay(
 
 
 def _build_interrupt(options: Options, journal: RoleJournal, resume: str | None) -> KeyboardInterrupt:
-    """What was begun goes on with the same command, since all others wait for it."""
+    """Return an interrupt with the command that continues the session, since all other roles wait for it."""
     if not (fix := _format_resume(options, journal, resume)):
         return KeyboardInterrupt()
     return Interrupted("what the parties have recorded so far stays in their ledgers, and is not recorded twice", fix)
 
 
 def _format_resume(options: Options, journal: RoleJournal, resume: str | None) -> str:
-    """The command that goes on with the session that was begun last; empty where none is open."""
+    """Return the command that continues the newest session; empty if it is over or there is none."""
     begun = journal.list_sessions()
     if not begun or begun[-1].is_over:
         return ""
@@ -196,7 +196,7 @@ def _format_resume(options: Options, journal: RoleJournal, resume: str | None) -
 
 
 def _save_report(options: Options, report: FDReport, place: Path | None, table: str) -> Path:
-    """The report's release: among the releases under its own id where ``place`` turns out to hold another one."""
+    """Save the report's release; under its own id among the releases if ``place`` turns out to hold another one."""
     from siloquent.cli.profile_inputs import choose_release_folder
     from siloquent.profile import save_report
 
@@ -211,7 +211,7 @@ def _save_report(options: Options, report: FDReport, place: Path | None, table: 
 
 
 def _approve_terms(terms: Terms, told: str) -> bool:
-    """The person at this terminal has agreed for every silo before a session began."""
+    """Agree to the terms: the person at this terminal agreed for every silo before the session began."""
     return True
 
 

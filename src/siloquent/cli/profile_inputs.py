@@ -1,4 +1,4 @@
-"""From options and files to specs, silos, tables and reports; every refusal names the option to change."""
+"""Parsing of options and files into specs, silos, tables and reports; every refusal names the option to change."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _ROLE = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 
 def read_profile_spec(options: Options, path: Path) -> ProfileSpec:
-    """The profile that a TOML file describes, here or in the workspace."""
+    """Return the profile described by a TOML file, here or in the workspace."""
     from siloquent.profile import parse_spec
 
     return parse_spec(read_toml(resolve_file(options, path)))
 
 
 def split_names(text: str | None) -> list[str]:
-    """Names between commas; none of None."""
+    """Return comma-separated names; none for None."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def resolve_participants(
     options: Options, given: Sequence[str], bundle: Path | None, without: Sequence[str], workers: int
 ) -> tuple[dict[str, Path], int, int]:
-    """The silos on this machine by name, and how many parties and workers take part, here or in a federation.
+    """Return the silos on this machine by name, and the numbers of parties and workers, here or in a federation.
 
     Raises:
         RequestError: both are given, or neither.
@@ -62,10 +62,10 @@ def resolve_participants(
 
 
 def resolve_silos(options: Options, given: Sequence[str]) -> dict[str, Path]:
-    """Silos on this machine by role name, ``north=silos/north``; folders here or in the workspace.
+    """Return silos on this machine by role name, ``north=silos/north``; folders here or in the workspace.
 
     Raises:
-        RequestError: one is written otherwise, or there are fewer than two.
+        RequestError: one is malformed, or there are fewer than two.
     """
     found: dict[str, Path] = {}
     for text in given:
@@ -79,19 +79,19 @@ def resolve_silos(options: Options, given: Sequence[str]) -> dict[str, Path]:
 
 
 class WaitingLines:
-    """What a session's person reads: each step, and after some seconds of silence who is awaited since when."""
+    """Progress lines of a session: each step, and after some seconds of silence the awaited roles since when."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._last = time.monotonic()
 
     def say(self, text: str) -> None:
-        """A step was made."""
+        """Print a completed step."""
         self._last = time.monotonic()
         self._screen.note(text)
 
     def look(self, channel: Channel) -> None:
-        """Called every two seconds or so."""
+        """Print the awaited roles after a silence; called about every two seconds."""
         status = channel.get_status()
         if status.waiting_for and time.monotonic() - self._last >= SILENCE_S:
             self._last = time.monotonic()
@@ -100,7 +100,7 @@ class WaitingLines:
 
 
 def build_progress_reporter(screen: Screen) -> Callable[[DiscoveryProgress], None]:
-    """Tells every few seconds how far a search for dependencies is."""
+    """Return a callback that prints the progress of a search for dependencies every few seconds."""
     last = time.monotonic()
 
     def tell(progress: DiscoveryProgress) -> None:
@@ -113,12 +113,12 @@ def build_progress_reporter(screen: Screen) -> Callable[[DiscoveryProgress], Non
 
 
 def choose_release_folder(options: Options, output: str) -> Path:
-    """Where a report goes."""
+    """Return the folder for a report."""
     return resolve_release_path(options, output)
 
 
 def find_report(options: Options, name: str) -> tuple[FDReport, Path]:
-    """A report by its release's id, or by the path of its folder or file."""
+    """Return a report by its release's id, or by the path of its folder or file."""
     from siloquent.profile import load_report
 
     path = Path(name) if "/" in name or os.sep in name or Path(name).is_file() else choose_release_folder(options, name)
@@ -129,10 +129,10 @@ def find_report(options: Options, name: str) -> tuple[FDReport, Path]:
 
 
 def read_open_table(options: Options, path: Path, columns: Sequence[str]) -> Any:
-    """A table in the open; NULL is an empty cell of a CSV file.
+    """Return a public table; an empty cell of a CSV file is NULL.
 
     Raises:
-        RequestError: it cannot be read or is too large. UnknownName: a column is not there.
+        RequestError: the file cannot be read or is too large. UnknownName: a column does not exist.
     """
     from siloquent.foreign.tables import read_table
 
@@ -152,7 +152,7 @@ def read_open_table(options: Options, path: Path, columns: Sequence[str]) -> Any
 def split_public_rows(
     options: Options, path: Path, spec: ProfileSpec, split: int
 ) -> tuple[list[Any], tuple[ProfileColumn, ...]]:
-    """Public rows cut into ``split`` parties, in order, with every column read as text."""
+    """Return public rows split into ``split`` parties, in order, with every column read as text."""
     import pyarrow as pa
 
     from siloquent.profile import ProfileColumn

@@ -1,4 +1,4 @@
-"""Dependencies, plans and reports, for people and as documents for programs."""
+"""Dependencies, plans and reports: display and JSON documents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIDES = (("left side", LEFT), ("", LEFT), ("right side", LEFT), ("holds", LEFT))
 
 
 def build_local_document(table: str, found: LocalResult) -> dict[str, Any]:
-    """A local profile as a document of kind ``siloquent/fd-local/1``."""
+    """Return a local profile as a document of kind ``siloquent/fd-local/1``."""
     return {
         "schema": "siloquent/fd-local/1",
         "table": table,
@@ -38,7 +38,7 @@ def build_local_document(table: str, found: LocalResult) -> dict[str, Any]:
 
 
 def show_local(screen: Screen, found: LocalResult) -> None:
-    """A local profile on the screen."""
+    """Print a local profile."""
     _show(screen, [(one, "on these rows") for one in found.dependencies])
     if found.constants:
         screen.write_line(f"Constant: {clean_text(', '.join(found.constants))}.")
@@ -46,7 +46,7 @@ def show_local(screen: Screen, found: LocalResult) -> None:
 
 
 def build_plan_document(planned: SessionPlan) -> dict[str, Any]:
-    """A plan as a document of kind ``siloquent/fd-plan/1``."""
+    """Return a plan as a document of kind ``siloquent/fd-plan/1``."""
     return {
         "schema": "siloquent/fd-plan/1",
         "table": planned.spec.table,
@@ -65,7 +65,7 @@ def build_plan_document(planned: SessionPlan) -> dict[str, Any]:
 
 
 def show_plan(screen: Screen, planned: SessionPlan) -> None:
-    """A plan on the screen: sizes first, then what each role could learn."""
+    """Print a plan: sizes first, then what each role could learn."""
     spec = planned.spec
     screen.write_line(
         f"Dependencies between {len(spec.columns)} columns of {clean_text(spec.table)}, protocol {spec.protocol}."
@@ -88,7 +88,7 @@ def show_plan(screen: Screen, planned: SessionPlan) -> None:
 
 
 def show_report(screen: Screen, report: FDReport) -> None:
-    """A report on the screen: what is a rule of all, what is a rule of each house alone."""
+    """Print a report: dependencies over all rows, then those within single silos."""
     rows = [(one, "over all rows") for one in report.ufd]
     rows += [(one, "in each silo, not over all rows") for one in report.only_inside]
     _show(screen, rows)

@@ -1,4 +1,4 @@
-"""A question as it comes from a person: found, read, and pointed at where it cannot be read."""
+"""Questions as typed: found, parsed, and with a pointer to the position of a syntax error."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ MAX_BYTES = 64 * 2**10
 
 
 def read_question(question: str | None, file: Path | None) -> str:
-    """The question's text, from wherever it is.
+    """Return the question's text from the argument, the file or standard input.
 
     Raises:
-        RequestError: none or two were given, or it cannot be read, or is longer than 64 KiB.
+        RequestError: none or two were given, or the text cannot be read, or is longer than 64 KiB.
     """
     if (question is None) == (file is None):
         raise RequestError(
@@ -54,7 +54,7 @@ def read_question(question: str | None, file: Path | None) -> str:
 
 
 def parse_question(text: str, options: Options | None = None, session: Session | None = None) -> Query:
-    """The question; where it cannot be read, the error shows the place, and with ``session`` what can be asked."""
+    """Parse the question; a syntax error shows its position, and with ``session`` what can be asked."""
     from siloquent.explore import parse, reading
     from siloquent.explore.examples import QUESTION
 
@@ -72,7 +72,7 @@ def parse_question(text: str, options: Options | None = None, session: Session |
 
 
 def strip_explain(query: Query, text: str) -> str:
-    """``text`` as a question that asks: what is behind EXPLAIN PRIVACY, if that is where it begins."""
+    """Return ``text`` as a plain question: without EXPLAIN PRIVACY if it begins with that."""
     from siloquent.explore.spec import render
 
     return render(replace(query, explain=False)) if query.explain else text
@@ -80,18 +80,18 @@ def strip_explain(query: Query, text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TypedQuestion:
-    """A question as it was typed, so that a fix repeats all of it: ``words`` are its text or ``--file FILE``."""
+    """A question as typed, so that a fix repeats all of it: ``words`` are its text or ``--file FILE``."""
 
     options: Options
     words: tuple[str, ...]
     key: str | None = None
 
     def format_ask(self, *consent: str) -> str:
-        """The command that asks it, under the same key."""
+        """Return the command that asks it, under the same key."""
         return self.options.format_command("ask", *self.words, *self._named, *consent)
 
     def format_ask_instead(self, query: Query, *, verb: str = "ask") -> str:
-        """The command that asks, or explains, ``query``."""
+        """Return the command that asks, or explains, ``query``."""
         from siloquent.explore.spec import render
 
         return self.options.format_command(verb, render(query), *(self._named if verb == "ask" else ()))
@@ -102,19 +102,19 @@ class TypedQuestion:
 
 
 def build_typed_question(options: Options, text: str, file: Path | None, key: str | None = None) -> TypedQuestion:
-    """The question ``text``, which came from ``file`` if there is one."""
+    """Return the question ``text``, with the ``file`` it came from, if any."""
     return TypedQuestion(options, (text,) if file is None else ("--file", str(file)), key)
 
 
 @contextmanager
 def convert_fixes_to_commands(asked: TypedQuestion, query: Query) -> Iterator[None]:
-    """Turn "ask with ERROR 310" into the command that does so; where nothing is said, show what can be asked about."""
+    """Convert fixes such as "ask with ERROR 310" into commands; where there is none, show what can be asked about."""
     from siloquent.explore.spec.name_resolution import correct_name
 
     try:
         yield
     except (AccuracyUnreachable, BudgetExceeded) as refused:
-        # What was out of reach is explained first: the offered error may cost all that is left.
+        # A question that exceeded the budget is explained first: the offered error may cost all of the remainder.
         verb = "explain" if isinstance(refused, AccuracyUnreachable) else "ask"
         if other := _parse_offered(refused.fix, query):
             refused.fix = asked.format_ask_instead(other, verb=verb)
@@ -129,7 +129,7 @@ def convert_fixes_to_commands(asked: TypedQuestion, query: Query) -> Iterator[No
 
 
 def _parse_offered(fix: str, query: Query) -> Query | None:
-    """The question that ``fix`` offers instead of ``query``, if it offers one."""
+    """Return the question that ``fix`` offers instead of ``query``, if any."""
     from siloquent.explore.spec.query import Accuracy, Bound, Spend
 
     promise = query.promise

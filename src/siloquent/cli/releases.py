@@ -1,4 +1,4 @@
-"""Answers as files: list, show, export and verify what was released. All of it is free."""
+"""Releases as files: list, show, export and verify. All of it is free."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def list_all(options: Options) -> None:
 
 
 def _read_settings(options: Options) -> Workspace:
-    """The workspace's settings; its ledger stays closed."""
+    """Return the workspace's settings without opening its ledger."""
     from siloquent.schema.workspace import find_workspace, read_workspace
 
     return read_workspace(options.workspace or find_workspace(Path.cwd()))
 
 
 def _find_folder(options: Options, release: str) -> Path:
-    """The folder of a release that is named by its id or by a path."""
+    """Return the folder of a release named by its id or by a path."""
     from siloquent.releases import get_release_folder
 
     if "/" in release or os.sep in release:

@@ -1,4 +1,4 @@
-"""A first table file proposed from PUBLIC rows. Its bounds are read off the rows: on private rows they would leak."""
+"""A first table file proposed from PUBLIC rows. Its bounds are read from the rows: private rows would leak."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ MAX_VALUES, MAX_DECIMALS, MAX_TEXT_BYTES = 100, 4, 4000
 
 
 def draft_schema(file: Path, *, name: str, source: str) -> str:
-    """A table file for rows like those of ``file``, to be corrected by somebody who knows the field.
+    """Return a table file for rows like those of ``file``, to be corrected by a domain expert.
 
     Args:
-        file: A CSV or Parquet file of public or invented rows; the first 200,000 are read.
+        file: A CSV or Parquet file of public or synthetic rows; the first 200,000 are read.
         name: The table's name.
-        source: Where the private rows will be, as written in the table file.
+        source: The location of the private rows, as written in the table file.
     Raises:
         RequestError: the file cannot be read, or has no columns.
     """
@@ -45,7 +45,7 @@ def draft_schema(file: Path, *, name: str, source: str) -> str:
 
 
 def derive_table_name(file: Path) -> str:
-    """A name for the table of ``file``: its letters and digits."""
+    """Return a name for the table of ``file``: its letters and digits."""
     name = re.sub(r"\W+", "_", file.stem, flags=re.ASCII).strip("_").lower()[:64]
     return name if name.isidentifier() else f"t_{name}"[:64]
 
@@ -60,7 +60,7 @@ def _read(file: Path) -> pa.Table:
             )
         return pa.Table.from_batches(_take_first(_read_batches(file)))
     except (OSError, ValueError, pa.ArrowException) as failed:
-        # A parser quotes the line it fails at, and these rows may turn out not to be public: its words stay here.
+        # A parser quotes the failing line, and these rows may not be public after all: its message is not shown.
         raise RequestError(
             f"{file.name} cannot be read as CSV or Parquet{_describe_failure(failed)}.", fix=_REREAD
         ) from None
@@ -75,7 +75,7 @@ def _read_batches(file: Path) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
         import pyarrow.csv as csv
 
-        # Cells and names as the reader of private rows takes them: an empty cell is NULL, quoted or not.
+        # Cells and names are read as the reader of private rows reads them: an empty cell is NULL, quoted or not.
         names, delimiter, packed = _read_header(file)
         if len(names) > MAX_COLUMNS:
             raise RequestError(f"{file.name} has more than {MAX_COLUMNS:,} columns.", fix=_REREAD)
@@ -97,7 +97,7 @@ def _read_batches(file: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _codes(batches: list[pa.RecordBatch]) -> set[str]:
-    """The columns of whole numbers with leading zeros: a postcode is no number, and as one would lose them."""
+    """Return the columns of whole numbers with leading zeros, which codes such as postcodes would lose as numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -120,7 +120,7 @@ def _read_header(file: Path) -> tuple[list[str], str, bool]:
 
 
 def _describe_failure(failed: Exception) -> str:
-    """What is known to be wrong, in our words."""
+    """Return the known cause of a failure, in our own words."""
     text = str(failed).lower()
     if "no rows" in text or "empty" in text:
         return ": it has no rows"
@@ -130,7 +130,7 @@ def _describe_failure(failed: Exception) -> str:
 
 
 def _take_first(batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """As many batches as hold the first ``MAX_ROWS`` rows."""
+    """Return the batches that hold the first ``MAX_ROWS`` rows."""
     taken, rows = [], 0
     for batch in batches:
         taken.append(batch.slice(0, MAX_ROWS - rows))
@@ -143,7 +143,7 @@ def _take_first(batches: Iterator[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 def _draft_lines(name: str, column: pa.ChunkedArray) -> list[str]:
-    """The line that declares one column, and above it what a reader should know before believing it."""
+    """Return the line that declares one column, preceded by caveats as comments."""
     import pyarrow as pa
 
     if pa.types.is_binary(column.type):
@@ -170,7 +170,7 @@ def _list_doubts(name: str, column: pa.ChunkedArray) -> Iterator[str]:
 
 
 def _draft_entry(name: str, column: pa.ChunkedArray) -> str:
-    """The line that declares one column."""
+    """Return the line that declares one column."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(column.type):
@@ -215,7 +215,7 @@ def _draft_real(values: list[Any], null: str) -> str:
 
 
 def _choose_range(lowest: int, highest: int, *, decimals: int) -> tuple[int, int, Decimal]:
-    """Round bounds around what was seen, and the finest grid of that many decimals or fewer that a table may have."""
+    """Return round bounds around the values, and the finest allowed grid of at most that many decimals."""
     lo, hi = _round_outwards(lowest, -1), _round_outwards(highest, 1)
     grid = Decimal(1).scaleb(-decimals)
     while max(hi - lo, abs(lo), abs(hi)) > MAX_GRID_STEPS * grid:
@@ -244,13 +244,13 @@ def _count_decimals(value: Any) -> int:
 
 
 def _round_outwards(value: int, sign: int) -> int:
-    """``value`` moved away from what was seen to a round number of two digits: exact extremes are somebody's."""
+    """Round ``value`` away from the data to two digits: exact extremes are a person's values."""
     step: int = 10 ** max(0, len(str(abs(value))) - 2)
     return (math.ceil(Fraction(value, step)) if sign > 0 else math.floor(Fraction(value, step))) * step
 
 
 def _quote_text(value: str) -> str:
-    """``value`` as a TOML text; JSON's escapes are TOML's, but for DEL."""
+    """Return ``value`` as a TOML text; JSON's escapes are TOML's, except for DEL."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -1,4 +1,4 @@
-"""Where words go: tables and documents to standard output, progress and notes to standard error."""
+"""Output: tables and documents to standard output, progress and notes to standard error."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ RIGHT: Side = "right"
 _LINES = "\n\t"
 _CONTROLS = (*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _OBEYED = {code: None for code in _CONTROLS if chr(code) not in _LINES}
-"""What terminals obey, wherever a text came from: colours, the cursor, titles, the direction of letters."""
+"""Terminal control characters, from any source: colours, cursor, titles, text direction."""
 _ESCAPED = {code: f"\\u{code:04x}" for code in _CONTROLS if code >= 127}
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """One person's terminal, or a program's pipe: then ``as_json`` gives one document and no words."""
+    """A person's terminal or a program's pipe; with ``as_json`` it prints one document and no text."""
 
     as_json: bool = False
     quiet: bool = False
 
     def write_document(self, document: dict[str, Any]) -> None:
-        """The one JSON document of this command, UTF-8, on a line of its own."""
+        """Write the command's one JSON document, UTF-8, on a line of its own."""
         text = json.dumps(document, ensure_ascii=False).translate(_ESCAPED)
         _write((text + "\n").encode("utf-8", "replace"))
 
     def write_table(self, columns: Sequence[tuple[str, Side]], rows: Iterable[Sequence[str]]) -> None:
-        """A table on standard output.
+        """Write a table on standard output.
 
         Args:
-            columns: (heading, "left" or "right"); every text is shown as it is, never as markup.
+            columns: (heading, "left" or "right"); every text is shown verbatim, never as markup.
         """
         from rich import box
         from rich.table import Table
@@ -59,7 +59,7 @@ class Screen:
         self.show(table)
 
     def write_facts(self, facts: Iterable[tuple[str, str]]) -> None:
-        """Pairs of a word and what there is to say about it, one below the other, on standard output."""
+        """Write pairs of a label and its text, one below the other, on standard output."""
         from rich.table import Table
         from rich.text import Text
 
@@ -71,35 +71,35 @@ class Screen:
         self.show(table)
 
     def write_line(self, text: str = "") -> None:
-        """Lines on standard output, never broken by us: a command that is copied from them must work."""
+        """Write lines on standard output, never wrapped by us: commands copied from them must work."""
         from rich.text import Text
 
         self.show(Text(text.translate(_OBEYED)), soft_wrap=True)
 
     def show(self, what: RenderableType, *, soft_wrap: bool = False) -> None:
-        """Anything rich can draw, on standard output."""
+        """Write any rich renderable on standard output."""
         text = _render_text(sys.stdout, what, soft_wrap=soft_wrap)
         if self.ascii_only:
             text = text.replace("─", "-").replace("…", "~")
         _write(text.encode(_get_encoding(sys.stdout), "replace"))
 
     def note(self, text: str, *, style: str = "") -> None:
-        """Words beside the result, on standard error; none with --quiet or --json."""
+        """Write a note on standard error; none with --quiet or --json."""
         if not self.quiet and not self.as_json:
             self.warn(text, style=style)
 
     def warn(self, text: str, *, style: str = "") -> None:
-        """Words that are said also with --quiet, on standard error."""
+        """Write a warning on standard error, also with --quiet."""
         from rich.text import Text
 
-        with suppress(OSError):  # nobody reads what we say beside the result: that is no reason to stop
+        with suppress(OSError):  # standard error is closed: that is not a reason to stop
             words = Text(text.translate(_OBEYED), style=style)
             sys.stderr.write(_render_text(sys.stderr, words, soft_wrap=True))
             sys.stderr.flush()
 
     @property
     def draws(self) -> bool:
-        """Whether pictures are worth their place: a terminal of 80 columns or more."""
+        """Whether charts are drawn: a terminal of 80 columns or more."""
         return not self.as_json and sys.stdout.isatty() and get_terminal_size().columns >= 80
 
     @property
@@ -109,7 +109,7 @@ class Screen:
 
     @property
     def can_ask(self) -> bool:
-        """Whether somebody is there who can say yes."""
+        """Whether a person can confirm at the terminal."""
         return not self.as_json and sys.stdin.isatty() and sys.stderr.isatty()
 
     def confirm(self, question: str) -> bool:
@@ -119,14 +119,14 @@ class Screen:
         return typer.confirm(question, default=False, err=True)
 
     def ask_for(self, question: str) -> str:
-        """A line of text from the person, asked for on standard error."""
+        """Return a line of text from the person, prompted for on standard error."""
         import typer
 
         return str(typer.prompt(question, err=True))
 
 
 def _render_text(stream: TextIO, what: RenderableType, *, soft_wrap: bool) -> str:
-    """What rich would write to ``stream``, as text; a pipe is 100 columns wide unless COLUMNS says otherwise."""
+    """Return what rich would write to ``stream``, as text; a pipe is 100 columns wide unless COLUMNS says otherwise."""
     from rich.console import Console
 
     width = None if "COLUMNS" in os.environ else get_terminal_size().columns if stream.isatty() else 100
@@ -140,7 +140,7 @@ def _get_encoding(stream: TextIO) -> str:
 
 
 def _write(data: bytes) -> None:
-    """To standard output; a full disk is a plain refusal, a closed pipe is passed on.
+    """Write to standard output; a full disk is an ordinary refusal, a closed pipe is passed on.
 
     Raises:
         RequestError: standard output cannot be written.

@@ -1,4 +1,4 @@
-"""Search: offer a table's sums once, look through catalogues, find what improves a model, augment one's rows."""
+"""Search: offer a table's sums once, browse catalogues, find features that improve a model, augment one's rows."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ def offer(
 
 
 def _confirm_offer(options: Options, session: Session, spec: OfferSpec, *, yes: bool, max_cost: str | None) -> bool:
-    """Whether the price may be paid, after what the plan has to say about it."""
+    """Return whether the price may be paid, after printing the plan's notes."""
     planned = session.search.explain(spec)
-    for note in planned.notes:  # whether it can work is said before it is paid for, also where nobody is asked
+    for note in planned.notes:  # whether it can work is printed before payment, also without a confirmation
         options.screen.warn(clean_lines(note))
     price = price_words(planned)
     what = f"A release of {spec.table}'s sums costs {price}. What is done with it costs nothing."

@@ -1,4 +1,4 @@
-"""From options and files to offers, requests and places; every refusal names the option to change."""
+"""Parsing of options and files into offers, requests and paths; every refusal names the option to change."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MAX_PLAN = 2**26
 
 
 def build_offer_spec(options: Options, table: str, given: dict[str, Any]) -> OfferSpec:
-    """The offer that a command line describes: a TOML file, or a table and options.
+    """Return the offer described by a command line: a TOML file, or a table and options.
 
     Raises:
-        RequestError: Something is missing; the fix names the option.
+        RequestError: something is missing; the fix names the option.
     """
     from siloquent.search import parse_spec
 
@@ -46,10 +46,10 @@ def build_offer_spec(options: Options, table: str, given: dict[str, Any]) -> Off
 
 
 def build_request_spec(options: Options, request: str, given: dict[str, Any]) -> RequestSpec:
-    """The request that a command line describes: a TOML file, or a table and options.
+    """Return the request described by a command line: a TOML file, or a table and options.
 
     Raises:
-        RequestError: Something is missing; the fix names the option.
+        RequestError: something is missing; the fix names the option.
     """
     from siloquent.search import parse_request
 
@@ -78,7 +78,7 @@ def build_request_spec(options: Options, request: str, given: dict[str, Any]) ->
 
 
 def build_budget(given: dict[str, Any], fix: str) -> dict[str, str]:
-    """The price on a command line."""
+    """Return the price given on a command line."""
     found = {name: given[name] for name in ("epsilon", "rho") if given[name] is not None}
     if len(found) != 1:
         raise RequestError("An offer needs a price: either --epsilon or --rho.", fix=fix or "--epsilon 1")
@@ -86,12 +86,12 @@ def build_budget(given: dict[str, Any], fix: str) -> dict[str, str]:
 
 
 def split_names(text: str) -> list[str]:
-    """Names between commas."""
+    """Return comma-separated names."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def parse_keys(by: Sequence[str] | None) -> list[dict[str, Any]]:
-    """Join keys: ``district``, ``district+year`` for both together, ``dbn:2`` with the first two characters above."""
+    """Parse join keys: ``district``, ``district+year`` for both together, ``dbn:2`` for its first two characters."""
     found = []
     for text in by or ():
         name, _, parent = text.partition(":")
@@ -102,15 +102,15 @@ def parse_keys(by: Sequence[str] | None) -> list[dict[str, Any]]:
 
 
 def resolve_catalogue_path(options: Options, given: str | None) -> Path:
-    """A catalogue's folder: a plain name is one in the workspace, anything with a / a path."""
+    """Return a catalogue's folder: a plain name is one in the workspace, a name with a / a path."""
     return resolve_path(options, given or CATALOGUE)
 
 
 def load_plan(options: Options, name: str) -> AugmentPlan:
-    """The plan in a file.
+    """Return the plan in a file.
 
     Raises:
-        RequestError: It cannot be read, or is none.
+        RequestError: the file cannot be read, or is not a plan.
     """
     from siloquent.search import parse_augment_plan
 

@@ -1,4 +1,4 @@
-"""Offers, catalogues and what was found, for people and as documents for programs."""
+"""Offers, catalogues and search results: display and JSON documents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_SHOWN = 10
 
 
 def show_plan(screen: Screen, planned: OfferPlan, left: Cost) -> None:
-    """The price first, then what is released and how exact it would be."""
+    """Print the price first, then the released sums and their accuracy."""
     from siloquent.documents.ledger import format_significant
     from siloquent.privacy import get_accountant
 
@@ -55,7 +55,7 @@ def show_plan(screen: Screen, planned: OfferPlan, left: Cost) -> None:
 
 
 def build_offer_document(offer: Offer, folder: Path | None) -> dict[str, Any]:
-    """An offer as a document of kind ``siloquent/offer/1``; its sums are in its file."""
+    """Return an offer as a document of kind ``siloquent/offer/1``; its sums are in its file."""
     part = offer.part
     assert part is not None
     return {
@@ -74,7 +74,7 @@ def build_offer_document(offer: Offer, folder: Path | None) -> dict[str, Any]:
 
 
 def show_offer(screen: Screen, offer: Offer, folder: Path | None) -> None:
-    """What it holds and what was promised."""
+    """Print an offer's content and guarantee."""
     part = offer.part
     assert part is not None
     screen.write_facts(
@@ -95,7 +95,7 @@ def show_offer(screen: Screen, offer: Offer, folder: Path | None) -> None:
 
 
 def show_catalogue(screen: Screen, catalogue: Catalogue, fitting: Sequence[tuple[str, str, str, float]]) -> None:
-    """The offers, and which keys of one's own table they share."""
+    """Print the offers, and the keys that they share with one's own table."""
     screen.write_table(
         [("offer", LEFT), ("table", LEFT), ("features", LEFT), ("keys", LEFT), ("for", LEFT)],
         [
@@ -122,7 +122,7 @@ def show_catalogue(screen: Screen, catalogue: Catalogue, fitting: Sequence[tuple
 
 
 def show_found(screen: Screen, found: SearchResult, plan: Path | None) -> None:
-    """The ranking with intervals, what was chosen and why, and the model."""
+    """Print the ranking with intervals, the chosen offers with reasons, and the model."""
     rows = found.ranked[:MAX_SHOWN]
     screen.write_table(
         [("offer", LEFT), ("adds", LEFT), ("R2 gained", RIGHT), ("surely between", RIGHT)],
@@ -164,7 +164,7 @@ def _describe_chosen(one: Augmentation) -> str:
 
 
 def _format_three_digits(value: float) -> str:
-    """Three digits, as plain decimal text."""
+    """Return three digits, as plain decimal text."""
     if value == 0 or not math.isfinite(value):
         return str(value)
     places = max(0, 2 - math.floor(math.log10(abs(value))))

@@ -1,4 +1,4 @@
-"""The server and its accounts, from the command line of the machine that it runs on."""
+"""The server and its accounts, on the command line of the server's machine."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ def serve(
 
 
 def _require_whole_ledger(folder: Path) -> None:
-    """Verify the ledger before anybody is served from it.
+    """Verify the ledger before the server starts.
 
     Raises:
-        ChainBroken: Something in it is not as it was written.
+        ChainBroken: the ledger was altered.
     """
     from siloquent.errors import ChainBroken
     from siloquent.schema.workspace import read_workspace
@@ -117,10 +117,10 @@ def _require_whole_ledger(folder: Path) -> None:
 
 
 def _tls_context(certificate: str, key: str) -> ssl.SSLContext:
-    """TLS 1.2 or 1.3 with the workspace's certificate.
+    """Return a TLS 1.2 or 1.3 context with the workspace's certificate.
 
     Raises:
-        SchemaError: The files cannot be read, or do not belong together.
+        SchemaError: the files cannot be read, or do not belong together.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

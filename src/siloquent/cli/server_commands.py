@@ -1,4 +1,4 @@
-"""The same commands with ``--server URL``: a workspace that somebody else serves, asked with a token."""
+"""The commands with ``--server URL``: a workspace on a server, accessed with a token."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_SPEC_BYTES = 2**20
 
 
 def connect_to_server(options: Options) -> RemoteSession:
-    """The session at ``--server``, with the token of ``--token-file`` or of the environment."""
+    """Return the session at ``--server``, with the token of ``--token-file`` or of the environment."""
     from siloquent.remote import connect
 
     assert options.server is not None
@@ -40,7 +40,7 @@ def connect_to_server(options: Options) -> RemoteSession:
 
 
 def explain(options: Options, question: str | None, file: Path | None) -> None:
-    """``siloquent explain``."""
+    """Run ``siloquent explain``."""
     text = read_question(question, file)
     with connect_to_server(options) as session:
         asked, query = build_typed_question(options, text, file), parse_question(text)
@@ -61,7 +61,7 @@ def ask(
     chart_file: Path | None,
     save: bool,
 ) -> int | None:
-    """``siloquent ask``: the server keeps the release, whatever ``save`` says."""
+    """Run ``siloquent ask``: the server keeps the release, whatever ``save`` says."""
     from siloquent.cli.answers import build_answer_document, show_answer
     from siloquent.cli.charts import check_drawable, show_charts, write_charts
 
@@ -94,13 +94,13 @@ def ask(
 
 
 def _explain_query(asked: TypedQuestion, session: RemoteSession, query: Query) -> Explanation:
-    """All that is shown of an explanation is in the server's document, under the same names."""
+    """Explain the query: the server's document has everything shown of an explanation, under the same names."""
     with convert_fixes_to_commands(asked, query):
         return cast("Explanation", session.explain(replace(query, explain=False)))
 
 
 def list_tables(options: Options) -> None:
-    """``siloquent tables``."""
+    """Run ``siloquent tables``."""
     with connect_to_server(options) as session:
         lines = [one.to_json() for one in session.list_table_lines()]
     if options.as_json:
@@ -114,7 +114,7 @@ def list_tables(options: Options) -> None:
 
 
 def show(options: Options, table: str) -> None:
-    """``siloquent show``."""
+    """Run ``siloquent show``."""
     with connect_to_server(options) as session:
         document = session.get_table_document(table).to_json()
     if options.as_json:
@@ -131,7 +131,7 @@ def show(options: Options, table: str) -> None:
 
 
 def show_history(options: Options, table: str, last: int) -> None:
-    """``siloquent history``."""
+    """Run ``siloquent history``."""
     with connect_to_server(options) as session:
         document = session.get_history(table).to_json()
     document = {**document, "questions": document["questions"][-last:]}
@@ -153,7 +153,7 @@ def show_history(options: Options, table: str, last: int) -> None:
 
 
 def list_releases(options: Options) -> None:
-    """``siloquent release list``."""
+    """Run ``siloquent release list``."""
     with connect_to_server(options) as session:
         found = [one.to_json() for one in session.list_releases()]
     if options.as_json:
@@ -168,7 +168,7 @@ def list_releases(options: Options) -> None:
 
 
 def show_budget(options: Options, table: str | None, last: int) -> None:
-    """``siloquent ledger show``: the accounts, and the newest entries where the token may see them."""
+    """Run ``siloquent ledger show``: the accounts, and the newest entries where the token may see them."""
     with connect_to_server(options) as session:
         every = [one.to_json() for one in session.list_accounts()]
         accounts = [one for one in every if table is None or one["name"].partition("@")[0] == table]
@@ -205,10 +205,10 @@ def show_budget(options: Options, table: str | None, last: int) -> None:
 
 
 def read_spec(path: Path) -> dict[str, Any]:
-    """A task's spec from a TOML or JSON file.
+    """Return a task's spec from a TOML or JSON file.
 
     Raises:
-        RequestError: it cannot be read as one.
+        RequestError: the file is not a valid spec.
     """
     try:
         with path.open("rb") as opened:
@@ -249,4 +249,4 @@ SERVER_COMMANDS: Mapping[tuple[str, ...], Callable[..., int | None]] = MappingPr
         ("ledger", "show"): show_budget,
     }
 )
-"""What each command does with ``--server``; it is given the same words as the command itself."""
+"""The functions that replace commands with ``--server``; each takes the command's own arguments."""

@@ -1,4 +1,4 @@
-"""Share: release statistics once, learn from the others', and be told beforehand whether it is worth it."""
+"""Share: release statistics once, learn from others' releases, and get advice beforehand on whether that helps."""
 
 from __future__ import annotations
 

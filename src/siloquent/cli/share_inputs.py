@@ -1,4 +1,4 @@
-"""From options and files to specs and releases; every refusal names the option or file to change."""
+"""Parsing of options and files into specs and releases; every refusal names the option or file to change."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _OPTIONS = ("label", "method", "agents", "overlap")
 
 
 def build_share_spec(options: Options, table: str, given: Mapping[str, Any]) -> ShareSpec:
-    """The release that a command line describes: a TOML file, or a table and options.
+    """Return the release described by a command line: a TOML file, or a table and options.
 
     Raises:
-        RequestError: Something is missing, or is no number; the fix names the option.
+        RequestError: something is missing, or is not a number; the fix names the option.
     """
     from siloquent.share import parse_spec
 
@@ -44,7 +44,7 @@ def build_share_spec(options: Options, table: str, given: Mapping[str, Any]) -> 
 
 
 def find_table_name(options: Options, table: str) -> str:
-    """The table that is meant: its name, or the one that a .toml file names."""
+    """Return the table's name: as given, or named by a .toml file."""
     if not table.endswith(".toml"):
         return table
     name = read_toml(resolve_file(options, Path(table))).get("table")
@@ -54,10 +54,10 @@ def find_table_name(options: Options, table: str) -> str:
 
 
 def load_releases(options: Options, names: Sequence[str]) -> list[ShareRelease]:
-    """Releases in files or folders, or of this workspace by their ids.
+    """Return releases in files or folders, or of this workspace by their ids.
 
     Raises:
-        UnknownName, ReleaseError: There is none of that name, or it is none for sharing.
+        UnknownName, ReleaseError: there is no such release, or it is not one for sharing.
     """
     from siloquent.share import load_release
 

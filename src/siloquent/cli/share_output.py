@@ -1,4 +1,4 @@
-"""Plans, releases, advice and models for people, and as documents for programs."""
+"""Plans, releases, advice and models: display and JSON documents."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MODELS = {
 
 
 def show_plan(screen: Screen, planned: SharePlan, left: Cost) -> None:
-    """The price first, then what is counted and how noisy it gets."""
+    """Print the price first, then the counts and their noise."""
     from siloquent.documents.ledger import format_significant
     from siloquent.privacy import get_accountant
 
@@ -55,7 +55,7 @@ def show_plan(screen: Screen, planned: SharePlan, left: Cost) -> None:
 
 
 def _describe_silos(spec: ShareSpec) -> list[tuple[str, str]]:
-    """Of a secure sum: how many silos it takes, and how many may collude."""
+    """Describe a secure sum: the number of silos it needs, and how many may collude."""
     if spec.trust == "local" or spec.honest is None:
         return []
     least = f"{spec.agents} take part, and a sum needs {spec.honest + spec.colluding} of them"
@@ -72,7 +72,7 @@ def _list_widths(planned: SharePlan) -> list[str]:
 
 
 def build_release_document(release: ShareRelease, folder: Path) -> dict[str, Any]:
-    """A release as a document of kind ``siloquent/share/1``; its numbers are in its file."""
+    """Return a release as a document of kind ``siloquent/share/1``; its numbers are in its file."""
     from siloquent.share.files import format_release_id
 
     return {
@@ -95,7 +95,7 @@ def build_release_document(release: ShareRelease, folder: Path) -> dict[str, Any
 
 
 def show_release(screen: Screen, release: ShareRelease, folder: Path) -> None:
-    """What it holds and what was promised."""
+    """Print a release's content and guarantee."""
     names = ", ".join(attribute.name for attribute in release.agreement.features)
     part = release.part
     screen.write_facts(
@@ -112,7 +112,7 @@ def show_release(screen: Screen, release: ShareRelease, folder: Path) -> None:
 
 
 def build_sum_document(spec: ShareSpec, held: SessionResult) -> dict[str, Any]:
-    """A secure sum that was held, as a document of kind ``siloquent/share-sum/1``; parties keep it as their release."""
+    """Return a held secure sum as a document of kind ``siloquent/share-sum/1``; parties keep it as their release."""
     return {
         "schema": "siloquent/share-sum/1",
         "session": held.session,
@@ -125,7 +125,7 @@ def build_sum_document(spec: ShareSpec, held: SessionResult) -> dict[str, Any]:
 
 
 def show_sum(screen: Screen, spec: ShareSpec, held: SessionResult) -> None:
-    """Whose rows are in the sum, and where it is."""
+    """Print the silos whose rows are in the sum, and its location."""
     screen.write_facts(
         [
             ("sum", f"{spec.method} of {clean_text(spec.label)}: {held.result.total.size:,} numbers"),
@@ -137,7 +137,7 @@ def show_sum(screen: Screen, spec: ShareSpec, held: SessionResult) -> None:
 
 
 def build_advice_document(advice: Advice, releases: Sequence[ShareRelease]) -> dict[str, Any]:
-    """Advice as a document of kind ``siloquent/advice/1``; it is about the owner's rows."""
+    """Return advice as a document of kind ``siloquent/advice/1``; it is about the owner's rows."""
     return {
         "schema": "siloquent/advice/1",
         "releases": [release.name for release in releases],
@@ -164,7 +164,7 @@ def _drop_infinite(value: float) -> float | None:
 
 
 def show_advice(screen: Screen, advice: Advice, releases: Sequence[ShareRelease]) -> None:
-    """The four models side by side, then the advice."""
+    """Print the four models side by side, then the advice."""
     rows = [
         (
             _MODELS[name],
@@ -195,7 +195,7 @@ def _format_interval(difference: Any) -> str:
 
 
 def build_model_document(model: Model, file: Path) -> dict[str, Any]:
-    """A model as a document of kind ``siloquent/share-model/1``; its weights are in its file."""
+    """Return a model as a document of kind ``siloquent/share-model/1``; its weights are in its file."""
     return {
         "schema": "siloquent/share-model/1",
         "file": str(file),
@@ -208,7 +208,7 @@ def build_model_document(model: Model, file: Path) -> dict[str, Any]:
 
 
 def show_model(screen: Screen, model: Model, file: Path) -> None:
-    """What the model is, what speaks for the label most, and whether it may be given away."""
+    """Print the model, the strongest predictors of the label, and whether it may be given away."""
     told = "your exact rows are in it: keep it" if model.holds_own_rows else "from releases alone: it may be given away"
     screen.write_facts(
         [
@@ -228,7 +228,7 @@ def show_model(screen: Screen, model: Model, file: Path) -> None:
 
 
 def build_rows_document(table: pa.Table, releases: Sequence[ShareRelease], file: Path) -> dict[str, Any]:
-    """Drawn rows as a document of kind ``siloquent/share-rows/1``; they are in their file."""
+    """Return drawn rows as a document of kind ``siloquent/share-rows/1``; the rows are in their file."""
     return {
         "schema": "siloquent/share-rows/1",
         "file": str(file),
@@ -239,7 +239,7 @@ def build_rows_document(table: pa.Table, releases: Sequence[ShareRelease], file:
 
 
 def show_rows(screen: Screen, table: pa.Table, releases: Sequence[ShareRelease], file: Path) -> None:
-    """The first rows, and where all of them are."""
+    """Print the first rows, and the location of all of them."""
     shown = table.slice(0, SHOWN).to_pylist()
     sides = [(name, RIGHT if _is_number(table, name) else LEFT) for name in table.column_names]
     screen.write_table(sides, [[format_label(row[name]) for name in table.column_names] for row in shown])
@@ -256,7 +256,7 @@ def _is_number(table: pa.Table, name: str) -> bool:
 
 
 def _format_three_digits(value: float) -> str:
-    """Three digits, as plain decimal text; nothing for what does not apply."""
+    """Return three digits, as plain decimal text; empty for a value that does not apply."""
     if not math.isfinite(value):
         return ""
     return f"{value:,.3f}" if abs(value) < 10 else f"{value:,.0f}"

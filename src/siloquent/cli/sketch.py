@@ -1,4 +1,4 @@
-"""Sketches: the price first, one pass over the rows, then questions without end, for nothing."""
+"""Sketches: the price first, one pass over the rows, then any number of questions at no cost."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def _collect_options(
     rows: Rows = None,
     plan_file: PlanFile = None,
 ) -> dict[str, Any]:
-    """The options of ``plan`` and ``build`` that describe a sketch."""
+    """Return the options of ``plan`` and ``build`` that describe a sketch."""
     return locals()
 
 
 def _add_sketch_options(body: Callable[..., int | None]) -> Callable[..., int | None]:
-    """``body(options, spec, ..)`` as a command whose options describe the sketch, and then come its own."""
+    """Return ``body(options, spec, ..)`` as a command with the options that describe the sketch, then its own."""
     shared = inspect.signature(_collect_options, eval_str=True).parameters
     options, _, *own = inspect.signature(body, eval_str=True).parameters.values()
 

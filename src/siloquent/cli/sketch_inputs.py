@@ -1,4 +1,4 @@
-"""From options and files to specs, points and sketches; every refusal names the option or column to change."""
+"""Parsing of options and files into specs, points and sketches; every refusal names the option or column to change."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MAX_BYTES = 64 * 2**20
 
 
 def build_sketch_spec(options: Options, given: Mapping[str, Any]) -> SketchSpec:
-    """The sketch that a command line describes: a TOML file, or a table and options.
+    """Return the sketch described by a command line: a TOML file, or a table and options.
 
     Raises:
-        RequestError: Something is missing, or is no number; the fix names the option.
+        RequestError: something is missing, or is not a number; the fix names the option.
     """
     from siloquent.sketch import parse_spec
 
@@ -51,7 +51,7 @@ def build_sketch_spec(options: Options, given: Mapping[str, Any]) -> SketchSpec:
 
 @contextmanager
 def convert_fixes_to_options() -> Iterator[None]:
-    """Let refusals of the task name what to type instead of what to write in Python."""
+    """Make refusals of the task name command-line options instead of Python arguments."""
     try:
         yield
     except RequestError as refused:
@@ -90,7 +90,7 @@ def _build_kernel(name: str, bandwidth: float) -> dict[str, Any]:
 
 
 def find_sketch(options: Options, name: str) -> Sketch:
-    """The sketch of a release in the workspace, by its id or name, or in a folder, by its path."""
+    """Return the sketch of a release in the workspace, by its id or name, or in a folder, by its path."""
     from siloquent.releases import get_release_folder
     from siloquent.sketch import load_sketch
 
@@ -98,10 +98,10 @@ def find_sketch(options: Options, name: str) -> Sketch:
 
 
 def parse_numbers(text: str | None) -> tuple[float, ...]:
-    """Numbers between commas; none of None.
+    """Return comma-separated numbers; none for None.
 
     Raises:
-        RequestError: one of them is no number.
+        RequestError: one of them is not a number.
     """
     try:
         return tuple(parse_plain_float(part) for part in text.split(",")) if text else ()
@@ -110,10 +110,10 @@ def parse_numbers(text: str | None) -> tuple[float, ...]:
 
 
 def choose_rule(rule: str, priors: str | None) -> Literal["likelihood", "prior", "map"]:
-    """The rule by which points are classified: that of ``priors`` where they are given.
+    """Return the classification rule: that of ``priors`` if they are given.
 
     Raises:
-        RequestError: There is no such rule, or it takes no priors.
+        RequestError: the rule does not exist, or takes no priors.
     """
     if rule == "likelihood":
         return "likelihood" if priors is None else "prior"
@@ -123,10 +123,10 @@ def choose_rule(rule: str, priors: str | None) -> Literal["likelihood", "prior",
 
 
 def read_points(sketch: Sketch, path: Path) -> Any:
-    """The points in a CSV or Parquet file: one column for each feature, others are left alone.
+    """Return the points in a CSV or Parquet file: one column for each feature, others are ignored.
 
     Raises:
-        RequestError: It cannot be read or is too large. UnknownName: A feature has no column.
+        RequestError: the file cannot be read or is too large. UnknownName: a feature has no column.
     """
     from siloquent.foreign.tables import read_table
 

@@ -1,4 +1,4 @@
-"""Pictures of a density over one or two features: a line with its band, or a map, on a terminal and as SVG."""
+"""Charts of a density over one or two features: a line with its band, or a map, on a terminal and as SVG."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ FINE = 64
 
 
 def show_map(screen: Screen, sketch: Sketch, names: list[str], output: Path | None) -> None:
-    """Draw the density over ``names``; other features stay in the middle of their range.
+    """Draw the density over ``names``; other features are fixed at the middle of their range.
 
     Raises:
-        RequestError: The sketch compares sets, or there are more than two features. UnknownName: no such feature.
+        RequestError: the sketch compares sets, or there are more than two features. UnknownName: no such feature.
     """
     axes = [_find_axis(sketch, name.strip()) for name in names]
     if not 1 <= len(axes) <= 2:
@@ -51,7 +51,7 @@ def show_map(screen: Screen, sketch: Sketch, names: list[str], output: Path | No
 
 
 def build_density_chart(sketch: Sketch, axes: list[int], across: int, down: int) -> Chart:
-    """The density at ``across`` by ``down`` places over the features number ``axes``, at least 0."""
+    """Return the density at ``across`` by ``down`` points over the features number ``axes``, at least 0."""
     from siloquent.charts import HeatMap, Labels, Lines, Series
 
     found = _estimate_densities(sketch, axes, across, down)
@@ -83,7 +83,7 @@ def _list_ends(sketch: Sketch, axes: list[int]) -> list[list[float]]:
 
 
 def _estimate_densities(sketch: Sketch, axes: list[int], across: int, down: int) -> DensityEstimate:
-    """Kernel sums at ``down`` by ``across`` places, the lowest line first."""
+    """Return kernel sums at ``down`` by ``across`` points, the lowest line first."""
     import numpy as np
 
     from siloquent.sketch import Density, ask

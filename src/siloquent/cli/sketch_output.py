@@ -1,4 +1,4 @@
-"""Plans, sketches and their answers for people, and as documents for programs."""
+"""Plans, sketches and their answers: display and JSON documents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_SHOWN = 100
 
 
 def show_plan(screen: Screen, planned: SketchPlan, left: Cost) -> None:
-    """The price first, then size, noise and typical errors."""
+    """Print the price first, then size, noise and typical errors."""
     from siloquent.documents.ledger import format_significant
     from siloquent.privacy import get_accountant
 
@@ -51,7 +51,7 @@ def show_plan(screen: Screen, planned: SketchPlan, left: Cost) -> None:
 
 
 def build_sketch_document(sketch: Sketch, folder: Path | None) -> dict[str, Any]:
-    """A sketch as a document of kind ``siloquent/sketch/1``; its counters are in its file."""
+    """Return a sketch as a document of kind ``siloquent/sketch/1``; its counters are in its file."""
     from siloquent.maths.lsh import dump_kernel
     from siloquent.sketch.release import format_sketch_id
 
@@ -79,7 +79,7 @@ def build_sketch_document(sketch: Sketch, folder: Path | None) -> dict[str, Any]
 
 
 def show_sketch(screen: Screen, sketch: Sketch, folder: Path | None) -> None:
-    """What it holds, how exact it is, what was promised."""
+    """Print a sketch's content, accuracy and guarantee."""
     classes, rows, width = sketch.plan.shape
     noise = math.sqrt(float(sketch.variance) * rows) / sketch.per_record
     names = [format_label(value) for value in sketch.plan.labels] or ["all"]
@@ -108,7 +108,7 @@ def show_sketch(screen: Screen, sketch: Sketch, folder: Path | None) -> None:
 
 
 def build_answer_rows(sketch: Sketch, question: Any, answer: Any) -> tuple[list[str], list[list[Any]]]:
-    """An answer's columns and rows, in the order of the points."""
+    """Return an answer's columns and rows, in the order of the points."""
     from siloquent import sketch as task
     from siloquent.sketch.spec import DensityEstimate, Flags, LinearModel, Peaks, SampledPoints, Verdicts
 
@@ -142,7 +142,7 @@ def build_answer_rows(sketch: Sketch, question: Any, answer: Any) -> tuple[list[
 
 
 def list_answer_notes(answer: Any) -> list[str]:
-    """What has to be known besides the rows."""
+    """Return the notes on an answer's rows."""
     from siloquent.sketch.spec import Flags, LinearModel, SampledPoints
 
     if isinstance(answer, Flags):
@@ -173,7 +173,7 @@ def show_rows(
     output: Path | None,
     notes: Sequence[str] = (),
 ) -> None:
-    """The rows as a document, as a CSV file, or as a table with the digits that their errors allow."""
+    """Print the rows as a document, as a CSV file, or as a table with the digits that their errors allow."""
     if output is not None:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -208,7 +208,7 @@ def _format_cell(value: Any) -> str:
 
 
 def _format_three_digits(value: float) -> str:
-    """Three digits, as plain decimal text."""
+    """Return three digits, as plain decimal text."""
     if value == 0 or not math.isfinite(value):
         return str(value)
     places = max(0, 2 - math.floor(math.log10(abs(value))))

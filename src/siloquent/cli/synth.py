@@ -1,4 +1,4 @@
-"""Synthetic tables: the plan and its price first, one run over the rows, then rows without end, for nothing."""
+"""Synthetic tables: the plan and its price first, one run over the rows, then any number of rows at no cost."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def run(
         if dry:
             options.screen.write_document(document) if options.as_json else show_plan(options.screen, document)
             return None
-        for note in planned.notes:  # whether it can work is said before it is paid for, also where nobody is asked
+        for note in planned.notes:  # whether it can work is printed before payment, also without a confirmation
             options.screen.warn(clean_lines(note))
         price = price_words(planned)
         what = f"A synthetic {asked.table} costs {price}. More rows of it cost nothing."
@@ -198,7 +198,7 @@ def report(
 
 
 def _read_spec(options: Options, asked: str, given: dict[str, Any]) -> SynthSpec:
-    """The synthesis of a TOML file or table, with what the command line says instead."""
+    """Return the synthesis of a TOML file or table, overridden by the command line."""
     from siloquent.synth import parse_spec
     from siloquent.synth.spec.spec import read_plain, require_known
 
@@ -227,7 +227,7 @@ def _read_spec(options: Options, asked: str, given: dict[str, Any]) -> SynthSpec
 
 @contextmanager
 def _convert_fixes_to_options(asked: str) -> Iterator[None]:
-    """Let refusals of a synthesis that no file describes name what to type instead of what to write in the file."""
+    """Make refusals of a synthesis without a file name command-line options instead of the file's fields."""
     try:
         yield
     except SiloquentError as refused:
@@ -237,7 +237,7 @@ def _convert_fixes_to_options(asked: str) -> Iterator[None]:
 
 
 def format_option(fix: str) -> str:
-    """A line of a spec's file as an option.
+    """Return a line of a spec's file as an option.
 
     >>> format_option('columns = ["age", "ward"]'), format_option("rows = 1000"), format_option("rates for 3")
     ('--columns age,ward', '--rows 1000', 'rates for 3')
@@ -260,7 +260,7 @@ def _find_folder(options: Options, release: str) -> Path:
 
 
 def _build_progress_reporter(options: Options, planned: Any) -> Any:
-    """Finished steps for somebody who waits at a terminal: numbers of steps, and nothing that rows could change."""
+    """Return a callback that prints finished steps at a terminal: numbers of steps only, independent of rows."""
     if options.as_json or options.quiet or not options.screen.can_ask:
         return None
     steps = planned.steps

@@ -1,4 +1,4 @@
-"""Constraints of public rows: count what breaks them, repair a table, bring rules in from .ic files. All is free."""
+"""Constraints of public rows: count violations, repair a table, import rules from .ic files. All is free."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def import_dcs(
 
 
 def _resolve_rows(options: Options, rows: str, table: str | None) -> tuple[Path, TableSchema]:
-    """The file that is meant and the declaration of its table."""
+    """Return the intended file and the declaration of its table."""
     from siloquent.releases import get_release_folder, read_manifest
 
     with options.open_session() as session:
@@ -126,7 +126,7 @@ def _resolve_rows(options: Options, rows: str, table: str | None) -> tuple[Path,
 
 
 def _read(path: Path, schema: TableSchema) -> tuple[CompiledConstraints, PublicRows]:
-    """The rows, and what the constraints say about the attributes that the file has."""
+    """Return the rows, and the constraints on the attributes in the file."""
     from siloquent.synth.estimate.public_rows import read_file_columns, read_public
     from siloquent.synth.plan.constraints import compile_constraints
 
@@ -143,7 +143,7 @@ def build_check_document(
     found: PublicRows,
     counts: dict[int, Violations],
 ) -> dict[str, Any]:
-    """What a check found, as a document of kind ``siloquent/synth-check/1``."""
+    """Return a check's findings as a document of kind ``siloquent/synth-check/1``."""
     listed = []
     for one in compiled.constraints:
         count = counts.get(one.number)
@@ -202,7 +202,7 @@ def _show_check(options: Options, document: dict[str, Any], path: Path) -> None:
 def build_repair_document(
     schema: TableSchema, output: Path, compiled: CompiledConstraints, found: PublicRows, repaired: RepairResult
 ) -> dict[str, Any]:
-    """What a repair changed, as a document of kind ``siloquent/synth-repair/1``; rows count from 1."""
+    """Return a repair's changes as a document of kind ``siloquent/synth-repair/1``; rows count from 1."""
     changes = []
     for row, column in repaired.changed.tolist():
         attribute = compiled.declared[column]

@@ -1,4 +1,4 @@
-"""A synthetic table beside the true one: exact figures for the owner's eyes, shown and never written into a release."""
+"""Comparison of a synthetic table with the true one: exact figures for the owner only, never written into a release."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def evaluate(
 
 
 def build_evaluation_document(table: str, found: Evaluation, compiled: CompiledConstraints) -> dict[str, Any]:
-    """An evaluation as a document of kind ``siloquent/synth-evaluation/1``; ``private``: it shows exact figures."""
+    """Return an evaluation as a document of kind ``siloquent/synth-evaluation/1``; ``private``: figures are exact."""
     texts = {one.number: (one.text, one.hard) for one in compiled.constraints}
     return {
         "schema": "siloquent/synth-evaluation/1",

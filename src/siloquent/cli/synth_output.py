@@ -1,4 +1,4 @@
-"""Plans, releases, rows and reports of synthesis: documents for programs, words for people."""
+"""Plans, releases, rows and reports of synthesis: display and JSON documents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_FORECAST = "no forecast: engine tree makes one where the table declares a siz
 
 
 def show_plan(screen: Screen, plan: Mapping[str, Any]) -> None:
-    """The price, the constraints, the steps, what to expect."""
+    """Print the price, the constraints, the steps, and the expected quality."""
     expected = plan["expected_distance"]
     screen.write_facts(
         [
@@ -62,7 +62,7 @@ def show_plan(screen: Screen, plan: Mapping[str, Any]) -> None:
 
 
 def build_release_document(made: SyntheticRelease, folder: Path) -> dict[str, Any]:
-    """A release as a document of kind ``siloquent/synth/1``."""
+    """Return a release as a document of kind ``siloquent/synth/1``."""
     ledger, seq, digest = made.receipt
     report = made.report
     return {
@@ -83,7 +83,7 @@ def build_release_document(made: SyntheticRelease, folder: Path) -> dict[str, An
 
 
 def show_release(screen: Screen, made: SyntheticRelease, folder: Path) -> None:
-    """How many rows, what holds, how good, what it cost."""
+    """Print the number of rows, the constraints that hold, the quality and the cost."""
     report = made.report
     kept = sum(one.hard for one in report.constraints)
     screen.write_facts(
@@ -99,7 +99,7 @@ def show_release(screen: Screen, made: SyntheticRelease, folder: Path) -> None:
 
 
 def build_rows_document(table: pa.Table, output: Path | None) -> dict[str, Any]:
-    """Drawn rows as a document of kind ``siloquent/synth-rows/1``: a file's name, or the first rows themselves."""
+    """Return drawn rows as a document of kind ``siloquent/synth-rows/1``: a file's name, or the first rows."""
     shown = (
         []
         if output is not None
@@ -115,7 +115,7 @@ def build_rows_document(table: pa.Table, output: Path | None) -> dict[str, Any]:
 
 
 def show_rows(screen: Screen, table: pa.Table, output: Path | None) -> None:
-    """Where the rows are, or the first of them."""
+    """Print the location of the rows, or the first of them."""
     if output is not None:
         screen.write_line(f"{table.num_rows:,} rows in {output}; this cost nothing.")
         return
@@ -127,7 +127,7 @@ def show_rows(screen: Screen, table: pa.Table, output: Path | None) -> None:
 
 
 def show_report(screen: Screen, report: Mapping[str, Any]) -> None:
-    """Constraints, the worst columns and pairs, the truth as far as it was bought."""
+    """Print constraints, the worst columns and pairs, and the measured statistics of the true table."""
     screen.write_line(clean_text(report["guarantee"]))
     screen.write_table(
         [("constraint", LEFT), ("hard", LEFT), ("broken", RIGHT), ("of", RIGHT), ("how it is kept", LEFT)],
@@ -163,7 +163,7 @@ def _compute_distance(column: Mapping[str, Any]) -> float:
 
 
 def _format_csv(cells: Iterable[str]) -> str:
-    """One line of a CSV file."""
+    """Return one line of a CSV file."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow([clean_text(cell) for cell in cells])
     return line.getvalue()

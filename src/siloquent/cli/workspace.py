@@ -1,4 +1,4 @@
-"""What is declared: make a workspace, list its tables, show one."""
+"""Workspaces and declarations: create a workspace, list its tables, show one."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _describe_changes(schema: TableSchema) -> str:
 
 
 def _format_budget(account: Account, left: int, *, ascii_only: bool) -> str:
-    """How much of an account is spent; what is left may be less than the rest, where a parent has less."""
+    """Describe an account's spending; the remainder may be less than limit minus spending if a parent has less."""
     spent = draw_share_bar(Fraction(account.spent.amount), Fraction(account.limit.amount), ascii_only=ascii_only)
     whole = format_amount(account, account.limit.amount, "down")
     return f"{spent} of {whole} spent by {clean_text(account.name)}; left {format_amount(account, left, 'down')}"

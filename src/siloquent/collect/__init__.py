@@ -1,4 +1,4 @@
-"""collect: SQL over several services' users who trust none of them; nothing true ever leaves a device.
+"""collect: SQL over the users of several mutually distrusting services; true values never leave a device.
 
     collection = design(parse_spec(text))                       # a public document that devices pin
     report = perturb(collection, "orders", rows, device)        # on the device: bytes of one length

@@ -1,4 +1,4 @@
-"""The walk through the collection's rooms: design, perturb on the device, estimate. None of them touches a ledger."""
+"""The steps of a collection: design, perturb on the device, estimate. They touch no ledger."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from siloquent.maths.blas import limit_to_one_thread
 
 
 def design(spec: CollectionSpec) -> Collection:
-    """The public document for ``spec``: layers, oracles, thresholds, report layout, digest.
+    """Return the public document for ``spec``: layers, oracles, thresholds, report layout, digest.
 
     Raises:
-        SchemaError: A joint table is too large, nothing is left to report, or no device would take part.
+        SchemaError: a joint table is too large, nothing is left to report, or no device would accept the document.
     Privacy:
-        Data-blind: nobody has reported yet.
+        Does not read data: there are no reports yet.
     """
     made = plan.design(spec)
     try:
-        _load_client(made.to_json())  # as devices check it, who refuse what they cannot prove
+        _load_client(made.to_json())  # as checked by devices, which refuse what they cannot prove
     except ValueError as wrong:
         raise SchemaError(f"Devices would refuse this design: {wrong}.") from None
     return made
@@ -39,13 +39,13 @@ def perturb(
     *,
     tables: Mapping[str, Mapping[Any, Mapping[str, Any]]] | None = None,
 ) -> bytes:
-    """One user's report, as the device that has ``rows`` makes it; the same bytes whenever it is asked again.
+    """Return one user's report, as made by the device that has ``rows``; the same bytes each time.
 
     Args:
         tables: Public tables that the collection's dimensions name: rows by their keys.
     Raises:
-        UnknownName: The collection has no such service.
-        RequestError: The client reports for all services at once, and rows of one were given.
+        UnknownName: the collection has no such service.
+        RequestError: the client reports for all services at once, and rows of only one were given.
     Privacy:
         Local: with the user's reports to all services, pure epsilon-DP for all of their rows, in this epoch.
     """
@@ -67,14 +67,14 @@ def estimate(store: ReportStore, question: str | AggregateQuery) -> CollectAnswe
     """Answer ``question`` from the reports in ``store``.
 
     Raises:
-        SyntaxProblem, UnknownName, RequestError: It cannot be asked so; nothing is read.
-        TooFewReports: Fewer reports than the collection's ``min_reports``.
+        SyntaxProblem, UnknownName, RequestError: the question is invalid; nothing is read.
+        TooFewReports: fewer reports than the collection's ``min_reports``.
     Privacy:
-        Post-processing of private reports: free, however often.
+        Post-processing of private reports: free, any number of times.
     """
     collection = store.collection
     query = parse_query(question, collection.spec) if isinstance(question, str) else question
     channels = estimates.find_channels(collection, query)
     counted = store.tally(channels)
-    with limit_to_one_thread():  # many small products, where threads cost more than they save
+    with limit_to_one_thread():  # many small products, for which threads cost more than they save
         return estimates.answer(collection, query, counted)

@@ -1,4 +1,4 @@
-"""The collection verbs of one session, as ``session.collect``: documents and reports lie in its workspace."""
+"""The collection verbs of one session, as ``session.collect``; documents and reports are in its workspace."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ FOLDER = "collections"
 
 @dataclass(frozen=True, slots=True)
 class CollectVerbs:
-    """design, check, ingest, estimate and counters, for the reports in one workspace."""
+    """The verbs design, check, ingest, estimate and counters, for the reports in one workspace."""
 
     session: WorkspaceSession
 
     def design(self, spec: CollectionSpec) -> Collection:
-        """The public document for ``spec``; see ``siloquent.collect.design``."""
+        """Return the public document for ``spec``; see ``siloquent.collect.design``."""
         return task.design(spec)
 
     def check(self, collection: Collection) -> list[plan.DesignFinding]:
@@ -33,31 +33,31 @@ class CollectVerbs:
         return plan.check(collection)
 
     def ingest(self, collection: Collection, reports: bytes) -> Counters:
-        """Take reports in: accepted, or refused and counted by reason.
+        """Ingest reports: each is accepted, or refused and counted by reason.
 
         Raises:
-            DataError: They could not be written; nothing was counted.
+            DataError: the reports could not be written; nothing was counted.
         """
         with self.store(collection) as store:
             return store.ingest(reports)
 
     def estimate(self, collection: Collection, question: str | AggregateQuery) -> CollectAnswer:
-        """Answer in SQL from the reports that have come; see ``siloquent.collect.estimate``.
+        """Answer a question in SQL from the received reports; see ``siloquent.collect.estimate``.
 
         Privacy:
-            Post-processing of private reports: free, however often.
+            Post-processing of private reports: free, any number of times.
         """
         with self.store(collection) as store:
             return task.estimate(store, question)
 
     def counters(self, collection: Collection) -> Counters:
-        """What became of all reports so far."""
+        """Return the counts of all reports so far."""
         with self.store(collection) as store:
             return store.counters
 
     @contextmanager
     def store(self, collection: Collection) -> Iterator[ReportStore]:
-        """The reports of ``collection`` that have come, open for as long as the block runs."""
+        """Open the reports of ``collection`` while the block runs."""
         folder = Path(self.session.workspace.folder) / FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{collection.spec.name}-{collection.spec.epoch}.reports"

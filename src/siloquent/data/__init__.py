@@ -1,6 +1,6 @@
-"""The data room: the only place where rows are read, and only against a permit.
+"""The data package: the only code that reads rows, and only against a permit.
 
-``open_table`` gives the ``PrivateTable`` of a declared table; ``check`` tells its owner what is wrong with the rows.
+``open_table`` gives the ``PrivateTable`` of a declared table; ``check`` reports problems in the rows to its owner.
 """
 
 from typing import TYPE_CHECKING

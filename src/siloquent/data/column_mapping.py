@@ -1,4 +1,4 @@
-"""Where the declared attributes stand in a source: found by name when a table is opened, or refused."""
+"""The mapping from declared attributes to source columns, by name, when a table is opened."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ READABLE: dict[str, tuple[SourceKind, ...]] = {
     "id": _ANY,
     "text": ("text",),
 }
-"""Which columns of a source can be read as an attribute of which type."""
+"""The source column types that can be read as each attribute type."""
 
 
 def map_columns(schema: TableSchema, columns: Mapping[str, str]) -> tuple[SourceColumn, ...]:
-    """The schema's attributes in declared order, each with its column.
+    """Return the schema's attributes in declared order, each with its column.
 
     Args:
         columns: The source's columns with DuckDB's type names.
     Raises:
-        UnknownName: An attribute has no column (did you mean).
-        SchemaError: Several have none, or a column's type cannot be read as the declared one.
+        UnknownName: an attribute has no column (with suggestions).
+        SchemaError: several attributes have no column, or a column's type cannot be read as the declared one.
     """
     stored = [schema.domain[a.argument] if a.function else a for a in schema.domain]
     _require_all(schema, dict.fromkeys(attribute.name for attribute in stored), columns)
@@ -45,12 +45,12 @@ def map_columns(schema: TableSchema, columns: Mapping[str, str]) -> tuple[Source
 
 
 def require_types(schema: TableSchema, columns: Mapping[str, tuple[SourceKind, str]]) -> None:
-    """Refuse columns whose types cannot be read as declared, for sources that give all their rows as text.
+    """Refuse columns whose types cannot be read as declared, for sources that return all rows as text.
 
     Args:
-        columns: The kind of each column, and what the source calls its type.
+        columns: The kind of each column, and the source's name of its type.
     Raises:
-        SchemaError: A column's type cannot be read as the declared one.
+        SchemaError: a column's type cannot be read as the declared one.
     """
     for attribute in schema.domain:
         source = "" if attribute.function else _find_column(attribute.name, columns)
@@ -82,7 +82,7 @@ def _require_all(schema: TableSchema, wanted: Iterable[str], columns: Mapping[st
 
 
 def _find_column(wanted: str, columns: Mapping[str, object]) -> str:
-    """The column of that name, or the only one whose name differs in case alone; empty if there is none."""
+    """Return the column of that name, or the only one that differs only in case; empty if there is none."""
     if wanted in columns:
         return wanted
     alike = [column for column in columns if column.casefold() == wanted.casefold()]

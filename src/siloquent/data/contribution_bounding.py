@@ -1,7 +1,7 @@
-"""The rows that count, as places: every row of a row table, at most ``max_rows`` of each user of a user table.
+"""The rows that count, as indices: every row of a row table, at most ``max_rows`` of each user of a user table.
 
-Which rows of a user count is a function of that user's own rows and of a salt, so another user's presence changes
-nothing for this one. Proof and measurements: docs/explanation/contribution-bounding.md.
+Which rows of a user count is a function of that user's own rows and of a salt, so another user's presence does not
+change it. Proof and measurements: docs/explanation/contribution-bounding.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from siloquent.schema import Unit
 _USER = "u"
 _RANK = "r"
 _NOTHING = exp.alias_(exp.Literal.number(0), "nothing")
-"""Rows without columns are rows, too."""
+"""A query of rows may have no columns."""
 _HASHED = ("text", "integer", "boolean")
 """Kinds whose text is the same in every engine."""
 
@@ -25,10 +25,10 @@ _HASHED = ("text", "integer", "boolean")
 def select_bounded_rows(
     columns: Sequence[SourceColumn], unit: Unit, *, salt: str, wanted: Sequence[SourceColumn]
 ) -> exp.Select:
-    """The rows that count, with the ``wanted`` columns: places (``place_name``), texts and ids as read (``read_name``).
+    """Return the rows that count, with ``wanted`` columns: indices (``index_name``), else as read (``read_name``).
 
     Args:
-        columns: All columns of the table, since all of them decide which rows of a user count.
+        columns: All columns of the table: together they decide which rows of a user count.
         salt: Hex text, fixed for the epoch.
     """
     shown = [_select_column(column) for column in wanted] or [_NOTHING.copy()]
@@ -46,7 +46,7 @@ def select_bounded_rows(
 
 
 def _select_column(column: SourceColumn) -> exp.Expr:
-    """A wanted column, places in the smallest type that holds them: kept rows take less memory."""
+    """Return a wanted column, indices in the smallest type that holds them, so that kept rows take less memory."""
     if not column.attribute.is_countable:
         return quote_name(column.read_name)
     size = column.attribute.size
@@ -55,7 +55,7 @@ def _select_column(column: SourceColumn) -> exp.Expr:
 
 
 def select_as_read(columns: Sequence[SourceColumn], *, raw: bool = False) -> exp.Select:
-    """All rows of the source with ``columns`` as read (``read_name``); with ``raw`` also as they stand there."""
+    """Return all rows of the source with ``columns`` as read (``read_name``); with ``raw`` also as stored."""
     shown: list[exp.Expr] = [exp.alias_(read_column(c), c.read_name, quoted=True) for c in columns] or [_NOTHING.copy()]
     if raw:
         shown += [exp.alias_(quote_name(c.source), c.raw_name, quoted=True) for c in columns]
@@ -63,7 +63,7 @@ def select_as_read(columns: Sequence[SourceColumn], *, raw: bool = False) -> exp
 
 
 def join_lookups(rows: exp.Select, columns: Sequence[SourceColumn], *shown: exp.Expr) -> exp.Select:
-    """``shown`` of rows that were read, where ``index_column`` can be taken: long lists of categories beside them."""
+    """Select ``shown`` from ``rows``, joined with long category lists so that ``index_column`` applies."""
     query = exp.select(*shown).from_(rows.subquery("as_read"))
     for column in columns:
         if column.lookup:
@@ -73,7 +73,7 @@ def join_lookups(rows: exp.Select, columns: Sequence[SourceColumn], *shown: exp.
 
 
 def _select_indexed(columns: Sequence[SourceColumn], *, user: SourceColumn | None = None) -> exp.Select:
-    """``columns`` read, and their places taken where they are countable; with ``user``, that column as ``u``."""
+    """Return ``columns`` as read, with their indices where they are countable; with ``user``, that column as ``u``."""
     shown: list[exp.Expr] = [
         exp.alias_(index_column(c), c.index_name, quoted=True) if c.attribute.is_countable else quote_name(c.read_name)
         for c in columns
@@ -84,10 +84,10 @@ def _select_indexed(columns: Sequence[SourceColumn], *, user: SourceColumn | Non
 
 
 def _rank(columns: Sequence[SourceColumn], salt: str) -> exp.Window:
-    """1, 2, .. within a user, in an order that only that user's rows and the salt decide.
+    """Return 1, 2, ... within a user, in an order that depends only on that user's rows and the salt.
 
-    The hash makes the choice as good as random; what follows it makes the order total up to rows that are the same in
-    all that can be seen of them, so that equal hashes, should there ever be any, leave nothing open.
+    The hash makes the choice as good as random; the further keys make the order total up to identical rows, in case two
+    hashes are equal.
     """
     places = [quote_name(c.index_name) for c in columns if c.attribute.is_countable]
     others = [c for c in columns if not c.attribute.is_countable]
@@ -104,6 +104,6 @@ def _rank(columns: Sequence[SourceColumn], salt: str) -> exp.Window:
 
 
 def _hash_column(column: SourceColumn) -> exp.Expr:
-    """A text of fixed length for a text or id; NULL is the empty text, which is no digest."""
+    """Return a text of fixed length for a text or id; NULL becomes the empty text, which is not a digest."""
     text = try_cast(quote_name(column.read_name), "VARCHAR")
     return exp.func("COALESCE", exp.MD5(this=text), exp.Literal.string(""))

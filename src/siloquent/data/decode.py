@@ -1,4 +1,4 @@
-"""From places back to declared values, a batch of rows at a time."""
+"""Decoding of indices to declared values, a batch of rows at a time."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from siloquent.data.engines.base import Kernel
 
 MAX_LABELS = 2**16
-"""Attributes with more cells are decoded by the values that a batch holds."""
+"""Attributes with more cells are decoded by only the values in a batch."""
 _TYPES = {"integer": "int64", "real": "float64", "category": "string", "boolean": "bool", "date": "date32"}
 
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """From a batch as the engine gives it to one with the attributes' names, and with values unless ``encoded``.
+    """A mapping from an engine's batch to one with the attributes' names, and with values unless ``encoded``.
 
-    Texts and ids have no places, so they stay as they are.
+    Texts and ids have no indices, so they are unchanged.
     """
 
     columns: tuple[SourceColumn, ...]
@@ -50,7 +50,7 @@ class Decoder:
 
 @dataclass(frozen=True, slots=True)
 class DecodedKernel:
-    """``kernel`` of decoded batches; a class and no closure, so that engines can hand it to other processes."""
+    """``kernel`` applied to decoded batches; a class, not a closure, so that engines can send it to other processes."""
 
     kernel: Kernel
     decoder: Decoder
@@ -60,7 +60,7 @@ class DecodedKernel:
 
 
 def decode_values(attribute: Attribute, places: NDArray[Any]) -> pa.Array:
-    """The declared values that ``places`` stand for, an Arrow array of shape (rows,); NULL for OUTSIDE and NULL's cell.
+    """Return the declared values at ``places``, an Arrow array of shape (rows,); NULL for OUTSIDE and NULL's cell.
 
     >>> decode_values(Attribute("smoker", "boolean", null="cell"), np.array([1, 2, -1, 0])).to_pylist()
     [True, None, None, False]
@@ -84,7 +84,7 @@ def _build_array(attribute: Attribute, places: Sequence[int]) -> pa.Array:
 
 
 def _build_indices(places: NDArray[Any], last: int) -> pa.Array:
-    """``places`` with OUTSIDE as ``last``, where the label NULL stands."""
+    """Return ``places`` with OUTSIDE replaced by ``last``, the position of the label NULL."""
     import pyarrow as pa
 
     return pa.array(np.where(places < 0, last, places).astype(np.int64))

@@ -1,6 +1,6 @@
-"""Digests of sources: equal ones hold the same rows. They never leave the session, which keys what it keeps.
+"""Digests of sources: equal digests mean equal rows. They never leave the session, which keys those that it stores.
 
-Files are read once for it, in the order of their bytes, and again only when inode, size or time of writing are others.
+Files are hashed once, in byte order, and again only if inode, size or modification time has changed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _lock = Lock()
 
 
 def hash_files(*paths: str) -> bytes:
-    """SHA-256 of the contents of files in turn; one that is not there counts as such."""
+    """Return SHA-256 of the contents of the files in turn; a missing file is hashed as missing."""
     whole = hashlib.sha256()
     for path in paths:
         whole.update(_hash_file(path))
@@ -50,7 +50,7 @@ def _hash_file(path: str) -> bytes:
 
 def _read_state(path: str) -> _State:
     found = os.stat(path, follow_symlinks=False)
-    # The time of the last change of any kind, too: the time of writing can be set back.
+    # The change time is included too: the modification time can be set back.
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
@@ -63,7 +63,7 @@ def _read(path: str) -> bytes:
 
 
 def prepare_frame_digest(frame: pa.Table, columns: Sequence[str]) -> Callable[[], bytes]:
-    """How the ``columns`` of ``frame`` are hashed, once, when it is asked for: their names, types and buffers."""
+    """Return a function that hashes the ``columns`` of ``frame`` once, on demand: names, types and buffers."""
 
     @cache
     def digest() -> bytes:
@@ -71,7 +71,7 @@ def prepare_frame_digest(frame: pa.Table, columns: Sequence[str]) -> Callable[[]
 
         wanted = {column.casefold() for column in columns}
         chosen = [name for name in frame.column_names if name.casefold() in wanted]
-        plain = pa.table({name: frame.column(name) for name in sorted(chosen)})  # without metadata of the frame's maker
+        plain = pa.table({name: frame.column(name) for name in sorted(chosen)})  # without the frame's metadata
         hashed = _Hash()
         with pa.ipc.new_stream(pa.PythonFile(hashed, "w"), plain.schema) as stream:
             stream.write_table(plain, max_chunksize=BLOCK_BYTES)
@@ -81,12 +81,12 @@ def prepare_frame_digest(frame: pa.Table, columns: Sequence[str]) -> Callable[[]
 
 
 def prepare_name_digest(kind: str, where: str) -> Callable[[], bytes]:
-    """The digest of a source that cannot tell whether it changed: of its address, so that ``version`` alone counts."""
+    """Return the digest of a source that cannot detect changes: of its address, so that only ``version`` counts."""
     return lambda: hashlib.sha256(f"{kind}:{where}".encode()).digest()
 
 
 class _Hash:
-    """A file that keeps the SHA-256 of what is written, and nothing else."""
+    """A file object that keeps only the SHA-256 of what is written."""
 
     closed = False
 

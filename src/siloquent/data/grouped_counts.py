@@ -1,4 +1,4 @@
-"""From blocks to arrays of exact counts: grouped by places in the engine, or batch by batch where that is too wide."""
+"""Exact counts of blocks: grouped by indices in the engine, or batch by batch where that is too wide."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KEPT = "kept"
-"""The relation of bounded rows as places."""
+"""The relation of bounded rows as indices."""
 COUNT, LOW, HIGH = 0, 1, 2
 _HALF = 20
-"""Sums are kept in two halves of this many bits of the index, so that no batch or total can overflow.
+"""The number of bits of the index in each of the two halves of a sum, so that no batch or total can overflow.
 
-An overflow would be an error that one row brings about, and so tells about.
+An overflow would be an error caused by one row, and so would reveal it.
 """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupedCount:
-    """One block with its columns: ``codes`` are the whole numbers that stand for one combination of places."""
+    """One block with its columns: ``codes`` are the whole numbers for combinations of indices."""
 
     block: Block
     columns: tuple[SourceColumn, ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many places each column has, OUTSIDE included."""
+        """The number of indices of each column, OUTSIDE included."""
         return tuple(len(classes) for classes in self.block.classes)
 
     @property
     def is_narrow(self) -> bool:
-        """Whether grouping by the places themselves gives at most 10^6 rows."""
+        """Whether grouping by the indices themselves gives at most 10^6 rows."""
         return math.prod(self.shape) <= MAX_CELLS
 
     def compute_cells(self, places: Sequence[NDArray[Any]], rows: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The block's cell of each row of ``places``, and whether the row is in the block at all, shapes (rows,)."""
+        """Return the block's cell of each row of ``places``, and whether the row is in the block, shapes (rows,)."""
         cell = np.zeros(rows, dtype=np.int64)
         inside = np.ones(rows, dtype=np.bool_)
         for classes, length, place in zip(self.block.classes, self.block.shape, places, strict=True):
@@ -57,14 +57,14 @@ class GroupedCount:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """What one place more of each column adds to a code."""
+        """The difference of codes for one step in each column."""
         shape = self.shape
         return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
     def decode(self, codes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """The places that each code stands for, one array a column: the code is the sum of places times strides."""
+        """Return the indices of each code, one array per column: the code is the sum of indices times strides."""
         strides = self.strides
-        rest = codes + sum(strides)  # the least place is -1
+        rest = codes + sum(strides)  # the least index is -1
         places = []
         for stride in strides:
             places.append(rest // stride - 1)
@@ -73,7 +73,7 @@ class GroupedCount:
 
 
 def build_group_query(scans: Sequence[GroupedCount], summed: SourceColumn | None) -> exp.Query:
-    """One row for each scan and combination of places that occurs: scan, code, n and, with ``summed``, its halves."""
+    """Return a query with a row for each scan and combination that occurs: scan, code, n, halves of ``summed``."""
     queries = [_select_groups(scan, number, summed) for number, scan in enumerate(scans)]
     query: exp.Query = queries[0]
     for other in queries[1:]:
@@ -83,7 +83,7 @@ def build_group_query(scans: Sequence[GroupedCount], summed: SourceColumn | None
 
 def _select_groups(scan: GroupedCount, number: int, summed: SourceColumn | None) -> exp.Select:
     terms: list[exp.Expr] = [
-        # A column alone is left as it is: the engine groups it by a table of its values instead of by a hash.
+        # A single column is left as it is: the engine groups it by a table of its values instead of by a hash.
         quote_name(column.index_name)
         if stride == 1
         else exp.Mul(this=exp.cast(quote_name(column.index_name), "BIGINT"), expression=exp.Literal.number(stride))
@@ -101,7 +101,7 @@ def _select_groups(scan: GroupedCount, number: int, summed: SourceColumn | None)
 
 
 def _sum_halves(summed: SourceColumn) -> tuple[exp.Expr, exp.Expr]:
-    """The sum of the low halves of the places, and that of the high ones; 0 of no rows."""
+    """Return the sum of the low halves of the indices, and that of the high ones; 0 for no rows."""
     place = exp.cast(quote_name(summed.index_name), "BIGINT")
     if summed.attribute.steps <= 2**_HALF:
         return _sum_or_zero(place), exp.cast(exp.Literal.number(0), "BIGINT")
@@ -117,13 +117,13 @@ def _sum_or_zero(value: exp.Expr) -> exp.Expr:
 
 
 def _is_value(column: SourceColumn) -> exp.Expr:
-    """Neither OUTSIDE nor NULL's own cell: a place that stands for a number."""
+    """Return the condition that an index stands for a number: neither OUTSIDE nor NULL's own cell."""
     place, steps = quote_name(column.index_name), exp.Literal.number(column.attribute.steps)
     return exp.and_(exp.GTE(this=place, expression=exp.Literal.number(0)), exp.LT(this=place.copy(), expression=steps))
 
 
 def scatter_groups(scan: GroupedCount, number: int, grouped: pa.Table, *, summed: bool) -> NDArray[np.int64]:
-    """What was grouped for one scan in the block's own cells: COUNT, with ``summed`` LOW and HIGH; (1 or 3, cells)."""
+    """Scatter one scan's groups into the block's cells: COUNT, with ``summed`` LOW and HIGH; shape (1 or 3, cells)."""
     chosen = grouped.column("scan").to_numpy() == number
     codes = grouped.column("code").to_numpy()[chosen].astype(np.int64)
     fields = ("n", "low", "high") if summed else ("n",)
@@ -135,7 +135,7 @@ def scatter_groups(scan: GroupedCount, number: int, grouped: pa.Table, *, summed
 
 
 def build_count_kernel(scans: Sequence[GroupedCount], summed: SourceColumn | None = None) -> partial[NDArray[np.int64]]:
-    """A kernel for ``map_merge`` that counts all scans in one pass; it and its result can travel between processes."""
+    """Return a kernel for ``map_merge`` that counts all scans in one pass; it and its result are picklable."""
     plain = [(scan, tuple(column.index_name for column in scan.columns)) for scan in scans]
     value = None if summed is None else (summed.index_name, summed.attribute.steps)
     return partial(_count_batch, plain, value)
@@ -144,7 +144,7 @@ def build_count_kernel(scans: Sequence[GroupedCount], summed: SourceColumn | Non
 def _count_batch(
     scans: list[tuple[GroupedCount, tuple[str, ...]]], value: tuple[str, int] | None, batch: pa.RecordBatch
 ) -> NDArray[np.int64]:
-    """Counts, and both halves of the sums, of all scans' cells side by side, shape (1 or 3, cells)."""
+    """Return counts, and both halves of the sums, of all scans' cells side by side, shape (1 or 3, cells)."""
     columns = {field: batch.column(field).to_numpy() for field in batch.schema.names}
     keep = np.ones(batch.num_rows, dtype=np.bool_)
     parts: list[NDArray[np.int64]] = []
@@ -156,13 +156,13 @@ def _count_batch(
     for scan, names in scans:
         cells, inside = scan.compute_cells([columns[field] for field in names], batch.num_rows)
         inside &= keep
-        # A batch has at most 2^31 rows and a half 2^20 values: the doubles of bincount hold every sum exactly.
+        # A batch has at most 2^31 rows and a half 2^20 values: bincount's doubles represent every sum exactly.
         weights = [None, *(part[inside] for part in parts)]
         results.append([np.bincount(cells[inside], weights=w, minlength=scan.block.size) for w in weights])
     return np.concatenate(results, axis=1).astype(np.int64)
 
 
 def combine_sums(counted: NDArray[np.int64], summed: SourceColumn) -> NDArray[Any]:
-    """The sums of cells, shape (cells,), from LOW and HIGH: int64, or Python's whole numbers where HIGH is in use."""
+    """Return the sums of cells, shape (cells,), from LOW and HIGH: int64, or Python integers where HIGH is in use."""
     kind = np.int64 if summed.attribute.steps <= 2**_HALF else object
     return np.asarray(counted[LOW].astype(kind) + (counted[HIGH].astype(kind) << _HALF))

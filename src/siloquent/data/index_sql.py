@@ -1,7 +1,7 @@
-"""The index functions in SQL: the same place for every value as ``Attribute.index`` gives in Python.
+"""The index functions in SQL: the same index for every value as ``Attribute.index`` gives in Python.
 
-In two steps, so that nothing is computed twice: first a column is read as double, microseconds, truth or text (NULL
-where it cannot be), then what was read gets its place. See docs/explanation/index-functions.md.
+There are two steps, so that nothing is computed twice: first a column is read as double, microseconds, boolean or text
+(NULL where that fails), then the value read gets its index. See docs/explanation/index-functions.md.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TIMESTAMP = exp.DataType.build("TIMESTAMP", dialect="duckdb")
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
-    """A declared attribute and the column of the source in which its values, or those it is derived from, stand."""
+    """A declared attribute and the source column of its values, or of the values that it is derived from."""
 
     attribute: Attribute
     position: int
@@ -43,17 +43,17 @@ class SourceColumn:
 
     @property
     def read_name(self) -> str:
-        """What the column is called once it is read."""
+        """The column's name once it is read."""
         return f"r{self.position}"
 
     @property
     def index_name(self) -> str:
-        """What the column is called once it is places."""
+        """The column's name once it holds indices."""
         return f"k{self.position}"
 
     @property
     def raw_name(self) -> str:
-        """What the column is called as it stands in the source."""
+        """The column's name as stored in the source."""
         return f"v{self.position}"
 
     @property
@@ -64,17 +64,17 @@ class SourceColumn:
 
 
 def quote_name(text: str, table: str | None = None) -> exp.Column:
-    """A quoted name."""
+    """Return a quoted name."""
     return exp.column(exp.to_identifier(text, quoted=True), table=table)
 
 
 def try_cast(value: exp.Expr, kind: str | exp.DataType) -> exp.Expr:
-    """``value`` as ``kind``, NULL where it is none: a plain cast would fail, and its error would quote the value."""
+    """Return ``value`` cast to ``kind``, NULL where that fails: a plain cast's error would quote the value."""
     return exp.TryCast(this=value, to=exp.DataType.build(kind) if isinstance(kind, str) else kind, safe=True)
 
 
 def read_column(column: SourceColumn) -> exp.Expr:
-    """The column as what its kind says: double, microseconds, 0 or 1, text; NULL where it cannot be read."""
+    """Return the column as its kind requires: double, microseconds, 0 or 1, text; NULL where it cannot be read."""
     attribute = column.attribute
     value: exp.Expr = quote_name(column.source)
     if column.kind == "text" and attribute.kind != "category":
@@ -93,7 +93,7 @@ def read_column(column: SourceColumn) -> exp.Expr:
 
 
 def index_column(column: SourceColumn) -> exp.Expr:
-    """The place of what was read: a whole number, never NULL; OUTSIDE is -1."""
+    """Return the index of the value read: a whole number, never NULL; OUTSIDE is -1."""
     attribute, value = column.attribute, quote_name(column.read_name)
     null = (exp.Is(this=value, expression=exp.Null()), build_int_literal(attribute.null_index))
     if attribute.kind == "boolean":
@@ -107,19 +107,19 @@ def index_column(column: SourceColumn) -> exp.Expr:
 
 
 def build_out_of_bounds(column: SourceColumn) -> exp.Expr:
-    """Whether what was read lies outside the bounds of a number, date or datetime."""
+    """Return the condition that the value read is outside the bounds of a number, date or datetime."""
     value = quote_name(column.read_name)
     lo, hi = _build_bounds(column.attribute)
     return exp.or_(exp.LT(this=value, expression=lo), exp.GT(this=value, expression=hi))
 
 
 def build_int_literal(value: int) -> exp.Expr:
-    """A whole number as a literal."""
+    """Return a whole number as a literal."""
     return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
 
 
 def build_float_literal(value: float | Decimal) -> exp.Expr:
-    """A number as a literal double, written as text: engines read a bare 0.1 as a decimal."""
+    """Return a number as a literal double, written as text: engines read a bare 0.1 as a decimal."""
     return exp.cast(exp.Literal.string(repr(float(value))), "DOUBLE")
 
 
@@ -144,7 +144,7 @@ def _limit_text(text: exp.Expr, most: int) -> exp.Expr:
 
 
 def _extract_match(value: exp.Expr, pattern: str) -> exp.Expr:
-    """Group 1 of ``value`` where ``pattern`` covers all of it: to Java, ``$`` also means before a last line's end."""
+    """Return group 1 of ``value`` if ``pattern`` matches all of it: Java's ``$`` also matches before a line end."""
     whole, part = (
         exp.RegexpExtract(this=value, expression=exp.Literal.string(pattern), group=exp.Literal.number(group))
         for group in (0, 1)
@@ -155,13 +155,13 @@ def _extract_match(value: exp.Expr, pattern: str) -> exp.Expr:
 def _read_double(value: exp.Expr, kind: SourceKind) -> exp.Expr:
     if kind == "text":
         return try_cast(_extract_match(_cast_to_text(value), NUMBER_PATTERN), "DOUBLE")
-    # Through text: engines round decimals beyond 2^53 differently when they divide by a power of ten.
+    # By way of text: engines round decimals beyond 2^53 differently when they divide by a power of ten.
     number = try_cast(_cast_to_text(value) if kind == "decimal" else value, "DOUBLE")
     return _build_case((exp.not_(exp.IsNan(this=number)), number)) if kind == "real" else number
 
 
 def _read_datetime(value: exp.Expr, kind: SourceKind) -> exp.Expr:
-    """A TIMESTAMP within years 1 to 9999."""
+    """Return a TIMESTAMP within years 1 to 9999."""
     if kind == "text":
         return try_cast(_extract_match(_cast_to_text(value), DATETIME_PATTERN), _TIMESTAMP)
     # A date is bounded as a date: years beyond the range of timestamps would be NULL or an error as timestamps.

@@ -1,4 +1,4 @@
-"""Reading public tables with the readers of private ones: the same index functions, the same limits on files."""
+"""Reading of public tables with the readers of private ones: the same index functions and file limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_KEYS = 100_000
 
 
 def read_public(declared: PublicFile, key: Attribute, workspace: Workspace) -> PublicTable:
-    """The public table ``declared``, by the places of the private table's attribute ``key``.
+    """Return the public table ``declared``, by the indices of the private table's attribute ``key``.
 
     Raises:
         SchemaError: the key has no cells or too many, is derived, or occurs twice; or the file does not fit.
@@ -31,7 +31,7 @@ def read_public(declared: PublicFile, key: Attribute, workspace: Workspace) -> P
             f"{key.name!r} cannot lead to a public table: a key is an attribute of at most {MAX_KEYS:,} cells.",
             fix=f'declare "{key.name}" as a category with its values, or as an integer with bounds',
         )
-    # A public row whose key is empty, not listed or out of bounds meets no private row, whatever becomes of such there.
+    # A public row whose key is empty, not listed or out of bounds matches no private row.
     strict = replace(key, name=declared.key, outside="drop", other="drop", null="drop", null_value=None)
     domain = Domain((strict, *declared.attributes))
     schema = TableSchema(declared.name, domain, TableBudget("pure", epsilon=Fraction(1)), source=declared.source)

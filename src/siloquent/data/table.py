@@ -1,4 +1,4 @@
-"""The only holder of an engine: exact numbers leave it to those alone who hold an open permit of its account."""
+"""The only holder of an engine: it gives exact numbers only to callers with an open permit of its account."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MAX_QUERIES = 256
 
 
 class PermitChecker(Protocol):
-    """What the data room asks of a ledger."""
+    """The part of a ledger that the data package needs."""
 
     def require_open(self, permit: Permit, *, account: str | None = None) -> None:
         """Raise NotAllowed unless ``permit`` is open and belongs to ``account`` or to one of its shares."""
@@ -51,10 +51,10 @@ class PermitChecker(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellSums:
-    """Of one block and one number: sums of places and counts of rows that have a place, each of shape (cells,).
+    """The sums of indices and the counts of rows with an index, of one block and one number, each of shape (cells,).
 
     In grid steps, the sum of the values themselves is ``index_sums + (lo / grid) * counts``, exactly. ``index_sums``
-    is int64, or Python's whole numbers for a number of more than 2^20 steps: no row can make a sum overflow.
+    is int64, or Python integers for a number of more than 2^20 steps: no row can make a sum overflow.
     """
 
     index_sums: NDArray[Any]
@@ -62,17 +62,17 @@ class CellSums:
 
 
 class PrivateTable:
-    """The rows of one declared table, behind permits.
+    """The rows of one declared table, accessible only with permits.
 
-    It has no length, is not iterable, shows its name alone, and is neither copied nor pickled.
+    It has no length, is not iterable, shows only its name, and is neither copied nor pickled.
 
     Args:
         schema: The table's declaration.
         engine: Opened on the table's source.
         permits: The ledger that pays.
-        salt: Hex text, fixed for the table and epoch: which rows of a user count.
+        salt: Hex text, fixed for the table and epoch, that selects which rows of a user count.
     Raises:
-        SchemaError: The source does not fit the declaration.
+        SchemaError: the source does not fit the declaration.
     """
 
     __slots__ = ("_columns", "_engine", "_in_memory", "_lock", "_permits", "_queries", "_salt", "_schema")
@@ -102,43 +102,43 @@ class PrivateTable:
 
     @property
     def is_current(self) -> bool:
-        """Whether the source is still what was opened: ask before a charge, since afterwards it is an error."""
+        """Whether the source is still the one that was opened; check before a charge, later it is an error."""
         return self._engine.is_current()
 
     def compute_source_digest(self) -> bytes:
-        """A hash of the source, for the session, which keys it: alone it would tell whether a guessed file is this one.
+        """Return a hash of the source, which the session keys: unkeyed it would confirm a guess of the file.
 
         Raises:
-            DataError: The source cannot be read, or is not what was opened any more.
+            DataError: the source cannot be read, or is no longer the one that was opened.
         """
         return self._engine.compute_digest()
 
     def count_by_cell(self, blocks: Sequence[Block], permit: Permit) -> list[NDArray[np.int64]]:
-        """How many rows fall into each cell: an array of shape (block.size,) a block, row-major, zeros included.
+        """Count the rows in each cell: an array of shape (block.size,) per block, row-major, zeros included.
 
         Raises:
             NotAllowed: ``permit`` is not an open one of this table.
-            RequestError: a block names an attribute that has no cells.
-            DataError: the source failed; the charge stands.
+            RequestError: a block names an attribute without cells.
+            DataError: the source failed; the charge remains.
         Privacy:
-            Exact, hence for measure rooms alone. With all blocks side by side, one unit that is added or removed moves
+            Exact, hence only for measure packages. With all blocks side by side, adding or removing one unit changes
             the counts by at most max_rows in L1 for each block, and replacing one by twice that.
         """
         scans = [self._build_scan(block) for block in blocks]
         return [measured[COUNT] for measured in self._measure(scans, None, permit)]
 
     def sum_by_cell(self, blocks: Sequence[Block], attribute: str, permit: Permit) -> list[CellSums]:
-        """Sums of the places of ``attribute`` in each cell, over the rows that have a number there.
+        """Sum the indices of ``attribute`` in each cell, over the rows that have a number there.
 
-        Rows that are OUTSIDE or NULL in ``attribute`` add nothing, neither to sums nor to counts, also where NULL has a
-        cell of its own.
+        Rows that are OUTSIDE or NULL in ``attribute`` add nothing, neither to sums nor to counts, even if NULL has its
+        own cell.
 
         Raises:
             NotAllowed, DataError: as ``count_by_cell``.
             RequestError: as ``count_by_cell``, or ``attribute`` is not a number.
         Privacy:
-            Exact, hence for measure rooms alone. One row moves a sum of values by at most max(abs(lo), abs(hi)) / grid
-            grid steps.
+            Exact, hence only for measure packages. One row changes a sum of values by at most max(abs(lo), abs(hi)) /
+            grid grid steps.
         """
         summed = self._find_column(attribute)
         if not summed.attribute.is_numeric:
@@ -156,13 +156,13 @@ class PrivateTable:
         *,
         encoded: bool | Literal["countable"] = False,
     ) -> NDArray[Any]:
-        """``kernel`` of every batch of the rows that count, merged; of one empty batch if there are none.
+        """Apply ``kernel`` to every batch of the rows that count (at least one, empty if need be); merge the results.
 
         Args:
-            kernel: From a record batch with ``columns`` to a numpy array without objects. With the Spark engine it runs
+            kernel: Maps a record batch with ``columns`` to a numpy array without objects. With the Spark engine it runs
                 in other processes, so it must be importable there.
             merge: Associative and commutative.
-            encoded: Places (int64) instead of values; "countable": of all columns but texts and ids, which have none.
+            encoded: Indices (int64) instead of values; "countable": for all columns except texts and ids.
         Raises:
             NotAllowed, DataError: as ``count_by_cell``. UnknownName, RequestError: as ``read_rows``.
         """
@@ -172,29 +172,29 @@ class PrivateTable:
         return self._call_charged(lambda: self._engine.map_merge(decoded, merge, self._select_rows(chosen)))
 
     def read_rows(self, columns: Sequence[str], permit: Permit, *, encoded: bool = False) -> Iterator[pa.RecordBatch]:
-        """The rows that count, a batch at a time, in no order that means anything.
+        """Yield the rows that count, a batch at a time, in no meaningful order.
 
-        Values are what is declared, never more: numbers on their grid and within their bounds, listed categories, NULL
-        where a row is OUTSIDE or NULL. Texts and ids are as they stand in the source.
+        Values are only those declared: numbers on their grid and within their bounds, listed categories, NULL where a
+        row is OUTSIDE or NULL. Texts and ids are as stored in the source.
 
         Args:
-            encoded: Places (int64, OUTSIDE is -1) instead of values; texts and ids have none.
+            encoded: Indices (int64, OUTSIDE is -1) instead of values; texts and ids have none.
         Raises:
             NotAllowed, DataError: as ``count_by_cell``.
-            UnknownName: a column was never declared.
-            RequestError: places of a text or id are asked for.
+            UnknownName: a column is not declared.
+            RequestError: indices of a text or id are requested.
         """
         chosen = self._choose_columns(columns, encoded=encoded)
         self._require(permit)
         return self._read_batches(chosen, encoded)
 
     def open_for_owner(self) -> tuple[Engine, tuple[SourceColumn, ...], str]:
-        """The engine, the columns and the salt, for ``check`` alone: what it tells is the owner's."""
+        """Return the engine, the columns and the salt, for ``check`` only: its results are the owner's."""
         self._look_up()
         return self._engine, self._columns, self._salt
 
     def close(self) -> None:
-        """Let go of rows, files and connections."""
+        """Release rows, files and connections."""
         self._engine.close()
 
     def _require(self, permit: Permit) -> None:
@@ -225,12 +225,12 @@ class PrivateTable:
     def _measure(
         self, scans: list[GroupedCount], summed: SourceColumn | None, permit: Permit
     ) -> list[NDArray[np.int64]]:
-        """For each scan counts, and both halves of sums where asked, shape (1 or 3, cells)."""
+        """Return counts for each scan, and both halves of sums where requested, shape (1 or 3, cells)."""
         self._require(permit)
         return self._call_charged(lambda: self._run_scans(scans, summed))
 
     def _run_scans(self, scans: list[GroupedCount], summed: SourceColumn | None) -> list[NDArray[np.int64]]:
-        # A source that is read anew each time is read once for all blocks, not once for each.
+        # A source that is reread each time is read once for all blocks, not once for each.
         in_memory = self._keep()
         in_sql = [in_memory and scan.is_narrow for scan in scans]
         grouped = iter(self._group(list(compress(scans, in_sql)), summed))
@@ -244,7 +244,7 @@ class PrivateTable:
         return [scatter_groups(scan, number, found, summed=summed is not None) for number, scan in enumerate(scans)]
 
     def _build_query(self, scans: list[GroupedCount], summed: SourceColumn | None) -> exp.Query:
-        """The grouped query of these columns; building it takes longer than running it on a small table."""
+        """Return the grouped query of these columns; building it takes longer than running it on a small table."""
         key = (summed and summed.position, *(tuple(column.position for column in scan.columns) for scan in scans))
         if key not in self._queries:
             if len(self._queries) >= MAX_QUERIES:
@@ -263,7 +263,7 @@ class PrivateTable:
         return np.split(counted, ends, axis=1)
 
     def _keep(self) -> bool:
-        """Have the places of the rows that count at hand from the first permitted use on; whether in memory."""
+        """Keep the indices of the rows that count from the first permitted use on; return whether in memory."""
         with self._lock:
             if self._in_memory is None:
                 countable = [column for column in self._columns if column.attribute.is_countable]
@@ -280,7 +280,7 @@ class PrivateTable:
         return select_bounded_rows(self._columns, self._schema.unit, salt=self._salt, wanted=wanted)
 
     def _select_rows(self, chosen: list[SourceColumn]) -> exp.Query:
-        """The rows that count with ``chosen``, from the kept places where they hold all that is asked."""
+        """Return the rows that count with ``chosen``, from the kept indices if they hold all requested columns."""
         self._keep()
         if any(not column.attribute.is_countable for column in chosen):
             return self._select_bounded(chosen)
@@ -293,7 +293,7 @@ class PrivateTable:
             yield decode(batch)
 
     def _call_charged(self, call: Callable[[], R]) -> R:
-        """``call``, whose failures say that the charge stands, and nothing else."""
+        """Call ``call``; its failures say only that the charge remains."""
         try:
             return call()
         except SiloquentError as known:
@@ -305,5 +305,5 @@ class PrivateTable:
 
 
 def _is_free(event: Event) -> bool:
-    """Whether ``event`` stands for nothing at all, however it is put together."""
+    """Return whether ``event`` has no privacy cost, however it is composed."""
     return isinstance(event, (Composed, Disjoint)) and all(_is_free(part) for part in event.parts)

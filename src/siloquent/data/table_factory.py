@@ -1,4 +1,4 @@
-"""Opening a declared table: its source, its engine, and the table that holds both."""
+"""Opening of a declared table: its source, its engine, and the table that holds both."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from siloquent.schema.workspace import Workspace
 def open_table(
     schema: TableSchema, workspace: Workspace | None, permits: PermitChecker, *, salt: str, frame: object | None = None
 ) -> PrivateTable:
-    """The private table that ``schema`` declares.
+    """Return the private table that ``schema`` declares.
 
     Args:
-        workspace: Where relative paths begin and named databases are listed; None for frames.
+        workspace: The base of relative paths and the list of named databases; None for frames.
         permits: The ledger that pays.
         salt: Hex text, fixed for the table and epoch.
-        frame: An Arrow, pandas or polars object that holds the rows; else they are where ``schema.source`` says.
+        frame: An Arrow, pandas or polars object that holds the rows; otherwise they are at ``schema.source``.
     Raises:
-        SchemaError: The source is declared wrongly, is not there, or does not fit the declaration (did you mean).
-        MissingExtra: The source needs a package that is not installed.
-        DataError: The source is there and cannot be read.
+        SchemaError: the source is declared incorrectly, does not exist, or does not fit the declaration.
+        MissingExtra: the source needs a package that is not installed.
+        DataError: the source exists but cannot be read.
     """
     engine = open_source(schema, workspace, frame=frame)
     try:

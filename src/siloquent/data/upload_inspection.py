@@ -1,6 +1,6 @@
-"""Look at a Parquet file from outside, in a process of its own that may take little.
+"""Inspection of a Parquet file from outside, in a separate process with few resources.
 
-It prints a JSON object: the names of the file's columns, or why it is no Parquet file, or nothing where it is a trap.
+It prints a JSON object: the file's column names, or why it is not a Parquet file, or nothing if it is malicious.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from siloquent.errors import DataError, SchemaError
 
 CPU_SECONDS = 10
 MEMORY_BYTES = 2 * 2**30
-"""Of addresses; of memory a tenth of it is used."""
+"""The limit on address space; a tenth of it is used as memory."""
 
 
 def main(file: Path) -> int:
-    """Look at ``file`` with limits that the system keeps, whatever its readers do."""
+    """Inspect ``file`` under limits enforced by the system."""
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     told: dict[str, Any] = {}

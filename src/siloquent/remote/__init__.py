@@ -1,4 +1,4 @@
-"""A workspace behind a server: the same verbs as in ``siloquent.open``, over HTTP, with a token.
+"""A client for a workspace on a server: the same verbs as in ``siloquent.open``, over HTTP, with a token.
 
 session = siloquent.connect("https://clinic.example.org")      # the token from SILOQUENT_TOKEN or a file
 session.ask("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200").table

@@ -1,4 +1,4 @@
-"""Answers and prices as a server tells them: the same names as in ``siloquent.explore``, read off their documents."""
+"""Answers and prices from a server: the same names as in ``siloquent.explore``, read from their documents."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ServedGuarantee:
-    """A guarantee in the server's words; its numbers are in the ledger there."""
+    """A guarantee in the server's words; its numbers are in the server's ledger."""
 
     words: str
 
     def describe(self) -> str:
-        """The guarantee."""
+        """Return the guarantee."""
         return self.words
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteAnswer(Answer):
-    """An answer from a server. Its amounts have six digits: what was paid is rounded up, what is left down."""
+    """An answer from a server. Its amounts have six digits: the cost is rounded up, the remainder down."""
 
     document: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        """The document as it came."""
+        """Return the document as received."""
         return dict(self.document)
 
 
 def parse_answer(document: dict[str, Any], *, replayed: bool) -> RemoteAnswer:
-    """The answer that a document of kind ``siloquent/answer/1`` tells.
+    """Return the answer in a document of kind ``siloquent/answer/1``.
 
     Args:
-        replayed: Whether it had been given before, so that nothing was charged now.
+        replayed: Whether the answer had been given before, so that this request was not charged.
     """
     from typing import cast
 
@@ -73,7 +73,7 @@ def parse_answer(document: dict[str, Any], *, replayed: bool) -> RemoteAnswer:
             tuple(kept["sources"]),
         ),
         cost=AnswerCost(cost["account"], symbol, parse_amount(cost[symbol]), parse_amount(cost["left"])),
-        guarantee=cast("Guarantee", ServedGuarantee(document["guarantee"])),  # its sentence is all that is asked of it
+        guarantee=cast("Guarantee", ServedGuarantee(document["guarantee"])),  # only its sentence is used
         receipt=AnswerReceipt(receipt["ledger"], receipt["seq"], receipt["hash"]),
         mechanism=document["mechanism"],
         replayed=replayed,
@@ -85,23 +85,23 @@ def parse_answer(document: dict[str, Any], *, replayed: bool) -> RemoteAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RemoteExplanation:
-    """What a question would cost, as a server says it; the names are those of ``siloquent.explore.Explanation``."""
+    """The price of a question, from a server; the names are those of ``siloquent.explore.Explanation``."""
 
     document: Mapping[str, Any]
 
     @property
     def symbol(self) -> str:
-        """Epsilon or rho."""
+        """The account's unit: epsilon or rho."""
         return "rho" if "rho" in self.document["cost"] else "epsilon"
 
     @property
     def price(self) -> Fraction:
-        """What would be charged, in the account's epsilon or rho, rounded up."""
+        """The price in the account's epsilon or rho, rounded up."""
         return parse_amount(self.document["cost"][self.symbol])
 
     @property
     def epsilon(self) -> float | None:
-        """The price's meaning in epsilon, where the account counts in rho."""
+        """The price's meaning in epsilon, if the account counts in rho."""
         told = self.document["cost"].get("epsilon")
         return float(parse_amount(told)) if self.symbol == "rho" and told is not None else None
 
@@ -112,30 +112,30 @@ class RemoteExplanation:
 
     @property
     def left_before(self) -> Fraction:
-        """What is left now, rounded down."""
+        """The remaining budget, rounded down."""
         return parse_amount(self.document["left_before"])
 
     @property
     def left_after(self) -> Fraction | None:
-        """What would be left; None if it does not fit."""
+        """The budget that would remain; None if the price exceeds it."""
         told = self.document["left_after"]
         return None if told is None else parse_amount(told)
 
     @property
     def promise(self) -> str:
-        """What would be promised."""
+        """The guarantee of the answer."""
         return str(self.document["promise"])
 
     @property
     def chosen(self) -> str:
-        """The mechanism's name; empty where a question takes several."""
+        """The mechanism's name; empty if a question takes several."""
         return str(self.document.get("chosen", ""))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What else there is to say."""
+        """Further notes."""
         return tuple(self.document["notes"])
 
     def to_json(self) -> dict[str, Any]:
-        """The document as it came."""
+        """Return the document as received."""
         return dict(self.document)

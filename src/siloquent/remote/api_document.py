@@ -1,4 +1,4 @@
-"""Documents of a server as values: fields by name and type, the document itself by ``[]``."""
+"""Typed documents of a server: fields by name and type, the document itself by ``[]``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class DocumentField(Generic[T]):
-    """A field of a document: read and checked when the document comes."""
+    """A field of a document, read and checked on arrival."""
 
     def __init__(self, read: Callable[[Any], T], *, shown: bool = True) -> None:
         self.read, self.shown, self.name = read, shown, ""
@@ -33,10 +33,10 @@ class DocumentField(Generic[T]):
 
 
 class ApiDocument(Mapping[str, Any]):
-    """A document that came from a server. It does not change; ``to_json()`` is the document as it came.
+    """A document from a server. It is immutable; ``to_json()`` returns the document as received.
 
     Raises:
-        RequestError: a field is missing, or of another type.
+        RequestError: a field is missing or has the wrong type.
     """
 
     FIELDS: ClassVar[tuple[DocumentField[Any], ...]] = ()
@@ -69,7 +69,7 @@ class ApiDocument(Mapping[str, Any]):
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def to_json(self) -> dict[str, Any]:
-        """The document as it came."""
+        """Return the document as received."""
         return dict(self._document)
 
 
@@ -77,10 +77,10 @@ K = TypeVar("K", bound=ApiDocument)
 
 
 def read_list(kind: type[K], document: Mapping[str, Any], name: str) -> list[K]:
-    """The list ``name`` of a document, each of its lines as a value of ``kind``.
+    """Return the list ``name`` of a document, each line as a value of ``kind``.
 
     Raises:
-        RequestError: there is none, or a line cannot be read.
+        RequestError: the list is missing or a line is invalid.
     """
     found = document.get(name)
     if not isinstance(found, list):
@@ -100,35 +100,35 @@ def _require_type(kind: type[T], value: Any) -> T:
 
 
 def read_text(value: Any) -> str:
-    """A text."""
+    """Return a text."""
     return _require_type(str, value)
 
 
 def read_integer(value: Any) -> int:
-    """A whole number."""
+    """Return a whole number."""
     return _require_type(int, value)
 
 
 def read_boolean(value: Any) -> bool:
-    """True or false."""
+    """Return a boolean."""
     return _require_type(bool, value)
 
 
 def read_amount(value: Any) -> Fraction:
-    """An exact amount of epsilon or rho."""
+    """Return an exact amount of epsilon or rho."""
     return parse_amount(value)
 
 
 def read_object(value: Any) -> dict[str, Any]:
-    """An object as it came."""
+    """Return an object as received."""
     return dict(_require_type(dict, value))
 
 
 def read_optional(read: Callable[[Any], T]) -> Callable[[Any], T | None]:
-    """A field that may be missing or null."""
+    """Return a reader of a field that may be missing or null."""
     return lambda value: None if value is None else read(value)
 
 
 def read_many(read: Callable[[Any], T]) -> Callable[[Any], tuple[T, ...]]:
-    """A list."""
+    """Return a reader of a list."""
     return lambda value: tuple(read(one) for one in _require_type(list, value))

@@ -1,7 +1,7 @@
-"""Attempts on an event loop, over connections that are kept: HTTP/1.1 by h11, with the blocking transport's bounds.
+"""Attempts on an event loop over kept connections: HTTP/1.1 by h11, with the blocking transport's limits.
 
-h11 does no input or output. So what stands in a connection behind an answer is seen: bytes that nobody asked for are
-never taken for the answer to the next request.
+h11 does no input or output, so bytes that follow an answer on a connection are detected: unsolicited bytes are never
+taken for the answer to the next request.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_WAITING_BYTES = 2**20
 
 
 class AsyncHttpTransport:
-    """The connections of one asynchronous session, safe to use from several tasks and after a fork."""
+    """The connections of one asynchronous session, usable from several tasks and after a fork."""
 
     def __init__(self, link: Link) -> None:
         try:
@@ -71,7 +71,7 @@ class AsyncHttpTransport:
         return found
 
     async def iter_pieces(self, call: ApiCall) -> AsyncIterator[bytes | Reply | Lost]:
-        """The pieces of a good answer as they come; at its end, or where there is none, what became of it."""
+        """Yield the pieces of a successful answer as they arrive, then (or instead) the outcome of the attempt."""
         used, is_sent = None, False
         try:
             used = await self._open_connection()
@@ -94,14 +94,14 @@ class AsyncHttpTransport:
             _abort(used)
 
     async def close(self) -> None:
-        """Close every connection; one that is in use when its answer has come."""
+        """Close every connection; one in use is closed when its answer has arrived."""
         self.is_closed = True
         while self._idle:
             _abort(self._idle.pop())
-        await asyncio.sleep(0)  # the loop closes them at its next turn
+        await asyncio.sleep(0)  # the loop closes them in its next iteration
 
     async def _get_connection(self, call: ApiCall) -> _Connection:
-        """A kept connection that the server has not closed, or a new one; see ``Transport``."""
+        """Return a kept connection that the server has not closed, or a new one; see ``Transport``."""
         while self._idle and call.may_repeat:
             kept = self._idle.pop()
             if kept.is_usable:
@@ -123,7 +123,7 @@ class AsyncHttpTransport:
         return made
 
     async def _exchange(self, used: _Connection, call: ApiCall) -> Reply | Lost:
-        with suppress(ConnectionError):  # a server that refuses a long body says why before it hangs up: hear it
+        with suppress(ConnectionError):  # the reason for refusing a long body comes before the close: read it
             await self._send(used, call)
         status, headers = await used.receive_head()
         into: IO[bytes] = io.BytesIO()
@@ -164,7 +164,7 @@ class AsyncHttpTransport:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: what came and was not read yet, and whether the peer has closed it."""
+    """One connection: the bytes received and not yet read, and whether the peer has closed it."""
 
     def __init__(self, read_seconds: float) -> None:
         import h11
@@ -180,12 +180,12 @@ class _Connection(asyncio.Protocol):
 
     @property
     def is_usable(self) -> bool:
-        """Whether it is this process's and this loop's, still open, and nothing came that nobody asked for."""
+        """Whether the connection is this process's and this loop's, is open, and has received no unsolicited bytes."""
         is_ours = self._owner == os.getpid() and self._loop is asyncio.get_running_loop()
         return is_ours and not self._is_over and not self._waiting and not self._transport.is_closing()
 
     def begin_anew(self) -> bool:
-        """Whether it can take another request, which it is made ready for."""
+        """Prepare for another request; return whether that is possible."""
         import h11
 
         if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
@@ -196,7 +196,7 @@ class _Connection(asyncio.Protocol):
         return True
 
     async def send(self, event: h11.Request | h11.Data | h11.EndOfMessage) -> None:
-        """Send an event, once there is room for it."""
+        """Send an event once the transport can take it."""
         if (data := self._h11.send(event)) and self._broken is None and not self._is_over:
             self._transport.write(data)
         async with asyncio.timeout(self.read_seconds):
@@ -205,7 +205,7 @@ class _Connection(asyncio.Protocol):
             raise ConnectionResetError
 
     async def receive_head(self) -> tuple[int, dict[str, str]]:
-        """Status and headers of the answer."""
+        """Return status and headers of the answer."""
         import h11
 
         while not isinstance(event := await self._receive_event(), h11.Response):
@@ -215,7 +215,7 @@ class _Connection(asyncio.Protocol):
         return event.status_code, headers
 
     async def receive_piece(self) -> bytes:
-        """Some bytes of the body; none at its end."""
+        """Return some bytes of the body, empty at its end."""
         import h11
 
         while not isinstance(event := await self._receive_event(), h11.EndOfMessage):
@@ -242,7 +242,7 @@ class _Connection(asyncio.Protocol):
         return event
 
     def abort(self) -> None:
-        """Close it at once. After a fork it is the parent's: then only this process's end is let go."""
+        """Close the connection at once. After a fork it is the parent's: only this process's end is closed."""
         if self._owner == os.getpid() and self._transport is not None and not self._loop.is_closed():
             self._transport.abort()
 

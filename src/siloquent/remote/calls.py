@@ -1,4 +1,4 @@
-"""Requests as plain values: what is sent, where to, and whether it may be sent twice; no connection is opened here."""
+"""Requests as plain values: content, address, and whether they may be sent twice. No connection is opened here."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class ApiRoute:
     """One operation of the API.
 
     Attributes:
-        repeats: Sent twice it does no more than once, so it is sent again where its outcome is not known.
-        spends: It is charged for, once for its idempotency key.
-        ends: It deletes: where an attempt's outcome is not known and the next one finds nothing, it is done.
+        repeats: Sending it twice has no further effect, so it is repeated if its outcome is unknown.
+        spends: It is charged, once per idempotency key.
+        ends: It deletes: if an attempt's outcome is unknown and the next one finds nothing, it has succeeded.
     """
 
     method: str
@@ -79,18 +79,18 @@ ROUTES: Mapping[str, ApiRoute] = MappingProxyType(
         "revoke_token": ApiRoute("DELETE", "/tokens/{token}"),
     }
 )
-"""Every operation of the API by its id, as in the OpenAPI document; a test compares the two."""
+"""The operations of the API by their ids, as in the OpenAPI document; a test compares the two."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
-    """One request, as often as it takes to have it answered.
+    """One request, including its repetitions.
 
     Attributes:
-        path: Below ``/v1``, its names quoted, with its query.
+        path: The path below ``/v1`` with its query, names quoted.
         body: Sent as JSON. ``data``: sent as bytes, or a file's bytes.
-        key: The idempotency key of a request that may happen once only.
-        sink: Takes the bytes of a good answer, which then are not kept in memory.
+        key: The idempotency key of a request that may happen only once.
+        sink: A writer for the bytes of a successful answer, which are then not kept in memory.
     """
 
     route: str
@@ -109,20 +109,20 @@ class ApiCall:
 
     @property
     def spends(self) -> bool:
-        """Whether it is charged for."""
+        """Whether the request is charged."""
         return ROUTES[self.route].spends
 
     @property
     def may_repeat(self) -> bool:
-        """Whether it may be sent again where nobody knows what became of it.
+        """Whether the request may be repeated if its outcome is unknown.
 
-        What takes the place of one state would find its own work there, and be refused.
+        A conditional replacement would find its own result on repetition, and be refused.
         """
         return self.key is not None or (ROUTES[self.route].repeats and "If-Match" not in self.headers)
 
     @property
     def max_bytes(self) -> int:
-        """The longest answer that is taken."""
+        """The maximum length of an answer."""
         return MAX_DOCUMENT_BYTES if self.sink is None else MAX_FILE_BYTES
 
 
@@ -138,10 +138,10 @@ def build_call(
     sink: IO[bytes] | None = None,
     ends: bool | None = None,
 ) -> ApiCall:
-    """The request of operation ``route``.
+    """Return the request of operation ``route``.
 
     Args:
-        names: What stands in the braces of its path; an account's name keeps its slash.
+        names: The values of the placeholders in its path; an account's name keeps its slash.
         query: Parameters; those that are None are left out.
     """
     quoted = {name: quote(text, safe="/" if name == "account" else "") for name, text in (names or {}).items()}

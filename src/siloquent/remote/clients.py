@@ -1,4 +1,4 @@
-"""One verb, two faces: written once as steps, it blocks on a session and is awaited on an asynchronous one."""
+"""Verbs written once as steps, for two interfaces: blocking on a session, awaited on an asynchronous one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ K = TypeVar("K", bound=ApiDocument)
 
 
 class ApiClient:
-    """A session at a server; its verbs are steps, which a blocking or an awaiting face performs."""
+    """A session at a server; its verbs are steps, which a blocking or an awaiting subclass performs."""
 
     _transport: HttpTransport | AsyncHttpTransport
 
@@ -49,7 +49,7 @@ class ApiClient:
         return reply.require_document()
 
     def _fetch_as(self, kind: type[K], call: ApiCall) -> Steps[K]:
-        """The answer as a document of ``kind``; one that cannot be read may have been charged for."""
+        """Return the answer as a document of ``kind``; a request with an invalid answer may have been charged."""
         document = yield from self._fetch_document(call)
         try:
             return kind(document)
@@ -60,7 +60,7 @@ class ApiClient:
 
 
 class BlockingClient(ApiClient):
-    """A face whose verbs return when the server has answered."""
+    """A client whose verbs return when the server has answered."""
 
     _transport: HttpTransport
 
@@ -88,7 +88,7 @@ class BlockingClient(ApiClient):
 
 
 class AwaitingClient(ApiClient):
-    """A face whose verbs are awaited."""
+    """A client whose verbs are awaited."""
 
     _transport: AsyncHttpTransport
 
@@ -116,7 +116,7 @@ class AwaitingClient(ApiClient):
 
 
 class Verb(Generic[P, T]):
-    """A method of sessions, written as steps: a call on a blocking face, a coroutine on an awaiting one."""
+    """A method of sessions, written as steps: a call on a blocking client, a coroutine on an awaiting one."""
 
     def __init__(self, steps: Callable[Concatenate[Any, P], Steps[T]]) -> None:
         self._steps = steps
@@ -147,5 +147,5 @@ class Verb(Generic[P, T]):
 
 
 def verb(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Verb[P, T]:
-    """A method of both faces, from its steps."""
+    """Return a method for both kinds of client, from its steps."""
     return Verb(steps)

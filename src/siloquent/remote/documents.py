@@ -23,7 +23,7 @@ ENDED = ("done", "failed", "cancelled")
 
 
 class Person(ApiDocument):
-    """Who a token is for (``siloquent/person/1``)."""
+    """The holder of a token (``siloquent/person/1``)."""
 
     name = DocumentField(read_text)
     role = DocumentField(read_text)
@@ -32,7 +32,7 @@ class Person(ApiDocument):
 
 
 class TableLine(ApiDocument):
-    """A line of the list of tables; ``problem`` says what is wrong with its declaration."""
+    """A line of the list of tables; ``problem`` describes an error in its declaration."""
 
     name = DocumentField(read_text)
     attributes = DocumentField(read_integer)
@@ -43,9 +43,9 @@ class TableLine(ApiDocument):
 
 
 class Table(ApiDocument):
-    """What is declared about a table (``siloquent/table/1``).
+    """The declaration of a table (``siloquent/table/1``).
 
-    ``tag``: to owners, a name of this declaration for ``declare(.., if_match=)``.
+    ``tag``: for owners, an identifier of this declaration for ``declare(.., if_match=)``.
     """
 
     tag: str | None = None
@@ -59,21 +59,21 @@ class Table(ApiDocument):
 
 
 class History(ApiDocument):
-    """The questions that were asked of a table (``siloquent/history/1``), oldest first."""
+    """The questions asked about a table (``siloquent/history/1``), oldest first."""
 
     table = DocumentField(read_text)
     questions = DocumentField(read_many(read_object), shown=False)
 
 
 class Check(ApiDocument):
-    """What is wrong with a table's rows, for its owner only (``siloquent/check/1``)."""
+    """The problems in a table's rows, for its owner only (``siloquent/check/1``)."""
 
     clean = DocumentField(read_boolean)
     tables = DocumentField(read_many(read_object))
 
 
 class Upload(ApiDocument):
-    """A file that was uploaded; ``source`` is what a table file names."""
+    """An uploaded file; ``source`` is the name for use in a table file."""
 
     id = DocumentField(read_text)
     source = DocumentField(read_text)
@@ -98,28 +98,28 @@ class Job(ApiDocument):
 
     @property
     def spent(self) -> Fraction | None:
-        """What the ledger has charged for it so far, in the account's epsilon or rho; None: nothing."""
+        """The ledger's charge for the job so far, in the account's epsilon or rho; None: nothing."""
         return None if self.cost is None else read_amount(self.cost.get("spent"))
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is done, failed or cancelled."""
+        """Whether the job is done, failed or cancelled."""
         return self.state in ENDED
 
     @property
     def release(self) -> str | None:
-        """The release that it made; None if it has made none."""
+        """The release that the job made; None if there is none."""
         found = self.get("release") or (self.result or {}).get("release")
         return found if isinstance(found, str) else None
 
     @property
     def error(self) -> SiloquentError | None:
-        """Why it failed, as the error that the same verb raises without a server; None if it did not fail."""
+        """The failure, as the error that the same verb raises without a server; None if the job did not fail."""
         return parse_error(422, json.dumps(self.result or {}).encode()) if self.state == "failed" else None
 
 
 class JobPlan(ApiDocument):
-    """What a job would cost and how it would be done: a plan of its task, by its ``schema``."""
+    """The price and method of a job: a plan of its task, by its ``schema``."""
 
     schema = DocumentField(read_text)
     table = DocumentField(read_optional(read_text))
@@ -133,7 +133,7 @@ class ReleaseFileLine(ApiDocument):
 
 
 class Release(ApiDocument):
-    """A release's manifest (``siloquent/release/1``): what was promised, and what it cost."""
+    """A release's manifest (``siloquent/release/1``): its guarantee and cost."""
 
     id = DocumentField(read_text)
     task = DocumentField(read_text)
@@ -144,7 +144,7 @@ class Release(ApiDocument):
 
 
 class SketchAnswer(ApiDocument):
-    """What a sketch answers (``siloquent/sketch-answer/1``): free, with its error."""
+    """An answer of a sketch (``siloquent/sketch-answer/1``): free, with its error."""
 
     columns = DocumentField(read_many(read_text))
     rows = DocumentField(read_many(tuple), shown=False)
@@ -152,7 +152,7 @@ class SketchAnswer(ApiDocument):
 
 
 class Dependencies(ApiDocument):
-    """The dependencies that a profile over silos found (``siloquent/fd-report/1``)."""
+    """The dependencies found by a profile over silos (``siloquent/fd-report/1``)."""
 
     id = DocumentField(read_text)
     protocol = DocumentField(read_text)
@@ -195,13 +195,13 @@ class CollectionAnswer(ApiDocument):
 
 
 class ReportCounts(ApiDocument):
-    """What became of reports, by reason."""
+    """The counts of reports, by reason."""
 
     counters = DocumentField(read_object)
 
 
 class LedgerHead(ApiDocument):
-    """How far a ledger is (``siloquent/head/1``)."""
+    """The newest entry of a ledger (``siloquent/head/1``)."""
 
     ledger = DocumentField(read_text)
     seq = DocumentField(read_integer)
@@ -209,7 +209,7 @@ class LedgerHead(ApiDocument):
 
 
 class EntryLine(ApiDocument):
-    """An entry of the ledger (``siloquent/entry/1``); ``body`` is what ``hash`` covers."""
+    """An entry of the ledger (``siloquent/entry/1``); ``hash`` covers ``body``."""
 
     seq = DocumentField(read_integer)
     at = DocumentField(read_text)
@@ -221,7 +221,7 @@ class EntryLine(ApiDocument):
 
 
 class AccountLine(ApiDocument):
-    """An account (``siloquent/account/1``): its limit, what is spent and what is left, exactly."""
+    """An account (``siloquent/account/1``): its limit, spent and remaining amounts, exactly."""
 
     name = DocumentField(read_text)
     symbol = DocumentField(read_text)
@@ -231,7 +231,7 @@ class AccountLine(ApiDocument):
 
 
 class SpendingLine(ApiDocument):
-    """What an analyst spent on a task."""
+    """An analyst's spending on a task."""
 
     account = DocumentField(read_text)
     analyst = DocumentField(read_text)
@@ -242,7 +242,7 @@ class SpendingLine(ApiDocument):
 
 
 class Denial(ApiDocument):
-    """A refusal on record: of what a person may do or has left, or of a login."""
+    """A recorded refusal of a person's request or of a login."""
 
     id = DocumentField(read_integer)
     at = DocumentField(read_text)
@@ -254,7 +254,7 @@ class Denial(ApiDocument):
 
 
 class RecordedAct(ApiDocument):
-    """Who did what that concerns others: tokens, tables, cancelled jobs, shared and deleted releases."""
+    """A recorded act that concerns others: tokens, tables, cancelled jobs, shared and deleted releases."""
 
     id = DocumentField(read_integer)
     at = DocumentField(read_text)
@@ -276,7 +276,7 @@ class TokenLine(ApiDocument):
 
 
 class NewToken(ApiDocument):
-    """A token that was made just now; its text is in ``token`` and is not shown again."""
+    """A new token; its text is in ``token`` and is not shown again."""
 
     id = DocumentField(read_text)
     name = DocumentField(read_text)

@@ -1,4 +1,4 @@
-"""The events of a job, over as many connections as it takes: what to send next, and what a piece of a stream tells."""
+"""The events of a job, over as many connections as needed: the next request, and the parsing of a stream's pieces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_EVENT_BYTES = 2**20
 
 
 class EventReader:
-    """Server-sent events of one job, from wherever the last connection ended."""
+    """Server-sent events of one job, resumed where the last connection ended."""
 
     def __init__(self, number: str, link: Link) -> None:
         self._number, self._link = number, link
@@ -21,15 +21,15 @@ class EventReader:
         self.has_ended = False
 
     def build_call(self) -> ApiCall:
-        """The request of the next connection."""
+        """Return the request of the next connection."""
         self._rest = b""
         return build_call("job_events", {"job": self._number}, headers={"Last-Event-ID": self._last})
 
     def hear(self, piece: bytes) -> list[Job]:
-        """The states of the job that end in ``piece``.
+        """Return the states of the job whose events end in ``piece``.
 
         Raises:
-            Unanswered: it is not a stream of events.
+            Unanswered: the response is not a stream of events.
         """
         self._rest = (self._rest + piece).replace(b"\r\n", b"\n")
         *events, self._rest = self._rest.split(b"\n\n")
@@ -38,10 +38,10 @@ class EventReader:
         return [job for one in events if (job := self._parse_job(one)) is not None]
 
     def compute_pause(self, outcome: Reply | Lost) -> float:
-        """How long to wait before the next connection.
+        """Return the pause before the next connection, in seconds.
 
         Raises:
-            SiloquentError: the server refused; Unanswered: connections break without a word between.
+            SiloquentError: the server refused; Unanswered: connections keep breaking without an event.
         """
         if isinstance(outcome, Lost) and outcome.error is not None:
             raise outcome.error
@@ -59,7 +59,7 @@ class EventReader:
         return Unanswered(f"No server answers at {self._link.address}: {reason}.", fix="session.wait(JOB)")
 
     def _parse_job(self, event: bytes) -> Job | None:
-        """A comment, which keeps a proxy from hanging up, tells nothing."""
+        """Return the job in an event; None for a comment, which only keeps proxies from closing the connection."""
         fields = dict(line.partition(b": ")[::2] for line in event.split(b"\n"))
         if b"data" not in fields:
             return None

@@ -1,7 +1,7 @@
-"""One request until it is answered: what is tried again, how long to wait, and what is said where nobody answers.
+"""The exchange of one request: its retries, pauses, and the error if no server answers.
 
-The steps are a generator: it yields what to do (one attempt, one pause) and is sent what came of it. So the same steps
-serve a session that blocks and one that awaits, and a test can play any network.
+The steps are a generator: it yields an action (an attempt or a pause) and is sent its outcome. So the same steps serve
+blocking and awaiting sessions, and a test can simulate any network.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long a request may take, in seconds.
+    """The time limits of a request, in seconds.
 
     Attributes:
-        connect: Until a connection stands, TLS included.
+        connect: Until a connection is established, TLS included.
         read: Between two pieces of an answer.
-        total: For one request with all its attempts and pauses. Files that are sent or fetched have no such end.
+        total: For one request with all its attempts and pauses. Uploads and downloads of files have no such limit.
     """
 
     connect: float = 10.0
@@ -45,11 +45,11 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The address and the token of one server, and how patient to be. A token travels over TLS, or within this machine.
+    """The address, token and time limits of one server. A token travels over TLS, or within this machine.
 
     Attributes:
-        attempts: How often a request is sent at most, where sending it again is safe.
-        clock: Seconds that only go up.
+        attempts: The most attempts per request, where repeating it is safe.
+        clock: A monotonic clock in seconds.
     """
 
     address: str
@@ -81,7 +81,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Send ``call`` once, within ``seconds`` (None: as long as pieces keep coming)."""
+    """Send ``call`` once, within ``seconds`` (None: as long as pieces keep arriving)."""
 
     call: ApiCall
     seconds: float | None
@@ -96,14 +96,14 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Do what takes long here: an awaiting session does it beside its event loop."""
+    """Work that takes long on this machine: an awaiting session runs it outside its event loop."""
 
     run: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of work."""
+    """The outcome of work."""
 
     value: Any
 
@@ -114,7 +114,7 @@ Steps = Generator[Effect, Outcome, T]
 
 
 def run_work(run: Callable[[], T]) -> Steps[T]:
-    """What ``run`` returns."""
+    """Return the result of ``run``."""
     done = yield Work(run)
     assert isinstance(done, Done), "work ends with what came of it"
     value: T = done.value
@@ -122,15 +122,15 @@ def run_work(run: Callable[[], T]) -> Steps[T]:
 
 
 def exchange(call: ApiCall, link: Link) -> Steps[Reply]:
-    """Send ``call`` until it is answered, as often as that is safe.
+    """Send ``call`` until it is answered, repeating it only where that is safe.
 
     Raises:
         SiloquentError: the server's refusal, as the error that the same verb raises without a server.
-        Unanswered: no siloquent server answered. Where a charge may stand, ``spent`` says so and ``key`` is its key.
+        Unanswered: no siloquent server answered. Where a charge may exist, ``spent`` says so and ``key`` is its key.
     """
     is_file = call.sink is not None or call.data is not None
     until = None if is_file else link.clock() + link.timeouts.total
-    in_doubt = False  # an attempt was sent whose outcome is not known
+    in_doubt = False  # an attempt of unknown outcome was sent
     for number in range(1, link.attempts + 1):
         left = None if until is None else until - link.clock()
         try:
@@ -156,44 +156,44 @@ def exchange(call: ApiCall, link: Link) -> Steps[Reply]:
 
 
 def _is_answer(call: ApiCall, reply: Reply) -> bool:
-    """Whether the server did what it was asked and says so in its own way."""
+    """Return whether the server succeeded and answered in the API's format."""
     return reply.is_good and (call.key is None or reply.parse_object() is not None)
 
 
 def _is_gone(call: ApiCall, reply: Reply, in_doubt: bool) -> bool:
-    """Whether what was to be deleted is not there, and an earlier attempt may be why."""
+    """Return whether the resource to delete is missing, possibly because of an earlier attempt."""
     return call.ends and in_doubt and reply.status == 404 and reply.is_problem
 
 
 def _is_doubtful(call: ApiCall, outcome: Reply | Lost) -> bool:
-    """Whether this attempt may have done at the server what nothing here tells."""
+    """Return whether this attempt may have had an unknown effect at the server."""
     if isinstance(outcome, Lost):
         return outcome.is_sent
-    if outcome.is_problem:  # too slow, or our bug: the refusal itself says that something may have been charged
+    if outcome.is_problem:  # too slow, or our bug: the refusal itself says that there may be a charge
         return bool((outcome.parse_object() or {}).get("spent", "nothing") != "nothing")
     return not _is_answer(call, outcome)
 
 
 def _plan_next_attempt(call: ApiCall, outcome: Reply | Lost, number: int) -> tuple[float | None, bool]:
-    """How long to wait before the next attempt (None: there is none), and whether another is safe."""
-    pause = FIRST_PAUSE_SECONDS * 2**number * (0.5 + uuid.uuid4().int % 512 / 1024)  # clients do not come back at once
+    """Return the pause before the next attempt (None: there is none), and whether another is safe."""
+    pause = FIRST_PAUSE_SECONDS * 2**number * (0.5 + uuid.uuid4().int % 512 / 1024)  # spreads clients' retries
     if isinstance(outcome, Lost):
         return (None if outcome.error else pause), call.may_repeat or not outcome.is_sent
     asked = _read_retry_after(outcome)
     if outcome.status in (429, 503) and asked is not None:
-        # A siloquent server that says 429 has not begun: that is safe to repeat, whatever was asked.
+        # A siloquent server that responds 429 has not begun: repeating any request is then safe.
         return (asked if asked <= MAX_WAIT_SECONDS else None), call.may_repeat or (
             outcome.status == 429 and outcome.is_problem
         )
     if outcome.status in (502, 503, 504) and not outcome.is_problem:
         return pause, call.may_repeat
     if outcome.is_good and call.key is not None:
-        return pause, True  # good, and yet cut or not ours: the same key gives the answer
+        return pause, True  # successful, but truncated or not ours: the same key gives the answer
     return None, False
 
 
 def _read_retry_after(reply: Reply) -> float | None:
-    """Seconds, or until a date."""
+    """Return the Retry-After delay, given in seconds or as a date."""
     told = reply.headers.get("retry-after", "").strip()
     if told.isascii() and told.isdigit():
         return float(told[:12])
@@ -204,7 +204,7 @@ def _read_retry_after(reply: Reply) -> float | None:
 
 
 def _build_failure(link: Link, call: ApiCall, outcome: Reply | Lost, in_doubt: bool) -> SiloquentError:
-    """Why ``call`` failed; where an attempt's outcome is not known, that a charge may stand."""
+    """Return the error of ``call``; if an attempt's outcome is unknown, it says that a charge may exist."""
     may_be_charged = call.spends and in_doubt
     if isinstance(outcome, Reply) and outcome.is_problem:
         refused = parse_error(outcome.status, outcome.body, spent=UNKNOWN if may_be_charged else "nothing")
@@ -231,7 +231,7 @@ def _read_detail(reply: Reply) -> str:
 
 
 def _add_doubt_note(stopped: BaseException, call: ApiCall) -> None:
-    """On what ended a request from outside (Control-C, a cancelled task): a charge may stand."""
+    """Note on an exception from outside (Control-C, a cancelled task) that a charge may exist."""
     if not call.spends:
         return
     stopped.add_note(f"A charge may stand. Ask again with the key {call.key!r}: it costs no more.")

@@ -1,4 +1,4 @@
-"""Parts of a session, as ``session.ledger`` and ``session.sketch``: each blocking and awaited, over its connections."""
+"""Parts of a session, such as ``session.ledger`` and ``session.sketch``, blocking and awaited, on its connections."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class AwaitingPart(AwaitingClient):
 
 
 class RemoteLedger(RemoteLedgerVerbs, BlockingPart):
-    """The ledger behind a server, to read."""
+    """Read access to the ledger of a server."""
 
 
 class AsyncRemoteLedger(RemoteLedgerVerbs, AwaitingPart):
-    """The ledger behind a server, to read; every verb is awaited."""
+    """Read access to the ledger of a server; every verb is awaited."""
 
 
 class RemoteSketch(RemoteSketchVerbs, BlockingPart):

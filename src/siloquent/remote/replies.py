@@ -1,4 +1,4 @@
-"""What comes back: a document, a refusal as the error that it would be without a server, or no answer at all."""
+"""Responses: a document, a refusal as the error raised without a server, or no answer."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ class Reply:
 
     @property
     def replayed(self) -> bool:
-        """Whether it was given before, under the same key."""
+        """Whether the response was given before, under the same key."""
         return self.headers.get("idempotency-replayed") == "true"
 
     @property
     def is_good(self) -> bool:
-        """Whether the server did what it was asked; a redirect is not an answer."""
+        """Whether the server succeeded; a redirect is not an answer."""
         return 200 <= self.status < 300
 
     @property
     def is_problem(self) -> bool:
-        """Whether it is a refusal of a siloquent server's own, and not of a proxy before it."""
+        """Whether the response is a refusal by a siloquent server, and not by a proxy before it."""
         return self.headers.get("content-type", "").startswith(PROBLEM) and self.parse_object() is not None
 
     def parse_object(self) -> dict[str, Any] | None:
-        """The body as a JSON object; None if it is not one."""
+        """Return the body as a JSON object; None if it is not one."""
         try:
             found = load_json(self.body)
         except (ValueError, RecursionError):
@@ -48,7 +48,7 @@ class Reply:
         return found if isinstance(found, dict) else None
 
     def require_document(self) -> dict[str, Any]:
-        """The body as a JSON object.
+        """Return the body as a JSON object.
 
         Raises:
             Unanswered: it is not one, so this is not a siloquent server.
@@ -61,12 +61,12 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """An attempt that nothing came of.
+    """A failed attempt.
 
     Attributes:
-        reason: In our own words; nothing that a peer sent is in it.
+        reason: The cause in our own words; it contains nothing sent by a peer.
         is_sent: Whether the request may have reached the server.
-        error: What is wrong where a further attempt would not help.
+        error: The error if a further attempt would not help.
     """
 
     reason: str
@@ -75,7 +75,7 @@ class Lost:
 
 
 def build_untrusted(reason: str) -> Lost:
-    """A certificate that is not trusted: nothing was sent."""
+    """Return the failure for a certificate that is not trusted: nothing was sent."""
     return Lost(
         "the certificate is not trusted",
         is_sent=False,
@@ -87,19 +87,19 @@ def build_untrusted(reason: str) -> Lost:
 
 
 def build_too_long(most: int) -> Lost:
-    """An answer that is longer than any that is asked for."""
+    """Return the failure for an answer longer than any expected."""
     return Lost(f"the response is longer than {most // 2**20} MiB", is_sent=True, error=RequestError(
         f"The response is longer than {most // 2**20} MiB.", fix="ask for fewer rows at once"
     ))  # fmt: skip
 
 
 def parse_error(status: int, data: bytes, *, spent: str = "nothing") -> SiloquentError:
-    """The error of a problem document: the class and attributes that the same refusal has without a server.
+    """Return the error of a problem document: the class and attributes that the same refusal has without a server.
 
     Args:
-        spent: What the request may have cost, where the response is not a problem document.
+        spent: The possible cost of the request, if the response is not a problem document.
     Raises:
-        Unanswered: it is not a document.
+        Unanswered: it is not a problem document.
     """
     document = Reply(data).parse_object()
     if document is None:
@@ -107,7 +107,7 @@ def parse_error(status: int, data: bytes, *, spent: str = "nothing") -> Siloquen
     code = str(document.get("code", ""))
     detail = str(document.get("detail", f"The server says {status}."))
     kind = dict(_iter_error_kinds()).get(code, NotAllowed if status in (401, 403) else RequestError)
-    error = kind.__new__(kind)  # its own arguments stayed at the server: the document tells its attributes
+    error = kind.__new__(kind)  # its own arguments stayed at the server: the document holds its attributes
     vars(error).update(_parse_error_fields(kind, document.get("about")))
     SiloquentError.__init__(error, detail, fix=str(document.get("fix", "")), spent=str(document.get("spent", spent)))
     error.code = code or kind.code
@@ -125,11 +125,11 @@ _DEFAULTS: Mapping[str, tuple[tuple[type, ...], Any]] = {
     "seq": ((int,), 0),
     "best_alpha": ((int, float, type(None)), None),
 }
-"""The types of an error's attributes and what stands where a server does not tell one; the others are text."""
+"""The types of error attributes and their defaults if a server omits them; the others are text."""
 
 
 def _parse_error_fields(kind: type[SiloquentError], told: object) -> dict[str, Any]:
-    """The attributes of an error of ``kind``, from what a document tells or by default."""
+    """Return the attributes of an error of ``kind``, from a document or by default."""
     found: dict[str, Any] = {}
     for name in kind.FIELDS:
         types, default = _DEFAULTS.get(name, ((str,), ""))

@@ -31,11 +31,11 @@ from siloquent.remote.verbs import SessionVerbs
 
 
 class RemoteSession(SessionVerbs, BlockingClient):
-    """One person's view of a workspace behind a server: the token says who asks and which share pays.
+    """A person's session with a workspace on a server: the token identifies the person and the share that pays.
 
-    Verbs that a ``siloquent.Session`` has do the same here, with the same arguments and results; the others are
-    operations of the API. Connections are kept until ``close``; threads may share a session, and so may the child of a
-    fork. A request is repeated where that is safe: reading, and what spends, under its key.
+    Verbs of a ``siloquent.Session`` do the same here, with the same arguments and results; the others are operations of
+    the API. Connections are kept until ``close``; threads may share a session, and so may the child of a fork. A
+    request is repeated where that is safe: reads, and spending requests under their key.
     """
 
     def __init__(self, link: Link) -> None:
@@ -48,12 +48,12 @@ class RemoteSession(SessionVerbs, BlockingClient):
         self.close()
 
     def close(self) -> None:
-        """Close the connections; this session asks nothing any more."""
+        """Close the connections; the session can no longer be used."""
         self._transport.close()
 
     @property
     def ledger(self) -> RemoteLedger:
-        """The ledger: ``accounts``, ``account``, ``entries``, ``head``, ``verify``, ``checkpoint``."""
+        """The ledger: its accounts, entries, head, verification and checkpoints."""
         return RemoteLedger(self._transport)
 
     @property
@@ -77,7 +77,7 @@ class RemoteSession(SessionVerbs, BlockingClient):
         return RemoteShare(self._transport)
 
     def iter_events(self, number: str) -> Iterator[Job]:
-        """The job whenever it changes, until it has ended; a broken connection is taken up where it ended.
+        """Yield the job whenever it changes, until it has ended; a broken connection is resumed where it ended.
 
         Raises:
             RequestError: there is no such job. Unanswered: no server answers.
@@ -105,12 +105,12 @@ class AsyncRemoteSession(SessionVerbs, AwaitingClient):
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections; this session asks nothing any more."""
+        """Close the connections; the session can no longer be used."""
         await self._transport.close()
 
     @property
     def ledger(self) -> AsyncRemoteLedger:
-        """The ledger: ``accounts``, ``account``, ``entries``, ``head``, ``verify``, ``checkpoint``."""
+        """The ledger: its accounts, entries, head, verification and checkpoints."""
         return AsyncRemoteLedger(self._transport)
 
     @property
@@ -134,7 +134,7 @@ class AsyncRemoteSession(SessionVerbs, AwaitingClient):
         return AsyncRemoteShare(self._transport)
 
     async def iter_events(self, number: str) -> AsyncIterator[Job]:
-        """As ``RemoteSession.events``."""
+        """Yield the job whenever it changes, as ``RemoteSession.iter_events`` does."""
         self._require_open()
         following = EventReader(number, self._link)
         while not following.has_ended:
@@ -153,17 +153,17 @@ def connect(
     timeout: float | Timeouts | None = None,
     attempts: int = 4,
 ) -> RemoteSession:
-    """A session at the server of ``address``. The token comes from a file or the environment, never from code.
+    """Return a session at the server of ``address``. The token comes from a file or the environment, never from code.
 
     Args:
-        address: ``https://..``; ``http://`` within this machine only.
+        address: ``https://...``; ``http://`` only within this machine.
         token_file: A file of mode 600 (default: SILOQUENT_TOKEN, or the file that SILOQUENT_TOKEN_FILE names).
         timeout: Seconds for one request with its attempts and pauses, or ``Timeouts`` (default: 10 to connect, 60
             between two pieces of an answer, 300 in all).
-        attempts: How often a request is sent at most, where sending it again is safe.
+        attempts: The most attempts per request, where repeating it is safe.
     Raises:
         NotAllowed: there is no token, or others may read its file.
-        RequestError: the address cannot be one, or a timeout is not positive.
+        RequestError: the address is invalid, or a timeout is not positive.
     """
     return RemoteSession(_build_link(address, token_file, timeout, attempts))
 
@@ -175,7 +175,7 @@ def connect_async(
     timeout: float | Timeouts | None = None,
     attempts: int = 4,
 ) -> AsyncRemoteSession:
-    """As ``connect``, for asyncio: ``async with siloquent.connect_async(..) as session: await session.ask(..)``.
+    """Return an asynchronous session: ``async with siloquent.connect_async(..) as session: await session.ask(..)``.
 
     Raises:
         MissingExtra: h11 is not installed (``pip install 'siloquent[client]'``).
@@ -190,6 +190,6 @@ def _build_link(address: str, token_file: Path | str | None, timeout: float | Ti
     elif isinstance(timeout, Timeouts):
         times = timeout
     else:
-        Timeouts(total=timeout)  # refuses what is not a positive number
+        Timeouts(total=timeout)  # refuses values that are not positive numbers
         times = Timeouts(min(10.0, timeout), min(60.0, timeout), timeout)
     return Link(address, find_token(token_file), times, attempts)

@@ -1,4 +1,4 @@
-"""A task's spec as plain values: what its ``spec_from_plain`` reads at the server."""
+"""Conversion of a task's spec to plain values, which the server parses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from siloquent.errors import RequestError
 
 
 def dump_spec(spec: object) -> dict[str, Any]:
-    """The fields of a spec that say something; what stands at its default is left to the server.
+    """Return the fields of a spec that differ from their defaults; the server supplies the defaults.
 
     Raises:
         RequestError: it is not a spec, or names a file of this machine, which a server cannot read.
@@ -47,7 +47,7 @@ def _dump_value(name: str, value: Any) -> Any:
     if isinstance(value, Fraction | Decimal):
         return str(value)
     if is_dataclass(value):
-        # Every field of what is nested, but for those that are None: a chain's settings have presets of their own.
+        # Nested values keep every field that is not None: a chain's settings have their own presets.
         told = {one.name: getattr(value, one.name) for one in fields(value)}
         return {key: _dump_value(key, one) for key, one in told.items() if one is not None}
     return value

@@ -1,4 +1,4 @@
-"""Where a client's token comes from: a file of its owner's own, or the environment; never the command line."""
+"""The source of a client's token: a private file or the environment, never the command line."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ TOKEN_FILE = "SILOQUENT_TOKEN_FILE"
 
 
 def find_token(file: Path | str | None = None, *, environment: Mapping[str, str] | None = None) -> str:
-    """The token: of ``file``, or of the variable SILOQUENT_TOKEN, or of the file that SILOQUENT_TOKEN_FILE names.
+    """Return the token from ``file``, the variable SILOQUENT_TOKEN, or the file that SILOQUENT_TOKEN_FILE names.
 
     Raises:
-        NotAllowed: there is none, or others of this machine may read its file.
+        NotAllowed: there is none, or others on this machine may read its file.
     """
     environment = os.environ if environment is None else environment
     named = file or (None if environment.get(TOKEN) else environment.get(TOKEN_FILE))

@@ -1,4 +1,4 @@
-"""Attempts over connections that are kept: HTTP/1.1 by the standard library, each read and write with an end."""
+"""Attempts over kept connections: HTTP/1.1 by the standard library, with a timeout for each read and write."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from siloquent.version import VERSION
 MAX_KEPT = 8
 PIECE_BYTES = 2**16
 STREAM_SECONDS = 45.0
-"""A server says something each 15 seconds: silence of three times that is the end of a stream, not less."""
+"""The silence after which a stream has ended: three times the 15 seconds between a server's events."""
 
 
 def build_headers(call: ApiCall, token: str) -> dict[str, str]:
-    """The headers of one attempt."""
+    """Return the headers of one attempt."""
     found = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Accept-Encoding": "identity"}
     found |= {"User-Agent": f"siloquent/{VERSION}", **call.headers}
     if call.body is not None:
@@ -41,14 +41,14 @@ def build_headers(call: ApiCall, token: str) -> dict[str, str]:
 
 
 def encode_body(call: ApiCall) -> bytes | None:
-    """The bytes that a call sends, but for a file's."""
+    """Return the bytes that a call sends, except a file's."""
     if call.body is not None:
         return json.dumps(call.body).encode()
     return call.data if isinstance(call.data, bytes) else None
 
 
 def describe_failure(broken: BaseException) -> str:
-    """Why nothing came, in our own words."""
+    """Return the reason for a missing answer, in our own words."""
     if isinstance(broken, TimeoutError):
         return "it took too long"
     if isinstance(broken, ConnectionRefusedError):
@@ -57,11 +57,11 @@ def describe_failure(broken: BaseException) -> str:
 
 
 class HttpTransport:
-    """The connections of one session: kept between requests, safe to use from several threads and after a fork."""
+    """The connections of one session: kept between requests, usable from several threads and after a fork."""
 
     def __init__(self, link: Link) -> None:
         self.link, self._parts, self.is_closed = link, urlsplit(link.address), False
-        # A deque needs no lock: a lock that another thread holds at a fork is never given back in the child.
+        # A deque needs no lock: a lock held by another thread at a fork is never released in the child.
         self._idle: deque[tuple[int, http.client.HTTPConnection]] = deque()
         self._tls: ssl.SSLContext | None = None
 
@@ -88,7 +88,7 @@ class HttpTransport:
         return Reply(body, response.status, headers)
 
     def iter_pieces(self, call: ApiCall) -> Iterator[bytes | Reply | Lost]:
-        """The pieces of a good answer as they come; at its end, or where there is none, what became of it."""
+        """Yield the pieces of a successful answer as they arrive, then (or instead) the outcome of the attempt."""
         opened = self._get_connection(call, None, fresh=True)
         if isinstance(opened, Lost):
             yield opened
@@ -107,7 +107,7 @@ class HttpTransport:
             connection.close()
 
     def close(self) -> None:
-        """Close every connection; one that is in use when its answer has come."""
+        """Close every connection; one in use is closed when its answer has arrived."""
         self.is_closed = True
         while self._idle:
             with suppress(IndexError):
@@ -116,9 +116,9 @@ class HttpTransport:
     def _get_connection(
         self, call: ApiCall, until: float | None, *, fresh: bool = False
     ) -> tuple[http.client.HTTPConnection, _Timed] | Lost:
-        """A kept connection that the server has not closed, or a new one.
+        """Return a kept connection that the server has not closed, or a new one.
 
-        A request that may not be repeated gets a new one: a kept one may be closed by the server just as it is sent.
+        A request that may not be repeated gets a new one: the server may close a kept one just as it is used.
         """
         while self._idle and call.may_repeat and not fresh:
             with suppress(IndexError):
@@ -160,7 +160,7 @@ class HttpTransport:
             else:
                 connection.request(call.method, path, text, headers)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # a server that refuses a long body says why before it hangs up: hear it
+            pass  # a server that refuses a long body says why before it closes the connection: read that
         return connection.getresponse()
 
     def _keep(self, connection: http.client.HTTPConnection) -> None:
@@ -171,7 +171,7 @@ class HttpTransport:
 
 
 def _read_body(response: http.client.HTTPResponse, call: ApiCall) -> bytes | Lost:
-    """The whole body, in memory or in the call's sink; one that was cut is lost."""
+    """Read the whole body into memory or the call's sink; a truncated one is lost."""
     into: IO[bytes] = io.BytesIO()
     if call.sink is not None and response.status == 200:
         into = call.sink
@@ -183,13 +183,13 @@ def _read_body(response: http.client.HTTPResponse, call: ApiCall) -> bytes | Los
         if size > most:
             return build_too_long(most)
         into.write(piece)
-    if response.length:  # the standard library takes a body that was cut for a whole one
+    if response.length:  # the standard library takes a truncated body for a whole one
         return Lost("the connection broke", is_sent=True)
     return into.getvalue() if isinstance(into, io.BytesIO) and into is not call.sink else b""
 
 
 class _Timed:
-    """A connected socket whose reads and writes end in time, however slowly single bytes come."""
+    """A connected socket whose reads and writes time out, even if single bytes keep arriving."""
 
     def __init__(self, sock: Any, read: float) -> None:
         self._sock, self.read_seconds = sock, read
@@ -198,7 +198,7 @@ class _Timed:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the peer has neither closed it nor sent what nobody asked for."""
+        """Whether the peer has neither closed the connection nor sent unsolicited bytes."""
         try:
             waiting = select.poll()
             waiting.register(self._sock.fileno(), select.POLLIN | select.POLLHUP | select.POLLERR)
@@ -212,27 +212,27 @@ class _Timed:
         self._sock.sendall(data)
 
     def receive_into(self, room: Any) -> int:
-        """Receive some bytes."""
+        """Receive some bytes into a buffer."""
         self._arm()
         return int(self._sock.recv_into(room))
 
     def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
-        """The bytes that come, as the standard library reads a response."""
+        """Return a reader of the received bytes, as the standard library expects."""
         self._readers += 1
         return io.BufferedReader(_Reader(self))
 
     def fileno(self) -> int:
-        """The socket's number."""
+        """Return the socket's file descriptor."""
         return int(self._sock.fileno())
 
     def close(self) -> None:
-        """Close it, once its readers are done."""
+        """Close the socket once its readers are closed."""
         self._closed = True
         if not self._readers:
             self._sock.close()
 
     def let_go(self) -> None:
-        """A reader is done."""
+        """Release a reader."""
         self._readers -= 1
         if self._closed:
             self.close()
@@ -245,7 +245,7 @@ class _Timed:
 
 
 class _Reader(io.RawIOBase):
-    """What a timed socket receives."""
+    """A raw reader of a timed socket."""
 
     def __init__(self, sock: _Timed) -> None:
         self._from = sock

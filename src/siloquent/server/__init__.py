@@ -1,4 +1,4 @@
-"""The server: a workspace behind accounts with tokens, as an HTTP API and as web pages. It computes nothing itself.
+"""The server: an HTTP API and web pages for a workspace, behind accounts with tokens. It computes nothing itself.
 
 from siloquent.server import make_app, read_settings
 

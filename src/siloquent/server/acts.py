@@ -1,7 +1,7 @@
-"""Who did what that concerns others, for owners and auditors: tokens, tables, cancelled jobs, shared releases.
+"""The record of acts that concern others, for owners and auditors: tokens, tables, cancelled jobs, shared releases.
 
-An act is written in the transaction that does it where both are the store's. Elsewhere it is written beside it: before
-a table file is replaced or an upload deleted, after a session was decided on or dependencies were adopted.
+An act is written in the same transaction as its effect where the store holds both. Otherwise it is written separately:
+before a table file is replaced or an upload deleted, after a session was decided on or dependencies were adopted.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from siloquent.server.store import Store
 from siloquent.server.tokens import Principal
 
 MACHINE = ("", "machine", "")
-"""Whoever types at the command line of the server's machine."""
+"""The name recorded for the command line of the server's machine."""
 
 
 def record(db: sqlite3.Connection, by: Principal | None, what: str, subject: str) -> None:
-    """Write an act within a transaction; ``by`` None: at the machine's command line."""
+    """Write an act within a transaction; ``by`` is None for the machine's command line."""
     who = MACHINE if by is None else (by.name, by.role, by.token)
     db.execute(
         "INSERT INTO act (at, name, role, token, what, subject) VALUES (?, ?, ?, ?, ?, ?)",
@@ -28,7 +28,7 @@ def record(db: sqlite3.Connection, by: Principal | None, what: str, subject: str
 
 
 def recorded(by: Principal | None, what: str) -> Callable[[sqlite3.Connection, str], None]:
-    """An act that is written with what ``Tokens`` does."""
+    """Return a function that records an act in the transaction of a ``Tokens`` method."""
     return lambda db, subject: record(db, by, what, subject)
 
 
@@ -39,7 +39,7 @@ def write_act(store: Store, by: Principal, what: str, subject: str) -> None:
 
 
 def newest_acts(store: Store, most: int, *, before: int | None = None) -> list[dict[str, Any]]:
-    """Up to ``most`` acts, newest first, older than the row ``before`` if it is named."""
+    """Return up to ``most`` acts, newest first, only those older than row ``before`` if it is given."""
     return store.fetch_all(
         "SELECT id, at, name, role, token, what, subject FROM act WHERE id < ? ORDER BY id DESC LIMIT ?",
         *(2**62 if before is None else before, most),

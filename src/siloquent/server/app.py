@@ -1,4 +1,4 @@
-"""The application: routes behind a guard, limits around them, one form of error."""
+"""The application: guarded routes, request limits and a uniform error format."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ HEADERS = {
 
 
 def make_app(folder: Path, settings: Settings) -> Any:
-    """The ASGI application that serves the workspace in ``folder``.
+    """Return the ASGI application that serves the workspace in ``folder``.
 
     Raises:
-        SchemaError, LedgerError: as opening the workspace does; a server that cannot answer does not start.
+        SchemaError, LedgerError: the workspace cannot be opened; the server then does not start.
     """
     from siloquent.api import open_session
 
-    open_session(folder).close()  # what is wrong with it is said now, not to the first person who asks
+    open_session(folder).close()  # report a faulty workspace at startup, not at the first request
     store = Store(folder / "server.sqlite")
     runner = Runner(
         folder,
@@ -102,7 +102,7 @@ def make_app(folder: Path, settings: Settings) -> Any:
         lifespan=alive,
         docs_url=None,
         redoc_url=None,
-        redirect_slashes=False,  # a redirect would name whatever host the request did
+        redirect_slashes=False,  # a redirect would repeat the request's Host header
         openapi_url="/openapi.json",
         generate_unique_id_function=lambda route: route.name,
         responses={"4XX": problems.DESCRIBED, "5XX": problems.DESCRIBED},
@@ -124,6 +124,6 @@ def make_app(folder: Path, settings: Settings) -> Any:
 
 
 def _load_samplers() -> None:
-    """Beside the first requests: none of them waits for it, and the server's memory does not leap in its third hour."""
-    with suppress(InstallationError):  # each charge says it
+    """Load the samplers in the background, so that no request waits for it and memory does not grow hours later."""
+    with suppress(InstallationError):  # every charge reports it
         require_samplers(compiled=True)

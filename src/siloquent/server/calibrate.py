@@ -1,4 +1,4 @@
-"""How long slots must be on this machine: questions to invented rows of the declared size, timed."""
+"""Calibration of slot lengths for this machine, by timing questions to synthetic rows of the declared size."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ MAX_ROWS = 10_000_000
 INVENTED = 4_096
 STEP_MS = 50
 MARGIN = 4
-"""A slot is this much longer than 99 of 100 answers take."""
+"""The factor between a slot and the 99th percentile of answer times."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotTiming:
-    """One table: rows that were invented, answers that were timed, and how long 99 of 100 of them took."""
+    """The timing of one table: synthetic rows, timed answers, and the 99th percentile of their times."""
 
     table: str
     rows: int
@@ -37,15 +37,15 @@ class SlotTiming:
 
     @property
     def slot_ms(self) -> int:
-        """The slot that fits: four times as long, in whole steps of 50 ms."""
+        """The recommended slot: four times the 99th percentile, in whole steps of 50 ms."""
         return STEP_MS * max(1, math.ceil(MARGIN * self.p99_ms / STEP_MS))
 
 
 def calibrate(schemas: list[TableSchema], rng: np.random.Generator, *, answers: int) -> Iterator[SlotTiming]:
-    """Time small counts over invented rows of each declaration; no row of anybody is read.
+    """Time small counts over synthetic rows of each declaration; no real row is read.
 
     Raises:
-        SchemaError: a declaration does not say how many rows there are, roughly.
+        SchemaError: a declaration gives no approximate number of rows.
     """
     from siloquent.api import open_session
     from siloquent.session import create_workspace
@@ -70,7 +70,7 @@ def calibrate(schemas: list[TableSchema], rng: np.random.Generator, *, answers: 
 
 
 def invent_rows(schema: TableSchema, rows: int, rng: np.random.Generator) -> pa.Table:
-    """Rows drawn evenly from what is declared: a few thousand different ones, repeated."""
+    """Draw rows uniformly from the declared values: a few thousand distinct ones, repeated."""
     import pyarrow as pa
 
     some = {one.name: _invent_column(one, rng) for one in schema.domain if not one.function}
@@ -88,7 +88,7 @@ def _invent_column(attribute: Attribute, rng: np.random.Generator) -> pa.Array:
 
 
 def _remove_limits(schema: TableSchema) -> TableSchema:
-    """The declaration with money for any number of questions, and without what needs other tables."""
+    """Return the declaration with budget for any number of questions, and without anything that needs other tables."""
     much = Fraction(1_000)
     budget = replace(schema.budget, shares=())
     budget = replace(budget, rho=much) if budget.rho is not None else replace(budget, epsilon=much)

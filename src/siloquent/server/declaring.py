@@ -1,4 +1,4 @@
-"""Table files that come over HTTP: which sources they may name, and that nobody overwrites what they have not seen."""
+"""Table files sent over HTTP: the sources they may name, and protection against overwriting unseen changes."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ _TAG = re.compile(r'(W/)?("[!#-~\x80-\xff]*")')
 
 @dataclass(frozen=True, slots=True)
 class Precondition:
-    """What must hold of a table's declaration when a new one takes its place: If-Match and If-None-Match (RFC 9110)."""
+    """The conditions for replacing a table's declaration: If-Match and If-None-Match (RFC 9110)."""
 
     match: str | None = None
     none_match: str | None = None
 
     @classmethod
     def of(cls, request: Request) -> Precondition:
-        """That of a request."""
+        """Return the precondition of a request."""
         return cls(request.headers.get("if-match"), request.headers.get("if-none-match"))
 
     def require(self, table: str, tag: str | None) -> None:
-        """Refuse unless it holds; ``tag``: of the declaration that stands, None without one.
+        """Check the precondition against ``tag``, the tag of the current declaration (None if there is none).
 
         Raises:
-            Refused: 412.
+            Refused: 412, it does not hold.
         """
         if self.match is not None and not _names(self.match, tag, strong=True):
             raise Refused(
@@ -63,7 +63,7 @@ def _names(field: str, tag: str | None, *, strong: bool) -> bool:
 
 
 def tag_of(folder: Path, table: str) -> str | None:
-    """The entity tag of the declaration that stands: of its text, not of what is left of the budget."""
+    """Return the entity tag of the current declaration: it depends on the text, not on the remaining budget."""
     if not _TABLE.fullmatch(table):
         return None
     with suppress(FileNotFoundError):
@@ -77,7 +77,7 @@ def _tag(text: bytes) -> str:
 
 @contextmanager
 def declarations_held(folder: Path) -> Iterator[None]:
-    """While the block runs no other server, and no other request, writes a table file of the workspace."""
+    """Keep every other server and request from writing a table file of the workspace while the block runs."""
     handle = os.open(folder / "schemas", os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -87,11 +87,11 @@ def declarations_held(folder: Path) -> Iterator[None]:
 
 
 async def declared(request: Request, table: str, toml: str, precondition: Precondition | None = None) -> str:
-    """Write a table file, if the ledger can go on with it; the entity tag of what stands now.
+    """Write a table file if the ledger permits it, and return the entity tag of the current declaration.
 
     Raises:
-        Refused: 409, the account was opened for another unit, adjacency or accountant; 412, it was changed meanwhile.
-        SchemaError: it cannot be read.
+        Refused: 409, the account was opened for another unit, adjacency or accountant; 412, the file has since changed.
+        SchemaError: the file cannot be parsed.
     """
     from siloquent.schema.build import parse_schema
 
@@ -119,9 +119,9 @@ async def declared(request: Request, table: str, toml: str, precondition: Precon
 
 
 def require_source(allowed: tuple[str, ...], source: str, folder: Path, table: str) -> None:
-    """Refuse a source outside of what ``[server] sources`` names, unless the table's file names it already.
+    """Refuse a source that is not in ``[server] sources``, unless the table's file already names it.
 
-    An owner of tables is not the host's administrator: over HTTP no file of the machine is within reach.
+    An owner of tables is not the host's administrator: over HTTP no other file of the machine is accessible.
 
     Raises:
         Refused: 422.
@@ -146,7 +146,7 @@ def _is_within(source: str, place: str) -> bool:
 
 
 def _source_now(folder: Path, table: str) -> str | None:
-    """The source in the table's file, which somebody on this machine may have written."""
+    """Return the source in the table's current file, which may have been written on this machine."""
     from siloquent.schema.build import parse_schema
 
     if not _TABLE.fullmatch(table):
@@ -157,10 +157,10 @@ def _source_now(folder: Path, table: str) -> str | None:
 
 
 def require_name(table: str, toml: str) -> None:
-    """Refuse a text that declares no table of this name.
+    """Refuse a text that does not declare a table of this name.
 
     Raises:
-        SchemaError: as it says.
+        SchemaError: the text cannot be parsed or declares another table.
     """
     from siloquent.schema.build import parse_schema
 
@@ -171,7 +171,7 @@ def require_name(table: str, toml: str) -> None:
 
 
 def _replace(folder: Path, table: str, toml: str) -> None:
-    """Write a table file, whole or not at all."""
+    """Write a table file atomically."""
     building = folder / "schemas" / f".{table}.{secrets.token_hex(4)}"  # allowed: a name or a key, no noise
     building.write_text(toml, encoding="utf-8", newline="")
     os.replace(building, folder / "schemas" / f"{table}.toml")

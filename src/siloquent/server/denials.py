@@ -1,8 +1,8 @@
-"""Who was refused what, from where, how often: for the owner and auditors, who look for attacks.
+"""The record of refusals (role, route, address, count), in which owners and auditors look for attacks.
 
-A refusal is remembered in memory and written by the keeper a moment later: a stranger who sends wrong tokens makes the
-event loop wait for no disk. Each person's refusals of a kind are kept apart from all others, so that nobody drives the
-record of somebody else's out.
+A refusal is kept in memory and written by the keeper shortly after, so that a stranger who sends wrong tokens does not
+make the event loop wait for the disk. Refusals of each person and kind are limited separately, so that one
+person cannot displace another's records.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from siloquent.server.store import Store
 
 RECORDED = ("budget_exceeded", "forged", "not_allowed", "too_many_requests", "unauthorised")
 MAX_OF_A_KIND = 1_000
-"""Rows of one person and code; strangers are one person."""
+"""The number of rows kept per person and code; strangers count as one person."""
 MAX_PENDING = 1_000
 SAME_SECONDS = 600
-"""Refusals alike within so long are one row, which counts them."""
+"""The time within which equal refusals are counted in one row."""
 _Key = tuple[str, str, str, str, str, str]
 
 
@@ -30,18 +30,18 @@ class Denials:
         self._pending: dict[_Key, list[int]] = {}
 
     def add(self, name: str, role: str, route: str, code: str, *, address: str = "", token: str = "") -> None:
-        """Remember a refusal of one of the kinds that are recorded."""
+        """Record a refusal if its code is one of those recorded."""
         if code not in RECORDED:
             return
         key, now = (name, role, route, code, address[:64], token[:8]), int(time.time())
         with self._lock:
             if key not in self._pending and not name and len(self._pending) >= MAX_PENDING:
-                key = ("", "nobody", route, code, "", "")  # a flood from many addresses: counted, not listed
+                key = ("", "nobody", route, code, "", "")  # a flood from many addresses is counted, not listed
             times = self._pending.setdefault(key, [0, now, now])
             times[0], times[2] = times[0] + 1, now
 
     def flush(self) -> None:
-        """Write what is pending."""
+        """Write the pending refusals."""
         with self._lock:
             pending, self._pending = self._pending, {}
         if not pending:
@@ -61,12 +61,12 @@ class Denials:
             raise
 
     def newest(self, most: int, *, before: int | None = None) -> list[dict[str, Any]]:
-        """Up to ``most`` refusals, newest first, older than the row ``before`` if it is named."""
+        """Return up to ``most`` refusals, newest first, only those older than row ``before`` if it is given."""
         self.flush()
         return self._store.fetch_all(_NEWEST, 2**62 if before is None else before, most)
 
     def count(self) -> int:
-        """How many rows are kept."""
+        """Return the number of rows kept."""
         row = self._store.fetch_one("SELECT count(*) AS n FROM denial")
         return int(row["n"]) if row else 0
 

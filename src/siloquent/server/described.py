@@ -1,6 +1,6 @@
-"""The API's description (OpenAPI 3.1): what a client is generated from, so nothing in it is left open.
+"""The API's description (OpenAPI 3.1), complete enough to generate clients from.
 
-Bodies of success are the documents of ``siloquent schema``, closed; what FastAPI cannot know stands in the tables here.
+Successful responses are the documents of ``siloquent schema``, closed; the tables here hold what FastAPI cannot infer.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ DOCUMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "list_tokens": ("token-list",),
     }
 )
-"""The kinds of document that each route answers with."""
+"""The kinds of document that each route returns."""
 PARTS = ("account", "entry", "problem")
-"""Kinds that stand within others alone."""
+"""Kinds that occur only within others."""
 BYTES: Schema = {"type": "string", "format": "binary"}
 MEDIA_OF: Mapping[str, str] = MappingProxyType(
     {"job_events": "text/event-stream", "release_file": "application/octet-stream"}
@@ -73,13 +73,13 @@ MEDIA_OF: Mapping[str, str] = MappingProxyType(
 SENT: Mapping[str, str] = MappingProxyType(
     {"upload": "a CSV or Parquet file, as it is", "send_reports": "reports, one behind the other, 4 MiB at most"}
 )
-"""Routes that are sent bytes."""
+"""Routes that receive bytes."""
 SPENDING = ("answer", "create_job")
 REPEATABLE = ("create_token", "upload", "send_reports")
-"""Routes whose idempotency key is optional."""
+"""Routes with an optional idempotency key."""
 TASKS = (*SPENDING, "explain", "price_job", "ask_release", "estimate")
 OPEN = (400, 404, 422, 500)
-"""Statuses that have more codes than those that are named: the framework's, and each task's."""
+"""Statuses with more codes than those listed: those of the framework and of each task."""
 CODES: Mapping[int, tuple[str, ...]] = MappingProxyType(
     {
         401: ("unauthorised",),
@@ -90,7 +90,7 @@ CODES: Mapping[int, tuple[str, ...]] = MappingProxyType(
         503: ("store_busy",),
     }
 )
-"""Codes that every route may answer with."""
+"""Codes that every route may return."""
 CODES_OF: Mapping[str, Mapping[int, tuple[str, ...]]] = MappingProxyType(
     {
         "send_reports": {400: ("idempotency_key_missing",), 409: ("key_reused",)},
@@ -144,7 +144,7 @@ RATE: Schema = {
         "schema": TEXT,
     },
 }
-"""On each response to a good token."""
+"""Headers of each response to a valid token."""
 MATCHES: tuple[Schema, ...] = tuple(
     {"name": name, "in": "header", "required": False, "description": words, "schema": {**TEXT, "maxLength": 1_000}}
     for name, words in (
@@ -169,7 +169,7 @@ LAST_EVENT: Schema = {
 
 
 def describe(app: FastAPI) -> Callable[[], Schema]:
-    """A function that gives the description of ``app``, made once."""
+    """Return a function that builds the description of ``app`` once and caches it."""
     plain = app.openapi
     made: list[Schema] = []
 
@@ -203,7 +203,7 @@ def _completed(document: Schema) -> Schema:
 
 
 def _problems_by_status(document: Schema) -> Iterator[tuple[str, Schema]]:
-    """A schema for each status whose codes are all known; which of them an operation has, its ``x-codes`` say."""
+    """Yield a schema for each status whose codes are all known; ``x-codes`` lists those of an operation."""
     codes: dict[str, set[str]] = {}
     for methods in document["paths"].values():
         for operation in methods.values():
@@ -216,7 +216,7 @@ def _problems_by_status(document: Schema) -> Iterator[tuple[str, Schema]]:
 
 
 def _complete(operation: Schema, path: str) -> None:
-    """Fill in one operation: its body, its answers, their headers and codes."""
+    """Complete one operation: its body, its responses, their headers and codes."""
     name, responses = operation["operationId"], operation["responses"]
     status = next(one for one in responses if one.startswith("2"))
     success = responses[status]
@@ -239,7 +239,7 @@ def _complete(operation: Schema, path: str) -> None:
 
 
 def _refusals(name: str, path: str, has_body: bool) -> Schema:
-    """A problem for each status, with the codes that it may have."""
+    """Return a problem schema for each status, with its possible codes."""
     codes: dict[int, list[str]] = {status: list(found) for status, found in CODES.items()}
     if "{" in path:
         codes.setdefault(404, []).append("not_found")
@@ -264,18 +264,18 @@ def _problem(status: int, codes: list[str]) -> Schema:
 
 
 def _of_tasks() -> Iterator[tuple[int, str]]:
-    """The status and code of each error that a task refuses by."""
+    """Yield the status and code of each error by which a task refuses."""
     from siloquent import errors
 
     for kind in vars(errors).values():
         if kind is errors.Unanswered:
-            continue  # a client's own: no server says it
+            continue  # raised only by clients, never by a server
         if isinstance(kind, type) and issubclass(kind, errors.SiloquentError) and 400 <= kind.http_status < 600:
             yield kind.http_status, kind.code
 
 
 def _by_task(body: Schema, tasks: list[str]) -> Schema:
-    """A job's body: for each task, the spec that it takes."""
+    """Return the schema of a job's body: for each task, its spec."""
     shapes = []
     for task in tasks:
         spec = {"$ref": f"#/components/schemas/{task.capitalize()}Spec"}
@@ -293,14 +293,14 @@ def _name(kind: str) -> str:
 
 
 def _of_kind(kind: str) -> Schema:
-    """A kind's schema as the API answers with it: closed, and with what only the API tells."""
+    """Return a kind's schema as the API returns it: closed, and with the fields that only the API adds."""
     schema = _VARIANTS[kind]() if kind in _VARIANTS else json_schema(kind)
     known = closed({name: value for name, value in schema.items() if not name.startswith("$")})
     return {**known, "title": _name(kind), "description": known["title"]}  # titles name a generated client's classes
 
 
 def _with_parts(schema: Any, known: Mapping[str, Schema], *, own: str) -> Any:
-    """``schema`` with a reference in place of each whole document of another kind: one class of a generated client."""
+    """Replace each whole document of another kind in ``schema`` by a reference: one class for clients."""
     if isinstance(schema, list):
         return [_with_parts(one, known, own=own) for one in schema]
     if not isinstance(schema, dict):
@@ -313,7 +313,7 @@ def _with_parts(schema: Any, known: Mapping[str, Schema], *, own: str) -> Any:
 
 
 def closed(schema: Schema) -> Schema:
-    """``schema`` with no room for fields that it does not name; objects that name none stay open."""
+    """Close ``schema`` against fields that it does not name; objects that name none stay open."""
     found = dict(schema)
     if found.get("properties"):
         found["properties"] = {name: closed(inner) for name, inner in found["properties"].items()}
@@ -339,14 +339,14 @@ def _told_more(release: Schema) -> Schema:
 
 
 def _adopted() -> Schema:
-    """With ``adopted``, the older word for what was picked."""
+    """Return the schema with ``adopted``, the older name of the picked dependencies."""
     found = json_schema("fd-adopted")
     more = {"adopted": found["properties"]["picked"]}
     return {**found, "required": [*found["required"], *more], "properties": {**found["properties"], **more}}
 
 
 def _checkpoint() -> Schema:
-    """The text of a checkpoint file: what ``siloquent ledger verify --checkpoint`` reads."""
+    """Return the schema of a checkpoint file, which ``siloquent ledger verify --checkpoint`` reads."""
     text, whole = {"type": "string"}, {"type": "integer"}
     spent = {"type": "object", "additionalProperties": {"type": "array", "items": whole}}
     known = {"format": whole, "ledger": text, "seq": whole, "hash": text, "spent": spent}

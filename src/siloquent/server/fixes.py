@@ -1,4 +1,4 @@
-"""Fixes as a client of the API can follow them: a request in place of a command, or who must run the command."""
+"""Fixes for clients of the API: a request in place of a command, or the role that must run the command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _QUESTIONS = ("explain", "ask")
 
 
 def over_http(fix: str) -> str:
-    """``fix`` without a command that only who sits at the server can run.
+    """Return ``fix`` with commands that can run only on the server replaced.
 
     >>> over_http("siloquent show visits")
     'GET /v1/tables/visits'
@@ -53,7 +53,7 @@ def over_http(fix: str) -> str:
 
 
 def _rest(fix: str, end: int) -> str:
-    """What is said behind a command, without its further words."""
+    """Return the text after a command, without the command's further arguments."""
     behind = re.search(r"[,;:](?: .+)?$", fix[end:])
     return behind[0] if behind else ""
 

@@ -1,4 +1,4 @@
-"""Who is this, may they, and not too often: asked of every request to the API before its body is read."""
+"""Authentication, authorization and rate limiting of API requests, before their bodies are read."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _PRINTABLE = frozenset(string.printable[:95])
 
 @dataclass(frozen=True, slots=True)
 class AppState:
-    """What every route is handed: ``app.state.house``.
+    """The state that every route receives: ``app.state.house``.
 
     Attributes:
         rows: Threads that read rows, whose work leaves by slots or goes to the table's owner. Nothing else runs there:
-            what waits behind an answer tells how long it took.
-        heavy: Threads for what may take long and reads no row.
-        desk: Threads for what takes milliseconds and reads no row.
+            the time that other work waits for an answer would reveal how long the answer took.
+        heavy: Threads for work that may take long and reads no row.
+        desk: Threads for work that takes milliseconds and reads no row.
         planners: Processes that price questions and jobs.
     """
 
@@ -63,11 +63,11 @@ class AppState:
 
     @property
     def waiting(self) -> int:
-        """How many pieces of work are taken and not done."""
+        """The number of accepted pieces of work that are not done."""
         return self.planners.waiting + sum(desk.waiting for desk in (self.rows, self.heavy, self.desk))
 
     def close(self) -> None:
-        """End what was begun here, but for jobs, whose runner is closed first."""
+        """Stop everything started here except jobs, whose runner is closed first."""
         self.keeper.close()
         self.planners.close()
         for desk in (self.rows, self.heavy, self.desk):
@@ -76,13 +76,13 @@ class AppState:
 
 
 def get_app_state(request: Request) -> AppState:
-    """The parts of the server."""
+    """Return the server's state."""
     house: AppState = request.app.state.house
     return house
 
 
 def find_person(request: Request) -> Principal | None:
-    """Who sent the request: by token, or by a page's cookie with its proof against forged forms."""
+    """Return the sender of the request, by token or by a page's cookie with its proof against forged forms."""
     house, head = get_app_state(request), request.headers.get("authorization", "")
     if head:
         kind, _, text = head.partition(" ")
@@ -92,10 +92,10 @@ def find_person(request: Request) -> Principal | None:
 
 
 def guard(request: Request) -> Principal:
-    """The person behind a request to the API, if the route is theirs.
+    """Return the sender of an API request, if the route is allowed for the sender's role.
 
     Raises:
-        Refused: 401 nobody, 403 not this role or a forged form, 429 too often.
+        Refused: 401 no valid token, 403 wrong role or a forged form, 429 too many requests.
     """
     person = find_person(request)
     route = request.scope["route"].name
@@ -111,7 +111,7 @@ def guard(request: Request) -> Principal:
     request.state.rate_limit["RateLimit"] = rates.take(person.token)
     count_open(request, person)
     if person.role not in ROUTES.get(route, frozenset()):
-        request.state.person = person  # whom the refusal is remembered for
+        request.state.person = person  # the person under whom a refusal is recorded
         raise Refused(
             403, "not_allowed", f"A token of the role {person.role} may not do this.",
             fix=f"ask the workspace's owner for a token of the role {roles}" if roles else "GET /v1/me",
@@ -122,21 +122,21 @@ def guard(request: Request) -> Principal:
 
 
 def count_open(request: Request, person: Principal) -> None:
-    """Count a request among those of its token that are open, until it has ended.
+    """Count a request among its token's open requests until it ends.
 
     Raises:
-        Refused: 429, there are too many.
+        Refused: 429, too many are open.
     """
     if getattr(request.state, "counted", None) is None:
         get_app_state(request).open.enter(person.token)
-        request.state.counted = person.token  # where ``Watched`` finds it
+        request.state.counted = person.token  # read by ``Watched``
 
 
 class GuardedRoute(APIRoute):
-    """A route that knows who asks before it reads what is asked: strangers cannot make the server parse anything."""
+    """A route that authenticates before it reads the body: strangers cannot make the server parse anything."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The route's own handler, behind the guard."""
+        """Return the route's own handler, behind the guard."""
         handler = super().get_route_handler()
         known = {one.alias for one in self.dependant.query_params}
 
@@ -149,7 +149,7 @@ class GuardedRoute(APIRoute):
 
 
 def _check_query(request: Request, known: set[str]) -> None:
-    """Refuse a misspelt parameter of an address, which would silently list everything, and one that is said twice.
+    """Refuse a misspelt query parameter, which would silently list everything, and a repeated one.
 
     Raises:
         Refused: 422.
@@ -167,7 +167,7 @@ def _check_query(request: Request, known: set[str]) -> None:
 
 
 async def get_admitted(request: Request) -> Principal:
-    """The person whom the guard let in."""
+    """Return the person admitted by the guard."""
     person: Principal = request.state.person
     return person
 
@@ -176,17 +176,17 @@ CurrentUser = Annotated[Principal, Depends(get_admitted)]
 
 
 def require_proof(person: Principal, given: str) -> None:
-    """Refuse what a page of another origin made a browser send.
+    """Refuse a request that a page of another origin made a browser send.
 
     Raises:
-        Refused: the proof is not the session's.
+        Refused: the proof does not belong to the session.
     """
     if not hmac.compare_digest(given.encode("utf-8", "replace"), person.csrf.encode()):
         raise Refused(403, "forged", "The form is not from this server's page.", fix="load the page again")
 
 
 def require_table(person: Principal, table: str) -> None:
-    """Refuse a table that the token is not for, as if it were not there.
+    """Refuse a table outside the token's scope, as if it did not exist.
 
     Raises:
         Refused: 404.
@@ -196,7 +196,7 @@ def require_table(person: Principal, table: str) -> None:
 
 
 def require_declared(session: Any, person: Principal, table: str) -> None:
-    """Refuse a table that is not for this token; one for some tables is not told the names of others.
+    """Refuse a table outside the token's scope; a token for some tables is not told the names of others.
 
     Raises:
         Refused: 404.
@@ -207,10 +207,10 @@ def require_declared(session: Any, person: Principal, table: str) -> None:
 
 
 def read_key(request: Request) -> str:
-    """The idempotency key of a request that spends.
+    """Return the idempotency key of a request that spends.
 
     Raises:
-        Refused: there is none, or it cannot be one.
+        Refused: the key is missing or invalid.
     """
     key = request.headers.get("idempotency-key", "")
     check_key(key)
@@ -218,7 +218,7 @@ def read_key(request: Request) -> str:
 
 
 def check_key(key: str) -> None:
-    """Refuse what cannot be a key.
+    """Refuse an invalid key.
 
     Raises:
         Refused: 400.

@@ -1,4 +1,4 @@
-"""What a job's process does: one verb of one task, and a word about how it ended."""
+"""A job's process: runs one verb of one task and records the outcome."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from siloquent.api import Session
 
 ProgressReporter = Callable[[int, int], None]
-"""Is told how many steps are done, of how many: both follow from the plan, never from rows."""
+"""A callback that receives the steps done and their total: both follow from the plan, never from rows."""
 JobTask = Callable[["Session", dict[str, Any], str, str | None, ProgressReporter], dict[str, Any]]
 PRICED, MADE, WRITTEN = 1, 2, 3
 
@@ -32,7 +32,7 @@ PRICED, MADE, WRITTEN = 1, 2, 3
 def _run_in_three_steps(
     verbs: Any, asked: Any, make: Callable[..., Any], tell: ProgressReporter, **paid: str | None
 ) -> dict[str, Any]:
-    """A release of a task whose verbs are ``verbs``: priced, made by ``make``, written."""
+    """Run a task in three steps (price, make with ``make``, write), with the verbs in ``verbs``."""
     verbs.explain(asked)
     tell(PRICED, WRITTEN)
     made = make(asked, **paid)
@@ -106,10 +106,10 @@ TASKS: Mapping[str, JobTask] = {
 
 
 def read_spec(task: str, spec: Mapping[str, Any]) -> None:
-    """Read ``spec`` as ``task`` would, and forget it.
+    """Check that ``task`` can read ``spec``; the result is discarded.
 
     Raises:
-        SiloquentError: it cannot be read.
+        SiloquentError: the spec is invalid.
     """
     if task == "find":
         from siloquent.search import parse_request
@@ -121,14 +121,14 @@ def read_spec(task: str, spec: Mapping[str, Any]) -> None:
 
 
 FILES = ("plan_file", "references")
-"""Words of specs that name files of this machine: whoever comes over HTTP names none."""
+"""Spec fields that name files of this machine, which are not allowed over HTTP."""
 
 
 def main(folder: Path, number: str, most_bytes: int, holder: str) -> int:
-    """Do the job ``number`` of the server in ``folder`` while it is ``holder``'s; return 1 to leave it in the queue."""
+    """Run job ``number`` of the server in ``folder`` while ``holder`` holds it; return 1 to leave it in the queue."""
     try:
         return _do(folder, number, most_bytes, holder)
-    except sqlite3.OperationalError as failed:  # the store is locked or full: no word about the job could be kept
+    except sqlite3.OperationalError as failed:  # the store is locked or full: the job's outcome could not be recorded
         sys.stderr.write(f"job {number} goes back into the queue: {failed}\n")
         return 1
 
@@ -146,18 +146,18 @@ def _do(folder: Path, number: str, most_bytes: int, holder: str) -> int:
     def tell(done: int, steps: int) -> None:
         held = store.write(f"UPDATE job SET done = ?, steps = ? {_HELD}", done, steps, number, holder)
         if not held:
-            raise SystemExit(1)  # cancelled, or another server's by now
+            raise SystemExit(1)  # cancelled, or taken over by another server
 
     try:
         if not Tokens(store).is_open(job["token"]):
             raise NotAllowed("The token that asked for this was revoked, or is too old.")
         with open_session(folder, analyst=job["name"]) as session:
             key, spec = ledger_key_of(job["name"], job["key"]), json.loads(job["spec"])
-            with suppress(SiloquentError):  # the task itself says what is wrong with the table
+            with suppress(SiloquentError):  # the task itself reports what is wrong with the table
                 account = session.get_account(str(spec["table"])).name
                 store.write(f"UPDATE job SET account = ?, cost = NULL {_HELD}", account, number, holder)
             result, cost = TASKS[job["task"]](session, spec, key, job["max_cost"], tell), None
-            with suppress(SiloquentError):  # then whoever looks reads it in the ledger
+            with suppress(SiloquentError):  # the cost is then read from the ledger
                 row = store.fetch_one("SELECT name, key, account FROM job WHERE id = ?", number)
                 cost = row and cost_of_job(session, row)
         state = "done"
@@ -183,7 +183,7 @@ _HELD = "WHERE id = ? AND holder = ? AND state = 'running'"
 
 
 def _end_with(parent: int) -> None:
-    """End this process once the server that started it is gone: another one takes the job up."""
+    """End this process once its server is gone, so that another server takes over the job."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)

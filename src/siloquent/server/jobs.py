@@ -1,4 +1,4 @@
-"""The queue of work that takes longer than an answer: it survives restarts, and ``Runner`` works it off."""
+"""The queue of work that takes longer than an answer: it survives restarts, and ``Runner`` processes it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ MAX_LISTED = 200
 
 
 def check_job(person: Principal, task: str, spec: Mapping[str, Any]) -> None:
-    """Refuse what cannot be a job of ``person``: said before it is queued or priced, not by a job that failed.
+    """Refuse an invalid job of ``person`` before it is queued or priced.
 
     Raises:
-        SiloquentError: the spec cannot be read.
-        Refused: the task is unknown, or the spec names no table of the person's, or a file.
+        SiloquentError: the spec is invalid.
+        Refused: the task is unknown, or the spec names a file or none of the person's tables.
     """
     from siloquent.server.job_worker import FILES, TASKS, read_spec
 
@@ -45,10 +45,10 @@ def check_job(person: Principal, task: str, spec: Mapping[str, Any]) -> None:
 
 
 class Jobs:
-    """The jobs of one workspace, and this server's ``runner`` of them.
+    """The jobs of one workspace, and this server's ``runner`` for them.
 
     Args:
-        max_open: How many unfinished jobs one person may have; ``max_text``: bytes of a spec, which is kept.
+        max_open: The most unfinished jobs per person; ``max_text``: the most bytes of a spec, which is stored.
     """
 
     def __init__(self, store: Store, runner: Runner, *, max_open: int, max_text: int = 64 * 2**10) -> None:
@@ -58,14 +58,14 @@ class Jobs:
     def add(
         self, person: Principal, *, task: str, spec: Mapping[str, Any], key: str, max_cost: str | None
     ) -> tuple[str, bool]:
-        """Queue a job; the same key and body give the same job, queued again if it failed or was cancelled.
+        """Queue a job; the same key and body give the same job, which is queued again if it failed or was cancelled.
 
         Returns:
-            The job's id, and whether it was there before.
+            The job's id, and whether it existed before.
 
         Raises:
-            SiloquentError: the spec cannot be read.
-            Refused: the task is unknown, the key is another job's, or the person has too many unfinished ones.
+            SiloquentError: the spec is invalid.
+            Refused: the task is unknown, the key belongs to another job, or the person has too many unfinished jobs.
         """
         check_job(person, task, spec)
         number = f"j-{secrets.token_hex(6)}"  # allowed: an id
@@ -97,7 +97,7 @@ class Jobs:
         return number, False
 
     def cancel(self, number: str, *, by: Principal) -> None:
-        """End a job that is not done; what it was charged stays."""
+        """End an unfinished job; its charge remains."""
         with self._store.open_transaction() as db:
             ended = db.execute(
                 "UPDATE job SET state = 'cancelled', cancelled_by = ?, changed = ? "
@@ -109,7 +109,7 @@ class Jobs:
         self.runner.wake()
 
     def forget(self, number: str, *, by: Principal) -> bool:
-        """Forget a job that has ended; its charge and release stay. False if it has not ended."""
+        """Forget a job that has ended; its charge and release remain. Return False if it has not ended."""
         ended = "DELETE FROM job WHERE id = ? AND state IN ('done', 'failed', 'cancelled')"
         with self._store.open_transaction() as db:
             is_forgotten = bool(db.execute(ended, (number,)).rowcount)
@@ -118,7 +118,7 @@ class Jobs:
         return is_forgotten
 
     def row(self, number: str) -> Mapping[str, Any] | None:
-        """A job's row; None if there is none."""
+        """Return a job's row, or None if it does not exist."""
         return self._store.fetch_one("SELECT * FROM job WHERE id = ?", number)
 
     def list_jobs(
@@ -130,10 +130,10 @@ class Jobs:
         state: str | None = None,
         table: str | None = None,
     ) -> list[Mapping[str, Any]]:
-        """Up to ``limit`` rows of jobs of the person's tables, newest first, older than job ``after``; owners see all.
+        """Return up to ``limit`` jobs of the person's tables, newest first, older than job ``after``; owners see all.
 
         Args:
-            state: Only jobs in this state; ``table``: only jobs about it.
+            state: Only jobs in this state; ``table``: only jobs of this table.
         """
         before = self._store.fetch_one("SELECT created, id FROM job WHERE id = ?", after) if after else None
         if after and before is None:
@@ -171,17 +171,17 @@ ORDER BY created DESC, id DESC LIMIT 200
 
 
 def table_of(row: Mapping[str, Any]) -> str:
-    """The table that a job is about."""
+    """Return the table that a job reads."""
     return str(json.loads(row["spec"]).get("table"))
 
 
 def ledger_key_of(name: str, key: str) -> str:
-    """The key in the ledger: where analysts share an account, one's keys must not meet another's."""
+    """Return the ledger key; it contains the name, so that keys of analysts who share an account do not collide."""
     return hashlib.sha256(f"{name}|{key}".encode()).hexdigest()[:48]
 
 
 def cost_of_job(session: Session, row: Mapping[str, Any]) -> dict[str, str] | None:
-    """Build the part of a job's document that says what the ledger has charged so far; None if nothing."""
+    """Return the cost part of a job's document, as charged in the ledger so far; None if nothing was charged."""
     from siloquent.charge import spent_under
     from siloquent.documents.ledger import cost_document
 
@@ -192,7 +192,7 @@ def cost_of_job(session: Session, row: Mapping[str, Any]) -> dict[str, str] | No
 
 
 def build_job_document(row: Mapping[str, Any], cost: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """A job as a document of kind ``siloquent/job/1``; ``cost`` is the ledger's, where the queue does not hold it."""
+    """Return a job as a document of kind ``siloquent/job/1``; ``cost`` comes from the ledger if the queue lacks it."""
     result = None if row["result"] is None else json.loads(row["result"])
     return {
         "schema": "siloquent/job/1",

@@ -1,4 +1,4 @@
-"""What a server forgets in its time, and writes a moment later: one thread that no failure ends."""
+"""The background thread that deletes expired records and writes pending ones; no failure ends it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ TICK_SECONDS = 1.0
 SWEEP_SECONDS = 3_600.0
 ILL_SECONDS = 60.0
 BUILDING_SECONDS = 3_600
-"""Half a release that nobody has touched for so long is of a process that was killed."""
+"""The age after which an untouched half-written release is taken to be that of a killed process."""
 DAY = 86_400
 _log = logging.getLogger("siloquent.keeper")
 
 
 class Keeper:
-    """The thread: each second it writes refusals, each hour it forgets what is too old."""
+    """The thread: writes refusals every second, deletes expired records every hour."""
 
     def __init__(self, folder: Path, store: Store, denials: Denials, settings: Settings) -> None:
         self._folder, self._store, self._denials, self._settings = folder, store, denials, settings
@@ -35,16 +35,16 @@ class Keeper:
         self.failed_turns = 0
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     @property
     def is_well(self) -> bool:
-        """Whether the thread lives, and could write to the store of late."""
+        """Whether the thread is alive and could recently write to the store."""
         return self._thread.is_alive() and time.monotonic() - self._good_turn < ILL_SECONDS
 
     def close(self) -> None:
-        """End, once what is pending is written."""
+        """Stop the thread after writing what is pending."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -67,7 +67,7 @@ class Keeper:
 
 
 def sweep(folder: Path, store: Store, settings: Settings) -> None:
-    """Forget what is older than ``settings`` keep it; 0 days: for ever. The ledger forgets nothing."""
+    """Delete what is older than ``settings`` allow; 0 days means keep for ever. The ledger deletes nothing."""
     now = int(time.time())
     for table, age, days in (
         ("reply", "created", settings.keep_replies_days),
@@ -90,20 +90,20 @@ def sweep(folder: Path, store: Store, settings: Settings) -> None:
 
 
 def is_named(folder: Path, upload: str) -> bool:
-    """Whether a table's declaration names an upload as its source."""
+    """Return whether a table's declaration names an upload as its source."""
     texts = (file.read_text("utf-8", "replace") for part in ("schemas", "public") for file in folder.glob(f"{part}/*"))
     return any(f"uploads/{upload}." in text for text in texts)
 
 
 def remove_upload(folder: Path, store: Store, upload: str) -> None:
-    """Delete an uploaded file, and what the store knows of it."""
+    """Delete an uploaded file and its record in the store."""
     for file in (folder / "uploads").glob(f"{upload}.*"):
         file.unlink(missing_ok=True)
     store.write("DELETE FROM upload WHERE id = ?", upload)
 
 
 def remove_files(folder: Path, store: Store, release: str) -> None:
-    """Delete a release's values; what was given to whom at which price stays on record in its manifest."""
+    """Delete a release's values; its manifest keeps the record of recipient and price."""
     for file in (folder / "releases" / release).glob("*"):
         if file.name != MANIFEST and file.is_file():
             file.unlink(missing_ok=True)
@@ -112,7 +112,7 @@ def remove_files(folder: Path, store: Store, release: str) -> None:
 
 def _remove_half_made(releases: Path, now: int) -> None:
     for half in releases.glob(".building*"):
-        with suppress(OSError):  # its maker lives and has just ended it
+        with suppress(OSError):  # its maker is still running, or has just finished it
             newest = max([half.stat().st_mtime, *(one.stat().st_mtime for one in half.iterdir())])
             if now - newest > BUILDING_SECONDS:
                 shutil.rmtree(half)

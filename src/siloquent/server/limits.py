@@ -1,4 +1,4 @@
-"""What a request may weigh and how often it may come: checked while it arrives, before anything reads it."""
+"""Limits on request size and rate, enforced on arrival before anything is parsed."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ REPORTS = "/reports"
 LOGINS = ("/login", "/logout")
 LOGIN_BYTES = 16 * 2**10
 MAX_PARSED_BYTES = 2 * 2**20
-"""A body that is parsed while everybody waits; those of owners, and reports, which are not, may have ``body_bytes``."""
+"""The limit for bodies parsed in the event loop; owners' bodies and reports may have ``body_bytes``."""
 UNIT_BYTES = 64 * 2**10
-"""Each so many bytes of a body that is parsed count as one request more."""
+"""The number of bytes of a parsed body that counts as one further request."""
 MAX_REMEMBERED = 10_000
 _LARGEST = 10**15 - 1
 """The largest number of a structured field (RFC 9651)."""
 
 
 class BodyTooLarge(Exception):
-    """A body that outgrew its limit while it arrived."""
+    """A body that exceeded its limit on arrival."""
 
 
 class BodyLimit:
-    """ASGI middleware: bodies above a limit end the request, whatever their length header said."""
+    """ASGI middleware that ends requests whose bodies exceed a limit, whatever their length header says."""
 
     def __init__(self, app: Any, *, settings: Settings, rates: RequestRates, headers: dict[str, str]) -> None:
         self._app, self._settings, self._rates, self._headers = app, settings, rates, headers
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Pass the request on, with its body counted and the response with its headers."""
+        """Pass the request on, counting its body and adding headers to the response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -54,7 +54,7 @@ class BodyLimit:
             return
         encodings = [value for name, value in scope["headers"] if name.lower() == b"content-encoding"]
         if any(one.strip().lower() not in (b"", b"identity") for one in b",".join(encodings).split(b",")):
-            # What is packed would be counted as it comes and grow as it is read.
+            # Compressed bodies would be counted as received but grow when read.
             refusal = Refused(415, "unsupported_media_type", "A body is read as it is: Content-Encoding is identity.")
             await build_response(refusal.problem, {"Connection": "close"})(scope, receive, self._add_headers(send))
             return
@@ -67,14 +67,14 @@ class BodyLimit:
             before, seen = seen, seen + len(message.get("body", b""))
             self._owe(scope, seen // UNIT_BYTES - before // UNIT_BYTES)
             if seen > most:
-                raise BodyTooLarge  # whoever reads may turn this into an answer of its own, which is not sent
+                raise BodyTooLarge  # the reader may turn this into a response of its own, which is not sent
             return message
 
         async def watched(message: Message) -> None:
             nonlocal started
             if seen <= most:
                 started = True
-                # Some proxies use the connection again while the body that they held back is still expected on it.
+                # Some proxies reuse the connection while the body that they held back is still expected on it.
                 await self._add_headers(send, scope.get("state"), ends=b"expect" in fields)(message)
 
         if length.isdigit() and int(length[:19]) > most:
@@ -87,13 +87,13 @@ class BodyLimit:
             await build_response(refusal.problem, {"Connection": "close"})(scope, receive, self._add_headers(send))
 
     def _owe(self, scope: Mapping[str, Any], requests: int) -> None:
-        """Count a long body that is parsed as ``requests`` more of its sender's."""
+        """Count a long parsed body as ``requests`` further requests of its sender."""
         person = scope.get("state", {}).get("person")
         if requests and person is not None and not scope["path"].endswith((*UPLOADS, REPORTS)):
             self._rates.owe(person.token, requests)
 
     def _add_headers(self, send: Send, state: Mapping[str, Any] | None = None, *, ends: bool = False) -> Send:
-        """``send`` with the headers that every response has, and with how much the token may still send."""
+        """Wrap ``send`` to add the headers of every response, including the token's remaining rate."""
 
         async def dressed(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -111,7 +111,7 @@ class BodyLimit:
 
 
 def _most_bytes(scope: Mapping[str, Any], settings: Settings) -> int:
-    """The longest body that a request may have: short for logins, long only where little of it is parsed."""
+    """Return the maximum body size of a request: small for logins, large only where little of it is parsed."""
     path, method = scope["path"], scope["method"]
     if path in UPLOADS:
         return settings.upload_bytes
@@ -122,7 +122,7 @@ def _most_bytes(scope: Mapping[str, Any], settings: Settings) -> int:
 
 
 class RequestRates:
-    """A bucket of requests for each token: ``burst`` at once, ``rate`` a second."""
+    """A token bucket of requests for each token: ``burst`` at once, ``rate`` per second."""
 
     def __init__(self, *, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._burst, self._clock = rate, burst, clock
@@ -130,14 +130,14 @@ class RequestRates:
 
     @property
     def policy(self) -> str:
-        """What a token may, as the header RateLimit-Policy says it: a whole bucket, and how long it takes to fill."""
+        """A token's rate as the RateLimit-Policy header: a full bucket, and the seconds to fill it."""
         return f'"token";q={min(self._burst, _LARGEST)};w={min(max(1, math.ceil(self._burst / self._rate)), _LARGEST)}'
 
     def take(self, who: str) -> str:
-        """Count one request; what is left, as the header RateLimit says it, and when there is one more.
+        """Count one request; return the RateLimit header: what is left, and when one more is available.
 
         Raises:
-            Refused: the bucket is empty; it says when to come again.
+            Refused: the bucket is empty; the refusal says when to retry.
         """
         now = self._clock()
         level = self._level(who, now)
@@ -153,7 +153,7 @@ class RequestRates:
         return _left(math.floor(level - 1), max(1, math.ceil((1 - level % 1) / self._rate)))
 
     def owe(self, who: str, requests: int) -> None:
-        """Count ``requests`` more, which were weighed only as they came: the bucket may be emptier than empty."""
+        """Count ``requests`` more, whose size was known only on arrival: the bucket may go below empty."""
         now = self._clock()
         self._buckets[who] = (self._level(who, now) - requests, now)
 
@@ -167,12 +167,12 @@ def _left(requests: int, seconds: int) -> str:
 
 
 class Open:
-    """How many requests of one token are open at once: also those that only wait, stream, or are read slowly.
+    """The number of open requests of each token, including those that only wait, stream, or are read slowly.
 
-    Behind a proxy all connections are the proxy's, so the connections of one person cannot be counted by address. A
-    token's share shrinks as the places fill: ``each`` of them as long as more than half are free, ``each / 16`` as long
-    as more than a quarter is, and one after that. So it takes a quarter as many tokens as there are places to take them
-    all, and whoever has none open finds one.
+    Behind a proxy all connections are the proxy's, so one person's connections cannot be counted by address. A token's
+    share shrinks as the places fill: it is ``each`` while more than half are free, ``each / 16`` while more than a
+    quarter are free, and one after that. So taking all places needs a quarter as many tokens as there are places, and a
+    token with none open still gets one.
     """
 
     def __init__(self, *, each: int, all_: int) -> None:
@@ -180,10 +180,10 @@ class Open:
         self._open: Counter[str] = Counter()
 
     def enter(self, who: str) -> None:
-        """Count one more.
+        """Count one more open request.
 
         Raises:
-            Refused: there are as many already as are one token's share now.
+            Refused: the token already has its current share of open requests.
         """
         share = self._share()
         if self._open[who] >= share:
@@ -199,14 +199,14 @@ class Open:
         return max(1, self._each // 16) if 4 * free > self._all else 1
 
     def leave(self, who: str) -> None:
-        """One has ended."""
+        """Count one request as ended."""
         self._open[who] -= 1
         if not self._open[who]:
             del self._open[who]
 
 
 class ConcurrencyLimit:
-    """How many answers may run: some for each token, some for all."""
+    """A limit on the number of running answers, per token and in total."""
 
     def __init__(self, *, each: int, all_: int) -> None:
         self._each, self._all = each, all_
@@ -214,10 +214,10 @@ class ConcurrencyLimit:
 
     @asynccontextmanager
     async def hold_place(self, who: str) -> AsyncIterator[None]:
-        """Hold a place for as long as the block runs.
+        """Hold a place while the block runs.
 
         Raises:
-            Refused: there is none.
+            Refused: none is free.
         """
         mine = self._running.get(who, 0)
         if mine >= self._each or sum(self._running.values()) >= self._all:
@@ -235,15 +235,15 @@ class ConcurrencyLimit:
 
 @dataclass(slots=True)
 class Slot:
-    """The length of one answer's slot, as soon as its plan is known; 0: no row was touched."""
+    """The length of one answer's slot, once its plan is known; 0 means that no row was touched."""
 
     length_ms: int = 0
 
 
 class Slots:
-    """Answers leave at whole multiples of a length that plan and settings decide, never rows.
+    """Slots that delay answers to whole multiples of a length that depends on plan and settings, never on rows.
 
-    ``overruns`` counts answers that needed more than one length: how many tells whether lengths fit the machine.
+    ``overruns`` counts answers that needed more than one length: it shows whether the lengths fit the machine.
     """
 
     def __init__(self) -> None:
@@ -251,9 +251,9 @@ class Slots:
 
     @asynccontextmanager
     async def hold_slot(self) -> AsyncIterator[Slot]:
-        """Leave the block, well or by an error, at a multiple of the slot's length since it was entered.
+        """Leave the block, normally or by an error, at a multiple of the slot's length since it was entered.
 
-        What is refused before the plan says how long a slot is has touched no row, and leaves at once.
+        A request refused before its plan fixes a slot has touched no row, and leaves at once.
         """
         slot, started = Slot(), time.monotonic()
         try:

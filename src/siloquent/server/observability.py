@@ -1,4 +1,4 @@
-"""What an operator sees: numbers for machines, a line a request for people, and who was refused what. Never data."""
+"""For operators: metrics, an access log with one line per request, and refusals. They contain no data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 STDERR = "-"
 BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Upper ends of the histogram of charged answers, in seconds."""
+"""Upper bounds of the histogram of charged answers, in seconds."""
 METRICS = MappingProxyType(
     {
         "siloquent_requests_total": "Requests answered, by route, role and status.",
@@ -49,14 +49,14 @@ METRICS = MappingProxyType(
         "siloquent_federation_certificate_days": "Days until the role's certificate ends.",
     }
 )
-"""What ``/metrics`` tells a token of the role operator; no label comes from data."""
+"""The content of ``/metrics`` for a token of the role operator; no label comes from data."""
 
 
 class Metrics:
-    """Counts of one server process since it started, and its log of requests.
+    """Counters of one server process since its start, and its access log.
 
-    A line holds time, request, the client's address, token, role, route, status, what was spent and how long it took,
-    the slot included: no question, literal, label, row or exact count.
+    A line holds time, request, the client's address, token, role, route, status, the amount spent and the duration,
+    slot included. It holds no question, literal, label, row or exact count.
     """
 
     def __init__(self, store: Store, *, log: str) -> None:
@@ -66,7 +66,7 @@ class Metrics:
         self._log = _build_handler(log)
 
     def record_request(self, scope: MutableMapping[str, Any], request: str, status: int, seconds: float) -> None:
-        """Count a request that has been answered, and log it."""
+        """Count and log an answered request."""
         state, route = scope.get("state", {}), getattr(scope.get("route"), "name", "none")
         person, spent = state.get("person"), state.get("spent")
         door = "api" if scope["path"].startswith("/v1/") else "page"
@@ -90,7 +90,7 @@ class Metrics:
             self._log.emit(logging.LogRecord("siloquent.access", logging.INFO, "", 0, json.dumps(line), None, None))
 
     def render_lines(self) -> list[str]:
-        """Requests and answers in Prometheus' text form."""
+        """Return the counters of requests and answers in Prometheus' text format."""
         return [
             "# TYPE siloquent_requests_total counter",
             *(
@@ -111,7 +111,7 @@ class Metrics:
 
 
 class MetricsMiddleware:
-    """ASGI middleware: every request has an id, which its response repeats, and is counted when it ends."""
+    """ASGI middleware that gives every request an id, repeated in its response, and counts it when it ends."""
 
     def __init__(self, app: Any, *, watch: Metrics, open_: Open) -> None:
         self._app, self._watch, self._open = app, watch, open_
@@ -139,7 +139,7 @@ class MetricsMiddleware:
 
 
 def _build_handler(log: str) -> logging.Handler | None:
-    """Where lines go: nowhere, to standard error, or to a file of this user's alone, opened anew when it is moved."""
+    """Return the log's handler: none, standard error, or a file private to this user, reopened when it is moved."""
     if not log:
         return None
     if log == STDERR:
@@ -154,7 +154,7 @@ def _build_handler(log: str) -> logging.Handler | None:
 
 
 class _PrivateLogFile(logging.handlers.WatchedFileHandler):
-    """A file that this user alone may read, also the one that is made after another was moved away."""
+    """A file that only this user may read, also after it is moved away and created again."""
 
     def _open(self) -> io.TextIOWrapper:
         file = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

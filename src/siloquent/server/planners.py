@@ -1,7 +1,7 @@
-"""Processes that price questions and jobs: none of them reads a row, and none can be made to run for long.
+"""Processes that price questions and jobs: they read no rows, and none can be made to run for long.
 
-An explanation is free and may be asked for ever. So it has processes of its own, which tell nothing of how long answers
-take, are ended when they take too long or too much memory, and serve persons in rotation.
+An explanation is free and may be asked any number of times. So it has its own processes, which reveal nothing about the
+duration of answers, are ended when they take too much time or memory, and serve persons in rotation.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from siloquent.server.turns import Turns
 START_SECONDS = 120
 TICK_SECONDS = 0.25
 WAITS, MIN_WAIT_SECONDS = 6, 30.0
-"""The longest wait for a plan: this many times its limit of processor time, and at least this many seconds."""
+"""The longest wait for a plan: this multiple of its limit of processor time, and at least this many seconds."""
 _PRELOADED = ["siloquent.server.planning", "siloquent.api", "siloquent.explore.task"]
 
 
 class Planners:
-    """``count`` processes, each started when it is first needed.
+    """A pool of ``count`` processes, each started when first needed.
 
     Args:
-        seconds: How long one plan may take; ``max_bytes``: the address space of a process.
+        seconds: The most processor time for one plan; ``max_bytes``: the address space of a process.
     """
 
     def __init__(self, folder: Path, *, count: int, seconds: float, max_bytes: int) -> None:
@@ -45,25 +45,25 @@ class Planners:
         self.ended = 0
 
     async def price_question(self, person: Principal, sql: str, *, key: str | None = None) -> dict[str, Any]:
-        """The explanation of ``sql``; ``key``: of the ledger, under which it may have been charged before.
+        """Return the explanation of ``sql``; ``key`` is the ledger's, under which it may have been charged before.
 
         Raises:
-            SiloquentError, Refused: it cannot be answered, or takes too much to plan.
+            SiloquentError, Refused: the question is invalid, or takes too much to plan.
         """
         return await self._turns.run(person.name, lambda: self._threads.submit(self._ask, Order(person, sql, key)))
 
     async def price_job(self, person: Principal, task: str, spec: dict[str, Any]) -> dict[str, Any]:
-        """The plan of a job, with its price.
+        """Return the plan of a job, with its price.
 
         Raises:
-            SiloquentError, Refused: it cannot be done, or takes too much to plan.
+            SiloquentError, Refused: the job is invalid, or takes too much to plan.
         """
         order = Order(person, task=task, spec=spec)
         return await self._turns.run(person.name, lambda: self._threads.submit(self._ask, order))
 
     @property
     def waiting(self) -> int:
-        """How many orders wait for their turn."""
+        """The number of orders that wait for their turn."""
         return self._turns.waiting
 
     def close(self) -> None:
@@ -100,18 +100,18 @@ class Planners:
         except _NoTurn:
             planner.end()
             raise no_planner() from None
-        except (EOFError, OSError, TimeoutError):  # too long, or ended by the system for its memory
+        except (EOFError, OSError, TimeoutError):  # too slow, or ended by the system for its memory
             self.ended += 1
             planner.end()
             return too_dear_to_plan()
 
 
 class _NoTurn(Exception):
-    """The machine was too busy to make a plan in time, which says nothing about the plan."""
+    """The machine was too busy to make a plan in time; the plan itself may be fine."""
 
 
 class _Planner:
-    """One process and our end of its pipe."""
+    """One process and the server's end of its pipe."""
 
     def __init__(self) -> None:
         self._process: ForkServerProcess | None = None
@@ -124,23 +124,23 @@ class _Planner:
     def start(self, folder: Path, max_bytes: int) -> None:
         self.end()
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(_PRELOADED)  # once imported for all of them, also for those after a killed one
+        context.set_forkserver_preload(_PRELOADED)  # imported once for all of them, also for those started after a kill
         self._pipe, theirs = context.Pipe()
         process = context.Process(target=serve, args=(theirs, folder, max_bytes), name="siloquent-planner", daemon=True)
         try:
             process.start()
         finally:
             theirs.close()
-        self._process = process  # only now: one that did not start cannot be ended
+        self._process = process  # only now: a process that did not start cannot be ended
         if not self._pipe.poll(START_SECONDS):
             raise TimeoutError("a planner did not start")
         self._pipe.recv()
 
     def ask(self, order: Order, seconds: float) -> Any:
-        """What the process makes of ``order`` in ``seconds`` of processor time.
+        """Return the process's reply to ``order``, within ``seconds`` of processor time.
 
         Raises:
-            TimeoutError: it takes longer. _NoTurn: it had ``WAITS`` times as long, and did not get that time.
+            TimeoutError: it takes longer. _NoTurn: it did not get that time within ``WAITS`` times as long.
         """
         assert self._pipe is not None
         before, until = self._cpu_seconds(), time.monotonic() + max(MIN_WAIT_SECONDS, WAITS * seconds)
@@ -153,7 +153,7 @@ class _Planner:
         return self._pipe.recv()
 
     def _cpu_seconds(self) -> float:
-        """The processor time that the process has used so far; on a system that does not tell, the time that passed."""
+        """Return the processor time used so far, or the time elapsed on a system that does not report it."""
         assert self._process is not None
         try:
             fields = Path(f"/proc/{self._process.pid}/stat").read_text("ascii").rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""What a planner's process does: price questions and jobs, without a row, until its pipe is closed."""
+"""A planner's process: prices questions and jobs without reading a row, until its pipe is closed."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from siloquent.api import Session
 
 MAX_TRUTHS = 10**8
-"""Conditions times cells of one question: a twentieth of what an owner may plan at the command line."""
+"""The limit on conditions times cells of one question: a twentieth of an owner's limit at the command line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be priced, and for whom: a question's ``sql``, or a job's ``task`` and ``spec``.
+    """A request for a price: a question's ``sql``, or a job's ``task`` and ``spec``, and the person.
 
-    ``key``: of the ledger, under which the question may have been charged before.
+    ``key`` is the ledger's, under which the question may have been charged before.
     """
 
     person: Principal
@@ -43,10 +43,10 @@ class Order:
 
 
 def serve(pipe: Connection, folder: Path, max_bytes: int) -> None:
-    """Answer orders with documents, or with what is wrong with them."""
+    """Reply to orders with documents or problems."""
     from siloquent.explore.plan.space import max_truths
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Control-C is the server's to hear
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Control-C is handled by the server
     threading.Thread(target=_end_with_the_server, daemon=True).start()
     resource.setrlimit(resource.RLIMIT_AS, (max_bytes, max_bytes))
     max_truths.set(MAX_TRUTHS)
@@ -100,5 +100,5 @@ def _end_with_the_server() -> None:
     server = parent_process()
     assert server is not None, "a planner is started by a server"
     server.join()
-    time.sleep(1)  # a pipe that was closed in order ends it by itself
+    time.sleep(1)  # a pipe that is closed normally ends the process
     os._exit(0)

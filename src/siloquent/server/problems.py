@@ -1,4 +1,4 @@
-"""Every failure as one problem document (RFC 9457), whoever raised it."""
+"""Conversion of every failure into a problem document (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ DESCRIBED: dict[str, Any] = {
 
 
 PERHAPS = "perhaps the price of this request; sent again with the same key it costs no more"
-"""What a refusal says was spent where the request may have been charged before it failed."""
+"""The spent amount of a refusal whose request may have been charged before it failed."""
 
 
 class Refused(PortableError):
-    """A request that the server itself refuses, before any task hears of it."""
+    """A request refused by the server itself, before any task receives it."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class Refused(PortableError):
 
 
 def build_not_found() -> Refused:
-    """The answer for what is unknown and for what is somebody else's: they look the same."""
+    """Return the refusal for what is unknown and for what belongs to another person: both look the same."""
     return Refused(404, "not_found", "There is no such thing, or it is not yours.", fix="GET /v1/me")
 
 
 def too_dear_to_plan() -> Refused:
-    """The answer to a question whose price takes too long, or too much memory, to find."""
+    """Return the refusal of a question whose price takes too much time or memory to compute."""
     return Refused(
         422,
         "plan_too_large",
@@ -69,7 +69,7 @@ def too_dear_to_plan() -> Refused:
 
 
 def no_planner() -> Refused:
-    """The answer while no process finds a price: the machine is out of memory, or very busy."""
+    """Return the refusal while no planner process is available: the machine is out of memory, or very busy."""
     return Refused(
         503,
         "too_slow",
@@ -80,12 +80,12 @@ def no_planner() -> Refused:
 
 
 def build_response(problem: Problem, headers: dict[str, str] | None = None) -> Response:
-    """``problem`` as a response."""
+    """Return ``problem`` as a response."""
     return JSONResponse(problem.to_json(), problem.http_status, headers=headers, media_type=MEDIA)
 
 
 def install_handlers(app: FastAPI) -> None:
-    """Let no framework's own error page through."""
+    """Install handlers, so that no error page of the framework is returned."""
 
     @app.exception_handler(Refused)
     async def refused(request: Request, error: Refused) -> Response:
@@ -126,12 +126,12 @@ def install_handlers(app: FastAPI) -> None:
 
 
 def _remember(request: Request, problem: Problem) -> None:
-    """Put a refusal on record: of a person, of a stranger at the API, and of everybody who fails to log in."""
+    """Record a refusal: of a person, of a stranger at the API, and of every failed login."""
     person = getattr(request.state, "person", None)
     route = getattr(request.scope.get("route"), "name", "none")
     is_page = not request.url.path.startswith("/v1/") and route not in ("log_in", "readyz", "metrics")
     if person is None and is_page:
-        return  # whoever opens a page without being logged in is sent to the login
+        return  # a visitor who is not logged in is sent to the login
     add, address = request.app.state.house.watch.denials.add, request.client.host if request.client else ""
     if person is not None:
         add(person.name, person.role, route, problem.code, address=address, token=person.token)
@@ -140,27 +140,27 @@ def _remember(request: Request, problem: Problem) -> None:
 
 
 def claimed_token(request: Request) -> str:
-    """The id in the token that a request was sent with, whether or not it is a good one: its secret is not read."""
+    """Return the id in the request's token, valid or not; the secret is not read."""
     text = request.headers.get("authorization", "").partition(" ")[2].strip()
     return text[3:11] if _TOKEN_ID.match(text) else ""
 
 
 def _known_token(request: Request) -> str:
-    """The id that a request claims, if there is such a token: of made-up ones a stranger has as many as he likes."""
+    """Return the id that a request claims, if that token exists: a stranger can invent any number of ids."""
     claimed = claimed_token(request)
     known = claimed and request.app.state.house.store.fetch_one("SELECT 1 FROM token WHERE id = ?", claimed)
     return claimed if known else ""
 
 
 def _readable(request: Request) -> str:
-    """What makes a body readable: most tools send a form unless they are told that it is JSON."""
+    """Return a hint on how to send a readable body: most tools send a form unless told to send JSON."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_form = kind in ("application/x-www-form-urlencoded", "text/plain", "multipart/form-data")
     return "Content-Type: application/json" if is_form else "GET /openapi.json"
 
 
 def _describe_first_fault(error: RequestValidationError) -> str:
-    """Where the first fault is and what is expected there; what was sent is not repeated."""
+    """Return the location of the first fault and what is expected there; the sent value is not repeated."""
     (first, *_) = jsonable_encoder([{"loc": e["loc"], "msg": e["msg"]} for e in error.errors()]) or [
         {"loc": (), "msg": ""}
     ]
@@ -169,7 +169,7 @@ def _describe_first_fault(error: RequestValidationError) -> str:
 
 
 def _respond(request: Request, problem: Problem, headers: dict[str, str]) -> Response:
-    """A page for a browser's form, a document for everybody else."""
+    """Return a page for a browser's form, and a document otherwise."""
     problem = replace(problem, fix=over_http(problem.fix))
     _remember(request, problem)
     pages = getattr(request.app.state, "pages", None)

@@ -1,7 +1,8 @@
-"""Requests that make something, sent again with their key: what they made the first time, and nothing new.
+"""Idempotency of requests that create something: a repeated key returns the first result and creates nothing.
 
-The reply is kept in the transaction that makes the thing, so that a crash loses both or none, and of two at once, also
-at two servers, one makes it. Answers and jobs, whose key is the ledger's as well, are kept by themselves.
+The reply is stored in the transaction that creates the thing, so that a crash loses both or neither, and of two
+simultaneous requests, even at two servers, one creates it. Answers and jobs, whose key is also the ledger's, are
+stored separately.
 """
 
 from __future__ import annotations
@@ -24,27 +25,27 @@ REPLAYED = {"Idempotency-Replayed": "true"}
 
 
 class KeyTaken(Exception):
-    """Another request with the same key made its thing meanwhile."""
+    """Another request with the same key created its thing in the meantime."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A key, whose it is, and what it is bound to beside the body: route, role and tables of the token."""
+    """A key, its person, and what it is bound to beside the body: route, role and tables of the token."""
 
     name: str
     key: str
     route: str
 
     def bound(self, body: bytes) -> bytes:
-        """What the key stands for: route and body, of which ``body`` is SHA-256."""
+        """Return what the key identifies: the route and the body, whose SHA-256 is ``body``."""
         return hashlib.sha256(self.route.encode("utf-8", "surrogatepass") + b"\0" + body).digest()
 
 
 def repeat_of(request: Request, person: Principal) -> Repeat | None:
-    """The key of a request that need not have one.
+    """Return the key of a request for which a key is optional; None without one.
 
     Raises:
-        Refused: 400, it cannot be a key.
+        Refused: 400, the key is invalid.
     """
     key = request.headers.get("idempotency-key")
     if key is None:
@@ -56,12 +57,12 @@ def repeat_of(request: Request, person: Principal) -> Repeat | None:
 
 
 def is_known(store: Store, repeat: Repeat) -> bool:
-    """Whether something was made under the key."""
+    """Return whether something was created under the key."""
     return store.fetch_one("SELECT 1 FROM made WHERE name = ? AND key = ?", repeat.name, repeat.key) is not None
 
 
 def kept(store: Store, repeat: Repeat, body: bytes) -> dict[str, Any] | None:
-    """What was answered under the key to the same request; None if the key is new.
+    """Return the reply stored under the key for the same request; None if the key is new.
 
     Raises:
         Refused: 409, the key belongs to another request.
@@ -76,10 +77,10 @@ def kept(store: Store, repeat: Repeat, body: bytes) -> dict[str, Any] | None:
 
 
 def keep(db: sqlite3.Connection, repeat: Repeat, body: bytes, document: dict[str, Any]) -> None:
-    """Keep what is answered, within the transaction that makes it.
+    """Store the reply, within the transaction that creates the thing.
 
     Raises:
-        KeyTaken: the key is known by now.
+        KeyTaken: the key is already in use.
     """
     try:
         db.execute(
@@ -91,5 +92,5 @@ def keep(db: sqlite3.Connection, repeat: Repeat, body: bytes, document: dict[str
 
 
 def key_reused(what: str = "request") -> Refused:
-    """The answer to a key that stands for something else."""
+    """Return the refusal of a key that belongs to another request."""
     return Refused(409, "key_reused", f"This key belongs to another {what} of yours.", fix="use a new key")

@@ -1,4 +1,4 @@
-"""Who may do what: one table. A route that is not in it cannot be reached, and a test walks all of them."""
+"""The table of routes and the roles that may use them. A route not in it is unreachable; a test checks all of them."""
 
 from __future__ import annotations
 

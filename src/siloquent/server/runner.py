@@ -1,7 +1,7 @@
-"""Processes that do queued jobs: leased, watched, ended in time, and queued again if they end without a word.
+"""Processes that run queued jobs: leased, watched, ended in time, and queued again if they end without a result.
 
-Several servers may share one workspace folder: a job belongs to the server whose lease stands in its row, and is free
-again when that has run out. A job spends under its own idempotency key, so a second try finds the first one's charge.
+Several servers may share one workspace folder: a job belongs to the server whose lease is in its row, and is free again
+when the lease expires. A job spends under its own idempotency key, so a second try finds the first one's charge.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ TICK_SECONDS = 1.0
 LEASE_SECONDS = 30
 MAX_TRIES = 3
 ILL_SECONDS = 20.0
-"""Without a good turn for so long, the queue is not ready: a turn writes to the store and takes milliseconds."""
+"""The time without a successful turn after which the queue is not ready: a turn writes to the store in milliseconds."""
 _ENDING_SECONDS = 10.0
 _log = logging.getLogger("siloquent.jobs")
 
 
 @dataclass(slots=True)
 class _Process:
-    """A job's process, and until when it may run on (after it was told to end: until it is killed)."""
+    """A job's process, and its deadline (after it was told to end: the time at which it is killed)."""
 
     process: subprocess.Popen[bytes]
     until: float
@@ -40,11 +40,11 @@ class _Process:
 
 
 class Runner:
-    """One server's hands: it claims, starts, watches and ends jobs of the store's queue.
+    """One server's job runner: it claims, starts, watches and ends jobs of the store's queue.
 
     Args:
         folder: The workspace.
-        max_processes: How many jobs may run at once; ``max_bytes``: the memory of each; ``max_seconds``: its time.
+        max_processes: The most jobs at once; ``max_bytes``: the memory of each; ``max_seconds``: its time.
     """
 
     def __init__(self, folder: Path, store: Store, *, max_processes: int, max_bytes: int, max_seconds: int) -> None:
@@ -58,20 +58,20 @@ class Runner:
         self.failed_turns = 0
 
     def start(self) -> None:
-        """Begin to work the queue off."""
+        """Start processing the queue."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Look at the queue now."""
+        """Check the queue now."""
         self._changed.set()
 
     @property
     def is_well(self) -> bool:
-        """Whether the queue is worked off: its thread lives, and could write to the store of late."""
+        """Whether the queue is processed: its thread is alive and could recently write to the store."""
         return self._thread.is_alive() and time.monotonic() - self._good_turn < ILL_SECONDS
 
     def close(self) -> None:
-        """End what runs and put it back into the queue, for the next server or the next start."""
+        """End the running jobs and put them back into the queue, for the next server or the next start."""
         self._closing.set()
         self._changed.set()
         if self._thread.is_alive():
@@ -131,7 +131,7 @@ class Runner:
             self._changed.set()
 
     def _give_back(self, number: str, *, tried: bool) -> None:
-        """A job whose process ended without a word stands in the queue again, but for the last of its tries."""
+        """Put a job whose process ended without a result back into the queue, unless that was its last try."""
         if tried and self._has_failed_for_good(number):
             self._fail(number, _KILLED)
             return
@@ -153,7 +153,7 @@ class Runner:
         )
 
     def _begin_next(self) -> bool:
-        """Claim the next job and start it; whether there was one. Whoever has the fewest running jobs is next."""
+        """Claim and start the next job, of the person with the fewest running; return whether there was one."""
         now = int(time.time())
         with self._store.open_transaction() as db:
             row = db.execute(_NEXT, {"now": now}).fetchone()
@@ -165,10 +165,10 @@ class Runner:
                 "WHERE id = ?",
                 (self._id, now + LEASE_SECONDS, now, number),
             )
-        if row["tries"] >= MAX_TRIES:  # its servers died with it, each time
+        if row["tries"] >= MAX_TRIES:  # its servers died with it each time
             self._fail(number, _KILLED)
             return True
-        if (former := self._running.pop(number, None)) is not None:  # cancelled and sent again before we looked
+        if (former := self._running.pop(number, None)) is not None:  # cancelled and submitted again in the meantime
             former.process.kill()
             former.process.wait()
         words = ["siloquent.server.job_worker", str(self._folder), number, str(self._max_bytes), self._id]

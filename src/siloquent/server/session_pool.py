@@ -1,4 +1,4 @@
-"""Threads that hold sessions: each keeps its own tables and ledger connection, and works off one request at a time."""
+"""Threads that hold sessions: each keeps its own tables and ledger connection, and handles one request at a time."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MAX_SESSIONS = 16
 
 
 class Sessions:
-    """The sessions that one thread or process has open, least recently used first."""
+    """The open sessions of one thread or process, least recently used first."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._sessions: OrderedDict[str | None, Session] = OrderedDict()
 
     def of(self, analyst: str | None) -> Session:
-        """The session of ``analyst`` (None: the owner's)."""
+        """Return the session of ``analyst`` (None: the owner's)."""
         from siloquent.api import open_session
 
         if analyst not in self._sessions:
@@ -59,7 +59,7 @@ class _Worker:
 
 
 class SessionPool:
-    """Runs verbs off the event loop, on the thread that has the least to do."""
+    """A pool that runs verbs off the event loop, on the least busy thread."""
 
     def __init__(self, folder: Path, *, workers: int, name: str = "desk") -> None:
         self._clerks = [_Worker(folder, f"{name}-{number}") for number in range(workers)]
@@ -67,16 +67,16 @@ class SessionPool:
         self._turns = Turns(workers)
 
     async def run(self, analyst: str | None, work: Callable[[Session], T]) -> T:
-        """What ``work`` makes of the session of ``analyst`` (None: the owner's)."""
+        """Return the result of ``work`` on the session of ``analyst`` (None: the owner's)."""
         return await patiently(self._submit(analyst, work))
 
     async def run_in_turn(self, who: str, analyst: str | None, work: Callable[[Session], T]) -> T:
-        """As ``run``, for work that may take long: one piece of ``who`` at a time, and persons in rotation."""
+        """Run work that may take long, as ``run`` does: one piece of ``who`` at a time, and persons in rotation."""
         return await self._turns.run(who, lambda: self._submit(analyst, work))
 
     @property
     def waiting(self) -> int:
-        """How many pieces of work are taken and not done."""
+        """The number of accepted pieces of work that are not done."""
         return sum(clerk.waiting for clerk in self._clerks) + self._turns.waiting
 
     def _submit(self, analyst: str | None, work: Callable[[Session], T]) -> Future[T]:
@@ -96,6 +96,6 @@ class SessionPool:
             clerk.waiting -= 1
 
     def close(self) -> None:
-        """Finish what is taken, close every session."""
+        """Finish accepted work, then close every session."""
         for clerk in self._clerks:
             clerk.close()

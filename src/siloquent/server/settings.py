@@ -1,4 +1,4 @@
-"""What a server may be told: ``[server]`` in siloquent.toml, ``SILOQUENT_*`` variables, flags; the last one wins."""
+"""Server settings from ``[server]`` in siloquent.toml, ``SILOQUENT_*`` variables and flags; the last one wins."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ _FOLDER = re.compile(r"(?!\.)[A-Za-z0-9_.-]+(/(?!\.)[A-Za-z0-9_.-]+)*/")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Limits and addresses. Sizes in bytes, times in the unit that a name ends with.
+    """Limits and addresses. Sizes are in bytes, times in the unit that ends the name.
 
     Attributes:
-        trusted_proxy: The address of the one reverse proxy whose word about TLS and clients is taken, or networks with
-            commas between them; empty: none. Where it is set, others than the proxy and this machine are not heard.
-        rate_per_second, burst: Requests that one token may make.
-        connections: Open at once, of all; ``connections_each``: of one address, where no proxy stands
-            between, and requests of one token, wherever they come from, as long as more than half are free. A token may
-            have a sixteenth of it while more than a quarter is free, and one after that.
+        trusted_proxy: The address of the reverse proxy trusted to report TLS and clients, or networks separated by
+            commas; empty: none. If it is set, only the proxy and this machine are served.
+        rate_per_second, burst: The request rate of one token.
+        connections: The most open connections in total; ``connections_each``: of one address where there is no proxy,
+            and open requests of one token from anywhere, while more than half are free. A token may have a sixteenth of
+            it while more than a quarter is free, and one after that.
         workers: Threads that read rows, and as many for each other kind of work.
         planners: Processes that price questions and jobs, each plan in ``plan_seconds`` of processor time and in
             ``plan_bytes`` of memory.
-        running: Answers that one token may have running; ``queue``: that all may have waiting.
+        running: The most running answers of one token; ``queue``: the most waiting answers in total.
         jobs: Jobs that run at once, each in ``job_bytes`` of memory for at most ``job_seconds``.
-        sources: What an owner may name as a table's source over HTTP: folders of the workspace, ``postgres:NAME`` and
+        sources: The sources that an owner may name over HTTP: folders of the workspace, ``postgres:NAME`` and
             ``spark:NAME`` (``postgres:``: all that siloquent.toml names). Files on the machine may name more.
-        keep_replies_days, keep_jobs_days, keep_uploads_days, keep_releases_days, keep_denials_days: When copies of
-            answers, ended jobs, uploads that no table names, values of releases that were not shared, refusals and
-            acts are forgotten; 0: never. The ledger keeps every answer.
-        bundle: The folder of the workspace's role in a federation, for the Sessions page; none there: none.
-        access_log: A file that gets a line of JSON a request, or ``-`` for standard error; empty: none.
-        slot_counts_ms, slot_answers_ms: Answers leave at whole multiples of these, so that times say nothing of rows.
+        keep_replies_days, keep_jobs_days, keep_uploads_days, keep_releases_days, keep_denials_days: The days after
+            which copies of answers, ended jobs, uploads that no table names, values of unshared releases, refusals and
+            acts are deleted; 0: never. The ledger keeps every answer.
+        bundle: The folder of the workspace's role in a federation, for the Sessions page; it need not exist.
+        access_log: A file that gets one line of JSON per request, or ``-`` for standard error; empty: none.
+        slot_counts_ms, slot_answers_ms: Answers leave at whole multiples of these, so that times do not depend on rows.
     """
 
     host: str = "127.0.0.1"
@@ -111,7 +111,7 @@ class Settings:
         return self.host in ("127.0.0.1", "::1", "localhost")
 
     def trusts(self, address: str) -> bool:
-        """Whether what comes from ``address`` comes by the proxy."""
+        """Return whether connections from ``address`` come through the proxy."""
         try:
             found = ip_address(address)
         except ValueError:
@@ -121,7 +121,7 @@ class Settings:
         return any(found in network for network in self._networks())
 
     def hears(self, address: str) -> bool:
-        """Whether a connection from ``address`` is taken: behind a proxy, plain HTTP comes by it alone."""
+        """Return whether connections from ``address`` are accepted: behind a proxy, plain HTTP comes only by it."""
         if not self.trusted_proxy or self.tls_cert or address in ("", "127.0.0.1", "::1", "::ffff:127.0.0.1"):
             return True
         return self.trusts(address)
@@ -138,30 +138,30 @@ class Settings:
 
     @property
     def is_secure(self) -> bool:
-        """Whether browsers reach it by TLS, so that cookies may insist on it."""
+        """Whether browsers reach the server by TLS, so that cookies may require it."""
         return bool(self.tls_cert or self.trusted_proxy)
 
 
 def build_client_reader(settings: Settings) -> Callable[[Any], str]:
-    """Whose connection a transport is: its address's, or nobody's where all come through one proxy."""
+    """Return a function that maps a transport to its client's address; all are one where they come through a proxy."""
     return lambda transport: "" if settings.trusts(host_of(transport)) else address_of(transport)
 
 
 def hears(settings: Settings) -> Callable[[Any], bool]:
-    """Whether a transport is one that is answered."""
+    """Return a function that tells whether a transport is accepted."""
     return lambda transport: settings.hears(host_of(transport))
 
 
 def read_settings(
     folder: Path, *, environment: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
 ) -> Settings:
-    """The settings of the workspace in ``folder``.
+    """Return the settings of the workspace in ``folder``.
 
     Args:
         environment: Variables such as ``SILOQUENT_PORT`` (default: this process's).
-        flags: What the command line said; None means that it said nothing.
+        flags: The command line's settings; None means not given.
     Raises:
-        SchemaError: a value is of another kind, or cannot be; UnknownName: no such setting (did you mean).
+        SchemaError: a value has the wrong type or is invalid; UnknownName: no such setting (with suggestions).
     """
     environment = os.environ if environment is None else environment
     known = {one.name: type(one.default) for one in fields(Settings)}
@@ -189,7 +189,7 @@ def _convert_value(kind: type, name: str, value: Any) -> Any:
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:
-    """A list of texts; a variable holds them with commas between them."""
+    """Return a list of texts; a variable separates them by commas."""
     found = [one.strip() for one in value.split(",") if one.strip()] if isinstance(value, str) else value
     if not isinstance(found, list) or not all(isinstance(one, str) and one for one in found):
         raise SchemaError(f"{name} must be a list of texts, not {str(value)[:40]!r}.")

@@ -1,4 +1,4 @@
-"""JSON Schemas of jobs' specs, from the classes that read them: a field that they get stands here by itself."""
+"""JSON Schemas of job specs, derived from the classes that read them, so that new fields appear automatically."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIMPLE: Mapping[Any, Schema] = {
 
 
 def job_schemas() -> dict[str, Schema]:
-    """The schema of a spec for each task that runs as a job."""
+    """Return the schema of the spec of each task that runs as a job."""
     from siloquent.search import OfferSpec, RequestSpec
     from siloquent.share import ShareSpec
     from siloquent.sketch import SketchSpec
@@ -34,7 +34,7 @@ def job_schemas() -> dict[str, Schema]:
 
 
 def schema_of(kind: type) -> Schema:
-    """The closed schema of what a dataclass is read from; words that name files of a machine are left out."""
+    """Return the closed schema of a dataclass's input, without fields that name files of the machine."""
     from siloquent.server.job_worker import FILES
 
     hints = get_type_hints(kind)
@@ -91,7 +91,7 @@ def _key() -> Schema:
 
 
 def _kernel() -> Schema:
-    """A kernel by its kind; kernels of kernels are open, since they nest."""
+    """Return the schema of a kernel by its kind; kernels of kernels are open, since they nest."""
     from siloquent.maths.lsh import KINDS
 
     simple = []

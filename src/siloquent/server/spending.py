@@ -1,4 +1,4 @@
-"""Who spent how much on which task: totals of the ledger's charges, kept up to date entry by entry."""
+"""Spending by account and task: totals of the ledger's charges, updated entry by entry."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from siloquent.server.store import Store
 if TYPE_CHECKING:
     from siloquent.api import Session
 
-UNSAVED = "no release"  # charged, and nothing was written: an answer that failed or was not kept
+UNSAVED = "no release"  # charged without a release: an answer that failed or was not kept
 
 
 @dataclass(slots=True)
 class _Charge:
-    """One reservation, lowered by what it was settled at; ``seq`` is then the receipt's."""
+    """One reservation, lowered to its settled amount; ``seq`` is then the receipt's."""
 
     account: str
     amount: int
@@ -27,7 +27,7 @@ class _Charge:
 
 
 class Spending:
-    """Charges by table, analyst and task, as far as the ledger and the releases beside it tell."""
+    """Charges by table, analyst and task, as recorded by the ledger and the releases beside it."""
 
     def __init__(self, folder: Path, store: Store) -> None:
         self._folder, self._store, self._lock = folder, store, threading.Lock()
@@ -36,7 +36,7 @@ class Spending:
         self._tasks: dict[str, tuple[int, str]] = {}
 
     def list_lines(self, session: Session) -> list[dict[str, Any]]:
-        """A line for each table, analyst and task, in that order; amounts are exact decimal text."""
+        """Return a line for each table, analyst and task, in that order; amounts are exact decimal text."""
         from siloquent.documents.ledger import format_exact_amount
         from siloquent.privacy import get_accountant
 
@@ -75,9 +75,9 @@ class Spending:
                 charge.amount, charge.seq = int(entry.body["cost"][0]), entry.seq
         for name in list_releases(self._folder / "releases"):
             if name not in self._tasks:
-                with suppress(ReleaseError):  # half-written or not ours: its charge stands under its account alone
+                with suppress(ReleaseError):  # half-written or foreign: its charge is listed under its account only
                     manifest = read_manifest(self._folder / "releases" / name)
                     receipt = manifest.receipt
-                    # A release of another ledger, from another silo perhaps, says nothing of a charge in this one.
+                    # A release of another ledger, perhaps from another silo, says nothing about a charge in this one.
                     seq = receipt.get("seq") if receipt.get("ledger") == session.ledger.id else 0
                     self._tasks[name] = seq if isinstance(seq, int) else 0, manifest.task

@@ -1,6 +1,6 @@
-"""What the server remembers: tokens, browser sessions, jobs, who owns which release. Never a row, never a password.
+"""The server's store: tokens, browser sessions, jobs, owners of releases. It never holds a row or a password.
 
-The ledger alone decides what was spent; this file may be lost without losing money: people log in anew.
+Only the ledger decides what was spent; losing this file costs no budget, only logins.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ CREATE TABLE made (name TEXT NOT NULL, key TEXT NOT NULL, body BLOB NOT NULL, do
     created INTEGER NOT NULL, PRIMARY KEY (name, key));
 """,
 )
-"""Each step leads from one format to the next; what was released is never changed."""
+"""The migrations, each from one format to the next; a released one is never changed."""
 VERSION = len(STEPS)
 ADD_RELEASE = "INSERT OR IGNORE INTO release (id, name, created) VALUES (?, ?, ?)"
 
@@ -74,10 +74,10 @@ ADD_RELEASE = "INSERT OR IGNORE INTO release (id, name, created) VALUES (?, ?, ?
 class Store:
     """One SQLite file, mode 600, used from every thread: its statements take microseconds.
 
-    Reads have a connection of their own, so that they never wait for a write which another process holds up.
+    Reads have their own connection, so that they never wait for another process's write.
 
     Raises:
-        LedgerError: another version of this package wrote it: ``migrate`` leads an older one forward.
+        LedgerError: another version of this package wrote it; ``migrate`` upgrades an older one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -98,7 +98,7 @@ class Store:
 
     @contextmanager
     def open_transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction: durable when the block ends well, nothing when it does not."""
+        """Open a transaction: durable when the block ends normally, rolled back otherwise."""
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -109,23 +109,23 @@ class Store:
             self._db.execute("COMMIT")
 
     def write(self, statement: str, *values: Any) -> int:
-        """Run one statement durably; how many rows it changed."""
+        """Run one statement durably; return the number of rows changed."""
         with self.open_transaction() as db:
             return db.execute(statement, values).rowcount
 
     def fetch_one(self, query: str, *values: Any) -> Mapping[str, Any] | None:
-        """The first row, by column names."""
+        """Return the first row, by column names."""
         with self._reading:
             row = self._reader.execute(query, values).fetchone()
         return None if row is None else dict(row)
 
     def fetch_all(self, query: str, *values: Any) -> list[dict[str, Any]]:
-        """Every row, by column names."""
+        """Return every row, by column names."""
         with self._reading:
             return [dict(row) for row in self._reader.execute(query, values)]
 
     def fetch_named(self, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Every row, by column names, of a query whose values have names."""
+        """Return every row, by column names, of a query with named parameters."""
         with self._reading:
             return [dict(row) for row in self._reader.execute(query, values)]
 
@@ -146,7 +146,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 @dataclass(frozen=True, slots=True)
 class MigrationResult:
-    """What became of a file: its format before and now, and the copy that was made of the old one."""
+    """The result of a migration: the file's old and new format, and the backup of the old file."""
 
     found: int
     now: int
@@ -154,10 +154,10 @@ class MigrationResult:
 
 
 def migrate(path: Path) -> MigrationResult:
-    """Lead the file at ``path`` to this version's format, step by step in one transaction, after copying it.
+    """Upgrade the file at ``path`` to this version's format, step by step in one transaction, after copying it.
 
     Raises:
-        LedgerError: a newer version wrote it, or a server has it open and writes.
+        LedgerError: a newer version wrote it, or a server has it open and is writing.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         found = _read_version(db)

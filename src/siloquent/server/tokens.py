@@ -1,4 +1,4 @@
-"""Accounts: tokens that are shown once and kept as hashes, and the browser sessions that they open."""
+"""Accounts: tokens, shown once and stored as hashes, and the browser sessions that they open."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks: the token's name, what it may do, and on which tables (none named: all)."""
+    """The sender of a request: the token's name, its role and its tables (none named: all)."""
 
     token: str
     name: str
@@ -38,16 +38,16 @@ class Principal:
 
     @property
     def analyst(self) -> str | None:
-        """Whose share of a budget pays; an owner asks through an own analyst's token."""
+        """The analyst whose share of a budget pays; an owner asks through a separate analyst's token."""
         return self.name if self.role == "analyst" else None
 
     @property
     def sees_all(self) -> bool:
-        """Whether the token is for every table."""
+        """Whether the token is valid for every table."""
         return not self.tables
 
     def may_see(self, table: str) -> bool:
-        """Whether the token is for this table."""
+        """Return whether the token is valid for this table."""
         return not self.tables or table in self.tables
 
 
@@ -67,14 +67,14 @@ class Tokens:
         known: Iterable[str] | None = None,
         also: Callable[[sqlite3.Connection, str], None] | None = None,
     ) -> str:
-        """A new token; this text is shown once and cannot be found again.
+        """Create a token; the returned text is shown once and cannot be recovered.
 
         Args:
-            known: The declared tables, of which ``tables`` must be; None: whatever they are.
-            also: What is written with it, in one transaction; it is told the token's id.
+            known: The declared tables, which must include ``tables``; None: not checked.
+            also: A further write in the same transaction; it receives the token's id.
         Raises:
-            RequestError: the name, role or days cannot be.
-            UnknownName: a table that is not declared.
+            RequestError: the name, role or days are invalid.
+            UnknownName: a table is not declared.
         """
         if not _NAME.fullmatch(name):
             raise RequestError(
@@ -103,30 +103,30 @@ class Tokens:
         return text
 
     def document(self, text: str) -> dict[str, object]:
-        """A token that was made just now, with its text, as a document of kind ``siloquent/token/1``."""
+        """Return a new token, with its text, as a document of kind ``siloquent/token/1``."""
         (row,) = self._store.fetch_all("SELECT id, name, role, tables, expires FROM token WHERE id = ?", text[3:11])
         return {"schema": "siloquent/token/1", **row, "tables": json.loads(row["tables"]), "token": text}
 
     def find_by_text(self, text: str) -> Principal | None:
-        """Whose token ``text`` is; None if it is nobody's, expired or revoked."""
+        """Return the principal of the token ``text``; None if it is unknown, expired or revoked."""
         found = _TEXT.fullmatch(text)
         row = self._store.fetch_one("SELECT * FROM token WHERE id = ?", found[1]) if found else None
-        # The comparison runs in any case, so that its time does not say whether the id exists.
+        # The comparison always runs, so that its time does not reveal whether the id exists.
         same = hmac.compare_digest(_hash_text(text), bytes(row["digest"]) if row else bytes(32))
         return self._find_by_number(found[1]) if found and row and same else None
 
     def list(self) -> list[dict[str, object]]:
-        """Every token without its secret."""
+        """Return every token without its secret."""
         rows = self._store.fetch_all(
             "SELECT id, name, role, tables, created, expires, revoked FROM token ORDER BY created, id"
         )
         return [{**row, "tables": json.loads(row["tables"]), "revoked": row["revoked"] is not None} for row in rows]
 
     def revoke(self, number: str, *, also: Callable[[sqlite3.Connection, str], None] | None = None) -> None:
-        """End a token and the browser sessions that it opened, at once; ``also``: as in ``create``.
+        """Revoke a token and the browser sessions that it opened, at once; ``also``: as in ``create``.
 
         Raises:
-            UnknownName: there is no such token.
+            UnknownName: the token does not exist.
         """
         with self._store.open_transaction() as db:
             changed = db.execute(
@@ -140,20 +140,20 @@ class Tokens:
                 also(db, number)
 
     def is_open(self, number: str) -> bool:
-        """Whether a token is neither revoked nor expired."""
+        """Return whether a token is neither revoked nor expired."""
         return self._find_by_number(number) is not None
 
     def create_login_link(self, number: str, *, seconds: int = LOGIN_SECONDS) -> str:
-        """The secret of a link that opens one browser session within ``seconds``."""
+        """Return the secret of a link that opens one browser session within ``seconds``."""
         secret = secrets.token_urlsafe(32)  # allowed: a name or a key, no noise
         self._store.write("INSERT INTO login VALUES (?, ?, ?)", _hash_text(secret), number, int(time.time()) + seconds)
         return secret
 
     def log_in(self, secret: str, *, hours: int) -> str:
-        """The cookie of a new browser session, for a token's text or a link's secret; a link works once.
+        """Return the cookie of a new browser session, for a token's text or a link's secret; a link works once.
 
         Raises:
-            NotAllowed: neither.
+            NotAllowed: the secret is neither.
         """
         person, now = self.find_by_text(secret), int(time.time())
         if person is None:
@@ -169,7 +169,7 @@ class Tokens:
         return cookie
 
     def _linked(self, digest: bytes, now: int) -> Principal | None:
-        """Who comes by a link, which is then used up. A stranger's guess writes nothing, and so waits for nobody."""
+        """Return the principal of a link and use it up. A wrong guess writes nothing, so it never waits."""
         if self._store.fetch_one("SELECT 1 FROM login WHERE digest = ? AND expires > ?", digest, now) is None:
             return None
         with self._store.open_transaction() as db:
@@ -179,7 +179,7 @@ class Tokens:
         return self._find_by_number(row["token"]) if row else None
 
     def find_by_cookie(self, cookie: str) -> Principal | None:
-        """Whose browser session ``cookie`` is."""
+        """Return the principal of the browser session with this cookie."""
         row = self._store.fetch_one(
             "SELECT token, csrf FROM browser WHERE digest = ? AND expires > ?", _hash_text(cookie), int(time.time())
         )

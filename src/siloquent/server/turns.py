@@ -1,4 +1,4 @@
-"""Turns at what is scarce, such as threads that read rows: one at a time for each person, and persons in rotation."""
+"""Turns at a scarce resource, such as threads that read rows: one at a time per person, persons in rotation."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ T = TypeVar("T")
 
 
 class Turns:
-    """``places`` pieces of work at once, at most one of each person; who waits longest for a first turn is next.
+    """``places`` pieces of work at once, at most one of each person; the longest wait since the last turn is next.
 
-    A turn lasts until the work itself ends, whether or not its caller still waits: a thread that is taken counts as
-    taken.
+    A turn lasts until the work itself ends, whether or not its caller still waits: a busy thread counts as busy.
     """
 
     def __init__(self, places: int) -> None:
@@ -26,11 +25,11 @@ class Turns:
 
     @property
     def waiting(self) -> int:
-        """How many pieces of work wait for a turn."""
+        """The number of pieces of work that wait for a turn."""
         return sum(map(len, self._queues.values()))
 
     async def run(self, who: str, start: Callable[[], Future[T]]) -> T:
-        """Wait for a turn of ``who``, ``start`` the work, and wait for its result."""
+        """Wait for a turn of ``who``, ``start`` the work, and return its result."""
         await self._wait(who)
         loop = asyncio.get_running_loop()
         try:
@@ -49,7 +48,7 @@ class Turns:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._leave(who)  # it came just as its caller left
+                self._leave(who)  # the turn came just as its caller left
             else:
                 self._forget(who, turn)
             raise
@@ -68,7 +67,7 @@ class Turns:
         self._grant()
 
     def _grant(self) -> None:
-        """Hand free places out, to persons in the order of their last turn."""
+        """Grant free places to persons in the order of their last turn."""
         for who in list(self._queues):
             if not self._free:
                 return
@@ -83,13 +82,13 @@ class Turns:
 
 
 async def patiently(future: Future[T]) -> T:
-    """The result of work on a thread, which goes on if its caller leaves: no verb ends between charge and answer."""
+    """Return a thread's result; the work continues if its caller leaves, so no charge lacks its answer."""
     done = asyncio.wrap_future(future)
-    # The caller may be gone; then nobody hears of an error, and no log repeats it.
+    # If the caller is gone, the error is discarded and not logged.
     done.add_done_callback(lambda ended: None if ended.cancelled() else ended.exception())
     return await asyncio.shield(done)
 
 
 def _tell(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # the loop has ended, and with it everybody who waited
+    with suppress(RuntimeError):  # the loop has ended, and with it all waiting callers
         loop.call_soon_threadsafe(call)

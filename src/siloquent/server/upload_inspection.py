@@ -1,4 +1,4 @@
-"""A file that has just arrived is looked at in a process of its own, with little time and memory: it may be a trap."""
+"""Inspection of an uploaded file in a separate process with little time and memory, since it may be malicious."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ WAIT_SECONDS = 60
 
 
 async def read_parquet_columns(file: Path) -> list[str]:
-    """The columns' names of a Parquet file that is what it says.
+    """Return the column names of a valid Parquet file.
 
     Raises:
-        Refused: 422, it lies, or would unpack to far more than it weighs; SchemaError: it is no Parquet file.
+        Refused: 422, its sizes are false, or it would unpack to far more than its size.
+        SchemaError: it is not a Parquet file.
     """
     told = await asyncio.to_thread(_inspect_upload, file)
     if "columns" in told:
@@ -33,7 +34,7 @@ async def read_parquet_columns(file: Path) -> list[str]:
 
 
 def _inspect_upload(file: Path) -> dict[str, Any]:
-    """What the process says; nothing if it was ended, for it may take neither longer nor more."""
+    """Return the process's reply; empty if it was ended for taking too much time or memory."""
     command = [sys.executable, "-m", "siloquent.data.upload_inspection", str(file)]
     try:
         found = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=WAIT_SECONDS)

@@ -1,4 +1,4 @@
-"""From counted reports to answers: free, however often, since reports are private already."""
+"""Estimation from counted reports: free, any number of times, since reports are already private."""
 
 from siloquent.collect.estimate.answering import answer, find_channels
 from siloquent.collect.estimate.client_checks import ClientAnomaly, find_client_anomalies

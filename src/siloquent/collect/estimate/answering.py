@@ -1,4 +1,4 @@
-"""From a question and counted reports to an answer: which tables, which groups, which intervals."""
+"""The answer to a question from counted reports: its tables, groups and intervals."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Z95 = 1.959963984540054
 
 
 def find_channels(collection: Collection, query: AggregateQuery) -> tuple[int, ...]:
-    """Which channels' reports a question needs, ascending.
+    """Return the channels whose reports a question needs, ascending.
 
     Raises:
-        RequestError: One client reports joined rows, and the question is about some of the services alone.
+        RequestError: one client reports joined rows, and the question concerns only some of the services.
     """
     found = tuple(sorted({collection.find_channel(name) for name in query.services}))
     for number in found:
@@ -42,12 +42,12 @@ def find_channels(collection: Collection, query: AggregateQuery) -> tuple[int, .
 
 
 def answer(collection: Collection, query: AggregateQuery, counted: CountedReports) -> CollectAnswer:
-    """The answer to ``query`` from the reports in ``counted``.
+    """Return the answer to ``query`` from the reports in ``counted``.
 
     Raises:
-        TooFewReports: Fewer users than the collection's ``min_reports`` reported, or fell on the layers that know
-            what is asked; no number is given.
-        RequestError: More groups than 10^4, or a question that no layer and no model answers.
+        TooFewReports: fewer users than the collection's ``min_reports`` reported, or fell on the layers that cover
+            the question; no number is given.
+        RequestError: more than 10^4 groups, or a question that no layer or model answers.
     """
     users = sum(count_users(one) for one in counted.supports.values())
     _require_enough(collection, users)
@@ -82,7 +82,7 @@ def _require_enough(collection: Collection, users: int) -> None:
 
 
 def _list_groups(collection: Collection, column: ServiceColumn) -> list[tuple[Any, Mask]]:
-    """The groups of a column, in declared order: bins of ordered values, cells of others."""
+    """Return the groups of a column, in declared order: bins of ordered values, cells of others."""
     role = collection.spec.get_service(column.service).get_role(column.name)
     attribute = role.attribute
     if role.use == "measure":
@@ -103,14 +103,14 @@ def _list_groups(collection: Collection, column: ServiceColumn) -> list[tuple[An
 
 @dataclass(slots=True)
 class _BoxParts:
-    """Users of some public places, and the boxes that these may be in."""
+    """The reports of users with certain public values, and the boxes that they may be in."""
 
     tables: ReportTables
     boxes: list[Box]
 
 
 class _Asker:
-    """One question's tables, and what is to be said about its answer."""
+    """The tables for one question, and the notes on its answer."""
 
     def __init__(self, collection: Collection, query: AggregateQuery, counted: CountedReports) -> None:
         self._collection, self._query, self._counted = collection, query, counted
@@ -128,7 +128,7 @@ class _Asker:
         return service.name, role.attribute.name
 
     def estimate(self, aggregate: Aggregate, group: dict[ServiceColumn, Mask]) -> AggregateEstimate:
-        """One number, for the rows of one group."""
+        """Return one number, for the rows of one group."""
         boxes = [box for box in (_restrict_box(box, group) for box in self._query.where) if box is not None]
         total, error, reports, modelled = NOTHING, 0.0, 0, False
         for part in self._split_boxes(boxes):
@@ -199,7 +199,7 @@ class _Asker:
         )
 
     def _split_boxes(self, boxes: Sequence[Box]) -> list[_BoxParts]:
-        """The users by which of the boxes their public attributes leave open."""
+        """Group users by the set of boxes that their public attributes permit."""
         by_boxes: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
         for _, place in self._counted.supports:
             open_ = tuple(at for at, box in enumerate(boxes) if self._is_possible(box, place))
@@ -220,7 +220,7 @@ class _Asker:
         return Box({column: mask for column, mask in box.masks.items() if column not in self._public}, box.sign)
 
     def list_notes(self) -> list[str]:
-        """What a reader should know about the answer."""
+        """Return the notes on the answer for its reader."""
         found = []
         if self._slots > 1:
             most = max(self._collection.channels[number].slots for number in self._counted.channels)

@@ -1,4 +1,4 @@
-"""Signs of clients that do not draw as they should: nothing can prove a report honest, but many forged ones show."""
+"""Signs of clients that do not draw correctly: honesty cannot be proved, but many forged reports show."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from siloquent.collect.spec.collection import WORDS, Collection
 from siloquent.maths.row_layers import RowReports, count_users
 
 ODD = 1e-6
-"""Below this chance something is called odd: honest clients cause that once in a million epochs."""
+"""The probability below which a comparison is odd: honest clients cause one in a million epochs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientAnomaly:
-    """One comparison of a channel's reports with what honest clients send; ``chance``: of being so far off, or more."""
+    """A comparison of a channel's reports with honest clients; ``chance``: of at least this deviation."""
 
     services: tuple[str, ...]
     what: str
@@ -25,15 +25,15 @@ class ClientAnomaly:
 
     @property
     def is_odd(self) -> bool:
-        """Whether honest clients would hardly ever send this."""
+        """Whether honest clients would hardly ever send such reports."""
         return self.chance < ODD
 
 
 def find_client_anomalies(collection: Collection, tallies: Sequence[CountedReports]) -> list[ClientAnomaly]:
-    """For each channel's tally: whether layers are as frequent as planned, and whether a node has too few supporters.
+    """Check for each channel's tally that layers are as frequent as planned, and that no node has too few supporters.
 
-    A user's layer is none of the user's choice, so chi-square tells whether clients chose it. A node that nobody holds
-    is supported by a share q of reports; far fewer mean reports that were not drawn.
+    A user's layer is not the user's choice, so chi-square shows whether clients chose it. A node that nobody holds is
+    supported by a share q of reports; far fewer mean reports that were not drawn.
     """
     return [one for tally in tallies for one in (_check_layers(collection, tally), _check_nodes(collection, tally))]
 

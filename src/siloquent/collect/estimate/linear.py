@@ -1,4 +1,4 @@
-"""Estimates that reports give by themselves: tables of sets of attributes that some layers know together."""
+"""Estimates from reports directly: tables of sets of attributes that some layers cover together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALIGNED = 1e-9
 
 
 class CountedReports(Protocol):
-    """What reports were counted into: see ``measure.tally.Tally``."""
+    """The counts of reports: see ``measure.tally.Tally``."""
 
     @property
     def channels(self) -> tuple[int, ...]:
@@ -32,18 +32,18 @@ class CountedReports(Protocol):
 
     @property
     def supports(self) -> Mapping[tuple[tuple[int, ...], tuple[int, ...]], Supports]:
-        """Supports by layers and public places."""
+        """Supports by layers and public values."""
         ...
 
     @property
     def prepared(self) -> dict[frozenset[tuple[int, ...]], Any]:
-        """Tables that were made of them, by the public places whose users they are of."""
+        """The tables made from the supports, by the public values of their users."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CountAndSum:
-    """A count and a sum with their variances, and how many reports they rest on."""
+    """A count and a sum with their variances, and the number of reports they rest on."""
 
     count: float
     total: float
@@ -53,7 +53,7 @@ class CountAndSum:
     reports: int
 
     def combine(self, other: CountAndSum) -> CountAndSum:
-        """Of other users besides."""
+        """Add the count and sum of other users."""
         mine = (self.count, self.total, self.variance_count, self.variance_total, self.covariance, self.reports)
         theirs = (other.count, other.total, other.variance_count, other.variance_total, other.covariance, other.reports)
         return CountAndSum(*(a + b for a, b in zip(mine, theirs, strict=True)))  # type: ignore[arg-type]
@@ -64,11 +64,11 @@ NOTHING = CountAndSum(0.0, 0.0, 0.0, 0.0, 0.0, 0)
 
 @dataclass(slots=True)
 class ReportTables:
-    """The tables of some users' reports, each made when it is first asked.
+    """The tables of some users' reports, each built on first use.
 
     Attributes:
-        slots: How many rows of a user one report stands for.
-        uneven, unknown: Whether an answer so far cut through bins, or needed what no layer knows.
+        slots: The number of a user's rows that one report stands for.
+        uneven, unknown: Whether an answer so far cut through bins, or needed information that no layer has.
     """
 
     collection: Collection
@@ -81,11 +81,11 @@ class ReportTables:
 
     @property
     def users(self) -> int:
-        """How many users these reports are of."""
+        """The number of users of these reports."""
         return sum(count_users(counts) for (_, place), counts in self.counted.supports.items() if place in self.publics)
 
     def count_reported(self, sets: Sequence[Sets]) -> int:
-        """How many users, of whatever public places, fell on layers of ``sets``."""
+        """Return the number of users, of any public values, on layers of ``sets``."""
         return sum(
             count_users(counts)
             for (layers, _), counts in self.counted.supports.items()
@@ -93,7 +93,7 @@ class ReportTables:
         )
 
     def find_covering(self, columns: Sequence[ServiceColumn]) -> list[Sets]:
-        """The combinations of sets, one a channel, that hold all of ``columns``."""
+        """Return the combinations of sets, one per channel, that hold all of ``columns``."""
         wanted: list[set[int]] = [set() for _ in self.counted.channels]
         for column in columns:
             channel, place = self.locate_column(column)
@@ -106,7 +106,7 @@ class ReportTables:
         return [one for one in product(*options) if one in known]
 
     def locate_column(self, column: ServiceColumn) -> tuple[int, int]:
-        """Which of the counted channels reports ``column``, and its position there."""
+        """Return the counted channel that reports ``column``, and the column's position there."""
         number = self.collection.find_channel(column.service)
         named = [
             ServiceColumn(service.name, role.attribute.name)
@@ -115,17 +115,17 @@ class ReportTables:
         return self.counted.channels.index(number), named.index(column)
 
     def get_role(self, column: ServiceColumn) -> AttributeRole:
-        """The declaration of ``column``."""
+        """Return the declaration of ``column``."""
         return self.collection.spec.get_service(column.service).get_role(column.name)
 
     def compute_moments(self, boxes: Sequence[Box], measure: ServiceColumn | None, sets: Sequence[Sets]) -> CountAndSum:
-        """The rows in ``boxes`` and the sum of ``measure`` over them, from the tables of all ``sets`` together."""
+        """Return the rows in ``boxes`` and the sum of ``measure`` over them, from the tables of all ``sets``."""
         found = [self._compute_moments(boxes, measure, one) for one in sets]
         if len(found) == 1:
             return found[0]
         by_count = _compute_weights([one.variance_count for one in found])
         by_total = _compute_weights([one.variance_total for one in found]) if measure else by_count
-        if measure is not None:  # an average wants both from the same reports
+        if measure is not None:  # an average needs both from the same reports
             by_count = by_total
         return CountAndSum(
             sum(w * one.count for w, one in zip(by_count, found, strict=True)),
@@ -145,7 +145,7 @@ class ReportTables:
             return CountAndSum(table.estimate_value(count) * scale, 0.0, variance, 0.0, 0.0, table.reports)
         total = self._build_question(table, boxes, measure, sets)
         value = table.estimate_value(count) * scale
-        # Which users fell on a layer is all that ``covariance`` knows of them; rounding is drawn for each user besides.
+        # ``covariance`` includes only which users fell on a layer; rounding is drawn for each user in addition.
         rounding = 0.0 if sampled else max(value, 0.0) * _compute_rounding_variance(self.get_role(measure))
         return CountAndSum(
             value,
@@ -177,7 +177,7 @@ class ReportTables:
         return asked
 
     def _list_weights(self, box: Box, measure: ServiceColumn | None, sets: Sets) -> Iterator[Floats]:
-        """What each tree of the sets contributes to the rows in ``box``, or to the sum of ``measure`` over them."""
+        """Return each tree's contribution to the rows in ``box``, or to the sum of ``measure`` over them."""
         for number, own in zip(self.counted.channels, sets, strict=True):
             attributes = self.collection.list_sensitive_attributes(number)
             for at in own:
@@ -229,13 +229,13 @@ class ReportTables:
 
 
 def _compute_rounding_variance(role: AttributeRole) -> float:
-    """The variance of one value's rounding, for values spread evenly between two points; 0 where none are rounded."""
+    """Return the variance of one value's rounding, for values uniform between two points; 0 without rounding."""
     points = compute_role_values(role) if role.points else np.zeros(2)
     return float(points[1] - points[0]) ** 2 / 6
 
 
 def _compute_weights(variances: Sequence[float]) -> Floats:
-    """Weights that add up to 1 and make the variance of a sum of independent estimates least."""
+    """Return weights with sum 1 that minimize the variance of a sum of independent estimates."""
     inverse = 1 / np.maximum(variances, 1e-300)
     found: Floats = inverse / inverse.sum()
     return found

@@ -1,4 +1,4 @@
-"""Counts under more conditions than any layer knows together: maximum entropy over pairs of them."""
+"""Counts under more conditions than any layer covers together: maximum entropy over pairs of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModelledCount:
-    """A count, its standard error as far as the pairs' own errors go, and how many reports it rests on."""
+    """A count, its standard error from the pairs' own errors, and the number of reports it rests on."""
 
     value: float
     error: float
@@ -26,10 +26,10 @@ class ModelledCount:
 
 
 def estimate_modelled_count(tables: ReportTables, box: Box) -> ModelledCount:
-    """The rows in ``box``, from all pairs of its conditions.
+    """Estimate the rows in ``box`` from all pairs of its conditions.
 
     Raises:
-        RequestError: More than 12 conditions, or a pair that no layer knows together.
+        RequestError: more than 12 conditions, or a pair that no layer covers together.
     """
     columns = list(box.masks)
     if len(columns) > MAX_CONDITIONS:

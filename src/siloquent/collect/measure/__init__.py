@@ -1,4 +1,4 @@
-"""The only room where true rows meet noise: on devices, or simulated; and where their reports are kept and counted."""
+"""The only package where true rows meet noise, on devices or simulated; it also stores and counts reports."""
 
 from siloquent.collect.measure.device import AnotherDesign, Client, Device
 from siloquent.collect.measure.memory import FileMemory, UserMemory, lock_memories

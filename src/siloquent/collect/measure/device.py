@@ -1,11 +1,11 @@
-"""What runs on a device: the only code that ever sees a true row. Plain Python, one file, no packages: copy it.
+"""The device's code, the only one that sees a true row. Plain Python, one file, no packages: copy it.
 
-    client = Client(json.load(open("collection.json")))             # checks every number of the document, or refuses
+    client = Client(json.load(open("collection.json")))             # checks every number of the document
     device = Device(user="u-1729", key=epoch_key, memory=memory)    # memory: see Device, and memory.py
-    report = client.report("orders", rows, device)                  # bytes, always of one length: send them
+    report = client.report("orders", rows, device)                  # bytes, always of the same length: send them
 
 Clients in other languages give the same bytes for the same random words: docs/reference/collect.md has the format, and
-``tests/contract/collect/vectors.json`` the cases. Long, since an app copies one file: the client, then what it checks.
+``tests/contract/collect/vectors.json`` the cases. Apps copy this one file: the client, then its checks.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Device:
     """One user's device.
 
     Args:
-        user: The user's id, which all services of the collection know.
+        user: The user's id, known to all services of the collection.
         key: The epoch's key, at least 16 bytes: shared by the services, never known to the collector.
         memory: Reports that were made: the same bytes are sent again, since a second draw would cost a second epsilon.
             A device has one for all collections and services: ``FileMemory``, or an app's own. A dict is for tests.
-        source: Where random bytes come from; tests alone pass another one.
+        source: The source of random bytes; only tests pass another one.
     """
 
     __slots__ = ("key", "memory", "source", "user")
@@ -66,7 +66,7 @@ class Device:
 
 
 class RandomWords:
-    """64-bit words, little-endian, as a source gives them, 32 bytes at a time."""
+    """64-bit words, little-endian, from a source, read 32 bytes at a time."""
 
     __slots__ = ("_data", "_place", "_source")
 
@@ -74,7 +74,7 @@ class RandomWords:
         self._source, self._data, self._place = source, source(32), 0
 
     def take_bytes(self) -> bytes:
-        """The next 8 bytes."""
+        """Return the next 8 bytes."""
         at = self._place
         if at == 32:
             self._data, at = self._source(32), 0
@@ -82,11 +82,11 @@ class RandomWords:
         return self._data[at:end]
 
     def take_word(self) -> int:
-        """The next 64 bits as a whole number."""
+        """Return the next 64 bits as a whole number."""
         return int.from_bytes(self.take_bytes(), "little")
 
     def draw_below(self, n: int) -> int:
-        """Uniform in [0, n), n >= 1: the low bits of fresh words until they are small enough."""
+        """Draw uniformly from [0, n), n >= 1: the low bits of fresh words until they are small enough."""
         mask, drawn = (1 << (n - 1).bit_length()) - 1, n if n > 1 else 0
         while drawn >= n:
             drawn = self.take_word() & mask
@@ -94,13 +94,13 @@ class RandomWords:
 
 
 class Client:
-    """Makes reports for one collection's document.
+    """A maker of reports for one collection's document.
 
-    The document comes from those who collect: nothing in it is believed. Thresholds, sampling, places and shares are
-    checked in whole numbers, so that no document gets more from a device than the epsilon that it names.
+    The document comes from the collector, so it is not trusted. Thresholds, sampling, places and shares are checked in
+    whole numbers, so that no document gets more from a device than the epsilon that it names.
 
     Raises:
-        ValueError: It is not a collection's document, was changed, or would reveal more than it says.
+        ValueError: it is not a collection's document, was changed, or would reveal more than it says.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
@@ -145,7 +145,7 @@ class Client:
             raise ValueError("the shares of the layers do not add up")
 
     def report(self, service: str, rows: Sequence[Row] | Mapping[str, Sequence[Row]], device: Device) -> bytes:
-        """One report from the ``rows`` of ``service``, if any; where one client reports for all, rows by service.
+        """Return one report from the ``rows`` of ``service``, if any; rows by service if one client reports for all.
 
         Privacy:
             Local: with the reports to the collection's other services, pure epsilon-DP for everything that this user
@@ -162,11 +162,11 @@ class Client:
             layers = self._layers[bisect_right(self._ends, int.from_bytes(secret[16:20], "big"))]
             own = rows if channel.alone and rows.__class__ is list else channel.join_rows(rows)
             drawn = channel.report(layers[channel.number], secret[:16], own, RandomWords(device.source))
-            known = device.memory.setdefault(channel.place, drawn)  # of two draws at once, the one that was kept
+            known = device.memory.setdefault(channel.place, drawn)  # of two simultaneous draws, the one that was kept
         return known
 
     def _derive_secret(self, device: Device) -> bytes:
-        """HMAC-SHA-256(key, digest + user); both hashes are kept after the key, which many users may share."""
+        """Return HMAC-SHA-256(key, digest + user); both hashes are cached per key, which many users may share."""
         key, inner, outer = self._keyed
         if device.key != key:
             padded = (device.key if len(device.key) <= 64 else sha256(device.key).digest()).ljust(64, b"\0")
@@ -180,7 +180,7 @@ class Client:
 
 
 class _Channel:
-    """What is reported for one service, or for all of them joined."""
+    """The report of one service, or of all of them joined."""
 
     def __init__(self, number: int, plain: Mapping[str, Any], services: Mapping[str, Any], digest: str) -> None:
         self.number, self.services, self.slots, self.padded = number, plain["services"], plain["slots"], plain["padded"]
@@ -193,7 +193,7 @@ class _Channel:
         self._check_rows([services[name] for name in self.services], sensitive)
         sizes = [one["size"] for one in sensitive]
         points = [n and _require_int(n, 2, size, "points") for n, size in zip(plain["points"], sizes, strict=True)]
-        # The places that a measure is rounded to.
+        # The indices that a measure is rounded to.
         self._rounds = [
             (at, _compute_ends(size, n)) for at, (size, n) in enumerate(zip(sizes, points, strict=True)) if n
         ]
@@ -210,7 +210,7 @@ class _Channel:
         self._layers = [self._parse_layer(layer, fanouts, most) for layer in plain["layers"]]
 
     def _check_rows(self, services: Sequence[Mapping[str, Any]], sensitive: Sequence[Mapping[str, Any]]) -> None:
-        """Refuse what would let a report's sending, its length or what is in clear tell whether a user has rows."""
+        """Check that the sending, length and clear values of a report do not reveal whether a user has rows."""
         per_user = [_require_int(one["per_user"], 1, MAX_ROWS, "per_user") for one in services]
         if self.slots != max(per_user) or type(self.slots) is not int:
             raise ValueError("a report is about one of as many rows as count")
@@ -230,7 +230,7 @@ class _Channel:
         for at, level in reversed(list(zip(chosen, layer["levels"], strict=True))):
             nodes = math.prod(fanouts[at][: _require_int(level, 0, len(fanouts[at]), "a level")])
             width = math.prod(fanouts[at]) // nodes
-            if (at, width) not in self._tables:  # one for all layers that have this level
+            if (at, width) not in self._tables:  # shared by all layers with this level
                 self._tables[at, width] = [one // width for one in self._bins[at]]
             steps.append((at, self._tables[at, width], stride))
             stride *= nodes
@@ -241,7 +241,7 @@ class _Channel:
         if isinstance(layer["truth"], str) and re.fullmatch("[1-9][0-9]{0,19}", layer["truth"]):
             truth = int(layer["truth"])
         draw = make(nodes, _require_int(size, 1, 2**20, "a layer's size"), truth)
-        # How likely any report is with the true node inside, over how likely it is without: with sets of w of k nodes
+        # The likelihood of a report with the true node inside, over that without: with sets of w of k nodes
         # P / C(k-1, w-1) over (1 - P) / C(k-1, w); with g buckets P over (1 - P) / (g - 1). P = truth / 2^64.
         others, own = (nodes - size, size) if make is _build_subset_draw else (size - 1, 1)
         inside, outside = truth * others, (2**64 - truth) * own
@@ -250,7 +250,7 @@ class _Channel:
         return steps, stride, draw
 
     def join_rows(self, rows: Sequence[Row] | Mapping[str, Sequence[Row]]) -> Sequence[Row]:
-        """One row for each row of the service with several, with the other services' values beside it."""
+        """Return a row for each row of the service with several, with the other services' values added."""
         if self.alone:
             return rows.get(self.services[0], ()) if isinstance(rows, Mapping) else rows
         if not isinstance(rows, Mapping):
@@ -262,7 +262,7 @@ class _Channel:
         return [shared | {(self._many, key): value for key, value in row.items()} for row in rows.get(self._many, ())]
 
     def report(self, layer: int, token: bytes, rows: Sequence[Row], words: RandomWords) -> bytes:
-        """The bytes for one user: which row, which node, then the oracle's draw."""
+        """Return the bytes for one user: which row, which node, then the oracle's draw."""
         steps, node, draw = self._layers[layer]
         places = self._find_indices(rows, words)
         if places:
@@ -274,7 +274,7 @@ class _Channel:
         return self._heads[layer] + token + draw(node, words) + public
 
     def _find_indices(self, rows: Sequence[Row], words: RandomWords) -> list[int] | None:
-        """The places of one row of the user's, or None: of an empty slot, or of a row with a value that is dropped."""
+        """Return the indices of one of the user's rows, or None for an empty slot or a row with a dropped value."""
         count = len(rows)
         slot = 0 if count <= self.slots == 1 else words.draw_below(max(self.slots, count))
         if slot < count:
@@ -292,7 +292,7 @@ _BITS = 256
 
 
 def _compute_exp_down(x: Fraction) -> int:
-    """A whole number of 2^-256 that is at most e^x and next to it: the series, each term rounded down."""
+    """Return e^x in units of 2^-256, never more and close to it: the series, each term rounded down."""
     term = total = 1 << _BITS
     n = 0
     while term:
@@ -303,7 +303,7 @@ def _compute_exp_down(x: Fraction) -> int:
 
 
 def _parse_epsilon(text: object) -> Fraction:
-    """An epsilon as documents write it: whole, or a fraction."""
+    """Parse an epsilon as written in documents: whole, or a fraction."""
     told = isinstance(text, str) and re.fullmatch("[0-9]{1,11}(/[1-9][0-9]{0,10})?", text)
     value = Fraction(str(text)) if told else Fraction(0)
     if not 0 < value <= MAX_EPSILON:
@@ -322,7 +322,7 @@ def _count_cells(one: Mapping[str, Any]) -> int:
 
 
 def _may_be_dropped(one: Mapping[str, Any]) -> bool:
-    """Whether the declaration drops some value, and its row with it."""
+    """Return whether the declaration drops some value, and its row with it."""
     return (
         one["null_place"] < 0 or one.get("outside") == "drop" or (one["other_place"] < 0 and one["type"] == "category")
     )
@@ -333,7 +333,7 @@ def _compute_ends(size: int, points: int) -> list[int]:
 
 
 def _compute_bins(values: int, fanouts: Sequence[int], starts: Sequence[int]) -> list[int]:
-    """The bin of each place: by the first places of bins, where the document has them, else evenly."""
+    """Return the bin of each index: by the document's first indices of bins, if given, else evenly."""
     bins = min(math.prod(fanouts), values)
     if not starts:
         return [place * bins // values for place in range(values)]
@@ -344,14 +344,14 @@ def _compute_bins(values: int, fanouts: Sequence[int], starts: Sequence[int]) ->
 
 
 def _round(place: int, ends: Sequence[int], words: RandomWords) -> int:
-    """One of the two points around ``place``, right on average."""
+    """Return one of the two points around ``place``, unbiased."""
     below = min(bisect_right(ends, place) - 1, len(ends) - 2)
     gap = ends[below + 1] - ends[below]
     return below + (words.draw_below(gap) < place - ends[below])
 
 
 def _build_index(one: Mapping[str, Any]) -> Index:
-    """The place of a value: 0, 1, ..; -1 where the declaration drops it. No value makes it fail, or leave the size."""
+    """Return a function to a value's index: 0, 1, ...; -1 if dropped. It never raises nor leaves the size."""
     kind, size = one["type"], _count_cells(one)
     null = _require_int(one["null_place"], -1, size - 1, "the place of NULL")
     if kind == "category":
@@ -411,7 +411,7 @@ def _parse_day(value: Any) -> float | None:
 
 
 def _build_subset_draw(nodes: int, size: int, truth: int) -> Draw:
-    """A set of ``size`` nodes as 128 bits, least first: with the node for ``truth`` of 2^64 words, else without it."""
+    """Return a draw of ``size`` nodes as 128 bits, least first: with the node for ``truth`` of 2^64 words, or not."""
     if not (2 <= nodes <= 128 and 1 <= size < nodes and 0 < truth < 2**64):
         raise ValueError("a layer has no valid sets")
     mask = (1 << (nodes - 1).bit_length()) - 1
@@ -431,7 +431,7 @@ def _build_subset_draw(nodes: int, size: int, truth: int) -> Draw:
 
 
 def _build_hash_draw(nodes: int, size: int, truth: int) -> Draw:
-    """A hash function (a v + b) mod PRIME mod ``size`` and a bucket: a, b, y in 4 bytes each, then four zeros."""
+    """Return a draw of a hash (a v + b) mod PRIME mod ``size`` and a bucket: a, b, y in 4 bytes each, four zeros."""
     if not (2 <= nodes < PRIME and 2 <= size <= 2**20 and 0 < truth < 2**64):
         raise ValueError("a layer has no valid hashes")
 

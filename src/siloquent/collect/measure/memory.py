@@ -3,8 +3,8 @@
     memory = FileMemory("sent.json")                                # of one device, for all collections and services
     report = client.report("orders", rows, Device(user, key, memory))
 
-A draw that left and was forgotten would be drawn again, and cost its user a second epsilon. So there is one lock from
-reading to writing, and file and folder are on the disk before the lock is let go.
+A draw that was sent and forgotten would be drawn again, and cost its user a second epsilon. So one lock spans reading
+and writing, and file and folder are on disk before the lock is released.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 MAX_BYTES = 2**30
 Sent = dict[str, dict[str, str]]
-"""By user, by place: reports in hexadecimal."""
+"""Reports in hexadecimal, by user and place."""
 
 
 class FileMemory:
@@ -30,11 +30,11 @@ class FileMemory:
         self._path, self._user = path, user
 
     def get(self, place: str, /) -> bytes | None:
-        """The report sent at ``place``, or None."""
+        """Return the report sent at ``place``, or None."""
         return UserMemory(_read(Path(self._path).resolve()), self._user).get(place)
 
     def setdefault(self, place: str, report: bytes, /) -> bytes:
-        """The report sent at ``place``; if there is none, ``report`` becomes it."""
+        """Return the report sent at ``place``; if there is none, store ``report`` there."""
         with lock_memories(self._path) as sent:
             return UserMemory(sent, self._user).setdefault(place, report)
 
@@ -48,27 +48,27 @@ class UserMemory:
         self._sent, self._user = sent, user
 
     def get(self, place: str, /) -> bytes | None:
-        """The report sent at ``place``, or None."""
+        """Return the report sent at ``place``, or None."""
         found = self._sent.get(self._user, {}).get(place)
         return None if found is None else bytes.fromhex(found)
 
     def setdefault(self, place: str, report: bytes, /) -> bytes:
-        """The report sent at ``place``; if there is none, ``report`` becomes it."""
+        """Return the report sent at ``place``; if there is none, store ``report`` there."""
         return bytes.fromhex(self._sent.setdefault(self._user, {}).setdefault(place, report.hex()))
 
 
 @contextmanager
 def lock_memories(*paths: str | os.PathLike[str]) -> Iterator[Sent]:
-    """The contents of the files at ``paths``, earlier files first, while other programs are locked out.
+    """Open the contents of the files at ``paths``, earlier files first, while other programs are locked out.
 
-    Reports that the block adds are in every file, and on disk, when it ends; none of them if it raises.
+    When the block ends, reports added by it are in every file and on disk; if it raises, none are.
 
     Raises:
-        ValueError: A file is not a memory. OSError: The disk refuses.
+        ValueError: a file is not a memory. OSError: writing to the disk fails.
     """
-    files = list(dict.fromkeys(Path(path).resolve() for path in paths))  # a link's own file, whatever its name
+    files = list(dict.fromkeys(Path(path).resolve() for path in paths))  # the target of a link, whatever its name
     with ExitStack() as locks:
-        for file in sorted(files):  # in one order everywhere, or two programs would wait for each other
+        for file in sorted(files):  # in a fixed order, so that two programs do not deadlock
             locks.enter_context(_lock_file(file))
         known = [_read(file) for file in files]
         sent: Sent = {}
@@ -83,7 +83,7 @@ def lock_memories(*paths: str | os.PathLike[str]) -> Iterator[Sent]:
 
 @contextmanager
 def _lock_file(file: Path) -> Iterator[None]:
-    """A lock beside the file: the file itself is replaced, and with it a lock on it."""
+    """Lock a file beside ``file``, since ``file`` itself is replaced, and with it a lock on it."""
     lock = os.open(file.with_name(f".{file.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -108,7 +108,7 @@ def _read(file: Path) -> Sent:
 
 def _write(file: Path, sent: Sent) -> None:
     building = file.with_name(f".{file.name}.new")
-    building.unlink(missing_ok=True)  # of a program that was killed: its mode may be another
+    building.unlink(missing_ok=True)  # left by a program that was killed: its mode may differ
     with open(os.open(building, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as opened:
         json.dump(sent, opened)
         opened.flush()

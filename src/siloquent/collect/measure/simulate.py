@@ -1,7 +1,7 @@
-"""Many users at once: what their devices would report, for demos, tests and benchmarks.
+"""The reports of many users' devices at once, for demos, tests and benchmarks.
 
-The layer of a user is drawn here, where a device derives it from the epoch's key; all else is a device's law, drawn
-from the same words by compiled code.
+The layer of a user is drawn here, where a device derives it from the epoch's key; the rest has a device's distribution,
+drawn from the same words by compiled code.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Rows:
     """All users' rows of one channel.
 
     Attributes:
-        places: One row each, shape (rows, attributes): places of the channel's sensitive attributes, in order; rows of
-            one user stand together.
-        ends: Where each user's rows end, shape (users + 1,), the first entry 0.
-        public: Places of the public attributes, shape (users, p).
+        places: One row each, shape (rows, attributes): indices of the channel's sensitive attributes, in order; rows of
+            one user are adjacent.
+        ends: The end of each user's rows, shape (users + 1,), the first entry 0.
+        public: Indices of the public attributes, shape (users, p).
     """
 
     places: Integers
@@ -38,20 +38,20 @@ class Rows:
 
     @property
     def users(self) -> int:
-        """How many users there are, with rows or without."""
+        """The number of users, with or without rows."""
         return len(self.ends) - 1
 
 
 def build_single_row_users(places: Integers) -> Rows:
-    """The rows of users who have exactly one each."""
+    """Return the rows of users who have exactly one each."""
     return Rows(places, np.arange(len(places) + 1))
 
 
 def perturb_all(collection: Collection, rows: Sequence[Rows], *, source: Source = SYSTEM) -> list[Batch]:
-    """One report of every user to every channel.
+    """Draw one report of every user to every channel.
 
     Args:
-        rows: One a channel, with the same users in the same order.
+        rows: One per channel, with the same users in the same order.
     Privacy:
         As one device's reports, for each user: local, pure epsilon-DP over all channels together.
     """
@@ -92,11 +92,11 @@ def _list_sizes(collection: Collection, number: int) -> list[int]:
 
 
 def _pick_rows(channel: ReportChannel, rows: Rows, source: Source) -> Integers:
-    """Which row each user reports on; -1 for a slot without one."""
+    """Return the row that each user reports; -1 for an empty slot."""
     counts = np.diff(rows.ends)
     slots = np.maximum(counts, channel.slots)
     words = draw_words(rows.users, source=source) >> np.uint64(11)
-    # 53 random bits to one of at most some thousand slots: off by less than 2^-40, and in simulations alone.
+    # 53 random bits to one of at most some thousand slots: off by less than 2^-40, and only in simulations.
     slot = (words.astype(np.float64) * 2.0**-53 * slots).astype(np.int64)
     return np.where(slot < counts, rows.ends[:-1] + slot, -1)
 
@@ -104,7 +104,7 @@ def _pick_rows(channel: ReportChannel, rows: Rows, source: Source) -> Integers:
 def _compute_bins(
     channel: ReportChannel, rows: Rows, picked: Integers, sizes: Sequence[int], source: Source
 ) -> tuple[Integers, NDArray[np.bool_]]:
-    """The bin of each user's picked row on every tree, and whether there is such a row with nothing dropped."""
+    """Return the bin of each user's picked row on every tree, and whether there is such a row with nothing dropped."""
     real = picked >= 0
     kept = rows.places[np.where(real, picked, 0)] if len(rows.places) else np.full((len(picked), len(sizes)), -1)
     real &= (kept >= 0).all(axis=1)
@@ -117,7 +117,7 @@ def _compute_bins(
 
 
 def _round_indices(places: Integers, size: int, points: int, source: Source) -> Integers:
-    """Each place as one of the two points around it, right on average."""
+    """Round each index to one of the two points around it, unbiased."""
     ends = compute_point_places(size, points)
     below = np.minimum(np.searchsorted(ends, places, side="right") - 1, points - 2)
     gap = ends[below + 1] - ends[below]
@@ -126,7 +126,7 @@ def _round_indices(places: Integers, size: int, points: int, source: Source) -> 
 
 
 def find_nodes(channel: ReportChannel, layer: LayerPlan, bins: Integers, real: NDArray[np.bool_]) -> Integers:
-    """The node of each row of ``bins`` (users, trees) on ``layer``; the last node where there is no row."""
+    """Return the node of each row of ``bins`` (users, trees) on ``layer``; the last node where there is no row."""
     assert channel.padded or real.all()
     node = np.zeros(len(bins), dtype=np.int64)
     for at, level in zip(layer.attributes, layer.levels, strict=True):
@@ -136,7 +136,7 @@ def find_nodes(channel: ReportChannel, layer: LayerPlan, bins: Integers, real: N
 
 
 def draw_reports(layer: LayerPlan, nodes: Integers, *, source: Source = SYSTEM) -> Integers:
-    """A report on each of ``nodes``, as columns: shape (n, 3).
+    """Draw a report on each of ``nodes``, as columns: shape (n, 3).
 
     Privacy:
         Local, pure epsilon-DP in each node, for the epsilon that the layer's threshold was made for.
@@ -147,7 +147,7 @@ def draw_reports(layer: LayerPlan, nodes: Integers, *, source: Source = SYSTEM) 
 
 
 def encode_batch(collection: Collection, batch: Batch) -> bytes:
-    """The batch as devices would send it, one report behind the other."""
+    """Return the batch as devices would send it, concatenated reports."""
     from siloquent.collect.measure.device import HEAD, VERSION
 
     channel = collection.channels[batch.channel]

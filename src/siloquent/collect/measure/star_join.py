@@ -1,9 +1,9 @@
-"""Public tables beside a user's rows, on the device, before anything is reported. Plain Python, no packages: copy it.
+"""Public tables joined to a user's rows on the device, before reporting. Plain Python, no packages: copy it.
 
-    rows = attached(document, "orders", rows, {"products": {"p-1": {"country": "IT"}}})
+    rows = join_dimensions(document, "orders", rows, {"products": {"p-1": {"country": "IT"}}})
     report = client.report("orders", rows, device)
 
-The table lies on the device: to look a product up elsewhere would tell what was bought.
+The table is stored on the device: a remote look-up of a product would reveal what was bought.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ def join_dimensions(
     rows: Sequence[Row] | Mapping[str, Sequence[Row]],
     tables: Mapping[str, Table],
 ) -> Sequence[Row] | Mapping[str, Sequence[Row]]:
-    """The rows of ``service`` with what their public tables say; a key that a table lacks adds NULL.
+    """Return the rows of ``service`` with the values of their public tables; a key missing from a table adds NULL.
 
     Args:
         rows: The user's rows, or rows by the services' names, as the client takes them.
         tables: By the dimensions' names: rows by their keys.
     Raises:
-        ValueError: A table that the service needs is not among ``tables``.
+        ValueError: a table that the service needs is not among ``tables``.
     Privacy:
-        None by itself: the values are the user's from here on, and reported by the client like all others.
+        None by itself: the values are the user's from here on, and the client reports them like all others.
     """
     if isinstance(rows, Mapping):
-        # Also of services of which the user has no rows: whether it fails must not tell that.
+        # Also for services in which the user has no rows: a failure must not reveal that.
         names = dict.fromkeys([*_list_reported_with(document, service), *rows])
         return {name: _add_values(document, name, rows.get(name, ()), tables) for name in names}
     return _add_values(document, service, rows, tables)
 
 
 def _list_reported_with(document: Mapping[str, Any], service: str) -> Sequence[str]:
-    """The services whose rows are in one report with those of ``service``."""
+    """Return the services whose rows are in one report with those of ``service``."""
     return next((one["services"] for one in document["channels"] if service in one["services"]), ())
 
 
@@ -63,5 +63,5 @@ def _add_values(
 def _find_row(table: Table, key: Any) -> Row:
     try:
         return table.get(key) or {}
-    except TypeError:  # a list is no key
+    except TypeError:  # a list is not a valid key
         return {}

@@ -1,4 +1,4 @@
-"""Where reports are kept: one DuckDB file an epoch, one report a user and service, and counters of the others."""
+"""Storage of reports: one DuckDB file per epoch, one report per user and service, and counters of the others."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 Integers = NDArray[np.int64]
 AT_ONCE = 2**17
-"""Reports of a file that are read together."""
+"""The number of a file's reports that are read together."""
 COLUMNS = ("layer", "t0", "t1", "c0", "c1", "c2")
-"""Of the tables ``reports_0``, ``reports_1``, ..: the layer, the token's halves, a set's bits or a, b, y of a hash."""
+"""Columns of the tables ``reports_0``, ...: the layer, the token's halves, a set's bits or a hash's a, b, y."""
 
 
 class ReportStore:
@@ -33,11 +33,11 @@ class ReportStore:
     Args:
         path: The database; None keeps all in memory.
     Raises:
-        RequestError: The database belongs to another collection, or cannot be opened.
+        RequestError: the database belongs to another collection, or cannot be opened.
     """
 
     def __init__(self, collection: Collection, path: Path | None = None) -> None:
-        import duckdb  # heavy, and devices do without it
+        import duckdb  # heavy, and not needed on devices
 
         self.collection = collection
         self._lock = threading.RLock()
@@ -58,7 +58,7 @@ class ReportStore:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self._connection.close()
 
@@ -83,19 +83,19 @@ class ReportStore:
             )
 
     def ingest(self, data: bytes) -> Counters:
-        """Take reports as bytes, one behind the other: all of them are accepted or counted as refused, in one go.
+        """Ingest concatenated reports: all of them are accepted or counted as refused, in one transaction.
 
         Raises:
-            DataError: The file could not be written; nothing of ``data`` was counted.
+            DataError: the file could not be written; nothing of ``data`` was counted.
         """
         batches, refused = read_reports(self.collection, data)
         return self._store_batches(batches, refused)
 
     def ingest_file(self, path: Path) -> Counters:
-        """As ``ingest``, for a file: some reports at a time, so that a file may be larger than memory.
+        """Ingest a file as ``ingest`` does, some reports at a time, so that a file may be larger than memory.
 
         Raises:
-            OSError: It cannot be read. DataError: As ``ingest``, but for reports before the fault: these are kept.
+            OSError: the file cannot be read. DataError: as ``ingest``, but earlier reports of the file are kept.
         """
         with path.open("rb") as file:
             length = find_report_length(self.collection, file.read(2))
@@ -106,10 +106,10 @@ class ReportStore:
         return found
 
     def ingest_arrow(self, table: Any, column: str = "report") -> Counters:
-        """Take reports as one binary column of an Arrow table, which may hold those of several services.
+        """Ingest one binary column of an Arrow table, which may hold reports of several services.
 
         Raises:
-            RequestError: There is no such column of bytes. DataError: As ``ingest``.
+            RequestError: there is no such binary column. DataError: as ``ingest``.
         """
         import pyarrow as pa
         from pyarrow import compute
@@ -128,7 +128,7 @@ class ReportStore:
         return self._store_batches(batches, refused)
 
     def add(self, batches: Sequence[Batch]) -> Counters:
-        """Take reports that were read, or simulated, already."""
+        """Add reports that were already read, or simulated."""
         return self._store_batches(batches, Counters())
 
     def _store_batches(self, batches: Sequence[Batch], refused: Counters) -> Counters:
@@ -157,7 +157,7 @@ class ReportStore:
             raise
 
     def _insert(self, batch: Batch) -> int:
-        """Add the first report of each user who has none yet; how many were added."""
+        """Add the first report of each user who has none yet; return how many were added."""
         import pyarrow as pa
 
         _, first = np.unique(batch.tokens, axis=0, return_index=True)
@@ -176,14 +176,14 @@ class ReportStore:
 
     @property
     def counters(self) -> Counters:
-        """What became of all reports so far."""
+        """The counts of all reports so far."""
         names = ", ".join(f"COALESCE(SUM({name}), 0)" for name in Counters.__dataclass_fields__)
         with self._lock:
             row = self._connection.execute(f"SELECT {names} FROM counters").fetchall()[0]
         return Counters(*(int(value) for value in row))
 
     def count_reports(self) -> tuple[int, ...]:
-        """How many reports each channel has."""
+        """Return the number of reports of each channel."""
         with self._lock:
             return tuple(
                 int(self._connection.execute(f"SELECT COUNT(*) FROM reports_{number}").fetchall()[0][0])
@@ -191,7 +191,7 @@ class ReportStore:
             )
 
     def tally(self, channels: tuple[int, ...]) -> Tally:
-        """The supports of the users who reported to all of ``channels``; kept until more reports come."""
+        """Return the supports of the users who reported to all of ``channels``; cached until more reports arrive."""
         with self._lock:
             stamp = self.count_reports()
             known = self._tallies.get(channels)
@@ -201,7 +201,7 @@ class ReportStore:
             return known[1]
 
     def count_layer_reports(self, channel: int) -> list[int]:
-        """How many reports each layer of a channel has."""
+        """Return the number of reports of each layer of a channel."""
         found = [0] * len(self.collection.channels[channel].layers)
         with self._lock:
             rows = self._connection.execute(f"SELECT layer, COUNT(*) FROM reports_{channel} GROUP BY layer").fetchall()
@@ -211,7 +211,7 @@ class ReportStore:
 
     @contextlib.contextmanager
     def use_one_thread(self, channel: int = 0) -> Iterator[duckdb.DuckDBPyConnection]:
-        """The database on one thread, with a channel's reports as the relation ``reports``; for measuring."""
+        """Open the database on one thread, with a channel's reports as the relation ``reports``; for measuring."""
         with self._lock:
             before = self._connection.execute("SELECT current_setting('threads')").fetchall()[0][0]
             self._connection.execute("SET threads = 1")
@@ -223,7 +223,7 @@ class ReportStore:
                 self._connection.execute(f"SET threads = {int(before)}")
 
     def to_arrow(self, channel: int) -> Any:
-        """The reports of a channel as an Arrow table, for other engines."""
+        """Return the reports of a channel as an Arrow table, for other engines."""
         with self._lock:
             return self._connection.sql(f"SELECT * FROM reports_{channel}").to_arrow_table()
 

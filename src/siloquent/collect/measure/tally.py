@@ -1,6 +1,6 @@
-"""How many reports support each node, by layer and public group: what every estimate is made of.
+"""The number of reports that support each node, by layer and public group: the input of every estimate.
 
-Reports are private already, so nothing here needs a permit.
+Reports are already private, so this code needs no permit.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from siloquent.maths.supports import count_joint_supports, count_supports
 
 Integers = NDArray[np.int64]
 MAX_COMBINATIONS = (2**20, 2**16)
-"""Of nodes of two services, and of more, that are counted: with more, reports are kept user by user."""
+"""The most node combinations of two services, and of more, that are counted; beyond, reports are kept per user."""
 Key = tuple[tuple[int, ...], tuple[int, ...]]
-"""A layer of each channel, and the places of their public attributes."""
+"""A layer of each channel, and the indices of their public attributes."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """Supports of reports to ``channels``, by users who reported to all of them.
+    """Supports of reports to ``channels``, over users who reported to all of them.
 
-    ``supports``: by layers and public places, whole numbers, one axis a channel, the last index for all reports; or the
-    reports themselves, where nodes combine in too many ways.
-    ``prepared``: what estimates have made of them, for the next question.
+    ``supports``: by layers and public values, whole numbers, one axis per channel, the last index for all reports; or
+    the reports themselves, where there are too many combinations of nodes.
+    ``prepared``: tables made by estimates, for the next question.
     """
 
     channels: tuple[int, ...]
@@ -39,20 +39,20 @@ class Tally:
     prepared: dict[frozenset[tuple[int, ...]], Any] = field(default_factory=dict)
 
     def add(self, key: Key, counts: Supports) -> None:
-        """More reports of one key."""
+        """Add reports of one key."""
         self.supports[key] = merge_supports(self.supports[key], counts) if key in self.supports else counts
 
     @property
     def users(self) -> int:
-        """How many users were counted."""
+        """The number of users counted."""
         return sum(count_users(counts) for counts in self.supports.values())
 
 
 def tally(collection: Collection, batches: Sequence[Batch]) -> Tally:
-    """The supports of reports of one user each: of one channel, or of several channels whose rows are the same users.
+    """Return the supports of reports of one user each: of one channel, or of several with the same users.
 
     Args:
-        batches: One a channel, in ascending order; row i of each belongs to the same user.
+        batches: One per channel, in ascending order; row i of each belongs to the same user.
     """
     channels = tuple(batch.channel for batch in batches)
     found = Tally(channels)
@@ -63,7 +63,7 @@ def tally(collection: Collection, batches: Sequence[Batch]) -> Tally:
 
 
 def _group_rows(batches: Sequence[Batch]) -> Iterator[tuple[Key, Integers]]:
-    """The rows of each combination of layers and public places."""
+    """Yield the rows of each combination of layers and public values."""
     marks = np.hstack([np.column_stack([batch.layers for batch in batches]), *[batch.public for batch in batches]])
     if not len(marks):
         return

@@ -1,4 +1,4 @@
-"""The whole numbers that make a device's draws private: what the planner asks the noise for."""
+"""The whole-number thresholds that make a device's draws private, for the planner."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DIGITS = 192
 
 
 def compute_truth_threshold(kind: Kind, nodes: int, size: int, *, epsilon: Fraction) -> int:
-    """Of 2^64 words, how many may say the truth: ``size`` of ``nodes`` nodes, or one of ``size`` buckets.
+    """Return how many of 2^64 words may draw the truth: ``size`` of ``nodes`` nodes, or one of ``size`` buckets.
 
     Privacy:
         Local, pure epsilon-DP in the node; rounded down, so never more.
@@ -24,7 +24,7 @@ def compute_truth_threshold(kind: Kind, nodes: int, size: int, *, epsilon: Fract
 
 
 def is_at_most_exp(ratio: Fraction, *, epsilon: Fraction) -> bool:
-    """Whether ``ratio`` <= e^epsilon, decided by whole numbers."""
+    """Return whether ``ratio`` <= e^epsilon, decided in whole numbers."""
     low, high = enclose_exp_minus(epsilon, _DIGITS)
     if ratio * high <= 1 << _DIGITS:
         return True
@@ -33,5 +33,5 @@ def is_at_most_exp(ratio: Fraction, *, epsilon: Fraction) -> bool:
 
 
 def round_log_up(ratio: Fraction) -> float:
-    """The logarithm of ``ratio`` as a float, the next one up."""
+    """Return the logarithm of ``ratio`` as a float, rounded up."""
     return math.nextafter(math.log(ratio.numerator) - math.log(ratio.denominator), math.inf)

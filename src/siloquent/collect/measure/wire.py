@@ -1,4 +1,4 @@
-"""Reports as bytes and as columns: checked in bulk, each refused one under its code."""
+"""Reports as bytes and as columns, validated in bulk; each refused one is counted under its code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOW = (1 << WORD_BITS) - 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Valid reports of one channel, in the order in which they came.
+    """Valid reports of one channel, in order of arrival.
 
     ``tokens``: shape (n, 2). ``columns``: shape (n, 3), as ``maths.supports`` reads them. ``public``: shape (n, p).
     """
@@ -33,11 +33,11 @@ class Batch:
 
 
 def read_reports(collection: Collection, data: bytes, length: int | None = None) -> tuple[list[Batch], Counters]:
-    """The valid reports in ``data``, and what became of the others.
+    """Return the valid reports in ``data``, and the counts of the others.
 
     Args:
-        length: Of each report. All reports of one file have one length, that of its first report's channel if it is
-            not given: services whose reports differ in length (public attributes make them longer) send separate files.
+        length: Of each report. All reports of one file have one length, by default that of its first report's channel:
+            services whose reports differ in length (public attributes make them longer) send separate files.
     """
     lengths = {at: collection.get_report_length(at) for at in range(len(collection.channels))}
     if length is None:
@@ -59,7 +59,7 @@ def read_reports(collection: Collection, data: bytes, length: int | None = None)
 
 
 def find_report_length(collection: Collection, data: bytes) -> int:
-    """The length of each report in a file that begins with ``data``, by the channel of the first one."""
+    """Return the length of each report in a file that begins with ``data``, by the channel of the first one."""
     return collection.get_report_length(data[1]) if len(data) > 1 and data[1] < len(collection.channels) else 40
 
 
@@ -67,7 +67,7 @@ _CODES = ("accepted", "bad_version", "wrong_digest", "unknown_service", "bad_len
 
 
 def _classify_reports(collection: Collection, rows: _BYTES, lengths: dict[int, int]) -> NDArray[np.int64]:
-    """The code of each report as far as its head goes, as a place in ``_CODES``; the first fault counts."""
+    """Return the code of each report, from its head only, as an index into ``_CODES``; the first fault counts."""
     digest = np.frombuffer(bytes.fromhex(collection.digest[:8]), dtype=np.uint8)
     layers = rows[:, 2].astype(np.int64) << 8 | rows[:, 3]
     known = np.array([len(channel.layers) for channel in collection.channels])
@@ -84,7 +84,7 @@ def _classify_reports(collection: Collection, rows: _BYTES, lengths: dict[int, i
 
 
 def _build_batch(collection: Collection, number: int, channel: ReportChannel, rows: _BYTES) -> tuple[Batch, Integers]:
-    """The reports of one channel, and which of ``rows`` have a payload that no client draws."""
+    """Return the reports of one channel, and which of ``rows`` have a payload that no client draws."""
     layers = rows[:, 2].astype(np.int64) << 8 | rows[:, 3]
     columns = np.zeros((len(rows), 3), dtype=np.int64)
     valid = np.zeros(len(rows), dtype=np.bool_)
@@ -113,7 +113,7 @@ def _decode_sets(payload: _BYTES, nodes: int, size: int) -> tuple[Integers, NDAr
 
 
 def pack_bit_words(words: NDArray[np.uint64]) -> Integers:
-    """128 bits in two words as three columns of ``WORD_BITS``, shape (n, 3)."""
+    """Return 128 bits in two words as three columns of ``WORD_BITS``, shape (n, 3)."""
     low, high = words[:, 0], words[:, 1]
     mask = np.uint64(_LOW)
     first = low & mask

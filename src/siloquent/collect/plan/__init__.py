@@ -1,4 +1,4 @@
-"""From a declaration to a public document, and what its answers will be worth; decided before anybody reports."""
+"""Design of a public document from a declaration, and the prediction of accuracy, before any report."""
 
 from siloquent.collect.plan.check import DesignFinding, check
 from siloquent.collect.plan.design import design

@@ -1,6 +1,6 @@
-"""Proof by enumeration that a document keeps its promise: exact likelihood ratios from the whole thresholds.
+"""Proof by enumeration that a document keeps its guarantee: exact likelihood ratios from the whole thresholds.
 
-Everything is a fraction. e^epsilon is compared with by an enclosure that is far finer than any threshold.
+All numbers are fractions. They are compared with e^epsilon by an enclosure far finer than any threshold.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from siloquent.collect.spec.collection import WORDS, Collection, LayerPlan
 
 @dataclass(frozen=True, slots=True)
 class DesignFinding:
-    """One thing that was checked. ``epsilon``: the largest log-ratio found, rounded up; 0 for what must not vary."""
+    """One check. ``epsilon``: the largest log-ratio found, rounded up; 0 for what must not vary."""
 
     what: str
     epsilon: float
@@ -25,11 +25,11 @@ class DesignFinding:
 
 
 def check(collection: Collection) -> list[DesignFinding]:
-    """Every oracle on every layer of every client, the shares of layers, and the composition over clients.
+    """Check every oracle on every layer of every client, the shares of layers, and the composition over clients.
 
-    A user's reports: layers that hang on the user's id alone; a slot that is drawn evenly whatever the rows; then, for
-    each client, one draw given one node. Ratios of single draws bound those of mixtures over slots, and multiply over
-    clients: so the largest product over layers that are used together bounds everything.
+    A user's reports consist of layers that depend only on the user's id, a slot drawn evenly whatever the rows, and for
+    each client one draw given one node. Ratios of single draws bound those of mixtures over slots, and multiply over
+    clients. So the largest product over layers that are used together bounds the whole.
     """
     found = []
     ratios: list[list[Fraction]] = []
@@ -55,13 +55,13 @@ def _build_finding(what: str, ratio: Fraction, epsilon: Fraction) -> DesignFindi
 
 
 def compute_largest_ratio(layer: LayerPlan) -> Fraction:
-    """The largest ratio of one report's probabilities over two nodes, by enumerating kinds of reports."""
+    """Return the largest ratio of one report's probabilities over two nodes, by enumerating kinds of reports."""
     chances = list(list_probabilities(layer))
     return max(a / b for a in chances for b in chances)
 
 
 def list_probabilities(layer: LayerPlan) -> Iterator[Fraction]:
-    """The probability of a single report that supports a node, and of one that does not, given that node."""
+    """Yield the probability of a single report that supports a node, and of one that does not, given that node."""
     truth, k, w = Fraction(layer.truth, 2**64), layer.nodes, layer.size
     if layer.kind == "hash":
         yield truth

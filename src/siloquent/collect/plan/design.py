@@ -1,6 +1,6 @@
-"""From a declaration to a public document: trees, layers, oracles, thresholds, and how many users report on each.
+"""Design of a public document from a declaration: trees, layers, oracles, thresholds, and the share of users on each.
 
-Everything here is decided before anybody reports anything, from the declaration alone.
+All decisions are made before any report, from the declaration only.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from siloquent.maths.frequency_oracles import choose_kind, choose_size
 
 Floats = NDArray[np.float64]
 MAX_JOINT = 400
-"""Planned over combinations of layers of all services up to here; beyond, each service's layers are planned first."""
+"""The most combinations of layers of all services planned jointly; beyond, each service's layers are planned first."""
 MAX_ASSIGNMENTS = 4096
 
 
 def design(spec: CollectionSpec) -> Collection:
-    """The collection that ``spec`` declares.
+    """Return the collection that ``spec`` declares.
 
     Raises:
-        SchemaError: A joint table is too large, or nothing is left to report.
+        SchemaError: a joint table is too large, or nothing is left to report.
     """
     drafts = [_draft_channel(spec, names) for names in _list_channels(spec)]
     layers = [draft.channel.layers for draft in drafts]
@@ -56,19 +56,19 @@ def _list_channels(spec: CollectionSpec) -> list[tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class ChannelDraft:
-    """A channel with all layers that it may have, and the roles behind its trees."""
+    """A channel with all its possible layers, and the roles of its trees."""
 
     channel: ReportChannel
     roles: tuple[AttributeRole, ...]
 
     def list_kinds(self, attributes: tuple[int, ...]) -> list[Kind]:
-        """The kinds of questions about one set."""
+        """Return the kinds of questions about one set."""
         return list(
             list_question_kinds([self.roles[at] for at in attributes], [self.channel.trees[at] for at in attributes])
         )
 
     def compute_shares(self) -> Floats:
-        """The best shares of its layers, were it alone."""
+        """Return the best shares of its layers if it were the only channel."""
         return _plan_shares([self], [(at,) for at in range(len(self.channel.layers))])
 
 
@@ -99,15 +99,15 @@ def _list_layers(channel: ReportChannel, attributes: tuple[int, ...]) -> Iterato
 
 
 def _prune_draft(draft: ChannelDraft) -> ChannelDraft:
-    """The draft with those layers that its own plan keeps."""
+    """Return the draft with only those layers that its own plan uses."""
     kept = tuple(layer for layer, share in zip(draft.channel.layers, draft.compute_shares(), strict=True) if share > 0)
     return ChannelDraft(replace(draft.channel, layers=kept), draft.roles)
 
 
 def _plan_shares(drafts: Sequence[ChannelDraft], combinations: Sequence[tuple[int, ...]]) -> Floats:
-    """The share of each combination of layers that makes the questions to each service and to all joined exact.
+    """Return the share of each combination of layers that is best for questions to each service and to all.
 
-    Each set of attributes is planned alone and takes an equal part of the users: its questions see no other layer.
+    Each set of attributes is planned separately and takes an equal part of the users: its questions use no other layer.
     """
     groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
     for at, one in enumerate(combinations):
@@ -122,7 +122,7 @@ def _plan_shares(drafts: Sequence[ChannelDraft], combinations: Sequence[tuple[in
 
 
 def _compute_goals(drafts: Sequence[ChannelDraft], combinations: Sequence[tuple[int, ...]]) -> tuple[Floats, Floats]:
-    """What each combination of layers knows of each component, and how much that component matters."""
+    """Return the precision of each combination of layers for each component, and each component's weight."""
     rows, targets = [], []
     wholes = [(at,) for at in range(len(drafts))] + ([tuple(range(len(drafts)))] if len(drafts) > 1 else [])
     for whole in wholes:
@@ -151,7 +151,7 @@ def _compute_goals(drafts: Sequence[ChannelDraft], combinations: Sequence[tuple[
 
 
 def _compute_lengths(kinds: Sequence[Kind]) -> Floats:
-    """The squared length of every component (columns, in order) of every kind of question (rows)."""
+    """Return the squared length of every component (columns, in order) of every kind of question (rows)."""
     found = []
     for kind in kinds:
         row = np.ones(1)
@@ -162,9 +162,9 @@ def _compute_lengths(kinds: Sequence[Kind]) -> Floats:
 
 
 def _balance_weights(wanted: Floats, known: Floats, weights: Floats) -> Floats:
-    """How much each component matters if every kind of question counts by the error that evenly shared layers give.
+    """Return each component's weight if every kind of question counts relative to its error with evenly shared layers.
 
-    Measured by absolute errors, questions about single categories would drown in those about half of all users.
+    With absolute errors, questions about single categories would be outweighed by those about half of all users.
     """
     even = known.mean(axis=1)
     errors = wanted @ np.divide(1, even, out=np.zeros_like(even), where=even > 0)
@@ -174,13 +174,13 @@ def _balance_weights(wanted: Floats, known: Floats, weights: Floats) -> Floats:
 
 
 def _limit_precisions(precisions: Floats) -> Floats:
-    """Infinite precision (what is known without noise) as far more than any report has."""
+    """Replace infinite precision (known without noise) by one far above that of any report."""
     finite = precisions[np.isfinite(precisions)]
     return np.where(np.isfinite(precisions), precisions, 1e6 * float(finite.max(initial=1.0)))
 
 
 def _pair_layers(shares: Sequence[Floats]) -> tuple[list[tuple[int, ...]], Floats]:
-    """Many combinations of independently planned layers, each as frequent as their product, spread evenly."""
+    """Return many combinations of separately planned layers, evenly spread, as frequent as the shares' product."""
     ends = [np.cumsum(one) / one.sum() for one in shares]
     steps = np.sqrt(np.array([2, 3, 5, 7, 11, 13, 17, 19])[: len(shares)])
     at = np.arange(MAX_ASSIGNMENTS)[:, None] * steps % 1
@@ -195,14 +195,14 @@ def _pair_layers(shares: Sequence[Floats]) -> tuple[list[tuple[int, ...]], Float
 
 
 def _round_shares(shares: Floats) -> list[int]:
-    """The shares in 2^32nds, which add up exactly."""
+    """Return the shares in 2^32nds, which add up exactly."""
     words = [int(share * WORDS) for share in shares]
     words[int(np.argmax(shares))] += WORDS - sum(words)
     return words
 
 
 def _renumber_layers(spec: CollectionSpec, drafts: Sequence[ChannelDraft], kept: Sequence[Assignment]) -> Collection:
-    """The collection with those layers alone that somebody reports on."""
+    """Return the collection with only those layers that some users report on."""
     used = [sorted({one.layers[at] for one in kept}) for at in range(len(drafts))]
     places = [{layer: new for new, layer in enumerate(own)} for own in used]
     channels = []

@@ -1,4 +1,4 @@
-"""How exact answers will be, before anybody sends anything."""
+"""Prediction of the accuracy of answers before any report."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Prediction:
 
 
 def predict(collection: Collection, users: int) -> list[Prediction]:
-    """The kinds of questions that were planned for, each with its standard error if ``users`` report.
+    """Return the planned kinds of questions, each with its standard error if ``users`` report.
 
-    Of questions to two joined services, those with one condition on each, or on one and a sum of the other.
+    Of questions to two joined services, it includes those with one condition on each, or on one and a sum of the other.
     """
     found: dict[tuple[tuple[str, ...], str], float] = {}
     for number, channel in enumerate(collection.channels):
@@ -104,7 +104,7 @@ def _predict_pair(collection: Collection, pair: tuple[int, int], users: int) -> 
 def _compute_joint_knowledge(
     channels: Sequence[ReportChannel], sets: tuple[tuple[int, ...], ...], shares: Mapping[tuple[int, ...], float]
 ) -> dict[tuple[int, ...], float]:
-    """What one user's reports to both channels say about each component of the joint table of ``sets``."""
+    """Return the precision of one user's reports to both channels for each component of the joint table of ``sets``."""
     known: dict[tuple[int, ...], float] = {}
     for layers, share in shares.items():
         plans = [channel.layers[at] for channel, at in zip(channels, layers, strict=True)]
@@ -120,7 +120,7 @@ def _compute_joint_knowledge(
 
 
 def _join_descriptions(first: str, second: str) -> str:
-    """The question that asks both at once; empty unless each has one condition at most, and one is a count."""
+    """Return a description of both questions together; empty unless each has at most one condition, one a count."""
     if " and " in first + second or "AVG" in first + second:
         return ""
     by = [one.removeprefix("COUNT by ") for one in (first, second) if one.startswith("COUNT by ")]

@@ -1,4 +1,4 @@
-"""Which attributes are reported together, and what may be asked of them."""
+"""The sets of attributes reported together, and the questions about them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from siloquent.maths.hierarchy import Tree, build_flat_tree, build_tree
 Floats = NDArray[np.float64]
 MAX_NODES = 2**20
 AVERAGES = 2
-"""How much more often than counts the averages of what is a measure alone are expected."""
+"""The expected frequency of averages of an attribute that is only a measure, relative to counts."""
 VOLUMES = (0.05, 0.15, 0.4)
 """The shares of a domain that planned ranges take."""
 
 
 def build_role_tree(role: AttributeRole, fanout: int) -> Tree:
-    """The tree over an attribute's cells: intervals of ordered values, one level of categories, or of points."""
+    """Return the tree over an attribute's cells: intervals of ordered values, one level of categories, or of points."""
     if role.points:
         return build_flat_tree(role.points)
     if role.is_ordered:
@@ -32,10 +32,10 @@ def build_role_tree(role: AttributeRole, fanout: int) -> Tree:
 
 
 def list_sets(spec: CollectionSpec, roles: Sequence[AttributeRole]) -> list[tuple[int, ...]]:
-    """The sets of attributes whose joint table is estimated: all of them, or every pair and measure.
+    """Return the sets of attributes whose joint table is estimated: all of them, or every pair and measure.
 
     Raises:
-        SchemaError: The table of a set would have more than 2^20 cells.
+        SchemaError: the table of a set would have more than 2^20 cells.
     """
     everything = tuple(range(len(roles)))
     if spec.scope == "full" or len(roles) <= 2:
@@ -61,17 +61,17 @@ def list_sets(spec: CollectionSpec, roles: Sequence[AttributeRole]) -> list[tupl
 
 
 def compute_point_places(size: int, points: int) -> NDArray[np.int64]:
-    """The places that are points: the first, the last, and others evenly between."""
+    """Return the indices of points: the first, the last, and others evenly between."""
     return np.arange(points, dtype=np.int64) * (size - 1) // (points - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of question about a set: what each attribute contributes to the squared length of its components.
+    """One kind of question about a set: each attribute's contribution to the squared length of its components.
 
     Attributes:
-        energies: One array a tree, shape (height + 1,); a component's target is their product.
-        weight: How often it is expected beside others.
+        energies: One array per tree, shape (height + 1,); a component's target is their product.
+        weight: Its expected frequency relative to others.
     """
 
     words: str
@@ -80,7 +80,7 @@ class Kind:
 
 
 def compute_role_values(role: AttributeRole) -> Floats:
-    """What each cell of a measure adds to a sum, shape (cells,), or each point; NULL's cell adds nothing."""
+    """Return what each cell of a measure, or each point, adds to a sum, shape (cells,); NULL's cell adds nothing."""
     attribute = role.attribute
     if role.points:
         return np.asarray(attribute.list_points().astype(float)[compute_point_places(attribute.size, role.points)])
@@ -90,7 +90,7 @@ def compute_role_values(role: AttributeRole) -> Floats:
 
 
 def list_question_kinds(roles: Sequence[AttributeRole], trees: Sequence[Tree]) -> Iterator[Kind]:
-    """Counts under one and two conditions, sums and averages alone and under them, each by its own bound."""
+    """Yield counts under one and two conditions, sums and averages alone and under them, each with its own bound."""
     every = [one.compute_energies(np.ones(one.bins)) for one in trees]
     chosen = [_compute_condition_energies(role, one) for role, one in zip(roles, trees, strict=True)]
     filters = [at for at, role in enumerate(roles) if role.use != "measure"]
@@ -107,15 +107,15 @@ def list_question_kinds(roles: Sequence[AttributeRole], trees: Sequence[Tree]) -
                 by = f" by {conditions}" if subset else ""
                 yield Kind(f"SUM({role.attribute.name}){by}", tuple(parts))
                 if role.use == "measure":
-                    # What makes averages differ is what makes values differ: their mean part falls out of a ratio.
+                    # Averages differ only by the differences of values: their mean part cancels in a ratio.
                     parts[at] = np.r_[0.0, parts[at][1:]]
-                    # A measure alone is there for its averages, and these are least exact under two conditions.
+                    # An attribute that is only a measure serves averages, which are least exact under two conditions.
                     weight = AVERAGES * max(len(subset), 1)
                     yield Kind(f"AVG({role.attribute.name}){by}, of all", tuple(parts), weight)
 
 
 def _compute_condition_energies(role: AttributeRole, one: Tree) -> Floats:
-    """The mean energies of the conditions that are expected: ranges of every place, or single categories."""
+    """Return the mean energies of the expected conditions: ranges at every position, or single categories."""
     if not role.is_ordered or one.bins == 1:
         point = np.zeros(one.bins)
         point[0] = 1

@@ -1,4 +1,4 @@
-"""What is declared, asked and answered; nothing here sees a row or a report."""
+"""Declarations, questions and answers; this code sees neither rows nor reports."""
 
 from siloquent.collect.spec.answer import AggregateEstimate, CollectAnswer
 from siloquent.collect.spec.collection import Collection, read_collection

@@ -1,4 +1,4 @@
-"""What is answered: numbers with standard errors and intervals, and what they rest on."""
+"""Answers: numbers with standard errors and intervals, and the reports they rest on."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class AggregateEstimate:
     """One number.
 
     Attributes:
-        standard_error: Of noise and of which users fell on which layer; not of a model, nor of bins that a range cuts.
+        standard_error: Of noise and of the users' assignment to layers; not of a model, nor of bins cut by a range.
         low, high: The 95 % interval.
-        reports: How many reports it rests on.
-        model_based: It rests on more than the reports say: on an even spread within bins, or on maximum entropy.
+        reports: The number of reports it rests on.
+        model_based: It relies on more than the reports: on an even spread within bins, or on maximum entropy.
     """
 
     value: float
@@ -32,7 +32,7 @@ class AggregateEstimate:
 
 @dataclass(frozen=True, slots=True)
 class CollectAnswer:
-    """The answer to one question: one row a group, one estimate an aggregate."""
+    """The answer to one question: one row per group, one estimate per aggregate."""
 
     sql: str
     groups: tuple[str, ...]
@@ -45,7 +45,7 @@ class CollectAnswer:
 
     @property
     def value(self) -> float:
-        """The number of an answer with one."""
+        """The number of an answer that has one."""
         return self.estimate.value
 
     @property
@@ -78,7 +78,7 @@ class CollectAnswer:
 
 
 def describe_guarantee(spec: CollectionSpec) -> str:
-    """What every user was promised, in words."""
+    """Return the guarantee for every user, in words."""
     over = "all services together" if len(spec.services) > 1 else f"the service {spec.services[0].name}"
     return (
         f"Local differential privacy, epsilon {spec.epsilon} for each user over {over} in epoch {spec.epoch}: whatever "

@@ -1,4 +1,4 @@
-"""The public document that devices and collectors share: what is reported, how, and with which thresholds."""
+"""The public document shared by devices and collectors: what is reported, how, and with which thresholds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from siloquent.schema.build import parse_attribute
 from siloquent.schema.toml import parse_finite
 
 WORDS = 2**32
-"""A user's layers follow from 32 bits: each assignment has its share of them."""
+"""The number of values of the 32 bits that fix a user's layers; each assignment has a share of them."""
 MAX_BYTES = 4 * 2**20
 NOWHERE = 2**32 - 1
 
@@ -34,7 +34,7 @@ class LayerPlan:
 
     Attributes:
         attributes: Positions among the channel's attributes, ascending; the others are at their root.
-        truth: Of 2^64 words, how many say the truth.
+        truth: The number of 2^64 words that draw the truth.
     """
 
     attributes: tuple[int, ...]
@@ -46,18 +46,18 @@ class LayerPlan:
 
     @property
     def oracle(self) -> Oracle:
-        """Its probabilities, as estimates use them."""
+        """Its probabilities, as used by estimates."""
         return Oracle(self.kind, self.nodes, self.size, self.truth / 2**64)
 
 
 @dataclass(frozen=True, slots=True)
 class ReportChannel:
-    """What one client reports: the rows of one service, or the joined rows of all.
+    """The content of one client's reports: the rows of one service, or the joined rows of all.
 
     Attributes:
-        slots: A report is about one of so many rows of a user, drawn evenly; estimates are multiplied by it.
+        slots: The number of a user's rows from which a report's row is drawn evenly; estimates are multiplied by it.
         padded: A report may say that there is no row.
-        points: For each tree, to how many points values are rounded, which are its bins then; 0: not rounded.
+        points: For each tree, the number of points that values are rounded to, which are then its bins; 0: not rounded.
     """
 
     services: tuple[str, ...]
@@ -69,12 +69,12 @@ class ReportChannel:
     layers: tuple[LayerPlan, ...]
 
     def get_block(self, layer: LayerPlan) -> TreeBlock:
-        """The trees of a layer's attributes."""
+        """Return the trees of a layer's attributes."""
         return TreeBlock(tuple(self.trees[at] for at in layer.attributes), self.padded)
 
     @property
     def sets(self) -> list[tuple[int, ...]]:
-        """The sets of attributes that some layers know together, in order."""
+        """The sets of attributes covered together by some layer, in order."""
         return sorted({layer.attributes for layer in self.layers})
 
 
@@ -88,7 +88,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A designed collection. ``digest`` is the SHA-256 of all else; clients and reports are bound to it."""
+    """A designed collection. ``digest`` is the SHA-256 of everything else; clients and reports are bound to it."""
 
     spec: CollectionSpec
     channels: tuple[ReportChannel, ...]
@@ -96,35 +96,35 @@ class Collection:
     digest: str
 
     def list_sensitive_attributes(self, channel: int) -> list[tuple[Service, AttributeRole]]:
-        """The sensitive attributes of a channel, in order, each with its service."""
+        """Return the sensitive attributes of a channel, in order, each with its service."""
         services = [self.spec.get_service(name) for name in self.channels[channel].services]
         return [(service, role) for service in services for role in service.roles if role.sensitive]
 
     def list_public_attributes(self, channel: int) -> list[tuple[Service, AttributeRole]]:
-        """The attributes that a channel's reports carry in clear, in order."""
+        """Return the attributes that a channel's reports carry in clear, in order."""
         services = [self.spec.get_service(name) for name in self.channels[channel].services]
         return [(service, role) for service in services for role in service.roles if not role.sensitive]
 
     def find_channel(self, service: str) -> int:
-        """Which channel reports ``service``."""
+        """Return the channel that reports ``service``."""
         name = self.spec.get_service(service).name
         return next(at for at, channel in enumerate(self.channels) if name in channel.services)
 
     def get_report_length(self, channel: int) -> int:
-        """Bytes of a report: the same for every user."""
+        """Return the bytes of a report: the same for every user."""
         return 40 + 4 * len(self.list_public_attributes(channel))
 
     def is_length(self, size: int) -> bool:
-        """Whether reports of some channel have ``size`` bytes."""
+        """Return whether reports of some channel have ``size`` bytes."""
         return any(self.get_report_length(at) == size for at in range(len(self.channels)))
 
     def to_json(self) -> str:
-        """The document, as clients pin it."""
+        """Return the document, as clients pin it."""
         return json.dumps({**dump_collection(self), "digest": self.digest}, indent=1, ensure_ascii=False) + "\n"
 
 
 def dump_collection(made: Collection) -> dict[str, Any]:
-    """The document without its digest."""
+    """Return the document without its digest."""
     spec = made.spec
     dimensions = [{"name": one.name, "key": one.key} for one in spec.dimensions]
     return {
@@ -147,22 +147,22 @@ def dump_collection(made: Collection) -> dict[str, Any]:
 def seal_collection(
     spec: CollectionSpec, channels: tuple[ReportChannel, ...], assignments: tuple[Assignment, ...]
 ) -> Collection:
-    """The collection with its digest."""
+    """Return the collection with its digest."""
     bare = Collection(spec, channels, assignments, "")
     return Collection(spec, channels, assignments, compute_plain_digest(dump_collection(bare)))
 
 
 def compute_plain_digest(plain: Mapping[str, Any]) -> str:
-    """SHA-256 of the document's canonical JSON."""
+    """Return SHA-256 of the document's canonical JSON."""
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_collection(text: str) -> Collection:
-    """The collection in a document.
+    """Return the collection in a document.
 
     Raises:
-        SchemaError: It is no such document, or was changed after it was made.
+        SchemaError: it is not such a document, or was changed after it was made.
     """
     if len(text) > MAX_BYTES:
         raise SchemaError("A collection's document is at most 4 MiB.")
@@ -245,7 +245,7 @@ def _dump_value(value: object) -> object:
 
 
 def _dump_label(value: Any, attribute: Attribute) -> object:
-    """A value of an ordered attribute as its bounds are written."""
+    """Return a value of an ordered attribute as its bounds are written."""
     return value.isoformat() if attribute.is_temporal else str(value)
 
 
@@ -308,7 +308,7 @@ def _dump_channel(channel: ReportChannel) -> dict[str, Any]:
 
 
 def _dump_alone(trees: Sequence[Tree]) -> dict[str, Any]:
-    """Places alone, and the first place of each bin of such trees; nothing where no tree has any."""
+    """Return indices with their own bin, and the first index of each bin of such trees; empty if no tree has any."""
     if not any(tree.alone for tree in trees):
         return {}
     return {

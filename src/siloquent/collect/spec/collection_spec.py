@@ -1,4 +1,4 @@
-"""What a product team declares: services, their attributes, what each is for, and one epsilon per user."""
+"""The declaration of a collection: services, their attributes, the use of each, and one epsilon per user."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Service:
 
     Attributes:
         per_user: The most rows of a user that count; 1: the user is the key.
-        everyone: Every user has exactly one row here. Otherwise users without a row report as others do, and the
-            report says, under the same protection, that there is none.
+        everyone: Every user has exactly one row here. Otherwise users without a row report as others do, and the report
+            says, under the same protection, that there is none.
     """
 
     name: str
@@ -77,10 +77,10 @@ class Service:
         return not self.everyone
 
     def get_role(self, name: str) -> AttributeRole:
-        """The role of the attribute ``name``, whatever its case.
+        """Return the role of the attribute ``name``, ignoring case.
 
         Raises:
-            UnknownName: The service has none.
+            UnknownName: the service has no such attribute.
         """
         for role in self.roles:
             if role.attribute.name.casefold() == name.casefold():
@@ -90,16 +90,16 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class CollectionSpec:
-    """A collection: services, and what one user's reports to all of them together may cost.
+    """A collection: services, and the epsilon of one user's reports to all of them together.
 
     Attributes:
         epsilon: Of everything that one user sends in one epoch, as text, Fraction or whole number.
         epoch: Raised by the owner: new reports, and a new epsilon of every user.
-        client: "separate": each service reports alone, with its share; "coordinated": one program sees all services of
-            a user and sends one report on the joined row, with the whole epsilon.
+        client: "separate": each service reports separately, with its share; "coordinated": one program sees all
+            services of a user and sends one report on the joined row, with the whole epsilon.
         scope: "pairs": exact estimates for two attributes of a service (and a measure), modelled ones beyond; "full":
             exact for all attributes at once, for few users too noisy.
-        min_reports: Below this many reports nothing is estimated.
+        min_reports: The number of reports below which nothing is estimated.
         dimensions: Public tables whose values devices add to their rows.
     """
 
@@ -147,11 +147,11 @@ class CollectionSpec:
                 raise UnknownName("dimension", str(role.dimension)[:64], known, fix="declare it under [[dimension]]")
 
     def find_dimension(self, name: str) -> Dimension | None:
-        """The dimension ``name``, whatever its case; None if there is none."""
+        """Return the dimension ``name``, ignoring case; None if there is none."""
         return next((one for one in self.dimensions if one.name.casefold() == name.casefold()), None)
 
     def _check_joined_in_clear(self) -> None:
-        """Refuse public values beside a joined row that may be missing: their absence would show that it is."""
+        """Refuse public values beside a joined row that may be missing: their absence would reveal that it is."""
         public = [role for service in self.services for role in service.roles if not role.sensitive]
         padded = [service for service in self.services if service.padded]
         if self.client == "coordinated" and public and padded:
@@ -162,10 +162,10 @@ class CollectionSpec:
             )
 
     def get_service(self, name: str) -> Service:
-        """The service ``name``, whatever its case.
+        """Return the service ``name``, ignoring case.
 
         Raises:
-            UnknownName: There is none.
+            UnknownName: there is no such service.
         """
         for service in self.services:
             if service.name.casefold() == name.casefold():
@@ -195,10 +195,10 @@ _DIMENSION_KEYS = {"name", "key", "public"}
 
 
 def parse_spec(text: str) -> CollectionSpec:
-    """The collection that the TOML ``text`` declares.
+    """Return the collection declared by the TOML ``text``.
 
     Raises:
-        SchemaError: It is not TOML, has unknown keys, lacks something or contradicts itself.
+        SchemaError: it is not TOML, has unknown keys, lacks something or contradicts itself.
     """
     raw = read_toml(text)
     _check_keys("a collection", raw, _SPEC_KEYS)

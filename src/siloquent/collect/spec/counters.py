@@ -1,4 +1,4 @@
-"""What became of reports: accepted, or refused under one code each, so that nothing is counted twice or lost."""
+"""Counts of reports: each is accepted, or refused under one code, so that none is counted twice or lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """How many reports met each fate; the names are codes, explained in ``REASONS``."""
+    """The number of reports per outcome; the names are codes, explained in ``REASONS``."""
 
     accepted: int = 0
     duplicate: int = 0
@@ -30,11 +30,11 @@ class Counters:
     bad_payload: int = 0
 
     def combine(self, other: Counters) -> Counters:
-        """Both together."""
+        """Return the sum of both counters."""
         mine, theirs = asdict(self), asdict(other)
         return Counters(**{name: mine[name] + theirs[name] for name in mine})
 
     @property
     def total(self) -> int:
-        """All reports that came, whatever became of them."""
+        """The number of all received reports, accepted or not."""
         return sum(asdict(self).values())

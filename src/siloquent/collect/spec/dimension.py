@@ -1,4 +1,4 @@
-"""Public tables that rows point at, as products that orders name: a star schema, joined on the device."""
+"""Public tables referenced by rows, such as products in orders: a star schema, joined on the device."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from siloquent.errors import SchemaError
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A public table, one row a key, which every device has: it adds its values to rows before anything is reported.
+    """A public table on every device, one row per key: it adds its values to rows before reporting.
 
     Attributes:
-        key: The value of a row by which the table is looked up; it is not reported itself.
-        public: True, or the declaration is refused. To join with rows that somebody keeps secret, every pair of user
-            and row would have to report: some users times rows reports, as "Collecting and Analyzing Data Jointly from
+        key: The row's value by which the table is looked up; it is not reported itself.
+        public: True, or the declaration is refused. To join with secret rows, every pair of user and row would have to
+            report: some users times rows reports, as "Collecting and Analyzing Data Jointly from
             Multiple Services under Local Differential Privacy" (PVLDB 2020), section 8.2, counts them.
     """
 

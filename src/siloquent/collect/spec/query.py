@@ -1,4 +1,4 @@
-"""What may be asked of a collection: counts, sums and averages under conditions, over services joined by their user."""
+"""Questions to a collection: counts, sums and averages under conditions, over services joined by their user."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ServiceColumn:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One number of an answer: how many rows, or the sum or average of a measure over them."""
+    """One number of an answer: a count of rows, or the sum or average of a measure over them."""
 
     function: Function
     measure: ServiceColumn | None = None
@@ -53,9 +53,9 @@ class AggregateQuery:
     """A question.
 
     Attributes:
-        services: Joined on their user, in the order in which they were named.
-        where: Signed boxes that add up to the condition; one box without masks for none.
-        sql: The text that it was read from.
+        services: Joined on their user, in the order in which they are named.
+        where: Signed boxes that add up to the condition; one box without masks if there is none.
+        sql: The text that it was parsed from.
     """
 
     services: tuple[str, ...]
@@ -65,7 +65,7 @@ class AggregateQuery:
     sql: str = ""
 
     def list_columns(self) -> list[ServiceColumn]:
-        """Every column that the answer hangs on, without repetition, in order of appearance."""
+        """Return every column that the answer depends on, without repetition, in order of appearance."""
         named = [column for box in self.where for column in box.masks]
         named += [one.measure for one in self.aggregates if one.measure is not None]
         return list(dict.fromkeys([*named, *self.group_by]))
@@ -75,7 +75,7 @@ Conjunction = dict[ServiceColumn, Mask]
 
 
 def combine_any(parts: Sequence[list[Conjunction]]) -> list[Conjunction]:
-    """The disjunction of disjunctions; terms on one and the same column become one."""
+    """Return the disjunction of disjunctions; single-column terms on the same column are merged."""
     found: list[Conjunction] = []
     single: dict[ServiceColumn, int] = {}
     for term in (term for part in parts for term in part):
@@ -91,7 +91,7 @@ def combine_any(parts: Sequence[list[Conjunction]]) -> list[Conjunction]:
 
 
 def combine_all(parts: Sequence[list[Conjunction]]) -> list[Conjunction]:
-    """The conjunction of disjunctions, multiplied out."""
+    """Return the conjunction of disjunctions, multiplied out."""
     found: list[Conjunction] = [{}]
     for part in parts:
         found = _require_few_terms([_intersect_terms(one, other) for one, other in product(found, part)])
@@ -106,10 +106,10 @@ def _intersect_terms(one: Conjunction, other: Conjunction) -> Conjunction:
 
 
 def build_boxes(terms: Sequence[Conjunction]) -> tuple[Box, ...]:
-    """Signed boxes that count each row of the disjunction of ``terms`` once: inclusion and exclusion.
+    """Return signed boxes that count each row of the disjunction of ``terms`` once: inclusion and exclusion.
 
     Raises:
-        RequestError: More than 64 boxes.
+        RequestError: more than 64 boxes.
     """
     if 2 ** len(terms) - 1 > MAX_TERMS:
         raise _build_too_many_error()

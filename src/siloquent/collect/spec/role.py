@@ -1,4 +1,4 @@
-"""An attribute of a service, and what it is for: from which follow its bins or points."""
+"""An attribute of a service and its use, from which its bins or points follow."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ KINDS = ("integer", "real", "category", "boolean", "date")
 MAX_BINS = 10_000
 FILTER_BINS, MEASURE_BINS = 25, 125
 POINTS = 3
-"""To which a measure is rounded: two ends and the middle. More points are more nodes, and each node is noisy."""
+"""The number of points that a measure is rounded to: both ends and the middle. More points mean more noisy nodes."""
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
 class AttributeRole:
-    """An attribute and what it is for.
+    """An attribute and its use.
 
     Attributes:
         use: Conditions and groups ("filter"), sums and averages ("measure"), or both.
-        resolution: The finest number of bins that matters: fewer give smaller errors, and answers know nothing finer.
-            Of what is a measure alone: to how many points a value is rounded, at random and right on average.
+        resolution: The finest number of bins needed: fewer give smaller errors, and answers resolve nothing finer.
+            For an attribute that is only a measure: the number of points that a value is rounded to, unbiased.
         sensitive: False sends the value in clear beside the report.
-        dimension: The public table that this value is looked up in, on the device.
-        alone: Values that have a bin of their own, since values crowd there: at ends to which others are clamped, say.
+        dimension: The public table in which this value is looked up on the device.
+        alone: Values with a bin of their own, since they are frequent: ends to which others are clamped, for example.
     """
 
     attribute: Attribute
@@ -80,7 +80,7 @@ class AttributeRole:
 
     @property
     def places_alone(self) -> tuple[int, ...]:
-        """The places that have a bin of their own, ascending: those declared, and that of NULL."""
+        """The indices with a bin of their own, ascending: those declared, and that of NULL."""
         places = {self.attribute.index(value) for value in self.alone}
         return tuple(sorted(places | ({self.attribute.size - 1} if self._has_null_cell else set())))
 
@@ -97,12 +97,12 @@ class AttributeRole:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether neighbours belong together, so that ranges make sense."""
+        """Whether neighbouring values belong together, so that ranges make sense."""
         return self.attribute.is_numeric or self.attribute.is_temporal
 
     @property
     def bins(self) -> int:
-        """The resolution, or what suits the use: every category, 25 bins of a filter, 125 of a measure."""
+        """The resolution, or a default for the use: every category, 25 bins of a filter, 125 of a measure."""
         size = self.attribute.size
         if self.points:
             return self.points
@@ -114,9 +114,9 @@ class AttributeRole:
 
     @property
     def points(self) -> int:
-        """To how many points values are rounded at random before they are reported; 0: they fall into bins instead.
+        """The number of points that values are rounded to at random before reporting; 0: they fall into bins instead.
 
-        Rounding keeps sums right on average however values crowd, which bins do not. It needs a number for each cell.
+        Rounding keeps sums unbiased for any distribution of values, unlike bins. It needs a number for each cell.
         """
         wanted = self.resolution or POINTS
         is_number = self.use == "measure" and self.attribute.null != "cell"

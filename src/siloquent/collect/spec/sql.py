@@ -32,12 +32,12 @@ EXAMPLE = "SELECT AVG(amount) FROM orders JOIN profile USING (user) WHERE age BE
 
 
 def parse_query(text: str, spec: CollectionSpec) -> AggregateQuery:
-    """The question that ``text`` asks.
+    """Parse the question ``text``.
 
     Raises:
-        SyntaxProblem: It cannot be read as SQL.
-        UnknownName: A service or attribute that was never declared (did you mean).
-        RequestError: SQL that no collection answers; nothing is read.
+        SyntaxProblem: it is not valid SQL.
+        UnknownName: a service or attribute is not declared (with suggestions).
+        RequestError: no collection answers such SQL; nothing is read.
     """
     select = _parse_select(text)
     services = _parse_services(select, spec)
@@ -120,7 +120,7 @@ def _parse_services(select: exp.Select, spec: CollectionSpec) -> tuple[str, ...]
 
 
 def _parse_joined(dimension: Dimension, using: list[str]) -> str:
-    """The name of a public table that is joined: devices have joined it already, by its key and nothing else."""
+    """Return the name of a joined public table, which devices have already joined by its key."""
     if using != [dimension.key.lower()]:
         raise RequestError(
             f"{dimension.name} is joined on its key alone.", fix=f"JOIN {dimension.name} USING ({dimension.key})"
@@ -135,7 +135,7 @@ class _Names:
         self._spec, self._services = spec, services
 
     def find_column(self, node: exp.Expr) -> ServiceColumn:
-        """The column that ``node`` names, alone or as service.attribute."""
+        """Return the column named by ``node``, as attribute or service.attribute."""
         if not isinstance(node, exp.Column):
             raise RequestError(f"{node.sql()[:60]!r} is no attribute.", fix="name attributes as they are declared")
         if node.name.lower() == "user":
@@ -156,7 +156,7 @@ class _Names:
         return _require_one(found, node, known)
 
     def _find_dimension_column(self, dimension: str, node: exp.Column) -> ServiceColumn:
-        """The column of a joined service that a public table fills."""
+        """Return the column of a joined service that a public table fills."""
         every = [
             ServiceColumn(name, role.attribute.name)
             for name in self._services
@@ -167,7 +167,7 @@ class _Names:
         return _require_one(found, node, [one.name for one in every])
 
     def get_role(self, column: ServiceColumn) -> AttributeRole:
-        """Its declaration."""
+        """Return the declaration of ``column``."""
         return self._spec.get_service(column.service).get_role(column.name)
 
 
@@ -196,7 +196,7 @@ def _parse_aggregate(node: exp.Expr, names: _Names) -> Aggregate:
 
 
 def _parse_terms(node: exp.Expr, names: _Names, negated: bool, depth: int) -> list[Conjunction]:
-    """The condition, or its negation, as conjunctions of masks; what is NULL makes neither true."""
+    """Return the condition, or its negation, as conjunctions of masks; NULL makes neither true."""
     if depth > MAX_DEPTH:
         raise SyntaxProblem("The condition is nested too deeply.")
     if isinstance(node, exp.Paren):
@@ -211,7 +211,7 @@ def _parse_terms(node: exp.Expr, names: _Names, negated: bool, depth: int) -> li
 
 
 def _parse_atom(node: exp.Expr, names: _Names) -> tuple[ServiceColumn, Mask, Mask]:
-    """A test of one attribute: the cells where it is true, and those where it is true or false."""
+    """Parse a test of one attribute into the cells where it is true, and those where it is true or false."""
     if isinstance(node, exp.Column):
         node = exp.EQ(this=node, expression=exp.true())
     column = names.find_column(
@@ -243,7 +243,7 @@ class _Cells:
         self._points: Any = attribute.list_points()
 
     def evaluate_test(self, node: exp.Expr) -> Mask:
-        """Where ``node`` is true."""
+        """Return the cells where ``node`` is true."""
         if isinstance(node, exp.Between):
             low, high = self._parse_value(node.args["low"]), self._parse_value(node.args["high"])
             self._require_order("BETWEEN")
@@ -291,7 +291,7 @@ class _Cells:
         return found
 
     def _parse_value(self, node: exp.Expr) -> Any:
-        """The constant in ``node`` as a value of this attribute."""
+        """Return the constant in ``node`` as a value of this attribute."""
         kind = self._attribute.kind
         if isinstance(node, exp.Cast):
             node = node.this

@@ -1,4 +1,4 @@
-"""What is wrong with a table's rows, counted exactly, for its owner's eyes alone."""
+"""Exact counts of the problems in a table, for its owner only."""
 
 from siloquent.data.check.report import CheckReport, TableFinding
 from siloquent.data.check.table import check

@@ -1,4 +1,4 @@
-"""How often rows contradict a declared constraint. No guarantee rests on one."""
+"""Exact counts of violations of declared constraints. No guarantee depends on a constraint."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from siloquent.schema.public_table import PublicTable
 
 MAX_CANDIDATES = 10**9
 MAX_PAIRED = 20_000
-"""Rows of which pairs are looked at where all rows would make more than ``MAX_CANDIDATES``."""
+"""The number of rows whose pairs are examined where all rows would make more than ``MAX_CANDIDATES``."""
 MAX_REFERENCED = 10**6
 _OPERATORS: dict[str, type[exp.Binary]] = {
     "=": exp.EQ,
@@ -47,13 +47,13 @@ Others = Mapping[str, tuple[Engine, Sequence[SourceColumn]]]
 
 
 class NotComparable(ValueError):
-    """A comparison of things that have no common order; the text says which."""
+    """A comparison of values that have no common order; the message says which."""
 
 
 def check_constraints(
     schema: TableSchema, columns: Sequence[SourceColumn], engine: Engine, others: Others
 ) -> Iterator[TableFinding]:
-    """What contradicts each declared constraint.
+    """Return the violations of each declared constraint.
 
     Args:
         others: Engines and columns of tables that foreign keys may refer to, by table name.
@@ -68,7 +68,7 @@ def check_constraints(
 
 
 class _ConstraintChecker:
-    """Counts violations of one table's constraints; rows with a NULL in what a constraint reads never violate it."""
+    """A counter of one table's violations; rows with a NULL in an attribute of a constraint never violate it."""
 
     def __init__(self, schema: TableSchema, columns: Sequence[SourceColumn], engine: Engine) -> None:
         self._domain, self._columns, self._engine = schema.domain, columns, engine
@@ -128,7 +128,7 @@ class _ConstraintChecker:
         most = None if self._count_candidates(constraint) <= MAX_CANDIDATES else MAX_PAIRED
         pairs = exp.select("1").from_(self._select_rows(constraint.attributes, "t1", most=most))
         pairs = pairs.join(self._select_rows(constraint.attributes, "t2", most=most), on=exp.and_(*compared))
-        # A row may not stand against itself: such pairs are counted on their own and taken off.
+        # A row is not paired with itself: such pairs are counted separately and subtracted.
         alone = exp.select("1").from_(self._select_rows(constraint.attributes, "t1", most=most))
         alone = alone.where(*(self._compare(c, alone=True) for c in constraint.comparisons))
         among = f" among the first {most:,} rows" if most else ""
@@ -136,7 +136,7 @@ class _ConstraintChecker:
         return count, f"{number_of(count, 'pair of rows does', 'pairs of rows do')} what no two rows should{among}"
 
     def _count_candidates(self, constraint: DenialConstraint) -> int:
-        """How many pairs of rows agree where the constraint asks for it, and so have to be compared."""
+        """Return the number of row pairs that agree on the constraint's equalities, and so have to be compared."""
         same = [c.left.attribute for c in constraint.comparisons if c.op == "=" and _is_same_attribute(c)]
         keys = [quote_name(self._find_column(attribute).read_name) for attribute in dict.fromkeys(same)]
         counted = exp.alias_(exp.cast(exp.Count(this=exp.Star()), "DOUBLE"), "n")
@@ -148,7 +148,7 @@ class _ConstraintChecker:
         return int(self._engine.aggregate(total).column("pairs")[0].as_py())
 
     def _compare(self, comparison: Comparison, *, alone: bool = False) -> exp.Expr:
-        """``comparison`` over t1 and t2; with ``alone`` both are t1."""
+        """Return ``comparison`` over t1 and t2; with ``alone`` both are t1."""
         left = self._domain[comparison.left.attribute]
         if isinstance(comparison.right, AttributeRef):
             other = self._domain[comparison.right.attribute]
@@ -199,9 +199,9 @@ class _ConstraintChecker:
             yield _refers_to_nothing(constraint.table, subject, count)
 
     def _without_public(self, key: str, public: PublicTable) -> int:
-        """Rows whose key ``public`` does not list, each key as questions read it; rows without one refer to nothing."""
+        """Count rows whose key, as questions read it, is not in ``public``; rows without a key refer to nothing."""
         column = self._find_column(key)
-        met = np.append(public.known, True)  # the last is place -1: a row without a key that counts
+        met = np.append(public.known, True)  # the last is index -1: a row without a key that counts
         if column.attribute.null == "cell":
             met[column.attribute.size - 1] = True
         places = select_bounded_rows([column], Unit("row"), salt="", wanted=[column])
@@ -235,7 +235,7 @@ def _get_family(attribute: Attribute) -> str:
 
 
 def _build_constant(attribute: Attribute, value: object) -> exp.Expr:
-    """``value`` as what ``attribute`` is read as."""
+    """Return ``value`` as the type that ``attribute`` is read as."""
     if attribute.is_temporal and (moment := read_datetime(value)) is not None:
         return build_int_literal(moment)
     if attribute.is_numeric and not isinstance(value, (str, bool)):
@@ -252,7 +252,7 @@ def _select_source(columns: Sequence[SourceColumn]) -> exp.Subquery:
 
 
 def _join_texts(columns: Sequence[SourceColumn]) -> exp.Expr:
-    """One text for the values of several columns, NULL where one of them is."""
+    """Return one text for the values of several columns, NULL where one of them is."""
     texts = [try_cast(quote_name(column.raw_name), "VARCHAR") for column in columns]
     joined: exp.Expr = texts[0]
     for text in texts[1:]:

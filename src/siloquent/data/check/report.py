@@ -1,4 +1,4 @@
-"""What a check found, in words and as JSON."""
+"""The findings of a check, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ NOTES: tuple[Kind, ...] = (
     "not_checked",
     "large_delta",
 )
-"""Findings that are no fault: the declaration itself says what becomes of such rows."""
+"""Findings that are not problems: the declaration itself defines how such rows are treated."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableFinding:
-    """One thing that an owner should know. ``count`` is exact, of what ``sentence`` says; no value is shown.
+    """One finding for the owner. ``count`` is the exact count of what ``sentence`` describes; no value is shown.
 
-    ``fix`` is a line of the table file, or what to do with the source.
+    ``fix`` is a line of the table file, or a change to the source.
     """
 
     kind: Kind
@@ -49,13 +49,13 @@ class TableFinding:
 
     @property
     def is_problem(self) -> bool:
-        """Whether rows are lost, or contradict the declaration, in a way that it does not cover."""
+        """Whether rows are lost, or contradict the declaration in a way that it does not cover."""
         return self.kind not in NOTES
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """All that a check found about one table; exact, so it is for the owner alone and never leaves the machine."""
+    """All findings about one table; they are exact, so they are for the owner only and never leave the machine."""
 
     table: str
     rows: int
@@ -68,7 +68,7 @@ class CheckReport:
         return not any(finding.is_problem for finding in self.findings)
 
     def add_source_change(self, entry: int) -> CheckReport:
-        """The report, where ``entry`` of the ledger is about other rows although the version is the same."""
+        """Return the report with a finding that the source held other rows when entry ``entry`` was answered."""
         finding = TableFinding(
             "source_changed",
             "source",
@@ -80,7 +80,7 @@ class CheckReport:
         return replace(self, findings=(finding, *self.findings))
 
     def to_json(self) -> dict[str, Any]:
-        """The report as JSON takes it."""
+        """Return the report as a JSON object."""
         return {
             "table": self.table,
             "rows": self.rows,

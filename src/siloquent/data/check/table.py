@@ -1,4 +1,4 @@
-"""One table, checked from its lines to its constraints."""
+"""The check of one table, from its lines to its constraints."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ LARGE_DELTA = Fraction(1, 1000)
 
 
 def check(table: PrivateTable, *, others: Mapping[str, PrivateTable] | None = None) -> CheckReport:
-    """What is wrong with the rows of ``table``: exact counts, for its owner alone; the caller makes sure of that.
+    """Return the problems in the rows of ``table``, as exact counts for its owner only; the caller must ensure that.
 
     Args:
         others: Tables that foreign keys may refer to, by name.
     Raises:
-        DataError: The source failed.
+        DataError: the source failed.
     Privacy:
-        None: nothing of a report may be shown to analysts.
+        None: a report must not be shown to analysts.
     """
     engine, columns, salt = table.open_for_owner()
     schema = table.schema
@@ -52,7 +52,7 @@ def check(table: PrivateTable, *, others: Mapping[str, PrivateTable] | None = No
 
 
 def _check_delta(schema: TableSchema) -> list[TableFinding]:
-    """A delta so large that the promise itself is weak."""
+    """Return a finding if delta is so large that the guarantee is weak."""
     delta = schema.budget.delta
     if delta <= LARGE_DELTA:
         return []

@@ -1,4 +1,4 @@
-"""Values that are missing, unreadable, out of bounds or not listed, and users with more rows than count."""
+"""Checks for missing, unreadable, out-of-bounds and unlisted values, and for users with too many rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Condition = tuple[str, exp.Expr]
 def check_values(
     schema: TableSchema, columns: Sequence[SourceColumn], engine: Engine
 ) -> tuple[int, list[TableFinding]]:
-    """How many rows there are, and what is wrong with their values."""
+    """Return the number of rows, and the problems in their values."""
     conditions = [(c, kind, condition) for c in columns for kind, condition in _list_conditions(c)]
     shown = [exp.alias_(exp.Count(this=exp.Star()), "rows")]
     for number, (_, _, condition) in enumerate(conditions):
@@ -35,7 +35,7 @@ def check_values(
 
 
 def check_users(schema: TableSchema, columns: Sequence[SourceColumn], engine: Engine) -> list[TableFinding]:
-    """Rows without a user, and users of whom only some rows count."""
+    """Return findings about rows without a user, and users of whom only some rows count."""
     unit = schema.unit
     if unit.kind == "row":
         return []
@@ -87,7 +87,7 @@ def _build_user_findings(unit: Unit, found: dict[str, int]) -> Iterator[TableFin
 
 
 def _list_conditions(column: SourceColumn) -> Iterator[Condition]:
-    """What is counted of a column: SQL over ``read_name`` and ``raw_name``."""
+    """Yield the conditions counted for a column: SQL over ``read_name`` and ``raw_name``."""
     attribute, value, raw = column.attribute, quote_name(column.read_name), quote_name(column.raw_name)
     missing: exp.Expr = exp.Is(this=raw, expression=exp.Null())
     if column.kind == "real":

@@ -1,1 +1,1 @@
-"""What runs SQL over rows: DuckDB in this process, or Spark."""
+"""The SQL engines: DuckDB in this process, or Spark."""

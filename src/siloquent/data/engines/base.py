@@ -1,4 +1,4 @@
-"""What an engine must offer the data room, the limits it keeps, and how its failures become one fixed text."""
+"""The interface of engines, their limits, and the conversion of their failures to one fixed text."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ R = TypeVar("R")
 SOURCE = "source"
 """The relation that holds the table's rows, in every engine."""
 IN_PART = "IN_PART"
-"""A condition on a user that an engine may put a part of all users in place of: each user's rows are ranked apart."""
+"""A condition on a user that an engine may replace by a part of all users: each user's rows are ranked separately."""
 SourceKind = Literal["text", "integer", "decimal", "real", "boolean", "date", "datetime", "other"]
 LineFault = Literal["encoding", "form"]
-"""What is wrong with a line that is left out: it is not UTF-8, or its quotes, columns or length are not right."""
+"""The faults of lines that are left out: invalid UTF-8, or wrong quotes, columns or length."""
 
-# What an engine says may quote rows, so it goes to a log of its own: it has no handler until the owner adds one, and
-# does not pass records on to the application's log.
+# An engine's messages may quote rows, so they go to a separate log: it has no handler until the owner adds one, and
+# does not propagate records to the application's log.
 OWNER_LOG = logging.getLogger("siloquent.owner")
 OWNER_LOG.addHandler(logging.NullHandler())
 OWNER_LOG.propagate = False
 
 
 def _measure_half_memory() -> int:
-    """Half of what this machine has, or 4 GiB where it does not say."""
+    """Return half of this machine's memory, or 4 GiB if its size is unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     except (AttributeError, OSError, ValueError):
@@ -48,17 +48,17 @@ def _measure_half_memory() -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """What one table may hold in memory, and how much of a source is read.
+    """Limits on the memory of one table, and on reads of a source.
 
-    The defaults bound what a declaration or a writer's settings decide, never what rows hold: a bound that one row more
-    can pass tells whether that row is there. The others are for files from outside, which are refused before they are
-    anybody's source.
+    The defaults bound only quantities set by a declaration or a writer's settings, never by the rows: a limit that one
+    more row can exceed reveals that row. The other limits are for files from outside, which are refused before they
+    become a source.
 
     Attributes:
-        page_bytes: Of a Parquet page whose values all have one width.
-        text_bytes: Of one that holds texts, where a single long text makes a page; the format's own most.
-        shared_bytes: Of a page of texts that share prefixes, if each were as long as the page; None: no bound.
-        rows: Of a file; None: no bound.
+        page_bytes: Of a Parquet page whose values all have the same width.
+        text_bytes: Of a page of texts, where a single long text can fill a page; the format's own maximum.
+        shared_bytes: Of a page of texts that share prefixes, if each were as long as the page; None: no limit.
+        rows: Of a file; None: no limit.
     """
 
     columns: int = 4_096
@@ -74,17 +74,17 @@ class ReadLimits:
 
 
 class Engine(Protocol):
-    """Rows behind SQL. Queries are sqlglot trees in DuckDB's dialect over ``SOURCE`` and what was kept.
+    """Rows behind SQL. Queries are sqlglot trees in DuckDB's dialect over ``SOURCE`` and kept relations.
 
-    Every failure of the engine beneath is raised as ``DataError``, whose text is always the same.
+    Every failure of the underlying engine is raised as ``DataError`` with a fixed text.
     """
 
     def list_columns(self) -> Mapping[str, str]:
-        """The source's columns in order, with type names as DuckDB writes them."""
+        """Return the source's columns in order, with DuckDB's type names."""
         ...
 
     def keep(self, name: str, query: exp.Query) -> bool:
-        """Make the rows of ``query`` a relation ``name``; whether they are in memory, or else read anew each time."""
+        """Make the rows of ``query`` a relation ``name``; return whether they are in memory, or reread each time."""
         ...
 
     def look_up(self, name: str, values: Sequence[str]) -> None:
@@ -92,43 +92,43 @@ class Engine(Protocol):
         ...
 
     def aggregate(self, query: exp.Query) -> pa.Table:
-        """The rows of a grouped count or sum of indices; their order means nothing."""
+        """Return the rows of a grouped count or sum of indices; their order has no meaning."""
         ...
 
     def map_merge(self, kernel: Kernel, merge: Merge, query: exp.Query) -> NDArray[Any]:
-        """``kernel`` of every batch of the rows of ``query``, merged; of one empty batch if there are no rows.
+        """Apply ``kernel`` to every batch of ``query`` and merge the results; without rows, to one empty batch.
 
         Args:
-            kernel: Gives a numpy array without objects, so that it can travel between processes.
-            merge: Associative and commutative: batches are cut and ordered as the engine likes.
+            kernel: Returns a numpy array without objects, so that it can travel between processes.
+            merge: Associative and commutative: the engine chooses the batches and their order.
         """
         ...
 
     def read_batches(self, query: exp.Query) -> Iterator[pa.RecordBatch]:
-        """The rows of ``query``, a batch at a time."""
+        """Yield the rows of ``query``, a batch at a time."""
         ...
 
     def is_current(self) -> bool:
-        """Whether the source is still what was opened, as far as that can be seen without reading it."""
+        """Return whether the source is still the one that was opened, as far as that is visible without reading it."""
         ...
 
     def compute_digest(self) -> bytes:
-        """Equal for equal rows, as far as the source can tell; it never leaves the session as it is."""
+        """Return a digest, equal for equal rows as far as the source can tell; it never leaves the session unkeyed."""
         ...
 
     def count_unreadable_lines(self) -> Mapping[LineFault, int]:
-        """How many lines of the source are left out because they cannot be read, and why; for the owner's check."""
+        """Return the number of unreadable lines left out, by fault; for the owner's check."""
         ...
 
     def close(self) -> None:
-        """Let go of memory, files and connections."""
+        """Release memory, files and connections."""
         ...
 
 
 def hide_failures(call: Callable[P, R]) -> Callable[P, R]:
-    """``call``, whose failures become one ``DataError`` with one fixed text; the owner's log has the details.
+    """Wrap ``call`` so that its failures become a ``DataError`` with a fixed text; the owner's log has the details.
 
-    The error carries neither cause nor context, since an engine's message may quote a row.
+    The error has neither cause nor context, since an engine's message may quote a row.
     """
 
     @functools.wraps(call)
@@ -147,14 +147,14 @@ def hide_failures(call: Callable[P, R]) -> Callable[P, R]:
 
 
 def build_empty_batch(schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of that schema without rows."""
+    """Return a batch of that schema without rows."""
     import pyarrow as pa
 
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
 def get_source_kind(type_name: str) -> SourceKind:
-    """Which kind of column a DuckDB type is, as far as reading it as a declared attribute goes.
+    """Return the kind of column that a DuckDB type is, for reading it as a declared attribute.
 
     >>> get_source_kind("DECIMAL(18,3)"), get_source_kind("TIMESTAMP_NS"), get_source_kind("INTEGER[]")
     ('decimal', 'datetime', 'other')
@@ -167,7 +167,7 @@ def get_source_kind(type_name: str) -> SourceKind:
 
 
 _KINDS: dict[str, SourceKind] = {
-    # A frame whose column holds nothing but NULL has no better type, and is not refused for its rows.
+    # A column of only NULLs in a frame has no better type, and is not refused because of its rows.
     **dict.fromkeys(("VARCHAR", "ENUM", "UUID", "NULL", '"NULL"', "VOID"), "text"),
     **dict.fromkeys(
         ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"), "integer"

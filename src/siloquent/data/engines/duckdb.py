@@ -1,4 +1,4 @@
-"""The embedded engine: DuckDB in memory, shut off from files, network, extensions and further settings."""
+"""The embedded engine: DuckDB in memory, with no access to files, network, extensions and further settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Streamable(Protocol):
     """Rows that can be read any number of times."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """A new Arrow stream of all rows."""
+        """Return a new Arrow stream of all rows."""
         ...
 
 
@@ -39,16 +39,16 @@ MAX_STATEMENTS = 256
 
 
 class DuckDBEngine:
-    """Rows of one source behind DuckDB.
+    """Rows of one source in DuckDB.
 
     Args:
-        attach: Makes the relation ``SOURCE`` of a file, once; gives the relations that it reads beside it, if any.
-        arrow: The rows of ``SOURCE`` instead: a table, or anything else that gives an Arrow stream of the same rows as
-            often as it is asked for one.
-        fill: For sources that are fetched: gives what takes the place of ``arrow``, when rows are first read.
+        attach: Makes the relation ``SOURCE`` of a file, once; returns the further relations that it reads, if any.
+        arrow: The rows of ``SOURCE`` instead: a table, or any object that returns an Arrow stream of the same rows
+            each time.
+        fill: For fetched sources: returns the replacement of ``arrow``, when rows are first read.
         files: The only files that may be read afterwards.
-        unchanged: Says whether the source is still what was opened; asked before and after rows are read.
-        faults: Counts the lines that cannot be read, if the source has lines.
+        unchanged: Returns whether the source is still the one that was opened; called before and after reads.
+        faults: Counts the unreadable lines, if the source has lines.
         digest: Hashes the source (``data.digests``).
     Raises:
         DataError: DuckDB cannot read the source.
@@ -67,7 +67,7 @@ class DuckDBEngine:
         faults: Callable[[], Mapping[LineFault, int]] = dict,
         digest: Callable[[], bytes] = bytes,
     ) -> None:
-        # Here and not above: DuckDB takes longer to import than the rest of the command line.
+        # Imported here: DuckDB takes longer to import than the rest of the command line.
         import duckdb
 
         self._limits, self._unchanged, self._faults = limits or ReadLimits(), unchanged, faults
@@ -79,7 +79,7 @@ class DuckDBEngine:
         self._statements: dict[str, duckdb.Statement] = {}
         self._connection = duckdb.connect(":memory:", config=_build_settings(self._limits))
         try:
-            # First: a view in somebody's database file may name other files, and binding it would open them.
+            # First: a view in a foreign database file may name other files, and binding it would open them.
             _shut(self._connection, files)
             self._beside = attach(self._connection) or {}
             self._lend(self._connection)
@@ -90,17 +90,17 @@ class DuckDBEngine:
         self._schema = {str(row[0]): str(row[1]) for row in described}
 
     def list_columns(self) -> Mapping[str, str]:
-        """The source's columns in order, with DuckDB's type names."""
+        """Return the source's columns in order, with DuckDB's type names."""
         return dict(self._schema)
 
     @hide_failures
     def keep(self, name: str, query: exp.Query) -> bool:
-        """Copy the rows of ``query`` into memory as relation ``name``; leave it a view where they are too many."""
+        """Copy the rows of ``query`` into memory as relation ``name``; leave it a view if they do not fit."""
         text, limits = Part().sql(query, {}), self._limits
         with self._lock:
             self._require_rows()
             described = self._connection.execute(f"DESCRIBE {text}").fetchall()
-            kept = min(limits.kept_bytes, limits.memory_bytes // 4)  # the rest is for what is computed of it
+            kept = min(limits.kept_bytes, limits.memory_bytes // 4)  # the rest is for computations on it
             fits = kept // max(sum(_WIDTHS.get(str(row[1]), 64) for row in described), 1)
             self._connection.execute(f"CREATE TABLE {name} AS {text} LIMIT 0")
 
@@ -129,7 +129,7 @@ class DuckDBEngine:
 
     @hide_failures
     def aggregate(self, query: exp.Query) -> pa.Table:
-        """The rows of a grouped count or sum of indices; their order means nothing."""
+        """Return the rows of a grouped count or sum of indices; their order has no meaning."""
         import pyarrow as pa
 
         with self._lock:
@@ -141,12 +141,12 @@ class DuckDBEngine:
         import pyarrow as pa
 
         statement = self._parse_statement(query) if part == Part() else part.sql(query, self._views)
-        # All columns are whole numbers, and as numpy arrays they come in half the time that Arrow takes.
+        # All columns are whole numbers; as numpy arrays they arrive in half the time that Arrow takes.
         return pa.table(self._connection.execute(statement).fetchnumpy())
 
     @hide_failures
     def map_merge(self, kernel: Kernel, merge: Merge, query: exp.Query) -> NDArray[Any]:
-        """``kernel`` of every batch of the rows of ``query``, merged."""
+        """Apply ``kernel`` to every batch of the rows of ``query`` and merge the results."""
         with closing(self._open_cursor()) as cursor:
 
             def folded(part: Part) -> NDArray[Any]:
@@ -159,7 +159,7 @@ class DuckDBEngine:
             return reduce(merge, self._run(query, folded))
 
     def read_batches(self, query: exp.Query) -> Iterator[pa.RecordBatch]:
-        """The rows of ``query``, a batch at a time."""
+        """Yield the rows of ``query``, a batch at a time."""
         with closing(self._open_cursor()) as cursor:
             parts = self._run(query, lambda part: self._begun(cursor, query, part))
             while (reader := hide_failures(lambda: next(parts, None))()) is not None:
@@ -168,7 +168,7 @@ class DuckDBEngine:
                     yield batch
 
     def _begun(self, cursor: duckdb.DuckDBPyConnection, query: exp.Query, part: Part) -> Iterator[pa.RecordBatch]:
-        """The rows of a part, once the first of them are there: then all of its users fitted into memory."""
+        """Return the rows of a part once the first have arrived: then all of its users fit into memory."""
         reader = self._stream(cursor, query, part)
         first = next(reader, None)
         return chain([] if first is None else [first], reader)
@@ -177,7 +177,7 @@ class DuckDBEngine:
         return cursor.sql(part.sql(query, self._views)).to_arrow_reader(BATCH_ROWS)
 
     def _run(self, query: exp.Query, run: Callable[[Part], R]) -> Iterator[R]:
-        """``run`` of all users, or of parts of them in turn."""
+        """Yield the results of ``run`` for all users, or for parts of them in turn."""
         if not is_divisible(query, self._views):
             return map(run, [Part()])
 
@@ -190,23 +190,23 @@ class DuckDBEngine:
         return chain.from_iterable(in_parts(part, noted) for part in parts)
 
     def is_current(self) -> bool:
-        """Whether a file is the same one, of the same size and time of writing, as when it was opened."""
+        """Return whether a file is still the one that was opened, of the same size and modification time."""
         return self._unchanged()
 
     @hide_failures
     def compute_digest(self) -> bytes:
-        """The source's digest, if it is still what was opened."""
+        """Return the source's digest, if it is still the one that was opened."""
         found = self._digest()
         self._require_unchanged()
         return found
 
     @hide_failures
     def count_unreadable_lines(self) -> Mapping[LineFault, int]:
-        """Counts of the source's unreadable lines, by fault."""
+        """Return the counts of the source's unreadable lines, by fault."""
         return self._faults()
 
     def close(self) -> None:
-        """Let go of the rows in memory and of the files."""
+        """Release the rows in memory and the files."""
         with self._lock:
             self._connection.close()
 
@@ -214,7 +214,7 @@ class DuckDBEngine:
         return int(self._connection.execute(f"SELECT COUNT(*) FROM {relation}").fetchall()[0][0])
 
     def _parse_statement(self, query: exp.Query) -> duckdb.Statement:
-        """``query`` as DuckDB parsed it: for a small table, writing and parsing take as long as running it."""
+        """Return ``query`` as parsed by DuckDB: for a small table, writing and parsing take as long as running it."""
         text = query.meta.get("duckdb") or Part().sql(query, self._views)
         query.meta["duckdb"] = text
         if text not in self._statements:
@@ -225,7 +225,7 @@ class DuckDBEngine:
 
     @hide_failures
     def _open_cursor(self) -> duckdb.DuckDBPyConnection:
-        """A connection of its own for a stream of rows, so that other questions need not wait for its end."""
+        """Return a separate connection for a stream of rows, so that other questions need not wait for its end."""
         with self._lock:
             self._require_rows()
             cursor = self._connection.cursor()
@@ -233,14 +233,14 @@ class DuckDBEngine:
         return cursor
 
     def _lend(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Make the Arrow table, if the rows are in one, ``SOURCE`` on a connection: each needs to be told."""
+        """Register the Arrow table, if the rows are in one, as ``SOURCE`` on a connection: each connection needs it."""
         if self._arrow is not None:
             connection.register(SOURCE, self._arrow)
         for name, rows in self._beside.items():
             connection.register(name, rows)
 
     def _require_rows(self) -> None:
-        """Have the rows at hand, of a source that is still what was opened."""
+        """Load the rows, of a source that is still the one that was opened."""
         if self._fill is not None:
             self._arrow, self._fill = self._fill(), None
             self._lend(self._connection)
@@ -268,9 +268,9 @@ def _build_settings(limits: ReadLimits) -> dict[str, Any]:
 
 
 def _shut(connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> None:
-    """From here on only ``files`` can be read, nothing can be written, and no setting can be changed."""
-    connection.execute("SET GLOBAL TimeZone = 'UTC'")  # moments with a zone are read in UTC, on every connection
-    allowed = [name for file in files for name in (file, f"{file}.wal")]  # a database's own log is looked for
+    """Allow only reads of ``files`` from now on, no writes and no changes of settings."""
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")  # times with a zone are read in UTC, on every connection
+    allowed = [name for file in files for name in (file, f"{file}.wal")]  # DuckDB looks for a database's log
     listed = ", ".join(exp.Literal.string(name).sql("duckdb") for name in allowed)
     connection.execute(f"SET allowed_paths = [{listed}]")
     connection.execute("SET enable_external_access = false")

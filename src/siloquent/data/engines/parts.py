@@ -1,7 +1,7 @@
-"""Queries over all users at once, or over parts of the users in turn where their rows do not fit into memory.
+"""Queries over all users at once, or over parts of the users in turn if their rows do not fit into memory.
 
-Each user's rows are ranked by themselves, so parts give the same rows as the whole. How many users there are, and how
-long their texts, must not decide whether there is an answer; and rows never go to a disk.
+Each user's rows are ranked separately, so parts give the same rows as the whole. Neither the number of users nor the
+length of their texts may decide whether there is an answer; and rows are never written to disk.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ MAX_PARTS = STEP**7
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The users whose hash leaves ``number`` when it is divided by ``count``."""
+    """The users whose hash has remainder ``number`` modulo ``count``."""
 
     number: int = 0
     count: int = 1
 
     def split(self) -> list[Part]:
-        """Parts that make up this one."""
+        """Return parts that make up this one."""
         return [Part(self.number + i * self.count, self.count * STEP) for i in range(STEP)]
 
     def sql(self, query: exp.Query, views: Mapping[str, exp.Query]) -> str:
-        """``query`` over this part, as DuckDB's text; ``views`` stand in place of their names."""
+        """Return ``query`` over this part, as DuckDB's text; ``views`` replace their names."""
 
         def placed(node: exp.Expr) -> exp.Expr:
             if isinstance(node, exp.Table) and node.name in views:
@@ -46,7 +46,7 @@ class Part:
 
 
 def _by_one_key(window: exp.Window) -> exp.Window:
-    """The same order by one key: then DuckDB holds the rows of a user that count, and not all of them."""
+    """Return the same order by one key: then DuckDB holds only the rows of a user that count, not all of them."""
     keys = [ordered.this for ordered in window.args["order"].expressions]
     row = exp.Anonymous(this="ROW", expressions=keys)
     window.set("order", exp.Order(expressions=[exp.Ordered(this=row, nulls_first=False)]))
@@ -54,10 +54,10 @@ def _by_one_key(window: exp.Window) -> exp.Window:
 
 
 def in_parts(part: Part, run: Callable[[Part], R]) -> Iterator[R]:
-    """``run`` of ``part``, or of the parts of it that fit into memory.
+    """Yield the results of ``run`` for ``part``, or for subparts that fit into memory.
 
     Raises:
-        duckdb.OutOfMemoryException: A single user has more rows than fit.
+        duckdb.OutOfMemoryException: a single user has more rows than fit.
     """
     import duckdb
 
@@ -74,7 +74,7 @@ def in_parts(part: Part, run: Callable[[Part], R]) -> Iterator[R]:
 
 
 def is_divisible(query: exp.Query, views: Mapping[str, exp.Query]) -> bool:
-    """Whether ``query`` ranks the rows of users, itself or in a view; what was found out is kept with it."""
+    """Return whether ``query`` ranks the rows of users, itself or in a view; the result is stored with it."""
     if "divisible" not in query.meta:
         in_view = any(node.name in views for node in query.find_all(exp.Table))
         query.meta["divisible"] = in_view or any(n.name.upper() == IN_PART for n in query.find_all(exp.Anonymous))

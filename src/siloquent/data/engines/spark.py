@@ -1,4 +1,4 @@
-"""Spark: the same queries, transpiled; kernels run where the rows are, and their results are merged in this process."""
+"""Spark: the same queries, transpiled; kernels run where the rows are, and results are merged in this process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SparkEngine:
     """Rows of one Spark table or frame.
 
     Args:
-        session: A running session; the engine works in a new one beside it, so that no setting or view is shared.
+        session: A running session; the engine works in a new one beside it, so that they share no setting or view.
         table: The name of a table, as a sqlglot table.
     Raises:
         DataError: Spark cannot read the table.
@@ -44,25 +44,25 @@ class SparkEngine:
     def __init__(self, session: SparkSession, table: exp.Table) -> None:
         _silence()
         self._session = session.newSession()
-        self._session.conf.set("spark.sql.session.timeZone", "UTC")  # moments without a zone stay as they are
+        self._session.conf.set("spark.sql.session.timeZone", "UTC")  # times without a zone are unchanged
         _compare_by_bytes(self._session.sql(f"SELECT * FROM {table.sql('spark')}")).createOrReplaceTempView(SOURCE)
         self._kept: list[DataFrame] = []
         self._name = table.sql("spark")
 
     def compute_digest(self) -> bytes:
-        """Of the table's name: a catalogue does not say whether rows changed, so the declared version alone counts."""
+        """Return the digest of the table's name: catalogues do not record changes, so only the version counts."""
         return prepare_name_digest("spark", self._name)()
 
     @hide_failures
     def list_columns(self) -> Mapping[str, str]:
-        """The source's columns in order, with the names that DuckDB gives their types."""
+        """Return the source's columns in order, with DuckDB's names of their types."""
         found = self._session.table(SOURCE).schema.fields
         names = {field.name: field.dataType.simpleString() for field in found}
         return {name: _TYPES.get(kind, kind.upper()) for name, kind in names.items()}
 
     @hide_failures
     def keep(self, name: str, query: exp.Query) -> bool:
-        """Keep the rows of ``query`` as view ``name`` in the executors' memory; what does not fit is computed again."""
+        """Keep the rows of ``query`` as view ``name`` in the executors' memory; rows that do not fit are recomputed."""
         from pyspark import StorageLevel
 
         kept = self._run(query).persist(StorageLevel.MEMORY_ONLY)  # rows never spill to disk
@@ -80,12 +80,12 @@ class SparkEngine:
 
     @hide_failures
     def aggregate(self, query: exp.Query) -> pa.Table:
-        """The rows of a grouped count or sum of indices; their order means nothing."""
+        """Return the rows of a grouped count or sum of indices; their order has no meaning."""
         return self._run(query).toArrow()
 
     @hide_failures
     def map_merge(self, kernel: Kernel, merge: Merge, query: exp.Query) -> NDArray[Any]:
-        """``kernel`` of every batch, merged first within partitions and then here."""
+        """Apply ``kernel`` to every batch; merge the results first within partitions and then here."""
         rows = self._run(query)
         state = kernel(build_empty_batch(rows.limit(0).toArrow().schema))
         for row in rows.mapInArrow(_PartitionKernel(kernel, merge), "state binary").collect():
@@ -93,20 +93,20 @@ class SparkEngine:
         return state
 
     def read_batches(self, query: exp.Query) -> Iterator[pa.RecordBatch]:
-        """The rows of ``query``, a batch at a time; all of them pass through this process."""
+        """Yield the rows of ``query``, a batch at a time; all of them pass through this process."""
         yield from hide_failures(lambda: self._run(query).toArrow().to_batches())()
 
     def is_current(self) -> bool:
-        """Always: catalogues do not tell what was written since."""
+        """Return True: catalogues do not record later writes."""
         return True
 
     def count_unreadable_lines(self) -> Mapping[LineFault, int]:
-        """None: tables have no lines."""
+        """Return no counts: tables have no lines."""
         return {}
 
     @hide_failures
     def close(self) -> None:
-        """Let go of the rows in the executors' memory; the session goes on."""
+        """Release the rows in the executors' memory; the session continues."""
         for kept in self._kept:
             kept.unpersist()
 
@@ -115,9 +115,9 @@ class SparkEngine:
 
 
 def _compare_by_bytes(rows: DataFrame) -> DataFrame:
-    """``rows`` whose texts are compared by their bytes, and NULL where they are not UTF-8.
+    """Return ``rows`` with texts compared by their bytes, and NULL for those that are not UTF-8.
 
-    A collation would melt users whose ids differ in case, and Arrow fails over all rows for one such text.
+    A collation would merge users whose ids differ in case, and Arrow fails for all rows because of one such text.
     """
     from pyspark.sql.functions import col, collate, try_validate_utf8
     from pyspark.sql.types import StringType
@@ -133,14 +133,14 @@ def _compare_by_bytes(rows: DataFrame) -> DataFrame:
 
 
 def _silence() -> None:
-    """pyspark writes failed queries with the value that failed to standard error; ours go to the owner's log alone."""
+    """Disable pyspark's log of failed queries, which shows failing values; ours go to the owner's log only."""
     from pyspark.logger import PySparkLogger
 
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
 
 
 class _PartitionKernel:
-    """What runs where the rows are: the kernel over the batches of one partition, its state as numpy's file format."""
+    """The kernel over the batches of one partition, run where the rows are; its state is in numpy's file format."""
 
     def __init__(self, kernel: Kernel, merge: Merge) -> None:
         self._kernel, self._merge = kernel, merge
@@ -162,12 +162,12 @@ class _PartitionKernel:
 
 
 def format_spark_sql(query: exp.Query) -> str:
-    """``query``, a tree in DuckDB's dialect, as text for Spark whose session time zone is UTC."""
+    """Return ``query``, a tree in DuckDB's dialect, as text for Spark with session time zone UTC."""
     return query.transform(_translate_node).sql("spark")
 
 
 def _translate_node(node: exp.Expr) -> exp.Expr:
-    if isinstance(node, exp.Anonymous) and node.name.upper() == IN_PART:  # Spark sorts what does not fit on its disks
+    if isinstance(node, exp.Anonymous) and node.name.upper() == IN_PART:  # Spark sorts on disk if need be
         return exp.true()
     if isinstance(node, exp.Anonymous) and node.name.upper() == "EPOCH_US":
         moment = exp.cast(node.expressions[0], "TIMESTAMPLTZ")

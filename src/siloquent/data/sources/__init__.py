@@ -1,4 +1,4 @@
-"""From what a table file calls its source to an engine that has it open."""
+"""Opening of the sources named in table files, each in an engine."""
 
 from siloquent.data.sources.csv import read_public_header
 from siloquent.data.sources.engine_factory import open_source

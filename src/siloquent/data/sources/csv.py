@@ -1,7 +1,7 @@
-"""CSV files: names from the header line, every cell as text, each line read by itself (``lines``).
+"""CSV files: names from the header line, every cell as text, each line read separately (``lines``).
 
-Nothing is sniffed from rows: neither types nor quoting nor how many lines to skip may hang on one person's row. And
-nothing is shown of the first line: a file without a header has somebody's row there.
+Nothing is inferred from rows: types, quoting and the number of skipped lines must not depend on one person's row. The
+first line is never shown: in a file without a header it is a person's row.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _GZIP = b"\x1f\x8b"
 def open_csv_rows(
     file: SourceFile, limits: ReadLimits, columns: Iterable[str], *, table: str, spanning: bool, keep_faulty: bool
 ) -> CsvRows:
-    """The rows of a CSV file, gzipped or not, UTF-8, with a header line, quoted by ``"``.
+    """Return the rows of a CSV file, gzipped or not, UTF-8, with a header line, quoted by ``"``.
 
     Args:
         columns: The columns that will be read.
-        spanning: A quoted field may hold line ends, so a row is a record; else a row is a line.
-        keep_faulty: A line that cannot be read is a row of NULLs; else it is left out.
+        spanning: Quoted fields may hold line ends, so a row is a record; otherwise a row is a line.
+        keep_faulty: An unreadable line becomes a row of NULLs; otherwise it is left out.
     Raises:
-        SchemaError: There is no header line, or it is too long, too wide, not UTF-8, or lacks or repeats a column; or
-            the file cannot be unpacked.
+        SchemaError: the header line is missing, too long, too wide or not UTF-8, or lacks or repeats a column; or the
+            file cannot be unpacked.
     """
     packed = read_first_bytes(file, 2) == _GZIP
     columns = list(columns)
@@ -47,7 +47,7 @@ def open_csv_rows(
 
 
 def _require_whole(file: SourceFile, table: str) -> None:
-    """Refuse a gzipped file that cannot be unpacked to its end, before anything is charged."""
+    """Refuse a gzipped file that cannot be unpacked completely, before anything is charged."""
     try:
         with gzip.open(file.path, "rb") as opened:
             while opened.read(BLOCK_BYTES):
@@ -57,7 +57,7 @@ def _require_whole(file: SourceFile, table: str) -> None:
 
 
 def _find_columns(names: list[str], columns: Iterable[str], table: str) -> list[str]:
-    """The names in the header line of ``columns``, all of which are there; the owner's log says what is instead."""
+    """Return the header names of ``columns``, all of which must be there; the owner's log gets the actual ones."""
     by_name = {name.casefold(): name for name in names}
     wanted = {column: by_name.get(column.casefold()) for column in columns}
     missing = [column for column, name in wanted.items() if name is None]
@@ -75,10 +75,10 @@ def _find_columns(names: list[str], columns: Iterable[str], table: str) -> list[
 def read_header(
     file: SourceFile, limits: ReadLimits, *, packed: bool, table: str, declared: Iterable[str] = ()
 ) -> tuple[list[str], str]:
-    """The names in the header line and the delimiter between them.
+    """Return the names in the header line and the delimiter between them.
 
     Args:
-        declared: Names that are taken as they stand; blanks around others do not count.
+        declared: Names that are taken verbatim; blanks around others are stripped.
     Raises:
         SchemaError: as ``open_csv_rows``.
     """
@@ -119,7 +119,7 @@ def read_header(
 
 
 def read_public_header(file: Path) -> tuple[list[str], str, bool]:
-    """The columns' names and the delimiter of a file that anybody may see, and whether it is gzipped.
+    """Return the column names and the delimiter of a public file, and whether it is gzipped.
 
     Raises:
         SchemaError: as ``open_csv_rows``.

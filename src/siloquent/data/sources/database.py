@@ -1,4 +1,4 @@
-"""DuckDB files: one table of the file, attached for reading only."""
+"""DuckDB files: one table of the file, attached read-only."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def attach_database(
 ) -> None:
     """Make ``SOURCE`` the rows of the table ``inner`` of a DuckDB file.
 
-    A view is a program of whoever wrote the file: it may have rows without end, or make many rows of one, or one of
-    many, so that a unit moves more than it is charged for.
+    A view is a program by the author of the file: it may have endless rows, or derive many rows from one or one from
+    many, so that a unit affects more than it is charged for.
 
     Args:
         kinds: The columns that will be read, and the kinds of their attributes.
         inner: ``TABLE`` or ``SCHEMA.TABLE``.
     Raises:
-        SchemaError: It is not a DuckDB file, no table is named, or a view is.
-        UnknownName: There is no such table (did you mean).
+        SchemaError: the file is not a DuckDB file, or a table is not named, or a view is.
+        UnknownName: there is no such table (with suggestions).
     """
     if read_first_bytes(file, 12)[8:] != MAGIC:
         raise SchemaError(f"The source of {table!r} is not a DuckDB file.", fix="check the file, or its kind")
@@ -64,10 +64,10 @@ def attach_database(
 
 def _shown(column: str, kind: str, is_moment: bool) -> str:
     quoted = exp.to_identifier(column, quoted=True).sql("duckdb")
-    if kind == "VARCHAR":  # compared by its bytes: a collation of the file's would melt users whose ids differ in case
+    if kind == "VARCHAR":  # compared by its bytes: a collation in the file would merge users whose ids differ in case
         return f"{quoted} COLLATE C AS {quoted}"
     if is_moment and kind in ("TIMESTAMP_S", "TIMESTAMP_MS"):
-        # These hold years that TIMESTAMP does not, on either side.
+        # These types hold years outside the range of TIMESTAMP on both sides.
         lo, hi = (f"CAST('{bound}' AS {kind})" for bound in (EARLIEST, LATEST.replace(microsecond=0)))
         bounded = f"CASE WHEN {quoted} IS NOT NULL THEN LEAST(GREATEST({quoted}, {lo}), {hi}) END"
         return f"{bounded} AS {quoted}"
@@ -75,7 +75,7 @@ def _shown(column: str, kind: str, is_moment: bool) -> str:
 
 
 def _computes(connection: duckdb.DuckDBPyConnection, schema: str, name: str) -> bool:
-    """Whether a table's definition says that a column is made anew each time that it is read."""
+    """Return whether a table's definition has a column that is recomputed each time it is read."""
     (text,) = connection.execute(
         "SELECT sql FROM duckdb_tables() WHERE database_name = 'origin' AND schema_name = ? AND table_name = ?",
         [schema, name],

@@ -1,4 +1,4 @@
-"""Texts as PostgreSQL stores them, decoded one by one: one that cannot be decoded is NULL and takes no other along."""
+"""Texts as PostgreSQL stores them, decoded one by one: an undecodable one is NULL and does not affect others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _LATIN = {1: 1, 2: 2, 3: 3, 4: 4, 5: 9, 6: 10, 7: 13, 8: 14, 9: 15, 10: 16}
-"""The parts of ISO 8859 that PostgreSQL numbers in its own way."""
+"""The parts of ISO 8859 that PostgreSQL numbers differently."""
 _UTF8 = "utf-8"
 _CODECS = {
     "UTF8": _UTF8,
@@ -26,14 +26,14 @@ _CODECS = {
     "EUC_CN": "gb2312",
     "EUC_KR": "euc_kr",
 }
-"""By the names of encodings that databases can have. All of them hold ASCII as it is."""
+"""Python's codecs by the names of database encodings. All of them contain ASCII unchanged."""
 
 
 def codec_of(encoding: str, *, table: str) -> str:
-    """Python's codec for the encoding of a database. ``SQL_ASCII`` is no encoding; its bytes are read as UTF-8.
+    """Return Python's codec for a database's encoding. ``SQL_ASCII`` is not an encoding; its bytes are read as UTF-8.
 
     Raises:
-        SchemaError: Python has none.
+        SchemaError: Python has no such codec.
     """
     if encoding not in _CODECS:
         raise SchemaError(
@@ -44,7 +44,7 @@ def codec_of(encoding: str, *, table: str) -> str:
 
 
 def decoded_texts(texts: pa.Array, codec: str) -> pa.ChunkedArray:
-    """``texts`` of bytes in ``codec`` as UTF-8; NULL where they cannot be decoded."""
+    """Return ``texts``, bytes in ``codec``, as UTF-8; NULL where they cannot be decoded."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -60,7 +60,7 @@ def decoded_texts(texts: pa.Array, codec: str) -> pa.ChunkedArray:
 def _decoded(raw: bytes, codec: str) -> str | None:
     try:
         text = raw.decode(codec)
-        # Codecs take more than they write: two texts of which Python makes one must not be one user.
+        # Codecs accept more than they write: two texts that Python decodes equally must not be one user.
         return text if text.encode(codec) == raw else None
     except UnicodeError:
         return None

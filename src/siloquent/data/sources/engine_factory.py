@@ -1,4 +1,4 @@
-"""Which engine reads which source."""
+"""The choice of an engine for a source."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ SMALL_BYTES = 2**24
 def open_source(
     schema: TableSchema, workspace: Workspace | None, *, frame: object | None = None, limits: ReadLimits | None = None
 ) -> Engine:
-    """An engine with the source of ``schema`` open as ``SOURCE``.
+    """Return an engine with the source of ``schema`` open as ``SOURCE``.
 
     Args:
-        workspace: Where relative paths begin and named databases are listed.
+        workspace: The base of relative paths and the list of named databases.
         frame: An Arrow, pandas or polars object that holds the rows instead.
     Raises:
-        SchemaError: The source is not declared, is of an unknown kind, or is not there.
-        MissingExtra: It needs a package that is not installed.
-        DataError: It is there and cannot be read.
+        SchemaError: the source is not declared, is of an unknown kind, or does not exist.
+        MissingExtra: it needs a package that is not installed.
+        DataError: it exists but cannot be read.
     """
     from siloquent.data.engines.duckdb import DuckDBEngine
 
@@ -96,7 +96,7 @@ def _open_file_engine(
             _list_stored(schema),
             table=schema.name,
             spanning=kind == "csv-records",
-            keep_faulty=schema.replace_one,  # where the number of rows is public, no row's text may change it
+            keep_faulty=schema.replace_one,  # if the number of rows is public, no row's text may change it
         )
         return DuckDBEngine(
             arrow=rows,
@@ -120,22 +120,22 @@ def _open_file_engine(
 
 
 def _kinds(schema: TableSchema) -> dict[str, str]:
-    """The columns that are read, and the kinds of their attributes; derived attributes have no columns of their own."""
+    """Return the columns read, and the kinds of their attributes; derived attributes have no columns of their own."""
     return {attribute.name: attribute.kind for attribute in schema.domain if not attribute.function}
 
 
 def _list_stored(schema: TableSchema) -> list[str]:
-    """The names of the columns that are read."""
+    """Return the names of the columns read."""
     return list(_kinds(schema))
 
 
 def _list_enumerated(schema: TableSchema) -> list[str]:
-    """The names of the columns whose values are listed."""
+    """Return the names of the columns whose values are listed."""
     return [attribute.name for attribute in schema.domain if attribute.kind == "category"]
 
 
 def _adjust_limits(size: int, limits: ReadLimits) -> ReadLimits:
-    """A small table is counted faster by one thread: waking the others costs more than they save."""
+    """Return limits with one thread for a small table: waking the others costs more than they save."""
     return replace(limits, threads=1) if size < SMALL_BYTES else limits
 
 

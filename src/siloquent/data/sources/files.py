@@ -1,4 +1,4 @@
-"""Files as sources: plain files alone, named without detours, and the same from opening to the last read."""
+"""Files as sources: only plain files, named without links, and unchanged from opening to the last read."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class SourceFile:
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
+        """The size of the file in bytes."""
         return self.mark[2]
 
     def is_unchanged(self) -> bool:
-        """Whether the file is still the same one, of the same size and time of writing."""
+        """Return whether the file is still the same one, of the same size and modification time."""
         try:
             return _read_mark(self.path) == self.mark
         except OSError:
@@ -34,10 +34,10 @@ class SourceFile:
 
 
 def find_source_file(text: str, folder: Path, *, table: str) -> SourceFile:
-    """The plain file that ``text`` names, relative to ``folder``.
+    """Return the plain file that ``text`` names, relative to ``folder``.
 
     Raises:
-        SchemaError: It is not there, is no plain file, or is reached by a link, ``..``, a pattern or an address.
+        SchemaError: it does not exist, is not a plain file, or is named by a link, ``..``, a pattern or an address.
     """
 
     def refused(what: str, fix: str = f'source = "csv:data/{table}.csv" in schemas/{table}.toml') -> SchemaError:
@@ -61,7 +61,7 @@ def find_source_file(text: str, folder: Path, *, table: str) -> SourceFile:
 
 
 def read_first_bytes(file: SourceFile, count: int) -> bytes:
-    """The file's first ``count`` bytes, fewer if it is shorter."""
+    """Return the file's first ``count`` bytes, fewer if it is shorter."""
     with open(file.path, "rb") as opened:
         return opened.read(count)
 

@@ -19,15 +19,15 @@ _UTC = ("UTC", "ETC/UTC", "GMT", "Z", "ZULU", "+00:00")
 
 
 def convert_to_arrow(frame: Any, limits: ReadLimits, columns: Mapping[str, str], *, table: str) -> pa.Table:
-    """``frame`` as an Arrow table; columns that are not read are NULL.
+    """Return ``frame`` as an Arrow table; columns that are not read are NULL.
 
     Args:
         columns: The columns that will be read, and the kinds of their attributes.
-        frame: A pyarrow table, batch or reader; a pandas, polars or other frame that narwhals knows, lazy ones too; or
+        frame: A pyarrow table, batch or reader; a pandas, polars or other frame supported by narwhals, also lazy; or
             any object with ``__arrow_c_stream__``.
     Raises:
-        SchemaError: It is none of these, has two columns of one name or too many, or one of a type that is not read.
-        DataError: It cannot be turned into Arrow otherwise, or its buffers are not right.
+        SchemaError: it is none of these, has repeated or too many columns, or one of an unsupported type.
+        DataError: it cannot be converted to Arrow otherwise, or its buffers are invalid.
     """
     import narwhals.stable.v2 as nw
 
@@ -55,10 +55,10 @@ def convert_to_arrow(frame: Any, limits: ReadLimits, columns: Mapping[str, str],
 
 
 def _require_types(frame: pa.Table, kinds: Mapping[str, str], *, table: str) -> None:
-    """Refuse moments of another time zone, and ids that are lists or structures, by their types.
+    """Refuse times of another time zone, and ids that are lists or structures, by their types.
 
-    Read in UTC, such moments would fall on another day or month than they show. A text within a list cannot be looked
-    at by itself, so a wrong one would take all rows along.
+    Read in UTC, such times would fall on another day or month than they show. A text within a list cannot be checked
+    separately, so an invalid one would invalidate all rows.
     """
     import pyarrow as pa
 
@@ -81,7 +81,7 @@ def _require_types(frame: pa.Table, kinds: Mapping[str, str], *, table: str) -> 
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values of a dictionary, of runs or of an extension."""
+    """Return the type of the values of a dictionary, of runs or of an extension."""
     import pyarrow as pa
 
     while not pa.types.is_primitive(kind):
@@ -95,7 +95,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _make_readable(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
-    """``table`` with columns that can be read to the end, whatever stands in their rows."""
+    """Return ``table`` with columns that can be read to the end, whatever their rows contain."""
     import pyarrow as pa
 
     for i, field in enumerate(table.schema):
@@ -105,7 +105,7 @@ def _make_readable(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
         column = _plain(table.column(i))
         if is_text(column.type):
             column = valid_texts(column)
-        if pa.types.is_date64(column.type):  # one that is no whole day is not valid, and takes all rows along
+        if pa.types.is_date64(column.type):  # a value that is not a whole day is invalid, and would invalidate all rows
             column = pa.chunked_array([one.view(pa.timestamp("ms")) for one in column.chunks], pa.timestamp("ms"))
         # Buffers that point beyond their end would be read there.
         column.validate(full=True)
@@ -116,7 +116,7 @@ def _make_readable(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values themselves, of a dictionary, of runs or of an extension other than UUIDs."""
+    """Return the values themselves, of a dictionary, of runs or of an extension other than UUIDs."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -125,7 +125,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
         if isinstance(kind, pa.BaseExtensionType) and getattr(kind, "extension_name", "") != "arrow.uuid":
             column = pa.chunked_array([one.storage for one in column.chunks], kind.storage_type)
         elif pa.types.is_dictionary(kind):
-            column.validate(full=not is_text(kind.value_type))  # texts are looked at one by one
+            column.validate(full=not is_text(kind.value_type))  # texts are checked one by one
             column = pa.chunked_array([one.dictionary_decode() for one in column.chunks], kind.value_type)
         elif pa.types.is_run_end_encoded(kind):
             column = pa.chunked_array([pc.run_end_decode(one) for one in column.chunks], kind.value_type)
@@ -134,7 +134,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _wrap_frame(frame: Any) -> Any:
-    """``frame`` as narwhals sees it; Arrow's own tables as they are, since narwhals refuses some of them."""
+    """Return ``frame`` as a narwhals frame; Arrow tables unchanged, since narwhals refuses some of them."""
     import narwhals.stable.v2 as nw
     import pyarrow as pa
 
@@ -142,7 +142,7 @@ def _wrap_frame(frame: Any) -> Any:
 
 
 def _opened(known: Any) -> Any:
-    """An Arrow table, or a frame that narwhals knows."""
+    """Return an Arrow table, or a frame supported by narwhals."""
     import narwhals.stable.v2 as nw
     import pyarrow as pa
 
@@ -158,7 +158,7 @@ def _names(opened: Any) -> list[str]:
 
 
 def _convert_frame(opened: Any, kinds: Mapping[str, str], table: str) -> pa.Table:
-    """The columns that are read; of the others, whose values might not become Arrow, only the names."""
+    """Return the columns that are read; of the others, whose values may not convert to Arrow, only the names."""
     import narwhals.stable.v2 as nw
     import pyarrow as pa
 

@@ -1,7 +1,7 @@
-"""CSV text as rows: what becomes of a line is a function of that line, of the delimiter and of the number of columns.
+"""CSV text as rows: the result of a line depends only on that line, the delimiter and the number of columns.
 
 ``split_line`` is the definition. ``CsvRows`` gives the same rows much faster: whole blocks are tested with numpy, their
-well-formed lines are parsed by Arrow, and only the others are looked at one by one.
+well-formed lines are parsed by Arrow, and only the others are parsed one by one.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _BEYOND_ASCII = 0x80
 
 
 def split_line(line: bytes, delimiter: bytes, columns: int) -> list[str] | LineFault:
-    """The cells of one line without its end, or what is wrong with it.
+    """Return the cells of one line without its end, or the fault in the line.
 
-    A field that begins with a quote ends with the next quote that is not doubled, and nothing may stand between that
-    one and the delimiter. Any other field is taken as it stands. One delimiter at the end of a full line is ignored.
+    A field that begins with a quote ends with the next quote that is not doubled, which must be followed by the
+    delimiter or the end. Any other field is taken verbatim. One delimiter at the end of a full line is ignored.
 
     >>> split_line(b'1,"a ""b"", c",5 ft 3"', b",", 3)
     ['1', 'a "b", c', '5 ft 3"']
@@ -59,7 +59,7 @@ def split_line(line: bytes, delimiter: bytes, columns: int) -> list[str] | LineF
 
 
 def _read_quoted(text: str, start: int) -> tuple[str, int]:
-    """The quoted field whose content begins at ``start``, and the place after its last quote; -1 if it has none."""
+    """Return the quoted field with content from ``start``, and the position after its last quote; -1 without one."""
     end = start
     while (end := text.find('"', end)) >= 0:
         if text[end + 1 : end + 2] != '"':
@@ -78,12 +78,12 @@ class _LineBlock:
 
 @dataclass(frozen=True, slots=True)
 class CsvRows:
-    """The rows of a CSV file after its header line, as often as DuckDB asks for them.
+    """The rows of a CSV file after its header line, for any number of scans by DuckDB.
 
     Args:
         names: All columns; only ``wanted`` are read, the others are NULL.
-        spanning: Line ends within quotes are part of a value, so a row is a record of RFC 4180; else a row is a line.
-        keep_faulty: A line that cannot be read is a row of NULLs; else it is left out.
+        spanning: Line ends in quotes are part of a value, so a row is a record of RFC 4180; otherwise it is a line.
+        keep_faulty: An unreadable line becomes a row of NULLs; otherwise it is left out.
     """
 
     path: str
@@ -97,7 +97,7 @@ class CsvRows:
     _faults: dict[LineFault, int] = field(default_factory=dict)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
-        """A new reading from the beginning; DuckDB takes one for each time that it scans the relation."""
+        """Return a new reader from the beginning; DuckDB takes one for each scan of the relation."""
         import pyarrow as pa
 
         return pa.RecordBatchReader.from_batches(self.schema, self._read_batches()).__arrow_c_stream__(requested_schema)
@@ -110,7 +110,7 @@ class CsvRows:
         return pa.schema([(name, pa.string() if name in self.wanted else pa.null()) for name in self.names])
 
     def count_faults(self) -> dict[LineFault, int]:
-        """Counts of unreadable lines, by fault; reads the whole file."""
+        """Return counts of unreadable lines, by fault; reads the whole file."""
         found: dict[LineFault, int] = {}
         for block in self._read_blocks():
             for line in block.others:
@@ -152,7 +152,7 @@ class CsvRows:
             yield self._widen({name: batch.column(name) for name in wanted}, batch.num_rows)
 
     def _collect_others(self, lines: list[bytes | None]) -> pa.RecordBatch:
-        """The lines that Arrow may not parse; a line that cannot be read is a row of NULLs where it is a row at all."""
+        """Return the lines that Arrow may not parse; an unreadable line is a row of NULLs with ``keep_faulty``."""
         import pyarrow as pa
 
         nothing = [""] * len(self.names)
@@ -172,7 +172,7 @@ class CsvRows:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _read_blocks(self) -> Iterator[_LineBlock]:
-        """The file in blocks of whole rows."""
+        """Yield the file in blocks of whole rows."""
         with gzip.open(self.path, "rb") if self.packed else open(self.path, "rb") as opened:
             cutter = _RowCutter(self.spanning, self.line_bytes)
             reader = cast(BinaryIO, opened)
@@ -185,7 +185,7 @@ class CsvRows:
                 yield self._test_lines(data, ends, overlong)
 
     def _test_lines(self, data: bytes, ends: NDArray[np.int64], overlong: int) -> _LineBlock:
-        """The lines of ``data``, the well-formed ones told apart by a test of all at once."""
+        """Return the lines of ``data``, with the well-formed ones identified by one vectorized test."""
         starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
         good = _find_well_formed(data, starts, ends, self.delimiter[0], len(self.names))
         lengths = ends - starts
@@ -203,7 +203,7 @@ class CsvRows:
 
 
 class _RowCutter:
-    """Cuts a file that is read chunk by chunk after its last whole row; a row that is too long is not kept."""
+    """A splitter of a file, read in chunks, after its last whole row; a row that is too long is not kept."""
 
     def __init__(self, spanning: bool, line_bytes: int) -> None:
         self._spanning, self._most = spanning, line_bytes + 2
@@ -212,7 +212,7 @@ class _RowCutter:
         self._skipping = self._inside = False
 
     def feed(self, chunk: bytes, *, last: bool = False) -> Iterator[tuple[bytes, NDArray[np.int64], int]]:
-        """Whole rows, where their lines end, and how many rows more were too long."""
+        """Yield whole rows, the ends of their lines, and the number of further rows that were too long."""
         data, overlong = self._rest + chunk, 0
         if last and data and not data.endswith(b"\n"):
             data += b"\n"
@@ -240,7 +240,7 @@ class _RowCutter:
             yield data, ends, overlong
 
     def _find_ends(self, data: bytes, inside: bool) -> NDArray[np.int64]:
-        """The ends of rows: each line feed, or each one outside quotes."""
+        """Return the ends of rows: each line feed, or each one outside quotes."""
         view = np.frombuffer(data, np.uint8)
         ends = np.flatnonzero(view == _FEED)
         if self._spanning and (inside or b'"' in data):
@@ -252,13 +252,13 @@ class _RowCutter:
 def _find_well_formed(
     data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], delimiter: int, columns: int
 ) -> NDArray[np.bool_]:
-    """True for lines that Arrow reads as ``split_line`` does, shape (lines,); False for some others that it would."""
+    """Return True for lines that Arrow reads as ``split_line`` does, shape (lines,); False also for some of those."""
     view = np.frombuffer(data, np.uint8)
     good = np.ones(len(ends), dtype=np.bool_)
     separators = np.flatnonzero(view == delimiter)
     if b'"' in data:
         quotes = np.flatnonzero(view == _QUOTE)
-        before = np.searchsorted(quotes, starts)  # quotes in front of each line
+        before = np.searchsorted(quotes, starts)  # quotes before each line
         good &= _check_quotes(view, quotes, before, starts, ends, delimiter)
         line = np.searchsorted(ends, separators)
         within = (np.searchsorted(quotes, separators) - before[line]) % 2 == 1
@@ -269,7 +269,7 @@ def _find_well_formed(
         returns = np.flatnonzero(view == _RETURN)
         line = np.searchsorted(ends, returns)
         good[line[returns + 1 != ends[line]]] = False
-    if BOM in data:  # Arrow takes it for a mark wherever a block begins with it
+    if BOM in data:  # Arrow takes it for a byte order mark wherever a block begins with it
         good &= view[starts] != BOM[0]
     if not _is_utf8(data):
         for place in np.unique(np.searchsorted(ends, np.flatnonzero(view >= _BEYOND_ASCII))):
@@ -285,7 +285,7 @@ def _check_quotes(
     ends: NDArray[np.int64],
     delimiter: int,
 ) -> NDArray[np.bool_]:
-    """Whether each line's quotes come in pairs that open at the beginning of a field and close at its end."""
+    """Return whether each line's quotes come in pairs that open at the beginning of a field and close at its end."""
     line = np.searchsorted(ends, quotes)
     rank = np.arange(len(quotes)) - before[line]
     opens = rank % 2 == 0

@@ -1,6 +1,6 @@
-"""Columns of a Parquet file that hold milliseconds, read as they stand: DuckDB fails over all rows if one is too large.
+"""Millisecond columns of a Parquet file, read as stored: DuckDB fails for all rows if one value is too large.
 
-Of what TIMESTAMP_MILLIS can hold, DuckDB has a three hundredth, and its reader offers nothing for the rest.
+DuckDB supports only a three hundredth of the range of TIMESTAMP_MILLIS, and its reader has no option for the rest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BATCH_ROWS = 2**16
 
 
 def millisecond_columns(connection: duckdb.DuckDBPyConnection, path: str) -> set[str]:
-    """The names of the file's columns of moments in milliseconds."""
+    """Return the names of the file's columns of times in milliseconds."""
     found = connection.execute(
         "SELECT name FROM parquet_schema(?) WHERE type = 'INT64' AND (converted_type = 'TIMESTAMP_MILLIS' OR "
         "(logical_type LIKE 'Timestamp%' AND logical_type NOT LIKE '%MILLIS=<null>%'))",
@@ -29,7 +29,7 @@ def millisecond_columns(connection: duckdb.DuckDBPyConnection, path: str) -> set
 
 
 def chunks_of(connection: duckdb.DuckDBPyConnection, path: str) -> list[Chunk]:
-    """The column chunks of an owner's own file: DuckDB fails over statistics of a moment that it cannot hold."""
+    """Return the column chunks of an owner's own file: DuckDB fails on statistics of a time beyond its range."""
     import duckdb
     import pyarrow.parquet as pq
 
@@ -50,11 +50,11 @@ def chunks_of(connection: duckdb.DuckDBPyConnection, path: str) -> list[Chunk]:
 
 
 class Milliseconds:
-    """The rows of some such columns, each time anew, every moment within years 1 to 9999.
+    """The rows of such columns, newly read each time, every time within years 1 to 9999.
 
     Args:
-        columns: Their names, and what they are to be called.
-        ids: Those of them that are only told apart: whole numbers.
+        columns: Their names in the file and in the result.
+        ids: Those that are only compared for equality: whole numbers.
     Raises:
         Suspicious: Arrow finds other columns in the file than DuckDB.
     """
@@ -76,7 +76,7 @@ class Milliseconds:
         )
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The rows as they are now."""
+        """Return the current rows."""
         import pyarrow as pa
 
         return pa.RecordBatchReader.from_batches(self.schema, self._batches()).__arrow_c_stream__(requested_schema)

@@ -1,4 +1,4 @@
-"""Moments beyond what engines hold: the first and the last moment, row by row, before an engine fails over all rows."""
+"""Times beyond the range of engines, clamped to the first and last time, since an engine fails for all rows."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ _NANOSECONDS = 1_000
 
 
 def is_moment(kind: pa.DataType) -> bool:
-    """Whether an Arrow type is one of moments, days, times of day or durations."""
+    """Return whether an Arrow type is one of times, days, times of day or durations."""
     import pyarrow as pa
 
     return bool(pa.types.is_temporal(kind) and not pa.types.is_interval(kind))
 
 
 def bounded_moments(moments: pa.ChunkedArray, *, is_id: bool) -> pa.ChunkedArray:
-    """Moments within years 1 to 9999 and in whole microseconds, as ``read_moment`` reads them.
+    """Return times within years 1 to 9999 and in whole microseconds, as ``read_datetime`` reads them.
 
     Args:
-        is_id: They are only told apart. They become whole numbers of their unit then: bounded, two would be one user.
+        is_id: They are only compared for equality, so they become whole numbers of their unit: clamped, two would be
+            one user.
     """
     import pyarrow as pa
 
@@ -39,7 +40,7 @@ def bounded_moments(moments: pa.ChunkedArray, *, is_id: bool) -> pa.ChunkedArray
 
 
 def _within_years(moments: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Moments before and after all years as the first and last moment."""
+    """Replace times before and after all years by the first and last time."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -50,7 +51,7 @@ def _within_years(moments: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _whole_microseconds(moments: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Nanoseconds cut off, not rounded: an engine's rounding would move the last moment of a day to the next day."""
+    """Truncate nanoseconds: an engine's rounding would move the last moment of a day to the next day."""
     import numpy as np
     import pyarrow as pa
 

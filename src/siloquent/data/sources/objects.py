@@ -1,8 +1,8 @@
-"""Values of Python as texts, one by one: one value's type must not decide how the others are read.
+"""Python values as texts, one by one: one value's type must not decide how the others are read.
 
-pandas has one type for a column whose values differ, and turns whole numbers into floats where one is missing. A type
-that is inferred from values hangs on every row, so such columns are not typed at all: each value becomes the text that
-is read as that value.
+pandas has one type for a column of mixed values, and turns whole numbers into floats if one is missing. A type inferred
+from values depends on every row, so such columns are not typed at all: each value becomes the text that is read as
+that value.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TOLD_APART = ("id", "category", "text")
-"""Kinds of attributes whose values are told apart by their texts."""
+"""Kinds of attributes whose values are compared by their texts."""
 FIRST_INEXACT = 2**53
-"""From here on whole numbers are not told apart once pandas made floats of them, and two users would be one."""
+"""The number from which floats, as made by pandas, no longer distinguish whole numbers: two users could become one."""
 _MOMENTS = ("date", "datetime")
 _NUMBERS = ("integer", "real")
 _EPOCH = datetime(1970, 1, 1)
 
 
 def format_texts(values: Iterable[Any], kind: str) -> pa.Array:
-    """The text of each value for an attribute of ``kind``, NULL for what has none: lists, say."""
+    """Return the text of each value for an attribute of ``kind``, NULL for values without one, such as lists."""
     import pyarrow as pa
 
     return pa.array([_text_or_none(value, kind) for value in values], pa.string())
@@ -45,14 +45,14 @@ def _text_or_none(value: Any, kind: str) -> str | None:
 
 
 def format_text(value: Any, kind: str = "category") -> str | None:
-    """The text that is read as ``value`` is; None for NULL in any form, and for types that no attribute reads.
+    """Return the text that is read as ``value`` is; None for NULL in any form, and for types that no attribute reads.
 
     >>> [format_text(value) for value in (7, 7.0, 0.5, float("nan"), True, [7])]
     ['7', '7', '0.5', None, 'true', None]
     >>> format_text(True, "integer"), format_text(2**53, "id"), format_text(date(2024, 1, 2), "date")
     ('1', None, '2024-01-02 00:00:00')
     """
-    if isinstance(value, (complex, np.complexfloating)):  # floats, once a complex number was added to them
+    if isinstance(value, (complex, np.complexfloating)):  # floats, if a complex number was added to them
         value = None if value.imag else value.real
     if isinstance(value, str):
         return str(value) if _is_unicode(value) else None
@@ -93,7 +93,7 @@ def _format_float(number: float) -> str | None:
 
 
 def _bounded(value: Any) -> str | None:
-    """A moment in microseconds and within years 1 to 9999; None in another zone than UTC."""
+    """Return a time in microseconds and within years 1 to 9999; None in another zone than UTC."""
     if isinstance(value, datetime) and value == value and value.utcoffset():
         return None
     micro = read_datetime(value)
@@ -104,7 +104,7 @@ def _format_datetime(value: Any) -> str | None:
     if value != value:  # pandas' NaT says it is a datetime
         return None
     if isinstance(value, np.datetime64):
-        # Nanoseconds are written where there are any: two moments, which may be ids, are never one text.
+        # Nanoseconds are written where there are any: two times, which may be ids, never have one text.
         micro = value if np.isnat(value) else value.astype("datetime64[us]")
         return None if np.isnat(value) else str(micro if micro == value else value)
     if not isinstance(value, datetime):

@@ -1,7 +1,7 @@
-"""Columns of pandas: what becomes of a value must not hang on the type that pandas gives the whole column.
+"""pandas columns: the result for a value must not depend on the type that pandas gives the whole column.
 
-One row more can make whole numbers floats, and any column one of Python objects. So a column keeps its type only where
-each of its values is read the same in every type that pandas may turn it into; all others are read value by value.
+One more row can turn whole numbers into floats, and any column into Python objects. So a column keeps its type only if
+each value is read equally in every type that pandas may convert it to; all others are read value by value.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _KEPT = {
     **dict.fromkeys(("date", "datetime"), "M"),
     **dict.fromkeys(("id", "category"), "biu"),
 }
-"""By the kind of an attribute, numpy's letters for the columns that keep their types."""
+"""numpy's letters for the columns that keep their types, by the kind of an attribute."""
 _FLOATS = (4, 8)
 
 
 def pandas_column(column: Any, kind: str, *, table: str) -> pa.Array | pa.ChunkedArray:
-    """A column of pandas as Arrow, for an attribute of ``kind``.
+    """Return a pandas column as Arrow, for an attribute of ``kind``.
 
     Args:
         column: A narwhals series.
     Raises:
-        SchemaError: It holds booleans of numpy, and texts are read: pandas may turn them into 1 and 0.
+        SchemaError: it holds numpy booleans, and texts are read: pandas may turn them into 1 and 0.
     """
     import narwhals.stable.v2 as nw
 
@@ -53,7 +53,7 @@ def pandas_column(column: Any, kind: str, *, table: str) -> pa.Array | pa.Chunke
 
 
 def _letter(dtype: Any) -> str:
-    """numpy's letter for the type of a column, whoever holds it; ``t`` for texts in UTF-8, ``O`` for all others."""
+    """Return numpy's letter for a column's type, whatever holds it; ``t`` for texts in UTF-8, ``O`` for all others."""
     held = getattr(dtype, "pyarrow_dtype", None)
     if held is not None:
         return _arrow_letter(held)
@@ -80,7 +80,7 @@ def _arrow_letter(held: pa.DataType) -> str:
 
 
 def _exact(numbers: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Whole numbers, NULL where a float would not tell them from their neighbours."""
+    """Return whole numbers, NULL where a float would not distinguish them from their neighbours."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -93,7 +93,7 @@ def _exact(numbers: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 
 def _listed(native: Any, kind: str) -> pa.Array:
-    """A column of pandas' categories: each category is a value, whatever the others are."""
+    """Return a column of pandas categories, each category converted independently of the others."""
     import pyarrow as pa
 
     codes = np.asarray(native.cat.codes, dtype=np.int64)
@@ -101,7 +101,7 @@ def _listed(native: Any, kind: str) -> pa.Array:
 
 
 def _values(column: Any, native: Any) -> list[Any]:
-    """The values as Python has them; of a column that Arrow holds, NULL for those that Python has not."""
+    """Return the values as Python objects; in a column held by Arrow, NULL for those that Python cannot represent."""
     if hasattr(native.dtype, "pyarrow_dtype"):
         return [_value(scalar) for scalar in column.to_arrow()]
     return list(native.to_list())

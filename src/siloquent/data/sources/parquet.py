@@ -1,11 +1,11 @@
-"""Parquet files: what they claim is checked before they are read, and page by page whether the claims hold.
+"""Parquet files: their claims are checked before they are read, and verified page by page.
 
-A footer is a claim. A few hundred kilobytes can unpack to terabytes: pages that are larger than the footer says, texts
-that share a prefix, a long text in a dictionary that every row points to. Page headers say the truth, since a reader
-has to allocate what they say; so all of them are walked, and nothing is unpacked. Long texts are cut off row by row
-where they are read: how long one is must not decide whether others count. For the same reason, how large a page of
-texts may be is bounded in files from outside alone. The footer is read by DuckDB, which reads the rows afterwards: two
-readers would differ on what it says, and pyarrow's ends the whole process over some wrong ones.
+A footer is a claim. A few hundred kilobytes can unpack to terabytes: pages larger than the footer says, texts that
+share a prefix, a long text in a dictionary that every row points to. Page headers are reliable, since a reader has to
+allocate the sizes in them; so all of them are walked, and nothing is unpacked. Long texts are truncated row by row as
+they are read: the length of one must not decide whether others count. For the same reason, the size of a page of texts
+is limited only in files from outside. The footer is read by DuckDB, which reads the rows afterwards: two readers would
+interpret it differently, and pyarrow crashes the process on some invalid ones.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from siloquent.data.engines.duckdb import Streamable
 
 MOMENTS = "moments"
-"""The relation of moments in milliseconds."""
+"""The relation of times in milliseconds."""
 MAX_FOOTER = 2**26
 MAX_UNPACKED = 2**30
 MAX_RATIO = 1_000
-"""A file from outside that says it unpacks to more than ``MAX_UNPACKED`` bytes has at least a thousandth of that."""
+"""The most bytes per byte of a file from outside that claims to unpack to more than ``MAX_UNPACKED`` bytes."""
 FROM_OUTSIDE = ReadLimits(rows=2**31, text_bytes=2**26, shared_bytes=2**27, memory_bytes=2**27, threads=1)
 _DELTA_BYTE_ARRAY = 7
 
@@ -58,22 +58,22 @@ def attach_parquet(
     kinds: Mapping[str, str] | None = None,
     user: str = "",
 ) -> dict[str, Streamable]:
-    """Make ``SOURCE`` the rows of a Parquet file; returns the relations that it reads beside the file.
+    """Make ``SOURCE`` the rows of a Parquet file; return the further relations that it reads.
 
-    A text that is not UTF-8 has "?" in place of its wrong bytes: refused, it would take all rows along. Two users could
-    become one that way, so an id of ``user`` that is not UTF-8 is NULL.
+    In a text that is not UTF-8, "?" replaces the invalid bytes: refusing it would lose all rows. Two users could become
+    one that way, so an id of ``user`` that is not UTF-8 is NULL.
 
-    A text of more than ``limits.value_bytes`` is cut off where it is read, before anything copies it: a dictionary may
+    A text of more than ``limits.value_bytes`` is truncated as it is read, before anything copies it: a dictionary may
     hold one long text that every row points to.
 
     Args:
         columns: The columns that will be read.
-        kinds: The kinds of their attributes. Where values are listed, a text that is too long is one that is not
-            listed, else it is NULL.
-        user: The column that says whose a row is, if users are the unit.
+        kinds: The kinds of their attributes. If values are listed, a text that is too long is not listed, otherwise it
+            is NULL.
+        user: The column of the users, if users are the unit.
     Raises:
-        SchemaError: It is not Parquet.
-        Suspicious: It claims too much, or more or less than it holds.
+        SchemaError: it is not Parquet.
+        Suspicious: it claims too much, or more or less than it holds.
     """
     check_parquet(connection, file, limits, columns, table=table)
     path = exp.Literal.string(file.path).sql("duckdb")
@@ -82,11 +82,11 @@ def attach_parquet(
     described = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
     texts = [name for name, kind, *_ in described if kind == "VARCHAR" and name.casefold() in folded]
     shown = {name: _bound_text(_quote_name(name), limits, folded[name.casefold()] == "category") for name in texts}
-    beside = "?" * (1 + max((len(name) for name, *_ in described), default=0))  # begins no column's name
+    beside = "?" * (1 + max((len(name) for name, *_ in described), default=0))  # not a prefix of any column's name
     without = []
     for name in texts:
         if name.casefold() == user.casefold():
-            # Wrong bytes are replaced in one reading and left out in the other: only right texts are the same in both.
+            # Invalid bytes are replaced in one reading and left out in the other: only valid texts agree in both.
             right = f"SELECT {_quote_name(name)} AS {_quote_name(beside)} FROM {_build_select(path, 'ignore')}"
             rows += f" POSITIONAL JOIN ({right})"
             shown[name] = f"CASE WHEN {_quote_name(beside)} = {_quote_name(name)} THEN {shown[name]} END"
@@ -111,7 +111,7 @@ def attach_parquet(
 
 
 def _build_select(path: str, wrong_bytes: str) -> str:
-    """The rows of the file at ``path``, a SQL text; bytes that are no UTF-8 are treated as ``wrong_bytes`` says."""
+    """Return the rows of the file at ``path``, a SQL text; ``wrong_bytes`` says how invalid UTF-8 is treated."""
     return f"read_parquet({path}, hive_partitioning = false, utf8_validation = '{wrong_bytes}', can_have_nan = true)"
 
 
@@ -120,7 +120,7 @@ def _quote_name(name: str) -> str:
 
 
 def _bound_text(column: str, limits: ReadLimits, is_listed: bool) -> str:
-    """The text ``column`` in DuckDB's SQL; where it is too long, NULL or, ``is_listed``, a text no list can hold."""
+    """Return the text ``column`` in DuckDB's SQL; if too long, NULL or, with ``is_listed``, an unlistable text."""
     most = limits.value_bytes
     other = f"repeat('?', {most + 1})" if is_listed else "NULL"
     return f"CASE WHEN strlen({column}) > {most} THEN {other} ELSE {column} END"
@@ -129,10 +129,10 @@ def _bound_text(column: str, limits: ReadLimits, is_listed: bool) -> str:
 def check_parquet(
     connection: duckdb.DuckDBPyConnection, file: SourceFile, limits: ReadLimits, columns: Iterable[str], *, table: str
 ) -> None:
-    """Refuse a file that would unpack to more than its size and ``limits`` allow; costs no memory to speak of.
+    """Refuse a file that would unpack to more than its size and ``limits`` allow; needs almost no memory.
 
     Raises:
-        SchemaError: It is not Parquet, or one of ``columns`` holds lists. Suspicious: as the class says.
+        SchemaError: it is not Parquet, or one of ``columns`` holds lists. Suspicious: as the class says.
     """
     wanted = {column.casefold() for column in columns}
     with open(file.path, "rb") as opened:
@@ -153,7 +153,7 @@ def check_parquet(
 
 
 def _require_parquet(opened: BinaryIO, table: str) -> int:
-    """The size of the file, if it begins and ends like Parquet."""
+    """Return the size of the file, if it begins and ends like Parquet."""
     first = opened.read(4)
     size = opened.seek(0, 2)
     opened.seek(max(size - 8, 0))
@@ -210,18 +210,18 @@ def _check_chunk(opened: BinaryIO, chunk: Chunk, limits: ReadLimits) -> None:
 
 
 def _check_data(page: Page, limits: ReadLimits) -> None:
-    # Each value may repeat the beginning of the one before, so the header bounds nothing but the product.
+    # Each value may repeat the beginning of the previous one, so the header bounds only the product.
     most = limits.shared_bytes
     if most is not None and page.encoding == _DELTA_BYTE_ARRAY and page.unpacked * page.values > most:
         raise UnsafeFile("texts share prefixes (DELTA_BYTE_ARRAY), so their size cannot be known: use another encoding")
 
 
 def read_parquet_header(path: Path) -> list[str]:
-    """The columns' names of a file that came from outside, once all of it was looked at: no row is unpacked.
+    """Return the column names of a file from outside, after checking all of it; no row is unpacked.
 
     Raises:
-        SchemaError: It is not Parquet.
-        DataError: It claims what it does not hold, or its values would fill far more memory than it weighs.
+        SchemaError: it is not Parquet.
+        DataError: its claims are false, or its values would fill far more memory than its size.
     """
     from siloquent.data.engines.duckdb import DuckDBEngine
 

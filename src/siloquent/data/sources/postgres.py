@@ -1,6 +1,6 @@
 """PostgreSQL tables: declared columns as text, in one read-only transaction, kept as Arrow in this process.
 
-Why not by DuckDB's own extension, and why not aggregated over there: docs/decisions/data-postgres.md.
+The reasons against DuckDB's extension and against aggregation in PostgreSQL: docs/decisions/data-postgres.md.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TABLES = (
     "SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
     f"WHERE {_READABLE} AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' ORDER BY 1, 2 LIMIT 1000"
 ).encode()
-# A domain is the type that it is a domain over, however many there are in between.
+# A domain has the type under it, through any number of domains.
 _COLUMNS = (
     "WITH RECURSIVE held AS (SELECT a.attnum, a.attname, a.atttypid AS of FROM pg_catalog.pg_attribute a "
     "JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
@@ -66,23 +66,23 @@ _KINDS: dict[str, SourceKind] = {
 
 
 def _get_kind(name: str, category: str) -> SourceKind:
-    """The kind of column for a PostgreSQL type; texts (S) and enumerations (E) are known by their category."""
+    """Return the kind of column for a PostgreSQL type; texts (S) and enumerations (E) are known by category."""
     return _KINDS.get(name, "text" if category in ("S", "E") else "other")
 
 
 class PostgresTable:
-    """One table or view of a named database, known by its columns until its rows are asked for.
+    """One table or view of a named database, known by its columns until its rows are requested.
 
-    Materialised views, partitioned and foreign tables are tables, too.
+    Materialised views, partitioned and foreign tables also count as tables.
 
     Args:
-        listed: Columns whose values are listed: there a text that is too long is one that is not listed, else NULL.
+        listed: Columns whose values are listed: there a text that is too long is not listed, otherwise it is NULL.
         name: The database's name in ``siloquent.toml``.
         inner: ``TABLE`` (of schema public) or ``SCHEMA.TABLE``.
     Raises:
-        SchemaError, UnknownName: The database or the table is not declared, or its connection text cannot be had.
+        SchemaError, UnknownName: the database or the table is not declared, or its connection text is unavailable.
         MissingExtra: psycopg is not installed.
-        DataError: The server cannot be reached.
+        DataError: the server cannot be reached.
     """
 
     def __init__(
@@ -112,17 +112,17 @@ class PostgresTable:
         self._wanted = [column for column in columns if column.casefold() in folded]
 
     def build_empty_table(self) -> pa.Table:
-        """All columns without rows."""
+        """Return all columns without rows."""
         import pyarrow as pa
 
         return pa.table({name: pa.array([], pa.string()) for name in self._columns})
 
     @hide_failures
     def open_rows(self) -> Streamable:
-        """The rows with the declared columns, as text of at most ``limits.value_bytes``; see ``listed``.
+        """Return the rows with the declared columns, as text of at most ``limits.value_bytes``; see ``listed``.
 
-        Kept in memory where they fit; else sent anew each time they are read. How many rows there are must not decide
-        whether there is an answer.
+        They are kept in memory if they fit, otherwise fetched each time they are read. The number of rows must not
+        decide whether there is an answer.
         """
         import pyarrow as pa
 
@@ -136,7 +136,7 @@ class PostgresTable:
         return found
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The rows as they are now."""
+        """Return the current rows."""
         import pyarrow as pa
 
         return pa.RecordBatchReader.from_batches(self._sent, self._read_batches()).__arrow_c_stream__(requested_schema)
@@ -151,8 +151,8 @@ class PostgresTable:
         import pyarrow as pa
 
         with self._open_connection() as connection, connection.cursor() as cursor:
-            # Texts are sent as they are stored and decoded here: asked for UTF-8, the server fails over the first text
-            # that has no equivalent, and with it over all rows.
+            # Texts are sent as stored and decoded here: asked for UTF-8, the server fails on the first text that has no
+            # equivalent, and so for all rows.
             cursor.execute(f"SET LOCAL client_encoding = '{self._encoding}'".encode())
             with cursor.copy(self._build_copy_statement()) as copy:
                 for batch in _parse_blocks(iter(copy), self._sent.names, self._limits):
@@ -161,7 +161,7 @@ class PostgresTable:
 
     @hide_failures
     def _inspect_table(self) -> tuple[dict[str, tuple[SourceKind, str]], list[str], str]:
-        """Each column's kind and type in order, the tables that this role can read, and the database's encoding.
+        """Return each column's kind and type in order, the tables that this role can read, and the database's encoding.
 
         ``information_schema`` leaves out materialised views and says "ARRAY" or "USER-DEFINED" for many types.
         """
@@ -174,7 +174,7 @@ class PostgresTable:
         return types, names, encoding
 
     def _build_copy_statement(self) -> bytes:
-        """The statement that sends the rows as CSV: NULL is an empty cell, everything else is quoted."""
+        """Return the statement that sends the rows as CSV: NULL is an empty cell, everything else is quoted."""
         cells = []
         for name in self._wanted:
             text = exp.cast(exp.column(exp.to_identifier(name, quoted=True)), "TEXT")
@@ -194,7 +194,7 @@ class PostgresTable:
 
     @contextmanager
     def _open_connection(self) -> Iterator[psycopg.Connection[Any]]:
-        """A connection within one read-only transaction that sees the database as of its beginning."""
+        """Open a connection in one read-only transaction that sees the database as of its beginning."""
         import psycopg
 
         with psycopg.connect(self._dsn, connect_timeout=10, client_encoding="UTF8") as connection:
@@ -206,11 +206,11 @@ class PostgresTable:
 
 
 def read_connection_text(workspace: Workspace | None, name: str, *, table: str) -> str:
-    """How database ``name`` is reached: from an environment variable, or from a file that only its owner can read.
+    """Return the connection text of database ``name``: from an environment variable, or from the owner's private file.
 
     Raises:
         UnknownName: ``siloquent.toml`` has no ``[postgres.NAME]``.
-        SchemaError: The variable or file is not there, or others can read the file.
+        SchemaError: the variable or file does not exist, or others can read the file.
         MissingExtra: psycopg is not installed.
     """
     try:
@@ -234,7 +234,7 @@ def read_connection_text(workspace: Workspace | None, name: str, *, table: str) 
 
 
 def _read_secret(path: Path, name: str) -> str:
-    """The text of a file that is nobody else's."""
+    """Return the text of a private file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
@@ -253,11 +253,11 @@ class _CopyStream(io.RawIOBase):
         self._blocks, self._rest = blocks, b""
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill ``buffer`` from the next block, or what was left of the last one."""
+        """Fill ``buffer`` from the next block, or the rest of the last one."""
         if not self._rest:
             self._rest = bytes(next(self._blocks, b""))
         count = min(len(buffer), len(self._rest))
@@ -270,10 +270,10 @@ def _parse_blocks(blocks: Iterator[Any], names: Sequence[str], limits: ReadLimit
     from pyarrow import csv
 
     first = next((block for block in blocks if len(block)), None)
-    if first is None:  # a table without rows, which the reader takes for an error
+    if first is None:  # an empty table, which the reader takes for an error
         return
     blocks = chain([first], blocks)
-    # A row must fit into a block: its cells are bounded, and a quote within a cell is written twice.
+    # A row must fit into a block: its cells are bounded, and a quote within a cell is doubled.
     block = max(2**23, len(names) * (2 * limits.value_bytes + 3))
     with csv.open_csv(
         pa.PythonFile(io.BufferedReader(_CopyStream(blocks)), mode="r"),

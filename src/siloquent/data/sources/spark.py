@@ -1,4 +1,4 @@
-"""Tables of a Spark catalogue: the running session, or a local one with what a shared machine needs."""
+"""Tables of a Spark catalogue: the active session, or a local one with settings for a shared machine."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NAME_PARTS = 3
 
 
 def open_spark(where: str, master: str, *, table: str) -> SparkEngine:
-    """The table ``where`` (``TABLE``, ``DB.TABLE`` or ``CAT.DB.TABLE``) of the active session's catalogue.
+    """Return the table ``where`` (``TABLE``, ``DB.TABLE`` or ``CAT.DB.TABLE``) of the active session's catalogue.
 
     Raises:
         MissingExtra: pyspark is not installed.
-        SchemaError: ``where`` is no table's name. UnknownName: There is no such table (did you mean).
+        SchemaError: ``where`` is not a table name. UnknownName: there is no such table (with suggestions).
         DataError: Spark does not start, or cannot read the table.
     """
     try:
@@ -37,7 +37,7 @@ def open_spark(where: str, master: str, *, table: str) -> SparkEngine:
     catalogue, database, relation = [""] * (_NAME_PARTS - len(parts)) + parts
     found = exp.table_(relation, db=database or None, catalog=catalogue or None, quoted=True)
     name = found.sql("spark")
-    # As the engine's own session sees it: temporary views belong to the session that made them.
+    # As the engine's own session sees it: temporary views belong to the session that created them.
     if not hide_failures(lambda: session.newSession().catalog.tableExists(name))():
         raise UnknownName(f"table in the source of {table!r}", where, _list_tables(session))
     return SparkEngine(session, found)
@@ -50,11 +50,11 @@ def _get_session(master: str) -> SparkSession:
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # kernels need this very environment
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # kernels need this environment
     settings: dict[str, Any] = {
         "spark.ui.enabled": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.io.encryption.enabled": "true",  # shuffles and sorts put rows into files
+        "spark.io.encryption.enabled": "true",  # shuffles and sorts write rows to files
     }
     builder = SparkSession.builder.master(master).appName("siloquent")
     for key, value in settings.items():

@@ -15,7 +15,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def valid_texts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """``texts``, those that are not UTF-8 as NULL: DuckDB and Python fail over such a one, and with it over all rows.
+    """Return ``texts`` with NULL for those that are not UTF-8: because of one, DuckDB and Python fail for all rows.
 
     Raises:
         ArrowInvalid: Offsets point beyond the text.

@@ -1,4 +1,4 @@
-"""What a session at a server can do, one file a subject; each verb is written once, as steps."""
+"""The verbs of a session at a server, one file per subject; each verb is written once, as steps."""
 
 from siloquent.remote.verbs.asking import AskingVerbs
 from siloquent.remote.verbs.jobs import JobVerbs

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AskingVerbs(ApiClient):
-    """ask and explain."""
+    """The verbs ask and explain."""
 
     @verb
     def ask(
@@ -28,13 +28,13 @@ class AskingVerbs(ApiClient):
         """Answer a question; see ``siloquent.Session.ask``.
 
         Args:
-            question: Text, a ``Query``, or a builder that ends in one.
-            key: An idempotency key of 1 to 64 printable characters: asking again with it is free. Without one a fresh
-                key is made, under which the request is repeated if the connection breaks.
+            question: Text, a ``Query``, or a builder that produces one.
+            key: An idempotency key of 1 to 64 printable characters: repeating the question with it is free. Without one
+                a fresh key is made, under which the request is repeated if the connection breaks.
             max_cost: The highest price, in the account's epsilon or rho, as text.
         Raises:
             SiloquentError: as ``siloquent.Session.ask`` does.
-            Unanswered: no server answered; ``spent`` says whether a charge may stand, ``key`` is the key to repeat it.
+            Unanswered: no server answered; ``spent`` says whether a charge may exist, ``key`` is the key to repeat it.
         Privacy:
             As declared for the table: charged to the token's account, once for a key, before a row is read.
         """
@@ -52,7 +52,7 @@ class AskingVerbs(ApiClient):
 
     @verb
     def explain(self, question: str | Query | SupportsQuery) -> Steps[RemoteExplanation]:
-        """What ``question`` would cost, how it would be answered, what would be left. Does not read data; free.
+        """Return the price of ``question``, its plan and the remaining budget. Does not read data; free.
 
         Raises:
             SiloquentError: as ``siloquent.Session.explain`` does.
@@ -62,7 +62,7 @@ class AskingVerbs(ApiClient):
 
 
 def render_question(question: str | Query | SupportsQuery) -> str:
-    """A question as text."""
+    """Return a question as text."""
     from siloquent.explore import Query
     from siloquent.explore.spec import render
 
@@ -72,10 +72,10 @@ def render_question(question: str | Query | SupportsQuery) -> str:
 
 
 def require_key(key: str | None) -> str:
-    """``key``, or a fresh one; what cannot be a key is refused before it is sent.
+    """Return ``key``, or a fresh one; an invalid key is refused before it is sent.
 
     Raises:
-        RequestError: it cannot be one.
+        RequestError: the key is invalid.
     """
     if key is None:
         return f"py-{uuid.uuid4().hex[:20]}"

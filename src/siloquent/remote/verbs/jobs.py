@@ -18,7 +18,7 @@ MIN_POLL_SECONDS = 1.0
 
 
 class JobVerbs(ApiClient):
-    """start, price_job, jobs, job, wait, cancel, forget."""
+    """The verbs for jobs: start, price, list, wait, cancel and forget them."""
 
     @verb
     def start(self, task: str, spec: object, *, key: str | None = None, max_cost: str | None = None) -> Steps[Job]:
@@ -27,10 +27,10 @@ class JobVerbs(ApiClient):
         Args:
             task: sketch, synth, search or share.
             spec: The task's spec, or its plain values, as in its TOML file.
-            key: As in ``ask``: starting the job again with it is free, and starts it anew if it has failed.
+            key: As in ``ask``: starting the job again with it is free, and restarts it if it has failed.
         Raises:
-            SiloquentError: the spec cannot be read, or the work is refused.
-            Unanswered: no server answered; ``key`` is the key to start it again with.
+            SiloquentError: the spec is invalid, or the job is refused.
+            Unanswered: no server answered; ``key`` is the key to start it again.
         Privacy:
             As the task's own verb, charged to the token's account under ``key``, once.
         """
@@ -41,7 +41,7 @@ class JobVerbs(ApiClient):
 
     @verb
     def price_job(self, task: str, spec: object) -> Steps[JobPlan]:
-        """What a job would cost, and how exact it would be. Does not read data; free.
+        """Return the price of a job and its accuracy. Does not read data; free.
 
         Raises:
             SiloquentError: as ``start`` does.
@@ -59,11 +59,11 @@ class JobVerbs(ApiClient):
         state: str | None = None,
         table: str | None = None,
     ) -> Steps[list[Job]]:
-        """The newest jobs; an owner sees everybody's.
+        """Return the newest jobs; an owner sees those of all persons.
 
         Args:
             limit: At most this many, 200 if it is left out.
-            after: Only jobs older than this one: the last id of the page before.
+            after: Only jobs older than this one: the last id of the previous page.
             state: Only jobs in this state; ``table``: only jobs about it.
         """
         query = {"limit": limit, "after": after, "state": state, "table": table}
@@ -72,18 +72,18 @@ class JobVerbs(ApiClient):
 
     @verb
     def get_job(self, number: str) -> Steps[Job]:
-        """How far a job is."""
+        """Return the state of a job."""
         return (yield from self._fetch_as(Job, build_call("show_job", {"job": number})))
 
     @verb
     def wait(
         self, number: str, *, progress: Callable[[int, int], None] | None = None, timeout: float | None = None
     ) -> Steps[Job]:
-        """The job when it has ended; the server is asked to answer then, so there is no polling.
+        """Return the job when it has ended; the server delays its answer until then, so there is no polling.
 
         Args:
-            progress: Told the number of finished steps, and of how many, whenever it has changed between two answers.
-            timeout: After this many seconds the job as it is then; ``has_ended`` says whether it has.
+            progress: Called with the number of finished steps and their total, when it has changed between answers.
+            timeout: The seconds after which the job is returned as it is; ``has_ended`` says whether it has ended.
         """
         clock, last = self._link.clock, (0, 0)
         until = None if timeout is None else clock() + timeout
@@ -99,15 +99,15 @@ class JobVerbs(ApiClient):
             last = now
             if found.has_ended or (until is not None and clock() >= until):
                 return found
-            # A server that knows no long poll answers at once.
+            # A server without long polling answers at once.
             yield Pause(max(0.0, min(MIN_POLL_SECONDS, seconds or MIN_POLL_SECONDS) - (clock() - asked)))
 
     @verb
     def cancel(self, number: str) -> Steps[Job]:
-        """End a job that is not done. What it was charged stays."""
+        """End a job that is not done. Its charge remains."""
         return (yield from self._fetch_as(Job, build_call("cancel_job", {"job": number})))
 
     @verb
     def forget(self, number: str) -> Steps[None]:
-        """Let the server forget a job that has ended; its charge and its release stay. For owners."""
+        """Let the server forget a job that has ended; its charge and its release remain. For owners."""
         yield from self._send(build_call("cancel_job", {"job": number}, query={"forget": "true"}, ends=True))

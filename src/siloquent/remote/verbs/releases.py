@@ -36,7 +36,7 @@ class _AdoptionDocument(ApiDocument):
 
 
 class ReleaseVerbs(ApiClient):
-    """releases, release, download, fetch, verify, share_release, delete_release, ask_sketch, dependencies, adopt."""
+    """The verbs for releases: list, download, verify, share, delete and query them, and adopt dependencies."""
 
     @verb
     def list_releases(
@@ -47,11 +47,11 @@ class ReleaseVerbs(ApiClient):
         task: str | None = None,
         table: str | None = None,
     ) -> Steps[list[Release]]:
-        """The releases that the token may see, newest first.
+        """Return the releases that the token may see, newest first.
 
         Args:
             limit: At most this many, 200 if it is left out.
-            after: Only releases older than this one: the last id of the page before.
+            after: Only releases older than this one: the last id of the previous page.
             task: Only releases of this task; ``table``: only releases about it.
         """
         query = {"limit": limit, "after": after, "task": task, "table": table}
@@ -60,25 +60,25 @@ class ReleaseVerbs(ApiClient):
 
     @verb
     def get_release(self, name: str) -> Steps[Release]:
-        """A release's manifest."""
+        """Return a release's manifest."""
         return (yield from self._fetch_as(Release, build_call("show_release", {"release": name})))
 
     @verb
     def download(self, release: str, file: str, target: Path | str, *, sha256: str | None = None) -> Steps[Path]:
-        """Write one file of a release to ``target``, which must not exist; whole or not at all.
+        """Write one file of a release to ``target``, which must not exist, atomically.
 
         Args:
-            sha256: What the manifest says of it, in hexadecimal digits: something else is not written.
+            sha256: The manifest's digest in hexadecimal digits; a file with another one is not written.
         Raises:
-            RequestError: it exists, or cannot be written. ReleaseError: it is another file than the manifest's.
+            RequestError: the target exists or cannot be written. ReleaseError: the file differs from the manifest's.
         """
         return (yield from _download(self, release, file, Path(target), sha256))
 
     @verb
     def fetch(self, release: str, folder: Path | str) -> Steps[Release]:
-        """Write a release into a new ``folder``, each file compared with the manifest.
+        """Write a release into a new ``folder``, comparing each file with the manifest.
 
-        What is written is a release as on the server: ``siloquent.open(..).verify`` and ``sketch.load`` read it.
+        The result is a release as on the server, readable by ``siloquent.open(..).verify`` and ``load_sketch``.
 
         Raises:
             RequestError: the folder exists, or a name leads out of it. ReleaseError: as in ``download``.
@@ -96,7 +96,7 @@ class ReleaseVerbs(ApiClient):
         try:
             yield from _download(self, release, MANIFEST, folder / MANIFEST, None)
         except RequestError as refused:
-            if refused.code == "not_found":  # an earlier server gives the files alone
+            if refused.code == "not_found":  # an earlier server lists only the files
                 return found
             raise
         told = build_release_document(read_manifest(folder))
@@ -106,39 +106,39 @@ class ReleaseVerbs(ApiClient):
 
     @verb
     def verify(self, release: str) -> Steps[ReleaseVerdict]:
-        """Compare a release with what the ledger keeps; see ``siloquent.Session.verify``. For owners and auditors."""
+        """Compare a release with the ledger; see ``siloquent.Session.verify``. For owners and auditors."""
         told = yield from self._fetch_as(_ReleaseVerdictDocument, build_call("verify_release", {"release": release}))
         return ReleaseVerdict(told.release, told.problems, told.notes, told.compared)
 
     @verb
     def share_release(self, release: str) -> Steps[Release]:
-        """Let every analyst of the release's table see it: the owner's approval."""
+        """Let every analyst of the release's table see it. For owners."""
         return (yield from self._fetch_as(Release, build_call("share_release", {"release": release})))
 
     @verb
     def delete_release(self, release: str) -> Steps[Release]:
-        """Delete a release's values; its manifest stays on record. For owners."""
+        """Delete a release's values; its manifest remains. For owners."""
         return (yield from self._fetch_as(Release, build_call("delete_release", {"release": release})))
 
     @verb
     def ask_sketch(
         self, release: str, question: Density | Classify | Anomaly | Modes | Mapping[str, Any]
     ) -> Steps[SketchAnswer]:
-        """Answer a question from a sketch that was released: free, however often.
+        """Answer a question from a released sketch, at no cost, any number of times.
 
         Args:
             question: ``Density``, ``Classify``, ``Anomaly`` (with ``share``) or ``Modes`` of ``siloquent.sketch``, or
                 the body of the route as plain values.
         Raises:
             ReleaseError: the release is not a sketch. RequestError: the question does not fit it, or has an option that
-                the route does not know: fetch the release and ask it here.
+                the route lacks: fetch the release and ask it locally.
         """
         body = question if isinstance(question, Mapping) else _dump_sketch_question(question)
         return (yield from self._fetch_as(SketchAnswer, build_call("ask_release", {"release": release}, body=body)))
 
     @verb
     def get_dependencies(self, release: str) -> Steps[Dependencies]:
-        """The dependencies that a profile over silos found, with what its protocol told whom."""
+        """Return the dependencies found by a profile over silos, with the protocol's disclosures to each role."""
         return (yield from self._fetch_as(Dependencies, build_call("show_dependencies", {"release": release})))
 
     @verb
@@ -158,7 +158,7 @@ class ReleaseVerbs(ApiClient):
 
 
 def _download(face: ApiClient, release: str, file: str, target: Path, sha256: str | None) -> Steps[Path]:
-    """Through a file beside the target: a part of a file never has its name."""
+    """Download through a file beside the target, so that an incomplete file never has its name."""
     try:
         with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.") as building:
             yield from face._send(build_call("release_file", {"release": release, "file": file}, sink=building.file))
@@ -167,7 +167,7 @@ def _download(face: ApiClient, release: str, file: str, target: Path, sha256: st
                 raise ReleaseError(
                     f"{file} is not what the manifest of {release} says.", fix="do not use it; fetch again"
                 )
-            os.link(building.name, target)  # refuses a name that is taken
+            os.link(building.name, target)  # refuses an existing name
             target.chmod(0o666 & ~_read_umask())
     except OSError as failed:
         raise RequestError(f"{target} cannot be written: {failed.strerror}.", fix="name another file") from None
@@ -186,10 +186,10 @@ def _read_umask() -> int:
 
 
 def _dump_sketch_question(question: Density | Classify | Anomaly | Modes) -> dict[str, Any]:
-    """The route's body for a question of ``siloquent.sketch``.
+    """Return the route's body for a question of ``siloquent.sketch``.
 
     Raises:
-        RequestError: the route does not know one of its options.
+        RequestError: the route lacks one of its options.
     """
     from dataclasses import MISSING, fields
 

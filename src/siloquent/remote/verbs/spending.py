@@ -1,4 +1,4 @@
-"""Accounts, the ledger's entries and its verification, spending and refusals on record."""
+"""Accounts, the ledger's entries and its verification, spending and recorded refusals."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ class _Verdict(ApiDocument):
 
 
 class SpendingVerbs(ApiClient):
-    """accounts, entries, account_entries, ledger_id, spending, denials, acts."""
+    """The verbs for accounts, ledger entries, spending, refusals and acts."""
 
     @verb
     def list_accounts(self) -> Steps[list[AccountLine]]:
-        """The accounts that the token may see: an analyst's own, everybody's for owners and auditors."""
+        """Return the accounts that the token may see: an analyst's own, all for owners and auditors."""
         return (yield from _fetch_accounts(self))
 
     @verb
     def list_entries(self, account: str, *, after: int = 0, limit: int | None = None) -> Steps[list[EntryLine]]:
-        """Up to ``limit`` (500) entries of an account after the entry ``after``, oldest first."""
+        """Return up to ``limit`` (500) entries of an account after the entry ``after``, oldest first."""
         return (yield from _fetch_entries(self, account, after, limit))
 
     @verb
     def list_account_entries(self, account: str) -> Steps[list[EntryLine]]:
-        """All entries of an account that the token may see; none of an account that it shares with others."""
+        """Return all entries of an account that the token may see; none of an account shared with others."""
         try:
             return (yield from _fetch_all_entries(self, account, 0))
         except RequestError as refused:
@@ -56,42 +56,42 @@ class SpendingVerbs(ApiClient):
 
     @verb
     def get_ledger_id(self) -> Steps[str]:
-        """Which ledger pays."""
+        """Return the id of the ledger that pays."""
         return (yield from self._fetch_as(LedgerHead, build_call("ledger_head"))).ledger
 
     @verb
     def list_spending(self) -> Steps[list[SpendingLine]]:
-        """What each analyst spent on each task. For owners and auditors."""
+        """Return each analyst's spending on each task. For owners and auditors."""
         document = yield from self._fetch_document(build_call("list_spending"))
         return read_list(SpendingLine, document, "lines")
 
     @verb
     def list_denials(self, *, before: int | None = None) -> Steps[list[Denial]]:
-        """Up to 500 refusals and failed logins, newest first, before the id ``before``. For owners and auditors."""
+        """Return up to 500 refusals and failed logins, newest first, before id ``before``. For owners and auditors."""
         document = yield from self._fetch_document(build_call("list_denials", query={"before": before}))
         return read_list(Denial, document, "denials")
 
     @verb
     def list_acts(self, *, before: int | None = None) -> Steps[list[RecordedAct]]:
-        """Up to 500 acts that concern others, newest first, before the id ``before``. For owners and auditors."""
+        """Return up to 500 acts that concern others, newest first, before id ``before``. For owners and auditors."""
         document = yield from self._fetch_document(build_call("list_acts", query={"before": before}))
         return read_list(RecordedAct, document, "acts")
 
 
 class RemoteLedgerVerbs(ApiClient):
-    """The ledger behind a server, to read: the verbs and results of ``siloquent.Session.ledger``."""
+    """Read access to the ledger of a server: the verbs and results of ``siloquent.Session.ledger``."""
 
     @verb
     def list_accounts(self) -> Steps[list[Account]]:
-        """The accounts that the token may see."""
+        """Return the accounts that the token may see."""
         return [build_account(one) for one in (yield from _fetch_accounts(self))]
 
     @verb
     def get_account(self, name: str) -> Steps[Account]:
-        """One account.
+        """Return one account.
 
         Raises:
-            UnknownName: the token may see no such account (did you mean).
+            UnknownName: the token may see no such account (with suggestions).
         """
         known = {one.name: one for one in (yield from _fetch_accounts(self))}
         if name not in known:
@@ -100,7 +100,7 @@ class RemoteLedgerVerbs(ApiClient):
 
     @verb
     def iter_entries(self, after: int = 0, account: str | None = None) -> Steps[list[LedgerEntry]]:
-        """Entries after the entry ``after``, oldest first: of one account, or of all that the token may see."""
+        """Return the entries after the entry ``after``, oldest first: of one account, or of all visible ones."""
         names = [account] if account is not None else [one.name for one in (yield from _fetch_accounts(self))]
         found = []
         for name in names:
@@ -110,7 +110,7 @@ class RemoteLedgerVerbs(ApiClient):
 
     @verb
     def read_head(self) -> Steps[Head]:
-        """The newest entry's place and hash."""
+        """Return the newest entry's position and hash."""
         told = yield from self._fetch_as(LedgerHead, build_call("ledger_head"))
         return Head(told.seq, told.hash)
 
@@ -118,14 +118,14 @@ class RemoteLedgerVerbs(ApiClient):
     def verify(self) -> Steps[LedgerVerdict]:
         """Recompute chain, totals, permits, answers and limits at the server. For owners and auditors.
 
-        What a server says of itself is worth as much as the server: keep a ``create_checkpoint`` elsewhere and compare.
+        The result is only as trustworthy as the server: keep a ``create_checkpoint`` elsewhere and compare.
         """
         told = yield from self._fetch_as(_Verdict, build_call("verify_ledger"))
         return LedgerVerdict(told.ok, told.entries, told.first_bad_seq, told.problem)
 
     @verb
     def create_checkpoint(self) -> Steps[Checkpoint]:
-        """The ledger's head and totals, to keep where the server cannot change them. For owners and auditors."""
+        """Return the ledger's head and totals, to keep where the server cannot change them. For owners and auditors."""
         document = yield from self._fetch_document(build_call("make_checkpoint"))
         try:
             return Checkpoint.from_json(json.dumps(document))

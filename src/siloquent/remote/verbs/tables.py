@@ -1,4 +1,4 @@
-"""Tables: what is declared, what is left, and their owner's work on them."""
+"""Tables: declarations, remaining budgets, and the owner's work on them."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ if TYPE_CHECKING:
 
 
 class TableVerbs(ApiClient):
-    """What is declared and what is left; declare, check and upload for owners."""
+    """The verbs for declarations and remaining budgets; declare, check and upload are for owners."""
 
     @verb
     def get_person(self) -> Steps[Person]:
-        """Who the token is for, its role and its tables."""
+        """Return the holder of the token, its role and its tables."""
         return (yield from self._fetch_as(Person, build_call("me")))
 
     @verb
     def list_tables(self) -> Steps[list[str]]:
-        """The declared tables that the token is for, by name."""
+        """Return the names of the declared tables that the token is for."""
         return [one.name for one in (yield from _fetch_table_lines(self))]
 
     @verb
     def list_table_lines(self) -> Steps[list[TableLine]]:
-        """The tables that the token is for, with what is left of each."""
+        """Return the tables that the token is for, with the remaining budget of each."""
         return (yield from _fetch_table_lines(self))
 
     @verb
     def get_table_document(self, name: str) -> Steps[Table]:
-        """What is declared about a table.
+        """Return the declaration of a table.
 
         Raises:
-            UnknownName: the token is for no such table (did you mean).
+            UnknownName: the token is for no such table (with suggestions).
         """
         return (yield from _fetch_table(self, name))
 
     @verb
     def get_account(self, name: str) -> Steps[Account]:
-        """The account that pays for questions about table ``name``.
+        """Return the account that pays for questions about table ``name``.
 
         Raises:
             UnknownName: as in ``get_table_document``.
@@ -59,26 +59,27 @@ class TableVerbs(ApiClient):
 
     @verb
     def get_remaining(self, name: str) -> Steps[Cost]:
-        """What this token can still spend on table ``name``: the least of its account and the accounts above."""
+        """Return what this token can still spend on table ``name``: the least of its account and the accounts above."""
         table = yield from _fetch_table(self, name)
         known = build_account(table.account)
         return type(known.limit)(_parse_units(table.account["left"], _compute_scale(known)), known.left.delta)
 
     @verb
     def get_history(self, table: str) -> Steps[History]:
-        """The newest 1,000 questions that were asked of a table, oldest first."""
+        """Return the newest 1,000 questions asked about a table, oldest first."""
         return (yield from self._fetch_as(History, build_call("table_history", {"table": table})))
 
     @verb
     def declare(self, table: str, toml: str, *, if_match: str | None = None, if_new: bool = False) -> Steps[Table]:
-        """Declare a table by the text of its table file, or declare it anew. What was spent stays spent. For owners.
+        """Declare a table by the text of its table file, or redeclare it. Charges remain. For owners.
 
         Args:
-            if_match: The ``tag`` of the declaration that this one takes the place of; another one is not touched.
+            if_match: The ``tag`` of the declaration to replace; a declaration with another tag is not changed.
             if_new: Only if the table has no declaration yet.
         Raises:
             SchemaError: the text declares no such table.
-            RequestError: the ledger cannot go on with it, or ``code`` is ``precondition_failed``: somebody was faster.
+            RequestError: the ledger does not permit the change, or ``code`` is ``precondition_failed``: the declaration
+                was changed in the meantime.
         """
         headers = {name: told for name, told in (("If-Match", if_match), ("If-None-Match", "*" * if_new)) if told}
         return (
@@ -89,17 +90,17 @@ class TableVerbs(ApiClient):
 
     @verb
     def check(self, table: str) -> Steps[Check]:
-        """What is wrong with a table's rows, in exact counts: for its owner only, no privacy."""
+        """Return the problems in a table's rows, as exact counts: for its owner only, not private."""
         return (yield from self._fetch_as(Check, build_call("check_table", {"table": table})))
 
     @verb
     def upload(self, file: Path | bytes, *, key: str | None = None) -> Steps[Upload]:
-        """Upload a CSV or Parquet file; its ``source`` is what a table file names. For owners.
+        """Upload a CSV or Parquet file; its ``source`` is the name for use in a table file. For owners.
 
         Args:
-            key: Sent again with its key, a file is kept once; without one a fresh key is made.
+            key: A request repeated with its key stores one file; without one a fresh key is made.
         Raises:
-            RequestError: the file cannot be read, or is of another kind.
+            RequestError: the file cannot be read, or its type is not supported.
         """
         if not isinstance(file, bytes) and not Path(file).is_file():
             raise RequestError(f"{file} is not a file.", fix="name a CSV or Parquet file")
@@ -108,7 +109,7 @@ class TableVerbs(ApiClient):
 
     @verb
     def list_uploads(self) -> Steps[list[Upload]]:
-        """The newest 100 uploads. For owners."""
+        """Return the newest 100 uploads. For owners."""
         document = yield from self._fetch_document(build_call("list_uploads"))
         return read_list(Upload, document, "uploads")
 
@@ -131,7 +132,7 @@ def _fetch_table(face: ApiClient, name: str) -> Steps[Table]:
 
 
 def _fetch_tagged(face: ApiClient, asked: ApiCall) -> Steps[Table]:
-    """A table with the tag of its declaration."""
+    """Return a table with the tag of its declaration."""
     reply = yield from face._send(asked)
     found = Table(reply.require_document())
     found.tag = reply.headers.get("etag")
@@ -139,10 +140,10 @@ def _fetch_tagged(face: ApiClient, asked: ApiCall) -> Steps[Table]:
 
 
 def build_account(document: Mapping[str, Any]) -> Account:
-    """The account of a document of kind ``siloquent/account/1``.
+    """Return the account in a document of kind ``siloquent/account/1``.
 
     Raises:
-        RequestError: it cannot be read.
+        RequestError: the document is invalid.
     """
     from siloquent.privacy import ATTO, Cost, get_accountant
 

@@ -1,4 +1,4 @@
-"""The tasks whose releases a server makes as jobs: the verbs and results of a session over a folder."""
+"""Tasks whose releases a server makes as jobs: the verbs and results of a session over a folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Plain = Mapping[str, Any]
 
 
 class RemoteSketchVerbs(ApiClient):
-    """Sketches: ``build``, ``explain``, ``load``; ``siloquent.sketch.ask`` asks one here, for free."""
+    """Sketches: ``build``, ``explain``, ``load``; ``siloquent.sketch.ask`` asks one locally, at no cost."""
 
     @verb
     def build(self, spec: SketchSpec | Plain, *, key: str | None = None, max_cost: str | None = None) -> Steps[Sketch]:
@@ -43,12 +43,12 @@ class RemoteSketchVerbs(ApiClient):
 
     @verb
     def explain(self, spec: SketchSpec | Plain) -> Steps[JobPlan]:
-        """What it would cost and how it would be built. Does not read data; free."""
+        """Return the price and plan of a sketch. Does not read data; free."""
         return (yield from JobVerbs.price_job(self, "sketch", spec))
 
     @verb
     def load(self, release: str) -> Steps[Sketch]:
-        """The sketch in a release of the server."""
+        """Return the sketch in a release of the server."""
         return (yield from _load_release(self, release, _load_sketch))
 
 
@@ -70,12 +70,12 @@ class RemoteSynthVerbs(ApiClient):
 
     @verb
     def explain(self, spec: SynthSpec | Plain) -> Steps[JobPlan]:
-        """What it would cost and how each constraint would be kept. Does not read data; free."""
+        """Return the price, and the way each constraint would be enforced. Does not read data; free."""
         return (yield from JobVerbs.price_job(self, "synth", spec))
 
     @verb
     def load(self, release: str) -> Steps[Model]:
-        """The model in a release of the server: more rows of it cost nothing."""
+        """Return the model in a release of the server; drawing rows from it is free."""
         return (yield from _load_release(self, release, _load_model))
 
 
@@ -95,12 +95,12 @@ class RemoteSearchVerbs(ApiClient):
 
     @verb
     def explain(self, spec: OfferSpec | Plain) -> Steps[JobPlan]:
-        """What an offer would cost, and how exact it would be. Does not read data; free."""
+        """Return the price of an offer and its accuracy. Does not read data; free."""
         return (yield from JobVerbs.price_job(self, "search", spec))
 
     @verb
     def load(self, release: str) -> Steps[Offer]:
-        """The offer in a release of the server."""
+        """Return the offer in a release of the server."""
         return (yield from _load_release(self, release, _load_offer))
 
 
@@ -122,19 +122,19 @@ class RemoteShareVerbs(ApiClient):
 
     @verb
     def explain(self, spec: ShareSpec | Plain) -> Steps[JobPlan]:
-        """What it would cost, and how exact it would be. Does not read data; free."""
+        """Return the price of a release and its accuracy. Does not read data; free."""
         return (yield from JobVerbs.price_job(self, "share", spec))
 
     @verb
     def load(self, release: str) -> Steps[ShareRelease]:
-        """What is in a release of the server."""
+        """Return the content of a release of the server."""
         return (yield from _load_release(self, release, _load_share))
 
 
 def _run_job(
     face: ApiClient, task: str, spec: object, key: str | None, max_cost: str | None, load: Callable[[Path], T]
 ) -> Steps[T]:
-    """The release of a job, once it has ended."""
+    """Run a job to its end and return its release."""
     key = require_key(key)
     job = yield from JobVerbs.start(face, task, spec, key=key, max_cost=max_cost)
     job = yield from JobVerbs.wait(face, job.id)
@@ -151,7 +151,7 @@ def _run_job(
 
 
 def _load_release(face: ApiClient, release: str, load: Callable[[Path], T]) -> Steps[T]:
-    """What ``load`` reads from a release, which is fetched into a folder that does not stay."""
+    """Return the result of ``load`` on a release, which is fetched into a temporary folder."""
     with TemporaryDirectory() as folder:
         yield from ReleaseVerbs.fetch(face, release, Path(folder) / "release")
         return (yield from run_work(partial(load, Path(folder) / "release")))

@@ -1,1 +1,1 @@
-"""The routes of the API, one file a subject; each is a body, a verb and a document."""
+"""The routes of the API, one file per subject; each has a body, a verb and a document."""

@@ -1,4 +1,4 @@
-"""Ask and explain: the price first, then the answer at its slot."""
+"""Routes that explain and answer questions: the price first, then the answer at its slot."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def answer(request: Request, body: AnswerBody, person: CurrentUser) -> Res
 
 
 async def build_explanation(house: AppState, person: Principal, sql: str) -> dict[str, Any]:
-    """The explanation of ``sql`` for ``person``, as a document."""
+    """Return the explanation of ``sql`` for ``person``, as a document."""
     _check_text(house, sql)
     async with house.room.hold_place(person.token):
         return await house.planners.price_question(person, sql)
@@ -54,12 +54,12 @@ async def build_explanation(house: AppState, person: Principal, sql: str) -> dic
 async def build_answer(
     house: AppState, person: Principal, sql: str, *, key: str, max_cost: str | None
 ) -> tuple[dict[str, Any], bool]:
-    """The answer's document, and whether it was given before.
+    """Return the answer's document, and whether it was given before.
 
     Raises:
         Refused: the key was used for something else, too many answers are running, or it takes too long.
     """
-    # A token for fewer tables must not read what another of the same name was answered.
+    # A token for fewer tables must not read answers given to another token of the same name.
     body = _digest([sql, max_cost, person.tables])
     if kept := _find_reply(house, person, key, body, older=_digest([sql, max_cost])):
         return kept, True
@@ -75,10 +75,10 @@ async def build_answer(
         return {**found.to_json(), "replayed": False, "key": key}
 
     async with house.room.hold_place(person.token):
-        # Where plans are bounded: what is too large to plan never comes to a thread that reads rows.
+        # Planned under limits: a question too large to plan never reaches a thread that reads rows.
         plan = await house.planners.price_question(person, sql, key=ledger_key_of(person.name, key))
         document = await _in_its_slot(house, person, _compute_slot_length(house, plan), work)
-        # The answer is in the ledger: where the store is locked or full, its key finds it there.
+        # The answer is in the ledger: if the store is locked or full, its key still finds it.
         with suppress(sqlite3.Error):
             await asyncio.to_thread(
                 house.store.write,
@@ -111,7 +111,7 @@ def _compute_slot_length(house: AppState, plan: dict[str, Any]) -> int:
 
 
 def extract_spent(document: dict[str, Any]) -> dict[str, str]:
-    """What an answer cost, for the log: the account and its money, no value."""
+    """Return the cost of an answer for the log: the account and the amount, no value."""
     return {name: amount for name, amount in document["cost"].items() if name != "left"}
 
 
@@ -122,7 +122,7 @@ def _digest(request: list[Any]) -> bytes:
 def _find_reply(
     house: AppState, person: Principal, key: str, body: bytes, *, older: bytes = b""
 ) -> dict[str, Any] | None:
-    """What was answered under the key. ``older`` is the request as the earliest servers kept it, without tables."""
+    """Return the reply stored under the key; ``older`` is the request as the earliest servers stored it."""
     row = house.store.fetch_one("SELECT body, document FROM reply WHERE name = ? AND key = ?", person.name, key)
     if row is None:
         return None
@@ -137,8 +137,8 @@ def _save_reply(house: AppState, session: Any, person: Principal, found: Any) ->
     try:
         session.save(found)
     except ReleaseError:
-        return  # the answer is in the ledger; asked again with its key, it is written when there is room
-    with suppress(sqlite3.Error):  # the owner sees it, and whose share paid for it, from its manifest
+        return  # the answer is in the ledger; a repeat with its key writes it when there is room
+    with suppress(sqlite3.Error):  # the manifest shows it to the owner, with the account that paid
         house.store.write(ADD_RELEASE, found.id, person.name, int(time.time()))
 
 

@@ -1,4 +1,4 @@
-"""What requests may hold: closed shapes, so that a misspelt field is refused and not ignored."""
+"""Request bodies: closed models, so that a misspelt field is refused and not ignored."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def _require_plain(text: object) -> object:
 
 
 PlainInt = Annotated[int, BeforeValidator(_require_plain)]
-"""A whole number of an address."""
+"""A whole number in a query string."""
 
 
 class Body(BaseModel):
-    """A closed shape."""
+    """A closed model."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -52,7 +52,7 @@ class JobPriceBody(Body):
     @field_validator("spec")
     @classmethod
     def _is_plain(cls, spec: dict[str, Any]) -> dict[str, Any]:
-        """What cannot be written again as JSON in UTF-8 (NaN, half a surrogate pair) is never kept."""
+        """Refuse values that cannot be written again as JSON in UTF-8 (NaN, half a surrogate pair)."""
         try:
             json.dumps(spec, allow_nan=False, ensure_ascii=False).encode()
         except (ValueError, RecursionError):

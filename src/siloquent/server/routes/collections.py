@@ -1,4 +1,4 @@
-"""Collections: devices send reports that are private already; whoever may asks for estimates, for nothing."""
+"""Collections: devices send reports that are already private; authorized persons get estimates at no cost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_BYTES = 4 * 2**20
 MAX_DOCUMENT = 64 * 2**20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _busy: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-"""One batch at a time for each collection, in this process; the store's file has a lock against others."""
+"""A lock for each collection, one batch at a time in this process; the store's file has a lock against others."""
 
 
 @router.get("/collections")
@@ -74,7 +74,7 @@ def _keep(house: AppState, repeat: Repeat, sent: bytes, told: dict[str, Any]) ->
     with (
         suppress(KeyTaken),
         house.store.open_transaction() as db,
-    ):  # another server was sent the same: each counted once
+    ):  # another server received the same report: each is counted once
         keep(db, repeat, sent, told)
 
 
@@ -90,12 +90,12 @@ async def estimate(request: Request, collection: str, body: QuestionBody, person
 
 
 def list_collection_names(folder: Path) -> list[str]:
-    """The collections of a workspace."""
+    """Return the names of a workspace's collections."""
     return sorted(one.stem for one in (folder / "collections").glob("*.json"))
 
 
 def load_collection(folder: Path, name: str) -> Any:
-    """The collection ``name``.
+    """Return the collection ``name``.
 
     Raises:
         Refused: 404; SchemaError: its document was changed.

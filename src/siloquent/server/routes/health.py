@@ -1,7 +1,7 @@
-"""What an operator's machines ask: is it alive, is it ready, how much of what. No label comes from data.
+"""Routes for an operator's monitoring: liveness, readiness and metrics. No label comes from data.
 
-Ready and numbers want a token of the role operator: behind a proxy on the same machine every request comes from there,
-so an address proves nothing.
+Readiness and metrics need a token of the role operator: behind a proxy on the same machine every request comes from
+there, so an address proves nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 EXPIRING_SECONDS = 14 * 86_400
 MIN_FREE_BYTES = 64 * 2**20
-"""An answer takes kilobytes, a job's release megabytes: with less than this, something soon fails."""
+"""The least free disk space: an answer takes kilobytes, a job's release megabytes."""
 
 alive = APIRouter(include_in_schema=False)
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
@@ -76,7 +76,7 @@ async def metrics(request: Request, person: CurrentUser) -> Response:
 
 
 def _format_work(house: AppState) -> list[str]:
-    """What waits, what came late, and jobs by state."""
+    """Return the metrics of waiting work, late answers, and jobs by state."""
     states = house.store.fetch_all("SELECT state, count(*) AS n FROM job GROUP BY state ORDER BY state")
     oldest = house.store.fetch_one("SELECT min(created) AS at FROM job WHERE state = 'queued'")
     running = house.store.fetch_one("SELECT min(changed) AS at FROM job WHERE state = 'running'")
@@ -105,12 +105,12 @@ def _format_work(house: AppState) -> list[str]:
 
 
 def _since(row: Mapping[str, Any] | None) -> int:
-    """Seconds since the moment ``at`` of a row; 0 if there is none."""
+    """Return the seconds since the time ``at`` of a row; 0 if there is none."""
     return max(0, int(time.time()) - row["at"]) if row and row["at"] else 0
 
 
 def _process(folder: Path) -> list[str]:
-    """This process's version, memory and files, and how old the newest backup is."""
+    """Return the metrics of this process: version, memory, files, and the age of the newest backup."""
     pages = int(Path("/proc/self/statm").read_text().split()[1]) if Path("/proc/self/statm").exists() else 0
     files = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
     backup = folder / LAST_BACKUP
@@ -127,7 +127,7 @@ def _process(folder: Path) -> list[str]:
 
 
 def _format_ledger(session: Session) -> list[str]:
-    """How far the ledger is, and what is left of each account, in its epsilon or rho."""
+    """Return the ledger's length, and the remainder of each account in its epsilon or rho."""
     return [
         "# TYPE siloquent_ledger_entries gauge",
         f"siloquent_ledger_entries {session.ledger.read_head().seq}",
@@ -141,7 +141,7 @@ def _format_ledger(session: Session) -> list[str]:
 
 
 def _format_federation(folder: Path) -> list[str]:
-    """Of a workspace with a bundle: its sessions by state, messages that wait to be sent, its certificate's days."""
+    """Return the metrics of the workspace's bundle: sessions by state, unsent messages, the certificate's days."""
     from siloquent.federation.bundle import read_bundle
     from siloquent.federation.role_process import open_journal
 

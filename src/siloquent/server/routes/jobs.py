@@ -1,4 +1,4 @@
-"""Jobs: put one in, look at it, follow it, end it."""
+"""Jobs: submit, list, follow and cancel."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ async def _stream_events(
     request: Request, house: AppState, job: str, person: Principal, number: int
 ) -> AsyncIterator[str]:
     last, heard = "", time.monotonic()
-    # Asked each time: a token may be revoked, a browser log out, while the stream is open.
+    # Checked each time: a token may be revoked, or a browser log out, while the stream is open.
     while not await request.is_disconnected() and find_person(request) is not None:
         found = await get_job(house, job, person)
         text = json.dumps(found, sort_keys=True)
@@ -143,10 +143,10 @@ async def _stream_events(
 
 
 def row_of(house: AppState, job: str, person: Principal) -> Mapping[str, Any]:
-    """A job's row, if it is the person's.
+    """Return a job's row, if the person may see it.
 
     Raises:
-        Refused: 404, it is unknown or somebody else's.
+        Refused: 404, it is unknown or belongs to another person.
     """
     found = house.jobs.row(job)
     is_theirs = found is not None and (person.role == "owner" or found["name"] == person.name)
@@ -156,12 +156,12 @@ def row_of(house: AppState, job: str, person: Principal) -> Mapping[str, Any]:
 
 
 async def get_job(house: AppState, job: str, person: Principal) -> dict[str, Any]:
-    """A job's document, if it is the person's; as ``row_of``."""
+    """Return a job's document, if the person may see it; as ``row_of``."""
     return (await _told(house, [row_of(house, job, person)]))[0]
 
 
 async def _told(house: AppState, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Jobs as documents; what they cost is asked of the ledger, but for those that are done."""
+    """Return jobs as documents; costs are read from the ledger, except those of finished jobs."""
     unknown = [row for row in rows if row["account"] and not row["cost"]]
     costs: dict[str, dict[str, str] | None] = {}
     if unknown:

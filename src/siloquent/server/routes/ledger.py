@@ -1,4 +1,4 @@
-"""Money: accounts, entries of the chain, its verification and checkpoints."""
+"""The ledger: accounts, entries of the chain, its verification and checkpoints."""
 
 from __future__ import annotations
 
@@ -114,20 +114,20 @@ async def list_acts(
 
 
 async def list_spending_lines(house: AppState, person: Principal) -> list[dict[str, Any]]:
-    """The lines of ``list_spending``."""
+    """Return the lines of ``list_spending``."""
     async with house.room.hold_place(person.token):
         lines = await house.heavy.run_in_turn(person.name, None, house.spending.list_lines)
     return [one for one in lines if person.may_see(one["account"].partition("@")[0])]
 
 
 def list_newest_denials(house: AppState, *, before: int | None = None) -> list[dict[str, Any]]:
-    """The newest denials, with their times in UTC."""
+    """Return the newest denials, with their times in UTC."""
     found = house.watch.denials.newest(MAX_ENTRIES, before=before)
     return [{**one, "at": _utc(one["at"]), "last": _utc(one["last"])} for one in found]
 
 
 def acts(house: AppState, *, before: int | None = None) -> list[dict[str, Any]]:
-    """The newest acts, with their times in UTC."""
+    """Return the newest acts, with their times in UTC."""
     return [{**one, "at": _utc(one["at"])} for one in newest_acts(house.store, MAX_ENTRIES, before=before)]
 
 
@@ -136,19 +136,19 @@ def _utc(seconds: int) -> str:
 
 
 def list_visible_accounts(session: Any, person: Principal) -> list[Any]:
-    """The accounts of the person's tables: an analyst's are those that pay for the analyst's own questions."""
+    """Return the accounts of the person's tables; an analyst gets those that pay for the analyst's own questions."""
     every = [one for one in session.ledger.list_accounts() if person.may_see(one.name.partition("@")[0])]
     if person.role != "analyst":
         return every
     own = set()
     for table in filter(person.may_see, session.list_tables()):
-        with suppress(SiloquentError):  # a table that cannot be read, or where this analyst has no share
+        with suppress(SiloquentError):  # a table that cannot be read, or in which this analyst has no share
             own.add(session.get_account(table).name)
     return [one for one in session.ledger.list_accounts() if one.name in own]
 
 
 def require_all(person: Principal) -> None:
-    """Refuse what tells of every table to a token that is for some.
+    """Refuse information about every table to a token that is for some.
 
     Raises:
         Refused: 403.

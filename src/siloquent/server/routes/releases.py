@@ -1,4 +1,4 @@
-"""Releases: what was given, to whom; files, verification, and questions to sketches. All of it is free."""
+"""Releases: list, files, verification, and questions to sketches. All of it is free."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def ask_release(request: Request, release: str, body: ReleaseQuestion, per
 
 
 def answer_question(session: Any, path: Path, body: ReleaseQuestion) -> dict[str, Any]:
-    """What the sketch in ``path`` answers, as a document of kind ``siloquent/sketch-answer/1``.
+    """Return the answer of the sketch in ``path``, as a document of kind ``siloquent/sketch-answer/1``.
 
     Raises:
         ReleaseError: there is no sketch; RequestError: the question does not fit it.
@@ -163,7 +163,7 @@ async def list_visible_releases(
     task: str = "",
     table: str = "",
 ) -> list[dict[str, Any]]:
-    """Up to ``limit`` manifests that ``person`` may see, newest first, of one ``task`` or ``table`` if it is named."""
+    """Return up to ``limit`` manifests visible to ``person``, newest first, of one ``task`` or ``table`` if given."""
     async with house.room.hold_place(person.token):
         return await asyncio.to_thread(_list_visible, house, folder, person, limit, after, (task, table))
 
@@ -173,12 +173,12 @@ def _list_visible(
 ) -> list[dict[str, Any]]:
     from siloquent.releases import list_folders
 
-    # Not theirs: their manifests need not be read to know.
+    # Releases that are not visible need no reading of their manifests.
     others = house.store.fetch_all("SELECT id FROM release WHERE shared = 0 AND name != ?", person.name)
     hidden = {row["id"] for row in others} if person.role == "analyst" else set()
     listed = list_folders(folder)[::-1]
     if after is not None and after not in listed:
-        raise build_not_found()  # a list that began anew would never end for who reads page by page
+        raise build_not_found()  # a list that started over would never end for a client that reads page by page
     found: list[dict[str, Any]] = []
     for name in listed[listed.index(after) + 1 if after else 0 :]:
         if name in hidden:
@@ -193,12 +193,12 @@ def _list_visible(
 
 
 def load_manifest(house: AppState, folder: Path, release: str, person: Principal) -> dict[str, Any]:
-    """A release's manifest as a document, if the person may see it.
+    """Return a release's manifest as a document, if the person may see it.
 
-    Owners and auditors see every manifest of their tables; analysts their own and what the owner shared.
+    Owners and auditors see every manifest of their tables; analysts see their own and those that the owner shared.
 
     Raises:
-        Refused: 404, it is unknown or not for this person.
+        Refused: 404, it is unknown or not visible to this person.
     """
     from siloquent.releases import get_release_folder, read_manifest
 
@@ -217,7 +217,7 @@ def load_manifest(house: AppState, folder: Path, release: str, person: Principal
 
 
 def _payer(document: dict[str, Any]) -> str:
-    """Whose account paid for a release; "" if it was nobody's share."""
+    """Return the analyst whose account paid for a release; "" if no analyst's share did."""
     return str(document["guarantee"].get("account", "")).partition("/")[2]
 
 

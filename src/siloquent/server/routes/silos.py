@@ -1,4 +1,4 @@
-"""Work with other silos: dependencies that were found, catalogues of offers, sessions of a federation."""
+"""Work with other silos: discovered dependencies, catalogues of offers, sessions of a federation."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def decide_session(request: Request, session: str, body: ApprovalBody, per
 
 
 def require_report(request: Request, release: str, person: Principal) -> Any:
-    """The report in a release, if the person may see it and it is one.
+    """Return the report in a release, if the person may see it and it is a report.
 
     Raises:
         Refused: 404.
@@ -81,7 +81,7 @@ def require_report(request: Request, release: str, person: Principal) -> Any:
 
 
 async def adopt_picked(request: Request, release: str, person: Principal, table: str, pick: list[str]) -> bool:
-    """Whether the declaration of ``table`` changed.
+    """Adopt the picked dependencies; return whether the declaration of ``table`` changed.
 
     Raises:
         SiloquentError: the report holds no such dependency over all rows, or the table no such column.
@@ -103,7 +103,7 @@ async def adopt_picked(request: Request, release: str, person: Principal, table:
 
 
 def load_catalogue(folder: Path) -> dict[str, Any]:
-    """The workspace's catalogue as a document; one that is not there is empty."""
+    """Return the workspace's catalogue as a document, empty if there is none."""
     from siloquent.search import open_catalogue
 
     if not (folder / CATALOGUE).is_dir():
@@ -112,7 +112,7 @@ def load_catalogue(folder: Path) -> dict[str, Any]:
 
 
 async def describe_federation(house: AppState, folder: Path, person: Principal) -> dict[str, Any]:
-    """What this role's own bundle and journal tell; the relay is not asked."""
+    """Return the contents of this role's own bundle and journal; the relay is not contacted."""
 
     def work(_: Any) -> dict[str, Any]:
         from siloquent.federation.connection_check import check_certificate_days
@@ -138,7 +138,7 @@ async def describe_federation(house: AppState, folder: Path, person: Principal) 
 
 
 async def describe_session(house: AppState, folder: Path, person: Principal, session: str) -> dict[str, Any]:
-    """A session of this role's journal with what the relay tells of it; without an answer, with why there is none."""
+    """Return a session of this role's journal with the relay's status, or the reason why it is unavailable."""
 
     def work(_: Any) -> dict[str, Any]:
         from contextlib import closing
@@ -167,10 +167,10 @@ async def describe_session(house: AppState, folder: Path, person: Principal, ses
 async def apply_decision(
     house: AppState, folder: Path, person: Principal, session: str, decision: str
 ) -> dict[str, Any]:
-    """The session's line after an owner's word.
+    """Apply an owner's decision; return the session's line.
 
     Raises:
-        Refused: 409, it does not wait for one.
+        Refused: 409, the session does not wait for one.
     """
 
     def work(_: Any) -> dict[str, Any]:

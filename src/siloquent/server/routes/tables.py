@@ -1,4 +1,4 @@
-"""Tables: what is declared, what is left, and the owner's own work on them."""
+"""Tables: declarations, remaining budgets, and the owner's work on them."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ async def show_table(request: Request, table: str, person: CurrentUser) -> Respo
 
     To an owner the header ETag names the declaration, for If-Match; it does not change with what is left of the budget.
     """
-    tag = tag_of(Path(request.app.state.folder), table)  # before the rest: an older tag than its document is safe
+    tag = tag_of(Path(request.app.state.folder), table)  # before the rest: a tag older than its document is safe
     found = await shown(request, table, person)
     return JSONResponse(found, headers={"ETag": tag} if tag and person.role == "owner" else None)
 
 
 async def shown(request: Request, table: str, person: Principal) -> dict[str, Any]:
-    """A table as a document of kind ``siloquent/table/1``, if the token is for it.
+    """Return a table as a document of kind ``siloquent/table/1``, if the token is for it.
 
     Raises:
         Refused: 404.
@@ -140,17 +140,17 @@ async def upload(request: Request, person: CurrentUser) -> Response:
 
 
 async def _again(request: Request, repeat: Repeat) -> dict[str, Any]:
-    """What was answered to the same upload: the bytes are read to compare them, and not kept.
+    """Return the reply to the same upload: the bytes are read to compare them, and not kept.
 
     Raises:
-        Refused: 409, they are others.
+        Refused: 409, the bytes differ.
     """
     seen = hashlib.sha256()
     async for chunk in request.stream():
         seen.update(chunk)
     found = kept(get_app_state(request).store, repeat, seen.digest())
     if found is None:
-        raise build_not_found()  # forgotten while it arrived
+        raise build_not_found()  # deleted while it arrived
     return found
 
 
@@ -176,10 +176,10 @@ async def delete_upload(request: Request, upload: str, person: CurrentUser) -> R
 async def take(
     request: Request, chunks: AsyncIterator[bytes], repeat: Repeat | None = None
 ) -> tuple[dict[str, Any], bool]:
-    """Write an upload as it arrives, whole or not at all; its document, and whether it is new.
+    """Write an upload atomically as it arrives; return its document, and whether it is new.
 
     Raises:
-        Refused: 409, the key stands for another request; 415, it is of no kind that is read here; 422, as
+        Refused: 409, the key belongs to another request; 415, the file type is not supported; 422, as
             ``read_parquet_columns``.
     """
     house, folder = get_app_state(request), Path(request.app.state.folder) / "uploads"
@@ -213,7 +213,7 @@ async def take(
 
     try:
         await asyncio.to_thread(write)
-    except asyncio.CancelledError:  # the write goes on: its file stays
+    except asyncio.CancelledError:  # the write continues: its file stays
         raise
     except BaseException as failed:  # allowed: a file that the store does not know is nobody's, and it is raised again
         (folder / f"{number}.{form}").unlink(missing_ok=True)
@@ -225,7 +225,7 @@ async def take(
 
 
 def read_uploads(house: AppState) -> list[dict[str, Any]]:
-    """The files that were uploaded, newest first, each with the source that a table file names."""
+    """Return the uploaded files, newest first, each with the source that a table file names."""
     found = house.store.fetch_all("SELECT id, form, size, created FROM upload ORDER BY created DESC, id LIMIT 100")
     return [
         {
@@ -238,10 +238,10 @@ def read_uploads(house: AppState) -> list[dict[str, Any]]:
 
 
 def detect_form(first: bytes) -> str:
-    """The kind of file that begins with ``first``.
+    """Return the type of a file that begins with ``first``.
 
     Raises:
-        Refused: 415, no kind that is read here.
+        Refused: 415, the type is not supported.
     """
     if first.startswith(_PARQUET):
         return "parquet"

@@ -1,4 +1,4 @@
-"""Tokens: the owner's accounts for people."""
+"""Tokens: the owner's management of accounts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def create_token(request: Request, body: TokenBody, person: CurrentUser) -
 
 
 def _refuse_known(house: AppState, repeat: Repeat, sent: bytes) -> None:
-    """Refuse a key that made a token: the text was shown once, and not even the server has it.
+    """Refuse a key that created a token: the text was shown once, and the server does not have it.
 
     Raises:
         Refused: 409.

@@ -1,1 +1,1 @@
-"""Pages for browsers: forms that work without a script, drawn from the same documents as the API's."""
+"""Pages for browsers: forms that work without a script, rendered from the same documents as the API's."""

@@ -1,4 +1,4 @@
-"""Pages about collections: what became of reports, and estimates with error bars."""
+"""Pages about collections: accepted reports, and estimates with error bars."""
 
 from __future__ import annotations
 

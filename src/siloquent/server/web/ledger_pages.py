@@ -1,4 +1,4 @@
-"""Pages about money and releases: accounts, the chain, what was given."""
+"""Pages about budgets and releases: accounts, the chain, releases."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def download_checkpoint(request: Request) -> Response:
 
 
 async def _list_newest_entries(request: Request, person: Principal) -> list[dict[str, Any]]:
-    """The newest entries, newest first."""
+    """Return the newest entries, newest first."""
 
     def work(session: Any) -> list[dict[str, Any]]:
         after = max(0, session.ledger.read_head().seq - 100)

@@ -1,4 +1,4 @@
-"""Pages to come in by: log in, log out, help, and the owner's tokens."""
+"""Pages for access: log in, log out, help, and the owner's tokens."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def login_form(request: Request) -> Response:
 
 @router.get("/login/{secret}")
 async def login_link(request: Request, secret: str) -> Response:
-    # The link only shows a button: what prefetches links must not use it up.
+    # The link only shows a button, so that a client that prefetches links does not use it up.
     return render(request, "login.html", None, secret=secret)
 
 

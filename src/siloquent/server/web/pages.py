@@ -1,4 +1,4 @@
-"""The pages' frame: who is logged in, which template, and a page for every problem."""
+"""Rendering of pages: the logged-in person, the template, and a page for every problem."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_FIELDS = 3_000
 
 
 class Pages:
-    """Templates and what they share."""
+    """Templates and their shared state."""
 
     def __init__(self, app: FastAPI) -> None:
         self._templates = Environment(
@@ -54,17 +54,17 @@ class Pages:
         app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
 
     def render_page(self, request: Request, template: str, person: Principal | None, values: dict[str, Any]) -> str:
-        """The text of a page."""
+        """Return the text of a page."""
         made: str = self._templates.get_template(template).render(person=person, path=request.url.path, **values)
         return made
 
     @staticmethod
     def wants_page(request: Request) -> bool:
-        """Whether a browser asks, outside of the API."""
+        """Return whether a browser sent the request, outside of the API."""
         return not request.url.path.startswith("/v1") and "text/html" in request.headers.get("accept", "")
 
     def render_problem(self, request: Request, problem: Problem, headers: dict[str, str]) -> Response:
-        """The page of a problem; who is not logged in is sent to the door."""
+        """Return the page of a problem; a visitor who is not logged in is sent to the login page."""
         if problem.http_status == 401:
             return RedirectResponse("/login", status_code=303)
         person, status = find_visitor(request), problem.http_status
@@ -74,22 +74,22 @@ class Pages:
 
 
 def render(request: Request, template: str, person: Principal | None, *, status: int = 200, **values: Any) -> Response:
-    """A page of ``template`` for ``person``."""
+    """Return a page of ``template`` for ``person``."""
     pages: Pages = request.app.state.pages
     return HTMLResponse(pages.render_page(request, template, person, values), status_code=status)
 
 
 def find_visitor(request: Request) -> Principal | None:
-    """Who is logged in."""
+    """Return the logged-in person."""
     cookie = request.cookies.get(COOKIE)
     return get_app_state(request).tokens.find_by_cookie(cookie) if cookie else None
 
 
 def require_visitor(request: Request, *roles: str) -> Principal:
-    """Who is logged in, if the page is theirs.
+    """Return the logged-in person, if the page is allowed for that person's role.
 
     Raises:
-        Refused: 401 nobody, 404 another role's page, 429 too often.
+        Refused: 401 not logged in, 404 a page of another role, 429 too many requests.
     """
     person = find_visitor(request)
     if person is None:
@@ -103,10 +103,10 @@ def require_visitor(request: Request, *roles: str) -> Principal:
 
 
 async def read_form(request: Request, person: Principal | None) -> dict[str, str]:
-    """The fields of a form that this server's own page sent; ``person`` None: the login form, which has no session yet.
+    """Return the fields of a form sent by this server's own page; ``person`` None: the login form, without a session.
 
     Raises:
-        Refused: it is another origin's.
+        Refused: the form comes from another origin.
     """
     if person is None and not _is_from_here(request):
         raise Refused(403, "forged", "The form is not from this server's page.", fix="load the page again")
@@ -118,7 +118,7 @@ async def read_form(request: Request, person: Principal | None) -> dict[str, str
 
 
 def _is_from_here(request: Request) -> bool:
-    """Whether the browser says that this server's own page sent the form; what says nothing is no browser of today."""
+    """Return whether the browser says that this server's own page sent the form; every current browser says so."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site in ("same-origin", "none")
@@ -127,7 +127,7 @@ def _is_from_here(request: Request) -> bool:
 
 
 def start_session(house: AppState, cookie: str) -> Response:
-    """The first page, with the cookie of a new session."""
+    """Return the first page, with the cookie of a new session."""
     response = RedirectResponse("/", status_code=303)
     response.set_cookie(
         COOKIE,
@@ -142,12 +142,12 @@ def start_session(house: AppState, cookie: str) -> Response:
 
 
 def _format_remaining(text: str) -> str:
-    """What is left or may be spent, in four digits, rounded down."""
+    """Return the amount in four digits, rounded down."""
     return format_significant(Fraction(text), "down")
 
 
 def _create_key() -> str:
-    """The key of one form: sent twice, it is charged once."""
+    """Return a key for one form: sent twice, it is charged once."""
     return f"page-{uuid.uuid4().hex[:20]}"
 
 

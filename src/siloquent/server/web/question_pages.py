@@ -44,7 +44,7 @@ async def ask(request: Request) -> Response:
         check_key(key)
         document, replayed = await answers.build_answer(house, person, sql, key=key, max_cost=most)
         request.state.spent = None if replayed else answers.extract_spent(document)
-        # Not on a thread that reads rows: this page leaves by no slot, and would tell how long others' answers took.
+        # Not on a thread that reads rows: this page has no slot, and would reveal how long others' answers took.
         drawn = await house.heavy.run_in_turn(
             person.name, person.analyst, lambda session: _draw_charts(session, person, sql, key, most)
         )
@@ -58,24 +58,24 @@ async def ask(request: Request) -> Response:
     else:
         plan = await answers.build_explanation(house, person, sql)
         plan["holds"] = describe_label(plan["label"], plan["sources"])
-    known = (await tables.list_tables(request, person))["tables"]  # after the answer: what is left now
+    known = (await tables.list_tables(request, person))["tables"]  # after the answer: the current remainder
     return render(request, "ask.html", person, tables=known, fields={"sql": "", **fields}, plan=plan, answer=answer)
 
 
 def _format_answer(document: dict[str, Any]) -> dict[str, Any]:
-    """The answer's headings, first rows and lines as every interface has them, also of answers kept long ago."""
+    """Return the answer's headings, first rows and lines as in every interface, also for answers kept long ago."""
     headings, rows = format_cells(document["columns"], document["rows"][:MAX_ROWS])
     return {"headings": headings, "shown": rows, "lines": build_document_lines(document)}
 
 
 def _format_paid(cost: dict[str, str]) -> str:
-    """What an answer was charged, in words; empty where that is nothing."""
+    """Return the answer's charge in words; empty if it was free."""
     amounts = [f"{name} {cost[name]}" for name in ("rho", "epsilon", "delta") if name in cost]
     return ", ".join(amounts) if parse_amount(cost.get("rho", cost.get("epsilon"))) else ""
 
 
 def _draw_charts(session: Any, person: Any, sql: str, key: str, most: str | None) -> list[str]:
-    """The answer's pictures: asked again with its key it is free, and the same."""
+    """Return the answer's charts: repeated with its key, the question is free and its answer the same."""
     from markupsafe import Markup
 
     found = session.ask(sql, key=ledger_key_of(person.name, key), max_cost=most)
@@ -83,7 +83,7 @@ def _draw_charts(session: Any, person: Any, sql: str, key: str, most: str | None
 
 
 def add_accuracy(sql: str, error: str, confidence: str) -> str:
-    """The question with what the fields beside it say, unless it says so itself.
+    """Return the question with the form's accuracy fields added, unless it already has them.
 
     >>> add_accuracy("SELECT COUNT(*) FROM t", "100", "0.99")
     'SELECT COUNT(*) FROM t ERROR 100 CONFIDENCE 0.99'
@@ -138,7 +138,7 @@ async def show_job(request: Request, job: str) -> Response:
 
 
 def _describe_addition(one: dict[str, Any]) -> str:
-    """What an offer adds, in few words."""
+    """Describe the addition of an offer briefly."""
     return f"rows of {one['table']}" if one["kind"] == "union" else f"{one['table']}.{one['feature']} by {one['key']}"
 
 

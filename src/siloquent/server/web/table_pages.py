@@ -1,4 +1,4 @@
-"""Pages about tables: what is declared, and the owner's work on it."""
+"""Pages about tables: declarations, and the owner's work on them."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ async def edit_table(request: Request, table: str) -> Response:
 
 
 async def _declare_table(request: Request, person: Principal, name: str, toml: str, tag: str = "") -> Response:
-    """Write what a form holds; ``tag``: of the declaration that the form was made from, which must still stand."""
+    """Write a form's declaration; ``tag`` is that of the declaration it was made from, which must still be current."""
     try:
         await declared(request, name, toml.replace("\r\n", "\n"), Precondition(match=tag or None))
     except (SiloquentError, Refused) as wrong:
         if not isinstance(wrong, SiloquentError):
             if wrong.problem.http_status != 412:
                 raise
-            tag = ""  # who has read it and saves again overwrites what another owner wrote
+            tag = ""  # an owner who has read it and saves again overwrites another owner's text
         problem = wrong if isinstance(wrong, SiloquentError) else wrong.problem
         return render(request, "declare.html", person, status=422, toml=toml, name=name, tag=tag, problem=problem)
     return RedirectResponse(f"/tables/{name}", status_code=303)

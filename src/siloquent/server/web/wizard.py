@@ -1,4 +1,4 @@
-"""A table's declaration, asked for column by column. The form knows the columns' names and nothing of their rows."""
+"""A form for a table's declaration, column by column. It knows the columns' names and nothing about their rows."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ async def columns(request: Request, upload: str) -> Response:
 
 
 async def read_column_names(file: Path, form: str) -> list[str]:
-    """The columns' names: the first line of a CSV file, the footer of a Parquet file; no row is unpacked.
+    """Return the column names: the first line of a CSV file, the footer of a Parquet file; no row is unpacked.
 
     Raises:
-        SchemaError: there are none that can be read, or more than a form holds.
+        SchemaError: the names cannot be read, or are more than a form holds.
     """
     from siloquent.api import read_csv_header
 
@@ -101,7 +101,7 @@ async def read_column_names(file: Path, form: str) -> list[str]:
 
 
 def compose_table_file(fields: Mapping[str, str], names: list[str], *, source: str) -> str:
-    """The table file that the form's fields say. What was left empty is left out, so that its absence is an error.
+    """Return the table file for the form's fields. Empty fields are left out, so that their absence is an error.
 
     >>> fields = {"name": "t", "type-0": "integer", "lo-0": "0", "hi-0": "9", "epsilon": "1"}
     >>> '{ name = "age", type = "integer", lo = 0, hi = 9 }' in compose_table_file(fields, ["age"], source="csv:t.csv")
@@ -134,7 +134,7 @@ def compose_table_file(fields: Mapping[str, str], names: list[str], *, source: s
 
 
 def _compose_attribute(fields: Mapping[str, str], place: int, name: str) -> str:
-    """One column's line; empty if it is left out."""
+    """Return one column's line; empty if the column is left out."""
     kind = fields.get(f"type-{place}", "")
     if not kind:
         return ""
@@ -158,5 +158,5 @@ def _quote_text(text: str) -> str:
 
 
 def _format_number(text: str) -> str:
-    """A number as it is, anything else as text: then the reader of table files says what is wrong with it."""
+    """Return a number unchanged and anything else as quoted text, which the table file's reader then rejects."""
     return text.strip() if _NUMBER.fullmatch(text.strip()) else _quote_text(text.strip())
