@@ -23,7 +23,7 @@ PAGES = ROOT / "docs" / "reference"
 MADE = "<!-- Made by scripts/make_reference.py: edit the code, then run `make docs`. -->"
 
 ADVICE = {
-    "internal": "An internal error: a fault of siloquent. Keep the command and its output, and report it. A charge that was reserved stays.",
+    "internal": "A fault of siloquent. Keep command and output, and report it. A charge that was reserved stays.",
     "schema_invalid": "Read the place that the message names, change the line, run `siloquent check TABLE`.",
     "unknown_name": "Take one of the known names that the message lists; `siloquent tables` shows all.",
     "workspace": "Name the workspace with `--workspace DIR`, or make one with `siloquent init DIR`.",

@@ -54,6 +54,8 @@ OWN_BYTES = {
 TORCH_NOISE = {"torch.normal", "torch.rand", "torch.randn", "torch.randint", "torch.bernoulli", "torch.manual_seed"}
 ROW_METHODS = {"count_by_cell", "sum_by_cell", "fold", "read_rows", "open_for_owner"}
 BROAD = {"Exception", "BaseException"}
+# A docstring says what it does (a verb) or is (a noun), not in a relative clause.
+RIDDLE = re.compile(r"(What|Whoever|Whatever|Who|How|Which|Where)\b")
 # Paths of one machine and package hosts; the brackets keep this file from finding itself.
 FOREIGN = re.compile(r"(?<![\w.])/w[o]rk/|/o[p]t/pypi|pypi[.]org|pythonh[o]sted|deb[.]debian|registry[.]npmjs")
 TEXT = {".py", ".toml", ".md", ".txt", ".yml", ".yaml", ".json", ".cfg", ".sh", ".css", ".sql", ""}
@@ -170,6 +172,14 @@ def bare_readers(place: Place) -> str:
     return ""
 
 
+def riddles(place: Place) -> str:
+    """Docstrings that begin with a relative clause: "What is read" for "Read ..." or "The rows that are read"."""
+    if not isinstance(place.node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return ""
+    found = RIDDLE.match(ast.get_docstring(place.node) or "")
+    return f"a docstring begins with a verb or a noun, not with {found[0]!r}" if found else ""
+
+
 def row_access(place: Place) -> str:
     """The methods of a private table that hand out numbers or rows, outside the rooms that a privacy review reads."""
     node = place.node
@@ -205,6 +215,7 @@ RULES: tuple[Callable[[Place], str], ...] = (
     code_in_data,
     bare_readers,
     row_access,
+    riddles,
     printing,
     broad_excepts,
 )

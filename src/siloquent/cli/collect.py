@@ -189,7 +189,7 @@ def estimate(
 
 
 def show(options: Options, collection: One) -> None:
-    """How many reports came, what became of them, and how many each layer has."""
+    """Show how many reports arrived, by outcome and by layer."""
     from siloquent.cli.collect_inputs import load_collection, open_report_store
     from siloquent.cli.collect_output import show_counters
     from siloquent.documents.reports import counters_document

@@ -30,7 +30,7 @@ SMALL_CELLS = 10_000
 
 @router.post("/explanations")
 async def explain(request: Request, body: QuestionBody, person: CurrentUser) -> dict[str, Any]:
-    """What a question would cost, how it would be answered, and what would be left. Touches no data, costs nothing."""
+    """Explain a question: its price, its mechanism, and what would be left. Does not read data; free."""
     found: dict[str, Any] = await build_explanation(get_app_state(request), person, body.sql)
     return found
 

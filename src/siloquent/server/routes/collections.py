@@ -40,7 +40,7 @@ async def list_collections(request: Request, person: CurrentUser) -> dict[str, A
 
 @router.get("/collections/{collection}")
 async def show_collection(request: Request, collection: str, person: CurrentUser) -> dict[str, Any]:
-    """What became of the reports so far, by reason and by layer."""
+    """Counts of the reports so far, by outcome and by layer."""
     made = load_collection(Path(request.app.state.folder), collection)
 
     def work(session: Any) -> dict[str, Any]:

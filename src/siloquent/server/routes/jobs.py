@@ -49,7 +49,7 @@ async def create_job(request: Request, body: JobBody, person: CurrentUser) -> Re
 
 @router.post("/jobs/prices")
 async def price_job(request: Request, body: JobPriceBody, person: CurrentUser) -> dict[str, Any]:
-    """What a job would cost, and how exact it would be, before it runs. Does not read data; free."""
+    """Price a job before it runs, and say how exact it would be. Does not read data; free."""
     if isinstance(table := body.spec.get("table"), str):
         require_table(person, table)
     house = get_app_state(request)
@@ -76,7 +76,7 @@ async def list_jobs(
 async def show_job(
     request: Request, job: str, person: CurrentUser, wait: Annotated[PlainInt, Query(ge=0, le=MAX_WAIT_SECONDS)] = 0
 ) -> dict[str, Any]:
-    """How far a job is, and what it made; waits up to ``wait`` seconds for its end."""
+    """Report a job's progress and result; waits up to ``wait`` seconds for its end."""
     house, until = get_app_state(request), time.monotonic() + wait
     row = row_of(house, job, person)
     while row["state"] not in ENDED and (left := until - time.monotonic()) > 0:

@@ -58,7 +58,7 @@ async def list_entries(
 
 @router.get("/ledger/head")
 async def ledger_head(request: Request, person: CurrentUser) -> dict[str, Any]:
-    """How far the ledger is: the newest entry's place and hash."""
+    """The ledger's head: the number and the hash of its newest entry."""
 
     def work(session: Any) -> dict[str, Any]:
         head = session.ledger.read_head()
@@ -89,7 +89,7 @@ async def make_checkpoint(request: Request, person: CurrentUser) -> dict[str, An
 
 @router.get("/spending")
 async def list_spending(request: Request, person: CurrentUser) -> dict[str, Any]:
-    """What each analyst spent on each task, on the tables that the token is for."""
+    """Spending by analyst and task, on the tables that the token is for."""
     return {"schema": "siloquent/spending/1", "lines": await list_spending_lines(get_app_state(request), person)}
 
 

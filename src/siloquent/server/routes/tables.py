@@ -35,7 +35,7 @@ _OTHERS = (b"PK", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh", b"7z\xb
 
 @router.get("/me")
 async def me(request: Request, person: CurrentUser) -> dict[str, Any]:
-    """Who the token is for, what it may do, and on which tables."""
+    """The token's person, role and tables."""
     return {
         "schema": "siloquent/person/1",
         "name": person.name,
@@ -57,7 +57,7 @@ async def list_tables(request: Request, person: CurrentUser) -> dict[str, Any]:
 
 @router.get("/tables/{table}")
 async def show_table(request: Request, table: str, person: CurrentUser) -> Response:
-    """What is declared about a table: attributes, unit, constraints, budget. No row is read.
+    """A table's declaration: attributes, unit, constraints, budget. No row is read.
 
     To an owner the header ETag names the declaration, for If-Match; it does not change with what is left of the budget.
     """
@@ -115,7 +115,7 @@ async def put_table(request: Request, table: str, body: TableBody, person: Curre
 
 @router.post("/tables/{table}/check")
 async def check_table(request: Request, table: str, person: CurrentUser) -> dict[str, Any]:
-    """What is wrong with a table's rows, in exact counts: for its owner's eyes only."""
+    """Check a table's rows against its declaration, in exact counts: for its owner only."""
     require_table(person, table)
 
     def work(session: Any) -> dict[str, Any]:
