@@ -29,6 +29,18 @@ def test_a_changed_message_ends_with_a_code_or_changes_nothing_and_shows_no_vote
     assert sum(code != "" for code in ended) >= 12  # most changes are found; some are of what nobody reads any more
 
 
+@pytest.mark.parametrize(
+    ("protocol", "step", "field"), [("padded", "u0/", "chunk"), ("fast", "u0/", "chunk"), ("smfd", "order/", "do")]
+)
+def test_an_order_that_no_moderator_gives_ends_with_a_code(protocol: str, step: str, field: str) -> None:
+    """Each value of a field once: one that is out of range, and one that cannot be compared or hashed, among them."""
+    changes = [one for one in all_changes(protocol, 1) if one.step.startswith(step)]
+    values = {one.what: one for one in changes if one.what.startswith(f"{field} = ")}
+    ends = {what: played(protocol, 1, change) for what, change in values.items()}
+    assert len(ends) >= 5
+    assert {what: end for what, end in ends.items() if end[1] or end[0] not in {*CAUSES, ""}} == {}
+
+
 def test_believing_the_moderators_verdicts_alone_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted fault: verdicts as the moderator tells them, and not as the last worker does, too."""
     changes = [one for one in all_changes("padded", 1) if one.step == "v0/1" and one.what.startswith("bits = ")]

@@ -104,7 +104,7 @@ class ChainWorker:
             "mix": self._mix,
             "zero": self._test_zero,
         }
-        if not isinstance(order, dict) or order.get("do") not in {*known, "end"}:
+        if not isinstance(order, dict) or order.get("do") not in [*known, "end"]:  # a list: it may not be hashable
             raise ProtocolError("bad_encoding", step=f"order/{number}")
         if order["do"] == "end":
             return False

@@ -87,6 +87,7 @@ class _Party:
     cfds: list[FD] = field(init=False, default_factory=list)
     no_twins: bool = field(init=False, default=False)
     keys: list[int] = field(init=False, default_factory=list)
+    chunks: int = field(init=False, default=0)
 
     def run(self) -> FDReport:
         self._join()
@@ -263,6 +264,9 @@ class _Party:
         queries = [query for chunk in cut for query in chunk]
         if list(masks.values()) != wanted or sorted(masks | canaries) != queries or queries[0] <= last:
             raise ProtocolError("planner_mismatch", role=self._moderator, step=step)
+        if first != self.chunks:
+            raise ProtocolError("planner_mismatch", role=self._moderator, step=step)
+        self.chunks += len(cut)
         for offset, chunk in enumerate(cut):
             if not self.channel.is_sent(self._first, f"c1/{first + offset}"):
                 batches = [self._build_batch(query, masks, canaries, step) for query in chunk]
