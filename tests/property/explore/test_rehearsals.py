@@ -186,7 +186,7 @@ def test_a_condition_that_no_row_can_meet_is_refused_free(tmp_path: Path, aggreg
     sq.create_workspace(tmp_path / "w")
     with sq.open(tmp_path / "w") as session:
         session.add_frame(sq.read_schema(declared("visits0", '"drop"')), ROWS)
-        with pytest.raises(RequestError, match="always returns 0|No row can meet"):
+        with pytest.raises(RequestError, match=r"always returns 0|No row can meet"):
             session.ask(f"SELECT {aggregate} FROM visits0 WHERE {where} ERROR 5{end}")
         assert charges(session) == 0
 
