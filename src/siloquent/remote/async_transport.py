@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MAX_WAITING_BYTES = 2**20
 
 
-class AsyncHttpTransport:
+class AsyncApiTransport:
     """The connections of one asynchronous session, usable from several tasks and after a fork."""
 
     def __init__(self, link: Link) -> None:

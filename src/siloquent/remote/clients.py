@@ -16,8 +16,8 @@ from siloquent.remote.exchange import Attempt, Done, Effect, Link, Outcome, Step
 from siloquent.remote.replies import UNKNOWN, Reply
 
 if TYPE_CHECKING:
-    from siloquent.remote.async_transport import AsyncHttpTransport
-    from siloquent.remote.transport import HttpTransport
+    from siloquent.remote.async_transport import AsyncApiTransport
+    from siloquent.remote.transport import ApiTransport
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,7 +27,7 @@ K = TypeVar("K", bound=ApiDocument)
 class ApiClient:
     """A session at a server; its verbs are steps, which a blocking or an awaiting subclass performs."""
 
-    _transport: HttpTransport | AsyncHttpTransport
+    _transport: ApiTransport | AsyncApiTransport
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._link.address!r}{', closed' if self._transport.is_closed else ''})"
@@ -62,7 +62,7 @@ class ApiClient:
 class BlockingClient(ApiClient):
     """A client whose verbs return when the server has answered."""
 
-    _transport: HttpTransport
+    _transport: ApiTransport
 
     def _run(self, steps: Steps[T]) -> T:
         outcome: Outcome = None
@@ -90,7 +90,7 @@ class BlockingClient(ApiClient):
 class AwaitingClient(ApiClient):
     """A client whose verbs are awaited."""
 
-    _transport: AsyncHttpTransport
+    _transport: AsyncApiTransport
 
     async def _run(self, steps: Steps[T]) -> T:
         outcome: Outcome = None

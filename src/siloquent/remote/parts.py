@@ -9,21 +9,21 @@ from siloquent.remote.verbs.spending import RemoteLedgerVerbs
 from siloquent.remote.verbs.tasks import RemoteSearchVerbs, RemoteShareVerbs, RemoteSketchVerbs, RemoteSynthVerbs
 
 if TYPE_CHECKING:
-    from siloquent.remote.async_transport import AsyncHttpTransport
-    from siloquent.remote.transport import HttpTransport
+    from siloquent.remote.async_transport import AsyncApiTransport
+    from siloquent.remote.transport import ApiTransport
 
 
 class BlockingPart(BlockingClient):
     """A part of a blocking session."""
 
-    def __init__(self, transport: HttpTransport) -> None:
+    def __init__(self, transport: ApiTransport) -> None:
         self._transport = transport
 
 
 class AwaitingPart(AwaitingClient):
     """A part of an asynchronous session."""
 
-    def __init__(self, transport: AsyncHttpTransport) -> None:
+    def __init__(self, transport: AsyncApiTransport) -> None:
         self._transport = transport
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Self
 
-from siloquent.remote.async_transport import AsyncHttpTransport
+from siloquent.remote.async_transport import AsyncApiTransport
 from siloquent.remote.clients import AwaitingClient, BlockingClient
 from siloquent.remote.documents import Job
 from siloquent.remote.event_reader import EventReader
@@ -26,7 +26,7 @@ from siloquent.remote.parts import (
     RemoteSynth,
 )
 from siloquent.remote.tokens import find_token
-from siloquent.remote.transport import HttpTransport
+from siloquent.remote.transport import ApiTransport
 from siloquent.remote.verbs import SessionVerbs
 
 
@@ -39,7 +39,7 @@ class RemoteSession(SessionVerbs, BlockingClient):
     """
 
     def __init__(self, link: Link) -> None:
-        self._transport = HttpTransport(link)
+        self._transport = ApiTransport(link)
 
     def __enter__(self) -> Self:
         return self
@@ -96,7 +96,7 @@ class AsyncRemoteSession(SessionVerbs, AwaitingClient):
     """A ``RemoteSession`` whose verbs are awaited; it needs the extra ``client``."""
 
     def __init__(self, link: Link) -> None:
-        self._transport = AsyncHttpTransport(link)
+        self._transport = AsyncApiTransport(link)
 
     async def __aenter__(self) -> Self:
         return self

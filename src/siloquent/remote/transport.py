@@ -56,7 +56,7 @@ def describe_failure(broken: BaseException) -> str:
     return "the connection broke"
 
 
-class HttpTransport:
+class ApiTransport:
     """The connections of one session: kept between requests, usable from several threads and after a fork."""
 
     def __init__(self, link: Link) -> None:
