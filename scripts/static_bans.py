@@ -56,6 +56,7 @@ ROW_METHODS = {"count_by_cell", "sum_by_cell", "fold", "read_rows", "open_for_ow
 BROAD = {"Exception", "BaseException"}
 # A docstring says what it does (a verb) or is (a noun), not in a relative clause.
 RIDDLE = re.compile(r"(What|Whoever|Whatever|Who|How|Which|Where)\b")
+NEGATION = re.compile(r"(?<![Tt]here )\b(is|are|was|were) no (?!longer\b|more\b|less\b|other\b|further\b)")
 # Paths of one machine and package hosts; the brackets keep this file from finding itself.
 FOREIGN = re.compile(r"(?<![\w.])/w[o]rk/|/o[p]t/pypi|pypi[.]org|pythonh[o]sted|deb[.]debian|registry[.]npmjs")
 TEXT = {".py", ".toml", ".md", ".txt", ".yml", ".yaml", ".json", ".cfg", ".sh", ".css", ".sql", ""}
@@ -180,6 +181,14 @@ def riddles(place: Place) -> str:
     return f"a docstring begins with a verb or a noun, not with {found[0]!r}" if found else ""
 
 
+def negations(place: Place) -> str:
+    """Texts that say "is no number" for "is not a number"."""
+    if not isinstance(place.node, ast.Constant) or not isinstance(place.node.value, str):
+        return ""
+    found = NEGATION.search(place.node.value)
+    return f'"{found[1]} not a ..." in English, not "{found[0]}..."' if found else ""
+
+
 def row_access(place: Place) -> str:
     """The methods of a private table that hand out numbers or rows, outside the rooms that a privacy review reads."""
     node = place.node
@@ -216,6 +225,7 @@ RULES: tuple[Callable[[Place], str], ...] = (
     bare_readers,
     row_access,
     riddles,
+    negations,
     printing,
     broad_excepts,
 )

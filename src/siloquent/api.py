@@ -239,7 +239,7 @@ def open_session(folder: Path | str | None = None, *, analyst: str | None = None
     Args:
         analyst: The analyst; charged to their share of each budget if the table declares shares.
     Raises:
-        SchemaError: there is no workspace, or its file is invalid.
+        SchemaError: the folder is not a workspace, or its file is invalid.
         LedgerError: the ledger is missing, unreadable, or older than its head.
     """
     workspace = read_workspace(Path(folder) if folder is not None else find_workspace(Path.cwd()))
@@ -257,7 +257,7 @@ def read_csv_header(file: Path) -> tuple[list[str], str, bool]:
     """Return the column names, the delimiter and whether the file is gzipped, parsed as for a private CSV file.
 
     Raises:
-        SchemaError: there is no valid header line.
+        SchemaError: the file has no valid header line.
     """
     from siloquent.data.sources import read_public_header
 

@@ -19,7 +19,7 @@ def keep_old_names(package: str, names: Mapping[str, str]) -> Callable[[str], An
     def find_name(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        _warn(f"{package}.{name}", f"{package}.{names[name]}")
+        warn_of_old_name(f"{package}.{name}", f"{package}.{names[name]}")
         return getattr(sys.modules[package], names[name])
 
     return find_name
@@ -33,12 +33,13 @@ def keep_old_methods(kind: type, names: Mapping[str, str]) -> None:
 
 def _build_old_method(kind: str, old: str, new: str) -> Callable[..., Any]:
     def call_new(self: Any, *given: Any, **named: Any) -> Any:
-        _warn(f"{kind}.{old}", f"{kind}.{new}")
+        warn_of_old_name(f"{kind}.{old}", f"{kind}.{new}")
         return getattr(self, new)(*given, **named)
 
     call_new.__name__, call_new.__doc__ = old, f"Deprecated: use ``{new}``."
     return call_new
 
 
-def _warn(old: str, new: str) -> None:
+def warn_of_old_name(old: str, new: str) -> None:
+    """Warn the caller's caller that ``old`` is called ``new``."""
     warnings.warn(f"{old} is now {new}; the old name goes in 0.3.", DeprecationWarning, stacklevel=3)

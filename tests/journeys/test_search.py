@@ -147,7 +147,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str, int]] = {
     "no target": (("search", "find", "lungs", "--by", "postcode"), "needs a target", 2),
     "no key": (("search", "find", "lungs", "--target", "score"), "Joins need a key", 2),
     "no common key": (("search", "find", "lungs", "--target", "score", "--by", "smoker"), "shares half", 2),
-    "no plan": (("search", "augment", "request.toml", "-o", "x.csv"), "no plan", 2),
+    "no plan": (("search", "augment", "request.toml", "-o", "x.csv"), "not a plan", 2),
     "augmented rows without a place": (("search", "augment", "request.toml"), "need a file", 2),
     "another format": (("search", "augment", "plan.json", "-o", "rows.xls"), "parquet", 2),
     "nothing to explain": ((*FIND, "--explain"), "costs nothing", 2),

@@ -78,7 +78,7 @@ def test_three_clinics_release_ask_and_learn(silos: dict[str, Path], at: Types) 
     north, river = (str(silos[name] / f"{name}.share") for name in ("north", "river"))
     helped = at("hill", "share", "advise", "patients", north)
     assert helped.status == 0
-    assert "it is no release. Nothing was spent." in helped.out
+    assert "it is not a release. Nothing was spent." in helped.out
     told = at("hill", "share", "advise", "patients", north, "--json").document
     assert list(faults(told, json_schema("advice"))) == []
     assert told["recommended"] == told["sentence"].startswith("Yes")

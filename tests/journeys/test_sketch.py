@@ -210,7 +210,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str, int]] = {
         2,
     ),
     "two questions": (("sketch", "ask", "x", "--modes", "1", "--sample", "2"), "Ask one thing", 2),
-    "a path as a name": ((*BUILD, "--yes", "-o", ".."), "no name for a release", 2),
+    "a path as a name": ((*BUILD, "--yes", "-o", ".."), "not a valid name for a release", 2),
     "no sketch": (("sketch", "show", "r-000001"), "No release named", 2),
 }
 
@@ -249,7 +249,7 @@ def test_a_place_that_is_taken_is_refused_before_anything_is_spent(owner: Person
     assert again.status == 2
     assert "is there already" in again.err
     assert owner.spent() == paid
-    assert "no numbers with commas" in types("sketch", "ask", "map", "--classify", "x", "--priors", "much").err
+    assert "not a list of numbers" in types("sketch", "ask", "map", "--classify", "x", "--priors", "much").err
 
 
 def test_an_edited_sketch_is_refused(owner: Person, types: Types) -> None:

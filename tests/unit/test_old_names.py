@@ -51,6 +51,20 @@ def test_an_old_method_calls_the_new_one() -> None:
         assert book.get_account("visits@1").left_exact() == book.get_account("visits@1").compute_remaining()
 
 
+def test_the_old_package_of_charts_is_there() -> None:
+    program = (
+        "import warnings\n"
+        "with warnings.catch_warnings(record=True) as told:\n"
+        "    warnings.simplefilter('always')\n"
+        "    from siloquent.pictures import Bars, Picture, Words\n"
+        "import siloquent.charts as now\n"
+        "assert (Bars, Picture, Words) == (now.Bars, now.Chart, now.Labels)\n"
+        "assert any('siloquent.pictures is now siloquent.charts;' in str(one.message) for one in told), told\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_old_name_without_a_new_one_would_be_noticed() -> None:
     class Kind:
         pass

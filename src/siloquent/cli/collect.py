@@ -100,7 +100,7 @@ def perturb(
     ] = None,
     output: Out = None,
 ) -> None:
-    """Make reports as devices do: lines {"user": "u1", "rows": [..]} in, 40 bytes a user out."""
+    """Make reports as devices do: lines {"user": "u1", "rows": [..]} in, one report of a fixed length a user out."""
     from siloquent.cli.collect_inputs import build_reports, load_collection, read_public_tables, write_bytes
     from siloquent.cli.paths import resolve_file
 

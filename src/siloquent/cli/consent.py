@@ -36,7 +36,7 @@ def confirm_price(options: Options, price: str, *, what: str, question: str, yes
     Args:
         what: The purpose of the price, in a separate sentence that ends with the price.
     Raises:
-        RequestError: there is no agreement, and no terminal to ask at.
+        RequestError: nothing was confirmed, and standard input is not a terminal.
     """
     if yes or max_cost is not None:
         return True

@@ -164,7 +164,7 @@ def _decide(options: Options, bundle: Path, asked: str, decision: str, *, is_sur
         if decision == "approved":
             _show(options, build_session_document(role, known))
         if not is_sure and not (options.screen.can_ask and options.screen.confirm("Agree to this session?")):
-            raise RequestError("Nobody said yes.", fix=options.format_rerun("--yes"))
+            raise RequestError("The answer was not yes.", fix=options.format_rerun("--yes"))
         if not journal.decide(known.id, decision):  # decided in the meantime
             _require_undecided(options, find_session(journal.list_sessions(), known.id, bundle), bundle)
     options.screen.note(f"{known.id[:12]}: {decision}; the running party goes on with it.")

@@ -76,7 +76,7 @@ def _require_public(options: Options, file: Path) -> None:
         if options.screen.confirm(f"Are the rows of {file.name} public?"):
             return
     raise NotAllowed(
-        f"{PRIVATE_ROWS_WARNING} Nobody said that {file.name} is public.",
+        f"{PRIVATE_ROWS_WARNING} {file.name} was not declared public.",
         fix=f"write the table file by hand, or with public rows: siloquent draft {file} --public",
     )
 

@@ -70,7 +70,7 @@ def is_path(name: str) -> bool:
 
 def _require_name(name: str, what: str) -> str:
     if not _NAME.fullmatch(name):
-        raise RequestError(f"{name!r} is no name for {what}.", fix="letters, digits, '_', '.' and '-'")
+        raise RequestError(f"{name!r} is not a valid name for {what}.", fix="letters, digits, '_', '.' and '-'")
     return name
 
 
@@ -83,11 +83,11 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return load_toml(read_text(path, MAX_TOML))
     except DocumentTooLarge as wrong:
-        raise RequestError(f"{path} is no TOML of {MAX_TOML // 2**10} KiB at most: {wrong}.") from None
+        raise RequestError(f"{path} is not valid TOML of {MAX_TOML // 2**10} KiB at most: {wrong}.") from None
     except (OSError, UnicodeDecodeError):
         raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
     except ValueError as wrong:
-        raise RequestError(f"{path} is no TOML: {wrong}.") from None
+        raise RequestError(f"{path} is not valid TOML: {wrong}.") from None
 
 
 def require_svg(path: Path, option: str) -> None:

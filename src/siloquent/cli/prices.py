@@ -30,7 +30,7 @@ def confirm_explained_price(
     """Return whether the price may be paid: agreed by an option, or now at the terminal.
 
     Raises:
-        RequestError: there is no agreement, and no terminal to ask at.
+        RequestError: nothing was confirmed, and standard input is not a terminal.
     """
     from siloquent.cli.answers import describe_price
 

@@ -220,8 +220,10 @@ def read_spec(path: Path) -> dict[str, Any]:
         raise RequestError(
             f"{path} is not valid TOML or JSON: {str(unreadable)[:200]}.", fix="correct that place"
         ) from None
-    if not isinstance(found, dict) or len(text) > MAX_SPEC_BYTES:
-        raise RequestError(f"{path} is no spec.", fix='{"table": "visits", ..}')
+    if len(text) > MAX_SPEC_BYTES:
+        raise RequestError(f"{path} is longer than {MAX_SPEC_BYTES:,} bytes.", fix="a spec names columns, not rows")
+    if not isinstance(found, dict):
+        raise RequestError(f"{path} is not a spec: it is not a JSON object.", fix='{"table": "visits"}')
     return found
 
 

@@ -185,7 +185,7 @@ def show_advice(screen: Screen, advice: Advice, releases: Sequence[ShareRelease]
                 "(stacked less alone, 95 %)",
             ),
             ("from", f"{silos} silo{'s' * (silos > 1)}: {clean_text(', '.join(release.name for release in releases))}"),
-            ("private", "this table is about your rows: it is no release. Nothing was spent."),
+            ("private", "this table is about your rows: it is not a release. Nothing was spent."),
         ]
     )
 

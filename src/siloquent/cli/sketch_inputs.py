@@ -106,7 +106,7 @@ def parse_numbers(text: str | None) -> tuple[float, ...]:
     try:
         return tuple(parse_plain_float(part) for part in text.split(",")) if text else ()
     except ValueError:
-        raise RequestError(f"{text!r} are no numbers with commas.", fix="--priors 0.9,0.1") from None
+        raise RequestError(f"{text!r} is not a list of numbers separated by commas.", fix="--priors 0.9,0.1") from None
 
 
 def choose_rule(rule: str, priors: str | None) -> Literal["likelihood", "prior", "map"]:

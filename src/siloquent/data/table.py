@@ -142,7 +142,7 @@ class PrivateTable:
         """
         summed = self._find_column(attribute)
         if not summed.attribute.is_numeric:
-            raise RequestError(f"Attribute {summed.attribute.name!r} is no number, so it has no sum.")
+            raise RequestError(f"Attribute {summed.attribute.name!r} is not a number, so it has no sum.")
         scans = [self._build_scan(block) for block in blocks]
         measured = self._measure(scans, summed, permit)
         return [CellSums(index_sums=combine_sums(counted, summed), counts=counted[COUNT]) for counted in measured]

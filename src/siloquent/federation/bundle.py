@@ -150,7 +150,7 @@ def read_certificate(path: Path) -> x509.Certificate:
     try:
         return load_certificate(read_small(path))
     except ValueError:
-        raise WorkspaceError(f"{path} is no certificate.", fix=_accept(path.parent)) from None
+        raise WorkspaceError(f"{path} is not a certificate.", fix=_accept(path.parent)) from None
 
 
 def read_keys(folder: Path) -> Keys:
@@ -164,9 +164,9 @@ def read_keys(folder: Path) -> Keys:
         try:
             seed = bytes.fromhex(read_small(folder / file).decode().strip())
         except (SchemaError, ValueError):
-            raise WorkspaceError(f"{folder / file} is no key.", fix="siloquent federation request NAME") from None
+            raise WorkspaceError(f"{folder / file} is not a key.", fix="siloquent federation request NAME") from None
         if len(seed) != KEY_BYTES:
-            raise WorkspaceError(f"{folder / file} is no key of {KEY_BYTES} bytes.")
+            raise WorkspaceError(f"{folder / file} is not a key of {KEY_BYTES} bytes.")
         seeds.append(seed)
     return Keys(*seeds)
 

@@ -60,7 +60,7 @@ def read_key(pem: bytes) -> EllipticCurvePrivateKey:
     try:
         key = load_pem_private_key(pem, password=None)  # allowed: a bundle's own key
     except ValueError:
-        raise SchemaError("The file is no private key.") from None
+        raise SchemaError("The file is not a private key.") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise SchemaError("The private key is not a P-256 key.")
     return key

@@ -305,7 +305,7 @@ def _read_request(text: bytes) -> tuple[RosterEntry, Any]:
         role = RosterEntry.from_json(body["role"])
         public_key = load_public_key(bytes.fromhex(body["tls"]))
     except (ProtocolError, KeyError, TypeError, ValueError, UnsupportedAlgorithm):
-        raise SchemaError("The file is no request.", fix="siloquent federation request NAME --role KIND") from None
+        raise SchemaError("The file is not a request.", fix="siloquent federation request NAME --role KIND") from None
     good = isinstance(public_key, ec.EllipticCurvePublicKey) and isinstance(public_key.curve, ec.SECP256R1)
     if not good or not is_signed_by(role.sign_key, REQUEST, encode_canonical(body), signature):
         raise SchemaError(f"The request of {role.name} is not signed by the keys that it names.")

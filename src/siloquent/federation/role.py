@@ -206,7 +206,7 @@ def moderate_session(
         NotAllowed: this role is not a moderator.
     """
     if peer.roster.get_role(peer.name).kind != "moderator":
-        raise NotAllowed(f"Role {peer.name} is no moderator.", fix="use the moderator's bundle")
+        raise NotAllowed(f"Role {peer.name} is not a moderator.", fix="use the moderator's bundle")
     session = session or begin(peer, invitation, members)
     known = peer.journal.find_session(session)
     if known is None:

@@ -43,7 +43,7 @@ class RosterEntry:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
-            told = f"{self.name!r} is no name of a role: a-z, 0-9 and -, a letter first, at most 32."
+            told = f"{self.name!r} is not a valid name of a role: a-z, 0-9 and -, a letter first, at most 32."
             raise SchemaError(told, fix=f"call it {_find_near_name(str(self.name))}")
         if self.kind not in KINDS:
             raise SchemaError(f"Role {self.name!r} is a {self.kind!r}, not one of {', '.join(KINDS)}.")
@@ -85,9 +85,9 @@ class Roster:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
-            raise SchemaError(f"{self.name!r} is no name of a federation: a-z, 0-9 and -, a letter first.")
+            raise SchemaError(f"{self.name!r} is not a valid name of a federation: a-z, 0-9 and -, a letter first.")
         if not isinstance(self.relay, str) or not _ADDRESS.fullmatch(self.relay):
-            raise SchemaError(f"relay = {self.relay!r} is no address such as 'https://relay.example.org:8443'.")
+            raise SchemaError(f"relay = {self.relay!r} is not an address such as 'https://relay.example.org:8443'.")
         if not isinstance(self.version, int) or self.version < 1 or len(self.roles) > MAX_ROLES:
             raise SchemaError(f"A roster has a version from 1 and at most {MAX_ROLES} roles.")
         names = [role.name for role in self.roles]
@@ -232,4 +232,4 @@ def _read(text: bytes) -> tuple[Roster, bytes]:
         revoked = tuple(str(serial) for serial in body["revoked"])
         return Roster(body["name"], body["relay"], body["version"], body["ca"], roles, revoked), signature
     except (ProtocolError, KeyError, TypeError, ValueError):
-        raise SchemaError("The file is no roster.", fix="siloquent federation accept roster.json") from None
+        raise SchemaError("The file is not a roster.", fix="siloquent federation accept roster.json") from None

@@ -66,7 +66,7 @@ def load_report(folder: Path) -> FDReport:
     path = folder / FILE if folder.is_dir() else folder
     try:
         if path.is_symlink() or path.stat().st_size > MAX_BYTES:
-            raise ReleaseError(f"{path} is no report of dependencies.")
+            raise ReleaseError(f"{path} is not a report of dependencies.")
         text = path.read_text(encoding="utf-8")
         plain = load_json(text)
     except (OSError, ValueError, RecursionError):

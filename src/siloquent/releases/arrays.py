@@ -56,5 +56,6 @@ def unpack(
         raise ReleaseError("The file holds more than a release of its kind.") from None
     except Exception:  # allowed: whatever a hostile file does to the readers, it is no release
         raise ReleaseError(
-            "The file is no release, or it was cut or changed.", fix="siloquent verify RELEASE, then send it again"
+            "The file is not a release, or it was truncated or altered.",
+            fix="siloquent verify RELEASE, then send it again",
         ) from None

@@ -328,5 +328,5 @@ def _find_entry_problems(receipt: Mapping[str, Any], ledger: Ledger) -> list[str
     if found is None or found.seq != seq or found.hash != receipt.get("hash"):
         return [f"The ledger's entry {seq} is not the one in its receipt."]
     if found.kind != "settle":
-        return [f"The ledger's entry {seq} is no answer."]
+        return [f"The ledger's entry {seq} is not an answer."]
     return []

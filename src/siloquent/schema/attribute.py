@@ -120,7 +120,7 @@ class Attribute:
         assert isinstance(lo, datetime)
         if grid % 1 or (self.kind == "date" and grid % 86_400):
             raise self._build_error(
-                f"has a grid that is no whole number of {'days' if self.kind == 'date' else 'seconds'}"
+                f"has a grid that is not a whole number of {'days' if self.kind == 'date' else 'seconds'}"
             )
         if self.kind == "date" and lo.time() != time(0):
             raise self._build_error("is a date, so its bounds have no time of day", fix='type = "datetime"')

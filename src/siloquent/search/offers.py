@@ -189,5 +189,6 @@ def decode_offer(data: bytes) -> Offer:
         raise
     except Exception:  # allowed: whatever a hostile file does to the readers, it is no offer
         raise ReleaseError(
-            "The file is no offer, or it was cut or changed.", fix="siloquent verify RELEASE, then send it again"
+            "The file is not an offer, or it was truncated or altered.",
+            fix="siloquent verify RELEASE, then send it again",
         ) from None

@@ -133,7 +133,7 @@ def parse_augment_plan(text: str) -> AugmentPlan:
         return AugmentPlan(str(plain["table"]), tuple(_parse_added_feature(step) for step in plain["steps"]))
     except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
         raise RequestError(
-            "This is no plan of a search.", fix="siloquent search find REQUEST.toml -o PLAN.json"
+            "This is not a plan of a search.", fix="siloquent search find REQUEST.toml -o PLAN.json"
         ) from None
 
 

@@ -26,7 +26,7 @@ async def read_parquet_columns(file: Path) -> list[str]:
     if "columns" in told:
         return [str(name) for name in told["columns"]]
     if "detail" in told:
-        raise SchemaError("This is no Parquet file that can be read.", fix="upload the file again, or write it anew")
+        raise SchemaError("This is not a readable Parquet file.", fix="upload the file again, or write it anew")
     raise Refused(
         422, "upload_refused", "This file claims what it does not hold, or would unpack to far more than it weighs.",
         fix="write it anew; a file that you trust may lie in the workspace's folder instead",

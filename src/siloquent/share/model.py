@@ -147,4 +147,4 @@ def load_model(path: Path) -> Model:
             agreement, scores, words["kind"], words["silos"], bool(words["holds_own_rows"]), tuple(words["notes"])
         )
     except (KeyError, ValueError, TypeError):
-        raise ReleaseError(f"{path} is no model, or it was cut or changed.") from None
+        raise ReleaseError(f"{path} is not a model, or it was truncated or altered.") from None

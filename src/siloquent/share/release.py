@@ -60,7 +60,7 @@ class ShareRelease:
                 raise ReleaseError(f"The release's {name} are not whole numbers in a row.")
         if self.agreement.method == "tree":
             if set(self.values) != {"splits", "leaves", "levels", "seed"}:
-                raise ReleaseError("The release is no tree: it lacks splits, leaves or levels.")
+                raise ReleaseError("The release is not a tree: it lacks splits, leaves or levels.")
             return
         counts = self.values.get("counts")
         length = Layout(self.agreement.method, build_encoding(self.agreement)).length

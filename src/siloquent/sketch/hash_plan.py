@@ -139,7 +139,7 @@ def parse_hash_plan(text: str) -> HashPlan:
         _require_fit(made)
         return made
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ArithmeticError):
-        raise ReleaseError("The hash plan cannot be read: it is no plan, or it was changed.") from None
+        raise ReleaseError("The hash plan cannot be read: it is not a plan, or it was altered.") from None
 
 
 def _require_fit(plan: HashPlan) -> None:

@@ -138,7 +138,7 @@ def decode_sketch(data: bytes) -> Sketch:
     try:
         arrays, words = unpack(data, _ARRAYS, most=MAX_COUNTERS)
         if tuple(sorted(arrays)) != _ARRAYS:
-            raise ReleaseError("The file is no sketch: it does not hold the arrays of one.")
+            raise ReleaseError("The file is not a sketch: it does not hold the arrays of one.")
         if words["format"] != FORMAT:
             raise ReleaseError("The sketch has a later format.", fix="pip install --upgrade siloquent")
         sizes, parameter = arrays["sizes"], parse_positive(words["parameter"])
@@ -165,11 +165,12 @@ def decode_sketch(data: bytes) -> Sketch:
         raise
     except Exception:  # allowed: whatever a hostile file does to the readers, it is no sketch
         raise ReleaseError(
-            "The file is no sketch, or it was cut or changed.", fix="siloquent verify RELEASE, then send it again"
+            "The file is not a sketch, or it was truncated or altered.",
+            fix="siloquent verify RELEASE, then send it again",
         ) from None
 
 
 def _decode_text(array: NDArray[Any]) -> str:
     if array.dtype != np.uint8 or array.ndim != 1:
-        raise ReleaseError("The sketch's words are no text.")
+        raise ReleaseError("The sketch's description is not text.")
     return array.tobytes().decode()

@@ -74,7 +74,7 @@ def build_point_sets(plan: HashPlan, points: Any) -> tuple[Tokens, Integers]:
         texts = list(points)
         for number, text in enumerate(texts):
             if not isinstance(text, str):
-                raise RequestError(f"Point {number} is no text.")
+                raise RequestError(f"Point {number} is not text.")
         return compute_word_tokens(pa.array(texts, pa.string()), plan.token_key)
     if plan.sets == "group":
         return _tokenise_lists(plan, points)
@@ -93,7 +93,7 @@ def _tokenise_lists(plan: HashPlan, points: Iterable[Iterable[Any]]) -> tuple[To
                 numbers = np.asarray(elements if isinstance(elements, np.ndarray) else list(elements), dtype=float)
                 places = np.rint((numbers - feature.lo) / feature.grid).astype(np.int64)
         except (TypeError, ValueError):
-            raise RequestError(f"Point {number} is no set of values of {feature.name!r}.") from None
+            raise RequestError(f"Point {number} is not a set of values of {feature.name!r}.") from None
         lists.append(places[(places >= 0) & (places < feature.steps)])
     ends = np.concatenate([[0], np.cumsum([len(places) for places in lists])]).astype(np.int64)
     return hash_ids(np.concatenate([np.zeros(0, np.int64), *lists]), key=plan.token_key), ends

@@ -9,8 +9,12 @@ release.report                                  # the quality report
 
 from typing import TYPE_CHECKING
 
-from siloquent.deprecation import keep_old_names
+from siloquent.deprecation import keep_old_methods, keep_old_names
 from siloquent.privacy.budget import Budget
+from siloquent.synth.estimate.chain import ChainModel
+from siloquent.synth.estimate.model import TreeModel
+from siloquent.synth.plan.chain import ChainPlan
+from siloquent.synth.plan.tree import TreePlan
 from siloquent.synth.spec.spec import SynthSpec, parse_spec, read_spec
 from siloquent.synth.task import explain, synthesize
 
@@ -21,3 +25,8 @@ if not TYPE_CHECKING:  # the names of 0.1
         __name__,
         {"spec_from_plain": "parse_spec"},
     )
+    for _kind in (TreePlan, ChainPlan):
+        keep_old_methods(_kind, {"noises": "list_noises"})
+    for _kind in (TreeModel, ChainModel):
+        keep_old_methods(_kind, {"marginal": "compute_marginal"})
+    keep_old_methods(TreeModel, {"groups": "describe_groups"})

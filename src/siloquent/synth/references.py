@@ -95,7 +95,7 @@ def _read_indices(path: Path, attributes: Sequence[Attribute]) -> list[NDArray[n
                 for attribute, places, i in zip(attributes, found, at, strict=True):
                     places.append(attribute.index(row[i] if i < len(row) and row[i] != "" else None))
     except (UnicodeDecodeError, csv.Error, DocumentTooLarge):
-        raise RequestError(f"The reference {path} is no UTF-8 CSV file.") from None
+        raise RequestError(f"The reference {path} is not a CSV file in UTF-8.") from None
     return [np.frombuffer(places, dtype=np.int64) if len(places) else np.zeros(0, np.int64) for places in found]
 
 

@@ -86,7 +86,7 @@ def load_model(folder: Path) -> Model:
         fitted = GraphicalModel(JunctionTree(frame.sizes, cliques), beliefs, {})
         return TreeModel(chosen, frame, fitted, words["sentence"], rates)
     except (KeyError, TypeError, ValueError):
-        raise ReleaseError("The model was cut or changed.", fix="siloquent verify RELEASE") from None
+        raise ReleaseError("The model was truncated or altered.", fix="siloquent verify RELEASE") from None
 
 
 def load_report(folder: Path) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def load_report(folder: Path) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise ReleaseError("The report was cut or changed.", fix="siloquent verify RELEASE")
+        raise ReleaseError("The report was truncated or altered.", fix="siloquent verify RELEASE")
     return found
 
 

@@ -113,7 +113,7 @@ def test_a_rule_of_all_is_adopted_once_and_a_rule_of_the_house_is_refused(office
     assert refused.status == 2
     assert "holds in each party, but not over all rows" in refused.err
     assert "is not among those found" in office.types(*words, "--pick", "city -> supplier").err
-    assert "is no dependency" in office.types(*words, "--pick", "city").err
+    assert "is not a dependency" in office.types(*words, "--pick", "city").err
 
 
 @pytest.mark.slow

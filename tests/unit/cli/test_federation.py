@@ -72,7 +72,7 @@ def test_a_role_that_is_not_there_is_not_revoked_and_the_nearest_is_offered(tmp_
 
 
 def test_a_name_that_is_none_is_answered_with_one_that_is(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match="no name of a role") as refused:
+    with pytest.raises(SchemaError, match="not a valid name of a role") as refused:
         request_certificate(
             Options(quiet=True), "North Clinic", "party", "North", tmp_path / "b", tmp_path / "request.json"
         )

@@ -141,7 +141,7 @@ def test_a_block_that_cannot_be_counted_is_refused_before_rows_are_read(
 def test_only_numbers_are_summed(table_and_permit: tuple[PrivateTable, Permit]) -> None:
     table, permit = table_and_permit
     for attribute in ("ward", "day", "smoker", "note", "patient"):
-        with pytest.raises(RequestError, match="is no number"):
+        with pytest.raises(RequestError, match="is not a number"):
             table.sum_by_cell([Block((), ())], attribute, permit)
 
 

@@ -222,7 +222,8 @@ def test_files_of_another_role_or_federation_are_refused_and_named(
 
 
 @pytest.mark.parametrize(
-    ("file", "told"), [("tls.pem", "no certificate"), ("tls.key", "no private key"), ("identity.key", "no key")]
+    ("file", "told"),
+    [("tls.pem", "not a certificate"), ("tls.key", "not a private key"), ("identity.key", "not a key")],
 )
 def test_files_that_hold_something_else_are_refused(made: Path, file: str, told: str) -> None:
     write_private(made / "north" / file, b"junk")

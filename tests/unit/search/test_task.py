@@ -350,7 +350,7 @@ def test_a_replayed_offer_is_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1, "table": "t", "steps": [{}]}', '{"format": 9}'])
 def test_a_file_that_is_no_plan_is_refused(text: str) -> None:
-    with pytest.raises(RequestError, match=r"no plan|later format"):
+    with pytest.raises(RequestError, match=r"not a plan|later format"):
         parse_augment_plan(text)
 
 

@@ -183,7 +183,7 @@ def test_a_tree_is_read_back_from_its_cuts_and_no_other() -> None:
         with pytest.raises(ValueError, match="splits"):
             regrow_tree(found.encoding, tree, seed, wrong)
     made.values["splits"] = made.values["splits"][:-1]
-    with pytest.raises(ReleaseError, match="cut or changed"):
+    with pytest.raises(ReleaseError, match="truncated or altered"):
         rebuild_tree(made, found.encoding)
 
 

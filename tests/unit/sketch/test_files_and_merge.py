@@ -90,7 +90,7 @@ def test_an_array_too_large_is_refused_by_its_header(made: Sketch) -> None:
     with zipfile.ZipFile(out, "w") as new:
         for name in ("counters.npy", "plan.npy", "sizes.npy", "words.npy"):
             new.writestr(name, file.getvalue())
-    with pytest.raises(ReleaseError, match="cut or changed"):
+    with pytest.raises(ReleaseError, match="truncated or altered"):
         decode_sketch(out.getvalue())
 
 
@@ -316,7 +316,7 @@ def test_no_points_give_no_answers(made: Sketch) -> None:
 
 def test_a_set_that_is_none_is_refused_with_its_number(tmp_path: Path) -> None:
     words = build(session(tmp_path), spec(features=("line",), kernel=Jaccard(), scale="raw"))
-    with pytest.raises(RequestError, match="Point 1 is no text"):
+    with pytest.raises(RequestError, match="Point 1 is not text"):
         ask(words, Density(["fine", 3]))
     assert ask(words, Density([""])).outside.tolist() == [True]
 

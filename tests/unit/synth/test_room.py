@@ -52,7 +52,11 @@ def test_a_reference_is_read_as_places(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("zip,town\n1,a\n", "lacks the column city"), ("x" * (2**20 + 1), "no UTF-8 CSV"), ("", "lacks the column")],
+    [
+        ("zip,town\n1,a\n", "lacks the column city"),
+        ("x" * (2**20 + 1), "not a CSV file in UTF-8"),
+        ("", "lacks the column"),
+    ],
 )
 def test_a_file_that_is_no_reference_is_refused(text: str, words: str, tmp_path: Path) -> None:
     file = tmp_path / "zips.csv"

@@ -28,7 +28,7 @@ def is_at_most_exp(ratio: Fraction, *, epsilon: Fraction) -> bool:
     low, high = enclose_exp_minus(epsilon, _DIGITS)
     if ratio * high <= 1 << _DIGITS:
         return True
-    assert ratio * low > 1 << _DIGITS, "a ratio within 2^-190 of e^epsilon is no threshold's"
+    assert ratio * low > 1 << _DIGITS, "a ratio within 2^-190 of e^epsilon cannot come from a threshold"
     return False
 
 

@@ -174,7 +174,7 @@ def read_collection(text: str) -> Collection:
         made = _parse_collection(plain, digest)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
         raise SchemaError(
-            "This is no collection's document.", fix="siloquent collect design SPEC.toml -o C.json"
+            "This is not a collection's document.", fix="siloquent collect design SPEC.toml -o C.json"
         ) from None
     if compute_plain_digest(plain) != digest or dump_collection(made) != plain:
         raise SchemaError(

@@ -85,7 +85,7 @@ def _parse_select(text: str) -> exp.Select:
         statements = parse(text, read="duckdb")
     except (SqlglotError, RecursionError) as wrong:
         place = getattr(wrong, "errors", None) or [{}]
-        said = str(place[0].get("description") or "This is no SQL.").rstrip(".")
+        said = str(place[0].get("description") or "This is not SQL.").rstrip(".")
         raise SyntaxProblem(f"{said}.", expected=EXAMPLE) from None
     if len(statements) != 1 or not isinstance(statements[0], exp.Select):
         raise RequestError("Ask one SELECT.", fix=EXAMPLE)
@@ -137,7 +137,7 @@ class _Names:
     def find_column(self, node: exp.Expr) -> ServiceColumn:
         """Return the column named by ``node``, as attribute or service.attribute."""
         if not isinstance(node, exp.Column):
-            raise RequestError(f"{node.sql()[:60]!r} is no attribute.", fix="name attributes as they are declared")
+            raise RequestError(f"{node.sql()[:60]!r} is not an attribute.", fix="name attributes as they are declared")
         if node.name.lower() == "user":
             raise RequestError("The user is in no condition and no answer.", fix="COUNT(*) counts rows")
         dimension = self._spec.find_dimension(node.table)
@@ -185,7 +185,7 @@ def _parse_aggregate(node: exp.Expr, names: _Names) -> Aggregate:
             raise RequestError("COUNT counts rows.", fix="COUNT(*)")
         return Aggregate("COUNT")
     if not isinstance(node, (exp.Sum, exp.Avg)):
-        raise RequestError(f"{node.sql()[:60]!r} is no COUNT(*), SUM or AVG.", fix=EXAMPLE)
+        raise RequestError(f"{node.sql()[:60]!r} is not COUNT(*), SUM or AVG.", fix=EXAMPLE)
     column = names.find_column(node.this)
     role = names.get_role(column)
     if role.use == "filter":
@@ -264,7 +264,7 @@ class _Cells:
         }
         symbol = tests.get(type(node))
         if symbol is None:
-            raise RequestError(f"{node.sql()[:60]!r} is no condition that a collection answers.", fix=EXAMPLE)
+            raise RequestError(f"{node.sql()[:60]!r} is not a condition that a collection answers.", fix=EXAMPLE)
         left, right = node.this, node.args["expression"]
         if isinstance(right, exp.Column):
             left, right, symbol = right, left, symbol.translate(str.maketrans("<>", "><")) if symbol != "<>" else "<>"
@@ -309,7 +309,7 @@ class _Cells:
                 return sign * float(node.this)
         except ValueError:
             pass
-        raise RequestError(f"{node.sql()[:60]} is no value of {self._attribute.name!r}, which is of type {kind}.")
+        raise RequestError(f"{node.sql()[:60]} is not a value of {self._attribute.name!r}, which is of type {kind}.")
 
 
 _ORDER: dict[str, Callable[[Any], Callable[[Any], Any]]] = {

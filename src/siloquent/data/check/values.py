@@ -121,7 +121,7 @@ def _build_finding(kind: str, column: SourceColumn, count: int, table: str) -> T
             "null", subject, count, f"{number_of(count, 'row has', 'rows have')} no {attribute.name}: {meaning}.", fix
         )
     if kind == "unreadable":
-        sentence = f"{hold} something that is no {attribute.kind}: it is read as NULL."
+        sentence = f"{hold} something that is not of type {attribute.kind}: it is read as NULL."
         return TableFinding(
             "unreadable", subject, count, sentence, f"{_FORMS[attribute.kind]}, or declare another type"
         )

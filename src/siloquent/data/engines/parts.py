@@ -1,7 +1,8 @@
 """Queries over all users at once, or over parts of the users in turn if their rows do not fit into memory.
 
 Each user's rows are ranked separately, so parts give the same rows as the whole. Neither the number of users nor the
-length of their texts may decide whether there is an answer; and rows are never written to disk.
+length of their texts may decide whether there is an answer. DuckDB never writes rows to disk; Spark sorts on its own
+local disks.
 """
 
 from __future__ import annotations

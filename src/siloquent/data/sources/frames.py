@@ -26,7 +26,7 @@ def convert_to_arrow(frame: Any, limits: ReadLimits, columns: Mapping[str, str],
         frame: A pyarrow table, batch or reader; a pandas, polars or other frame supported by narwhals, also lazy; or
             any object with ``__arrow_c_stream__``.
     Raises:
-        SchemaError: it is none of these, has repeated or too many columns, or one of an unsupported type.
+        SchemaError: it is of another type, has repeated or too many columns, or one of an unsupported type.
         DataError: it cannot be converted to Arrow otherwise, or its buffers are invalid.
     """
     import narwhals.stable.v2 as nw

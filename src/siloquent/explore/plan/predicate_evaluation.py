@@ -97,7 +97,7 @@ def _require_cells(attribute: Attribute, places: NDArray[np.int64] | None) -> Ce
 
 @singledispatch
 def _evaluate(expression: object, cells: Cells) -> Values:
-    raise RequestError(f"{type(expression).__name__} is no expression.")
+    raise RequestError(f"{type(expression).__name__} is not an expression.")
 
 
 @_evaluate.register

@@ -231,7 +231,7 @@ def _read_primary(cursor: Cursor) -> Node:
     if cursor.is_at("("):
         return _read_nested(cursor)
     if cursor.is_at("NULL"):
-        raise cursor.build_refusal(Refusal("NULL is no value to compute or compare with.", "IS NULL, or IS NOT NULL"))
+        raise cursor.build_refusal(Refusal("NULL cannot be computed or compared with.", "IS NULL, or IS NOT NULL"))
     if cursor.token.kind == "number":
         return Value(cursor.take_number("A constant"))
     literal = _read_literal(cursor)

@@ -61,7 +61,7 @@ def require_attribute(expression: Expression) -> str:
 
 @singledispatch
 def _normalize(predicate: Predicate, depth: int) -> Predicate:
-    raise RequestError(f"{type(predicate).__name__} is no condition.")
+    raise RequestError(f"{type(predicate).__name__} is not a condition.")
 
 
 @_normalize.register
@@ -97,7 +97,7 @@ def _(predicate: And | Or, depth: int) -> Predicate:
 
 @singledispatch
 def _find_attribute(expression: Expression, depth: int) -> str | None:
-    raise RequestError(f"{type(expression).__name__} is no expression.")
+    raise RequestError(f"{type(expression).__name__} is not an expression.")
 
 
 @_find_attribute.register

@@ -165,7 +165,7 @@ def normalize_constant(constant: Constant) -> Constant:
         if constant.tzinfo is not None:
             raise RequestError("Moments have no time zone here.", fix="TIMESTAMP '2024-01-31 10:30:00'")
     elif not isinstance(constant, date):
-        raise RequestError(f"{type(constant).__name__} is no type of a constant.", fix="an int, a Decimal or a text")
+        raise RequestError(f"{type(constant).__name__} is not a type of constants.", fix="an int, a Decimal or a text")
     return constant
 
 

@@ -161,7 +161,7 @@ def _join_texts(texts: Iterable[str]) -> str:
 
 @singledispatch
 def _render_workload(workload: Workload) -> str:
-    raise TypeError(f"{type(workload).__name__} is no workload of BIN.")
+    raise TypeError(f"{type(workload).__name__} is not a workload of BIN.")
 
 
 @_render_workload.register
@@ -182,7 +182,7 @@ def _(workload: Cube) -> str:
 
 @singledispatch
 def _render_predicate(predicate: Predicate) -> str:
-    raise TypeError(f"{type(predicate).__name__} is no condition.")
+    raise TypeError(f"{type(predicate).__name__} is not a condition.")
 
 
 @_render_predicate.register
@@ -245,7 +245,7 @@ def _render_like(predicate: Like, word: str) -> str:
 
 @singledispatch
 def _render_expression(expression: Expression) -> str:
-    raise TypeError(f"{type(expression).__name__} is no expression.")
+    raise TypeError(f"{type(expression).__name__} is not an expression.")
 
 
 @_render_expression.register

@@ -25,7 +25,7 @@ class Member:
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
-            raise ValueError(f"{self.name!r} is no name of a role: a-z, 0-9 and -, at most 32, a letter first")
+            raise ValueError(f"{self.name!r} is not a valid name of a role: a-z, 0-9 and -, at most 32, a letter first")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ def check_step(step: str, attempt: int) -> None:
     >>> check_step("u1/17", 0)
     """
     if not STEP.fullmatch(step):
-        raise ValueError(f"{step!r} is no name of a step, such as 'a1' or 'u2.1/17'")
+        raise ValueError(f"{step!r} is not a valid name of a step, such as 'a1' or 'u2.1/17'")
     if not 0 <= attempt <= MAX_ATTEMPT:
         raise ValueError(f"attempt {attempt} is not within 0..{MAX_ATTEMPT}")
 

@@ -172,7 +172,7 @@ class Product:
         for kernel in self.kernels:
             _require_kernel(kernel)
         if any(isinstance(kernel, Surrogate) for kernel in self.kernels):
-            raise KernelInvalid("A surrogate loss is no factor of a product.", fix="Surrogate(bits=4) alone")
+            raise KernelInvalid("A surrogate loss cannot be a factor of a product.", fix="Surrogate(bits=4) alone")
         if any(is_of_sets(kernel) for kernel in self.kernels):
             raise KernelInvalid(
                 "Jaccard is a kernel of sets, which no product with kernels of numbers has.", fix="Power(Jaccard(), 4)"

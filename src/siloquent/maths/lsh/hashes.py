@@ -269,7 +269,7 @@ class _DrawnHashes:
         if isinstance(kernel, Angular | Surrogate):
             return replace(made, bucket="bits", width=2**kernel.bits)
         if len(self.parts) > 1 or (isinstance(kernel, PStable) and kernel.order == 1):
-            raise ValueError("the codes of this kernel are no range: give a width")
+            raise ValueError("the codes of this kernel are not a range: give a width")
         a = self.parts[0][0]
         reach = a * (self.axes.steps - 1 if column[0, 0] < 0 else self.axes.steps[column[:, :1]] - 1)
         ends = [(np.clip(reach, *side).sum(axis=1) + B[:, 0]).astype(np.int64) for side in ((None, 0), (0, None))]

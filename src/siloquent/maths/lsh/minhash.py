@@ -65,7 +65,7 @@ def draw_minhashes(kernel: Kernel, *, rows: int, seed: int, width: int) -> MinHa
         ValueError: Another kernel, or a width that is not a power of two.
     """
     if not is_of_sets(kernel):
-        raise ValueError(f"{type(kernel).__name__} is no kernel of sets")
+        raise ValueError(f"{type(kernel).__name__} is not a kernel of sets")
     if width < 2 or width & (width - 1):
         raise ValueError(f"width must be a power of two, at least 2, not {width}")
     random = np.random.default_rng(seed)

@@ -41,7 +41,7 @@ def parse_dependency(text: str) -> Dependency:
     left, arrow, right = text.partition("->")
     lhs = tuple(sorted(part.strip() for part in left.split(",") if part.strip() not in ("", "{}")))
     if not arrow or not right.strip():
-        raise RequestError(f"{text!r} is no dependency.", fix='"supplier -> city"')
+        raise RequestError(f"{text!r} is not a dependency.", fix='"supplier -> city"')
     return Dependency(lhs, right.strip())
 
 
@@ -175,7 +175,7 @@ def parse_report(plain: Any) -> FDReport:
             signatures={str(name): str(text) for name, text in plain["signatures"].items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError, RequestError):
-        raise ReleaseError("This is no report of dependencies, or it was cut or changed.") from None
+        raise ReleaseError("This is not a report of dependencies, or it was truncated or altered.") from None
     if report.id != plain.get("id"):
         raise ReleaseError("The report's name is not that of its session.")
     return report

@@ -122,7 +122,7 @@ def list_notes(asked: ResolvedRequest, offers: Sequence[Offer], *, pools_empty: 
     target = asked.spec.target
     holding = [offer.id for offer in offers if any(feature.name == target for feature in offer.features)]
     if not pools_empty:
-        return [f"{one} holds the target itself, which is no feature" for one in holding]
+        return [f"{one} holds the target itself, which is not a feature" for one in holding]
     if holding:
         raise RequestError(
             f"All that could be joined is the target {target!r} itself, from {', '.join(holding)}.",

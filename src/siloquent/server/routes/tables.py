@@ -247,4 +247,6 @@ def detect_form(first: bytes) -> str:
         return "parquet"
     if first and b"\x00" not in first and not first.startswith(_OTHERS):
         return "csv"
-    raise Refused(415, "unsupported_media_type", "This is no CSV or Parquet file.", fix="send one of them, as it is")
+    raise Refused(
+        415, "unsupported_media_type", "This is neither a CSV nor a Parquet file.", fix="send one of them, as it is"
+    )

@@ -108,9 +108,9 @@ async def create_job(request: Request) -> Response:
     try:
         spec = load_json(fields.get("spec", ""))
     except ValueError:
-        raise Refused(422, "syntax", "The spec is no JSON.", fix='{"table": "vitals", ..}') from None
+        raise Refused(422, "syntax", "The spec is not valid JSON.", fix='{"table": "vitals"}') from None
     if not isinstance(spec, dict):
-        raise Refused(422, "syntax", "The spec is a JSON object.", fix='{"table": "vitals", ..}')
+        raise Refused(422, "syntax", "The spec must be a JSON object.", fix='{"table": "vitals"}')
     if isinstance(spec.get("table"), str):
         require_table(person, spec["table"])
     check_key(fields.get("key", ""))

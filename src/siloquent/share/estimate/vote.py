@@ -54,7 +54,7 @@ def rebuild_tree(release: ShareRelease, encoding: Encoding, *, optimise: bool = 
             raise ValueError("levels")
     except (ValueError, IndexError):
         raise ReleaseError(
-            f"The tree of {release.name} was cut or changed.", fix="siloquent verify RELEASE, then send it again"
+            f"The tree of {release.name} was truncated or altered.", fix="siloquent verify RELEASE, then send it again"
         ) from None
     levels = np.split(release.values["levels"].astype(np.float64), np.cumsum(nodes)[:-1])
     sizes = leaves.sum(axis=1).astype(np.float64)

@@ -64,7 +64,7 @@ def select_paid_rates(spec: SynthSpec, compiled: CompiledConstraints) -> tuple[i
     known = {int(number) for number in spec.rates}
     if known - soft:
         raise RequestError(
-            f"Constraint {min(known - soft)} is no soft constraint over two rows, so it has no rate to be met.",
+            f"Constraint {min(known - soft)} is not a soft constraint over two rows, so it has no rate to be met.",
             fix="rates for " + (", ".join(str(number) for number in sorted(soft)) or "none: leave rates out"),
         )
     if parse_exact(spec.measure_rates) and not soft - known:

@@ -130,4 +130,4 @@ def decode_run_measurements(data: bytes) -> Measurements:
         starts = tuple((name, part) for (name, _), part in zip(words["starts"], places, strict=True))
         return Measurements(words["request"], words["schema"], event_from_json(words["event"]), steps, starts)
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
-        raise ReleaseError("The measurements were cut or changed.", fix="siloquent verify RELEASE") from None
+        raise ReleaseError("The measurements were truncated or altered.", fix="siloquent verify RELEASE") from None

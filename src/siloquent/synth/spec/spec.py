@@ -202,7 +202,7 @@ def read_plain(file: Path) -> dict[str, Any]:
     try:
         return load_toml(read_bounded(file, MAX_TOML_BYTES), parse_float=Decimal)
     except (OSError, UnicodeDecodeError):
-        why = "it is no readable UTF-8 file"
+        why = "it is not a readable file in UTF-8"
     except (ValueError, InvalidOperation) as failed:
         why = str(failed)
     raise RequestError(f"{file} cannot be read as TOML: {why}.", fix="see docs/reference/synth.md") from None
