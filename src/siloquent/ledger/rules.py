@@ -50,7 +50,7 @@ def check_limit(name: AccountantName, limit: Cost) -> Cost:
     unit = get_accountant(name)
     if not isinstance(limit, Cost):
         raise RequestError(
-            f"A limit is a Cost in whole units, not {type(limit).__name__}.", fix='limit_of("zcdp", "1")'
+            f"A limit is a Cost in whole units, not {type(limit).__name__}.", fix='build_limit("zcdp", "1")'
         )
     if limit.amount > LARGEST_LIMIT * unit.scale or limit.delta > ATTO:
         raise RequestError(f"A limit may be at most {unit.symbol} {LARGEST_LIMIT} and delta 1.")

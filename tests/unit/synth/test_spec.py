@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,11 @@ import pytest
 
 from siloquent.errors import ReleaseError, RequestError
 from siloquent.privacy import DiscreteGaussian
+from siloquent.schema.build import parse_schema
 from siloquent.synth import Budget, SynthSpec, parse_spec, read_spec
 from siloquent.synth.spec.measurements import Measurements, NoisyCounts, decode_run_measurements
 from siloquent.synth.spec.schema_document import dump_value, parse_schema_document
+from unit.schema.test_build import WHOLE
 from unit.synth.people import schema, spec
 
 FULL = SynthSpec(
@@ -107,6 +111,16 @@ def test_cut_measurements_are_refused(data: bytes) -> None:
 
 def test_a_declaration_goes_through_json_and_back() -> None:
     assert parse_schema_document(json.loads(json.dumps(dump_value(schema())))) == schema()
+
+
+def test_a_declaration_in_a_model_file_is_written_as_it_always_was() -> None:
+    """Class names stand in the file: one that changed would condemn every model that was released before."""
+    document = json.dumps(dump_value(parse_schema(WHOLE)), sort_keys=True)
+    assert set(re.findall(r'"is": "(\w+)"', document)) == {
+        *("Attribute", "Budget", "Comparison", "DenialConstraint", "Domain", "ForeignKey", "FunctionalDependency"),
+        *("Key", "Place", "TableSchema", "Unit", "Decimal", "Fraction", "datetime"),
+    }
+    assert hashlib.sha256(document.encode()).hexdigest()[:16] == "0edc1a862c64db51"
 
 
 @pytest.mark.parametrize(

@@ -27,22 +27,21 @@ from siloquent.schema import (
     Unit,
 )
 
-_CLASSES = {
-    kind.__name__: kind
-    for kind in (
-        Attribute,
-        TableBudget,
-        Comparison,
-        DenialConstraint,
-        Domain,
-        ForeignKey,
-        FunctionalDependency,
-        Key,
-        AttributeRef,
-        TableSchema,
-        Unit,
-    )
+# The names are part of the file format: they stay as they are when a class is renamed.
+_CLASSES: Mapping[str, type[Any]] = {
+    "Attribute": Attribute,
+    "Budget": TableBudget,
+    "Comparison": Comparison,
+    "DenialConstraint": DenialConstraint,
+    "Domain": Domain,
+    "ForeignKey": ForeignKey,
+    "FunctionalDependency": FunctionalDependency,
+    "Key": Key,
+    "Place": AttributeRef,
+    "TableSchema": TableSchema,
+    "Unit": Unit,
 }
+_NAMES = {kind: name for name, kind in _CLASSES.items()}
 _TEXTS: Mapping[str, type[Any]] = {"Decimal": Decimal, "Fraction": Fraction}
 
 
@@ -50,7 +49,7 @@ def dump_value(value: Any) -> Any:
     """Return ``value`` as JSON values."""
     if is_dataclass(value) and not isinstance(value, type):
         inner = {field.name: dump_value(getattr(value, field.name)) for field in fields(value)}
-        return {"is": type(value).__name__, **inner}
+        return {"is": _NAMES[type(value)], **inner}
     if isinstance(value, tuple):
         return [dump_value(each) for each in value]
     if isinstance(value, datetime):
