@@ -18,7 +18,7 @@ from siloquent.schema.build import parse_schema
 from siloquent.synth import Budget, SynthSpec, parse_spec, read_spec
 from siloquent.synth.spec.measurements import Measurements, NoisyCounts, decode_run_measurements
 from siloquent.synth.spec.schema_document import dump_value, parse_schema_document
-from unit.schema.test_build import WHOLE
+from unit.schema.declared import WHOLE
 from unit.synth.people import schema, spec
 
 FULL = SynthSpec(
