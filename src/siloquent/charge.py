@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from siloquent.errors import KeyReused, NotAllowed, RequestError
 from siloquent.ledger import Account, Ledger, Permit, SettledAnswer
@@ -15,8 +15,24 @@ from siloquent.privacy import ATTO, FREE, Composed, Cost, Event, Guarantee, form
 from siloquent.releases.provenance import Provenance
 
 if TYPE_CHECKING:
+    from siloquent.data import PrivateTable
     from siloquent.schema import TableSchema
     from siloquent.session import WorkspaceSession
+
+RESERVED = "what was reserved"
+"""The cost that an error reports if it occurs after the reservation."""
+
+
+class PricedPlan(Protocol):
+    """A plan of any task: the declaration that it was made for, and the event that it releases."""
+
+    @property
+    def schema(self) -> TableSchema:
+        """The declaration."""
+
+    @property
+    def event(self) -> Event:
+        """The event that is reserved and released."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +123,25 @@ class Charge:
         mark = session.compute_account_mark(self.account.name)
         return session.ledger.reserve(self.account.name, event, key=self.own_key, digest=self.digest, source_mark=mark)
 
+    def find_or_reserve(
+        self, session: WorkspaceSession, planned: PricedPlan, *, rehearse: Callable[[], object] | None = None
+    ) -> Permit | SettledAnswer:
+        """Return the earlier charge under this key, or reserve ``planned`` now, after all that may fail was tried.
+
+        Args:
+            rehearse: Raises if the request cannot be completed; not called for an earlier charge.
+        Raises:
+            KeyReused, RequestError, SchemaError, DataError, BudgetExceeded: nothing is spent.
+        """
+        held = self.find_existing(session)
+        if held is not None:
+            return held
+        if rehearse is not None:
+            rehearse()
+        self.require_affordable(session, planned.event)
+        session.open_planned_table(planned.schema)
+        return self.reserve(session, planned.event)
+
     def measure_once(self, session: WorkspaceSession, work: Callable[[], SettledAnswer]) -> tuple[SettledAnswer, bool]:
         """Measure and settle once with ``work``; return the answer and whether the same request settled it elsewhere.
 
@@ -157,6 +192,42 @@ def require_planned(permit: Permit, event: Event) -> None:
             "held other rows; the charge stands.",
             fix="ask again with a new key",
         )
+
+
+def run_once(
+    session: WorkspaceSession,
+    charge: Charge,
+    planned: PricedPlan,
+    measure: Callable[[PrivateTable, Permit], bytes],
+    *,
+    rehearse: Callable[[], object] | None = None,
+) -> SettledAnswer:
+    """Return what the ledger stores of ``planned``: from an earlier run under the key, or measured and charged now.
+
+    Every paid request of one measurement takes these steps in this order: look up the key, rehearse, compare the price
+    with the caller's limit, open the source, reserve durably, measure under the permit, settle.
+
+    Args:
+        measure: Reads the rows under the permit and returns the release as bytes, the same at every later reading.
+        rehearse: As in ``Charge.find_or_reserve``.
+    Raises:
+        KeyReused, SchemaError, RequestError, BudgetExceeded: nothing is spent, unless the error says so.
+        DataError: the source failed after the reservation; the charge stands, a retry with the key costs no more.
+    Privacy:
+        The unit, adjacency and definition of the table's account; the amount is ``planned.event``, charged durably
+        before a row is read.
+    """
+    held = charge.find_or_reserve(session, planned, rehearse=rehearse)
+    if isinstance(held, SettledAnswer):
+        return held
+    permit = held
+    require_planned(permit, planned.event)
+
+    def work() -> SettledAnswer:
+        table = session.open_planned_table(planned.schema, spent=RESERVED)
+        return session.ledger.settle(permit, permit.event, measure(table, permit))
+
+    return charge.measure_once(session, work)[0]
 
 
 def compute_charged_amount(schema: TableSchema, *stored: SettledAnswer) -> Fraction:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from siloquent.charge import Charge, build_guarantee, compute_charged_amount, require_planned
-from siloquent.errors import KeyReused, NotAllowed, RequestError
+import siloquent as sq
+from siloquent.charge import Charge, build_guarantee, compute_charged_amount, require_planned, run_once
+from siloquent.errors import BudgetExceeded, DataError, KeyReused, NotAllowed, RequestError, SchemaError
 from siloquent.ledger import Permit, SettledAnswer
-from siloquent.privacy import Cost, DiscreteLaplace
+from siloquent.privacy import Cost, DiscreteLaplace, Event
+from siloquent.schema import TableSchema
 from siloquent.session import WorkspaceSession, create_workspace, open_workspace_ledger
 from unit.explore.plan.tables import table
+from unit.sketch.tables import PURE, rows, schema
 
 THIRD = DiscreteLaplace(scale=Fraction(3), l1=1)
 
@@ -126,3 +129,107 @@ def test_the_guarantee_of_two_steps_is_what_both_were_charged(session: Workspace
     found = build_guarantee(schema, *kept)
     assert found.epsilon == compute_charged_amount(schema, *kept) == 2 * Fraction(333_333_334, 10**9)
     assert (found.spent_before, found.spent_after) == (0, found.epsilon)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan as every task has one."""
+
+    schema: TableSchema
+    event: Event = THIRD
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> Iterator[sq.Session]:
+    sq.create_workspace(tmp_path / "p")
+    with sq.open(tmp_path / "p") as opened:
+        opened.add_frame(schema(budget=PURE), rows(5))
+        yield opened
+
+
+def build(opened: sq.Session, key: str | None = "monday", **more: object) -> tuple[Charge, Planned]:
+    return Charge(key, opened.get_account("points"), "d" * 64, **more), Planned(opened.schema("points"))  # type: ignore[arg-type]
+
+
+def spent(opened: sq.Session) -> int:
+    return opened.get_account("points").spent.amount
+
+
+def test_a_paid_request_takes_its_steps_in_one_order(points: sq.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, planned = build(points, max_cost="1")
+    steps: list[str] = []
+    for owner, name in (
+        *((Charge, one) for one in ("find_existing", "require_affordable", "reserve", "measure_once")),
+        (WorkspaceSession, "open_planned_table"),
+        (type(points.ledger), "settle"),
+    ):
+
+        def noted(*given: object, _name: str = name, _real: object = getattr(owner, name), **more: object) -> object:
+            steps.append(_name)
+            return _real(*given, **more)  # type: ignore[operator]
+
+        monkeypatch.setattr(owner, name, noted)
+
+    def measure(_: object, permit: Permit) -> bytes:
+        points.ledger.require_open(permit, account=asked.account.name)
+        steps.append("measure")
+        return b"kept"
+
+    stored = run_once(points, asked, planned, measure, rehearse=lambda: steps.append("rehearse"))
+    assert stored.payload == b"kept"
+    order = [name for name in dict.fromkeys(steps) if name != "open_planned_table"]
+    assert order == ["find_existing", "rehearse", "require_affordable", "reserve", "measure_once", "measure", "settle"]
+    assert steps.index("open_planned_table") < steps.index("reserve")
+    steps.clear()
+    assert run_once(points, asked, planned, measure, rehearse=lambda: steps.append("rehearse")) == stored
+    assert steps == ["find_existing"]
+
+
+@pytest.mark.parametrize(
+    ("more", "changed", "refusal"),
+    [
+        ({"max_cost": "0.1"}, {}, RequestError),
+        ({}, {"event": DiscreteLaplace(scale=Fraction(1, 2_000), l1=1)}, BudgetExceeded),
+        ({}, {"schema": schema(budget=PURE, size=7)}, SchemaError),
+    ],
+)
+def test_what_is_refused_measures_and_costs_nothing(
+    points: sq.Session, more: dict[str, object], changed: dict[str, object], refusal: type[Exception]
+) -> None:
+    asked, planned = build(points, **more)
+
+    def measure(_: object, __: object) -> bytes:
+        raise AssertionError("rows are read")
+
+    with pytest.raises(refusal):
+        run_once(points, asked, replace(planned, **changed), measure)  # type: ignore[arg-type]
+    assert spent(points) == 0
+
+
+def test_a_rehearsal_that_fails_costs_nothing_and_is_left_out_of_a_repeat(points: sq.Session) -> None:
+    asked, planned = build(points)
+
+    def fail() -> None:
+        raise RequestError("too large")
+
+    with pytest.raises(RequestError, match="too large"):
+        run_once(points, asked, planned, lambda _, __: b"", rehearse=fail)
+    assert spent(points) == 0
+    run_once(points, asked, planned, lambda _, __: b"kept")
+    assert run_once(points, asked, planned, lambda _, __: b"", rehearse=fail).payload == b"kept"
+
+
+def test_a_measurement_that_fails_stays_charged_and_the_key_ends_it_at_no_cost(points: sq.Session) -> None:
+    asked, planned = build(points)
+
+    def fail(_: object, __: object) -> bytes:
+        raise DataError(charged=True)
+
+    with pytest.raises(DataError):
+        run_once(points, asked, planned, fail)
+    paid = spent(points)
+    assert paid > 0
+    with pytest.raises(RequestError, match="planned differently"):
+        run_once(points, asked, replace(planned, event=replace(THIRD, scale=Fraction(4))), lambda _, __: b"")
+    assert run_once(points, asked, planned, lambda _, __: b"kept").payload == b"kept"
+    assert spent(points) == paid

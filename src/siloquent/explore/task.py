@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from siloquent.charge import Charge, compute_request_digest, require_planned
+from siloquent.charge import RESERVED, Charge, compute_request_digest, require_planned
 from siloquent.errors import BudgetExceeded, DataError, MissingExtra, RequestError, SchemaError, UnknownName
 from siloquent.explore.estimate import (
     QueryProgress,
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from siloquent.session import WorkspaceSession
 
 
-RESERVED = "what was reserved"
 _KEPT = "the second step was refused, and what the first one gave is kept"
 
 

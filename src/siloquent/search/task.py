@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siloquent.charge import Charge, build_provenance, compute_request_digest, require_planned
+from siloquent.charge import Charge, build_provenance, compute_request_digest, run_once
 from siloquent.errors import BudgetExceeded, NotAllowed, RequestError
-from siloquent.ledger import Permit, SettledAnswer
 from siloquent.search.catalogue import Catalogue
 from siloquent.search.estimate.joins_and_unions import find_both
 from siloquent.search.estimate.search import ResolvedRequest, find_joins, find_unions, require_candidates
@@ -23,6 +23,8 @@ from siloquent.search.spec import OfferSpec, RequestSpec
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from siloquent.data import PrivateTable
+    from siloquent.ledger import Permit, SettledAnswer
     from siloquent.schema import TableSchema
     from siloquent.session import WorkspaceSession
 
@@ -45,15 +47,7 @@ def offer(session: WorkspaceSession, spec: OfferSpec, *, key: str | None = None,
     chosen = plan(spec, schema)
     digest = compute_request_digest(session, account, schema, "search offer", spec.canonical())
     charge = Charge(key, account, digest, max_cost, what="offer")
-    permit = charge.find_existing(session)
-    if permit is None:
-        charge.require_affordable(session, chosen.event)
-        session.open_planned_table(schema)  # problems of a source are found before anything is charged
-        permit = charge.reserve(session, chosen.event)
-    if isinstance(permit, Permit):
-        open_permit = permit
-        permit, _ = charge.measure_once(session, lambda: _measure_release(session, chosen, open_permit))
-    return assemble(schema, permit)
+    return assemble(schema, run_once(session, charge, chosen, partial(_measure_release, chosen)))
 
 
 def explain(session: WorkspaceSession, spec: OfferSpec) -> OfferPlan:
@@ -72,9 +66,8 @@ def assemble(schema: TableSchema, stored: SettledAnswer) -> Offer:
     return replace(decode_offer(stored.payload), part=build_provenance(schema, stored))
 
 
-def _measure_release(session: WorkspaceSession, chosen: OfferPlan, permit: Permit) -> SettledAnswer:
-    require_planned(permit, chosen.event)
-    measured, features = measure(chosen, session.open_planned_table(chosen.schema, spent="what was reserved"), permit)
+def _measure_release(chosen: OfferPlan, table: PrivateTable, permit: Permit) -> bytes:
+    measured, features = measure(chosen, table, permit)
     made = Offer(
         table=chosen.schema.name,
         features=features,
@@ -90,7 +83,7 @@ def _measure_release(session: WorkspaceSession, chosen: OfferPlan, permit: Permi
         schema_digest=chosen.schema.digest,
         notes=chosen.notes,
     )
-    return session.ledger.settle(permit, permit.event, made.to_bytes())
+    return made.to_bytes()
 
 
 def find(

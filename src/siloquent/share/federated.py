@@ -12,14 +12,14 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from siloquent.charge import Charge, require_planned
+from siloquent.charge import RESERVED, Charge, require_planned
 from siloquent.errors import KeyReused, ProtocolError, RequestError
 from siloquent.ledger import Permit, SettledAnswer
 from siloquent.share import agreement_check, measure
 from siloquent.share.plan import SharePlan
 from siloquent.share.release import ShareRelease
 from siloquent.share.spec import ShareSpec, parse_spec
-from siloquent.share.task import WITHOUT_OWN, assemble, build_charge, build_release, dump_spec, explain, reserve_release
+from siloquent.share.task import WITHOUT_OWN, assemble, build_charge, build_release, dump_spec, explain
 
 if TYPE_CHECKING:
     from siloquent.federation.channel.base import Channel
@@ -77,18 +77,16 @@ def _take_part(
     def reserve() -> Permit | SettledAnswer:
         if not permits:
             _require_alone(session, spec, charge)
-            permits.append(reserve_release(session, spec, key=key, max_cost=max_cost, also=also)[3])
+            permits.append(charge.find_or_reserve(session, chosen))
             _require_alone(session, spec, charge)  # of two concurrent ones, one sees the other, and measures nothing
         return permits[0]
 
     def noisy() -> Integers:
         permit = reserve()
         if isinstance(permit, SettledAnswer):
-            raise RequestError("This session was settled before.", fix="start a new session", spent="what was reserved")
+            raise RequestError("This session was settled before.", fix="start a new session", spent=RESERVED)
         require_planned(permit, chosen.event)
-        return measure.measure_shared_counts(
-            chosen, session.open_planned_table(chosen.schema, spent="what was reserved"), permit
-        )
+        return measure.measure_shared_counts(chosen, session.open_planned_table(chosen.schema, spent=RESERVED), permit)
 
     is_in = agreement_check.join_sum(
         channel, chosen.agreement.compute_prints(), _identify_rows(session, spec, channel), told.min_parties
@@ -99,7 +97,7 @@ def _take_part(
         summed = contribute_vector(channel, told, noisy)
     except ProtocolError as failed:
         # The ledger is consulted: a restarted silo may have reserved before.
-        failed.spent = "nothing" if charge.find_existing(session) is None else "what was reserved"
+        failed.spent = "nothing" if charge.find_existing(session) is None else RESERVED
         raise
     permit = reserve()
     stored = permit if isinstance(permit, SettledAnswer) else _settle_sum(session, chosen, permit, summed, channel.me)
@@ -133,7 +131,7 @@ def _require_alone(session: WorkspaceSession, spec: ShareSpec, charge: Charge) -
             raise RequestError(
                 f"Another table of this workspace is in this sum, for {account.name}: a person may be in both.",
                 fix="overlap = 2 in the spec, at every silo",
-                spent="nothing" if charge.find_existing(session) is None else "what was reserved",
+                spent="nothing" if charge.find_existing(session) is None else RESERVED,
             ) from None
 
 

@@ -7,13 +7,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siloquent.charge import Charge, build_provenance, compute_request_digest, require_planned
+from siloquent.charge import Charge, build_provenance, compute_request_digest, run_once
 from siloquent.errors import NotAllowed, RequestError
-from siloquent.ledger import Permit, SettledAnswer
 from siloquent.schema import list_bin_rules
 from siloquent.share import estimate, measure
 from siloquent.share.encoding import Integers, build_encoding
@@ -29,6 +29,8 @@ WITHOUT_OWN = "this silo was lost before all workers had its share: its own rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from siloquent.data import PrivateTable
+    from siloquent.ledger import Permit, SettledAnswer
     from siloquent.schema import TableSchema
     from siloquent.session import WorkspaceSession
 
@@ -53,11 +55,8 @@ def release(
         raise RequestError(
             "A secure sum needs the other silos.", fix='session.share.release_sum(spec, channel), or trust = "local"'
         )
-    schema, chosen, charge, permit = reserve_release(session, spec, key=key, max_cost=max_cost)
-    if isinstance(permit, Permit):
-        open_permit = permit
-        permit, _ = charge.measure_once(session, lambda: _measure_release(session, chosen, open_permit))
-    return assemble(schema, permit)
+    charge, chosen = build_charge(session, spec, key=key, max_cost=max_cost), explain(session, spec)
+    return assemble(chosen.schema, run_once(session, charge, chosen, partial(_measure_release, chosen)))
 
 
 def explain(session: WorkspaceSession, spec: ShareSpec) -> SharePlan:
@@ -71,28 +70,14 @@ def explain(session: WorkspaceSession, spec: ShareSpec) -> SharePlan:
     return plan(spec, schema, seed=derive_skeleton_seed(session, spec))
 
 
-def reserve_release(
+def build_charge(
     session: WorkspaceSession, spec: ShareSpec, *, key: str | None, max_cost: str | None, also: str = ""
-) -> tuple[TableSchema, SharePlan, Charge, Permit | SettledAnswer]:
-    """Return the plan, and its permit: the worst case is written to the ledger before a row is read.
+) -> Charge:
+    """Build the ledger request for a release of ``spec``.
 
     Args:
         also: Further content of the request: the session of a secure sum.
     """
-    schema, charge = session.schema(spec.table), build_charge(session, spec, key=key, max_cost=max_cost, also=also)
-    chosen = plan(spec, schema, seed=derive_skeleton_seed(session, spec))
-    held = charge.find_existing(session)
-    if held is not None:
-        return schema, chosen, charge, held
-    charge.require_affordable(session, chosen.event)
-    session.open_planned_table(schema)  # problems of a source are found before anything is charged
-    return schema, chosen, charge, charge.reserve(session, chosen.event)
-
-
-def build_charge(
-    session: WorkspaceSession, spec: ShareSpec, *, key: str | None, max_cost: str | None, also: str
-) -> Charge:
-    """Build the ledger request for a release of ``spec``."""
     schema, account = session.schema(spec.table), session.get_account(spec.table)
     asked = json.dumps(dump_spec(spec), sort_keys=True)
     rules = list_bin_rules(schema.domain[name] for name in spec.features)
@@ -112,15 +97,12 @@ def dump_spec(spec: ShareSpec) -> dict[str, object]:
     return {**plain, "budget": spec.budget.to_dict(), "tree": tree, "features": list(spec.features)}
 
 
-def _measure_release(session: WorkspaceSession, chosen: SharePlan, permit: Permit) -> SettledAnswer:
-    require_planned(permit, chosen.event)
-    table = session.open_planned_table(chosen.schema, spent="what was reserved")
+def _measure_release(chosen: SharePlan, table: PrivateTable, permit: Permit) -> bytes:
     if chosen.tree is not None:
         values = measure.measure_tree(chosen, table, permit)
     else:
         values = {"counts": measure.measure_counts(chosen, table, permit)}
-    made = build_release(chosen, values)
-    return session.ledger.settle(permit, permit.event, made.to_bytes())
+    return build_release(chosen, values).to_bytes()
 
 
 def build_release(

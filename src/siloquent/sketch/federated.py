@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from siloquent.charge import Charge, compute_request_digest, require_planned
+from siloquent.charge import RESERVED, Charge, compute_request_digest, require_planned
 from siloquent.errors import ProtocolError, RequestError
 from siloquent.ledger import Permit, SettledAnswer
 from siloquent.privacy import Composed, SummedGaussian
@@ -77,20 +77,15 @@ def build_sum(
 
     def reserve() -> Permit | SettledAnswer:
         if not held:
-            known = asked.find_existing(session)
-            if known is None:
-                asked.require_affordable(session, chosen.event)
-                session.open_planned_table(schema)  # problems of a source are found before anything is charged
-                known = asked.reserve(session, chosen.event)
-            held.append(known)
+            held.append(asked.find_or_reserve(session, chosen))
         return held[0]
 
     def noisy() -> Integers:
         permit = reserve()
         if isinstance(permit, SettledAnswer):
-            raise RequestError("This session was settled before.", fix="start a new session", spent="what was reserved")
+            raise RequestError("This session was settled before.", fix="start a new session", spent=RESERVED)
         require_planned(permit, chosen.event)
-        table = session.open_planned_table(schema, spent="what was reserved")
+        table = session.open_planned_table(schema, spent=RESERVED)
         measured = measure_share(chosen, table, permit, honest=honest)
         sizes = np.zeros(0, dtype=np.int64) if measured.sizes is None else measured.sizes
         return np.concatenate([measured.counters.ravel(), sizes])

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
-from siloquent.charge import Charge, compute_request_digest, require_planned
-from siloquent.ledger import Permit, SettledAnswer
-from siloquent.schema import TableSchema
+from siloquent.charge import Charge, compute_request_digest, run_once
 from siloquent.sketch.estimate.moments import build_stored_model
 from siloquent.sketch.measure.moments import measure_moments
 from siloquent.sketch.plan.moments import MomentsPlan, MomentsSpec, plan_moments
 from siloquent.sketch.spec import LinearModel
 
 if TYPE_CHECKING:
+    from siloquent.data import PrivateTable
+    from siloquent.ledger import Permit
     from siloquent.session import WorkspaceSession
 
 
@@ -30,19 +31,14 @@ def regress(session: WorkspaceSession, spec: MomentsSpec, *, key: str | None = N
     """
     schema, account = session.schema(spec.table), session.get_account(spec.table)
     chosen = plan_moments(spec, schema)
-    session.open_planned_table(schema)  # problems of a source are found before anything is charged
     budget = {name: str(getattr(spec.budget, name)) for name in spec.budget.__dataclass_fields__}
     asked = compute_request_digest(session, account, schema, "moments", spec.features, spec.target, spec.radius, budget)
-    permit = Charge(key, account, asked, what="model").reserve(session, chosen.event)
-    stored = permit if isinstance(permit, SettledAnswer) else _measure_release(session, chosen, schema, permit)
+    charge = Charge(key, account, asked, what="model")
+    stored = run_once(session, charge, chosen, partial(_measure_release, chosen))
     return build_stored_model(chosen, stored.payload, stored.event)
 
 
-def _measure_release(
-    session: WorkspaceSession, chosen: MomentsPlan, schema: TableSchema, permit: Permit
-) -> SettledAnswer:
-    require_planned(permit, chosen.event)
-    table = session.open_planned_table(schema, spent="what was reserved")
+def _measure_release(chosen: MomentsPlan, table: PrivateTable, permit: Permit) -> bytes:
     count, sums, second = measure_moments(chosen, table, permit)
     plain = {
         "format": 2,
@@ -52,4 +48,4 @@ def _measure_release(
         "sums": sums.tolist(),
         "second": second.tolist(),
     }
-    return session.ledger.settle(permit, permit.event, json.dumps(plain).encode())
+    return json.dumps(plain).encode()

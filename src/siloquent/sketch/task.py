@@ -5,12 +5,11 @@ from __future__ import annotations
 import secrets  # allowed: a public seed of hash functions, no noise
 from dataclasses import replace
 from fractions import Fraction
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import TYPE_CHECKING, overload
 
-from siloquent.charge import Charge, build_provenance, compute_request_digest, require_planned
+from siloquent.charge import Charge, build_provenance, compute_request_digest, run_once
 from siloquent.errors import RequestError
-from siloquent.ledger import Permit, SettledAnswer
 from siloquent.sketch import estimate
 from siloquent.sketch.measure import measure
 from siloquent.sketch.plan import SketchPlan, compute_noise_variance, plan
@@ -34,6 +33,8 @@ from siloquent.sketch.spec import (
 )
 
 if TYPE_CHECKING:
+    from siloquent.data import PrivateTable
+    from siloquent.ledger import Permit, SettledAnswer
     from siloquent.schema import TableSchema
     from siloquent.session import WorkspaceSession
 
@@ -61,15 +62,7 @@ def build(
     asked = Charge(key, account, digest, max_cost, what="sketch")
     seed = asked.derive_seed(session.ledger.id)
     chosen = plan(spec, schema, seed=draw_public_seed() if seed is None else seed)
-    permit = asked.find_existing(session)
-    if permit is None:
-        asked.require_affordable(session, chosen.event)
-        session.open_planned_table(schema)  # problems of a source are found before anything is charged
-        permit = asked.reserve(session, chosen.event)
-    if isinstance(permit, SettledAnswer):
-        return assemble(schema, permit)
-    open_permit = permit
-    return assemble(schema, asked.measure_once(session, lambda: _measure_release(session, chosen, open_permit))[0])
+    return assemble(schema, run_once(session, asked, chosen, partial(_measure_release, chosen)))
 
 
 def explain(session: WorkspaceSession, spec: SketchSpec) -> SketchPlan:
@@ -138,9 +131,8 @@ def _compute_file_digest(spec: SketchSpec) -> str:
     return "" if spec.plan_file is None else read_hash_plan(spec.plan_file).digest
 
 
-def _measure_release(session: WorkspaceSession, chosen: SketchPlan, permit: Permit) -> SettledAnswer:
-    require_planned(permit, chosen.event)
-    measured = measure(chosen, session.open_planned_table(chosen.schema, spent="what was reserved"), permit)
+def _measure_release(chosen: SketchPlan, table: PrivateTable, permit: Permit) -> bytes:
+    measured = measure(chosen, table, permit)
     size = chosen.size_parameter
     sketch = Sketch(
         plan=chosen.hash_plan,
@@ -157,4 +149,4 @@ def _measure_release(session: WorkspaceSession, chosen: SketchPlan, permit: Perm
         schema_digest=chosen.schema.digest,
         notes=chosen.notes,
     )
-    return session.ledger.settle(permit, permit.event, sketch.to_bytes())
+    return sketch.to_bytes()

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from siloquent.charge import Charge, build_guarantee, compute_request_digest, require_planned
-from siloquent.ledger import Permit, SettledAnswer
+from siloquent.charge import Charge, build_guarantee, compute_request_digest, run_once
 from siloquent.schema import list_bin_rules
 from siloquent.synth.engines import Learner, Plan, build_model, create_learner, plan, rebuild_learner, run_measurement
 from siloquent.synth.measure import StepJournal
@@ -19,6 +18,8 @@ from siloquent.synth.spec.release import SyntheticRelease
 from siloquent.synth.spec.spec import SynthSpec
 
 if TYPE_CHECKING:
+    from siloquent.data import PrivateTable
+    from siloquent.ledger import Permit, SettledAnswer
     from siloquent.schema import TableSchema
     from siloquent.session import WorkspaceSession
 
@@ -66,28 +67,23 @@ def synthesize(
     )
     charge = Charge(key, account, digest, max_cost, what="synthesis", dearer="a smaller budget")
     chosen = plan(spec, schema)
-    extra = read_reference_tables(chosen)
-    permit = charge.find_existing(session)
-    if permit is None:
+    extra, journal = read_reference_tables(chosen), _open_journal(session, charge, progress)
+    finished: dict[bytes, Learner] = {}
+
+    def measure(table: PrivateTable, permit: Permit) -> bytes:
+        learner = create_learner(chosen, extra=extra)
+        payload = run_measurement(chosen, table, permit, learner, journal).to_bytes()
+        finished[payload] = learner
+        return payload
+
+    def rehearse() -> None:
         require_memory(spec.rows, len(chosen.compiled.attributes))
-        charge.require_affordable(session, chosen.event)
-        session.open_planned_table(schema)  # errors of the source are found before it costs anything
-        permit = charge.reserve(session, chosen.event)
-    learner = None
-    if isinstance(permit, Permit):
-        require_planned(permit, chosen.event)
-        mine, open_permit, journal = (
-            create_learner(chosen, extra=extra),
-            permit,
-            _open_journal(session, charge, progress),
-        )
-        payloads: list[bytes] = []
-        permit, _ = charge.measure_once(
-            session, lambda: _measure_release(session, chosen, open_permit, mine, journal, keep=payloads.append)
-        )
-        # Another run of this request may have settled first: then its result is the release.
-        learner = mine if payloads == [permit.payload] else None
-    return assemble(schema, permit, learner=learner)
+
+    stored = run_once(session, charge, chosen, measure, rehearse=rehearse)
+    if finished:
+        journal.close()
+    # Another run of this request may have settled first: then its result is the release, and its learner is rebuilt.
+    return assemble(schema, stored, learner=finished.get(stored.payload))
 
 
 def assemble(schema: TableSchema, stored: SettledAnswer, *, learner: Learner | None = None) -> SyntheticRelease:
@@ -137,21 +133,3 @@ def _open_journal(session: WorkspaceSession, charge: Charge, progress: Callable[
         return StepJournal(None, progress)
     name = hashlib.sha256(f"{session.ledger.id}|{charge.own_key}|{charge.digest}|{RULES}".encode()).hexdigest()[:32]
     return StepJournal(Path(session.workspace.folder) / "runs" / name, progress)
-
-
-def _measure_release(
-    session: WorkspaceSession,
-    chosen: Plan,
-    permit: Permit,
-    learner: Learner,
-    journal: StepJournal,
-    *,
-    keep: Callable[[bytes], None],
-) -> SettledAnswer:
-    """Measure, and return what the ledger stores of the run; ``keep`` receives this run's measurements."""
-    table = session.open_planned_table(chosen.schema, spent="what was reserved")
-    payload = run_measurement(chosen, table, permit, learner, journal).to_bytes()
-    stored = session.ledger.settle(permit, permit.event, payload)
-    keep(payload)
-    journal.close()
-    return stored

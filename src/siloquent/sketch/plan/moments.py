@@ -54,6 +54,7 @@ class MomentsPlan:
     """A release of moments before any row is read; ``parameters``: the noise of count, sums, second moments."""
 
     spec: MomentsSpec
+    schema: TableSchema
     names: tuple[str, ...]
     steps: tuple[int, ...]
     lo: tuple[float, ...]
@@ -80,6 +81,7 @@ def plan_moments(spec: MomentsSpec, schema: TableSchema) -> MomentsPlan:
     numeric = [a.is_numeric for a in attributes]
     return MomentsPlan(
         spec=spec,
+        schema=schema,
         names=tuple(attribute.name for attribute in attributes),
         steps=all_steps,
         lo=tuple(float(a.lo) if n else 0.0 for a, n in zip(attributes, numeric, strict=True)),  # type: ignore[arg-type]
