@@ -180,7 +180,7 @@ attribute = [{ name = "age", type = "integer", lo = 0, hi = 24, outside = "clamp
 
 def as_reports(path: Path) -> None:
     """Take a file's reports into a store."""
-    from siloquent.cli.collect_inputs import ingest_file
+    from siloquent.cli.collect.inputs import ingest_file
     from siloquent.collect import ReportStore
 
     with ReportStore(small_collection()) as store:
@@ -190,7 +190,7 @@ def as_reports(path: Path) -> None:
 
 def as_users(options: Any, path: Path) -> None:
     """Read a file of users' rows."""
-    from siloquent.cli.collect_inputs import _read_users
+    from siloquent.cli.collect.inputs import _read_users
 
     for _ in _read_users(options, path):
         pass

@@ -38,10 +38,10 @@ def doors() -> dict[str, dict[str, Door]]:
     """By kind of file: who reads it, by name. Every reader is the one that commands, sessions and servers call."""
     import opendp.measurements  # noqa: F401 - loaded before processes are forked that may hardly grow
 
-    from siloquent.cli.collect_inputs import read_public_tables
-    from siloquent.cli.paths import read_toml
-    from siloquent.cli.search_inputs import load_plan
-    from siloquent.cli.server_commands import read_spec
+    from siloquent.cli.base.paths import read_toml
+    from siloquent.cli.collect.inputs import read_public_tables
+    from siloquent.cli.search.inputs import load_plan
+    from siloquent.cli.server.queries import read_spec
     from siloquent.collect import parse_spec, read_collection
     from siloquent.federation.bundle import read_certificate, read_small
     from siloquent.foreign.tables import read_table

@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from journeys.clinic import Done, Person
 from journeys.documents import faults
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.collect.spec.collection import compute_plain_digest
 from unit.collect.shops import ORDERS, PROFILE, text
 

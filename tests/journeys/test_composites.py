@@ -18,7 +18,7 @@ from journeys.documents import faults
 from journeys.test_python_door import ROW, SETTINGS, SURE, declared, frame, opened
 from siloquent import explore
 from siloquent.api import Session
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.errors import BudgetExceeded, DataError, KeyReused, RequestError, UnknownName
 from siloquent.explore import Answer
 from siloquent.releases import verify_release

@@ -16,7 +16,7 @@ import pytest
 from journeys.clinic import Person
 from journeys.documents import faults
 from journeys.test_federation_kills import free_port
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.errors import ProtocolError
 from siloquent.federation.bundle import read_bundle
 from siloquent.federation.channel import Channel

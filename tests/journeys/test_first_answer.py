@@ -8,7 +8,7 @@ import pytest
 
 from journeys.clinic import SOURCES, TOML, WARDS, Person, Types, write_source
 from journeys.documents import faults
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 
 TRUTH = {"A": 1200, "B": 900, "=1+1": 600, "icu": 300}
 

@@ -13,7 +13,7 @@ import pytest
 
 from journeys.clinic import TOML, WARDS, Done, Person, Types
 from journeys.documents import faults
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 
 COUNT = "SELECT ward, COUNT(*) FROM visits GROUP BY ward "
 HISTOGRAM = "BIN visits ON COUNT(*) WHERE W = HISTOGRAM(cost, 0, 1000, 0.001) ERROR 200"

@@ -17,7 +17,7 @@ import siloquent as sq
 from journeys.documents import faults
 from siloquent.api import Session
 from siloquent.cli.app import run
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.explore import list_history
 
 SCHEMA = """

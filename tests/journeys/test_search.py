@@ -11,7 +11,7 @@ import pytest
 
 from journeys.clinic import Person
 from journeys.documents import faults
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.demo.searching import REQUEST, make_searched, searched_toml
 
 OFFER = ("search", "offer", "air", "--features", "pm25", "--by", "postcode", "--epsilon", "1")

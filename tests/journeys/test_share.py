@@ -11,7 +11,7 @@ import pytest
 from journeys.clinic import Done, Person, Types
 from journeys.documents import faults
 from siloquent.cli.app import run
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.errors import UnknownName
 from siloquent.session import create_workspace
 from unit.share.tables import TOML, ZCDP, rows

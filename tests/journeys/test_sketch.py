@@ -12,7 +12,7 @@ import pytest
 
 from journeys.clinic import TOML, Person, Types, write_source
 from journeys.documents import faults
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.errors import UnknownName
 from siloquent.session import create_workspace
 from siloquent.sketch import load_sketch

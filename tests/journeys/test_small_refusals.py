@@ -194,8 +194,8 @@ def test_a_repair_writes_what_it_did_not_change_as_it_was(tmp_path: Path) -> Non
 
 
 def test_reports_in_the_current_folder_are_found_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from siloquent.cli.collect_inputs import resolve_collection_path
-    from siloquent.cli.commands import Options
+    from siloquent.cli.base.command import Options
+    from siloquent.cli.collect.inputs import resolve_collection_path
 
     siloquent.create_workspace(tmp_path / "w")
     options = Options(workspace=tmp_path / "w")
@@ -203,10 +203,10 @@ def test_reports_in_the_current_folder_are_found_there(tmp_path: Path, monkeypat
     assert resolve_collection_path(options, "r.bin") == tmp_path / "w" / "collections" / "r.bin"
     seen: list[str] = []
     monkeypatch.setattr(
-        "siloquent.cli.collect_inputs.resolve_collection_path", lambda _, name: (seen.append(name), tmp_path)[1]
+        "siloquent.cli.collect.inputs.resolve_collection_path", lambda _, name: (seen.append(name), tmp_path)[1]
     )
-    monkeypatch.setattr("siloquent.cli.collect_inputs.load_collection", lambda *_: (None, tmp_path))
-    monkeypatch.setattr("siloquent.cli.collect_inputs.open_report_store", lambda *_: _Nothing())
+    monkeypatch.setattr("siloquent.cli.collect.inputs.load_collection", lambda *_: (None, tmp_path))
+    monkeypatch.setattr("siloquent.cli.collect.inputs.open_report_store", lambda *_: _Nothing())
     run(["--workspace", str(tmp_path / "w"), "collect", "ingest", "c", "./r.bin"])
     assert seen == ["./r.bin"]
 

@@ -14,7 +14,7 @@ import pytest
 
 from journeys.clinic import Person, Types, rows
 from journeys.documents import faults
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.errors import UnknownName
 
 RUN = ("synth", "run", "visits", "--epsilon", "0.8", "--quality", "fast", "--rows", "400")

@@ -9,31 +9,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from siloquent.cli import (
-    backup,
-    budgets,
-    collect,
-    demo,
-    doctor,
-    document_kinds,
-    explore,
-    federation,
-    federation_roles,
-    history,
-    jobs,
-    ledger,
-    migrate,
-    owner,
-    profile,
-    releases,
-    search,
-    serve,
-    share,
-    sketch,
-    synth,
-    workspace,
-)
-from siloquent.cli.commands import (
+from siloquent.cli import demo
+from siloquent.cli.base.command import (
     EVERYWHERE,
     AnalystOption,
     JsonOption,
@@ -45,8 +22,23 @@ from siloquent.cli.commands import (
     WorkspaceOption,
     merge_options,
 )
-from siloquent.cli.problems import build_usage_problem, report_problem
-from siloquent.cli.screen import Screen
+from siloquent.cli.base.problems import build_usage_problem, report_problem
+from siloquent.cli.base.screen import Screen
+from siloquent.cli.collect import commands as collect
+from siloquent.cli.explore import commands as explore
+from siloquent.cli.explore import history
+from siloquent.cli.federation import commands as federation
+from siloquent.cli.federation import roles as federation_roles
+from siloquent.cli.ledger import budgets, releases
+from siloquent.cli.ledger import commands as ledger
+from siloquent.cli.profile import commands as profile
+from siloquent.cli.search import commands as search
+from siloquent.cli.server import jobs, serve
+from siloquent.cli.share import commands as share
+from siloquent.cli.sketch import commands as sketch
+from siloquent.cli.synth import commands as synth
+from siloquent.cli.workspace import backup, declaration, doctor, document_kinds, migrate
+from siloquent.cli.workspace import commands as workspace
 from siloquent.documents.problems import build_problem
 from siloquent.version import VERSION
 
@@ -98,7 +90,7 @@ for _module in (
     federation,
     federation_roles,
     workspace,
-    owner,
+    declaration,
     ledger,
     history,
     budgets,

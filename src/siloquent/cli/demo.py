@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from siloquent.cli.commands import Options, register_command
+from siloquent.cli.base.command import Options, register_command
 from siloquent.errors import RequestError, SiloquentError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _decide_roles(asked: bool | None) -> bool:
 
 def _serve(options: Options, folder: Path, port: int) -> None:
     """Serve the demo's pages for Ana and for the owner until stopped."""
-    from siloquent.cli import serve
+    from siloquent.cli.server import serve
     from siloquent.server.store import Store
     from siloquent.server.tokens import Tokens
 

@@ -12,7 +12,7 @@ import pytest
 
 from journeys.clinic import Person
 from journeys.documents import faults
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.demo.profiling import PARTIES
 from siloquent.demo.profiling_tables import AT_HOME, EVERYWHERE, SILOS, add_prices
 from siloquent.session import create_workspace

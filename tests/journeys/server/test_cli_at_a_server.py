@@ -12,7 +12,7 @@ from journeys.clinic import WARDS
 from journeys.documents import faults
 from journeys.served import Served
 from siloquent.cli.app import run
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 from journeys.documents import faults
 from journeys.served import Served, clinic_workspace, serving
 from siloquent import collect
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 
 SPEC = """\
 format = 1

@@ -22,7 +22,7 @@ from journeys.clinic import WARDS
 from journeys.documents import faults
 from journeys.served import clinic_workspace, serving
 from siloquent.cli.app import app
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.errors import LedgerRolledBack, SchemaError
 from siloquent.ledger import Checkpoint
 from siloquent.schema.workspace import read_workspace

@@ -11,7 +11,7 @@ import pytest
 
 from journeys.documents import faults
 from journeys.served import Served
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.server.routes import jobs
 
 BUDGET = {"budget": {"epsilon": "20"}}

@@ -14,7 +14,7 @@ from journeys.clinic import WARDS
 from journeys.documents import faults
 from journeys.proxied import Proxied, behind, program
 from journeys.served import clinic_workspace
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.server.store import Store
 
 pytestmark = pytest.mark.skipif(program("openssl") is None, reason="no openssl here")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from journeys.clinic import TOML
 from journeys.documents import faults
 from journeys.served import Served, clinic_workspace, serving
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.server.declaring import declarations_held
 from siloquent.server.routes import tables
 

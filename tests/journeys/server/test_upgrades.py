@@ -13,7 +13,7 @@ import pytest
 from journeys.clinic import WARDS, Person
 from journeys.documents import faults
 from journeys.served import clinic_workspace, serving
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.errors import LedgerError
 from siloquent.server.store import VERSION, migrate
 

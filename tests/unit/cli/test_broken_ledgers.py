@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from benchmarks.ledger_changes import EARLIER
 from benchmarks.ledger_trials import tamper
 from siloquent.cli.app import app
-from siloquent.cli.doctor import examine
+from siloquent.cli.workspace.doctor import examine
 from siloquent.ledger import adopt_ledger
 from siloquent.session import create_workspace
 

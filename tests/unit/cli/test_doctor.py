@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from siloquent.cli.doctor import PACKAGES, examine
+from siloquent.cli.workspace.doctor import PACKAGES, examine
 from siloquent.session import create_workspace
 
 

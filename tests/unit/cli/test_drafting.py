@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siloquent.cli.app import run
-from siloquent.cli.schema_draft import derive_table_name, draft_schema
+from siloquent.cli.workspace.schema_draft import derive_table_name, draft_schema
 from siloquent.errors import RequestError
 from siloquent.schema.build import parse_schema
 

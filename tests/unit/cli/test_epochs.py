@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from siloquent.cli.epochs import declare_epoch
+from siloquent.cli.ledger.epochs import declare_epoch
 from siloquent.schema.build import parse_schema
 
 TOML = """\

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from siloquent.cli.commands import Options
-from siloquent.cli.federation import accept, find_session, request_certificate, revoke
-from siloquent.cli.federation_roles import approve_session, refuse_session
+from siloquent.cli.base.command import Options
+from siloquent.cli.federation.commands import accept, find_session, request_certificate, revoke
+from siloquent.cli.federation.roles import approve_session, refuse_session
 from siloquent.errors import NotAllowed, RequestError, SchemaError, UnknownName
 from siloquent.federation import operator
 from siloquent.federation.bundle import read_bundle

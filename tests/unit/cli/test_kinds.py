@@ -8,7 +8,7 @@ import pytest
 
 from journeys.documents import faults
 from siloquent.cli.app import run
-from siloquent.cli.document_kinds import TABLE_FILE, json_schema, kinds
+from siloquent.cli.workspace.document_kinds import TABLE_FILE, json_schema, kinds
 from siloquent.errors import UnknownName
 
 PROMISED = {"answer", "explanation", "release", "account", "entry", "table", "problem"}

@@ -11,10 +11,10 @@ import pytest
 
 from journeys.documents import faults
 from siloquent import errors
-from siloquent.cli.commands import Options, run_guarded
-from siloquent.cli.document_kinds import json_schema
-from siloquent.cli.problems import Interrupted, build_usage_problem, point_at_error, report_problem
-from siloquent.cli.screen import Screen
+from siloquent.cli.base.command import Options, run_guarded
+from siloquent.cli.base.problems import Interrupted, build_usage_problem, point_at_error, report_problem
+from siloquent.cli.base.screen import Screen
+from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.documents import problems
 from siloquent.documents.problems import FIXES, OWNER_LOG, OwnerLog, Problem, build_problem, log_details
 

@@ -9,8 +9,8 @@ import pytest
 import typer
 
 from journeys.documents import faults
-from siloquent.cli.document_kinds import json_schema
-from siloquent.cli.synth_constraints import mount
+from siloquent.cli.synth.constraints import mount
+from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.session import create_workspace
 
 SCHEMA = """

@@ -12,7 +12,7 @@ import pytest
 
 import siloquent as sq
 from siloquent.api import Session, read_schema
-from siloquent.cli.synth import format_option
+from siloquent.cli.synth.commands import format_option
 from siloquent.errors import AccuracyUnreachable, ConstraintProblem, SiloquentError, UnknownName
 from siloquent.maths.graphical.fit import Target
 from siloquent.synth import Budget, SynthSpec

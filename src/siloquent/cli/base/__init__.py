@@ -1,0 +1,1 @@
+"""Parts that every command shares: options, output, paths, consent, problems."""

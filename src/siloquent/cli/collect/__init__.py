@@ -1,0 +1,1 @@
+"""Commands of collections under local privacy."""

@@ -1,0 +1,202 @@
+"""Collections: design reports, perturb on devices, ingest reports, ask in SQL. Questions are free."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from siloquent.cli.base.command import Options, register_command
+from siloquent.cli.base.paths import resolve_file
+from siloquent.errors import RequestError
+
+NAMED = "A collection's name among the workspace's, walks-1, or a document as a path with /."
+One = Annotated[str, typer.Argument(metavar="COLLECTION", help=NAMED)]
+Out = Annotated[
+    str | None, typer.Option("-o", "--output", metavar="FILE", help="A name among the collections, or a path with /.")
+]
+MAX_REPORT_BYTES = 2**32
+HIDES = 0.2  # a standard error of this share of all users makes an answer almost worthless
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    group = typer.Typer(help="Statistics from devices that send nothing true, over several services.")
+    register_command(group, "design", design)
+    register_command(group, "check", check)
+    register_command(group, "perturb", perturb)
+    register_command(group, "ingest", ingest)
+    register_command(group, "estimate", estimate)
+    register_command(group, "show", show)
+    app.add_typer(group, name="collect", rich_help_panel="Collect")
+
+
+def design(
+    options: Options,
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="Services, attributes, epsilon of a user.")],
+    output: Out = None,
+    users: Annotated[
+        int, typer.Option("--users", help="How many users may report: for the predicted errors.")
+    ] = 100_000,
+) -> None:
+    """Design a collection: a public document for clients and collector, and the services' secret for the epoch."""
+    from siloquent import collect
+    from siloquent.cli.collect.inputs import read_text, write_new_collection
+    from siloquent.cli.collect.output import build_design_document, show_design
+
+    made = collect.design(collect.parse_spec(read_text(resolve_file(options, spec))))
+    document, key = write_new_collection(options, made, output)
+    predicted = collect.predict(made, max(users, 1))
+    best = min((one.relative for one in predicted), default=0.0)
+    if best > HIDES:  # now, since devices pay with their first report
+        options.screen.warn(
+            f"At epsilon {made.spec.epsilon} even the best answer is off by some {100 * best:.0f} % of all {users:,} "
+            "users: noise hides what is asked. A larger epsilon or more users help."
+        )
+    if options.as_json:
+        options.screen.write_document(build_design_document(made, document, key, users, predicted))
+    else:
+        show_design(options.screen, made, document, key, users, predicted)
+        name = str(output) if output and "/" in str(output) else document.stem
+        options.screen.note(f"\nNext: {options.format_command('collect', 'check', name)}")
+
+
+def check(options: Options, collection: One) -> int:
+    """Prove from a document's whole numbers that no user's reports exceed epsilon; exit 1 if they do."""
+    from siloquent import collect
+    from siloquent.cli.collect.inputs import load_collection
+    from siloquent.cli.collect.output import build_check_document, show_check
+
+    made, _ = load_collection(options, collection)
+    findings = collect.check(made)
+    if options.as_json:
+        options.screen.write_document(build_check_document(made, findings))
+    else:
+        show_check(options.screen, findings)
+    return 0 if all(one.holds for one in findings) else 1
+
+
+def perturb(
+    options: Options,
+    collection: One,
+    rows: Annotated[Path | None, typer.Argument(metavar="[ROWS.jsonl]", help="Standard input if left out.")] = None,
+    service: Annotated[str | None, typer.Option("--service", help="Whose rows these are.")] = None,
+    secret: Annotated[
+        Path | None, typer.Option("--secret", metavar="FILE", help="The epoch's key, if not beside the document.")
+    ] = None,
+    memory: Annotated[
+        Path | None,
+        typer.Option(
+            "--memory",
+            metavar="FILE",
+            help="Reports already sent, to be sent again unchanged (default: this account's).",
+        ),
+    ] = None,
+    tables: Annotated[
+        list[str] | None,
+        typer.Option("--table", metavar="NAME=FILE", help="A public table of the collection's, one JSON row a line."),
+    ] = None,
+    output: Out = None,
+) -> None:
+    """Make reports as devices do: lines {"user": "u1", "rows": [..]} in, one report of a fixed length a user out."""
+    from siloquent.cli.base.paths import resolve_file
+    from siloquent.cli.collect.inputs import build_reports, load_collection, read_public_tables, write_bytes
+
+    made, document = load_collection(options, collection)
+    public = read_public_tables(options, made, tables or [])
+    memory = memory and resolve_file(options, memory)
+    data = build_reports(
+        options, made, document, rows=rows, service=service, secret=secret, memory=memory, tables=public
+    )
+    if output is not None:
+        path = write_bytes(options, output, data)
+        options.screen.note(f"{len(data):,} bytes of reports are in {path}.")
+    elif sys.stdout.isatty():
+        raise RequestError("Reports are binary; write them to a file.", fix="-o reports.bin, or > reports.bin")
+    else:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+def ingest(
+    options: Options,
+    collection: One,
+    reports: Annotated[
+        list[str],  # strings, since a Path drops the leading ./ of ./r.bin
+        typer.Argument(
+            metavar="REPORTS ..", help="Files of reports as devices send them, or .parquet with a column report."
+        ),
+    ],
+) -> None:
+    """Take reports in: one a user and service counts, all others are refused and counted by reason."""
+    from siloquent.cli.collect.inputs import ingest_file, load_collection, open_report_store, resolve_collection_path
+    from siloquent.cli.collect.output import show_counters
+    from siloquent.collect import Counters
+    from siloquent.documents.reports import counters_document
+
+    made, document = load_collection(options, collection)
+    taken, without = Counters(), []
+    with open_report_store(made, document) as store:
+        for name in reports:
+            path = resolve_collection_path(options, name)
+            try:
+                if path.stat().st_size > MAX_REPORT_BYTES:
+                    raise RequestError(f"{path} is larger than 4 GiB.", fix="send it in parts")
+                own = ingest_file(store, path)
+                if own == Counters(bad_length=own.bad_length):
+                    without.append(str(path))
+                taken = taken.combine(own)
+            except OSError:
+                raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
+        if len(without) == len(reports):
+            raise RequestError(
+                f"{', '.join(without)}: no reports there, so nothing was ingested.",
+                fix=options.format_command("collect", "perturb", collection, "ROWS.jsonl", "-o", "reports.bin"),
+            )
+        for empty in without:
+            options.screen.warn(f"No report is in {empty}.")
+        if options.as_json:
+            options.screen.write_document(counters_document(made, taken, store))
+        else:
+            show_counters(options.screen, made, taken, store)
+
+
+def estimate(
+    options: Options,
+    collection: One,
+    question: Annotated[str, typer.Argument(metavar="SQL", help="SELECT COUNT(*), SUM or AVG .. FROM a service ..")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="The rows as CSV, or a picture as SVG.")
+    ] = None,
+) -> None:
+    """Ask in SQL: free, however often. Each number comes with its standard error and a 95 % interval."""
+    from siloquent import collect
+    from siloquent.cli.collect.inputs import load_collection, open_report_store
+    from siloquent.cli.collect.output import keep_answer, show_answer
+    from siloquent.documents.reports import answer_document
+
+    made, document = load_collection(options, collection)
+    with open_report_store(made, document) as store:
+        answer = collect.estimate(store, question)
+    if output is not None:
+        keep_answer(output, answer)
+    if options.as_json:
+        options.screen.write_document(answer_document(made, answer))
+    else:
+        show_answer(options.screen, answer)
+
+
+def show(options: Options, collection: One) -> None:
+    """Show how many reports arrived, by outcome and by layer."""
+    from siloquent.cli.collect.inputs import load_collection, open_report_store
+    from siloquent.cli.collect.output import show_counters
+    from siloquent.documents.reports import counters_document
+
+    made, document = load_collection(options, collection)
+    with open_report_store(made, document) as store:
+        if options.as_json:
+            options.screen.write_document(counters_document(made, store.counters, store))
+        else:
+            show_counters(options.screen, made, store.counters, store)

@@ -1,0 +1,109 @@
+"""Ask and explain: accuracy first, then the resulting price, and one confirmation before any charge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from siloquent.cli.base.command import Options, register_command
+from siloquent.cli.base.consent import Dry, Key, MaxCost, Yes, create_key, report_charge_on_failure
+from siloquent.cli.explore.prices import confirm_explained_price, show_price
+from siloquent.cli.explore.questions import (
+    TypedQuestion,
+    build_typed_question,
+    convert_fixes_to_commands,
+    parse_question,
+    read_question,
+)
+from siloquent.errors import ReleaseError
+
+if TYPE_CHECKING:
+    from siloquent.api import Session
+    from siloquent.explore import Answer, CompositeExplanation, Explanation, Query
+
+Question = Annotated[
+    str | None,
+    typer.Argument(metavar="[QUESTION]", help="SQL or BIN text; - reads standard input.", show_default=False),
+]
+File = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Read the question from a file.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    register_command(app, "explain", explain, panel="Ask")
+    register_command(app, "ask", ask, panel="Ask")
+
+
+def explain(options: Options, question: Question = None, file: File = None) -> None:
+    """Say what a question would cost and how it would be answered. Touches no data, costs nothing."""
+    text = read_question(question, file)
+    with options.open_session() as session:
+        asked, query = build_typed_question(options, text, file), parse_question(text, options, session)
+        show_price(asked, _explain_query(asked, session, query), query, text)
+
+
+def ask(
+    options: Options,
+    question: Question = None,
+    file: File = None,
+    key: Key = None,
+    yes: Yes = False,
+    max_cost: MaxCost = None,
+    dry: Dry = False,
+    full: Annotated[bool, typer.Option("--full", help="Values with all their digits.")] = False,
+    all_rows: Annotated[bool, typer.Option("--all", help="Every row, however many.")] = False,
+    chart: Annotated[bool, typer.Option("--chart", help="Draw the values with their intervals, too.")] = False,
+    chart_file: Annotated[
+        Path | None, typer.Option("--chart-file", metavar="FILE", help="Write the picture as SVG.")
+    ] = None,
+    save: Annotated[bool, typer.Option("--save/--no-save", help="Keep the answer as a release.")] = True,
+) -> int | None:
+    """Answer a question within the error that it names, or for the budget that it names."""
+    from siloquent.cli.explore.charts import check_drawable, show_charts, write_charts
+    from siloquent.cli.explore.output import build_answer_document, show_answer
+
+    text = read_question(question, file)
+    asked = build_typed_question(options, text, file, key)
+    with options.open_session() as session:
+        query = parse_question(text, options, session)
+        if chart or chart_file is not None:
+            check_drawable(query, chart_file, again=asked.format_ask(), on_screen=chart and options.as_json)
+        if dry or query.explain:
+            show_price(asked, _explain_query(asked, session, query), query, text)
+            return None
+        explanation = _explain_query(asked, session, query)
+        if not confirm_explained_price(asked, explanation, yes=yes, max_cost=max_cost):
+            options.screen.note("Nothing was asked, nothing was spent.")
+            return 2
+        key = create_key() if key is None else key
+        again = replace(asked, key=key).format_ask("--yes")
+        with report_charge_on_failure(session, key, again), convert_fixes_to_commands(asked, query):
+            answer = session.ask(query, key=key, max_cost=max_cost)
+            if save:
+                _save_release(options, session, answer, again)
+            if options.as_json:
+                options.screen.write_document(build_answer_document(answer, key))
+            else:
+                show_answer(options.screen, answer, again=again, full=full, all_rows=all_rows)
+            if chart:
+                show_charts(options.screen, answer)
+            if chart_file is not None:
+                write_charts(options.screen, answer, chart_file)
+    return None
+
+
+def _explain_query(asked: TypedQuestion, session: Session, query: Query) -> Explanation | CompositeExplanation:
+    with convert_fixes_to_commands(asked, query):
+        return session.explain(replace(query, explain=False))
+
+
+def _save_release(options: Options, session: Session, answer: Answer, again: str) -> None:
+    """Save the answer as a release; it is already charged, so a full disk causes only a warning."""
+    try:
+        session.save(answer)
+    except (ReleaseError, OSError) as failed:
+        why = failed.detail if isinstance(failed, ReleaseError) else f"{failed.strerror}."
+        options.screen.warn(f"The answer stands, but its release does not: {why} Later, for free: {again}")

@@ -1,0 +1,174 @@
+"""Display of answers and prices: intervals, a chart, the accuracy, the guarantee, the receipt."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from siloquent.charts.bars import draw_text_bar
+from siloquent.charts.text import clean_text, compute_step, draw_share_bar, format_number
+from siloquent.cli.base.problems import clean_lines
+from siloquent.cli.base.screen import LEFT, RIGHT, Screen, Side
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from siloquent.explore import Answer, CompositeExplanation, Explanation
+
+MAX_SHOWN = 100
+BAR_WIDTH = 30
+
+
+def build_answer_document(answer: Answer, key: str) -> dict[str, Any]:
+    """Return the answer's own document with the key under which it is free."""
+    return {**answer.to_json(), "key": key}
+
+
+def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_rows: bool) -> None:
+    """Print the table, then its meaning and cost."""
+    from siloquent.explore.spec.answer_text import format_answer_cells
+
+    shown = answer.rows if all_rows else answer.rows[:MAX_SHOWN]
+    headings, lines = format_answer_cells(answer, shown, full=full)
+    columns: list[tuple[str, Side]] = [(one.name, RIGHT if one.numbers else LEFT) for one in headings]
+    if answer.kind == "wcq" and screen.draws and len(shown) > 1:
+        columns.append(("", LEFT))
+        lines = [[*line, drawn] for line, drawn in zip(lines, _draw_bars(screen, shown), strict=True)]
+    screen.write_table(columns, lines)
+    if len(shown) < len(answer.rows):
+        screen.note(
+            f"{len(answer.rows) - len(shown):,} more rows: --all, or siloquent release export {answer.id} -o FILE"
+        )
+    screen.write_facts(_list_facts(answer))
+    screen.note(f"\nTo repeat this at no cost: {again}")
+
+
+def _draw_bars(screen: Screen, rows: Sequence[Sequence[Any]]) -> list[str]:
+    """Return a bar per row, whose light part is the interval."""
+    span = min(0.0, *(float(row[-2]) for row in rows)), max(0.0, *(float(row[-1]) for row in rows))
+    return [
+        draw_text_bar(float(low), float(value), float(high), span=span, width=BAR_WIDTH, ascii_only=screen.ascii_only)
+        for *_, value, low, high in rows
+    ]
+
+
+def _list_facts(answer: Answer) -> list[tuple[str, str]]:
+    from siloquent.documents.ledger import format_significant
+    from siloquent.explore.spec.answer_text import build_lines
+
+    left = (
+        f"{answer.cost.symbol} {format_significant(answer.cost.left, 'down')} of {clean_text(answer.cost.account)} left"
+    )
+    if answer.replayed:
+        paid = "nothing: this key was answered before, and the ledger keeps its answer"
+    elif not answer.cost.amount:
+        paid = f"nothing: it is computed from earlier answers; {left}"
+    else:
+        paid = f"{answer.cost.symbol} {format_significant(answer.cost.amount, 'up')}; {left}"
+    receipt, lines = answer.receipt, build_lines(answer)
+    place = f"entry {receipt.seq} ({receipt.hash[:12]}) of ledger {receipt.ledger[:12]}; release {answer.id}"
+    return [
+        *(
+            (line.name, _split_promise(line.text) if line.name == "promise" else clean_lines(line.text))
+            for line in lines
+        ),
+        ("cost", paid),
+        ("receipt", place),
+    ]
+
+
+def _split_promise(promise: str) -> str:
+    """Return one promise per line."""
+    return clean_lines(promise.replace("; ", ";\n"))
+
+
+def describe_price(explanation: Explanation | CompositeExplanation) -> str:
+    """Return a question's price, its meaning in epsilon if the account counts in rho, and the remaining budget."""
+    from siloquent.documents.ledger import format_significant
+    from siloquent.privacy import format_digits
+
+    meaning = f" (epsilon {format_digits(explanation.epsilon)} on its own)" if explanation.epsilon is not None else ""
+    before = f"{explanation.symbol} {format_significant(explanation.left_before, 'down')}"
+    if explanation.left_after is None:
+        leaves = f"has only {before} left"
+    else:
+        leaves = f"has {before} left, and {format_significant(explanation.left_after, 'down')} afterwards"
+    price = format_significant(explanation.price, "up")
+    return f"{explanation.symbol} {price}{meaning}; {clean_text(explanation.account)} {leaves}"
+
+
+def show_explanation(screen: Screen, explanation: Explanation | CompositeExplanation, *, ask: str) -> None:
+    """Print the accuracy and price of a question, its mechanism and the alternatives."""
+    from siloquent.explore.spec.answer_text import describe_label
+
+    part = draw_share_bar(explanation.price, explanation.left_before, ascii_only=screen.ascii_only)
+    document = explanation.to_json()
+    holds = describe_label(document["label"], document["sources"])
+    screen.write_facts(
+        [
+            ("promise", _split_promise(explanation.promise)),
+            ("price", describe_price(explanation)),
+            ("", f"{part} of what is left"),
+            *([("holds", holds)] if holds else []),
+            *[("note", clean_text(note)) for note in explanation.notes],
+            ("data", "not touched; nothing was spent"),
+        ]
+    )
+    screen.write_table(
+        *(
+            _build_parts(document, explanation.symbol)
+            if "steps" in document
+            else _build_candidates(explanation, document)
+        )
+    )
+    if explanation.left_after is None:
+        screen.note("This exceeds the remaining budget. Use a larger ERROR.")
+    else:
+        screen.note(f"Next: {ask}")
+
+
+_Table = tuple[list[tuple[str, Side]], list[list[str]]]
+
+
+def _build_candidates(explanation: Explanation | CompositeExplanation, document: dict[str, Any]) -> _Table:
+    """Return all suitable mechanisms, with the chosen one marked."""
+    head: list[tuple[str, Side]] = [
+        ("", LEFT),
+        ("mechanism", LEFT),
+        (f"{explanation.symbol} at most", RIGHT),
+        ("reusable", LEFT),
+    ]
+    rows = [
+        [
+            ">" if candidate["name"] == explanation.chosen else "",
+            clean_text(candidate["name"]),
+            str(candidate["worst"]),
+            "yes" if candidate["reusable"] else "no",
+        ]
+        for candidate in document["candidates"]
+    ]
+    return head, rows
+
+
+def _build_parts(document: dict[str, Any], symbol: str) -> _Table:
+    """Return the purpose of each charge."""
+    head: list[tuple[str, Side]] = [
+        ("charge", LEFT),
+        ("measured", LEFT),
+        ("within", RIGHT),
+        ("mechanism", LEFT),
+        (f"{symbol} at most", RIGHT),
+    ]
+    rows = [
+        [
+            str(charge),
+            clean_text(part["part"]),
+            f"{format_number(alpha, compute_step(alpha), 'up')} {clean_text(part['unit'])}",
+            clean_text(part["chosen"]),
+            part["cost"][symbol],
+        ]
+        for charge, step in enumerate(document["steps"], 1)
+        for part in step
+        for alpha in [Fraction(part["alpha"])]
+    ]
+    return head, rows

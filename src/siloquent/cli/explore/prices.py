@@ -1,0 +1,48 @@
+"""The price of a question, and one confirmation before any charge: the same locally and at a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from siloquent.cli.base.problems import UNCONFIRMED
+from siloquent.cli.explore.questions import TypedQuestion, strip_explain
+from siloquent.errors import RequestError
+
+if TYPE_CHECKING:
+    from siloquent.explore import CompositeExplanation, Explanation, Query
+
+
+def show_price(asked: TypedQuestion, explanation: Explanation | CompositeExplanation, query: Query, text: str) -> None:
+    """Print an explanation, and the command that asks the question."""
+    from siloquent.cli.explore.output import show_explanation
+
+    options = asked.options
+    if options.as_json:
+        options.screen.write_document(explanation.to_json())
+        return
+    ask = asked.format_ask() if not query.explain else options.format_command("ask", strip_explain(query, text))
+    show_explanation(options.screen, explanation, ask=ask)
+
+
+def confirm_explained_price(
+    asked: TypedQuestion, explanation: Explanation | CompositeExplanation, *, yes: bool, max_cost: str | None
+) -> bool:
+    """Return whether the price may be paid: agreed by an option, or now at the terminal.
+
+    Raises:
+        RequestError: nothing was confirmed, and standard input is not a terminal.
+    """
+    from siloquent.cli.explore.output import describe_price
+
+    options = asked.options
+    if yes or max_cost is not None or explanation.left_after is None:
+        # The ledger itself refuses a price above the remaining budget, and suggests one that fits.
+        return True
+    price = describe_price(explanation)
+    if not options.screen.can_ask:
+        free = "" if asked.key is None else f" It is free if the key {asked.key!r} was answered before."
+        raise RequestError(f"This costs {price}; {UNCONFIRMED}{free}", fix=asked.format_ask("--yes"))
+    options.screen.warn(f"{explanation.promise}\nIt costs {price}.")
+    if asked.key is not None:
+        options.screen.warn("If this key was used before, the stored answer is returned at no cost.")
+    return options.screen.confirm("Ask?")

@@ -1,0 +1,145 @@
+"""Questions as typed: found, parsed, and with a pointer to the position of a syntax error."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from siloquent.cli.base.command import Options
+from siloquent.cli.base.problems import point_at_error
+from siloquent.errors import AccuracyUnreachable, BudgetExceeded, RequestError, SyntaxProblem, UnknownName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from siloquent.api import Session
+    from siloquent.explore import Query
+
+MAX_BYTES = 64 * 2**10
+
+
+def read_question(question: str | None, file: Path | None) -> str:
+    """Return the question's text from the argument, the file or standard input.
+
+    Raises:
+        RequestError: none or two were given, or the text cannot be read, or is longer than 64 KiB.
+    """
+    if (question is None) == (file is None):
+        raise RequestError(
+            "A question is given as text, as - for standard input, or with --file.",
+            fix='siloquent explain "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200"',
+        )
+    try:
+        if file is not None:
+            with file.open("rb") as opened:
+                data = opened.read(MAX_BYTES + 1)
+        elif question == "-":
+            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            data = str(question).encode("utf-8", "surrogateescape")
+    except OSError as failed:
+        raise RequestError(
+            f"The question cannot be read: {failed.strerror}.", fix="name a file that is there"
+        ) from None
+    if len(data) > MAX_BYTES:
+        raise RequestError(f"A question is at most {MAX_BYTES // 2**10} KiB long.", fix="ask in parts")
+    try:
+        return data.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        raise RequestError("The question is not UTF-8 text.", fix="save it as UTF-8") from None
+
+
+def parse_question(text: str, options: Options | None = None, session: Session | None = None) -> Query:
+    """Parse the question; a syntax error shows its position, and with ``session`` what can be asked."""
+    from siloquent.explore import parse, reading
+    from siloquent.explore.examples import QUESTION
+
+    try:
+        with nullcontext() if session is None else reading(session, text):
+            return parse(text)
+    except RequestError as unreadable:
+        if isinstance(unreadable, SyntaxProblem):
+            for line in point_at_error(text, unreadable.position):
+                unreadable.add_note(line)
+        start = QUESTION.search(unreadable.fix)
+        if start is not None and options is not None:
+            unreadable.fix = unreadable.fix[: start.start()] + options.format_command("explain", start[0])
+        raise
+
+
+def strip_explain(query: Query, text: str) -> str:
+    """Return ``text`` as a plain question: without EXPLAIN PRIVACY if it begins with that."""
+    from siloquent.explore.spec import render
+
+    return render(replace(query, explain=False)) if query.explain else text
+
+
+@dataclass(frozen=True, slots=True)
+class TypedQuestion:
+    """A question as typed, so that a fix repeats all of it: ``words`` are its text or ``--file FILE``."""
+
+    options: Options
+    words: tuple[str, ...]
+    key: str | None = None
+
+    def format_ask(self, *consent: str) -> str:
+        """Return the command that asks it, under the same key."""
+        return self.options.format_command("ask", *self.words, *self._named, *consent)
+
+    def format_ask_instead(self, query: Query, *, verb: str = "ask") -> str:
+        """Return the command that asks, or explains, ``query``."""
+        from siloquent.explore.spec import render
+
+        return self.options.format_command(verb, render(query), *(self._named if verb == "ask" else ()))
+
+    @property
+    def _named(self) -> tuple[str, ...]:
+        return () if self.key is None else ("--key", self.key)
+
+
+def build_typed_question(options: Options, text: str, file: Path | None, key: str | None = None) -> TypedQuestion:
+    """Return the question ``text``, with the ``file`` it came from, if any."""
+    return TypedQuestion(options, (text,) if file is None else ("--file", str(file)), key)
+
+
+@contextmanager
+def convert_fixes_to_commands(asked: TypedQuestion, query: Query) -> Iterator[None]:
+    """Convert fixes such as "ask with ERROR 310" into commands; where there is none, show what can be asked about."""
+    from siloquent.explore.spec.name_resolution import correct_name
+
+    try:
+        yield
+    except (AccuracyUnreachable, BudgetExceeded) as refused:
+        # A question that exceeded the budget is explained first: the offered error may cost all of the remainder.
+        verb = "explain" if isinstance(refused, AccuracyUnreachable) else "ask"
+        if other := _parse_offered(refused.fix, query):
+            refused.fix = asked.format_ask_instead(other, verb=verb)
+        raise
+    except (RequestError, UnknownName) as refused:
+        if refused.fix.startswith("--max-cost "):
+            refused.fix = asked.format_ask("--max-cost", refused.fix.split()[1].rstrip(","))
+        if isinstance(refused, UnknownName) and (meant := correct_name(query, refused)):
+            refused.fix = asked.format_ask_instead(meant, verb="explain")
+        refused.fix = refused.fix or asked.options.format_command("show", query.table)
+        raise
+
+
+def _parse_offered(fix: str, query: Query) -> Query | None:
+    """Return the question that ``fix`` offers instead of ``query``, if any."""
+    from siloquent.explore.spec.query import Accuracy, Bound, Spend
+
+    promise = query.promise
+    errors = [error.split() for error in fix.partition("with ERROR ")[2].split(", ") if error]
+    if errors and isinstance(promise, Accuracy):
+        bounds = [Bound(Decimal(number), bool(percent)) for number, *percent in errors]
+        wider = replace(promise, error=bounds[0].error, percent=bounds[0].percent, more=tuple(bounds[1:]))
+        return replace(query, promise=wider)
+    amount, _, symbol = fix.partition("with BUDGET ")[2].partition(" ")
+    if amount and isinstance(promise, Spend):
+        currency: Literal["epsilon", "rho"] = "rho" if symbol == "RHO" else "epsilon"
+        return replace(query, promise=replace(promise, amount=Decimal(amount), currency=currency, delta=None))
+    return None

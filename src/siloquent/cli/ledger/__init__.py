@@ -1,0 +1,1 @@
+"""Commands of the ledger, budgets and releases."""

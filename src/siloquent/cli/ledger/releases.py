@@ -1,0 +1,168 @@
+"""Releases as files: list, show, export and verify. All of it is free."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from siloquent.charts.text import clean_text
+from siloquent.cli.base.command import Options, register_command
+from siloquent.cli.base.problems import clean_lines
+from siloquent.cli.base.screen import LEFT, RIGHT
+from siloquent.documents.releases import build_release_document, build_release_verdict_document
+from siloquent.errors import RequestError
+
+if TYPE_CHECKING:
+    from siloquent.schema.workspace import Workspace
+
+Release = Annotated[str, typer.Argument(metavar="RELEASE", help="A release's id, such as r-000017, or its folder.")]
+MAX_SHOWN = 100
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    group = typer.Typer(help="Answers that were given, as files.")
+    register_command(group, "list", list_all)
+    register_command(group, "show", show)
+    register_command(group, "export", export)
+    register_command(group, "verify", verify)
+    app.add_typer(group, name="release", rich_help_panel="Releases")
+    register_command(app, "verify", verify, panel="Releases")
+
+
+def list_all(options: Options) -> None:
+    """List the releases of the workspace."""
+    from siloquent.releases import list_releases, read_manifest
+
+    workspace = _read_settings(options)
+    manifests = [read_manifest(workspace.releases / name) for name in list_releases(workspace.releases)]
+    if options.as_json:
+        documents = [build_release_document(manifest) for manifest in manifests]
+        options.screen.write_document({"schema": "siloquent/release-list/1", "releases": documents})
+        return
+    options.screen.write_table(
+        [("release", LEFT), ("table", LEFT), ("account", LEFT), ("request", LEFT)],
+        [
+            (
+                clean_text(manifest.id),
+                clean_text(manifest.table),
+                clean_text(manifest.guarantee.get("account", "")),
+                clean_text(manifest.request.get("query", "")),
+            )
+            for manifest in manifests
+        ],
+    )
+    if not manifests:
+        options.screen.note("Nothing was released yet. An answer becomes a release when it is asked.")
+
+
+def _read_settings(options: Options) -> Workspace:
+    """Return the workspace's settings without opening its ledger."""
+    from siloquent.schema.workspace import find_workspace, read_workspace
+
+    return read_workspace(options.workspace or find_workspace(Path.cwd()))
+
+
+def _find_folder(options: Options, release: str) -> Path:
+    """Return the folder of a release named by its id or by a path."""
+    from siloquent.releases import get_release_folder
+
+    if "/" in release or os.sep in release:
+        return Path(release)
+    return get_release_folder(_read_settings(options).releases, release)
+
+
+def show(options: Options, release: Release) -> None:
+    """Show a release: its table, what was promised, what it cost."""
+    from siloquent.explore.spec.answer_text import describe_label, format_cells
+    from siloquent.releases import read_manifest, read_release
+
+    folder = _find_folder(options, release)
+    manifest, table = read_manifest(folder), read_release(folder)
+    if options.as_json:
+        columns = [table[name].to_pylist() for name in table.column_names]
+        rows = [[_convert_value(value) for value in row] for row in zip(*columns, strict=True)]
+        options.screen.write_document({**build_release_document(manifest), "columns": table.column_names, "rows": rows})
+        return
+    shown = table.slice(0, MAX_SHOWN)
+    columns = [shown[name].to_pylist() for name in shown.column_names]
+    headings, lines = format_cells(table.column_names, list(zip(*columns, strict=True)))
+    options.screen.write_table([(clean_text(one.name), RIGHT if one.numbers else LEFT) for one in headings], lines)
+    if table.num_rows > MAX_SHOWN:
+        more = table.num_rows - MAX_SHOWN
+        options.screen.note(f"{more:,} more rows: siloquent release export {manifest.id} -o FILE")
+    holds = describe_label(str(manifest.accuracy.get("label", "fresh")))
+    receipt = f"entry {manifest.receipt.get('seq', '')} of ledger {manifest.receipt.get('ledger', '')}"
+    options.screen.write_facts(
+        [
+            ("request", clean_text(manifest.request.get("query", ""))),
+            ("promise", clean_text(manifest.accuracy.get("promise", ""))),
+            *([("holds", clean_text(holds))] if holds else []),
+            ("privacy", clean_lines(str(manifest.guarantee.get("sentence", "")))),
+            ("receipt", clean_text(receipt)),
+            *[("known", clean_text(text)) for text in manifest.known],
+        ]
+    )
+
+
+def _convert_value(value: Any) -> Any:
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def export(
+    options: Options,
+    release: Release,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The file to write.")],
+    form: Annotated[str | None, typer.Option("--format", help="csv, parquet or arrow (default: by the name).")] = None,
+) -> None:
+    """Write a release's table to a file; CSV cells that a spreadsheet would run are quoted."""
+    from siloquent.releases import FORMATS, read_release, write_table
+
+    chosen = form or output.suffix.lstrip(".")
+    if chosen not in FORMATS:
+        raise RequestError(f"The format is one of {', '.join(FORMATS)}, not {chosen!r}.", fix="--format csv")
+    if output.exists():
+        raise RequestError(f"{output} is there already.", fix="name another file, or remove it")
+    table = read_release(_find_folder(options, release))
+    try:
+        with tempfile.TemporaryDirectory(prefix=".siloquent-", dir=output.parent) as building:
+            write_table(Path(building) / "table", table, chosen)
+            os.replace(Path(building) / "table", output)
+    except OSError as failed:
+        raise RequestError(f"{output} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
+    if options.as_json:
+        options.screen.write_document(
+            {
+                "schema": "siloquent/export/1",
+                "release": release,
+                "file": str(output),
+                "format": chosen,
+                "rows": table.num_rows,
+            }
+        )
+    else:
+        options.screen.write_line(f"{table.num_rows:,} rows of {clean_text(release)} are in {output}.")
+
+
+def verify(options: Options, release: Release) -> int:
+    """Compare a release with what the ledger keeps, and its receipt with the chain; exit 1 if something is wrong."""
+    folder = _find_folder(options, release)
+    with options.open_session() as session:
+        verdict = session.verify(folder)
+    if options.as_json:
+        options.screen.write_document(build_release_verdict_document(verdict))
+        return 0 if verdict.ok else 1
+    if verdict.ok:
+        words = "is what it says" if verdict.compared else "fits as far as it could be checked"
+        options.screen.write_line(f"{clean_text(verdict.release)} {words}: {verdict.checked}.")
+    for problem in verdict.problems:
+        options.screen.write_line(clean_text(problem))
+    for note in verdict.notes:
+        options.screen.note(clean_text(note))
+    if not verdict.ok:
+        options.screen.note("Do not use it. The ledger keeps the answer: to ask again with the same key is free.")
+    return 0 if verdict.ok else 1

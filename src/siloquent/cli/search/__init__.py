@@ -1,0 +1,1 @@
+"""Commands of search over other silos' offers."""

@@ -1,0 +1,108 @@
+"""Jobs that a server runs for a token: start, inspect, wait, cancel, fetch the result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from siloquent.charts.text import clean_text
+from siloquent.cli.base.command import Options, register_command
+from siloquent.cli.base.screen import LEFT
+from siloquent.cli.server.queries import connect_to_server, read_spec
+
+if TYPE_CHECKING:
+    from siloquent.remote.documents import Job as RemoteJob
+
+Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    group = typer.Typer(help="Work on a server, with --server URL: sketch, synth, search and share.")
+    for name, body in (("start", start), ("list", list_all), ("show", show), ("wait", wait), ("cancel", cancel)):
+        register_command(group, name, body, at_server=True)
+    register_command(group, "fetch", fetch, at_server=True)
+    app.add_typer(group, name="job", rich_help_panel="Server")
+
+
+def start(
+    options: Options,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="sketch, synth, search or share.")],
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The task's spec, TOML or JSON.")],
+    max_cost: Annotated[
+        str, typer.Option("--max-cost", metavar="X", help="Pay up to X in the account's epsilon or rho.")
+    ],
+    key: Annotated[
+        str | None, typer.Option("--key", help="A name for this job: starting it again with it is free.")
+    ] = None,
+) -> None:
+    """Start a job. It is charged once, whatever happens to the server or to this command."""
+    with connect_to_server(options) as session:
+        _tell(options, session.start(task, read_spec(spec), key=key, max_cost=max_cost))
+
+
+def list_all(options: Options) -> None:
+    """List the newest jobs."""
+    with connect_to_server(options) as session:
+        found = [one.to_json() for one in session.list_jobs()]
+    if options.as_json:
+        options.screen.write_document({"schema": "siloquent/job-list/1", "jobs": found})
+        return
+    names = ("id", "name", "task", "state")
+    options.screen.write_table(
+        [(name, LEFT) for name in names], [tuple(clean_text(one[n]) for n in names) for one in found]
+    )
+
+
+def show(options: Options, job: Job) -> int:
+    """Show how far a job is; exit 1 if it failed."""
+    with connect_to_server(options) as session:
+        return _tell(options, session.get_job(job))
+
+
+def wait(options: Options, job: Job) -> int:
+    """Wait until a job has ended; exit 1 if it failed."""
+
+    def told(done: int, steps: int) -> None:
+        options.screen.note(f"{done} of {steps} steps done")
+
+    with connect_to_server(options) as session:
+        return _tell(options, session.wait(job, progress=None if options.as_json else told))
+
+
+def cancel(options: Options, job: Job) -> None:
+    """End a job that is not done. What it was charged stays."""
+    with connect_to_server(options) as session:
+        _tell(options, session.cancel(job))
+
+
+def fetch(
+    options: Options,
+    release: Annotated[str, typer.Argument(metavar="RELEASE", help="A release's id, as a job or an answer names it.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="A new folder for its files.")],
+) -> None:
+    """Fetch a release's files from the server; each is compared with what the manifest says of it."""
+    with connect_to_server(options) as session:
+        found = session.fetch(release, output)
+    if options.as_json:
+        options.screen.write_document(found.to_json())
+    else:
+        options.screen.write_line(f"{len(found.files)} files of {clean_text(release)} are in {output}.")
+
+
+def _tell(options: Options, job: RemoteJob) -> int:
+    if options.as_json:
+        options.screen.write_document(job.to_json())
+        return int(job.state == "failed")
+    result = job.result or {}
+    facts = [("job", job.id), ("task", job.task), ("state", job.state)]
+    facts += [(name, str(result[name])) for name in ("release", "detail", "fix") if result.get(name)]
+    told = job.to_json()
+    if cost := told.get("cost"):  # a server of an earlier version does not report it
+        facts += [("paid", f"{cost['symbol']} {cost['spent']} of {told['account']}")]
+    if told.get("cancelled_by"):
+        facts += [("cancelled by", str(told["cancelled_by"]))]
+    options.screen.write_facts([(name, clean_text(text)) for name, text in facts])
+    return int(job.state == "failed")

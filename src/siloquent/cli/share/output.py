@@ -1,0 +1,262 @@
+"""Plans, releases, advice and models: display and JSON documents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.charts.text import clean_text, format_label
+from siloquent.cli.base.problems import clean_lines
+from siloquent.cli.base.screen import LEFT, RIGHT, Screen
+from siloquent.documents.plans import price_words
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from siloquent.federation.role import SessionResult
+    from siloquent.privacy import Cost
+    from siloquent.share import Advice, Agreement, Model, SharePlan, ShareRelease, ShareSpec
+
+SHOWN = 5
+_MODELS = {
+    "constant": "the most frequent label, always",
+    "alone": "your rows alone",
+    "shared": "the others' releases alone",
+    "stacked": "your rows with the others' releases",
+}
+
+
+def show_plan(screen: Screen, planned: SharePlan, left: Cost) -> None:
+    """Print the price first, then the counts and their noise."""
+    from siloquent.documents.ledger import format_significant
+    from siloquent.privacy import get_accountant
+
+    book, relative = get_accountant(planned.schema.budget.accountant), planned.compute_relative_noise()
+    bins = [("bins", clean_text(", ".join(_list_widths(planned))))]
+    noise = f"{planned.noise}, +-{_format_three_digits(planned.deviation)} on a number"
+    if relative is not None:
+        noise += f", {_format_three_digits(relative)} times what an average cell of all silos holds"
+    screen.write_facts(
+        [
+            ("price", f"{price_words(planned)}; learning from it is free"),
+            ("left", f"{book.symbol} {format_significant(Fraction(left.amount, book.scale), 'down')}"),
+            ("counted", f"{_describe_method(planned.agreement)}: {planned.numbers:,} numbers"),
+            *bins,
+            ("noise", noise),
+            *_describe_silos(planned.spec),
+            ("agreement", f"{planned.agreement.digest[:16]}: equal at every silo, or releases will not fit"),
+            ("data", "not touched; nothing was spent"),
+            *[("note", clean_lines(note)) for note in planned.notes],
+        ]
+    )
+
+
+def _describe_silos(spec: ShareSpec) -> list[tuple[str, str]]:
+    """Describe a secure sum: the number of silos it needs, and how many may collude."""
+    if spec.trust == "local" or spec.honest is None:
+        return []
+    least = f"{spec.agents} take part, and a sum needs {spec.honest + spec.colluding} of them"
+    return [("silos", f"{least}; no more than {spec.colluding} of those in it may show their noise to others")]
+
+
+def _describe_method(agreement: Agreement) -> str:
+    return f"{agreement.method} of {clean_text(agreement.label.name)}"
+
+
+def _list_widths(planned: SharePlan) -> list[str]:
+    encoding = planned.encoding
+    return [f"{a.name} {width}" for a, width in zip(encoding.features, encoding.widths, strict=True)]
+
+
+def build_release_document(release: ShareRelease, folder: Path) -> dict[str, Any]:
+    """Return a release as a document of kind ``siloquent/share/1``; its numbers are in its file."""
+    from siloquent.share.files import format_release_id
+
+    return {
+        "schema": "siloquent/share/1",
+        "id": format_release_id(release),
+        "folder": str(folder),
+        "table": release.table,
+        "label": release.agreement.label.name,
+        "features": [attribute.name for attribute in release.agreement.features],
+        "method": release.agreement.method,
+        "trust": release.agreement.trust,
+        "agreement": release.agreement.digest,
+        "silos": release.silos,
+        "numbers": sum(values.size for values in release.values.values()),
+        "bytes": len(release.to_bytes()),
+        "guarantee": release.describe_guarantee(),
+        "receipt": {"ledger": release.part.ledger, "seq": release.part.seq, "hash": release.part.hash},
+        "notes": list(release.notes),
+    }
+
+
+def show_release(screen: Screen, release: ShareRelease, folder: Path) -> None:
+    """Print a release's content and guarantee."""
+    names = ", ".join(attribute.name for attribute in release.agreement.features)
+    part = release.part
+    screen.write_facts(
+        [
+            ("holds", f"{_describe_method(release.agreement)} by {clean_text(names)}"),
+            ("size", f"{len(release.to_bytes()) / 1000:,.1f} kB, {release.silos} silo{'s' * (release.silos > 1)}"),
+            ("agreement", release.agreement.digest[:16]),
+            ("privacy", clean_lines(release.describe_guarantee())),
+            ("receipt", f"entry {part.seq} ({part.hash[:12]}) of ledger {part.ledger[:12]}"),
+            ("folder", str(folder)),
+            *[("note", clean_lines(note)) for note in release.notes],
+        ]
+    )
+
+
+def build_sum_document(spec: ShareSpec, held: SessionResult) -> dict[str, Any]:
+    """Return a held secure sum as a document of kind ``siloquent/share-sum/1``; parties keep it as their release."""
+    return {
+        "schema": "siloquent/share-sum/1",
+        "session": held.session,
+        "table": spec.table,
+        "label": spec.label,
+        "method": spec.method,
+        "silos": list(held.result.parties),
+        "numbers": int(held.result.total.size),
+    }
+
+
+def show_sum(screen: Screen, spec: ShareSpec, held: SessionResult) -> None:
+    """Print the silos whose rows are in the sum, and its location."""
+    screen.write_facts(
+        [
+            ("sum", f"{spec.method} of {clean_text(spec.label)}: {held.result.total.size:,} numbers"),
+            ("silos", clean_text(", ".join(held.result.parties))),
+            ("session", held.session[:16]),
+            ("kept", "by every silo that is in it, as a release of its own workspace: siloquent release list"),
+        ]
+    )
+
+
+def build_advice_document(advice: Advice, releases: Sequence[ShareRelease]) -> dict[str, Any]:
+    """Return advice as a document of kind ``siloquent/advice/1``; it is about the owner's rows."""
+    return {
+        "schema": "siloquent/advice/1",
+        "releases": [release.name for release in releases],
+        "recommended": advice.recommended,
+        "sentence": advice.describe(),
+        "models": [
+            {
+                "model": name,
+                "error": found.error,
+                "balanced_error": _drop_infinite(found.balanced),
+                "auc": _drop_infinite(found.auc),
+                "loss": found.loss,
+            }
+            for name, found in advice.measures.items()
+        ],
+        "error_difference": [advice.error.low, advice.error.mean, advice.error.high],
+        "loss_difference": [advice.loss.low, advice.loss.mean, advice.loss.high],
+        "private": True,
+    }
+
+
+def _drop_infinite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def show_advice(screen: Screen, advice: Advice, releases: Sequence[ShareRelease]) -> None:
+    """Print the four models side by side, then the advice."""
+    rows = [
+        (
+            _MODELS[name],
+            *(_format_three_digits(value) for value in (found.error, found.balanced, found.auc, found.loss)),
+        )
+        for name, found in advice.measures.items()
+    ]
+    heads = ("error", "balanced error", "AUC", "loss")
+    if rows:
+        screen.write_table([("model", LEFT), *((head, RIGHT) for head in heads)], rows)
+    screen.write_line(clean_text(advice.describe()))
+    silos = sum(release.silos for release in releases)
+    screen.write_facts(
+        [
+            (
+                "difference",
+                f"loss {_format_interval(advice.loss)}; error {_format_interval(advice.error)} "
+                "(stacked less alone, 95 %)",
+            ),
+            ("from", f"{silos} silo{'s' * (silos > 1)}: {clean_text(', '.join(release.name for release in releases))}"),
+            ("private", "this table is about your rows: it is not a release. Nothing was spent."),
+        ]
+    )
+
+
+def _format_interval(difference: Any) -> str:
+    return f"{difference.mean:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}]"
+
+
+def build_model_document(model: Model, file: Path) -> dict[str, Any]:
+    """Return a model as a document of kind ``siloquent/share-model/1``; its weights are in its file."""
+    return {
+        "schema": "siloquent/share-model/1",
+        "file": str(file),
+        "kind": model.kind,
+        "label": model.agreement.label.name,
+        "features": [attribute.name for attribute in model.agreement.features],
+        "silos": model.silos,
+        "holds_own_rows": model.holds_own_rows,
+    }
+
+
+def show_model(screen: Screen, model: Model, file: Path) -> None:
+    """Print the model, the strongest predictors of the label, and whether it may be given away."""
+    told = "your exact rows are in it: keep it" if model.holds_own_rows else "from releases alone: it may be given away"
+    screen.write_facts(
+        [
+            (
+                "model",
+                f"{model.kind}, {clean_text(model.agreement.label.name)} from {len(model.agreement.features)} features",
+            ),
+            ("from", f"{model.silos} other silo{'s' * (model.silos != 1)}{' and your rows' * model.holds_own_rows}"),
+            ("private", told),
+            ("file", str(file)),
+        ]
+    )
+    speaking = model.list_strongest(SHOWN)
+    if speaking:
+        heads = [("feature", LEFT), ("value", LEFT), ("weight", RIGHT)]
+        screen.write_table(heads, [(clean_text(a), clean_text(b), f"{weight:+.2f}") for a, b, weight in speaking])
+
+
+def build_rows_document(table: pa.Table, releases: Sequence[ShareRelease], file: Path) -> dict[str, Any]:
+    """Return drawn rows as a document of kind ``siloquent/share-rows/1``; the rows are in their file."""
+    return {
+        "schema": "siloquent/share-rows/1",
+        "file": str(file),
+        "rows": table.num_rows,
+        "columns": table.column_names,
+        "releases": [release.name for release in releases],
+    }
+
+
+def show_rows(screen: Screen, table: pa.Table, releases: Sequence[ShareRelease], file: Path) -> None:
+    """Print the first rows, and the location of all of them."""
+    shown = table.slice(0, SHOWN).to_pylist()
+    sides = [(name, RIGHT if _is_number(table, name) else LEFT) for name in table.column_names]
+    screen.write_table(sides, [[format_label(row[name]) for name in table.column_names] for row in shown])
+    screen.write_line(
+        f"{table.num_rows:,} rows in {file}. Free: they are drawn from what {len(releases)} silos released."
+    )
+
+
+def _is_number(table: pa.Table, name: str) -> bool:
+    import pyarrow as pa
+
+    kind = table.schema.field(name).type
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _format_three_digits(value: float) -> str:
+    """Return three digits, as plain decimal text; empty for a value that does not apply."""
+    if not math.isfinite(value):
+        return ""
+    return f"{value:,.3f}" if abs(value) < 10 else f"{value:,.0f}"

@@ -1,0 +1,251 @@
+"""Constraints of public rows: count violations, repair a table, import rules from .ic files. All is free."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from siloquent.charts.text import clean_text
+from siloquent.cli.base.command import Options, register_command
+from siloquent.cli.base.paths import is_path
+from siloquent.cli.base.screen import LEFT, RIGHT
+from siloquent.errors import ReleaseError, RequestError
+from siloquent.foreign import DocumentTooLarge, read_text
+from siloquent.foreign.documents import MAX_TOML_BYTES
+
+if TYPE_CHECKING:
+    from siloquent.schema import TableSchema
+    from siloquent.synth.estimate.public_rows import PublicRows
+    from siloquent.synth.estimate.repair import RepairResult
+    from siloquent.synth.spec.compiled import CompiledConstraints, Violations
+
+MAX_SHOWN = 50
+Rows = Annotated[str, typer.Argument(metavar="RELEASE|FILE", help="A release's id, or a public CSV or Parquet file.")]
+TableName = Annotated[
+    str | None, typer.Option("--table", metavar="T", help="Whose constraints; a release knows its table.")
+]
+
+
+def mount(group: typer.Typer) -> None:
+    """Add this file's commands to the group ``synth``."""
+    register_command(group, "check", check)
+    register_command(group, "repair", repair)
+    register_command(group, "import-dcs", import_dcs)
+
+
+def check(options: Options, rows: Rows, table: TableName = None) -> int:
+    """Count exactly how often rows break each constraint, in both directions; free on releases and public files."""
+    from siloquent.synth.estimate.enforce import count_violations
+
+    path, schema = _resolve_rows(options, rows, table)
+    compiled, found = _read(path, schema)
+    counts = count_violations(found.cells, compiled)
+    document = build_check_document(schema, path, compiled, found, counts)
+    if options.as_json:
+        options.screen.write_document(document)
+    else:
+        _show_check(options, document, path)
+    return 0 if document["kept"] else 1
+
+
+def repair(
+    options: Options,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A public or synthetic CSV or Parquet file.")],
+    table: Annotated[str, typer.Option("--table", metavar="T", help="Whose constraints.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The new file.")],
+    seed: Annotated[int, typer.Option("--seed", help="Which of several equal repairs.")] = 0,
+) -> None:
+    """Write the table with every hard constraint kept, and list the changed cells. A second run changes nothing."""
+    import numpy as np
+
+    from siloquent.synth.estimate.public_rows import copy_public, write_public
+    from siloquent.synth.estimate.repair import repair as repaired_of
+
+    with options.open_session() as session:
+        schema = session.schema(table)
+    compiled, found = _read(file, schema)
+    repaired = repaired_of(found.cells, compiled, np.random.default_rng(seed))
+    if len(repaired.changed) or output.suffix != file.suffix:
+        write_public(output, found.replace_cells(repaired.rows))
+    else:
+        copy_public(file, output)
+    document = build_repair_document(schema, output, compiled, found, repaired)
+    if options.as_json:
+        options.screen.write_document(document)
+    else:
+        _show_repair(options, document)
+
+
+def import_dcs(
+    options: Options,
+    file: Annotated[Path, typer.Argument(metavar="FILE.ic", help="Lines t1&t2&EQ(t1.a,t2.a)&IQ(t1.b,t2.b).")],
+    soft: Annotated[bool, typer.Option("--soft", help="As soft constraints: kept in their rate only.")] = False,
+) -> None:
+    """Print the denial constraints of an .ic file as the constraint entry of a table file."""
+    from siloquent.synth.spec.constraint_text import parse_ic, render_constraints_toml
+
+    try:
+        text = read_text(file, MAX_TOML_BYTES)
+    except DocumentTooLarge:
+        raise RequestError(f"{file} is too large for constraints: 1 MiB at most.") from None
+    except (OSError, UnicodeDecodeError):
+        raise RequestError(f"{file} cannot be read.", fix="name a text file that is there") from None
+    found = parse_ic(text, hard=not soft)
+    toml = render_constraints_toml(found)
+    if options.as_json:
+        options.screen.write_document(
+            {"schema": "siloquent/synth-constraints/1", "constraints": len(found), "toml": toml}
+        )
+        return
+    options.screen.write_line(toml.rstrip("\n"))
+    options.screen.note(
+        f"{len(found)} constraints. Next: paste them into schemas/TABLE.toml above [table], then check."
+    )
+
+
+def _resolve_rows(options: Options, rows: str, table: str | None) -> tuple[Path, TableSchema]:
+    """Return the intended file and the declaration of its table."""
+    from siloquent.releases import get_release_folder, read_manifest
+
+    with options.open_session() as session:
+        path = Path(rows)
+        if path.is_file():
+            if table is None:
+                raise RequestError(f"{rows} does not say whose constraints to check.", fix="--table NAME")
+            return path, session.schema(table)
+        if not path.exists() and (is_path(rows) or path.suffix in (".csv", ".parquet")):
+            raise RequestError(f"There is no file {rows}.", fix="name a file that is there")
+        folder = path if path.is_dir() else get_release_folder(session.workspace.releases, rows)
+        manifest = read_manifest(folder)
+        inside = [entry.name for entry in manifest.files if entry.name.startswith("rows.")]
+        if not inside:
+            raise ReleaseError(f"The release {manifest.id} has no rows.", fix="siloquent release list")
+        return folder / inside[0], session.schema(table or manifest.table)
+
+
+def _read(path: Path, schema: TableSchema) -> tuple[CompiledConstraints, PublicRows]:
+    """Return the rows, and the constraints on the attributes in the file."""
+    from siloquent.synth.estimate.public_rows import read_file_columns, read_public
+    from siloquent.synth.plan.constraints import compile_constraints
+
+    present = read_file_columns(path)
+    names = [attribute.name for attribute in schema.domain if attribute.name in present]
+    compiled = compile_constraints(schema, columns=names, probe=False)
+    return compiled, read_public(path, compiled.declared)
+
+
+def build_check_document(
+    schema: TableSchema,
+    path: Path,
+    compiled: CompiledConstraints,
+    found: PublicRows,
+    counts: dict[int, Violations],
+) -> dict[str, Any]:
+    """Return a check's findings as a document of kind ``siloquent/synth-check/1``."""
+    listed = []
+    for one in compiled.constraints:
+        count = counts.get(one.number)
+        listed.append(
+            {
+                "number": one.number,
+                "constraint": one.text,
+                "kind": one.kind,
+                "hard": one.hard,
+                "broken": count.pairs if count else 0,
+                "broken_one_way": count.one_way if count else 0,
+                "possible": count.possible if count else 0,
+                "rate": count.rate if count else 0.0,
+                "note": one.kept if one.form is None else "",
+            }
+        )
+    return {
+        "schema": "siloquent/synth-check/1",
+        "table": schema.name,
+        "file": path.name,
+        "rows": len(found.cells),
+        "outside": int((found.cells < 0).sum()),
+        "kept": all(not entry["broken"] for entry in listed if entry["hard"]),
+        "constraints": listed,
+    }
+
+
+def _show_check(options: Options, document: dict[str, Any], path: Path) -> None:
+    screen = options.screen
+    screen.write_table(
+        [("", RIGHT), ("constraint", LEFT), ("", LEFT), ("broken by", RIGHT), ("of", RIGHT), ("%", RIGHT)],
+        [
+            (
+                str(entry["number"]),
+                clean_text(entry["constraint"]),
+                "hard" if entry["hard"] else "soft",
+                f"{entry['broken']:,}",
+                f"{entry['possible']:,}",
+                f"{100 * entry['rate']:.4g}",
+            )
+            for entry in document["constraints"]
+        ],
+    )
+    for entry in document["constraints"]:
+        if entry["note"]:
+            screen.note(f"{entry['number']}: {clean_text(entry['note'])}.")
+    if document["outside"]:
+        screen.note(f"{document['outside']:,} values are not in the declared domain; they break nothing.")
+    verdict = "Every hard constraint is kept" if document["kept"] else "Hard constraints are broken"
+    screen.write_line(f"{verdict} by {document['rows']:,} rows (pairs of rows, in either direction).")
+    if not document["kept"]:
+        then = options.format_command("synth", "repair", str(path), "--table", document["table"], "-o", "repaired.csv")
+        screen.note(f"Next: {then}")
+
+
+def build_repair_document(
+    schema: TableSchema, output: Path, compiled: CompiledConstraints, found: PublicRows, repaired: RepairResult
+) -> dict[str, Any]:
+    """Return a repair's changes as a document of kind ``siloquent/synth-repair/1``; rows count from 1."""
+    changes = []
+    for row, column in repaired.changed.tolist():
+        attribute = compiled.declared[column]
+        old, new = int(found.cells[row, column]), int(repaired.rows[row, column])
+        changes.append(
+            {
+                "row": row + 1,
+                "attribute": attribute.name,
+                "old": None if old < 0 else _format_value(attribute.label(old)),
+                "new": None if new < 0 else _format_value(attribute.label(new)),
+            }
+        )
+    texts = {one.number: one.text for one in compiled.constraints}
+    return {
+        "schema": "siloquent/synth-repair/1",
+        "table": schema.name,
+        "file": str(output),
+        "rows": len(found.cells),
+        "broken": [{"constraint": texts[number], "count": count} for number, count in repaired.before.items()],
+        "changes": changes,
+    }
+
+
+def _format_value(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _show_repair(options: Options, document: dict[str, Any]) -> None:
+    screen, changes = options.screen, document["changes"]
+    for entry in document["broken"]:
+        screen.write_line(f"{clean_text(entry['constraint'])}: was broken {entry['count']:,} times.")
+    screen.write_table(
+        [("row", RIGHT), ("attribute", LEFT), ("was", LEFT), ("is", LEFT)],
+        [
+            (
+                f"{one['row']:,}",
+                clean_text(one["attribute"]),
+                clean_text(one["old"] or "NULL"),
+                clean_text(one["new"] or "NULL"),
+            )
+            for one in changes[:MAX_SHOWN]
+        ],
+    )
+    if len(changes) > MAX_SHOWN:
+        screen.note(f"And {len(changes) - MAX_SHOWN:,} more; --json lists all.")
+    screen.write_line(f"{len(changes):,} cells changed; every hard constraint is kept in {document['file']}.")

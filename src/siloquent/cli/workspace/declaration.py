@@ -1,0 +1,134 @@
+"""The owner's preparation: draft a declaration from public rows, check the private ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from siloquent.charts.text import clean_text, number_of
+from siloquent.cli.base.command import Options, register_command
+from siloquent.cli.base.screen import LEFT, RIGHT
+from siloquent.documents.tables import build_check_report
+from siloquent.errors import NotAllowed, RequestError
+
+PRIVATE_ROWS_WARNING = (
+    "A draft's bounds and values are read off the rows of this file and written down for everybody.\n"
+    "From private rows that is a leak, however small the file."
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    register_command(app, "draft", draft, panel="Owner")
+    register_command(app, "check", check, panel="Owner")
+
+
+def draft(
+    options: Options,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV or Parquet file of public or invented rows.")],
+    public: Annotated[bool, typer.Option("--public", help="You say that these rows are public.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the table file here.")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option("--source", help="Where the private rows will be (default: this file).")
+    ] = None,
+) -> None:
+    """Propose a table file from PUBLIC rows; correct it by hand before it is used."""
+    from siloquent.cli.workspace.schema_draft import derive_table_name, draft_schema
+    from siloquent.schema.build import parse_schema
+
+    if not file.is_file():
+        raise RequestError(f"{file} is not a file.", fix="siloquent draft ROWS.csv --public")
+    if not public:
+        _require_public(options, file)
+    if output and output.exists():
+        raise RequestError(f"{output} is there already.", fix="name another file, or remove it")
+    name = output.stem if output and output.suffix == ".toml" else derive_table_name(file)
+    form = "parquet" if file.suffix in (".parquet", ".pq") else "csv"
+    text = draft_schema(file, name=name, source=source or f"{form}:{_format_source(options, file)}")
+    parse_schema(text)
+    if output:
+        _write(output, text)
+    if options.as_json:
+        options.screen.write_document(
+            {"schema": "siloquent/draft/1", "table": name, "file": str(output or ""), "toml": text}
+        )
+    elif output:
+        options.screen.write_line(f"A draft is in {output}.")
+    else:
+        options.screen.write_line(text.rstrip("\n"))
+    options.screen.note("This is a draft: correct every bound and value from what is known of the field, set the unit.")
+
+
+def _format_source(options: Options, file: Path) -> str:
+    """Return ``file`` as written in the table file: relative to its workspace, so that both can be moved together."""
+    folder, whole = options.find_folder(), file.resolve()
+    inside = folder is not None and whole.is_relative_to(folder.resolve())
+    return whole.relative_to(folder.resolve()).as_posix() if inside and folder is not None else str(whole)
+
+
+def _require_public(options: Options, file: Path) -> None:
+    if options.screen.can_ask:
+        options.screen.warn(PRIVATE_ROWS_WARNING)
+        if options.screen.confirm(f"Are the rows of {file.name} public?"):
+            return
+    raise NotAllowed(
+        f"{PRIVATE_ROWS_WARNING} {file.name} was not declared public.",
+        fix=f"write the table file by hand, or with public rows: siloquent draft {file} --public",
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as failed:
+        raise RequestError(f"{path} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
+
+
+def check(
+    options: Options,
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="One table (default: all).")] = None,
+) -> int:
+    """Compare rows with their declaration, exactly, for the owner's eyes alone; exit 1 for what it does not cover."""
+    options.require_owner("A check")
+    with options.open_session() as session:
+        names = [table] if table else session.list_tables()
+        reports = [build_check_report(session, name, alone=table is not None) for name in names]
+    is_clean = all(report["clean"] for report in reports)
+    if options.as_json:
+        options.screen.write_document({"schema": "siloquent/check/1", "clean": is_clean, "tables": reports})
+        return 0 if is_clean else 1
+    options.screen.note("Exact counts, for the owner's eyes alone.")
+    for report in reports:
+        _show(options, report)
+    if not reports:
+        options.screen.note("No table is declared. Next: write schemas/NAME.toml, or siloquent draft FILE --public")
+    return 0 if is_clean else 1
+
+
+def _show(options: Options, report: dict[str, Any]) -> None:
+    screen, findings = options.screen, report["findings"]
+    if report["rows"] is not None:
+        rows = number_of(report["rows"], "row", "rows")
+        screen.write_line(
+            f"{clean_text(report['table'])}: {rows}, of which {number_of(report['counted'], 'counts', 'count')}."
+        )
+    if findings:
+        screen.write_table(
+            [("", LEFT), ("where", LEFT), ("count", RIGHT), ("what", LEFT), ("fix", LEFT)],
+            [
+                (
+                    "!" if one["problem"] else "",
+                    clean_text(one["subject"]),
+                    f"{one['count']:,}",
+                    clean_text(one["sentence"]),
+                    clean_text(one["fix"]),
+                )
+                for one in findings
+            ],
+        )
+    screen.write_line(f"{clean_text(report['table'])}: {'as declared' if report['clean'] else 'not as declared'}.")

@@ -1,0 +1,44 @@
+"""Upgrades of a workspace: the format of each part, and the migration of older ones."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import typer
+
+from siloquent.cli.base.command import Options, register_command
+from siloquent.cli.base.screen import LEFT, RIGHT
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    register_command(app, "migrate", migrate, panel="Server")
+
+
+def migrate(options: Options) -> None:
+    """Lead a workspace of an older version forward. Stop its server first, and make a backup."""
+    options.require_owner("Migrating")
+    from siloquent.ledger.sql import FORMAT
+    from siloquent.schema.workspace import find_workspace, read_workspace
+    from siloquent.server.store import migrate as led
+    from siloquent.session import open_workspace_ledger
+
+    workspace = read_workspace(options.workspace or find_workspace(Path.cwd()))
+    # A settings file or ledger of another format is refused by its own reader, which gives the fix.
+    ledger = open_workspace_ledger(workspace)
+    with closing(ledger):
+        if ledger.upgrade():
+            options.screen.note("The ledger's tables are those of this version now; its entries are as they were.")
+    parts = [("siloquent.toml", 1, 1, ""), ("ledger", FORMAT, FORMAT, "")]
+    store = workspace.folder / "server.sqlite"
+    if store.is_file():
+        done = led(store)
+        parts.append((store.name, done.found, done.now, "" if done.copy is None else done.copy.name))
+    if options.as_json:
+        names = ("part", "found", "now", "copy")
+        plain = [dict(zip(names, part, strict=True)) for part in parts]
+        options.screen.write_document({"schema": "siloquent/migration/1", "parts": plain})
+        return
+    columns = [("part", LEFT), ("format", RIGHT), ("now", RIGHT), ("copy of the old one", LEFT)]
+    options.screen.write_table(columns, [(name, str(found), str(now), copy) for name, found, now, copy in parts])
