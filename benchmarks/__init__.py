@@ -3,7 +3,7 @@
 ``python -m benchmarks TASK [--only ROW] [--quick] [--json FILE] [--data DIR]`` prints one table; the exit status is 1
 if a row misses its goal, or if one broke. No claim is made in the docs without a row here.
 
-**To add rows** to a task, put a module ``benchmarks/TASK_subject.py`` (say ``explore_latency.py``) beside this file:
+**To add rows** to a task, put a module into its folder, ``benchmarks/TASK/subject.py`` (say ``explore/latency.py``):
 
     def rows(options: Options) -> Iterator[Row]:
         if options.wants("draws-laplace"):

@@ -18,14 +18,15 @@ TASKS = ("core", "explore", "synth", "profile", "search", "sketch", "collect", "
 
 
 def tasks() -> list[str]:
-    """The core and those tasks that have at least one module ``TASK_subject.py`` here."""
+    """Return the core and those tasks that have at least one module in ``benchmarks/TASK/``."""
     return [task for task in TASKS if any(modules(task))]
 
 
 def modules(task: str) -> Iterator[str]:
     """The dotted names of a task's modules, in alphabetical order."""
-    for file in sorted(HERE.glob(f"{task}_*.py")):
-        yield f"benchmarks.{file.stem}"
+    for file in sorted((HERE / task).glob("*.py")):
+        if file.stem != "__init__":
+            yield f"benchmarks.{task}.{file.stem}"
 
 
 def measure(names: Sequence[str], options: Options) -> Iterator[Row | Broken]:

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks.sameness import CODES, FEW, Seen, asked, compare, differences, observe
-from benchmarks.sameness_tables import LARGEST, SETTINGS, SOME_SETTINGS, Pair, Setting, pairs
+from benchmarks.sameness.compare import CODES, FEW, Seen, asked, compare, differences, observe
+from benchmarks.sameness.tables import LARGEST, SETTINGS, SOME_SETTINGS, Pair, Setting, pairs
 from siloquent.api import Session, read_schema
 from siloquent.cli.app import run
 from siloquent.data import table as data_room

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.toy_group import ToyGroup
+from benchmarks.trials.toy_group import ToyGroup
 from siloquent.federation.channel import Channel
 from siloquent.federation.crypto.worker import ChainWorker
 from siloquent.federation.invitation import Invitation

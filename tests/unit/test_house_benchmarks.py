@@ -141,7 +141,7 @@ def test_an_unknown_task_is_a_usage_error(capsys: pytest.CaptureFixture[str]) ->
 
 def test_what_we_rebuilt_stands_beside_and_never_as_printed(tmp_path: Path) -> None:
     """The thesis prints none of these: its mechanisms are rebuilt, and stand in the column ``peer``."""
-    from benchmarks import explore_costs
+    from benchmarks.explore import costs as explore_costs
 
     names = ("fit-QW1", "cost-pure-QW1")
     found = [row for name in names for row in explore_costs.rows(Options(tmp_path, only=name))]
@@ -150,8 +150,8 @@ def test_what_we_rebuilt_stands_beside_and_never_as_printed(tmp_path: Path) -> N
 
 
 def test_goals_of_the_designs_notes_stand_as_they_are(tmp_path: Path) -> None:
-    from benchmarks.profile_smfd import LESS, SETS
-    from benchmarks.published import TWELVE
+    from benchmarks.datasets.published import TWELVE
+    from benchmarks.profile.smfd import LESS, SETS
 
     assert {asked.name: asked.pure for asked in TWELVE}["QI3"] == 0.0000593
     assert {name: LESS.get(name, 20) for name in SETS} == {
@@ -175,7 +175,7 @@ def test_a_quick_run_has_no_goals_that_are_for_the_whole_size() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["collect_syn", "collect_joins", "sketch_kde", "search_joins", "search_planted", "search_unions"]
+    "name", ["collect.syn", "collect.joins", "sketch.kde", "search.joins", "search.planted", "search.unions"]
 )
 def test_rows_of_fewer_seeds_than_their_goals_are_for_have_none(name: str) -> None:
     import importlib

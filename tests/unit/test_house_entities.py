@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.cleaners import Cleaner, Market, Offer, Purse, Strategy
-from benchmarks.entities import ATTRIBUTES, Pairs, edit_similarity, jaro_similarity, local_similarity
+from benchmarks.datasets.entities import ATTRIBUTES, Pairs, edit_similarity, jaro_similarity, local_similarity
+from benchmarks.trials.cleaners import Cleaner, Market, Offer, Purse, Strategy
 
 
 def test_similarities_have_their_published_values() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.sameness_http import compare_over_http
-from benchmarks.sameness_tables import SETTINGS, SOME_SETTINGS, Pair, pairs
+from benchmarks.sameness.over_http import compare_over_http
+from benchmarks.sameness.tables import SETTINGS, SOME_SETTINGS, Pair, pairs
 from journeys.clinic import TOML, WARDS
 from journeys.served import Served, clinic_workspace, serving
 

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import siloquent as sq
-from benchmarks.ledger_trials import tamper
+from benchmarks.trials.ledger import tamper
 from journeys.clinic import WARDS
 from journeys.documents import faults
 from journeys.served import clinic_workspace, serving

@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from benchmarks.request_trials import Trial
+from benchmarks.trials.requests import Trial
 from journeys.described import Described
 from journeys.served import Served
 from siloquent.api import open_session

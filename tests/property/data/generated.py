@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.tables import random_attribute, random_column
+from benchmarks.trials.random_tables import random_attribute, random_column
 from siloquent.data.column_mapping import map_columns
 from siloquent.data.contribution_bounding import select_bounded_rows
 from siloquent.data.engines.base import Engine

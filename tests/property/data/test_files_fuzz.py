@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.core_files_fuzz import COIN, MAX_MEGABYTES, Reader, Reading, made, read, sample, trials
-from benchmarks.hostile_rows import Sample
-from benchmarks.hostile_toml import TABLE, WORKSPACE, worst
+from benchmarks.core.files_fuzz import COIN, MAX_MEGABYTES, Reader, Reading, made, read, sample, trials
+from benchmarks.hostile.row_files import Sample
+from benchmarks.hostile.toml_files import TABLE, WORKSPACE, worst
 from siloquent.errors import DataError, SchemaError, SiloquentError
 from siloquent.ledger import Ledger, MemoryLedger
 from siloquent.privacy import Cost

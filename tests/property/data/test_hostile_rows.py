@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 from sqlglot import exp
 
-from benchmarks.core_hostile_rows import FILES
+from benchmarks.core.hostile_rows import FILES
 from benchmarks.hostile.kinds import Kind, kinds
 from benchmarks.hostile.sources import Arrow, Csv, Pandas, Postgres, Source, Spark
 from benchmarks.hostile.trial import REPLACED, ROW, SETTINGS, USER, Compared, Setting, compare, disagreements

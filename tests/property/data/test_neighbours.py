@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from sqlglot import exp
 
-from benchmarks.neighbours import LARGEST, SPAN, answers, stays, worst_of
+from benchmarks.trials.neighbours import LARGEST, SPAN, answers, stays, worst_of
 from siloquent.data import contribution_bounding
 from siloquent.data.index_sql import SourceColumn
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from benchmarks.tables import MOMENT_TEXTS, NUMBER_TEXTS, TRUTH_TEXTS
+from benchmarks.trials.random_tables import MOMENT_TEXTS, NUMBER_TEXTS, TRUTH_TEXTS
 from property.data.generated import disagreements, random_table, schema_of
 from siloquent.data import index_sql
 from siloquent.data.engines.duckdb import DuckDBEngine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.explore_plan_fuzz import explained
+from benchmarks.explore.plan_fuzz import explained
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import siloquent as sq
-from benchmarks import dry_assembly
+from benchmarks.trials import dry_assembly
 from siloquent.api import Session
 from siloquent.errors import RequestError, SiloquentError
 from siloquent.explore import Answer, task

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.explore_parse import HONEST, faults, fuzzed
+from benchmarks.explore.parse import HONEST, faults, fuzzed
 from siloquent.errors import RequestError
 from siloquent.explore.spec import parse, render
 

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import bombs, bombs_served, bombs_sources
+from benchmarks.bombs import files as bombs
+from benchmarks.bombs import served as bombs_served
+from benchmarks.bombs import sources as bombs_sources
 from siloquent.errors import ReleaseError, SiloquentError
 from siloquent.foreign import DocumentTooLarge, load_json, load_toml
 from siloquent.foreign.tables import read_table

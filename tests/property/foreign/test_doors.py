@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from benchmarks.core_bombs import MAX_MEGABYTES
+from benchmarks.core.bombs import MAX_MEGABYTES
 
-CODE = "from benchmarks.core_bombs import tried\nfor one in tried(('sparse', 'csv')): print(*one, sep='|')"
+CODE = "from benchmarks.core.bombs import tried\nfor one in tried(('sparse', 'csv')): print(*one, sep='|')"
 
 
 def test_a_file_of_any_size_is_refused_without_being_read() -> None:

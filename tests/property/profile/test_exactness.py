@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.toy_group import ToyGroup
+from benchmarks.trials.toy_group import ToyGroup
 from siloquent.maths.dependencies import FD, discover
 from siloquent.profile.plan.knowledge import Knowledge
 from siloquent.profile.plan.local_search import LocalSearch

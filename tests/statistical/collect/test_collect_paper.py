@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from benchmarks import collect_paper as paper
 from benchmarks.baselines import decomposition
-from benchmarks.collect_data import syn2, syn2_many
+from benchmarks.collect import paper
+from benchmarks.collect.data import syn2, syn2_many
 from siloquent.maths.hierarchy import build_flat_tree, build_tree
 
 pytestmark = pytest.mark.statistical

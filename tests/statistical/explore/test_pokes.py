@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from audit.harness import assert_caught, assert_private
-from benchmarks.worst_case import misses
+from benchmarks.trials.worst_case import misses
 from siloquent.explore.measure.base import ErrorRequirement
 from siloquent.explore.measure.multi_poking import check_looks, compute_margins
 from siloquent.explore.plan.planner import Plan

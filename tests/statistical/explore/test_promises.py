@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from benchmarks.explore_failures import BY_MECHANISM, planned
-from benchmarks.published import TWELVE
-from benchmarks.worst_case import misses
+from benchmarks.datasets.published import TWELVE
+from benchmarks.explore.failures import BY_MECHANISM, planned
+from benchmarks.trials.worst_case import misses
 from siloquent.maths.calibration import compute_laplace_factor
 
 pytestmark = pytest.mark.statistical

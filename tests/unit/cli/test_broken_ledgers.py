@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.ledger_changes import EARLIER
-from benchmarks.ledger_trials import tamper
+from benchmarks.trials.ledger import tamper
+from benchmarks.trials.ledger_changes import EARLIER
 from siloquent.cli.app import app
 from siloquent.cli.workspace.doctor import examine
 from siloquent.ledger import adopt_ledger

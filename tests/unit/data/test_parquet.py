@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.hostile_parquet import Node, footer_of, with_footer
+from benchmarks.hostile.parquet_files import Node, footer_of, with_footer
 from siloquent.data import PrivateTable, ReadLimits, open_source
 from siloquent.data.sources.files import find_source_file
 from siloquent.data.sources.parquet import FROM_OUTSIDE, UnsafeFile, check_parquet, read_parquet_header

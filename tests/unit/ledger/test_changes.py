@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ledger_changes import KINDS, ChangedBooks, changes, coins, write_books
-from benchmarks.ledger_trials import CHARGE, DIGEST, TABLE, Place, tamper
+from benchmarks.trials.ledger import CHARGE, DIGEST, TABLE, Place, tamper
+from benchmarks.trials.ledger_changes import KINDS, ChangedBooks, changes, coins, write_books
 from siloquent.errors import ChainBroken, LedgerError
 from siloquent.ledger import Ledger, MemoryLedger, SettledAnswer, base_ledger, open_ledger, records
 from siloquent.ledger.open_permits import OpenPermits

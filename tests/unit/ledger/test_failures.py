@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.ledger_trials import CHARGE, DIGEST, TABLE, Place, in_child, joined, tamper
+from benchmarks.trials.ledger import CHARGE, DIGEST, TABLE, Place, in_child, joined, tamper
 from scripts.postgres import fresh_database
 from siloquent.errors import LedgerError, SiloquentError
 from siloquent.ledger import Permit, head, open_ledger

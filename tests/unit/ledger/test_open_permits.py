@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ledger_trials import CHARGE, DIGEST, TABLE, Place, tamper
+from benchmarks.trials.ledger import CHARGE, DIGEST, TABLE, Place, tamper
 from siloquent.errors import ChainBroken, NotAllowed
 from siloquent.ledger import Ledger, MemoryLedger, Permit, SettledAnswer, open_ledger, open_permits
 from siloquent.privacy.accountants import Cost

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.ledger_trials import KILLED_AT, TABLE, Place, killed_after, killed_at_point, race, tamper
+from benchmarks.trials.ledger import KILLED_AT, TABLE, Place, killed_after, killed_at_point, race, tamper
 from scripts.postgres import fresh_database
 
 KINDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from benchmarks.ledger_trials import CHARGE, CUT_CLEANLY, DIGEST, TABLE, TAMPERING, Place, tamper, write_history
+from benchmarks.trials.ledger import CHARGE, CUT_CLEANLY, DIGEST, TABLE, TAMPERING, Place, tamper, write_history
 from scripts.postgres import fresh_database
 from siloquent.errors import ChainBroken, LedgerError, LedgerRolledBack
 from siloquent.ledger import Checkpoint, Ledger, LedgerVerdict, adopt_ledger, open_ledger

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from benchmarks.toy_group import ToyGroup
+from benchmarks.trials.toy_group import ToyGroup
 from siloquent.federation.channel import MemoryNetwork
 from siloquent.maths.dependencies import FD, list_columns
 from siloquent.profile.spec import Dependency, FDReport, ProfileColumn, ProfileSpec, build_dependencies

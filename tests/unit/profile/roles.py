@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks.toy_group import ToyGroup
+from benchmarks.trials.toy_group import ToyGroup
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import Channel, MemoryNetwork, run_all
 from siloquent.federation.payload import parse_kind, unpack_bytes, unpack_json, unpack_words

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.toy_group import ToyGroup
+from benchmarks.trials.toy_group import ToyGroup
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import Channel, Member, Members, MemoryNetwork
 from siloquent.federation.crypto import chain

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import siloquent as sq
-from benchmarks.failing_roles import mortal
+from benchmarks.trials.failing_roles import mortal
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel.memory import run_all
 from siloquent.federation.protocols import ProtocolRegistry

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from benchmarks.failing_roles import mortal
+from benchmarks.trials.failing_roles import mortal
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import MemoryNetwork
 from siloquent.federation.crypto.seed_store import count_passes, load_seed, rotate_seeds

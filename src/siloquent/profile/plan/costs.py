@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from siloquent.profile.plan.sizes import compute_size_class
 from siloquent.profile.spec import ProfileColumn, ProfileSpec, describe_leakage
 
-# Measured on one core, all roles together: benchmarks/profile_smfd.py.
+# Measured on one core, all roles together: benchmarks/profile/smfd.py.
 MICROSECONDS_A_POINT = 11
 MICROSECONDS_A_MULTIPLE = 36
 MICROSECONDS_A_VOTE = 600

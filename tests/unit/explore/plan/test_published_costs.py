@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.explore_costs import PLENTY
-from benchmarks.published import SCHEMAS, TWELVE, question
+from benchmarks.datasets.published import SCHEMAS, TWELVE, question
+from benchmarks.explore.costs import PLENTY
 from siloquent.explore import parse
 from siloquent.explore.plan.planner import Plan, plan
 from unit.explore.plan.tables import planned

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.toy_group import ToyGroup
+from benchmarks.trials.toy_group import ToyGroup
 from siloquent.errors import ProtocolError
 from siloquent.federation.crypto import chain, mixnet, proofs, votes
 from siloquent.federation.crypto.framing import join_batches, split_batches

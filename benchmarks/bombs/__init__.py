@@ -1,0 +1,1 @@
+"""Small inputs that would fill a machine."""

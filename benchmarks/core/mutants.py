@@ -1,0 +1,71 @@
+"""Planted faults: how many changes of the library its tests do not notice. See ``benchmarks.mutants``.
+
+The first run traces the tests, which takes the time of the tests; the map is kept in ``.mutants``.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.mutants import coverage
+from benchmarks.mutants.declared import Named, equivalents, named, stale
+from benchmarks.mutants.places import SEED, Planted, everything, parse_library, sample
+from benchmarks.mutants.planting import Field, Verdict, copied
+from benchmarks.row import Options, Row
+
+LEAST = 150
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+
+
+def rows(options: Options) -> Iterator[Row]:
+    """The rows of this module."""
+    if not options.wants("mutants"):
+        return
+    trees = parse_library(SOURCE)
+    found = list(everything(SOURCE, trees))
+    old = stale(found, SOURCE)
+    how = f"faults and equivalents that speak of lines that are no longer so{': ' if old else ''}{'; '.join(old)}"
+    yield Row("mutants-stale", ours=len(old), goal=0, unit="entries", how=how)
+    if options.quick:
+        return
+    proven = equivalents()
+    drawn = sample(found)
+    chosen = [one for one in drawn if not any(each.matches(one) for each in proven)]
+    start = time.monotonic()
+    with copied(SOURCE) as copy:
+        coverage.trace(coverage.test_files(), copy)
+        field = Field(copy, coverage.known(coverage.test_files()), trees)
+        by_hand = _judged(field, [fault for fault in named() if not any(fault.name in one for one in old)])
+        generated = _judged(field, chosen)
+    hours = (time.monotonic() - start) / 3_600
+    yield Row(
+        "mutants-planted",
+        ours=len(drawn),
+        goal=LEAST,
+        better="higher",
+        unit="faults",
+        how=f"seed {SEED}, of {len(found):,} possible ones; {hours:.2f} hours; {len(by_hand)} by hand beside them",
+    )
+    yield Row("mutants-equivalent", ours=len(drawn) - len(chosen), unit="faults", how="drawn and proven to do the same")
+    for name, verdicts in (("mutants-named", by_hand), ("mutants-survived", generated)):
+        left = [verdict for verdict in verdicts if verdict.survived]
+        listed = "; ".join(f"{_named(verdict)} ({verdict.tried} tests)" for verdict in left)
+        yield Row(
+            name, ours=len(left), goal=0, unit="survivors", how=f"of {len(verdicts)}{': ' if left else ''}{listed}"
+        )
+
+
+def _judged(field: Field, faults: Sequence[Planted | Named]) -> list[Verdict]:
+    verdicts = []
+    for nth, fault in enumerate(faults, 1):
+        verdicts.append(field.judge(fault))
+        last = verdicts[-1]
+        print(f"{nth}/{len(faults)} {_named(last)}: {last.by or 'SURVIVED'}", file=sys.stderr, flush=True)
+    return field.check(verdicts)
+
+
+def _named(verdict: Verdict) -> str:
+    return getattr(verdict.fault, "name", None) or str(verdict.fault)

@@ -1,0 +1,1 @@
+"""Published data sets with their declarations and printed figures."""

@@ -1,0 +1,255 @@
+"""Jobs of every kind whose processes, server, store and disk fail again and again: each is done once and paid once."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import sqlite3
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.core.ledger import folder_on_disk
+from benchmarks.row import Options, Row
+from benchmarks.trials.served import Running, client_of, running, token
+from siloquent.schema.workspace import read_workspace
+from siloquent.session import create_workspace, open_workspace_ledger
+
+TOML = """\
+format = 1
+attribute = [
+  { name = "ward", type = "category", values = ["A", "B", "C"], null = "drop" },
+  { name = "age", type = "integer", lo = 0, hi = 99, outside = "clamp", null = "drop", bins = { width = 20 } },
+  { name = "cost", type = "real", lo = 0, hi = 500, grid = 0.5, outside = "clamp", null = "drop" },
+]
+[table]
+name = "visits"
+source = "parquet:visits.parquet"
+adjacency = "add-remove"
+size_hint = 3000
+unit = { kind = "row" }
+[budget]
+accountant = "zcdp"
+epsilon = "100000"
+delta = "1e-6"
+"""
+_BUDGET = {"table": "visits", "budget": {"epsilon": "5"}}
+_KERNEL = {"kind": "p-stable", "order": 2, "bandwidth": 0.3}
+_OFFER = {"features": ["cost"], "keys": ["ward"]}
+SPECS: dict[str, dict[str, Any]] = {
+    "sketch": {**_BUDGET, "features": ["age", "cost"], "kernel": _KERNEL},
+    "synth": {**_BUDGET, "columns": ["age", "ward"]},
+    "search": {**_BUDGET, **_OFFER},
+    "share": {**_BUDGET, "label": "ward", "features": ["age", "cost"]},
+    "find": {**_BUDGET, **_OFFER, "target": "age", "scoring": "platform"},
+}
+OPEN_JOBS, TRIES, LAST_SECONDS = 3, 12, 900.0
+MEMORY = 400 * 2**20
+"""The address space that is left to a job for want of memory: less than its libraries need."""
+
+
+@dataclass(slots=True)
+class Trial:
+    """A server under failures, and the jobs that were sent to it by their keys."""
+
+    server: Running
+    token: str
+    disk: Path
+    jobs: dict[str, str] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
+    again: int = 0
+
+    def send(self, key: str, task: str) -> None:
+        """Send a job until it is taken."""
+        self.kinds[key] = task
+        while key not in self.jobs:
+            with suppress(httpx.HTTPError), client_of(self.server, self.token) as client:
+                body = {"task": task, "spec": SPECS[task]}
+                found = client.post("/v1/jobs", json=body, headers={"Idempotency-Key": key})
+                if found.status_code == 202:
+                    self.jobs[key] = found.json()["id"]
+                    return
+            time.sleep(0.2)
+
+    def states(self) -> Counter[str]:
+        """How many jobs are in which state; those that failed for want of tries are sent again under their keys."""
+        found: Counter[str] = Counter()
+        with client_of(self.server, self.token) as client:
+            for key, job in self.jobs.items():
+                document = client.get(f"/v1/jobs/{job}").json()
+                if document.get("state") == "failed" and self.again < TRIES * len(self.jobs):
+                    self.again += 1
+                    body = {"task": document["task"], "spec": document["spec"]}
+                    document = client.post("/v1/jobs", json=body, headers={"Idempotency-Key": key}).json()
+                found[document.get("state", "unknown")] += 1
+        return found
+
+    def open_jobs(self) -> int:
+        """How many are not done."""
+        with suppress(httpx.HTTPError):
+            return len(self.jobs) - self.states()["done"]
+        return len(self.jobs)
+
+    def processes(self) -> list[int]:
+        """The processes of jobs in this folder, whoever started them."""
+        found = []
+        for place in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                words = (place / "cmdline").read_bytes().split(b"\0")
+                if b"siloquent.server.job_worker" in words and str(self.server.folder).encode() in words:
+                    found.append(int(place.name))
+        return found
+
+
+def rows(options: Options) -> Iterator[Row]:
+    """The rows of this module."""
+    if options.wants("job-kills"):
+        yield from job_kills(9 if options.quick else 300)
+
+
+def _end(trial: Trial, server: signal.Signals | None, jobs: signal.Signals | None) -> None:
+    for process in trial.processes() if jobs is not None else ():
+        with suppress(ProcessLookupError):
+            os.kill(process, jobs or 0)
+    if server is not None and trial.server.process is not None:
+        os.kill(trial.server.process.pid, server)
+        trial.server.process.wait()
+        trial.server.start()
+
+
+def _starve(trial: Trial) -> None:
+    for process in trial.processes():
+        with suppress(OSError):
+            resource.prlimit(process, resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def _lock(trial: Trial) -> None:
+    with closing(sqlite3.connect(trial.server.folder / "server.sqlite", timeout=60)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        time.sleep(7)
+        other.rollback()
+
+
+def _fill(trial: Trial) -> None:
+    filler = trial.disk / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(2**16))
+    time.sleep(5)
+    filler.unlink()
+
+
+FAILURES: dict[str, Callable[[Trial], None]] = {
+    "job killed": lambda trial: _end(trial, None, signal.SIGKILL),
+    "job told to end": lambda trial: _end(trial, None, signal.SIGTERM),
+    "group told to end": lambda trial: _end(trial, signal.SIGTERM, signal.SIGTERM),
+    "server killed": lambda trial: _end(trial, signal.SIGKILL, None),
+    "power cut": lambda trial: _end(trial, signal.SIGKILL, signal.SIGKILL),
+    "restart": lambda trial: _end(trial, signal.SIGTERM, None),
+    "no memory": _starve,
+    "store locked": _lock,
+    "disk full": _fill,
+}
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path | None]:
+    """A file system of 192 MB in memory, which can be filled; None where this user cannot mount one."""
+    place = folder / "disk"
+    place.mkdir()
+    if os.getuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=192m", "tmpfs", str(place)]).returncode:
+        yield None
+        return
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def job_workspace(folder: Path) -> Path:
+    """A workspace with 3,000 generated rows and a budget for hundreds of jobs."""
+    made, chance = create_workspace(folder), np.random.default_rng(4)
+    rows = {
+        "ward": pa.array(chance.choice(np.array(["A", "B", "C"], dtype=object), 3_000)),
+        "age": pa.array(chance.integers(0, 99, 3_000)),
+        "cost": pa.array(chance.integers(0, 1_000, 3_000) / 2),
+    }
+    pq.write_table(pa.table(rows), folder / "visits.parquet")
+    (made.schemas / "visits.toml").write_text(TOML)
+    return folder
+
+
+def _publish_offer(folder: Path) -> None:
+    from siloquent.api import open_session
+    from siloquent.search import parse_spec
+
+    with open_session(folder) as session:
+        offer = session.search.offer(parse_spec(SPECS["search"]), key="published")
+        session.search.publish(offer, folder / "catalogue")
+
+
+def job_kills(kills: int) -> Iterator[Row]:
+    """Jobs that are lost, stuck or charged twice."""
+    chance, wrong = random.Random(17), Counter[str]()
+    with folder_on_disk() as outer, small_disk(outer) as disk:
+        failures = [name for name in FAILURES if name != "disk full" or disk is not None]
+        folder = job_workspace((disk or outer) / "w")
+        _publish_offer(folder)
+        before = _reserved(folder)
+        text = token(folder, "ana")
+        told: Counter[str] = Counter()
+        with running(folder, SLOT_COUNTS_MS="1", JOBS="2") as server:
+            trial = Trial(server, text, disk or outer)
+            for number in range(kills):
+                while trial.open_jobs() < OPEN_JOBS:
+                    trial.send(f"job-{len(trial.jobs)}", list(SPECS)[len(trial.jobs) % len(SPECS)])
+                time.sleep(chance.uniform(0.2, 4))
+                name = failures[number % len(failures)]
+                FAILURES[name](trial)
+                told[name] += 1
+            until = time.monotonic() + LAST_SECONDS
+            while trial.open_jobs() and time.monotonic() < until:
+                time.sleep(1)
+            states = trial.states()
+            wrong["not done"] = len(trial.jobs) - states["done"]
+            wrong["releases"] = _without_release(trial)
+        charged = Counter(_reserved(folder)) - Counter(before)
+        wrong["charged twice"] = sum(times - 1 for times in charged.values())
+        wrong["charges"] = abs(len(charged) - len(trial.jobs))
+        with closing(open_workspace_ledger(read_workspace(folder))) as ledger:
+            wrong["chain"] = int(not ledger.verify(None).ok)
+    kinds = ", ".join(f"{times} {name}" for name, times in told.items())
+    found = "; ".join(f"{times} {name}" for name, times in wrong.items() if times) or "nothing"
+    how = (
+        f"{len(trial.jobs)} jobs of {len(SPECS)} tasks; {kinds}; {trial.again} sent again by their keys; wrong: {found}"
+    )
+    yield Row("job-kills", ours=sum(wrong.values()), goal=0, unit="cases", how=how)
+
+
+def _reserved(folder: Path) -> list[str]:
+    with closing(open_workspace_ledger(read_workspace(folder))) as ledger:
+        return [str(entry.body["key"]) for entry in ledger.iter_entries() if entry.kind == "reserve"]
+
+
+def _without_release(trial: Trial) -> int:
+    missing = 0
+    with client_of(trial.server, trial.token) as client:
+        for key, job in trial.jobs.items():
+            result = client.get(f"/v1/jobs/{job}").json()["result"] or {}
+            if trial.kinds[key] == "find":
+                missing += "found" not in result
+            else:
+                missing += client.get(f"/v1/releases/{result.get('release', '-')}").status_code != 200
+    return missing

@@ -1,0 +1,109 @@
+"""Generated requests, good and bad, with tokens and without: what breaks the description, the ledger or the store."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+
+from benchmarks.core.ledger import folder_on_disk
+from benchmarks.row import Options, Row
+from benchmarks.trials.requests import Trial
+from benchmarks.trials.served import ask, client_of, running, token
+from benchmarks.trials.soak import TOML, soak_workspace
+from siloquent.schema.workspace import read_workspace
+from siloquent.session import open_workspace_ledger
+
+GOAL = 100_000
+ASKED_AGAIN = 500
+
+
+def rows(options: Options) -> Iterator[Row]:
+    """The rows of this module."""
+    if options.wants("requests"):
+        yield requests(600 if options.quick else GOAL)
+
+
+def requests(count: int, seconds: float = math.inf) -> Row:
+    """Breaches among ``count`` requests at least: each answer is as described, no 5xx, no charge without an answer.
+
+    Args:
+        seconds: When to stop before, for a machine that does other work, too.
+    """
+    until = time.monotonic() + seconds
+    with folder_on_disk() as disk:
+        folder = soak_workspace(disk / "w")
+        texts = {role: token(folder, name, role) for name, role in (("ana", "analyst"), ("boss", "owner"))}
+        with running(folder, SLOT_COUNTS_MS="1", SLOT_ANSWERS_MS="1", JOBS="1") as server:
+            with client_of(server, texts["analyst"]) as ana:
+                words = first_words(ana)
+            document = httpx.get(f"{server.address}/openapi.json").json()
+            trial, seed = Trial(server.address, document, texts, words), 0
+            each = 3 if count < 2_000 else 20
+            while trial.sent.count < count and time.monotonic() < until:
+                trial.send(each, seed=seed, until=until)
+                seed += 1
+            with client_of(server, texts["analyst"]) as ana, client_of(server, texts["owner"]) as boss:
+                wrong = trial.sent.wrong + lost(trial, ana, boss)
+        wrong += booked(trial, folder)
+    sent = trial.sent
+    statuses = ", ".join(f"{status}: {times:,}" for status, times in sorted(sent.statuses.items()))
+    how = f"{sent.count:,} requests ({sent.by_mode['negative']:,} bad ones), {len(sent.answers):,} answers; {statuses}"
+    told = "; ".join(f"{times} x {what}" for what, times in wrong.most_common(12))
+    return Row("requests", ours=sum(wrong.values()), goal=0, unit="breaches", how=how + (f": {told}" if told else ""))
+
+
+def first_words(ana: httpx.Client) -> dict[str, list[str]]:
+    """Names that stand for something: a table, an account, a release, a job."""
+    release = ask(ana, "first", "SELECT COUNT(*) FROM visits ERROR 300 REUSE NONE").json()["id"]
+    spare = TOML.replace('name = "visits"', 'name = "spare"')
+    return {
+        "table": ["visits", "spare", "none"],
+        "account": ["visits@1", "visits@1/ana"],
+        "release": [release],
+        "file": ["answer.parquet", "manifest.json"],
+        "toml": [spare.replace("20000", str(20_000 + i)) for i in range(3)] + [spare, "[table]"],
+    }
+
+
+def lost(trial: Trial, ana: httpx.Client, boss: httpx.Client) -> Counter[str]:
+    """What was given or made and is not there any more, or is another."""
+    wrong: Counter[str] = Counter()
+    kept = list(trial.sent.answers.items())
+    for key, (body, content) in random.Random(1).sample(kept, min(len(kept), ASKED_AGAIN)):
+        found = ana.post("/v1/answers", json=body, headers={"Idempotency-Key": key})
+        wrong["an answer that was not the same again"] += (found.status_code, found.content) != (200, content)
+    for number in trial.sent.made["job"] - trial.sent.gone:
+        while (job := ana.get(f"/v1/jobs/{number}", params={"wait": 25}).json()).get("state") in ("queued", "running"):
+            pass
+        wrong[f"a job that is {job.get('state')}"] += job.get("state") not in ("done", "failed")
+        wrong["a job that failed after its charge"] += job.get("state") == "failed" and job["cost"] is not None
+    known = {one["id"] for one in boss.get("/v1/tokens").json()["tokens"]}
+    wrong["a token that is lost"] += len(trial.sent.made["token"] - known)
+    if len(trial.sent.made["upload"]) <= 100:
+        known = {one["id"] for one in boss.get("/v1/uploads").json()["uploads"]}
+        wrong["an upload that is lost"] += len(trial.sent.made["upload"] - trial.sent.gone - known)
+    return +wrong
+
+
+def booked(trial: Trial, folder: Path) -> Counter[str]:
+    """Charges that no answer and no job stands for."""
+    from siloquent.server.jobs import ledger_key_of
+    from siloquent.server.store import Store
+
+    ledger, store = open_workspace_ledger(read_workspace(folder)), Store(folder / "server.sqlite")
+    wrong: Counter[str] = Counter()
+    keys = ["first", *trial.sent.answers, *(row["key"] for row in store.fetch_all("SELECT key FROM job"))]
+    answered = {ledger_key_of("ana", key) for key in keys}
+    for entry in ledger.iter_entries():
+        if entry.kind == "reserve":
+            wrong["a charge without an answer"] += str(entry.body["key"]).rpartition(":")[2] not in answered
+    wrong["a chain that does not verify"] += not ledger.verify(None).ok
+    ledger.close()
+    store.close()
+    return +wrong

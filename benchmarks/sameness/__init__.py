@@ -1,0 +1,1 @@
+"""Neighbouring tables, and whether anything that an analyst sees differs between them."""

@@ -1,0 +1,1 @@
+"""Trials that tests run a little of and benchmarks a lot."""
