@@ -229,8 +229,8 @@ def http_page() -> str:
 
     from fastapi.routing import APIRoute
 
+    from siloquent.server.access.roles import ROUTES
     from siloquent.server.observability import METRICS
-    from siloquent.server.roles import ROUTES
     from siloquent.server.settings import Settings
 
     lines = ["# HTTP", MADE, "", HTTP_WORDS]

@@ -42,11 +42,9 @@ BARE_METHODS = {
 # What these read was written by this very system and never left its machine: its databases, its package, its own text.
 OWN_BYTES = {
     "collect/task.py", "data/engines/spark.py", "documents/kinds.py", "explore/spec/footprint.py",
-    "explore/spec/stored_measurement.py", "federation/journal.py", "federation/relay/store.py", "ledger/chain.py",
-    "ledger/records.py", "server/jobs.py",
-    "server/repeats.py", "server/routes/answers.py", "server/routes/ledger.py", "server/tokens.py",
-    "server/job_worker.py",
-    "share/files.py",
+    "explore/spec/stored_measurement.py", "federation/messages/journal.py", "federation/relay/store.py",
+    "ledger/chain.py", "ledger/records.py", "server/jobs/queue.py", "server/repeats.py", "server/routes/answers.py",
+    "server/routes/ledger.py", "server/access/tokens.py", "server/jobs/worker.py", "share/files.py",
     "sketch/estimate/moments.py", "sketch/federated.py", "synth/task.py",
     # Sources of private rows have bounds of their own (docs/decisions/data-hostile-files.md).
     "data/sources/csv.py", "data/sources/lines.py", "data/sources/milliseconds.py", "data/sources/postgres.py",

@@ -16,8 +16,8 @@ from sqlglot import exp, parse_one
 from benchmarks.baselines.decomposition import build_root_weights, cross_weights, decompose_canonical
 from siloquent.collect.spec.collection import Collection, LayerPlan
 from siloquent.errors import RequestError
-from siloquent.maths.frequency_oracles import PRIME
-from siloquent.maths.supports import WORD_BITS
+from siloquent.maths.local.frequency_oracles import PRIME
+from siloquent.maths.local.supports import WORD_BITS
 
 if TYPE_CHECKING:
     import duckdb

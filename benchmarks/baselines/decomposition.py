@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.hierarchy import Tree
+from siloquent.maths.local.hierarchy import Tree
 
 Floats = NDArray[np.float64]
 Node = tuple[int, int]

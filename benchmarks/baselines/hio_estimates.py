@@ -22,7 +22,7 @@ def compute_contributions(reports: HashedReports, parts: Sequence[Weights]) -> F
 
     Users on layers without a node of the decomposition contribute 0, others their estimate times the number of layers.
     """
-    from siloquent.maths.support_kernels import weigh
+    from siloquent.maths.local.support_kernels import weigh
 
     found = np.zeros(reports.users)
     oracle = reports.oracle

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.frequency_oracles import Oracle
-from siloquent.maths.hierarchy import Tree
+from siloquent.maths.local.frequency_oracles import Oracle
+from siloquent.maths.local.hierarchy import Tree
 
 
 @dataclass(frozen=True, slots=True, eq=False)

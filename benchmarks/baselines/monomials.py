@@ -1,7 +1,7 @@
 """The semi-ring of monomial sums: from sums over two tables to sums over their union or join, without the rows.
 
 An element maps exponents to sums: with the names (B, C), exponents (2, 1) stand for the sum of B^2 C. Zero is the empty
-table, one the table with one row and no numbers. Moments up to order 2 in matrix form are ``maths/moments.py``.
+table, one the table with one row and no numbers. Moments up to order 2 in matrix form are ``maths/models/moments.py``.
 """
 
 from __future__ import annotations

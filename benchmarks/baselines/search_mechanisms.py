@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.moments import Moments
+from siloquent.maths.models.moments import Moments
 
 Floats = NDArray[np.float64]
 FAILED = math.inf

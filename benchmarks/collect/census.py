@@ -13,7 +13,7 @@ from benchmarks.collect import paper
 from benchmarks.collect.data import Integers, Simulated, categorical, one_service, ordinal
 from benchmarks.row import Options, Row, of_full_size
 from siloquent.collect import build_single_row_users, design
-from siloquent.maths.hierarchy import build_flat_tree, build_tree
+from siloquent.maths.local.hierarchy import build_flat_tree, build_tree
 
 PEOPLE, RELEASES = 3_000_000, 10
 QUERIES = {"q1": (None, True), "q2": ((31, 70), True), "q3": ((31, 50), False)}

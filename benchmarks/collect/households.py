@@ -13,7 +13,7 @@ from benchmarks.collect import paper
 from benchmarks.collect.data import Integers, Simulated, categorical, nmse, ordinal
 from benchmarks.row import Options, Row, of_full_size
 from siloquent.collect import CollectionSpec, Rows, Service, build_single_row_users, design
-from siloquent.maths.hierarchy import build_flat_tree
+from siloquent.maths.local.hierarchy import build_flat_tree
 
 HOUSEHOLDS, RELEASES, AGES, MOST = 1_000_000, 3, 11, 10
 BANDS = ((1, 3), (4, 6), (7, 9), (10, 11))

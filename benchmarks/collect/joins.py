@@ -12,7 +12,7 @@ from benchmarks.collect import paper
 from benchmarks.collect.data import Simulated, categorical, nmse, ordinal, syn2, syn2_many
 from benchmarks.row import Options, Row, of_full_size
 from siloquent.collect import CollectionSpec, Rows, Service, build_single_row_users, design
-from siloquent.maths.hierarchy import build_flat_tree, build_tree
+from siloquent.maths.local.hierarchy import build_flat_tree, build_tree
 
 USERS, MOST = 500_000, 10
 GOALS = {2: 4e-4, 5: 8e-6}

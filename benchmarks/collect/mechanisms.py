@@ -11,7 +11,7 @@ from benchmarks.collect import paper
 from benchmarks.collect.data import Integers, Simulated, nmse, one_service, ordinal, syn1
 from benchmarks.row import Options, Row
 from siloquent.collect import build_single_row_users, design
-from siloquent.maths.hierarchy import Tree, build_tree
+from siloquent.maths.local.hierarchy import Tree, build_tree
 
 USERS, M, VOLUME = 1_000_000, 125, 0.15
 Sum = Callable[[int, int], float]

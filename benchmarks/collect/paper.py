@@ -27,7 +27,7 @@ from benchmarks.baselines.hio_estimates import (
 )
 from benchmarks.baselines.hio_reports import draw_user_rows, report_layers, round_to_ends
 from benchmarks.row import Options, Row
-from siloquent.maths.hierarchy import Tree, build_flat_tree, build_tree
+from siloquent.maths.local.hierarchy import Tree, build_flat_tree, build_tree
 
 Integers = NDArray[np.int64]
 Ranges = Mapping[int, tuple[int, int]]

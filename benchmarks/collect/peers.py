@@ -10,7 +10,7 @@ from benchmarks.collect.speed import cpu
 from benchmarks.explore.peers import Peer, figures
 from benchmarks.row import Options, Row
 from siloquent.collect.measure.device import RandomWords, _build_hash_draw
-from siloquent.maths.frequency_oracles import choose_size, compute_ideal_truth
+from siloquent.maths.local.frequency_oracles import choose_size, compute_ideal_truth
 
 PEERS = (
     # xxhash 4 takes no text, which this package gives it.

@@ -32,7 +32,7 @@ from siloquent.collect.measure.thresholds import compute_truth_threshold
 from siloquent.collect.plan.check import compute_largest_ratio
 from siloquent.collect.spec.collection import LayerPlan
 from siloquent.maths.blas import limit_to_one_thread
-from siloquent.maths.frequency_oracles import Kind, choose_size
+from siloquent.maths.local.frequency_oracles import Kind, choose_size
 
 MILLION = 1_000_000
 

@@ -45,7 +45,7 @@ def doors() -> dict[str, dict[str, Door]]:
     from siloquent.cli.search.inputs import load_plan
     from siloquent.cli.server.queries import read_spec
     from siloquent.collect import parse_spec, read_collection
-    from siloquent.federation.bundle import read_certificate, read_small
+    from siloquent.federation.identity.bundle import read_certificate, read_small
     from siloquent.foreign.tables import read_table
     from siloquent.profile.release import load_report
     from siloquent.releases.arrays import unpack

@@ -23,8 +23,8 @@ from benchmarks.profile.federation import await_port, cpu_seconds, free_port, pr
 from benchmarks.row import Options, Row
 from benchmarks.trials.served import Running, ask, client_of, in_threads, running, token, workspace
 from siloquent.errors import SiloquentError
-from siloquent.federation import operator
-from siloquent.federation.bundle import read_bundle, read_small
+from siloquent.federation.identity import operator
+from siloquent.federation.identity.bundle import read_bundle, read_small
 from siloquent.federation.relay.server import run_relay
 from siloquent.federation.transport import HttpTransport
 from siloquent.server.store import Store

@@ -108,7 +108,7 @@ class Trial:
         for place in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 words = (place / "cmdline").read_bytes().split(b"\0")
-                if b"siloquent.server.job_worker" in words and str(self.server.folder).encode() in words:
+                if b"siloquent.server.jobs.worker" in words and str(self.server.folder).encode() in words:
                     found.append(int(place.name))
         return found
 

@@ -11,7 +11,7 @@ from benchmarks.explore.failures import limit
 from benchmarks.row import Options, Row
 from benchmarks.trials.session_failures import adversary, misses, scanner
 from benchmarks.trials.sessions import BETA, ROWS, Walk, apex_price, laplace_price, session, walked
-from siloquent.explore.plan.reuse_plan import ReusedMechanism
+from siloquent.explore.plan.reuse.plans import ReusedMechanism
 from siloquent.privacy import convert_zcdp_to_epsilon
 
 SEEDS, LENGTHS = range(5), (30, 100)

@@ -20,8 +20,8 @@ import pyarrow as pa
 from benchmarks.hostile.kinds import PLAIN, Values
 from benchmarks.replay.audit import LEDGER_ID
 from siloquent.api import Session
-from siloquent.explore.plan import earlier_answers
 from siloquent.explore.plan.cache import ByteLRU
+from siloquent.explore.plan.reuse import earlier_answers
 from siloquent.ledger import MemoryLedger
 from siloquent.schema.build import parse_schema
 from siloquent.schema.workspace import Workspace

@@ -27,12 +27,13 @@ import numpy as np
 
 from benchmarks.row import Options, Row
 from siloquent.errors import ProtocolError
-from siloquent.federation import operator
-from siloquent.federation.bundle import Bundle, read_bundle
 from siloquent.federation.channel import Channel
-from siloquent.federation.invitation import Invitation
-from siloquent.federation.message import PART_BYTES, Envelope, Header, compute_pair_genesis
-from siloquent.federation.operator import FederationDescription
+from siloquent.federation.identity import operator
+from siloquent.federation.identity.bundle import Bundle, read_bundle
+from siloquent.federation.identity.operator import FederationDescription
+from siloquent.federation.identity.seal import SEAL_BYTES
+from siloquent.federation.messages.invitation import Invitation
+from siloquent.federation.messages.message import PART_BYTES, Envelope, Header, compute_pair_genesis
 from siloquent.federation.peer import run_polling
 from siloquent.federation.policy import Policy, Rule
 from siloquent.federation.protocols import ProtocolRegistry
@@ -41,7 +42,6 @@ from siloquent.federation.relay.server import run_relay
 from siloquent.federation.role import begin, moderate_session
 from siloquent.federation.role_process import _run_heartbeat as beating
 from siloquent.federation.role_process import moderate, open_peer, serve
-from siloquent.federation.seal import SEAL_BYTES
 from siloquent.federation.sums import (
     PROTOCOL,
     SERVICE,

@@ -17,8 +17,8 @@ from typing import Any
 
 from benchmarks.profile.federation import free_port
 from benchmarks.row import Options, Row
-from siloquent.federation import operator
-from siloquent.federation.operator import FederationDescription
+from siloquent.federation.identity import operator
+from siloquent.federation.identity.operator import FederationDescription
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
 JOBS = ("sum", "profile")

@@ -27,10 +27,10 @@ from benchmarks.profile.federation import await_port, cpu_seconds, free_port, pr
 from benchmarks.profile.smfd import LESS, SMALL, load, published, wrong
 from benchmarks.row import Options, Row
 from benchmarks.trials.slow_link import Link, carry
-from siloquent.federation import operator
-from siloquent.federation.bundle import read_bundle
-from siloquent.federation.message import Header
-from siloquent.federation.operator import FederationDescription
+from siloquent.federation.identity import operator
+from siloquent.federation.identity.bundle import read_bundle
+from siloquent.federation.identity.operator import FederationDescription
+from siloquent.federation.messages.message import Header
 from siloquent.profile.federated import run_session
 from siloquent.profile.spec import FDReport, ProfileColumn, ProfileSpec
 from siloquent.profile.task import Terms

@@ -95,7 +95,7 @@ def play(session: Session, schema: TableSchema, release: Release, tape: Tape) ->
         stack.enter_context(recorded(tape))
         # What was read of a ledger's answers is remembered by its name, which both sides share.
         memories = _memories.setdefault(ledger, ByteLRU(64, lambda _: 1))
-        stack.enter_context(patch("siloquent.explore.plan.earlier_answers._memories", memories))
+        stack.enter_context(patch("siloquent.explore.plan.reuse.earlier_answers._memories", memories))
         try:
             played.shown.append(release(session))
         except SiloquentError as refused:

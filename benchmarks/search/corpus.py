@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from benchmarks.baselines import search_mechanisms as paper
 from benchmarks.baselines.search_tables import GRID, offered, planned
 from benchmarks.row import Options, Row
-from siloquent.maths.partial_correlation import compute_exact_gains
+from siloquent.maths.models.partial_correlation import compute_exact_gains
 from siloquent.search.estimate.joins import pool_candidates
 from siloquent.search.estimate.training import LocalRows, ReleasedSums
 

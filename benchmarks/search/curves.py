@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.baselines.search_tables import planned, released
 from benchmarks.row import Options, Row
-from siloquent.maths.glm_curves import fit_rows, logistic
+from siloquent.maths.models.glm_curves import fit_rows, logistic
 from siloquent.search.estimate.curved import compute_row_products, extract_offer_products, fit_curved_model
 from siloquent.search.estimate.models import turn_model
 from siloquent.search.estimate.training import LocalRows

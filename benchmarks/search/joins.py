@@ -12,7 +12,7 @@ from benchmarks.baselines import search_mechanisms as paper
 from benchmarks.baselines.search_tables import planned, released
 from benchmarks.row import Options, Row, of_full_size
 from benchmarks.search.unions import BOUND, DELTA, world
-from siloquent.maths.moments import Moments
+from siloquent.maths.models.moments import Moments
 from siloquent.search import Offer
 from siloquent.search.estimate.many import compute_pooled_slopes
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from benchmarks.baselines import search_mechanisms as paper
 from benchmarks.baselines.search_tables import Adjacency, planned, released
 from benchmarks.row import Options, Row, of_full_size
-from siloquent.maths.partial_correlation import MomentsByKey, compute_exact_gains
+from siloquent.maths.models.partial_correlation import MomentsByKey, compute_exact_gains
 from siloquent.search import Offer
 from siloquent.search.estimate.joins import pool_candidates
 from siloquent.search.estimate.training import LocalRows, ReleasedSums

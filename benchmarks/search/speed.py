@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from benchmarks.row import Options, Row
-from siloquent.maths.partial_correlation import MomentsByKey, compute_gains
+from siloquent.maths.models.partial_correlation import MomentsByKey, compute_gains
 from siloquent.search.plan.discovery import LENGTH, estimate_containment
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from benchmarks.baselines import search_mechanisms as paper
 from benchmarks.baselines.search_tables import Adjacency, planned, released
 from benchmarks.row import Options, Row, of_full_size
-from siloquent.maths.moments import Moments
+from siloquent.maths.models.moments import Moments
 from siloquent.search.estimate.unions import compute_totals, fit_noisy_moments
 
 Floats = NDArray[np.float64]

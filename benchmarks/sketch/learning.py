@@ -15,7 +15,7 @@ from benchmarks.baselines import data as race
 from benchmarks.baselines import learners
 from benchmarks.row import Options, Row, of_full_size
 from siloquent.maths.lsh import PStable, Surrogate
-from siloquent.maths.moments import compute_moments, round_into_ball
+from siloquent.maths.models.moments import compute_moments, round_into_ball
 from siloquent.schema import Attribute, Domain, TableBudget, TableSchema
 from siloquent.sketch import Budget as Price
 from siloquent.sketch import Classify, MomentsSpec, Regress, SketchSpec, ask, plan

@@ -19,8 +19,8 @@ from benchmarks.row import Options, Row
 from siloquent.privacy import convert_zcdp_to_epsilon
 from siloquent.privacy.budget import Budget
 from siloquent.schema import TableSchema
-from siloquent.synth.estimate.chain import ChainModel
-from siloquent.synth.estimate.enforce import count_violations
+from siloquent.synth.estimate.chain.model import ChainModel
+from siloquent.synth.estimate.enforce.constraints import count_violations
 from siloquent.synth.spec.chain import OURS, PAPER, ChainSpec
 from siloquent.synth.spec.spec import SynthSpec
 

@@ -19,8 +19,13 @@ from benchmarks.synth.adult import released
 from siloquent.privacy import convert_epsilon_to_rho
 from siloquent.privacy.noise import add_gaussian
 from siloquent.schema import DenialConstraint, TableSchema, parse_comparisons
-from siloquent.synth.estimate.enforce import Tables, build_dependency_table, count_violations, enforce_constraints
-from siloquent.synth.estimate.enforce_counts import build_pair_rule
+from siloquent.synth.estimate.enforce.constraints import (
+    Tables,
+    build_dependency_table,
+    count_violations,
+    enforce_constraints,
+)
+from siloquent.synth.estimate.enforce.counts import build_pair_rule
 from siloquent.synth.estimate.match_rates import match_rates
 from siloquent.synth.plan.constraints import compile_constraints
 from siloquent.synth.spec.compiled import CompiledConstraints
@@ -41,7 +46,7 @@ def rows(options: Options) -> Iterator[Row]:
 
 def _counts(options: Options) -> Iterator[Row]:
     """Exact pair counts of BR2000, and what they take."""
-    from siloquent.maths.pairs import count_earlier_pairs, count_violating_pairs
+    from siloquent.maths.pairs.counting import count_earlier_pairs, count_violating_pairs
 
     true = br2000(options.data)
     compiled = compile_constraints(true.schema)

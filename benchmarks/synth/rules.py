@@ -13,7 +13,7 @@ import siloquent
 from benchmarks.datasets.kamino_rules import RATES, Ruled, br2000, pair_distance, tax, tpch
 from benchmarks.row import Options, Row
 from siloquent.privacy.budget import Budget
-from siloquent.synth.estimate.enforce import count_violations
+from siloquent.synth.estimate.enforce.constraints import count_violations
 from siloquent.synth.spec.compiled import Violations
 from siloquent.synth.spec.spec import SynthSpec
 

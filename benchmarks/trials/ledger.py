@@ -14,9 +14,9 @@ from pathlib import Path
 
 from siloquent.errors import BudgetExceeded
 from siloquent.ledger import Ledger, SettledAnswer
+from siloquent.ledger.backends.postgres import PostgresLedger
+from siloquent.ledger.backends.sqlite import SQLiteLedger
 from siloquent.ledger.chain import AccountsHash, compute_genesis_hash, seal
-from siloquent.ledger.postgres import PostgresLedger
-from siloquent.ledger.sqlite import SQLiteLedger
 from siloquent.privacy.accountants import Cost
 from siloquent.privacy.events import DiscreteLaplace
 

@@ -23,7 +23,7 @@ from schemathesis import GenerationMode
 from schemathesis.core.failures import Failure, FailureGroup
 from schemathesis.specs.openapi import checks
 
-from siloquent.server.roles import ROUTES
+from siloquent.server.access.roles import ROUTES
 
 NOBODY = "nobody"
 MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)

@@ -54,8 +54,8 @@ def workspace(folder: Path, *, epsilon: str) -> Path:
 
 def token(folder: Path, name: str, role: str = "analyst") -> str:
     """A token of the server in ``folder``."""
+    from siloquent.server.access.tokens import Tokens
     from siloquent.server.store import Store
-    from siloquent.server.tokens import Tokens
 
     store = Store(folder / "server.sqlite")
     try:

@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.trials.sessions import BETA, Walk, kept, place_of, receipt_of
-from siloquent.explore.plan.evidence import gather
-from siloquent.explore.plan.linear_measurements import LinearMeasurement, compute_laplace_deviation
-from siloquent.explore.plan.reconstruction import compute_reconstructions
-from siloquent.explore.plan.reuse_plan import ReusedMechanism
-from siloquent.maths.simultaneous import (
+from siloquent.explore.plan.reuse.evidence import gather
+from siloquent.explore.plan.reuse.linear_measurements import LinearMeasurement, compute_laplace_deviation
+from siloquent.explore.plan.reuse.plans import ReusedMechanism
+from siloquent.explore.plan.reuse.reconstruction import compute_reconstructions
+from siloquent.maths.tails.distributions import normal_quantile
+from siloquent.maths.tails.simultaneous import (
     compute_chi_square_radius,
     compute_normal_radius,
     compute_number_log_share,
     compute_set_log_share,
 )
-from siloquent.maths.tails import normal_quantile
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event
 from siloquent.privacy.noise import add_gaussian, add_laplace
 

@@ -17,10 +17,14 @@ import numpy as np
 from benchmarks.explore.costs import PLENTY
 from siloquent.api import read_schema
 from siloquent.explore import parse
-from siloquent.explore.plan.earlier_answers import EarlierAnswer, EarlierAnswers
-from siloquent.explore.plan.linear_measurements import LinearMeasurement, build_footprint, build_linear_measurement
 from siloquent.explore.plan.planner import Plan, plan
-from siloquent.explore.plan.reuse_plan import ReusedMechanism, compute_question_digest, find_cheapest_with_reuse
+from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswer, EarlierAnswers
+from siloquent.explore.plan.reuse.linear_measurements import (
+    LinearMeasurement,
+    build_footprint,
+    build_linear_measurement,
+)
+from siloquent.explore.plan.reuse.plans import ReusedMechanism, compute_question_digest, find_cheapest_with_reuse
 from siloquent.explore.spec.stored_measurement import StoredMeasurement
 from siloquent.maths.strategies.trees import build_levels
 from siloquent.privacy import FREE, get_accountant

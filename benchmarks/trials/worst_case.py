@@ -12,8 +12,8 @@ from siloquent.explore.measure.base import ErrorRequirement
 from siloquent.explore.measure.multi_poking import check_looks, compute_margins
 from siloquent.explore.measure.nested_threshold import compute_crossing_utilities
 from siloquent.explore.plan.planner import Plan
-from siloquent.explore.plan.reconstruction import compute_reconstructions
-from siloquent.maths.error_tails import compute_breaking_error
+from siloquent.explore.plan.reuse.reconstruction import compute_reconstructions
+from siloquent.maths.tails.errors import compute_breaking_error
 from siloquent.privacy import (
     DiscreteGaussian,
     DiscreteLaplace,

@@ -18,7 +18,7 @@ from siloquent.collect.measure.device import Client, Device
 from siloquent.collect.measure.thresholds import compute_truth_threshold, is_at_most_exp
 from siloquent.collect.plan.check import compute_largest_ratio
 from siloquent.collect.spec.collection import LayerPlan
-from siloquent.maths.frequency_oracles import Kind, choose_kind, choose_size
+from siloquent.maths.local.frequency_oracles import Kind, choose_kind, choose_size
 from unit.collect.shops import ORDERS, PROFILE, collection
 
 EPSILONS = ("1/20", "1/2", "1", "2", "5", "8")

@@ -9,10 +9,10 @@ import pytest
 
 from audit.harness import assert_caught, assert_private
 from audit.test_audit_explore import BLOCKS, MANY, PAIRS, charged, claim, noise_again, planned, release
-from siloquent.explore.plan.earlier_answers import EarlierAnswer, EarlierAnswers
-from siloquent.explore.plan.linear_measurements import build_footprint, build_linear_measurement
 from siloquent.explore.plan.planner import Plan
-from siloquent.explore.plan.reuse_plan import ReusedMechanism, find_cheapest_with_reuse
+from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswer, EarlierAnswers
+from siloquent.explore.plan.reuse.linear_measurements import build_footprint, build_linear_measurement
+from siloquent.explore.plan.reuse.plans import ReusedMechanism, find_cheapest_with_reuse
 from siloquent.explore.spec.stored_measurement import StoredMeasurement
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace
 

@@ -19,7 +19,7 @@ from siloquent.explore.measure.base import ErrorRequirement
 from siloquent.explore.measure.direct_noise import price_laplace
 from siloquent.explore.plan.planner import Plan, plan
 from siloquent.explore.spec import parse
-from siloquent.maths.sensitivity import Sensitivity
+from siloquent.maths.sensitivity.linear import Sensitivity
 from siloquent.privacy import Cost, convert_zcdp_to_epsilon, get_accountant
 from siloquent.schema import Attribute, Domain, TableBudget, TableSchema, Unit
 

@@ -13,7 +13,7 @@ import pytest
 
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import Channel, Member, Members
-from siloquent.federation.payload import pack_json, pack_words, unpack_json, unpack_words
+from siloquent.federation.messages.payload import pack_json, pack_words, unpack_json, unpack_words
 
 MEMBERS = Members(
     (

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.explore.measure.base import ErrorRequirement, PricedMechanism
-from siloquent.explore.plan.compiled import CompiledWorkload
-from siloquent.explore.plan.predicates import compile_workload
+from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.cells.predicates import compile_workload
 from siloquent.explore.spec import parse
 from siloquent.explore.spec.stored_measurement import StoredMeasurement
 from siloquent.privacy import get_accountant

@@ -14,8 +14,8 @@ from siloquent.explore.measure.multi_poking import price_pokes
 from siloquent.explore.measure.nested_threshold import price_crossing
 from siloquent.explore.measure.strategy import price_factorisation, price_strategy
 from siloquent.explore.measure.top import price_geometric_top, price_rounds, price_top_factorisation, select_largest
-from siloquent.explore.plan.compiled import CompiledWorkload
-from siloquent.explore.plan.reconstruction import compute_reconstructions
+from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.reuse.reconstruction import compute_reconstructions
 
 ALPHA = Fraction(60)
 VALUES = ErrorRequirement("wcq", alpha=ALPHA, m=61, beta=1e-4)

@@ -14,7 +14,7 @@ import pytest
 
 from contract.channel_contract import MEMBERS, code_of
 from siloquent.errors import NotAllowed, ProtocolError
-from siloquent.federation.message import Envelope, Header, compute_pair_genesis
+from siloquent.federation.messages.message import Envelope, Header, compute_pair_genesis
 from siloquent.federation.relay.rates import RelayRates
 from siloquent.federation.relay.store import DAY, INLINE_BYTES, ORPHAN_S, RelayLimits, RelayStore
 

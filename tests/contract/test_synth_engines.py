@@ -12,7 +12,7 @@ from sqlglot import exp
 from siloquent.data import Engine
 from siloquent.data.engines.duckdb import DuckDBEngine
 from siloquent.data.engines.spark import SparkEngine
-from siloquent.synth.estimate.classifiers import train_classifiers
+from siloquent.synth.estimate.report.classifiers import train_classifiers
 from siloquent.synth.measure.marginals import CoarseDomain, MarginalQuery, count_marginals
 from siloquent.synth.measure.quality import ClassifierKernel
 from siloquent.synth.measure.run import build_coarse_domains

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import httpx
 
+from siloquent.server.access.tokens import Tokens
 from siloquent.server.store import Store
-from siloquent.server.tokens import Tokens
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NGINX = """

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from journeys.served import clinic_workspace
 from siloquent.api import open_session
-from siloquent.federation import operator
-from siloquent.federation.bundle import read_bundle
-from siloquent.federation.journal import SessionRecord
+from siloquent.federation.identity import operator
+from siloquent.federation.identity.bundle import read_bundle
+from siloquent.federation.messages.journal import SessionRecord
 from siloquent.federation.role_process import open_journal
 from siloquent.profile.release import save_report
 from siloquent.profile.spec import Dependency, FDReport, ProfileColumn

@@ -15,7 +15,8 @@ import pytest
 import siloquent as sq
 from siloquent.api import Session
 from siloquent.errors import KeyReused, RequestError
-from siloquent.explore.plan import public_joins, reuse_plan
+from siloquent.explore.plan import public_joins
+from siloquent.explore.plan.reuse import plans as reuse_plan
 
 SCHEMA = """
 format = 1

@@ -18,9 +18,9 @@ from journeys.documents import faults
 from journeys.test_federation_kills import free_port
 from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.errors import ProtocolError
-from siloquent.federation.bundle import read_bundle
 from siloquent.federation.channel import Channel
-from siloquent.federation.invitation import Invitation
+from siloquent.federation.identity.bundle import read_bundle
+from siloquent.federation.messages.invitation import Invitation
 from siloquent.federation.role_process import moderate
 from siloquent.session import create_workspace
 

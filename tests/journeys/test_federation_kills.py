@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from siloquent.federation.operator import FederationDescription, init
+from siloquent.federation.identity.operator import FederationDescription, init
 
 TESTS = Path(__file__).resolve().parents[1]
 KILLS = {"sum": 100, "profile": 30}  # 100 of each: python -m benchmarks profile --only kills

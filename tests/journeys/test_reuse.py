@@ -257,7 +257,7 @@ def test_what_an_earlier_version_charged_for_is_still_answered(
     session = clinic(reuse="")
     session.ask(BY_AGE)
     with monkeypatch.context() as earlier:
-        earlier.setattr("siloquent.explore.plan.reuse_plan.resolve_wish", lambda query, schema: "any")
+        earlier.setattr("siloquent.explore.plan.reuse.plans.resolve_wish", lambda query, schema: "any")
         earlier.setattr("siloquent.explore.task.encode_payload", _dies)
         with pytest.raises(ZeroDivisionError):
             session.ask(question, key="k")

@@ -17,7 +17,7 @@ from journeys.clinic import Person
 from journeys.documents import faults
 from journeys.test_federation_kills import free_port
 from siloquent.cli.workspace.document_kinds import json_schema
-from siloquent.federation.operator import FederationDescription, init
+from siloquent.federation.identity.operator import FederationDescription, init
 from siloquent.session import create_workspace
 from siloquent.share import ShareRelease, load_release
 from siloquent.share.files import format_release_id

@@ -28,10 +28,11 @@ import rbcl
 import uvicorn
 
 from siloquent.errors import ProtocolError
-from siloquent.federation import journal, peer, transport
-from siloquent.federation.bundle import Bundle, read_bundle
+from siloquent.federation import peer, transport
 from siloquent.federation.channel import Channel
-from siloquent.federation.invitation import Invitation
+from siloquent.federation.identity.bundle import Bundle, read_bundle
+from siloquent.federation.messages import journal
+from siloquent.federation.messages.invitation import Invitation
 from siloquent.federation.policy import Policy, Rule
 from siloquent.federation.protocols import ProtocolRegistry
 from siloquent.federation.relay import server

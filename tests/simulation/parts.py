@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from siloquent.federation.journal import RoleJournal
-from siloquent.federation.message import Envelope, Header
+from siloquent.federation.messages.journal import RoleJournal
+from siloquent.federation.messages.message import Envelope, Header
 from siloquent.federation.relay.store import StoredEnvelope
 from siloquent.federation.sums import Y
 

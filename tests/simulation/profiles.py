@@ -10,7 +10,7 @@ import pyarrow as pa
 from benchmarks.trials.toy_group import ToyGroup
 from siloquent.federation.channel import Channel
 from siloquent.federation.crypto.worker import ChainWorker
-from siloquent.federation.invitation import Invitation
+from siloquent.federation.messages.invitation import Invitation
 from siloquent.maths.dependencies import discover as in_the_open
 from siloquent.profile.federated import build_invitation
 from siloquent.profile.spec import FDReport, ProfileColumn, ProfileSpec, build_dependencies

@@ -18,17 +18,17 @@ import numpy as np
 
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import Channel, Member, Members
-from siloquent.federation.invitation import Invitation
-from siloquent.federation.journal import SessionRecord
-from siloquent.federation.message import Envelope, Header
+from siloquent.federation.identity.roster import Roster
+from siloquent.federation.identity.roster import RosterEntry as RosterRole
+from siloquent.federation.identity.seal import Keys
+from siloquent.federation.messages.invitation import Invitation
+from siloquent.federation.messages.journal import SessionRecord
+from siloquent.federation.messages.message import Envelope, Header
 from siloquent.federation.peer import Peer
 from siloquent.federation.policy import Policy, Rule
 from siloquent.federation.protocols import ProtocolRegistry
 from siloquent.federation.relay.store import RelayStore, StoredEnvelope
 from siloquent.federation.role import RoleRunner, begin, moderate_session
-from siloquent.federation.roster import Roster
-from siloquent.federation.roster import RosterEntry as RosterRole
-from siloquent.federation.seal import Keys
 from siloquent.federation.sums import (
     PROTOCOL,
     SERVICE,

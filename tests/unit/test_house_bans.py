@@ -16,9 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PLANTED = {
     "import random": "explore/plan.py",
     "from random import choice": "explore/plan.py",
-    "import numpy as np\nx = np.random.normal(0, 1)": "maths/tails.py",
-    "from numpy.random import laplace": "maths/tails.py",
-    "import numpy as np\nrng = np.random.default_rng()": "maths/tails.py",
+    "import numpy as np\nx = np.random.normal(0, 1)": "maths/tails/distributions.py",
+    "from numpy.random import laplace": "maths/tails/distributions.py",
+    "import numpy as np\nrng = np.random.default_rng()": "maths/tails/distributions.py",
     "import numpy as np\nrng = np.random.default_rng(7)": "explore/measure/laplace.py",
     "import torch\nx = torch.normal(0.0, 1.0)": "sketch/measure.py",
     "import os\nword = os.urandom(8)": "ledger/chain.py",
@@ -47,7 +47,7 @@ PLANTED = {
 FINE = {
     "import os\nword = os.urandom(8)": "privacy/noise/words.py",
     "import secrets  # allowed: a request key, no noise": "session.py",
-    "import numpy as np\nrng = np.random.default_rng(7)": "maths/tails.py",
+    "import numpy as np\nrng = np.random.default_rng(7)": "maths/tails/distributions.py",
     "import numpy as np\ndef f(rng: np.random.Generator) -> None: ...": "explore/measure/laplace.py",
     "table.count_by_cell(blocks, permit)": "explore/measure/__init__.py",
     "table.open_for_owner()": "data/check/table.py",

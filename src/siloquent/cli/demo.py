@@ -90,8 +90,8 @@ def _decide_roles(asked: bool | None) -> bool:
 def _serve(options: Options, folder: Path, port: int) -> None:
     """Serve the demo's pages for Ana and for the owner until stopped."""
     from siloquent.cli.server import serve
+    from siloquent.server.access.tokens import Tokens
     from siloquent.server.store import Store
-    from siloquent.server.tokens import Tokens
 
     store = Store(folder / "server.sqlite")
     tokens = Tokens(store)

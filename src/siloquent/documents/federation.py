@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from siloquent.federation.bundle import Bundle
-    from siloquent.federation.roster import Roster
+    from siloquent.federation.identity.bundle import Bundle
+    from siloquent.federation.identity.roster import Roster
 
 LATE_SECONDS = 30
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from siloquent.errors import AccuracyUnreachable, RequestError, SiloquentError, SyntaxProblem
 from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse
+from siloquent.explore.spec.language.render import render_name
 from siloquent.explore.spec.name_resolution import resolve_names
-from siloquent.explore.spec.render import render_name
 from siloquent.session import compute_budget_limit
 
 if TYPE_CHECKING:

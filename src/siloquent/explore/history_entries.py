@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from siloquent.errors import LedgerError
-from siloquent.explore.spec.answer import Label, find_weakest
+from siloquent.explore.spec.answers.answer import Label, find_weakest
 from siloquent.explore.spec.stored_measurement import decode_measurements, read_request
 from siloquent.privacy import format_digits, get_accountant
 

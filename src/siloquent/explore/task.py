@@ -17,13 +17,13 @@ from siloquent.explore.estimate import (
 )
 from siloquent.explore.measure import measure
 from siloquent.explore.plan.composite_explanation import CompositeExplanation, explain_course
-from siloquent.explore.plan.earlier_answers import EarlierAnswers, load_earlier_answers
 from siloquent.explore.plan.explain import Explanation, explain_plan
 from siloquent.explore.plan.limits import lifted
 from siloquent.explore.plan.planner import find_least_error
 from siloquent.explore.plan.public_joins import build_canonical_request
 from siloquent.explore.plan.quantiles import describe_steps
-from siloquent.explore.plan.reuse_plan import apply_reuse, find_most_exact_with_reuse, resolve_wish, restore_paid_step
+from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswers, load_earlier_answers
+from siloquent.explore.plan.reuse.plans import apply_reuse, find_most_exact_with_reuse, resolve_wish, restore_paid_step
 from siloquent.explore.plan.steps import (
     PlanStep,
     QueryPlan,

@@ -12,8 +12,8 @@ from email.utils import parsedate_to_datetime
 from typing import Literal
 
 from siloquent.errors import NotAllowed, ProtocolError, SiloquentError
-from siloquent.federation.bundle import Bundle
-from siloquent.federation.certificates import FAIL_DAYS, WARN_DAYS
+from siloquent.federation.identity.bundle import Bundle
+from siloquent.federation.identity.certificates import FAIL_DAYS, WARN_DAYS
 from siloquent.federation.transport import HttpTransport
 
 CONNECT_S = 5.0

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, TypeVar
 from siloquent.errors import CAUSES, NotAllowed, ProtocolError, SiloquentError, UnknownName
 from siloquent.federation.channel.base import parse_step
 from siloquent.federation.clock import Clock, SystemClock
-from siloquent.federation.invitation import Invitation
-from siloquent.federation.journal import RoleJournal, SessionRecord
-from siloquent.federation.message import Envelope, Header, split_parts
-from siloquent.federation.payload import pack_json, unpack_json
-from siloquent.federation.seal import MESSAGE, SEAL_BYTES, Keys, is_signed_by
+from siloquent.federation.identity.seal import MESSAGE, SEAL_BYTES, Keys, is_signed_by
+from siloquent.federation.messages.invitation import Invitation
+from siloquent.federation.messages.journal import RoleJournal, SessionRecord
+from siloquent.federation.messages.message import Envelope, Header, split_parts
+from siloquent.federation.messages.payload import pack_json, unpack_json
 
 if TYPE_CHECKING:
-    from siloquent.federation.roster import Roster
+    from siloquent.federation.identity.roster import Roster
     from siloquent.federation.transport import Transport
 
 T = TypeVar("T")

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from siloquent.errors import SchemaError
-from siloquent.federation.bundle import read_small
-from siloquent.federation.invitation import Invitation
-from siloquent.federation.payload import encode_canonical
+from siloquent.federation.identity.bundle import read_small
+from siloquent.federation.messages.invitation import Invitation
+from siloquent.federation.messages.payload import encode_canonical
 from siloquent.foreign import load_toml
 from siloquent.foreign.numbers import is_plain_number
 

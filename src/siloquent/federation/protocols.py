@@ -7,7 +7,7 @@ from typing import Any
 
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel.base import Channel, RoleKind
-from siloquent.federation.invitation import Invitation
+from siloquent.federation.messages.invitation import Invitation
 
 Part = Callable[[Channel, Invitation, Any], Any]
 """A role's part: the channel, the invitation, and the *desk* (a party's open workspace; None at a worker)."""

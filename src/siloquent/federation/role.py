@@ -18,13 +18,13 @@ from typing import Any
 from siloquent.errors import NotAllowed, ProtocolError
 from siloquent.federation.channel.base import Channel, RoleState
 from siloquent.federation.channel.relay import RelayChannel
-from siloquent.federation.invitation import Invitation
-from siloquent.federation.journal import SessionRecord
-from siloquent.federation.payload import encode_canonical, pack_json, unpack_json
+from siloquent.federation.messages.invitation import Invitation
+from siloquent.federation.messages.journal import SessionRecord
+from siloquent.federation.messages.payload import encode_canonical, pack_json, unpack_json
+from siloquent.federation.messages.transcript import split_head
 from siloquent.federation.peer import INVITE, Peer
 from siloquent.federation.policy import Policy
 from siloquent.federation.protocols import Part, ProtocolRegistry
-from siloquent.federation.transcript import split_head
 
 JOIN, START, HEAD, END = "join", "start", "head", "end"
 BEAT_S = 1.0

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from typing import Any
 
 from siloquent.errors import NotAllowed
-from siloquent.federation.bundle import Bundle
 from siloquent.federation.channel.relay import RelayChannel
-from siloquent.federation.invitation import Invitation
-from siloquent.federation.journal import RoleJournal, hold_folder_lock
+from siloquent.federation.identity.bundle import Bundle
+from siloquent.federation.messages.invitation import Invitation
+from siloquent.federation.messages.journal import RoleJournal, hold_folder_lock
 from siloquent.federation.peer import Peer, run_polling
 from siloquent.federation.policy import Policy
 from siloquent.federation.protocols import Part, ProtocolRegistry

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from siloquent.errors import ProtocolError, RequestError
 from siloquent.federation.channel.base import Channel
-from siloquent.federation.payload import (
+from siloquent.federation.messages.payload import (
     encode_canonical,
     pack_bytes,
     pack_json,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from siloquent.federation.invitation import Invitation
+    from siloquent.federation.messages.invitation import Invitation
     from siloquent.federation.protocols import Part
 
     WorkerNoise = Callable[[NDArray[np.int64], "SumSpec"], NDArray[np.int64]]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 from siloquent.errors import CAUSES, NotAllowed, ProtocolError
-from siloquent.federation.bundle import Bundle
 from siloquent.federation.channel.base import parse_step
+from siloquent.federation.identity.bundle import Bundle
 from siloquent.federation.relay.store import MessagePath, RelayStore, StoredEnvelope
 
 if TYPE_CHECKING:

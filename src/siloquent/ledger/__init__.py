@@ -6,11 +6,11 @@ Reserve the worst case, measure, settle: nothing leaves the process before it is
 from typing import TYPE_CHECKING
 
 from siloquent.deprecation import keep_old_methods, keep_old_names
+from siloquent.ledger.backends.memory import MemoryLedger
 from siloquent.ledger.base import Account, Entry, Head, Ledger, LedgerVerdict, Permit, Receipt, SettledAnswer
 from siloquent.ledger.base_ledger import BaseLedger
 from siloquent.ledger.checkpoint import Checkpoint
 from siloquent.ledger.factory import adopt_ledger, open_ledger
-from siloquent.ledger.memory import MemoryLedger
 
 __all__ = [
     "Account",

@@ -13,6 +13,7 @@ from typing import Any
 
 from siloquent.errors import BudgetExceeded, KeyReused, LedgerError, NotAllowed
 from siloquent.ledger import rules
+from siloquent.ledger.backends.storage import AnswerRow, EntryRow, LedgerStorage, PermitRow
 from siloquent.ledger.base import Account, Entry, Head, LedgerVerdict, Permit, SettledAnswer
 from siloquent.ledger.chain import build_entry, format_canonical_json, format_current_time, seal
 from siloquent.ledger.checkpoint import Checkpoint
@@ -32,7 +33,6 @@ from siloquent.ledger.records import (
     require_whole,
     restore_answer,
 )
-from siloquent.ledger.storage import AnswerRow, EntryRow, LedgerStorage, PermitRow
 from siloquent.ledger.verify import verify
 from siloquent.privacy.accountants import AccountantName, Cost
 from siloquent.privacy.events import Event

@@ -24,7 +24,7 @@ def open_ledger(where: str | Path, *, head: Path | None = None, create: bool = F
     # SQLAlchemy takes 0.1 s to import, so it is loaded only when a ledger is opened.
     text = str(where)
     if text.startswith(("postgresql://", "postgresql+psycopg://")):
-        from siloquent.ledger.postgres import PostgresLedger
+        from siloquent.ledger.backends.postgres import PostgresLedger
 
         url = text.replace("postgresql://", "postgresql+psycopg://", 1)
         return PostgresLedger(url, head=head, create=create)
@@ -33,7 +33,7 @@ def open_ledger(where: str | Path, *, head: Path | None = None, create: bool = F
             f"A ledger is a file or a PostgreSQL database, not {text.partition(':')[0]!r}.",
             fix='[ledger] url = "ledger.sqlite"',
         )
-    from siloquent.ledger.sqlite import SQLiteLedger
+    from siloquent.ledger.backends.sqlite import SQLiteLedger
 
     return SQLiteLedger(Path(text), head=head, create=create)
 

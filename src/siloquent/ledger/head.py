@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from siloquent.errors import LedgerError, LedgerRolledBack
+from siloquent.ledger.backends.storage import LedgerStorage
 from siloquent.ledger.base import Head
-from siloquent.ledger.storage import LedgerStorage
 
 _LINE = re.compile(r"([0-9]{1,18}) ([0-9a-f]{64})\n")
 LOCK_SECONDS = 30.0

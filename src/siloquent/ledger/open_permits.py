@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from siloquent.errors import ChainBroken, NotAllowed
+from siloquent.ledger.backends.storage import AnswerRow, EntryRow, LedgerStorage, PermitRow, iter_all_entries
 from siloquent.ledger.records import FIX, format_permit_id, load_entry, read_entry_body
-from siloquent.ledger.storage import AnswerRow, EntryRow, LedgerStorage, PermitRow, iter_all_entries
 
 
 @dataclass(slots=True)

@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 from siloquent.errors import ChainBroken, NotAllowed, RequestError, UnknownName
+from siloquent.ledger.backends.storage import AnswerRow, EntryRow, LedgerStorage, PermitRow
 from siloquent.ledger.base import Account, Permit, Receipt, SettledAnswer
 from siloquent.ledger.chain import AccountsHash, seal
-from siloquent.ledger.storage import AnswerRow, EntryRow, LedgerStorage, PermitRow
 from siloquent.ledger.verify import verify
 from siloquent.privacy.accountants import Cost
 from siloquent.privacy.events import event_from_json

@@ -13,10 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from siloquent.errors import SiloquentError
 from siloquent.ledger import rules
-from siloquent.ledger.base import Account, LedgerVerdict
-from siloquent.ledger.chain import AccountsHash, compute_genesis_hash, seal_after
-from siloquent.ledger.checkpoint import Checkpoint
-from siloquent.ledger.storage import (
+from siloquent.ledger.backends.storage import (
     AnswerRow,
     EntryRow,
     LedgerStorage,
@@ -26,6 +23,9 @@ from siloquent.ledger.storage import (
     iter_all_permits,
     split_account_path,
 )
+from siloquent.ledger.base import Account, LedgerVerdict
+from siloquent.ledger.chain import AccountsHash, compute_genesis_hash, seal_after
+from siloquent.ledger.checkpoint import Checkpoint
 from siloquent.privacy.accountants import Cost
 from siloquent.privacy.events import event_from_json
 

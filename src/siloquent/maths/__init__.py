@@ -21,8 +21,19 @@ The price of a scale (D1, D2^2, Dinf from ``compute_sensitivity``; rationals thr
     strategy, l2      rho = D2^2(A) / (2 scale^2)   ExponentialRounds  k ranges g = Dinf / scale (twice ..)
 """
 
-from siloquent.maths.calibration import Factor, compute_gaussian_factor, compute_laplace_factor
-from siloquent.maths.error_tails import (
+from siloquent.maths.sensitivity.linear import Sensitivity, compute_sensitivity
+from siloquent.maths.strategies import (
+    CalibratedStrategy,
+    Strategy,
+    WholeStrategy,
+    choose_gaussian_strategy,
+    choose_laplace_strategy,
+    quantise,
+    reconstruct,
+)
+from siloquent.maths.tails.calibration import Factor, compute_gaussian_factor, compute_laplace_factor
+from siloquent.maths.tails.distributions import gaussian_tail, laplace_tail, normal_quantile, normal_tail
+from siloquent.maths.tails.errors import (
     ErrorTail,
     ExponentialRounds,
     ExponentialSelectTail,
@@ -38,18 +49,7 @@ from siloquent.maths.error_tails import (
     find_largest_scale,
     find_smallest_error,
 )
-from siloquent.maths.laplace_sums import build_union_tails
-from siloquent.maths.sensitivity import Sensitivity, compute_sensitivity
-from siloquent.maths.strategies import (
-    CalibratedStrategy,
-    Strategy,
-    WholeStrategy,
-    choose_gaussian_strategy,
-    choose_laplace_strategy,
-    quantise,
-    reconstruct,
-)
-from siloquent.maths.tails import gaussian_tail, laplace_tail, normal_quantile, normal_tail
+from siloquent.maths.tails.laplace_sums import build_union_tails
 from siloquent.maths.workloads import (
     build_histogram,
     build_prefix,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from siloquent.errors import ProtocolError, RequestError, UnknownName
 from siloquent.federation.channel import Channel
 from siloquent.federation.crypto.worker import ChainWorker
-from siloquent.federation.invitation import Invitation
+from siloquent.federation.messages.invitation import Invitation
 from siloquent.federation.protocols import ProtocolRegistry
 from siloquent.profile.spec import FDReport, describe_leakage
 from siloquent.profile.spec.request import PROTOCOLS
@@ -21,7 +21,7 @@ from siloquent.profile.task.terms import ProgressCallback, Terms, compute_digest
 from siloquent.profile.task.workspace_party import build_row_opener
 
 if TYPE_CHECKING:
-    from siloquent.federation.bundle import Bundle
+    from siloquent.federation.identity.bundle import Bundle
     from siloquent.session import WorkspaceSession
 
 TASK, SERVICE = "profile", "chain/1"

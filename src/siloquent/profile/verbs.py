@@ -82,7 +82,7 @@ class ProfileVerbs:
         Privacy:
             Input privacy at every party, not differential privacy; recorded in each party's ledger.
         """
-        from siloquent.federation.bundle import read_bundle
+        from siloquent.federation.identity.bundle import read_bundle
         from siloquent.profile.federated import run_session
 
         terms = Terms(spec, build_columns(self.session.schema(spec.table), spec.columns))

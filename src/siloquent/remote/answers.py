@@ -44,7 +44,7 @@ def parse_answer(document: dict[str, Any], *, replayed: bool) -> RemoteAnswer:
     """
     from typing import cast
 
-    from siloquent.explore.spec.answer import AnswerAccuracy, AnswerCost, AnswerReceipt, ItemAccuracy
+    from siloquent.explore.spec.answers.answer import AnswerAccuracy, AnswerCost, AnswerReceipt, ItemAccuracy
 
     kept, cost = document["accuracy"], document["cost"]
     symbol = "rho" if "rho" in cost else "epsilon"

@@ -33,7 +33,7 @@ class MeasuredSums:
     """The released measurement, in whole steps: for each key counts (cells,) and sums (cells, columns).
 
     ``second``: products (columns, columns), or one such matrix per cell, or None. An offer without keys has one cell.
-    ``higher``: products of three numbers, and of four, each once (``maths/monomial_index.py``), up to its order.
+    ``higher``: products of three numbers, and of four, each once (``maths/models/monomial_index.py``), up to its order.
     """
 
     counts: tuple[Integers, ...]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.record_pairs import RecordPairs
+from siloquent.maths.sensitivity.record_pairs import RecordPairs
 from siloquent.search.domains import Feature
 
 Integers = NDArray[np.int64]

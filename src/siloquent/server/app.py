@@ -13,20 +13,20 @@ from fastapi import FastAPI
 from siloquent.errors import InstallationError
 from siloquent.privacy.samplers import require_samplers
 from siloquent.server import problems
+from siloquent.server.access.guard import AppState
+from siloquent.server.access.limits import BodyLimit, ConcurrencyLimit, Open, RequestRates, Slots
+from siloquent.server.access.tokens import Tokens
 from siloquent.server.described import describe
-from siloquent.server.guard import AppState
-from siloquent.server.jobs import Jobs
+from siloquent.server.jobs.queue import Jobs
+from siloquent.server.jobs.runner import Runner
 from siloquent.server.keeper import Keeper
-from siloquent.server.limits import BodyLimit, ConcurrencyLimit, Open, RequestRates, Slots
 from siloquent.server.observability import Metrics, MetricsMiddleware
-from siloquent.server.planners import Planners
+from siloquent.server.planning.planners import Planners
 from siloquent.server.routes import answers, collections, health, jobs, ledger, releases, silos, tables, tokens
-from siloquent.server.runner import Runner
 from siloquent.server.session_pool import SessionPool
 from siloquent.server.settings import Settings
 from siloquent.server.spending import Spending
 from siloquent.server.store import Store
-from siloquent.server.tokens import Tokens
 from siloquent.server.web import collection_pages, ledger_pages, login_pages, question_pages, table_pages, wizard
 from siloquent.server.web import silos as silo_pages
 from siloquent.server.web.pages import Pages

@@ -17,8 +17,8 @@ from typing import Any
 from starlette.requests import Request
 
 from siloquent.errors import SchemaError
-from siloquent.server.acts import write_act
-from siloquent.server.guard import get_app_state
+from siloquent.server.access.acts import write_act
+from siloquent.server.access.guard import get_app_state
 from siloquent.server.problems import Refused
 
 _TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from siloquent.documents.kinds import json_schema
+from siloquent.server.jobs.specs import job_schemas
 from siloquent.server.problems import MEDIA
-from siloquent.server.specs import job_schemas
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

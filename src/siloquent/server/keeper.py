@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from siloquent.releases.manifest import MANIFEST
-from siloquent.server.denials import Denials
+from siloquent.server.access.denials import Denials
 from siloquent.server.settings import Settings
 from siloquent.server.store import Store
 

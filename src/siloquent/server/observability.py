@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Any
 
 from siloquent.errors import SchemaError
-from siloquent.server.denials import Denials
-from siloquent.server.limits import Open
+from siloquent.server.access.denials import Denials
+from siloquent.server.access.limits import Open
 from siloquent.server.store import Store
 
 Message = MutableMapping[str, Any]

@@ -16,10 +16,10 @@ from typing import Any
 
 from starlette.requests import Request
 
-from siloquent.server.guard import check_key
+from siloquent.server.access.guard import check_key
+from siloquent.server.access.tokens import Principal
 from siloquent.server.problems import Refused
 from siloquent.server.store import Store
-from siloquent.server.tokens import Principal
 
 REPLAYED = {"Idempotency-Replayed": "true"}
 

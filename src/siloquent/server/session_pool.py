@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from siloquent.server.turns import Turns, patiently
+from siloquent.server.access.turns import Turns, patiently
 
 if TYPE_CHECKING:
     from siloquent.api import Session

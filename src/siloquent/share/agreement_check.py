@@ -32,7 +32,7 @@ def join_sum(channel: Channel, prints: Prints, rows: str, least: int) -> bool:
     Raises:
         ProtocolError: As the channel says; ``planner_mismatch``: the silos' agreements differ.
     """
-    from siloquent.federation.payload import pack_json, unpack_json
+    from siloquent.federation.messages.payload import pack_json, unpack_json
 
     moderator = channel.members.moderator
     is_again = channel.is_sent(moderator, READY)
@@ -52,7 +52,7 @@ def convene_sum(channel: Channel, prints: Prints, least: int, timeout: float | N
         ProtocolError: ``planner_mismatch`` names the silo and the item that differs; ``message_conflict``: two silos
             are one, or of one workspace.
     """
-    from siloquent.federation.payload import pack_json, unpack_json
+    from siloquent.federation.messages.payload import pack_json, unpack_json
 
     parties = channel.members.parties
     told = {
@@ -90,7 +90,7 @@ def build_left_out_error() -> RequestError:
 
 def _is_left_behind(channel: Channel) -> bool:
     """Return whether the sum exists without this silo: after a restart it would be charged for nothing."""
-    from siloquent.federation.payload import unpack_json
+    from siloquent.federation.messages.payload import unpack_json
 
     try:
         told = unpack_json(channel.receive(ENDED, channel.members.moderator, timeout=LOOK_S))

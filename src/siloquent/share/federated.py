@@ -23,7 +23,7 @@ from siloquent.share.task import WITHOUT_OWN, assemble, build_charge, build_rele
 
 if TYPE_CHECKING:
     from siloquent.federation.channel.base import Channel
-    from siloquent.federation.invitation import Invitation
+    from siloquent.federation.messages.invitation import Invitation
     from siloquent.federation.protocols import ProtocolRegistry
     from siloquent.federation.sums import SumResult, SumSpec
     from siloquent.session import WorkspaceSession
@@ -163,7 +163,7 @@ def build_sum_spec(chosen: SharePlan) -> SumSpec:
 
 def build_invitation(session: WorkspaceSession, spec: ShareSpec) -> Invitation:
     """Build a moderator's invitation: the spec, its disclosure and its price. Does not read data."""
-    from siloquent.federation.invitation import Invitation
+    from siloquent.federation.messages.invitation import Invitation
     from siloquent.privacy import format_digits, get_accountant
 
     chosen = explain(session, spec)

@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.joint_sensitivity import JointRelease
-from siloquent.maths.moments import build_joint_release, compute_moments, round_into_ball
-from siloquent.maths.record_pairs import RecordPairs
+from siloquent.maths.models.moments import build_joint_release, compute_moments, round_into_ball
+from siloquent.maths.sensitivity.joint import JointRelease
+from siloquent.maths.sensitivity.record_pairs import RecordPairs
 from siloquent.share.encoding import Encoding, Integers
 
 SHARES = (2, 18, 80)

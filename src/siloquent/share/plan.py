@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Literal
 
 from siloquent.errors import RequestError
-from siloquent.maths.tails import compute_laplace_variance
+from siloquent.maths.tails.distributions import compute_laplace_variance
 from siloquent.privacy import (
     Composed,
     DiscreteGaussian,

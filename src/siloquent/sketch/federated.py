@@ -27,7 +27,7 @@ from siloquent.sketch.task import assemble
 
 if TYPE_CHECKING:
     from siloquent.federation.channel.base import Channel
-    from siloquent.federation.invitation import Invitation
+    from siloquent.federation.messages.invitation import Invitation
     from siloquent.federation.protocols import ProtocolRegistry
     from siloquent.federation.sums import SumResult, SumSpec
     from siloquent.session import WorkspaceSession
@@ -189,7 +189,7 @@ def build_sum_sketch(chosen: SketchPlan, summed: SumResult, honest: int) -> Sket
 
 def build_invitation(chosen: SketchPlan, *, parties: int, min_parties: int, colluding: int = 1) -> Invitation:
     """Build a moderator's invitation: the spec, its disclosure and its price. Does not read data."""
-    from siloquent.federation.invitation import Invitation
+    from siloquent.federation.messages.invitation import Invitation
     from siloquent.privacy import format_digits, get_accountant
 
     summed = build_sum_spec(chosen, parties, min_parties, colluding)

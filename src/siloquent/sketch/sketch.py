@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError
-from siloquent.maths.tails import compute_laplace_variance
+from siloquent.maths.tails.distributions import compute_laplace_variance
 from siloquent.privacy import Event, event_from_json, event_to_json, parse_fraction
 from siloquent.releases.arrays import pack, unpack
 from siloquent.releases.provenance import Provenance, parse_positive

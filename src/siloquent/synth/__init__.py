@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from siloquent.deprecation import keep_old_methods, keep_old_names
 from siloquent.privacy.budget import Budget
-from siloquent.synth.estimate.chain import ChainModel
+from siloquent.synth.estimate.chain.model import ChainModel
 from siloquent.synth.estimate.model import TreeModel
 from siloquent.synth.plan.chain import ChainPlan
 from siloquent.synth.plan.tree import TreePlan

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from siloquent.synth.estimate.chain import ChainModel
-from siloquent.synth.estimate.chain_learner import ChainLearner, rebuild_chain_learner
+from siloquent.synth.estimate.chain.learner import ChainLearner, rebuild_chain_learner
+from siloquent.synth.estimate.chain.model import ChainModel
 from siloquent.synth.estimate.model import TreeModel, build_tree_model
 from siloquent.synth.estimate.tree import TreeLearner, rebuild_tree_learner
 from siloquent.synth.measure import StepJournal, measure
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from siloquent.data import PrivateTable
     from siloquent.ledger import Permit
     from siloquent.schema import TableSchema
-    from siloquent.synth.estimate.enforce import Tables
+    from siloquent.synth.estimate.enforce.constraints import Tables
     from siloquent.synth.spec.measurements import Measurements
     from siloquent.synth.spec.spec import SynthSpec
 

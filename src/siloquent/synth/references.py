@@ -15,7 +15,7 @@ import numpy as np
 
 from siloquent.errors import RequestError
 from siloquent.foreign import DocumentTooLarge, read_lines
-from siloquent.synth.estimate.enforce import Tables, build_reference_table
+from siloquent.synth.estimate.enforce.constraints import Tables, build_reference_table
 from siloquent.synth.spec.compiled import DependencyTable
 from siloquent.synth.spec.spec import SynthSpec
 

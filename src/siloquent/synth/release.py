@@ -17,11 +17,11 @@ from siloquent.releases import ExpectedFiles, Manifest, ReleaseFile, guarantee_t
 from siloquent.releases.arrays import pack, unpack
 from siloquent.releases.writer import write_files
 from siloquent.synth.engines import Model, plan
-from siloquent.synth.estimate.chain import ChainModel
-from siloquent.synth.estimate.chain_learner import rebuild_chain_learner
-from siloquent.synth.estimate.html_report import render_page
+from siloquent.synth.estimate.chain.learner import rebuild_chain_learner
+from siloquent.synth.estimate.chain.model import ChainModel
 from siloquent.synth.estimate.model import TreeModel
 from siloquent.synth.estimate.model_domain import build_model_domain
+from siloquent.synth.estimate.report.html import render_page
 from siloquent.synth.estimate.tree import rebuild_fine_domains
 from siloquent.synth.plan.chain import ChainPlan
 from siloquent.synth.references import compute_reference_digests, dump_tables, parse_tables

@@ -96,7 +96,7 @@ def assemble(schema: TableSchema, stored: SettledAnswer, *, learner: Learner | N
     Privacy:
         Post-processing of the ledger's contents: no row is read, nothing is charged.
     """
-    from siloquent.synth.estimate.report import build_report
+    from siloquent.synth.estimate.report.figures import build_report
 
     measured = decode_run_measurements(stored.payload)
     if learner is None:

@@ -22,9 +22,9 @@ from benchmarks.trials.requests import Trial
 from journeys.described import Described
 from journeys.served import Served
 from siloquent.api import open_session
-from siloquent.server import guard
-from siloquent.server.job_worker import read_spec
-from siloquent.server.roles import ROUTES
+from siloquent.server.access import guard
+from siloquent.server.access.roles import ROUTES
+from siloquent.server.jobs.worker import read_spec
 
 EXAMPLES = 6
 CHECKS = [

@@ -21,9 +21,10 @@ import siloquent as sq
 from journeys.served import Served
 from siloquent.cli.app import run
 from siloquent.explore import Answer
-from siloquent.explore.spec import answer_text, parse, render
+from siloquent.explore.spec import parse, render
+from siloquent.explore.spec.answers import text as answer_text
 from siloquent.remote.answers import parse_answer
-from siloquent.server.jobs import ledger_key_of
+from siloquent.server.jobs.queue import ledger_key_of
 from siloquent.server.web import question_pages
 
 AGGREGATES = ("COUNT(*)", "SUM(cost)", "AVG(cost)", "COUNT(*), AVG(age)", "STDDEV(cost)", "MEDIAN(age), SUM(cost)")

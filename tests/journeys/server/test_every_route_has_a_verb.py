@@ -22,7 +22,7 @@ from journeys.silos import Silo, silo_workspace
 from siloquent import collect, errors, ledger, sketch
 from siloquent.api import open_session
 from siloquent.errors import NotAllowed, RequestError, UnknownName
-from siloquent.federation.bundle import read_bundle
+from siloquent.federation.identity.bundle import read_bundle
 from siloquent.federation.role_process import open_journal
 from siloquent.remote import AsyncRemoteSession, RemoteSession
 from siloquent.remote.calls import ROUTES

@@ -13,8 +13,8 @@ import pytest
 from journeys.served import Served
 from journeys.server.test_who_may import BODIES, ROLES, filled, routes
 from journeys.test_refusals import QUESTIONS
+from siloquent.server.access.roles import ROUTES
 from siloquent.server.fixes import over_http
-from siloquent.server.roles import ROUTES
 
 MEDIA = "application/problem+json"
 ALONE = re.compile(r"(?<!owner runs: )\bsiloquent [a-z]|--[a-z]")

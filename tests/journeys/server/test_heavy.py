@@ -24,9 +24,9 @@ from journeys.clinic import WARDS
 from journeys.served import Served, clinic_workspace, serving
 from journeys.server.test_who_may import BODIES, ROLES, filled, routes
 from siloquent.explore import task
-from siloquent.server.roles import ROUTES
+from siloquent.server.access.roles import ROUTES
+from siloquent.server.access.tokens import Tokens
 from siloquent.server.store import Store
-from siloquent.server.tokens import Tokens
 
 READS_ROWS = {"answer", "check_table"}
 DEAR = " OR ".join(f"(age BETWEEN {i % 120} AND {i % 120 + 1} AND cost < {i / 2})" for i in range(1_000))

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from journeys.served import Served, clinic_workspace, serving
-from siloquent.server import denials
-from siloquent.server.denials import Denials
+from siloquent.server.access import denials
+from siloquent.server.access.denials import Denials
 from siloquent.server.store import Store
 
 

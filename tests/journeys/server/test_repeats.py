@@ -211,7 +211,7 @@ def test_the_page_that_edits_a_table_overwrites_no_other_owners_change(tmp_path:
 @given(rate=st.floats(0.01, 1e9), burst=st.integers(1, 10**15))
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 def test_what_is_left_is_what_is_granted(rate: float, burst: int) -> None:
-    from siloquent.server.limits import RequestRates
+    from siloquent.server.access.limits import RequestRates
     from siloquent.server.problems import Refused
 
     now = [0.0]

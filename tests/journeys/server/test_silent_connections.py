@@ -17,8 +17,8 @@ import pytest
 from journeys.clinic import Person
 from journeys.proxied import certificate, free_port, program
 from journeys.served import clinic_workspace
+from siloquent.server.access.tokens import Tokens
 from siloquent.server.store import Store
-from siloquent.server.tokens import Tokens
 
 PLACES, SILENT = 20, 60
 pytestmark = pytest.mark.skipif(program("openssl") is None, reason="no openssl here")

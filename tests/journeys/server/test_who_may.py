@@ -10,8 +10,8 @@ from fastapi.routing import APIRoute
 
 from journeys.clinic import WARDS
 from journeys.served import Served
-from siloquent.server.jobs import build_job_document
-from siloquent.server.roles import ROUTES
+from siloquent.server.access.roles import ROUTES
+from siloquent.server.jobs.queue import build_job_document
 from siloquent.server.routes import answers, collections, health, jobs, ledger, releases, silos, tables, tokens
 
 PARTS = (tables, answers, jobs, releases, collections, silos, ledger, tokens)

@@ -15,8 +15,8 @@ from journeys.served import clinic_workspace, serving
 from journeys.test_federation import ASKED, LONG, Silos, eventually
 from journeys.web.conftest import no_barriers
 from siloquent.errors import ProtocolError
-from siloquent.federation.bundle import read_bundle
 from siloquent.federation.channel import Channel
+from siloquent.federation.identity.bundle import read_bundle
 from siloquent.federation.role_process import moderate
 
 

@@ -15,9 +15,9 @@ from property.explore.samplers import Draws, recorded
 from siloquent.data import PrivateTable, open_table
 from siloquent.explore.estimate import complete_measurement
 from siloquent.explore.measure import measure
-from siloquent.explore.plan.earlier_answers import load_earlier_answers
 from siloquent.explore.plan.planner import Plan
-from siloquent.explore.plan.reuse_plan import find_cheapest_with_reuse
+from siloquent.explore.plan.reuse.earlier_answers import load_earlier_answers
+from siloquent.explore.plan.reuse.plans import find_cheapest_with_reuse
 from siloquent.explore.spec.stored_measurement import encode_payload
 from siloquent.ledger import MemoryLedger, Permit
 from siloquent.privacy import NoiseReduction

@@ -15,9 +15,9 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from siloquent.errors import RequestError
-from siloquent.explore.plan.keys import list_group_keys
-from siloquent.explore.plan.numbers import is_fraction
-from siloquent.explore.plan.predicates import compile_workload
+from siloquent.explore.plan.cells.keys import list_group_keys
+from siloquent.explore.plan.cells.numbers import is_fraction
+from siloquent.explore.plan.cells.predicates import compile_workload
 from siloquent.explore.spec import parse_predicate
 from siloquent.explore.spec.normal_form import find_attribute, normalize_predicate
 from siloquent.explore.spec.predicate import (

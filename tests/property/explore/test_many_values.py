@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 import siloquent
 from siloquent.api import Session
 from siloquent.errors import RequestError
-from siloquent.explore.plan import classes, cuts
-from siloquent.explore.plan.predicates import compile_workload
-from siloquent.explore.plan.refinement import Grid
+from siloquent.explore.plan.cells import classes, cuts
+from siloquent.explore.plan.cells.predicates import compile_workload
+from siloquent.explore.plan.reuse.refinement import Grid
 from siloquent.explore.spec import parse, parse_expression, parse_predicate
 from siloquent.explore.spec.footprint import Area
 from siloquent.explore.spec.query import Accuracy, GroupBy, Predicates, Query

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from siloquent.explore.estimate.variance import NoisyValue, estimate_average, estimate_deviation, estimate_variance
 from siloquent.explore.plan.bounds import compute_half_range
-from siloquent.explore.plan.predicates import compute_centre
+from siloquent.explore.plan.cells.predicates import compute_centre
 from siloquent.schema import Attribute
 
 F = Fraction

@@ -8,9 +8,9 @@ from itertools import product
 
 import pytest
 
-from siloquent.explore.plan.predicates import compile_workload
+from siloquent.explore.plan.cells.predicates import compile_workload
 from siloquent.explore.spec import parse
-from siloquent.maths.sensitivity import Sensitivity
+from siloquent.maths.sensitivity.linear import Sensitivity
 from siloquent.schema import Attribute, Domain, TableBudget, TableSchema, Unit
 
 D = Decimal

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siloquent.errors import RequestError, UnknownName
-from siloquent.explore.plan.compiled import CompiledWorkload
-from siloquent.explore.plan.predicates import compile_workload
+from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.cells.predicates import compile_workload
 from siloquent.explore.spec.aggregates import Sum
 from siloquent.explore.spec.predicate import (
     And,
@@ -30,7 +30,7 @@ from siloquent.explore.spec.predicate import (
     Value,
 )
 from siloquent.explore.spec.query import Accuracy, GroupBy, Predicates, Query, Ranges
-from siloquent.maths.sensitivity import compute_sensitivity
+from siloquent.maths.sensitivity.linear import compute_sensitivity
 from siloquent.schema import OUTSIDE, Attribute, Domain, TableBudget, TableSchema, Unit
 
 D = Decimal

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siloquent.maths import pairs
-from siloquent.maths.pairs import (
+from siloquent.maths.pairs import counting as pairs
+from siloquent.maths.pairs.counting import (
     FLIPPED,
     PairComparison,
     PairRule,

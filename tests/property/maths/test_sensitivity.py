@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from siloquent.errors import RequestError
-from siloquent.maths.sensitivity import compute_sensitivity
+from siloquent.maths.sensitivity.linear import compute_sensitivity
 from siloquent.maths.workloads import find_chain, is_disjoint, merge_columns
 
 matrices = st.integers(1, 3).flatmap(lambda L: arrays(np.int64, (L, 3), elements=st.integers(-3, 3)))

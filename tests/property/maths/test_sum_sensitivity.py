@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from siloquent.maths.sensitivity import Sensitivity
-from siloquent.maths.sum_sensitivity import compute_replaced_sensitivity
+from siloquent.maths.sensitivity.linear import Sensitivity
+from siloquent.maths.sensitivity.sums import compute_replaced_sensitivity
 
 boolean = arrays(np.int8, st.tuples(st.integers(1, 3), st.integers(1, 4)), elements=st.integers(0, 1))
 whole = arrays(np.int64, st.tuples(st.integers(1, 3), st.integers(1, 3)), elements=st.integers(-3, 5))

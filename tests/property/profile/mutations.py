@@ -12,7 +12,14 @@ import numpy as np
 
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import Channel, MemoryNetwork, run_all
-from siloquent.federation.payload import pack_bytes, pack_json, pack_words, parse_kind, unpack_bytes, unpack_json
+from siloquent.federation.messages.payload import (
+    pack_bytes,
+    pack_json,
+    pack_words,
+    parse_kind,
+    unpack_bytes,
+    unpack_json,
+)
 from siloquent.profile.spec import FDReport
 from unit.profile.lattice import as_dependencies, exhaustive, network, random_parts
 from unit.profile.roles import honest

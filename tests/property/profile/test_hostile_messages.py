@@ -9,7 +9,7 @@ import pytest
 
 from siloquent.errors import CAUSES, ProtocolError
 from siloquent.federation.channel import Channel, MemoryNetwork, run_all
-from siloquent.federation.payload import pack_bytes, pack_json, pack_words, parse_kind, unpack_json
+from siloquent.federation.messages.payload import pack_bytes, pack_json, pack_words, parse_kind, unpack_json
 from siloquent.profile.spec import FDReport
 from unit.profile.lattice import as_dependencies, exhaustive, network, random_parts
 from unit.profile.roles import Part, honest

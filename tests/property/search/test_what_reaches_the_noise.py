@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.baselines.monomials import Monomials, compute_sums, join
-from siloquent.maths.monomial_index import count_orderings
+from siloquent.maths.models.monomial_index import count_orderings
 from siloquent.privacy import DiscreteGaussian
 from siloquent.search import Budget, KeyOf, OfferPlan, plan
 from siloquent.search.measure import build_sum_kernel

@@ -7,10 +7,10 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from property.synth.test_zero_violations import NAMES, SCHEMA, denials, dependencies, orders
-from siloquent.maths.pairs import count_violations_per_row
+from siloquent.maths.pairs.counting import count_violations_per_row
 from siloquent.schema.constraints import Constraint, DenialConstraint, parse_comparisons
 from siloquent.synth.estimate.counting import build_pair_tables
-from siloquent.synth.estimate.enforce_counts import build_pair_rule
+from siloquent.synth.estimate.enforce.counts import build_pair_rule
 from siloquent.synth.plan.constraints import compile_constraints
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from siloquent.errors import ConstraintProblem
-from siloquent.synth.estimate.enforce import count_violations
+from siloquent.synth.estimate.enforce.constraints import count_violations
 from unit.synth.people import opened, planned, schema, spec
 
 COLUMNS = """\

@@ -11,7 +11,7 @@ from siloquent.errors import ConstraintProblem
 from siloquent.schema import TableSchema, parse_comparisons
 from siloquent.schema.build import parse_schema
 from siloquent.schema.constraints import Constraint, DenialConstraint, FunctionalDependency, Key
-from siloquent.synth.estimate.enforce import (
+from siloquent.synth.estimate.enforce.constraints import (
     build_dependency_table,
     count_violations,
     enforce_constraints,

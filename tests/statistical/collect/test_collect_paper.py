@@ -12,7 +12,7 @@ from scipy.stats import t as student
 from benchmarks.baselines import decomposition
 from benchmarks.collect import paper
 from benchmarks.collect.data import syn2, syn2_many
-from siloquent.maths.hierarchy import build_flat_tree, build_tree
+from siloquent.maths.local.hierarchy import build_flat_tree, build_tree
 
 pytestmark = pytest.mark.statistical
 FALSE_ALARM, RUNS, USERS, M = 1e-9, 16, 20_000, 25

@@ -15,7 +15,7 @@ from scipy.stats import binom
 from benchmarks.datasets.published import TWELVE
 from benchmarks.explore.failures import BY_MECHANISM, planned
 from benchmarks.trials.worst_case import misses
-from siloquent.maths.calibration import compute_laplace_factor
+from siloquent.maths.tails.calibration import compute_laplace_factor
 
 pytestmark = pytest.mark.statistical
 FALSE_ALARM = 1e-9

@@ -10,11 +10,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from siloquent.explore.plan.linear_measurements import LinearMeasurement
 from siloquent.explore.plan.planner import Plan
-from siloquent.explore.plan.reuse import Blend
-from siloquent.maths.simultaneous import compute_normal_radius, compute_number_log_share
-from siloquent.maths.tails import normal_quantile
+from siloquent.explore.plan.reuse.linear_measurements import LinearMeasurement
+from siloquent.explore.plan.reuse.releases import Blend
+from siloquent.maths.tails.distributions import normal_quantile
+from siloquent.maths.tails.simultaneous import compute_normal_radius, compute_number_log_share
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event
 from siloquent.privacy.noise import add_gaussian, add_laplace
 from unit.explore.plan.pasts import drawn, kept

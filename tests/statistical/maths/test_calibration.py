@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from siloquent.maths.calibration import compute_gaussian_factor, compute_laplace_factor
 from siloquent.maths.strategies.base import quantise, reconstruct
 from siloquent.maths.strategies.trees import find_best_trees
+from siloquent.maths.tails.calibration import compute_gaussian_factor, compute_laplace_factor
 from siloquent.maths.workloads import build_prefix
 
 pytestmark = pytest.mark.statistical

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, chi2
 
 from benchmarks.baselines.search_tables import planned, released
-from siloquent.maths.moments import Moments
+from siloquent.maths.models.moments import Moments
 from siloquent.search.estimate.unions import NoisyMoments, compute_totals, fit_noisy_moments
 from siloquent.search.offers import Offer
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from siloquent.synth.estimate.chain_draw import draw_by_rejection
+from siloquent.synth.estimate.chain.draw import draw_by_rejection
 from siloquent.synth.estimate.counting import build_pair_tables
 from unit.synth.test_constraints import SMALL, compiled, never
 

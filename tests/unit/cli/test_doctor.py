@@ -50,7 +50,7 @@ def test_a_ledger_that_does_not_open_must_be_mended(tmp_path: Path) -> None:
 
 
 def test_a_bundles_certificate_is_looked_at(tmp_path: Path) -> None:
-    from siloquent.federation import operator
+    from siloquent.federation.identity import operator
 
     folder = create_workspace(tmp_path / "clinic").folder
     roles = (("north", "party", "North"), ("office", "moderator", "Registry"))

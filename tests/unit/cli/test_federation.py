@@ -10,11 +10,11 @@ from siloquent.cli.base.command import Options
 from siloquent.cli.federation.commands import accept, find_session, request_certificate, revoke
 from siloquent.cli.federation.roles import approve_session, refuse_session
 from siloquent.errors import NotAllowed, RequestError, SchemaError, UnknownName
-from siloquent.federation import operator
-from siloquent.federation.bundle import read_bundle
 from siloquent.federation.channel.base import RoleState
-from siloquent.federation.invitation import Invitation
-from siloquent.federation.journal import SessionRecord
+from siloquent.federation.identity import operator
+from siloquent.federation.identity.bundle import read_bundle
+from siloquent.federation.messages.invitation import Invitation
+from siloquent.federation.messages.journal import SessionRecord
 from siloquent.federation.role_process import open_journal
 
 

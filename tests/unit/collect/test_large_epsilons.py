@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from siloquent import collect
-from siloquent.maths import frequency_oracles
+from siloquent.maths.local import frequency_oracles
 
 SPEC = """
 format = 1

@@ -10,7 +10,7 @@ import pytest
 
 from siloquent.collect import Rows, build_single_row_users, estimate, perturb_all
 from siloquent.collect.measure import ReportStore
-from siloquent.maths.row_layers import RowReports
+from siloquent.maths.local.row_layers import RowReports
 from unit.collect.shops import ORDERS, PROFILE, collection, shoppers
 
 

@@ -12,11 +12,11 @@ from siloquent.federation.channel import Members, MemoryNetwork
 from siloquent.federation.channel.memory import MemoryChannel
 from siloquent.federation.channel.relay import RelayChannel
 from siloquent.federation.clock import Clock
-from siloquent.federation.journal import RoleJournal, SessionRecord
+from siloquent.federation.identity.roster import Roster, RosterEntry
+from siloquent.federation.identity.seal import Keys
+from siloquent.federation.messages.journal import RoleJournal, SessionRecord
 from siloquent.federation.peer import Peer
 from siloquent.federation.relay.store import RelayStore
-from siloquent.federation.roster import Roster, RosterEntry
-from siloquent.federation.seal import Keys
 from siloquent.federation.transport import StoreTransport, Transport
 
 

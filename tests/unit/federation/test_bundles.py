@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from siloquent.errors import NotAllowed, ProtocolError, SchemaError, UnknownName, WorkspaceError
-from siloquent.federation import operator
-from siloquent.federation.bundle import read_bundle, read_small, write_private
-from siloquent.federation.certificates import encode_cert_pem, make_leaf, parse_uri_name, read_key
 from siloquent.federation.connection_check import check_certificate_days
-from siloquent.federation.operator import FederationDescription
+from siloquent.federation.identity import operator
+from siloquent.federation.identity.bundle import read_bundle, read_small, write_private
+from siloquent.federation.identity.certificates import encode_cert_pem, make_leaf, parse_uri_name, read_key
+from siloquent.federation.identity.operator import FederationDescription
+from siloquent.federation.identity.roster import Roster, RosterEntry, read_roster, sign_roster
 from siloquent.federation.role_process import open_peer
-from siloquent.federation.roster import Roster, RosterEntry, read_roster, sign_roster
 
 DESCRIBED = FederationDescription(
     "clinics",
@@ -136,7 +136,7 @@ def test_a_certificate_that_ends_soon_is_told(made: Path, days: float, state: st
     leaf = make_leaf(
         authority.certificate, authority.key, key.public_key(), kind="party", name="north", days=days + 30, now=now
     )
-    from siloquent.federation.certificates import encode_cert_pem
+    from siloquent.federation.identity.certificates import encode_cert_pem
 
     write_private(made / "north" / "tls.pem", encode_cert_pem(leaf))
     bundle = read_bundle(made / "north")

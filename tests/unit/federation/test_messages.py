@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from contract.channel_contract import code_of
 from siloquent.errors import ProtocolError
-from siloquent.federation.journal import RoleJournal
-from siloquent.federation.message import (
+from siloquent.federation.identity.seal import Keys, is_signed_by
+from siloquent.federation.messages.journal import RoleJournal
+from siloquent.federation.messages.message import (
     MAX_ENVELOPE,
     MAX_HEADER,
     PART_BYTES,
@@ -23,7 +24,7 @@ from siloquent.federation.message import (
     compute_pair_genesis,
     split_parts,
 )
-from siloquent.federation.payload import (
+from siloquent.federation.messages.payload import (
     encode_canonical,
     pack_bytes,
     pack_json,
@@ -37,7 +38,6 @@ from siloquent.federation.payload import (
     unpack_words,
 )
 from siloquent.federation.peer import Peer
-from siloquent.federation.seal import Keys, is_signed_by
 from unit.federation.places import StoreNetwork
 
 HEADER = Header("ab" * 32, "north", "w1", "u1/17", 0, 0, 1, 3, "cd" * 32, "ef" * 32, "json", 100, "01" * 32)

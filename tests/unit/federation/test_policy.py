@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from siloquent.errors import SchemaError
-from siloquent.federation.invitation import Invitation
-from siloquent.federation.journal import RoleJournal
+from siloquent.federation.messages.invitation import Invitation
+from siloquent.federation.messages.journal import RoleJournal
 from siloquent.federation.policy import Policy, Rule, read_policy
 
 FILE = """\

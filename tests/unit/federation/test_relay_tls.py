@@ -26,16 +26,16 @@ from hypothesis import strategies as st
 
 from contract.channel_contract import LONG, MEMBERS, ChannelContract, Network
 from siloquent.errors import NotAllowed, ProtocolError
-from siloquent.federation import operator
-from siloquent.federation.bundle import Bundle, read_bundle, read_small, write_private
-from siloquent.federation.certificates import encode_cert_pem, make_leaf, read_key
 from siloquent.federation.channel import Channel
 from siloquent.federation.channel.relay import RelayChannel
 from siloquent.federation.connection_check import check
-from siloquent.federation.invitation import Invitation
-from siloquent.federation.journal import RoleJournal, SessionRecord
-from siloquent.federation.message import Envelope, Header, compute_pair_genesis
-from siloquent.federation.operator import FederationDescription
+from siloquent.federation.identity import operator
+from siloquent.federation.identity.bundle import Bundle, read_bundle, read_small, write_private
+from siloquent.federation.identity.certificates import encode_cert_pem, make_leaf, read_key
+from siloquent.federation.identity.operator import FederationDescription
+from siloquent.federation.messages.invitation import Invitation
+from siloquent.federation.messages.journal import RoleJournal, SessionRecord
+from siloquent.federation.messages.message import Envelope, Header, compute_pair_genesis
 from siloquent.federation.peer import Peer
 from siloquent.federation.protocols import ProtocolRegistry
 from siloquent.federation.relay import server

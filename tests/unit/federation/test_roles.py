@@ -15,15 +15,15 @@ from contract.channel_contract import LONG
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import Channel
 from siloquent.federation.channel.relay import RelayChannel
-from siloquent.federation.invitation import Invitation
-from siloquent.federation.journal import RoleJournal
-from siloquent.federation.payload import pack_json, unpack_json
+from siloquent.federation.messages.invitation import Invitation
+from siloquent.federation.messages.journal import RoleJournal
+from siloquent.federation.messages.payload import pack_json, unpack_json
+from siloquent.federation.messages.transcript import check_transcript, split_head
 from siloquent.federation.peer import Peer, run_polling
 from siloquent.federation.policy import Policy, Rule
 from siloquent.federation.protocols import ProtocolRegistry
 from siloquent.federation.relay.store import RelayStore, StoredEnvelope
 from siloquent.federation.role import RoleRunner, SessionResult, begin, moderate_session
-from siloquent.federation.transcript import check_transcript, split_head
 from siloquent.federation.transport import StoreTransport
 from unit.federation.places import keys_and_roster
 

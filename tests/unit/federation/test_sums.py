@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from contract.channel_contract import LONG, MEMBERS, SOON, code_of
 from siloquent.errors import ProtocolError, RequestError
 from siloquent.federation.channel import Channel, MemoryNetwork, run_all
-from siloquent.federation.payload import pack_json, unpack_words
+from siloquent.federation.messages.payload import pack_json, unpack_words
 from siloquent.federation.sums import SumResult, SumSpec, add_shares, contribute_vector, gather_sum
 from unit.federation.places import PatientNetwork, StoreNetwork
 

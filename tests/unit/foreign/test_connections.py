@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from siloquent.federation import operator
-from siloquent.federation.operator import FederationDescription
+from siloquent.federation.identity import operator
+from siloquent.federation.identity.operator import FederationDescription
 from siloquent.foreign import connections
 from siloquent.foreign.addresses import address_of
 

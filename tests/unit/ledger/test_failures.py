@@ -21,8 +21,8 @@ from benchmarks.trials.ledger import CHARGE, DIGEST, TABLE, Place, in_child, joi
 from scripts.postgres import fresh_database
 from siloquent.errors import LedgerError, SiloquentError
 from siloquent.ledger import Permit, head, open_ledger
-from siloquent.ledger.postgres import PostgresLedger
-from siloquent.ledger.sqlite import SQLiteLedger
+from siloquent.ledger.backends.postgres import PostgresLedger
+from siloquent.ledger.backends.sqlite import SQLiteLedger
 from siloquent.privacy.accountants import Cost
 from unit.ledger.places import raw
 

@@ -14,7 +14,7 @@ import pytest
 
 from scripts.postgres import fresh_database
 from siloquent.ledger import Ledger, open_ledger
-from siloquent.ledger.forks import TransactionGate
+from siloquent.ledger.backends.forks import TransactionGate
 from siloquent.privacy.accountants import Cost, build_limit
 from siloquent.privacy.events import DiscreteLaplace
 

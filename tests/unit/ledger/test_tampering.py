@@ -14,7 +14,7 @@ from benchmarks.trials.ledger import CHARGE, CUT_CLEANLY, DIGEST, TABLE, TAMPERI
 from scripts.postgres import fresh_database
 from siloquent.errors import ChainBroken, LedgerError, LedgerRolledBack
 from siloquent.ledger import Checkpoint, Ledger, LedgerVerdict, adopt_ledger, open_ledger
-from siloquent.ledger.sql import KEPT_FOR_EVER
+from siloquent.ledger.backends.sql import KEPT_FOR_EVER
 from siloquent.privacy.accountants import Cost
 from siloquent.privacy.events import DiscreteLaplace
 from unit.ledger.places import raw

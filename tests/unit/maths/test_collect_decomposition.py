@@ -18,7 +18,7 @@ from benchmarks.baselines.decomposition import (
     iter_layers,
     mirror_range,
 )
-from siloquent.maths.hierarchy import Tree, build_tree
+from siloquent.maths.local.hierarchy import Tree, build_tree
 
 M125 = build_tree(125)
 

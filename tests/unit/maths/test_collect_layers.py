@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks.baselines.decomposition import find_canonical_nodes
-from siloquent.maths.consistency import (
+from siloquent.maths.fieller import compute_fieller_interval
+from siloquent.maths.local.consistency import (
     CombinedLayers,
     Layer,
     TreeBlock,
@@ -16,10 +17,9 @@ from siloquent.maths.consistency import (
     list_components,
     optimise_shares,
 )
-from siloquent.maths.fieller import compute_fieller_interval
-from siloquent.maths.frequency_oracles import Oracle, choose_kind, choose_size, compute_ideal_truth
-from siloquent.maths.hierarchy import Tree, build_flat_tree, build_tree
-from siloquent.maths.max_entropy import compute_conjunction_probability
+from siloquent.maths.local.frequency_oracles import Oracle, choose_kind, choose_size, compute_ideal_truth
+from siloquent.maths.local.hierarchy import Tree, build_flat_tree, build_tree
+from siloquent.maths.local.max_entropy import compute_conjunction_probability
 
 SMALL = Tree(4, (2, 2)), Tree(3, (3,))
 

@@ -8,7 +8,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from siloquent.maths.frequency_oracles import Oracle, choose_kind, choose_size, compute_ideal_truth
+from siloquent.maths.local.frequency_oracles import Oracle, choose_kind, choose_size, compute_ideal_truth
 from siloquent.privacy.noise.local import compute_threshold
 
 

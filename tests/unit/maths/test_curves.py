@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from siloquent.maths.glm_curves import CURVES, compute_equations, fit_curve, fit_rows, solve
-from siloquent.maths.monomial_index import count_orderings, index_tensor, list_products, sum_products
+from siloquent.maths.models.glm_curves import CURVES, compute_equations, fit_curve, fit_rows, solve
+from siloquent.maths.models.monomial_index import count_orderings, index_tensor, list_products, sum_products
 
 ROWS = np.random.default_rng(0).integers(-5, 6, (40, 3))
 BETA = {"logistic": np.array([-0.5, 1.6, -1.1]), "poisson": np.array([1.0, 0.8, -0.6])}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from siloquent.maths.joint_sensitivity import JointRelease, bound_rotation
-from siloquent.maths.record_pairs import RecordPairs
+from siloquent.maths.sensitivity.joint import JointRelease, bound_rotation
+from siloquent.maths.sensitivity.record_pairs import RecordPairs
 
 F = Fraction
 CASES = {

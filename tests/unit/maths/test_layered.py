@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from siloquent.maths.calibration import compute_laplace_factor
 from siloquent.maths.strategies.base import Norm, reconstruct, solve_least_squares
 from siloquent.maths.strategies.layered import (
     LayeredStrategy,
@@ -19,6 +18,7 @@ from siloquent.maths.strategies.layered import (
 from siloquent.maths.strategies.prefixes import compute_prefix_shapes
 from siloquent.maths.strategies.sparse import Sparse, kronecker
 from siloquent.maths.strategies.trees import build_levels
+from siloquent.maths.tails.calibration import compute_laplace_factor
 from siloquent.maths.workloads import build_prefix, build_product
 
 BETA = 5e-4

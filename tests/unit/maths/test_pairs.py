@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from siloquent.maths.pairs import (
+from siloquent.maths.pairs.counting import (
     PairComparison,
     PairRule,
     combine_operators,

@@ -5,10 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from siloquent.maths.moments import Moments
-from siloquent.maths.partial_correlation import MomentsByKey, compute_exact_gains, compute_gains, compute_robust_errors
-from siloquent.maths.ridge import choose_ridge, clip_eigenvalues, estimate_covariance_matrix, solve_slopes
-from siloquent.maths.shrinkage import estimate_counts, estimate_key_means, shrink_counts
+from siloquent.maths.models.moments import Moments
+from siloquent.maths.models.partial_correlation import (
+    MomentsByKey,
+    compute_exact_gains,
+    compute_gains,
+    compute_robust_errors,
+)
+from siloquent.maths.models.ridge import choose_ridge, clip_eigenvalues, estimate_covariance_matrix, solve_slopes
+from siloquent.maths.models.shrinkage import estimate_counts, estimate_key_means, shrink_counts
 from siloquent.search.estimate.training import ReleasedSums
 
 N, KEYS = 4_000, 20

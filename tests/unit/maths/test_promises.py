@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from siloquent.errors import AccuracyUnreachable, RequestError
-from siloquent.maths import order_statistics, tails
-from siloquent.maths.error_tails import (
+from siloquent.maths.tails import distributions as tails
+from siloquent.maths.tails import order_statistics
+from siloquent.maths.tails.errors import (
     DENOMINATOR,
     ExponentialRounds,
     GaussianAbove,

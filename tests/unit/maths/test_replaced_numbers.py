@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from siloquent.maths.replaced_numbers import NumberPower, find_furthest_replacement
+from siloquent.maths.sensitivity.replaced_numbers import NumberPower, find_furthest_replacement
 
 
 @pytest.mark.parametrize("squared", [False, True])

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from siloquent.maths.laplace_sums import build_union_tails
-from siloquent.maths.simultaneous import (
+from siloquent.maths.tails.laplace_sums import build_union_tails
+from siloquent.maths.tails.simultaneous import (
     compute_chi_square_radius,
     compute_laplace_radius,
     compute_normal_radius,

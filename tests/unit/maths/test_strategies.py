@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from siloquent.maths.calibration import compute_gaussian_factor, compute_laplace_factor
-from siloquent.maths.sensitivity import compute_sensitivity
+from siloquent.maths.sensitivity.linear import compute_sensitivity
 from siloquent.maths.strategies import factorisation, identity
 from siloquent.maths.strategies.base import Norm, Strategy, quantise, reconstruct
 from siloquent.maths.strategies.trees import build_range_tree, find_best_trees
+from siloquent.maths.tails.calibration import compute_gaussian_factor, compute_laplace_factor
 from siloquent.maths.workloads import build_histogram, build_prefix, build_product
 
 BETA, ALPHA = 5e-4, 651.22

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from siloquent.maths.glm_surrogates import (
+from siloquent.maths.models.glm_surrogates import (
     EXPONENTIAL,
     EXPONENTIAL_ERROR,
     LOGISTIC,

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from siloquent.maths.tails import compute_laplace_variance
+from siloquent.maths.tails.distributions import compute_laplace_variance
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 40), Fraction(1, 4), Fraction(1), Fraction(7, 2), Fraction(50)])

@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.trials.toy_group import ToyGroup
 from siloquent.errors import ProtocolError
 from siloquent.federation.channel import Channel, MemoryNetwork, run_all
-from siloquent.federation.payload import parse_kind, unpack_bytes, unpack_json, unpack_words
+from siloquent.federation.messages.payload import parse_kind, unpack_bytes, unpack_json, unpack_words
 from siloquent.profile.spec import FDReport, ProfileColumn, ProfileSpec
 from siloquent.profile.task.respond import RowOpener
 from siloquent.profile.task.simulate import build_parts, open_in_memory

@@ -17,7 +17,14 @@ from siloquent.federation.crypto import chain
 from siloquent.federation.crypto.framing import join_batches
 from siloquent.federation.crypto.group import split
 from siloquent.federation.crypto.worker import ChainWorker
-from siloquent.federation.payload import pack_bytes, pack_json, pack_words, unpack_bytes, unpack_json, unpack_words
+from siloquent.federation.messages.payload import (
+    pack_bytes,
+    pack_json,
+    pack_words,
+    unpack_bytes,
+    unpack_json,
+    unpack_words,
+)
 from siloquent.profile.measure import PartyData, Snapshot, read_arrow_snapshot
 from siloquent.profile.plan.planner import Excesses
 from siloquent.profile.spec import ProfileColumn

@@ -10,7 +10,7 @@ import pytest
 from siloquent.federation.channel import MemoryNetwork
 from siloquent.federation.crypto import chain, mixnet
 from siloquent.federation.crypto.group import split
-from siloquent.federation.payload import parse_kind, unpack_bytes
+from siloquent.federation.messages.payload import parse_kind, unpack_bytes
 from unit.profile.lattice import network
 from unit.profile.roles import honest, run
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from siloquent.maths.partial_correlation import MomentsByKey, compute_exact_gains
+from siloquent.maths.models.partial_correlation import MomentsByKey, compute_exact_gains
 from siloquent.search.estimate.greedy import rank_candidates
 
 KEYS, ROWS, MANY = 40, 4_000, 120

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siloquent.server.limits import Open
+from siloquent.server.access.limits import Open
 from siloquent.server.problems import Refused
 
 

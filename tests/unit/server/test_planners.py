@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from journeys.served import clinic_workspace
-from siloquent.server import planners
-from siloquent.server.planners import Planners
-from siloquent.server.planning import Order
+from siloquent.server.access.tokens import Principal
+from siloquent.server.planning import planners
+from siloquent.server.planning.planners import Planners
+from siloquent.server.planning.process import Order
 from siloquent.server.problems import Refused
-from siloquent.server.tokens import Principal
 
 ANALYST = Principal("t", "ana", "analyst", (), 0)
 QUESTION = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 300"

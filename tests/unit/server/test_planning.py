@@ -9,11 +9,12 @@ import pytest
 import siloquent as sq
 from journeys.served import clinic_workspace
 from siloquent.errors import KeyReused, RequestError
-from siloquent.explore.plan import planner, space
-from siloquent.server.jobs import ledger_key_of
-from siloquent.server.planning import Order, _priced
+from siloquent.explore.plan import planner
+from siloquent.explore.plan.cells import space
+from siloquent.server.access.tokens import Principal
+from siloquent.server.jobs.queue import ledger_key_of
+from siloquent.server.planning.process import Order, _priced
 from siloquent.server.session_pool import Sessions
-from siloquent.server.tokens import Principal
 
 ANALYST = Principal("t", "ana", "analyst", (), 0)
 QUESTION = "SELECT ward, COUNT(*) FROM visits WHERE age > 30 GROUP BY ward ERROR 300"

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from siloquent.errors import LedgerError, NotAllowed, RequestError, SchemaError, UnknownName
-from siloquent.server.limits import ConcurrencyLimit, RequestRates, Slots
+from siloquent.server.access.limits import ConcurrencyLimit, RequestRates, Slots
+from siloquent.server.access.tokens import Tokens
 from siloquent.server.observability import Metrics
 from siloquent.server.problems import Refused
 from siloquent.server.session_pool import SessionPool
 from siloquent.server.settings import Settings, build_client_reader, read_settings
 from siloquent.server.store import STEPS, VERSION, MigrationResult, Store, migrate
-from siloquent.server.tokens import Tokens
 from siloquent.server.web.wizard import compose_table_file
 from siloquent.session import create_workspace
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siloquent.server.turns import Turns
+from siloquent.server.access.turns import Turns
 
 ORDERS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=30)
 

@@ -14,7 +14,7 @@ import siloquent as sq
 from siloquent.errors import KeyReused, ProtocolError, RequestError
 from siloquent.federation.channel import Channel, Member, Members, MemoryNetwork, run_all
 from siloquent.federation.channel.base import build_missing
-from siloquent.federation.payload import pack_json, pack_words
+from siloquent.federation.messages.payload import pack_json, pack_words
 from siloquent.federation.sums import SumSpec, add_shares, gather_sum
 from siloquent.share import Budget, ShareSpec
 from siloquent.share.agreement_check import GO, READY

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from siloquent.errors import KeyReused, RequestError, SchemaError
-from siloquent.maths.moments import (
+from siloquent.maths.models.moments import (
     QUANTA,
     Moments,
     build_joint_release,

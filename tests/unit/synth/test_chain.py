@@ -23,9 +23,9 @@ from siloquent.privacy.sampling import compute_steps_epsilon
 from siloquent.schema import TableSchema, Unit
 from siloquent.schema.build import parse_schema
 from siloquent.session import WorkspaceSession
-from siloquent.synth.estimate.chain import ChainModel
-from siloquent.synth.estimate.chain_weights import fit_weights
-from siloquent.synth.estimate.enforce import count_violations, find_broken_hard
+from siloquent.synth.estimate.chain.model import ChainModel
+from siloquent.synth.estimate.chain.weights import fit_weights
+from siloquent.synth.estimate.enforce.constraints import count_violations, find_broken_hard
 from siloquent.synth.measure.chain import train
 from siloquent.synth.plan.chain import ChainPlan, plan_chain
 from siloquent.synth.release import load_model

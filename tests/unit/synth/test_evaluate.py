@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from siloquent.synth.estimate.evaluate import evaluate
+from siloquent.synth.estimate.report.evaluate import evaluate
 from unit.synth.test_constraints import SMALL, compiled, never
 
 

@@ -11,7 +11,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from siloquent.synth import Budget
-from siloquent.synth.estimate.classifiers import FittedClassifiers, round_coefficients, train_classifiers
+from siloquent.synth.estimate.report.classifiers import FittedClassifiers, round_coefficients, train_classifiers
 from siloquent.synth.measure.quality import measure_distances
 from siloquent.synth.plan.budget import VectorNoise
 from siloquent.synth.spec.measurements import decode_run_measurements

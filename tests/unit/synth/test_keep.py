@@ -9,7 +9,7 @@ import pytest
 
 from siloquent.errors import ConstraintProblem, RequestError
 from siloquent.schema.constraints import FunctionalDependency, Key
-from siloquent.synth.estimate.enforce import (
+from siloquent.synth.estimate.enforce.constraints import (
     build_dependency_table,
     build_model_masks,
     build_reference_table,

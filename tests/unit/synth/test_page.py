@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from html.parser import HTMLParser
 
-from siloquent.synth.estimate.html_report import render_page
+from siloquent.synth.estimate.report.html import render_page
 from siloquent.synth.spec.report import ColumnReport, ConstraintReport, PaidFigure, PairReport, QualityReport
 
 HOSTILE = "<script>alert('x')</script>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from siloquent.schema.constraints import FunctionalDependency
-from siloquent.synth.estimate.enforce import count_violations, find_broken_hard
+from siloquent.synth.estimate.enforce.constraints import count_violations, find_broken_hard
 from siloquent.synth.estimate.match_rates import choose_target, match_rates
 from unit.synth.test_constraints import SMALL, compiled, never
 

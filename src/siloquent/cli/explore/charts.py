@@ -26,7 +26,7 @@ def check_drawable(query: Query, file: Path | None, *, again: str, on_screen: bo
     Raises:
         RequestError: the answer has only groups, or the file exists, or ``--json`` excludes drawing on the terminal.
     """
-    from siloquent.explore.spec.charts import has_values
+    from siloquent.explore.spec.answers.charts import has_values
 
     if not has_values(query):
         raise RequestError(

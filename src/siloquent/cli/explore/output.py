@@ -26,7 +26,7 @@ def build_answer_document(answer: Answer, key: str) -> dict[str, Any]:
 
 def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_rows: bool) -> None:
     """Print the table, then its meaning and cost."""
-    from siloquent.explore.spec.answer_text import format_answer_cells
+    from siloquent.explore.spec.answers.text import format_answer_cells
 
     shown = answer.rows if all_rows else answer.rows[:MAX_SHOWN]
     headings, lines = format_answer_cells(answer, shown, full=full)
@@ -54,7 +54,7 @@ def _draw_bars(screen: Screen, rows: Sequence[Sequence[Any]]) -> list[str]:
 
 def _list_facts(answer: Answer) -> list[tuple[str, str]]:
     from siloquent.documents.ledger import format_significant
-    from siloquent.explore.spec.answer_text import build_lines
+    from siloquent.explore.spec.answers.text import build_lines
 
     left = (
         f"{answer.cost.symbol} {format_significant(answer.cost.left, 'down')} of {clean_text(answer.cost.account)} left"
@@ -99,7 +99,7 @@ def describe_price(explanation: Explanation | CompositeExplanation) -> str:
 
 def show_explanation(screen: Screen, explanation: Explanation | CompositeExplanation, *, ask: str) -> None:
     """Print the accuracy and price of a question, its mechanism and the alternatives."""
-    from siloquent.explore.spec.answer_text import describe_label
+    from siloquent.explore.spec.answers.text import describe_label
 
     part = draw_share_bar(explanation.price, explanation.left_before, ascii_only=screen.ascii_only)
     document = explanation.to_json()

@@ -15,7 +15,7 @@ from siloquent.cli.federation.output import build_status_document, show_status
 from siloquent.errors import NotAllowed, RequestError, UnknownName
 
 if TYPE_CHECKING:
-    from siloquent.federation.roster import Roster
+    from siloquent.federation.identity.roster import Roster
 
 BundleOption = Annotated[Path, typer.Option("--bundle", metavar="DIR", help="The role's folder.")]
 CaOption = Annotated[Path, typer.Option("--ca", metavar="DIR", help="The operator's folder with the CA.")]
@@ -45,7 +45,7 @@ def init(
     ),
 ) -> None:
     """Make a whole federation at once, for trials: a CA, a roster, and one bundle a role."""
-    from siloquent.federation import operator
+    from siloquent.federation.identity import operator
 
     if not file.is_file():
         raise RequestError(f"There is no file {file}.", fix=operator.DESCRIBED)
@@ -64,8 +64,8 @@ def request_certificate(
     output: OutFile = Path("request.json"),
 ) -> None:
     """Make a role's keys at home, and the request that the operator signs. No private key leaves the bundle."""
-    from siloquent.federation import operator
-    from siloquent.federation.roster import KINDS
+    from siloquent.federation.identity import operator
+    from siloquent.federation.identity.roster import KINDS
 
     if kind not in KINDS:
         raise RequestError(f"--role {kind!r} is none of {', '.join(KINDS)}.", fix="--role party")
@@ -85,8 +85,8 @@ def sign(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the answers go.")] = Path("."),
 ) -> None:
     """Sign owners' requests: an answer file for each, and a roster one version later."""
-    from siloquent.federation import operator
-    from siloquent.federation.bundle import read_small
+    from siloquent.federation.identity import operator
+    from siloquent.federation.identity.bundle import read_small
 
     authority = operator.create_authority(operator.read_description(new), ca) if new else operator.open_authority(ca)
     authority, answers = operator.sign(authority, [read_small(path) for path in requests])
@@ -106,8 +106,8 @@ def accept(
     ] = None,
 ) -> None:
     """Take the operator's answer or roster, after its eight words were compared by another way than this file's."""
-    from siloquent.federation import operator
-    from siloquent.federation.bundle import read_small
+    from siloquent.federation.identity import operator
+    from siloquent.federation.identity.bundle import read_small
 
     text = read_small(file)
     roster = operator.read_offer(text, bundle)
@@ -125,7 +125,7 @@ def accept(
 
 def renew(options: Options, bundle: BundleOption = Path("bundle"), output: OutFile = Path("request.json")) -> None:
     """Ask for a new certificate over a fresh TLS key; the role and its other keys stay."""
-    from siloquent.federation import operator
+    from siloquent.federation.identity import operator
 
     output.write_bytes(operator.renew(bundle) + b"\n")
     options.screen.note(f"Send {output} to the operator, then: siloquent federation accept ANSWER --bundle {bundle}")
@@ -133,7 +133,7 @@ def renew(options: Options, bundle: BundleOption = Path("bundle"), output: OutFi
 
 def revoke(options: Options, name: Name, ca: CaOption = Path("ca")) -> None:
     """Take a role out of the roster. It is refused from when the relay has the new roster: accept it there at once."""
-    from siloquent.federation import operator
+    from siloquent.federation.identity import operator
 
     authority = operator.open_authority(ca)
     names = [role.name for role in authority.roster.roles]
@@ -150,8 +150,8 @@ def revoke(options: Options, name: Name, ca: CaOption = Path("ca")) -> None:
 
 def check(options: Options, bundle: BundleOption = Path("bundle")) -> int:
     """Try the way to the relay step by step, and say which step fails."""
-    from siloquent.federation.bundle import read_bundle
     from siloquent.federation.connection_check import check as tried
+    from siloquent.federation.identity.bundle import read_bundle
 
     steps = list(tried(read_bundle(bundle)))
     is_well = all(step.state != "bad" for step in steps)
@@ -176,7 +176,7 @@ def report_status(
     """Say who is where in a session, and who is waited for since when; without a session, list this role's."""
     from contextlib import closing
 
-    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.identity.bundle import read_bundle
     from siloquent.federation.role_process import open_journal
     from siloquent.federation.transport import HttpTransport
 
@@ -203,9 +203,9 @@ def verify(
     bundle: BundleOption = Path("bundle"),
 ) -> int:
     """Recompute a session's transcript from the headers that this role kept, and check every role's signed head."""
-    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.identity.bundle import read_bundle
+    from siloquent.federation.messages.verification import verify_session
     from siloquent.federation.role_process import open_journal
-    from siloquent.federation.verification import verify_session
 
     role = read_bundle(bundle)
     with open_journal(role) as journal:

@@ -8,7 +8,7 @@ from siloquent.cli.base.screen import LEFT, RIGHT, Screen
 from siloquent.documents.federation import build_status_document, describe_waiting, format_waiting_time
 
 if TYPE_CHECKING:
-    from siloquent.federation.roster import Roster
+    from siloquent.federation.identity.roster import Roster
 
 __all__ = ["build_status_document", "describe_waiting", "format_waiting_time", "show_status"]
 

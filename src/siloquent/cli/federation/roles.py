@@ -18,7 +18,7 @@ from siloquent.documents.federation import build_session_document
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
-    from siloquent.federation.bundle import Bundle
+    from siloquent.federation.identity.bundle import Bundle
     from siloquent.federation.protocols import ProtocolRegistry
 
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="A session's id or its beginning.")]
@@ -55,7 +55,7 @@ def serve_relay(
     ] = 256,
 ) -> None:
     """Store and forward sealed messages until stopped; needs an address that all roles reach, and sees no content."""
-    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.identity.bundle import read_bundle
     from siloquent.federation.relay.rates import RelayRates
     from siloquent.federation.relay.server import run_relay
     from siloquent.federation.relay.store import RelayLimits
@@ -70,7 +70,7 @@ def serve_relay(
 
 def serve_worker(options: Options, bundle: BundleOption = Path("bundle")) -> None:
     """Serve sessions of the federation until stopped; connects outwards only, and goes on where it was killed."""
-    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.identity.bundle import read_bundle
     from siloquent.federation.role_process import serve
 
     role = read_bundle(bundle)
@@ -83,7 +83,7 @@ def serve_worker(options: Options, bundle: BundleOption = Path("bundle")) -> Non
 
 def serve_party(options: Options, bundle: BundleOption = Path("bundle")) -> None:
     """Answer sessions from this workspace until stopped, as federation.toml or a person allows."""
-    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.identity.bundle import read_bundle
     from siloquent.federation.policy import read_policy
     from siloquent.federation.role_process import serve
 
@@ -105,7 +105,7 @@ def serve_party(options: Options, bundle: BundleOption = Path("bundle")) -> None
 
 def list_party_sessions(options: Options, bundle: BundleOption = Path("bundle")) -> None:
     """List this party's sessions, with what waits for a yes first."""
-    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.identity.bundle import read_bundle
     from siloquent.federation.role_process import open_journal
 
     role = read_bundle(bundle)
@@ -154,7 +154,7 @@ def build_all_protocols() -> ProtocolRegistry:
 
 
 def _decide(options: Options, bundle: Path, asked: str, decision: str, *, is_sure: bool) -> None:
-    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.identity.bundle import read_bundle
     from siloquent.federation.role_process import open_journal
 
     role = read_bundle(bundle)

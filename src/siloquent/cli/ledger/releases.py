@@ -78,7 +78,7 @@ def _find_folder(options: Options, release: str) -> Path:
 
 def show(options: Options, release: Release) -> None:
     """Show a release: its table, what was promised, what it cost."""
-    from siloquent.explore.spec.answer_text import describe_label, format_cells
+    from siloquent.explore.spec.answers.text import describe_label, format_cells
     from siloquent.releases import read_manifest, read_release
 
     folder = _find_folder(options, release)

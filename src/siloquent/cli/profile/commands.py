@@ -17,7 +17,7 @@ from siloquent.cli.profile.inputs import split_names
 from siloquent.errors import ProtocolError, ReleaseError, RequestError
 
 if TYPE_CHECKING:
-    from siloquent.federation.journal import RoleJournal
+    from siloquent.federation.messages.journal import RoleJournal
     from siloquent.profile import FDReport, ProfileSpec, Terms
 
 Spec = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="Table, columns, kinds, max_lhs, protocol.")]
@@ -159,7 +159,7 @@ def _run_over_relay(
     """
     from siloquent.cli.federation.commands import find_session
     from siloquent.cli.profile.inputs import WaitingLines
-    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.identity.bundle import read_bundle
     from siloquent.federation.role_process import open_journal
 
     waiting = WaitingLines(options.screen)

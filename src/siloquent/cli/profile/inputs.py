@@ -54,7 +54,7 @@ def resolve_participants(
     if bundle is None:
         silos = resolve_silos(options, given)
         return silos, len(silos), workers
-    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.identity.bundle import read_bundle
 
     roles = [role for role in read_bundle(bundle).roster.roles if role.name not in without]
     kinds = [role.kind for role in roles]

@@ -17,7 +17,7 @@ from siloquent.cli.base.screen import LEFT, RIGHT
 from siloquent.errors import MissingExtra, SchemaError
 
 if TYPE_CHECKING:
-    from siloquent.server.tokens import Tokens
+    from siloquent.server.access.tokens import Tokens
 
 
 def register(app: typer.Typer) -> None:
@@ -182,7 +182,7 @@ def create(
     options.require_owner("Making a token")
     wanted = tuple(filter(None, (one.strip() for one in tables.split(","))))
     from siloquent.schema.workspace import read_workspace
-    from siloquent.server.acts import recorded
+    from siloquent.server.access.acts import recorded
 
     tokens = _open_tokens(options)
     known = read_workspace(_get_folder(options)).list_table_names()
@@ -231,7 +231,7 @@ def _day(seconds: Any) -> str:
 def revoke(options: Options, token: Annotated[str, typer.Argument(metavar="ID", help="The token's id.")]) -> None:
     """End a token and every browser session that it opened, at once."""
     options.require_owner("Revoking a token")
-    from siloquent.server.acts import recorded
+    from siloquent.server.access.acts import recorded
 
     _open_tokens(options).revoke(token, also=recorded(None, "revoke_token"))
     options.screen.write_line(f"Token {clean_text(token)} revoked.")
@@ -245,8 +245,8 @@ def _get_folder(options: Options) -> Path:
 
 def _open_tokens(options: Options) -> Tokens:
     _require_extra()
+    from siloquent.server.access.tokens import Tokens
     from siloquent.server.store import Store
-    from siloquent.server.tokens import Tokens
 
     return Tokens(Store(_get_folder(options) / "server.sqlite"))
 

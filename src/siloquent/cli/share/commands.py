@@ -102,7 +102,7 @@ def hold(
 ) -> None:
     """Hold a secure sum as the moderator: all parties of the roster are asked; each keeps the sum as its release."""
     from siloquent.cli.share.output import build_sum_document, show_sum
-    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.identity.bundle import read_bundle
     from siloquent.federation.role_process import moderate
     from siloquent.share.federated import build_invitation, collect_sum
 

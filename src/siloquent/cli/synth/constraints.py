@@ -37,7 +37,7 @@ def mount(group: typer.Typer) -> None:
 
 def check(options: Options, rows: Rows, table: TableName = None) -> int:
     """Count exactly how often rows break each constraint, in both directions; free on releases and public files."""
-    from siloquent.synth.estimate.enforce import count_violations
+    from siloquent.synth.estimate.enforce.constraints import count_violations
 
     path, schema = _resolve_rows(options, rows, table)
     compiled, found = _read(path, schema)

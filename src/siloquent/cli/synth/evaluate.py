@@ -14,7 +14,7 @@ from siloquent.cli.base.screen import LEFT, RIGHT
 from siloquent.errors import ReleaseError, RequestError
 
 if TYPE_CHECKING:
-    from siloquent.synth.estimate.evaluate import Evaluation, MarginalDistance
+    from siloquent.synth.estimate.report.evaluate import Evaluation, MarginalDistance
     from siloquent.synth.spec.compiled import CompiledConstraints
 
 WORST = 5
@@ -31,8 +31,8 @@ def evaluate(
     truth: Annotated[Path, typer.Option("--truth", metavar="FILE", help="The true rows, as CSV or Parquet.")],
 ) -> None:
     """Compare a synthetic table with the true rows, exactly, for the owner's eyes alone; nothing is written."""
-    from siloquent.synth.estimate.evaluate import evaluate as compared
     from siloquent.synth.estimate.public_rows import read_file_columns, read_public
+    from siloquent.synth.estimate.report.evaluate import evaluate as compared
     from siloquent.synth.plan.constraints import compile_constraints
     from siloquent.synth.release import load_model
 

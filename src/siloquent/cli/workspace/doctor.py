@@ -169,8 +169,8 @@ def _check_modes(folder: Path) -> HealthFinding:
 def _check_certificate(bundle: Path) -> HealthFinding:
     """Check the remaining validity of a federation role's certificate; it is bad from 3 days before its end."""
     from siloquent.errors import MissingExtra, SiloquentError
-    from siloquent.federation.bundle import read_bundle
     from siloquent.federation.connection_check import check_certificate_days
+    from siloquent.federation.identity.bundle import read_bundle
 
     what = f"bundle {bundle.name}"
     try:

@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 def migrate(options: Options) -> None:
     """Lead a workspace of an older version forward. Stop its server first, and make a backup."""
     options.require_owner("Migrating")
-    from siloquent.ledger.sql import FORMAT
+    from siloquent.ledger.backends.sql import FORMAT
     from siloquent.schema.workspace import find_workspace, read_workspace
     from siloquent.server.store import migrate as led
     from siloquent.session import open_workspace_ledger

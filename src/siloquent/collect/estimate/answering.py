@@ -17,7 +17,7 @@ from siloquent.collect.spec.collection import Collection
 from siloquent.collect.spec.query import MAX_GROUPS, Aggregate, AggregateQuery, Box, Mask, ServiceColumn
 from siloquent.errors import RequestError, TooFewReports
 from siloquent.maths.fieller import compute_fieller_interval
-from siloquent.maths.row_layers import count_users
+from siloquent.maths.local.row_layers import count_users
 
 Z95 = 1.959963984540054
 

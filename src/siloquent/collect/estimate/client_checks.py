@@ -9,7 +9,7 @@ import numpy as np
 
 from siloquent.collect.estimate.linear import CountedReports
 from siloquent.collect.spec.collection import WORDS, Collection
-from siloquent.maths.row_layers import RowReports, count_users
+from siloquent.maths.local.row_layers import RowReports, count_users
 
 ODD = 1e-6
 """The probability below which a comparison is odd: honest clients cause one in a million epochs."""

@@ -14,8 +14,8 @@ from siloquent.collect.plan.sets import compute_role_values
 from siloquent.collect.spec.collection import Collection, LayerPlan
 from siloquent.collect.spec.query import Box, ServiceColumn
 from siloquent.collect.spec.role import AttributeRole
-from siloquent.maths.consistency import CombinedLayers, Layer, LayerQuestion
-from siloquent.maths.row_layers import Supports, count_users, merge_supports
+from siloquent.maths.local.consistency import CombinedLayers, Layer, LayerQuestion
+from siloquent.maths.local.row_layers import Supports, count_users, merge_supports
 
 Floats = NDArray[np.float64]
 Sets = tuple[tuple[int, ...], ...]

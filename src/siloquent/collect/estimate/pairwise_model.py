@@ -10,7 +10,7 @@ import numpy as np
 
 from siloquent.collect.spec.query import Box
 from siloquent.errors import RequestError
-from siloquent.maths.max_entropy import MAX_CONDITIONS, compute_conjunction_probability
+from siloquent.maths.local.max_entropy import MAX_CONDITIONS, compute_conjunction_probability
 
 if TYPE_CHECKING:
     from siloquent.collect.estimate.linear import ReportTables

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from siloquent.collect.measure.wire import Batch
 from siloquent.collect.spec.collection import Collection, LayerPlan
-from siloquent.maths.row_layers import RowReports, Supports, count_users, merge_supports
-from siloquent.maths.supports import count_joint_supports, count_supports
+from siloquent.maths.local.row_layers import RowReports, Supports, count_users, merge_supports
+from siloquent.maths.local.supports import count_joint_supports, count_supports
 
 Integers = NDArray[np.int64]
 MAX_COMBINATIONS = (2**20, 2**16)

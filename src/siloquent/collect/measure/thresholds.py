@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from siloquent.maths.frequency_oracles import Kind
+from siloquent.maths.local.frequency_oracles import Kind
 from siloquent.privacy.noise.local import compute_threshold
 from siloquent.privacy.noise.probability import enclose_exp_minus
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from siloquent.collect.measure.device import HEAD, VERSION
 from siloquent.collect.spec.collection import Collection, ReportChannel
 from siloquent.collect.spec.counters import Counters
-from siloquent.maths.frequency_oracles import PRIME
-from siloquent.maths.supports import WORD_BITS
+from siloquent.maths.local.frequency_oracles import PRIME
+from siloquent.maths.local.supports import WORD_BITS
 
 Integers = NDArray[np.int64]
 _BYTES = NDArray[np.uint8]

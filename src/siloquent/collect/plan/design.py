@@ -19,8 +19,8 @@ from siloquent.collect.spec.collection import WORDS, Assignment, Collection, Lay
 from siloquent.collect.spec.collection_spec import CollectionSpec
 from siloquent.collect.spec.role import AttributeRole
 from siloquent.errors import SchemaError
-from siloquent.maths.consistency import TreeBlock, compute_precision, list_components, optimise_shares
-from siloquent.maths.frequency_oracles import choose_kind, choose_size
+from siloquent.maths.local.consistency import TreeBlock, compute_precision, list_components, optimise_shares
+from siloquent.maths.local.frequency_oracles import choose_kind, choose_size
 
 Floats = NDArray[np.float64]
 MAX_JOINT = 400

@@ -9,7 +9,7 @@ from itertools import combinations, product
 
 from siloquent.collect.plan.sets import list_question_kinds
 from siloquent.collect.spec.collection import WORDS, Collection, ReportChannel
-from siloquent.maths.consistency import compute_precision, list_components
+from siloquent.maths.local.consistency import compute_precision, list_components
 
 
 @dataclass(frozen=True, slots=True)

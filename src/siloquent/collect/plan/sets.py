@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from siloquent.collect.spec.collection_spec import CollectionSpec
 from siloquent.collect.spec.role import AttributeRole
 from siloquent.errors import SchemaError
-from siloquent.maths.hierarchy import Tree, build_flat_tree, build_tree
+from siloquent.maths.local.hierarchy import Tree, build_flat_tree, build_tree
 
 Floats = NDArray[np.float64]
 MAX_NODES = 2**20

@@ -14,9 +14,9 @@ from siloquent.collect.spec.dimension import Dimension
 from siloquent.collect.spec.role import AttributeRole
 from siloquent.errors import SchemaError
 from siloquent.foreign import load_json
-from siloquent.maths.consistency import TreeBlock
-from siloquent.maths.frequency_oracles import Kind, Oracle
-from siloquent.maths.hierarchy import Tree
+from siloquent.maths.local.consistency import TreeBlock
+from siloquent.maths.local.frequency_oracles import Kind, Oracle
+from siloquent.maths.local.hierarchy import Tree
 from siloquent.privacy import parse_fraction
 from siloquent.schema import Attribute
 from siloquent.schema.build import parse_attribute

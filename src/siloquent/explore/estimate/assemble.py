@@ -12,7 +12,7 @@ from siloquent.explore.plan.bounds import Part, list_parts
 from siloquent.explore.plan.promise import describe_promise
 from siloquent.explore.spec import Answer, AnswerAccuracy, AnswerCost, AnswerReceipt, render
 from siloquent.explore.spec.aggregates import Count, Quantile
-from siloquent.explore.spec.answer import ItemAccuracy, find_weakest
+from siloquent.explore.spec.answers.answer import ItemAccuracy, find_weakest
 from siloquent.explore.spec.query import Accuracy
 from siloquent.explore.spec.stored_measurement import describe_changed
 from siloquent.ledger import SettledAnswer

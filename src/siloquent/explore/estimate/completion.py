@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from siloquent.explore.plan.linear_measurements import build_footprint
 from siloquent.explore.plan.planner import Plan
-from siloquent.explore.plan.reuse_plan import ReusedMechanism, compute_question_digest
+from siloquent.explore.plan.reuse.linear_measurements import build_footprint
+from siloquent.explore.plan.reuse.plans import ReusedMechanism, compute_question_digest
 from siloquent.explore.spec.stored_measurement import StoredMeasurement
 from siloquent.privacy import FREE
 

@@ -12,7 +12,7 @@ from siloquent.explore.estimate.completion import complete_measurement
 from siloquent.explore.estimate.progress import QueryProgress
 from siloquent.explore.plan.cache import ByteLRU
 from siloquent.explore.plan.planner import Plan, SchemaKey
-from siloquent.explore.plan.reuse_plan import ReusedMechanism
+from siloquent.explore.plan.reuse.plans import ReusedMechanism
 from siloquent.explore.plan.steps import PlanStep, plan_second_step
 from siloquent.explore.spec import Answer, render
 from siloquent.explore.spec.stored_measurement import StoredMeasurement, encode_payload

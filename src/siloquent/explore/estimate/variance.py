@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from siloquent.explore.plan.bounds import compute_half_range, compute_spread_error
-from siloquent.explore.plan.predicates import compute_centre
+from siloquent.explore.plan.cells.predicates import compute_centre
 from siloquent.schema import Attribute
 
 _ROOT_DIGITS = 10**15

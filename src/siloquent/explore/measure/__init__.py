@@ -11,7 +11,7 @@ from siloquent.explore.spec.stored_measurement import StoredMeasurement
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
     from siloquent.explore.measure.base import Integers
-    from siloquent.explore.plan.compiled import CompiledWorkload
+    from siloquent.explore.plan.cells.compiled import CompiledWorkload
     from siloquent.explore.plan.planner import Plan
     from siloquent.ledger import Permit
 

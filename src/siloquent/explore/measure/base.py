@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.plan.compiled import CompiledWorkload, SummedAttribute, WorkloadPart
-from siloquent.explore.plan.reconstruction import Matrix
+from siloquent.explore.plan.cells.compiled import CompiledWorkload, SummedAttribute, WorkloadPart
+from siloquent.explore.plan.reuse.reconstruction import Matrix
 from siloquent.explore.spec.query import Kind
 from siloquent.explore.spec.stored_measurement import Form
 from siloquent.maths.strategies.sparse import Sparse

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from siloquent.explore.measure.strategy_choice import MAX_COLUMNS, StrategyChoice
 from siloquent.explore.plan.cache import ByteLRU
-from siloquent.explore.plan.compiled import CompiledWorkload, Integers, WorkloadPart
-from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP
-from siloquent.maths.calibration import Factor, compute_normal_factor
-from siloquent.maths.sensitivity import Sensitivity
+from siloquent.explore.plan.cells.compiled import CompiledWorkload, Integers, WorkloadPart
+from siloquent.explore.plan.reuse.reconstruction import PARTS_OF_A_STEP
+from siloquent.maths.sensitivity.linear import Sensitivity
 from siloquent.maths.strategies.base import Norm
 from siloquent.maths.strategies.layered import (
     LayeredStrategy,
@@ -25,6 +24,7 @@ from siloquent.maths.strategies.layered import (
 )
 from siloquent.maths.strategies.prefixes import compute_prefix_shapes
 from siloquent.maths.strategies.sparse import Sparse
+from siloquent.maths.tails.calibration import Factor, compute_normal_factor
 
 MAX_CELLS, MAX_ENTRIES = 2**18, 5 * 10**8
 _SEEN = 16

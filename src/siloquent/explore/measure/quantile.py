@@ -18,8 +18,8 @@ from siloquent.explore.measure.base import (
     Run,
     sharpen_noise,
 )
-from siloquent.explore.plan.compiled import CompiledWorkload
-from siloquent.maths import error_tails
+from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.maths.tails import errors as error_tails
 from siloquent.privacy import ExponentialSelect, PermuteAndFlip
 
 

@@ -13,7 +13,7 @@ from siloquent.explore.measure.base import ErrorRequirement, PricedMechanism
 from siloquent.explore.measure.quantile import split_beta
 from siloquent.explore.measure.strategy import MAX_BITS, calibrate_gaussian, calibrate_laplace, choose_gaussian_bits
 from siloquent.explore.measure.strategy_choice import find_ranks_choice
-from siloquent.explore.plan.compiled import CompiledWorkload
+from siloquent.explore.plan.cells.compiled import CompiledWorkload
 
 
 def price_ranks(

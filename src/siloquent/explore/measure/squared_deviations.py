@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from siloquent.data.grouped_counts import GroupedCount
 from siloquent.explore.measure.base import Integers
-from siloquent.explore.plan.compiled import CompiledWorkload, SummedAttribute
+from siloquent.explore.plan.cells.compiled import CompiledWorkload, SummedAttribute
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,8 +19,8 @@ from siloquent.explore.measure.base import (
 )
 from siloquent.explore.measure.large import find_layered_choice
 from siloquent.explore.measure.strategy_choice import StrategyChoice, find_gaussian_choice, find_laplace_choice
-from siloquent.explore.plan.compiled import CompiledWorkload
-from siloquent.maths.error_tails import LARGEST_SCALE
+from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.maths.tails.errors import LARGEST_SCALE
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace
 
 MIN_DEVIATION = 3  # below, integer Gaussian noise is not within 1 of the normal distribution used for calibration

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from siloquent.explore.measure.base import Integers
 from siloquent.explore.plan.cache import ByteLRU
-from siloquent.explore.plan.compiled import CompiledWorkload
-from siloquent.explore.plan.predicates import compute_sum_sensitivity
-from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP, Matrix, compute_reconstructions
-from siloquent.maths.calibration import Factor, compute_gaussian_factor, compute_normal_factor
-from siloquent.maths.sensitivity import Sensitivity, compute_sensitivity
+from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.cells.predicates import compute_sum_sensitivity
+from siloquent.explore.plan.reuse.reconstruction import PARTS_OF_A_STEP, Matrix, compute_reconstructions
+from siloquent.maths.sensitivity.linear import Sensitivity, compute_sensitivity
 from siloquent.maths.strategies import CalibratedStrategy, choose_gaussian_strategy, choose_laplace_strategy
 from siloquent.maths.strategies.base import QUANTUM_BITS, Norm, reconstruct
 from siloquent.maths.strategies.sparse import Sparse
+from siloquent.maths.tails.calibration import Factor, compute_gaussian_factor, compute_normal_factor
 
 MAX_COLUMNS, MAX_ANSWERS, MAX_WEIGHTS = 1_024, 10_000, 2 * 10**7
 MAX_RANKED_ANSWERS, MAX_RANKED_COLUMNS = 1_000, 2_048  # a list compares answers, so R must be dense

@@ -15,8 +15,8 @@ from siloquent.explore.measure.strategy_choice import (
     find_gaussian_choice,
     find_laplace_choice,
 )
-from siloquent.explore.plan.compiled import CompiledWorkload
-from siloquent.maths.sensitivity import Sensitivity
+from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.maths.sensitivity.linear import Sensitivity
 from siloquent.maths.strategies.sparse import Sparse
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event
 

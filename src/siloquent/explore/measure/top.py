@@ -16,8 +16,8 @@ from siloquent.explore.measure.base import (
 )
 from siloquent.explore.measure.strategy import calibrate_gaussian, choose_gaussian_bits
 from siloquent.explore.measure.strategy_choice import find_top_choice
-from siloquent.explore.plan.compiled import CompiledWorkload
-from siloquent.maths import error_tails
+from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.maths.tails import errors as error_tails
 from siloquent.privacy import ExponentialSelect, GeometricTopK
 
 

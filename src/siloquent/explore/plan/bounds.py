@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from siloquent.errors import RequestError
-from siloquent.explore.plan.predicates import compute_centre
+from siloquent.explore.plan.cells.predicates import compute_centre
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Moment, Quantile, Sum, Variance
 from siloquent.schema import Attribute, TableSchema
 

@@ -11,7 +11,7 @@ from siloquent.explore.plan.planner import PlanCandidate
 from siloquent.explore.plan.promise import describe_promise
 from siloquent.explore.plan.steps import PlanStep, QueryPlan
 from siloquent.explore.spec.aggregates import Aggregate, Ranks
-from siloquent.explore.spec.answer import Label, find_weakest
+from siloquent.explore.spec.answers.answer import Label, find_weakest
 from siloquent.privacy import Cost, format_digits, get_accountant
 
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from siloquent.explore.plan.planner import Plan, PlanCandidate
-from siloquent.explore.plan.reuse_plan import ReusedMechanism
-from siloquent.explore.spec.answer import Label
+from siloquent.explore.plan.reuse.plans import ReusedMechanism
+from siloquent.explore.spec.answers.answer import Label
 from siloquent.privacy import Cost, format_digits, get_accountant
 
 

@@ -17,13 +17,13 @@ from siloquent.explore.measure.nested_threshold import price_crossing
 from siloquent.explore.measure.strategy import price_factorisation, price_strategy
 from siloquent.explore.measure.top import price_geometric_top, price_rounds, price_top_factorisation
 from siloquent.explore.plan.cache import ByteLRU
-from siloquent.explore.plan.compiled import CompiledWorkload
+from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.cells.predicates import compile_workload
 from siloquent.explore.plan.limits import are_lifted
-from siloquent.explore.plan.predicates import compile_workload
-from siloquent.explore.plan.reconstruction import PARTS_OF_A_STEP
+from siloquent.explore.plan.reuse.reconstruction import PARTS_OF_A_STEP
 from siloquent.explore.spec.query import Accuracy, Kind, Query, Spend
-from siloquent.maths.error_tails import compute_breaking_error
 from siloquent.maths.roots import last_negative
+from siloquent.maths.tails.errors import compute_breaking_error
 from siloquent.privacy import Accountant, Cost, Event, convert_epsilon_to_rho, format_digits, get_accountant
 from siloquent.privacy.budget import round_down_to_units
 from siloquent.schema import TableSchema

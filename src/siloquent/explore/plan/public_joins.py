@@ -12,10 +12,10 @@ from dataclasses import replace
 from siloquent.errors import RequestError, UnknownName
 from siloquent.explore.plan.rules import list_reading_rules
 from siloquent.explore.spec.canonical import format_canonical
+from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.name_resolution import replace_columns
 from siloquent.explore.spec.predicate import And, Column, Compare, Through, Value
 from siloquent.explore.spec.query import Query
-from siloquent.explore.spec.refusals import quote_name
 from siloquent.schema import Attribute, ForeignKey, TableSchema
 from siloquent.schema.public_table import PublicTable
 

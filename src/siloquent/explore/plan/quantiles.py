@@ -22,8 +22,10 @@ from siloquent.explore.measure.quantile import (
     split_beta,
 )
 from siloquent.explore.measure.ranks import price_ranks
-from siloquent.explore.plan.compiled import CompiledWorkload
-from siloquent.explore.plan.keys import build_value_key, list_group_keys
+from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.cells.keys import build_value_key, list_group_keys
+from siloquent.explore.plan.cells.predicates import compile_keys
+from siloquent.explore.plan.cells.space import MAX_TRUTHS, GroupKey, Space, iter_tests, max_truths
 from siloquent.explore.plan.limits import are_lifted, standing, was_paid
 from siloquent.explore.plan.planner import (
     MAX_UNITS,
@@ -35,14 +37,12 @@ from siloquent.explore.plan.planner import (
     compute_error_bound,
     is_affordable,
 )
-from siloquent.explore.plan.predicates import compile_keys
 from siloquent.explore.plan.public_joins import inline_join
-from siloquent.explore.plan.space import MAX_TRUTHS, GroupKey, Space, iter_tests, max_truths
 from siloquent.explore.spec.aggregates import Quantile, Ranks
+from siloquent.explore.spec.language.refusals import quote_name
+from siloquent.explore.spec.language.sql import EVERY_ROW
 from siloquent.explore.spec.query import Accuracy, GroupBy, Query, SomeGroups, Spend
-from siloquent.explore.spec.refusals import quote_name
-from siloquent.explore.spec.sql import EVERY_ROW
-from siloquent.maths import error_tails
+from siloquent.maths.tails import errors as error_tails
 from siloquent.privacy import Cost, format_digits, get_accountant
 from siloquent.schema import MAX_CELLS, Attribute, TableSchema
 

@@ -13,7 +13,7 @@ from siloquent.explore.measure.base import PricedMechanism
 from siloquent.explore.plan.bounds import build_row_count
 from siloquent.explore.plan.planner import Plan
 from siloquent.explore.spec.aggregates import Count
-from siloquent.maths.replaced_numbers import NumberPower, find_furthest_replacement
+from siloquent.maths.sensitivity.replaced_numbers import NumberPower, find_furthest_replacement
 from siloquent.privacy import Composed, DiscreteGaussian, DiscreteLaplace, Event, get_accountant
 from siloquent.privacy.budget import build_joint_event
 

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from siloquent.errors import UnknownName
-from siloquent.explore.plan.numbers import is_fraction
+from siloquent.explore.plan.cells.numbers import is_fraction
 from siloquent.explore.spec.members import fields_of
 from siloquent.explore.spec.predicate import Arithmetic, Call, Column, Compare, InList, Through, Value
 from siloquent.explore.spec.query import Cube, GroupBy, Query, SomeGroups

@@ -1,6 +1,6 @@
 """Queries and answers: three interfaces (SQL, BIN, Python) to one frozen ``Query``, and the ``Answer``."""
 
-from siloquent.explore.spec.answer import Answer, AnswerAccuracy, AnswerCost, AnswerReceipt
+from siloquent.explore.spec.answers.answer import Answer, AnswerAccuracy, AnswerCost, AnswerReceipt
 from siloquent.explore.spec.builder import (
     Question,
     average_of,
@@ -12,9 +12,16 @@ from siloquent.explore.spec.builder import (
     variance_of,
 )
 from siloquent.explore.spec.canonical import format_canonical
-from siloquent.explore.spec.parse import parse, parse_aggregate, parse_bin, parse_expression, parse_predicate, parse_sql
+from siloquent.explore.spec.language.parse import (
+    parse,
+    parse_aggregate,
+    parse_bin,
+    parse_expression,
+    parse_predicate,
+    parse_sql,
+)
+from siloquent.explore.spec.language.render import render, render_constant, render_expression, render_predicate
 from siloquent.explore.spec.query import Query
-from siloquent.explore.spec.render import render, render_constant, render_expression, render_predicate
 
 __all__ = [
     "Answer",

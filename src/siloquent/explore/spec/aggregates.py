@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import Literal
 
 from siloquent.errors import RequestError
+from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.numbers import check_number, format_number
 from siloquent.explore.spec.predicate import check_name
-from siloquent.explore.spec.refusals import quote_name
 
 SHARE_DIGITS = 4
 

@@ -18,8 +18,9 @@ from siloquent.explore.spec.aggregates import (
     Sum,
     Variance,
 )
+from siloquent.explore.spec.language.parse import parse_aggregate, parse_expression, parse_predicate
+from siloquent.explore.spec.language.sql import EVERY_ROW
 from siloquent.explore.spec.numbers import parse_decimal
-from siloquent.explore.spec.parse import parse_aggregate, parse_expression, parse_predicate
 from siloquent.explore.spec.predicate import And, Predicate
 from siloquent.explore.spec.query import (
     DEFAULT_BETA,
@@ -39,7 +40,6 @@ from siloquent.explore.spec.query import (
     Top,
     Workload,
 )
-from siloquent.explore.spec.sql import EVERY_ROW
 
 Number = int | float | Decimal | str
 """A number; floats are taken as Python prints them: 0.1 is one tenth."""

@@ -8,11 +8,11 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from siloquent.explore.spec.language.render import render_constant
 from siloquent.explore.spec.members import fields_of
 from siloquent.explore.spec.numbers import format_number
 from siloquent.explore.spec.predicate import InList, Value, get_constant_type
 from siloquent.explore.spec.query import Query
-from siloquent.explore.spec.render import render_constant
 
 
 def format_canonical(query: Query) -> str:

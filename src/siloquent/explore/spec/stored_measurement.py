@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import LedgerError
-from siloquent.explore.spec.answer import Label
+from siloquent.explore.spec.answers.answer import Label
 from siloquent.explore.spec.footprint import Footprint
 from siloquent.maths.strategies.sparse import Sparse
 from siloquent.privacy import Event, event_from_json, event_to_json

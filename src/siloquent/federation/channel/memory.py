@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 
 from siloquent.errors import CAUSES, ProtocolError
 from siloquent.federation.channel.base import Channel, Members, RoleState, Status, build_missing, check_step
-from siloquent.federation.payload import parse_kind
+from siloquent.federation.messages.payload import parse_kind
 
 T = TypeVar("T")
 Key = tuple[str, str, str, int]  # sender, receiver, step, attempt

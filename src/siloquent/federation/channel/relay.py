@@ -8,10 +8,10 @@ from typing import NoReturn
 
 from siloquent.errors import CAUSES, ProtocolError
 from siloquent.federation.channel.base import Members, Status, build_missing, check_step
-from siloquent.federation.payload import parse_kind
+from siloquent.federation.identity.seal import is_signed_by
+from siloquent.federation.messages.payload import parse_kind
+from siloquent.federation.messages.transcript import compute_head
 from siloquent.federation.peer import Peer
-from siloquent.federation.seal import is_signed_by
-from siloquent.federation.transcript import compute_head
 
 MAX_LOOK_SECONDS = 5.0  # the seconds of one wait before the session's state is checked again
 

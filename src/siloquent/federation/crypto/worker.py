@@ -20,7 +20,7 @@ from siloquent.federation.crypto.framing import join_batches, split_batches
 from siloquent.federation.crypto.group import Group, Ristretto
 from siloquent.federation.crypto.seed_store import count_passes, load_seed, rotate_seeds
 from siloquent.federation.crypto.seeds import derive_scalar
-from siloquent.federation.payload import pack_bytes, pack_words, unpack_bytes, unpack_json
+from siloquent.federation.messages.payload import pack_bytes, pack_words, unpack_bytes, unpack_json
 
 MAX_ELEMENTS = 2**18  # in one message: 8 MiB
 _KEY_BYTES = 32 + proofs.PROOF

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from siloquent.errors import NotAllowed, ProtocolError, SiloquentError
 from siloquent.federation.channel.base import STEP, parse_step
-from siloquent.federation.message import MAX_ENVELOPE
+from siloquent.federation.messages.message import MAX_ENVELOPE
 from siloquent.federation.relay.rates import RelayRates
 from siloquent.federation.relay.store import RelayStore
 from siloquent.foreign import load_json

@@ -10,12 +10,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from siloquent.errors import NotAllowed, ProtocolError
-from siloquent.federation.bundle import CA, ROSTER, TLS, TLS_KEY, Bundle, read_small
-from siloquent.federation.certificates import parse_uri_name
+from siloquent.federation.identity.bundle import CA, ROSTER, TLS, TLS_KEY, Bundle, read_small
+from siloquent.federation.identity.certificates import parse_uri_name
+from siloquent.federation.identity.roster import Roster, read_roster
 from siloquent.federation.relay.app import Relay, watch_app
 from siloquent.federation.relay.rates import RelayRates
 from siloquent.federation.relay.store import RelayLimits, RelayStore
-from siloquent.federation.roster import Roster, read_roster
 from siloquent.foreign.addresses import address_of
 from siloquent.foreign.connections import build_limited_protocol, prepare_process
 

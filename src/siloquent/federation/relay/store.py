@@ -20,7 +20,7 @@ from typing import Any
 
 from siloquent.errors import NotAllowed, ProtocolError
 from siloquent.federation.durable_store import DurableStore
-from siloquent.federation.message import Envelope, Header
+from siloquent.federation.messages.message import Envelope, Header
 
 INLINE_BYTES = 2**20  # larger envelopes are separate files
 DAY = 86_400

@@ -14,13 +14,13 @@ from fractions import Fraction
 import numpy as np
 
 from siloquent.errors import AccuracyUnreachable, RequestError
-from siloquent.maths.calibration import Factor, compute_gaussian_factor, compute_laplace_factor
-from siloquent.maths.error_tails import DENOMINATOR, LARGEST_SCALE
 from siloquent.maths.strategies.base import Asked, Norm, Reals, Strategy, WholeStrategy, quantise, reconstruct
 from siloquent.maths.strategies.factorisation import find_best_factorisation
 from siloquent.maths.strategies.identity import find_best_identity
 from siloquent.maths.strategies.layered import compute_row_shapes, find_laplace_level
 from siloquent.maths.strategies.trees import find_best_trees
+from siloquent.maths.tails.calibration import Factor, compute_gaussian_factor, compute_laplace_factor
+from siloquent.maths.tails.errors import DENOMINATOR, LARGEST_SCALE
 from siloquent.maths.workloads import is_disjoint
 
 MAX_CELLS = 4_096

@@ -16,7 +16,7 @@ from siloquent.federation.crypto.seed_store import load_seed
 from siloquent.federation.crypto.seeds import SEED, derive
 from siloquent.federation.crypto.votes import compute_joint_key
 from siloquent.federation.crypto.worker import gather_proven_keys
-from siloquent.federation.payload import pack_bytes, pack_json, unpack_bytes, unpack_json, unpack_words
+from siloquent.federation.messages.payload import pack_bytes, pack_json, unpack_bytes, unpack_json, unpack_words
 from siloquent.maths.dependencies import FD, list_columns
 from siloquent.profile import estimate
 from siloquent.profile.plan import canaries as trip

@@ -20,7 +20,7 @@ from siloquent.federation.crypto.seed_store import load_seed, rotate_seeds
 from siloquent.federation.crypto.seeds import SEED
 from siloquent.federation.crypto.votes import compute_joint_key, derive_vote_blinding
 from siloquent.federation.crypto.worker import gather_proven_keys
-from siloquent.federation.payload import pack_bytes, pack_json, unpack_bytes, unpack_json
+from siloquent.federation.messages.payload import pack_bytes, pack_json, unpack_bytes, unpack_json
 from siloquent.maths.dependencies import FD, compute_closures
 from siloquent.profile.estimate import select_real_verdicts
 from siloquent.profile.measure import PartyData, Snapshot

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from siloquent.errors import ProtocolError, RequestError
-from siloquent.federation.payload import encode_canonical
+from siloquent.federation.messages.payload import encode_canonical
 from siloquent.maths.dependencies import FD
 from siloquent.profile.plan.costs import compute_max_sets
 from siloquent.profile.spec import ProfileColumn, ProfileSpec, parse_column, parse_spec

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.glm_curves import GlmSolution, compute_equations, solve
-from siloquent.maths.monomial_index import count_orderings, index_tensor, list_products, sum_products_exactly
-from siloquent.maths.ridge import choose_ridge
+from siloquent.maths.models.glm_curves import GlmSolution, compute_equations, solve
+from siloquent.maths.models.monomial_index import count_orderings, index_tensor, list_products, sum_products_exactly
+from siloquent.maths.models.ridge import choose_ridge
 from siloquent.search.estimate.models import Scales, convert_units
 from siloquent.search.estimate.training import DRAWS, LocalRows
 from siloquent.search.offers import Offer

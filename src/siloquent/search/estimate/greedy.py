@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.maths import normal_quantile
-from siloquent.maths.partial_correlation import (
+from siloquent.maths.models.partial_correlation import (
     MomentsByKey,
     compute_exact_gains,
     compute_gains,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.shrinkage import KeyMeans, estimate_key_means
+from siloquent.maths.models.shrinkage import KeyMeans, estimate_key_means
 from siloquent.search.domains import JoinKey
 from siloquent.search.offers import Offer
 

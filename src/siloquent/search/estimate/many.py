@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.moments import Moments
-from siloquent.maths.ridge import clip_eigenvalues, estimate_covariance_matrix, solve_slopes
+from siloquent.maths.models.moments import Moments
+from siloquent.maths.models.ridge import clip_eigenvalues, estimate_covariance_matrix, solve_slopes
 from siloquent.search.offers import Offer
 
 Floats = NDArray[np.float64]

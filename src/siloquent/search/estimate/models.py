@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.glm_curves import fit_rows
-from siloquent.maths.glm_surrogates import (
+from siloquent.maths.models.glm_curves import fit_rows
+from siloquent.maths.models.glm_surrogates import (
     EXPONENTIAL,
     EXPONENTIAL_ERROR,
     LOGISTIC,
     convert_to_logistic,
     convert_to_poisson,
 )
-from siloquent.maths.ridge import solve_slopes
+from siloquent.maths.models.ridge import solve_slopes
 from siloquent.search.estimate.training import LocalRows, ReleasedSums
 from siloquent.search.results import Coefficient, FittedModel
 

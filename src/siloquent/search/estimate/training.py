@@ -8,10 +8,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.moments import Moments
-from siloquent.maths.partial_correlation import MomentsByKey
-from siloquent.maths.ridge import choose_ridge, clip_eigenvalues, estimate_covariance_matrix, solve_slopes
-from siloquent.maths.shrinkage import estimate_counts
+from siloquent.maths.models.moments import Moments
+from siloquent.maths.models.partial_correlation import MomentsByKey
+from siloquent.maths.models.ridge import choose_ridge, clip_eigenvalues, estimate_covariance_matrix, solve_slopes
+from siloquent.maths.models.shrinkage import estimate_counts
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

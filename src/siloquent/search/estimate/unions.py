@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
-from siloquent.maths.moments import Moments
-from siloquent.maths.ridge import choose_ridge, estimate_covariance_matrix, solve_slopes
+from siloquent.maths.models.moments import Moments
+from siloquent.maths.models.ridge import choose_ridge, estimate_covariance_matrix, solve_slopes
 from siloquent.search.domains import Feature
 from siloquent.search.estimate.models import Scales, convert_units
 from siloquent.search.estimate.training import DRAWS, LocalRows, ReleasedSums, draw_symmetric_noise

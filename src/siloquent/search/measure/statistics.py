@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.monomial_index import count_orderings, list_products, sum_products
+from siloquent.maths.models.monomial_index import count_orderings, list_products, sum_products
 from siloquent.privacy.budget import round_up_to_drawable
 from siloquent.search.domains import Feature, JoinKey
 from siloquent.search.measure.ranges import Clip, clip_feature, measure_ranges
@@ -138,7 +138,7 @@ class SumBatch:
         """Compute exact sums of whole records, flat.
 
         Privacy:
-            None: exact. One record changes them by at most the bound in ``maths/joint_sensitivity.py``.
+            None: exact. One record changes them by at most the bound in ``maths/sensitivity/joint.py``.
         """
         parts: list[NDArray[Any]] = []
         grouped = list(zip(cells, (key.cells for key in self.keys), strict=True)) or [

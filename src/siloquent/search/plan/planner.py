@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Literal
 
 from siloquent.errors import RequestError
-from siloquent.maths.joint_sensitivity import JointRelease
-from siloquent.maths.tails import compute_laplace_variance
+from siloquent.maths.sensitivity.joint import JointRelease
+from siloquent.maths.tails.distributions import compute_laplace_variance
 from siloquent.privacy import Composed, Event, format_digits, get_accountant
 from siloquent.privacy.budget import build_joint_event, round_up_to_drawable, subtract_rounding
 from siloquent.schema import TableSchema

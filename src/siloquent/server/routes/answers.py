@@ -16,13 +16,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from siloquent.errors import ReleaseError
-from siloquent.server.guard import AppState, CurrentUser, GuardedRoute, get_app_state, read_key, require_declared
-from siloquent.server.jobs import ledger_key_of
+from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state, read_key, require_declared
+from siloquent.server.access.tokens import Principal
+from siloquent.server.jobs.queue import ledger_key_of
 from siloquent.server.problems import PERHAPS, Refused
 from siloquent.server.repeats import REPLAYED, key_reused
 from siloquent.server.routes.bodies import AnswerBody, QuestionBody
 from siloquent.server.store import ADD_RELEASE
-from siloquent.server.tokens import Principal
 
 router = APIRouter(route_class=GuardedRoute)
 SMALL_CELLS = 10_000

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from siloquent.foreign.numbers import is_plain_number
-from siloquent.server.tokens import Role
+from siloquent.server.access.tokens import Role
 
 Text = Annotated[str, Field(min_length=1, max_length=65_536)]
 Name = Annotated[str, Field(min_length=1, max_length=64)]

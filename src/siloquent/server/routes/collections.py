@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from siloquent.documents.reports import answer_document, counters_document
-from siloquent.server.guard import AppState, CurrentUser, GuardedRoute, get_app_state
+from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import REPLAYED, KeyTaken, Repeat, keep, kept, repeat_of
 from siloquent.server.routes.bodies import QuestionBody

@@ -21,7 +21,7 @@ from starlette.responses import PlainTextResponse, Response
 from siloquent.documents.ledger import format_exact_amount
 from siloquent.errors import SiloquentError, WorkspaceError
 from siloquent.schema.workspace import LAST_BACKUP
-from siloquent.server.guard import AppState, CurrentUser, GuardedRoute, get_app_state
+from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state
 from siloquent.server.problems import Refused
 from siloquent.version import VERSION
 
@@ -142,7 +142,7 @@ def _format_ledger(session: Session) -> list[str]:
 
 def _format_federation(folder: Path) -> list[str]:
     """Return the metrics of the workspace's bundle: sessions by state, unsent messages, the certificate's days."""
-    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.identity.bundle import read_bundle
     from siloquent.federation.role_process import open_journal
 
     try:

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from siloquent.server.guard import (
+from siloquent.server.access.guard import (
     AppState,
     CurrentUser,
     GuardedRoute,
@@ -21,12 +21,12 @@ from siloquent.server.guard import (
     read_key,
     require_table,
 )
-from siloquent.server.jobs import ENDED, MAX_LISTED, build_job_document, cost_of_job, table_of
+from siloquent.server.access.tokens import Principal
+from siloquent.server.jobs.queue import ENDED, MAX_LISTED, build_job_document, cost_of_job, table_of
+from siloquent.server.jobs.runner import TICK_SECONDS
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import REPLAYED
 from siloquent.server.routes.bodies import JobBody, JobPriceBody, PlainInt
-from siloquent.server.runner import TICK_SECONDS
-from siloquent.server.tokens import Principal
 
 router = APIRouter(route_class=GuardedRoute)
 MAX_WAIT_SECONDS = 25

@@ -14,11 +14,11 @@ from starlette.requests import Request
 
 from siloquent.documents.ledger import build_account_document, build_entry_document, build_verdict_document
 from siloquent.errors import SiloquentError
-from siloquent.server.acts import newest_acts
-from siloquent.server.guard import AppState, CurrentUser, GuardedRoute, get_app_state
+from siloquent.server.access.acts import newest_acts
+from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state
+from siloquent.server.access.tokens import Principal
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.routes.bodies import PlainInt
-from siloquent.server.tokens import Principal
 
 router = APIRouter(route_class=GuardedRoute)
 MAX_ENTRIES = 500

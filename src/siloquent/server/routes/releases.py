@@ -15,13 +15,13 @@ from starlette.responses import FileResponse, Response
 from siloquent.documents.releases import build_release_document, build_release_verdict_document
 from siloquent.errors import ReleaseError, UnknownName
 from siloquent.releases.manifest import MANIFEST
-from siloquent.server.acts import record
-from siloquent.server.guard import AppState, CurrentUser, GuardedRoute, get_app_state
+from siloquent.server.access.acts import record
+from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state
+from siloquent.server.access.tokens import Principal
 from siloquent.server.keeper import remove_files
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.routes.bodies import ReleaseQuestion
 from siloquent.server.store import ADD_RELEASE
-from siloquent.server.tokens import Principal
 
 router = APIRouter(route_class=GuardedRoute)
 MAX_LISTED = 200

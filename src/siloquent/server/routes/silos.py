@@ -13,13 +13,13 @@ from siloquent.documents.dependencies import build_report_document
 from siloquent.documents.federation import build_session_document, build_status_document
 from siloquent.documents.offers import build_catalogue_document
 from siloquent.errors import ReleaseError, WorkspaceError
-from siloquent.server.acts import write_act
+from siloquent.server.access.acts import write_act
+from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state
+from siloquent.server.access.tokens import Principal
 from siloquent.server.declaring import declarations_held
-from siloquent.server.guard import AppState, CurrentUser, GuardedRoute, get_app_state
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.routes.bodies import AdoptionBody, ApprovalBody
 from siloquent.server.routes.releases import load_manifest
-from siloquent.server.tokens import Principal
 
 router = APIRouter(route_class=GuardedRoute)
 CATALOGUE = "catalogue"
@@ -189,7 +189,7 @@ async def apply_decision(
 
 
 def _load_bundle(folder: Path, bundle: str) -> Any:
-    from siloquent.federation.bundle import read_bundle
+    from siloquent.federation.identity.bundle import read_bundle
 
     try:
         return read_bundle(folder / bundle)

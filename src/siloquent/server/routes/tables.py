@@ -17,14 +17,14 @@ from starlette.responses import JSONResponse, Response
 
 from siloquent.documents.ledger import build_account_document, format_exact_amount
 from siloquent.documents.tables import build_check_report, build_table_document, build_table_line
-from siloquent.server.acts import record, write_act
+from siloquent.server.access.acts import record, write_act
+from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state, require_table
+from siloquent.server.access.tokens import Principal
 from siloquent.server.declaring import Precondition, declared, tag_of
-from siloquent.server.guard import AppState, CurrentUser, GuardedRoute, get_app_state, require_table
 from siloquent.server.keeper import is_named, remove_upload
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import REPLAYED, KeyTaken, Repeat, is_known, keep, kept, repeat_of
 from siloquent.server.routes.bodies import TableBody
-from siloquent.server.tokens import Principal
 from siloquent.server.upload_inspection import read_parquet_columns
 
 router = APIRouter(route_class=GuardedRoute)

@@ -11,8 +11,8 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from siloquent.server.acts import record, recorded
-from siloquent.server.guard import AppState, CurrentUser, GuardedRoute, get_app_state
+from siloquent.server.access.acts import record, recorded
+from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import KeyTaken, Repeat, keep, kept, repeat_of
 from siloquent.server.routes.bodies import TokenBody

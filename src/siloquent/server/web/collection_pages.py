@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from siloquent.documents.reports import answer_document
-from siloquent.server.guard import get_app_state
+from siloquent.server.access.guard import get_app_state
 from siloquent.server.routes import collections
 from siloquent.server.web.pages import read_form, render, require_visitor
 

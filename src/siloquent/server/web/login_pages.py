@@ -9,9 +9,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from siloquent.server.acts import recorded
-from siloquent.server.guard import COOKIE, get_app_state
-from siloquent.server.tokens import ROLES
+from siloquent.server.access.acts import recorded
+from siloquent.server.access.guard import COOKIE, get_app_state
+from siloquent.server.access.tokens import ROLES
 from siloquent.server.web.pages import find_visitor, read_form, render, require_visitor, start_session
 
 router = APIRouter(include_in_schema=False)

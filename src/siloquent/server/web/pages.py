@@ -16,10 +16,10 @@ from starlette.staticfiles import StaticFiles
 from siloquent.charts.text import draw_share_bar, format_label, format_number
 from siloquent.documents.ledger import format_significant
 from siloquent.documents.problems import Problem
-from siloquent.explore.spec.answer_text import describe_label
-from siloquent.server.guard import COOKIE, AppState, count_open, get_app_state, require_proof
+from siloquent.explore.spec.answers.text import describe_label
+from siloquent.server.access.guard import COOKIE, AppState, count_open, get_app_state, require_proof
+from siloquent.server.access.tokens import Principal
 from siloquent.server.problems import Refused
-from siloquent.server.tokens import Principal
 from siloquent.version import VERSION
 
 if TYPE_CHECKING:

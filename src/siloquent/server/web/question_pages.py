@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from siloquent.documents.ledger import parse_amount
-from siloquent.explore.spec.answer_text import build_document_lines, describe_label, format_cells
+from siloquent.explore.spec.answers.text import build_document_lines, describe_label, format_cells
 from siloquent.foreign import load_json
-from siloquent.server.guard import check_key, get_app_state, require_table
-from siloquent.server.jobs import ledger_key_of
+from siloquent.server.access.guard import check_key, get_app_state, require_table
+from siloquent.server.jobs.queue import ledger_key_of
 from siloquent.server.problems import Refused
 from siloquent.server.routes import answers, jobs, tables
 from siloquent.server.web.pages import read_form, render, require_visitor

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from siloquent.errors import SchemaError, SiloquentError
+from siloquent.server.access.guard import get_app_state, require_proof
 from siloquent.server.declaring import declared
-from siloquent.server.guard import get_app_state, require_proof
 from siloquent.server.problems import Refused
 from siloquent.server.routes import tables
 from siloquent.server.upload_inspection import read_parquet_columns

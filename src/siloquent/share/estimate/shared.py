@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
-from siloquent.maths.moments import Moments
-from siloquent.maths.ridge import choose_ridge, estimate_covariance_matrix, solve_slopes
+from siloquent.maths.models.moments import Moments
+from siloquent.maths.models.ridge import choose_ridge, estimate_covariance_matrix, solve_slopes
 from siloquent.share.encoding import Encoding
 from siloquent.share.estimate.pool import Pool, clamp_rows
 from siloquent.share.layout import STEPS

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import LedgerError
-from siloquent.maths.moments import Moments, fit_linear_model
+from siloquent.maths.models.moments import Moments, fit_linear_model
 from siloquent.privacy import Composed, DiscreteGaussian, DiscreteLaplace, Event
 from siloquent.privacy.events import parse_fraction
 from siloquent.sketch.plan.moments import FINEST, MomentsPlan

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.moments import compute_moments, round_into_ball, scale_to_unit
+from siloquent.maths.models.moments import compute_moments, round_into_ball, scale_to_unit
 
 if TYPE_CHECKING:
     import pyarrow as pa

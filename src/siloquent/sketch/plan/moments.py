@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from siloquent.errors import RequestError, SchemaError
 from siloquent.foreign.spec_types import check_types
-from siloquent.maths.joint_sensitivity import Variances
-from siloquent.maths.moments import QUANTA, build_joint_release, round_into_ball, scale_to_unit
-from siloquent.maths.record_pairs import RecordPairs
+from siloquent.maths.models.moments import QUANTA, build_joint_release, round_into_ball, scale_to_unit
+from siloquent.maths.sensitivity.joint import Variances
+from siloquent.maths.sensitivity.record_pairs import RecordPairs
 from siloquent.privacy import Event, get_accountant
 from siloquent.privacy.budget import Budget, build_joint_event, round_up_to_drawable, subtract_rounding
 from siloquent.schema import TableSchema

@@ -22,7 +22,7 @@ from siloquent.maths.lsh import (
     draw_minhashes,
 )
 from siloquent.maths.lsh.families import is_of_sets
-from siloquent.maths.tails import compute_laplace_variance
+from siloquent.maths.tails.distributions import compute_laplace_variance
 from siloquent.privacy import (
     Composed,
     DiscreteGaussian,

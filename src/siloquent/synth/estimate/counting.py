@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from siloquent.errors import ConstraintProblem
-from siloquent.maths.pair_tables import MAX_CELLS, NOBODY, CountAxis, CountTerm, PairTables
-from siloquent.maths.pairs import Operator, combine_operators
+from siloquent.maths.pairs.counting import Operator, combine_operators
+from siloquent.maths.pairs.tables import MAX_CELLS, NOBODY, CountAxis, CountTerm, PairTables
 from siloquent.synth.spec.compiled import CompiledConstraints, NormalForm, PairTest, RowTest, evaluate_row_test
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from siloquent.maths.graphical.fit import GraphicalModel
 from siloquent.maths.graphical.tree import Projection
-from siloquent.synth.estimate.enforce import enforce_constraints
+from siloquent.synth.estimate.enforce.constraints import enforce_constraints
 from siloquent.synth.estimate.group_values import LEAST, compute_partner_weights, compute_run_weights, find_partners
 from siloquent.synth.estimate.match_rates import match_rates
 from siloquent.synth.estimate.model_domain import ModelDomain

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from siloquent.errors import ConstraintProblem
-from siloquent.maths.pairs import count_violating_pairs
+from siloquent.maths.pairs.counting import count_violating_pairs
 from siloquent.synth.estimate.counting import build_pair_tables
-from siloquent.synth.estimate.enforce_counts import build_pair_rule
-from siloquent.synth.estimate.enforce_coupling import number_groups
+from siloquent.synth.estimate.enforce.counts import build_pair_rule
+from siloquent.synth.estimate.enforce.coupling import number_groups
 from siloquent.synth.spec.compiled import CompiledConstraint, CompiledConstraints
 
 if TYPE_CHECKING:

@@ -19,7 +19,12 @@ from siloquent.synth.estimate.bins import (
     merge_rare,
     project_to_simplex,
 )
-from siloquent.synth.estimate.enforce import Tables, build_dependency_table, build_model_masks, compute_coupling_mask
+from siloquent.synth.estimate.enforce.constraints import (
+    Tables,
+    build_dependency_table,
+    build_model_masks,
+    compute_coupling_mask,
+)
 from siloquent.synth.plan.auxiliary_steps import RATE_STEPS
 from siloquent.synth.spec.compiled import CompiledConstraints, Mask
 from siloquent.synth.spec.fine_domain import CellGroups, FineDomain

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from siloquent.errors import ConstraintProblem
-from siloquent.maths.pairs import count_violations_per_row
-from siloquent.synth.estimate.enforce import find_broken_hard
-from siloquent.synth.estimate.enforce_block import enforce_block, write_majority
-from siloquent.synth.estimate.enforce_counts import build_pair_rule, count_broken
-from siloquent.synth.estimate.enforce_coupling import couple_by_rank, number_groups
-from siloquent.synth.estimate.enforce_keys import make_unique
-from siloquent.synth.estimate.enforce_masks import redraw_broken
+from siloquent.maths.pairs.counting import count_violations_per_row
+from siloquent.synth.estimate.enforce.block import enforce_block, write_majority
+from siloquent.synth.estimate.enforce.constraints import find_broken_hard
+from siloquent.synth.estimate.enforce.counts import build_pair_rule, count_broken
+from siloquent.synth.estimate.enforce.coupling import couple_by_rank, number_groups
+from siloquent.synth.estimate.enforce.keys import make_unique
+from siloquent.synth.estimate.enforce.masks import redraw_broken
 from siloquent.synth.spec.compiled import CompiledConstraint, CompiledConstraints, EnforcementPass
 
 if TYPE_CHECKING:

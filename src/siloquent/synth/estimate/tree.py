@@ -14,9 +14,9 @@ from siloquent.maths.graphical.fit import GraphicalModel, Target, fit
 from siloquent.maths.graphical.marginals import Spreader, condition_beliefs
 from siloquent.maths.graphical.tree import JunctionTree
 from siloquent.maths.graphical.triangulate import build_mask, count_cells, find_cliques
-from siloquent.synth.estimate.classifiers import FittedClassifiers, train_classifiers
-from siloquent.synth.estimate.enforce import Tables
+from siloquent.synth.estimate.enforce.constraints import Tables
 from siloquent.synth.estimate.model_domain import ModelDomain, build_model_domain, parse_rates
+from siloquent.synth.estimate.report.classifiers import FittedClassifiers, train_classifiers
 from siloquent.synth.plan.expected_gain import compute_expected_gain
 from siloquent.synth.plan.memory_limit import rows_that_fit
 from siloquent.synth.spec.fine_domain import FineDomain

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.maths.pairs import count_violating_pairs
-from siloquent.synth.estimate.enforce_counts import build_pair_rule
+from siloquent.maths.pairs.counting import count_violating_pairs
+from siloquent.synth.estimate.enforce.counts import build_pair_rule
 from siloquent.synth.measure.selection import add_vector_noise
 from siloquent.synth.spec.compiled import CompiledConstraint
 from siloquent.synth.spec.measurements import NoisyCounts

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from siloquent.errors import ConstraintProblem
-from siloquent.maths.pairs import combine_operators
+from siloquent.maths.pairs.counting import combine_operators
 from siloquent.schema import Attribute, AttributeRef, Comparison, DenialConstraint, Domain, FunctionalDependency, Key
 from siloquent.schema.coercion import read_datetime
 from siloquent.synth.spec.compiled import Axis, NormalForm, PairTest, RowTest, Side, evaluate_row_test

@@ -7,8 +7,13 @@ from itertools import combinations
 import numpy as np
 
 from siloquent.errors import ConstraintProblem
-from siloquent.synth.estimate.enforce import build_dependency_table, draw_uniform, find_broken_hard, run_passes
-from siloquent.synth.estimate.enforce_masks import find_clean
+from siloquent.synth.estimate.enforce.constraints import (
+    build_dependency_table,
+    draw_uniform,
+    find_broken_hard,
+    run_passes,
+)
+from siloquent.synth.estimate.enforce.masks import find_clean
 from siloquent.synth.spec.compiled import CompiledConstraint, CompiledConstraints, Mask
 
 ROWS = 2_000

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siloquent.explore.measure.nested_threshold import compute_crossing_utilities
-from siloquent.maths.error_tails import compute_breaking_error
+from siloquent.maths.tails.errors import compute_breaking_error
 
 chains = st.lists(st.integers(0, 12), min_size=1, max_size=6).map(sorted)
 halves = st.integers(-3, 30).map(lambda x: Fraction(x, 2))

@@ -17,8 +17,8 @@ from siloquent.explore.measure.base import ErrorRequirement
 from siloquent.explore.measure.multi_poking import POKES, check_looks, compute_margins, list_scales, price_pokes
 from siloquent.explore.plan.explain import explain_plan
 from siloquent.explore.plan.planner import Plan
-from siloquent.maths.error_tails import compute_breaking_error
-from siloquent.maths.tails import laplace_tail
+from siloquent.maths.tails.distributions import laplace_tail
+from siloquent.maths.tails.errors import compute_breaking_error
 from siloquent.privacy import Cost, DiscreteLaplace, NoiseReduction, get_accountant
 from unit.explore.plan.tables import planned
 

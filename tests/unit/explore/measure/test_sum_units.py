@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siloquent.explore.measure.base import sum_units
-from siloquent.explore.plan.compiled import SummedAttribute, WorkloadPart
+from siloquent.explore.plan.cells.compiled import SummedAttribute, WorkloadPart
 from siloquent.schema import Block
 
 HALVES = WorkloadPart(Block(("a",), (np.array([0, 1, 2, 3, 4]),)), np.array([0, 0, 1, 1, -1]), 2)

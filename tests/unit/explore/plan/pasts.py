@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.explore.measure.base import compute_answers, multiply_clipped, sum_units
-from siloquent.explore.plan.compiled import CompiledWorkload
-from siloquent.explore.plan.linear_measurements import (
+from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.planner import Plan
+from siloquent.explore.plan.reuse.linear_measurements import (
     LinearMeasurement,
     build_footprint,
     build_linear_measurement,
     can_be_outside,
 )
-from siloquent.explore.plan.planner import Plan
-from siloquent.explore.plan.reuse import Blend, ReuseBound, blend
+from siloquent.explore.plan.reuse.releases import Blend, ReuseBound, blend
 from siloquent.explore.spec.footprint import Footprint
 from siloquent.privacy import Event, get_accountant
 from siloquent.schema import Domain

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from siloquent.explore.measure.base import compute_answers, sum_units
-from siloquent.explore.plan.compiled import CompiledWorkload
-from siloquent.explore.plan.predicates import compile_workload
+from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.cells.predicates import compile_workload
 from siloquent.explore.spec import parse
 from siloquent.schema import TableSchema
 from unit.explore.plan.tables import table

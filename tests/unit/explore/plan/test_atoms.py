@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siloquent.errors import RequestError, UnknownName
-from siloquent.explore.plan.predicate_evaluation import FALSE, TRUE, UNKNOWN, evaluate_atom, evaluate_expression
-from siloquent.explore.plan.predicates import compile_workload
+from siloquent.explore.plan.cells.predicate_evaluation import FALSE, TRUE, UNKNOWN, evaluate_atom, evaluate_expression
+from siloquent.explore.plan.cells.predicates import compile_workload
 from siloquent.explore.spec import parse, parse_expression, parse_predicate
 from siloquent.schema import Attribute, Domain, TableBudget, TableSchema
 from unit.explore.plan.tables import planned

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from siloquent.errors import RequestError
-from siloquent.explore.plan.classes import MAX_VALUES, Runs, build_classes, build_runs, check_work, count_work
-from siloquent.explore.plan.predicate_evaluation import evaluate_atom
-from siloquent.explore.plan.space import Space
-from siloquent.explore.plan.space import iter_tests as comparisons_in
+from siloquent.explore.plan.cells.classes import MAX_VALUES, Runs, build_classes, build_runs, check_work, count_work
+from siloquent.explore.plan.cells.predicate_evaluation import evaluate_atom
+from siloquent.explore.plan.cells.space import Space
+from siloquent.explore.plan.cells.space import iter_tests as comparisons_in
 from siloquent.explore.spec import parse_predicate
 from siloquent.schema import Attribute, Domain
 

@@ -13,7 +13,8 @@ import pytest
 import siloquent as sq
 from siloquent.api import Session
 from siloquent.errors import RequestError
-from siloquent.explore.plan import classes, keys, planner, predicates, quantiles, space
+from siloquent.explore.plan import planner, quantiles
+from siloquent.explore.plan.cells import classes, keys, predicates, space
 from siloquent.explore.plan.limits import are_lifted, lifted
 
 TABLE = """

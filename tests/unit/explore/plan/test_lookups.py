@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from siloquent.errors import RequestError, UnknownName
-from siloquent.explore.plan.compiled import CompiledWorkload
+from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.cells.predicates import compile_workload
 from siloquent.explore.plan.planner import plan
-from siloquent.explore.plan.predicates import compile_workload
 from siloquent.explore.plan.public_joins import build_canonical_request, find_public_table
 from siloquent.explore.plan.quantiles import plan_quantile
 from siloquent.explore.plan.steps import plan_query

@@ -12,7 +12,7 @@ import pytest
 from siloquent.errors import AccuracyUnreachable, RequestError
 from siloquent.explore.plan.planner import find_least_error, plan
 from siloquent.explore.spec import parse
-from siloquent.maths import error_tails
+from siloquent.maths.tails import errors as error_tails
 from siloquent.privacy import (
     Cost,
     DiscreteGaussian,

@@ -9,7 +9,8 @@ import pytest
 
 from siloquent.errors import AccuracyUnreachable
 from siloquent.explore.plan import planner
-from siloquent.maths import error_tails, order_statistics
+from siloquent.maths.tails import errors as error_tails
+from siloquent.maths.tails import order_statistics
 from unit.explore.plan.tables import planned
 
 BLOCKS = 2**11

@@ -17,15 +17,15 @@ from siloquent.errors import LedgerError
 from siloquent.explore.estimate import QueryProgress
 from siloquent.explore.estimate.ranks import read_off
 from siloquent.explore.measure.ranks import compute_rank_errors
-from siloquent.explore.plan.earlier_answers import EarlierAnswers
 from siloquent.explore.plan.planner import Plan
-from siloquent.explore.plan.reuse_plan import restore_paid_step
+from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswers
+from siloquent.explore.plan.reuse.plans import restore_paid_step
 from siloquent.explore.plan.steps import PlanStep, QueryPlan, plan_query
 from siloquent.explore.spec import parse
 from siloquent.explore.spec.aggregates import Count, Quantile, Ranks
 from siloquent.explore.spec.stored_measurement import Form, StoredMeasurement, encode_payload
 from siloquent.ledger import Permit, Receipt, SettledAnswer
-from siloquent.maths.sensitivity import compute_sensitivity
+from siloquent.maths.sensitivity.linear import compute_sensitivity
 from siloquent.privacy import Cost, DiscreteGaussian, DiscreteLaplace, convert_epsilon_to_rho, get_accountant
 from unit.explore.plan.tables import PLENTY, table
 

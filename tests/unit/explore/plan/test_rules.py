@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from siloquent.explore.plan.public_joins import build_canonical_request
-from siloquent.explore.plan.reuse_plan import compute_question_digest
+from siloquent.explore.plan.reuse.plans import compute_question_digest
 from siloquent.explore.plan.rules import EXACT, list_reading_rules
 from siloquent.explore.spec import format_canonical, parse
 from unit.explore.plan.tables import planned, table

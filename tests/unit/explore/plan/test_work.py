@@ -12,8 +12,8 @@ import pytest
 
 import siloquent as sq
 from siloquent.api import Session
-from siloquent.explore.plan import earlier_answers, evidence, evidence_selection, refinement, simultaneous
-from siloquent.explore.plan.evidence_selection import select_most_telling
+from siloquent.explore.plan.reuse import earlier_answers, evidence, evidence_selection, refinement, simultaneous
+from siloquent.explore.plan.reuse.evidence_selection import select_most_telling
 from siloquent.privacy import Event
 from unit.explore.plan.pasts import drawn, kept
 from unit.explore.plan.tables import planned

@@ -20,6 +20,7 @@ from siloquent.explore.spec.aggregates import (
     Variance,
     name_column,
 )
+from siloquent.explore.spec.language.refusals import RESERVED, TAIL
 from siloquent.explore.spec.predicate import (
     FUNCTIONS,
     And,
@@ -51,7 +52,6 @@ from siloquent.explore.spec.query import (
     Top,
     Workload,
 )
-from siloquent.explore.spec.refusals import RESERVED, TAIL
 
 letters = st.characters(exclude_categories=["Cs", "Cc"])
 names = st.one_of(

@@ -10,7 +10,7 @@ import pytest
 
 from siloquent.charts import Bars, HeatMap, Lines
 from siloquent.explore.spec import Answer, AnswerAccuracy, AnswerCost, AnswerReceipt, parse
-from siloquent.explore.spec.charts import has_values
+from siloquent.explore.spec.answers.charts import has_values
 from siloquent.privacy import Guarantee
 
 F = Fraction

@@ -9,8 +9,8 @@ import pytest
 from scripts.doc_blocks import blocks
 from siloquent.explore.spec import parse, render
 from siloquent.explore.spec.builder import Question
+from siloquent.explore.spec.language.refusals import RESERVED, TAIL
 from siloquent.explore.spec.predicate import FUNCTIONS
-from siloquent.explore.spec.refusals import RESERVED, TAIL
 
 PAGE = (Path(__file__).resolve().parents[4] / "docs" / "reference" / "language.md").read_text("utf-8")
 QUESTIONS = [line for block in blocks(PAGE) if block.language == "sql" for line in block.text.splitlines()]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from siloquent.explore.spec import AnswerAccuracy
-from siloquent.explore.spec.answer_text import MAX_LINES, format_answer_cells
+from siloquent.explore.spec.answers.text import MAX_LINES, format_answer_cells
 from unit.explore.spec.test_drawn import answer
 
 COUNTS = replace(

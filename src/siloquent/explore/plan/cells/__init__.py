@@ -1,0 +1,1 @@
+"""Compilation of predicates and keys to cells and matrices, without data."""

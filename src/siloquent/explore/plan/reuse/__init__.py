@@ -1,0 +1,1 @@
+"""Plans that draw from earlier answers."""

@@ -1,0 +1,1 @@
+"""Answers as values, text and charts."""

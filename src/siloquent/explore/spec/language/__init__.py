@@ -1,0 +1,1 @@
+"""The query language: tokens, SQL, BIN and their rendering."""

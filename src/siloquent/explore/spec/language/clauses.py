@@ -1,0 +1,315 @@
+"""The clauses that SQL and BIN share: aggregate, HAVING, ORDER BY ... LIMIT, and the accuracy tail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from typing import Literal, cast
+
+from siloquent.errors import RequestError, SyntaxProblem
+from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Quantile, Sum, Variance
+from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.refusals import (
+    AGGREGATES,
+    CLAUSES,
+    COMPARISONS,
+    OTHER_AGGREGATES,
+    TAIL,
+    Refusal,
+    suggest_bounds,
+)
+from siloquent.explore.spec.normal_form import FLIPPED
+from siloquent.explore.spec.predicate import CompareOp
+from siloquent.explore.spec.query import DEFAULT_BETA, Accuracy, Bound, Having, Item, Promise, Reuse, Spend, Top
+
+_COUNT_OF = Refusal(
+    "COUNT counts rows: COUNT(*).", "COUNT(*), with WHERE ward IS NOT NULL where rows without a ward are to be left out"
+)
+_SEPARATORS = Refusal("Numbers take a point and no separators.", "ERROR 1000, CONFIDENCE 0.95")
+_IN_ROWS = Refusal(
+    "The errors of SUM, AVG, VAR and STDDEV are in the attribute's own unit.", "ERROR 5000, without ROWS"
+)
+
+
+def is_at_aggregate(cursor: Cursor) -> bool:
+    """Return whether an aggregate function, including a refused one, begins here."""
+    known = cursor.token.word in AGGREGATES or cursor.token.word in OTHER_AGGREGATES
+    return known and cursor.following.word == "("
+
+
+def read_aggregate(cursor: Cursor) -> Aggregate:
+    """Parse ``COUNT(*)``, ``AVG(attribute)``, ``QUANTILE(attribute, 0.9)`` or another aggregate."""
+    if is_at_aggregate(cursor) and cursor.token.word in OTHER_AGGREGATES:
+        raise _build_aggregate_refusal(cursor)
+    function = cursor.expect(*AGGREGATES)
+    cursor.expect("(")
+    if is_at_aggregate(cursor):
+        raise cursor.build_refusal(
+            Refusal("Aggregates do not nest.", "ask the inner one for each group, with its own ERROR")
+        )
+    if cursor.is_at("DISTINCT"):
+        raise cursor.build_problem()
+    aggregate = _read_count(cursor) if function == "COUNT" else _read_of_attribute(cursor, function)
+    if cursor.is_at("OVER", "FILTER"):
+        raise cursor.build_problem()
+    return aggregate
+
+
+def _build_aggregate_refusal(cursor: Cursor) -> RequestError:
+    """Build the refusal of the aggregate here; for MIN and MAX, with a quantile of the attribute as the fix."""
+    word = cursor.token.word
+    refused = cursor.build_refusal(OTHER_AGGREGATES[word])
+    if word in ("MIN", "MAX"):
+        cursor.advance()
+        cursor.advance()
+        named = cursor.token.kind in ("word", "quoted") and cursor.following.word == ")"
+        refused.fix = suggest_bounds(cursor.token.text if named else "cost", largest=word == "MAX")
+    return refused
+
+
+def _read_count(cursor: Cursor) -> Count:
+    if not cursor.take("*"):
+        raise cursor.build_refusal(_COUNT_OF)
+    cursor.expect(")")
+    return Count()
+
+
+def _read_of_attribute(cursor: Cursor, function: str) -> Aggregate:
+    only = Refusal(
+        f"{function} takes one declared attribute.",
+        f"declare what is wanted as an attribute of its own, then {function}(cost)",
+    )
+    if cursor.token.kind not in ("word", "quoted"):
+        raise cursor.build_refusal(only)
+    first = cursor.token
+    name = cursor.take_name("an attribute")
+    if cursor.take("."):
+        cursor.qualifiers.append(first)
+        name = cursor.take_name("an attribute")
+    share = Decimal("0.5")
+    if function == "QUANTILE":
+        cursor.expect(",")
+        share = cursor.take_number("The share of a quantile")
+    if not cursor.is_at(")"):
+        raise cursor.build_refusal(only)
+    cursor.advance()
+    return Quantile(name, share) if function in ("QUANTILE", "MEDIAN") else _FUNCTIONS[function](name)
+
+
+_FUNCTIONS: dict[str, type[Sum | Average | Variance | Deviation]] = {
+    "SUM": Sum,
+    "AVG": Average,
+    "VAR": Variance,
+    "VAR_POP": Variance,
+    "STDDEV": Deviation,
+    "STDDEV_POP": Deviation,
+}
+
+
+def read_alias(cursor: Cursor) -> str:
+    """Parse ``AS name``; empty without it."""
+    return cursor.take_name("a column of the answer") if cursor.take("AS") else ""
+
+
+def read_having(cursor: Cursor, items: Sequence[Item]) -> tuple[Aggregate, Having] | None:
+    """Parse ``HAVING agg > number``, in either direction; ``items`` are the aggregates before it, if any."""
+    if not cursor.take("HAVING"):
+        return None
+    start = cursor.token.start
+    if cursor.is_at("-", "+") or cursor.token.kind == "number":
+        threshold = cursor.take_number("A threshold")
+        op = FLIPPED[_read_comparison(cursor)]
+        found = _read_chosen_by(cursor, items)
+    else:
+        found = _read_chosen_by(cursor, items)
+        op = _read_comparison(cursor)
+        threshold = cursor.take_number("A threshold")
+    if op not in (">", ">="):
+        raise SyntaxProblem(
+            "HAVING reports the parts above a threshold",
+            position=start,
+            expected="> or >=",
+            fix="HAVING COUNT(*) > 100",
+        )
+    if cursor.is_at("AND", "OR"):
+        raise cursor.build_refusal(
+            Refusal("HAVING has one threshold.", "ask for the counts, and filter the answer for free")
+        )
+    return found, Having(op, threshold, found if items else None)
+
+
+def _read_comparison(cursor: Cursor) -> CompareOp:
+    return cast(CompareOp, cursor.expect(*COMPARISONS))
+
+
+def _read_chosen_by(cursor: Cursor, items: Sequence[Item]) -> Aggregate:
+    """Parse the aggregate after HAVING or ORDER BY, by itself or by its alias."""
+    here = cursor.token
+    if here.kind in ("word", "quoted") and cursor.following.word != "(":
+        for item in items:
+            if item.alias == here.text:
+                cursor.advance()
+                return item.aggregate
+    if not is_at_aggregate(cursor) and here.kind in ("word", "quoted"):
+        why = "Groups come in declared order; only an aggregate sorts or filters them."
+        raise cursor.build_refusal(Refusal(why, "ORDER BY COUNT(*) DESC LIMIT 3, or put conditions on rows into WHERE"))
+    return read_aggregate(cursor)
+
+
+def read_top(cursor: Cursor, items: Sequence[Item], *, largest: bool) -> tuple[Aggregate, Top] | None:
+    """Parse ``ORDER BY agg [DESC|ASC] LIMIT k``; ``largest``: the default without DESC or ASC."""
+    if not cursor.take("ORDER"):
+        return None
+    cursor.expect("BY")
+    start = cursor.token.start
+    found = _read_chosen_by(cursor, items)
+    if items and all(item.aggregate != found for item in items):
+        raise SyntaxProblem(
+            "ORDER BY takes an aggregate that is asked for", position=start, fix="put it among the items, too"
+        )
+    direction = cursor.take("DESC", "ASC")
+    if cursor.is_at(","):
+        refusal = Refusal(
+            "Only one ORDER BY expression is allowed; ties keep declared order.", "ORDER BY the aggregate"
+        )
+        raise cursor.build_refusal(refusal)
+    if not cursor.is_at("LIMIT") and (cursor.token.kind == "end" or cursor.is_at(*TAIL)):
+        raise cursor.build_refusal(
+            Refusal("ORDER BY needs LIMIT k.", "leave ORDER BY out, and sort the answer for free; or add LIMIT 3")
+        )
+    cursor.expect("LIMIT")
+    k = _read_whole(cursor, "LIMIT")
+    return found, Top(k, direction == "DESC" if direction else largest, found if items else None)
+
+
+def _read_whole(cursor: Cursor, what: str) -> int:
+    start = cursor.token.start
+    number = cursor.take_number(what)
+    if number != number.to_integral_value():
+        raise SyntaxProblem(f"{what} is a whole number", position=start)
+    if cursor.is_at("PERCENT", "%"):
+        raise cursor.build_refusal(Refusal(f"{what} is a number of groups, not a share.", "LIMIT 3"))
+    return int(number)
+
+
+@dataclass(slots=True)
+class Tail:
+    """The clauses after a query, as far as parsed; ``asked``: the aggregates that need an error bound."""
+
+    asked: Sequence[Aggregate]
+    bounds: list[Bound] = field(default_factory=list)
+    amount: Decimal | None = None
+    currency: Literal["epsilon", "rho"] = "epsilon"
+    delta: Decimal | None = None
+    beta: Fraction = DEFAULT_BETA
+    joint: bool = False
+    at_least: int | None = None
+    reuse: Reuse = "declared"
+    optimistic: bool = False
+
+    def build_promise(self) -> Promise | None:
+        """Build the accuracy or the budget; None if neither was parsed."""
+        if self.bounds:
+            first, *more = self.bounds
+            return Accuracy(first.error, self.beta, first.percent, self.joint, tuple(more), self.at_least)
+        if self.amount is not None:
+            return Spend(self.amount, self.currency, self.delta, self.beta, self.joint)
+        return None
+
+
+def read_tail(cursor: Cursor, asked: Sequence[Aggregate]) -> tuple[Promise, Tail]:
+    """Parse ERROR or BUDGET, CONFIDENCE, FOR AT LEAST, REUSE and PREFER in any order, each once, up to the end."""
+    if not cursor.is_at(*TAIL) and not cursor.is_over:
+        raise cursor.build_problem(*CLAUSES[1:])
+    tail, left = Tail(asked), list(TAIL)
+    while cursor.is_at(*TAIL):
+        start = cursor.token.start
+        word = cursor.advance().word
+        if word not in left:
+            raise SyntaxProblem("A question has ERROR or BUDGET once, and each other clause once", position=start)
+        left = [other for other in left if other != word and {other, word} != {"ERROR", "BUDGET"}]
+        _READERS[word](cursor, tail)
+    if not cursor.is_over:
+        raise cursor.build_problem(*left, "the end")
+    cursor.finish()
+    promise = tail.build_promise()
+    if promise is None:
+        raise SyntaxProblem(
+            "A question says how exact its answer must be, or what it may cost",
+            position=cursor.token.start,
+            expected="ERROR or BUDGET",
+            fix="add ERROR 200, or BUDGET 0.01 EPSILON",
+        )
+    if tail.at_least is not None and not tail.bounds:
+        raise RequestError("FOR AT LEAST belongs to ERROR.", fix="leave it out, or write ERROR instead of BUDGET")
+    return promise, tail
+
+
+def _read_error(cursor: Cursor, tail: Tail) -> None:
+    while True:
+        place = len(tail.bounds)
+        error = cursor.take_number("ERROR")
+        in_rows = place >= len(tail.asked) or isinstance(tail.asked[place], (Count, Quantile))
+        if cursor.is_at("ROWS") and not in_rows:
+            raise cursor.build_refusal(_IN_ROWS)
+        tail.bounds.append(Bound(error, cursor.take("ROWS", "PERCENT") == "PERCENT"))
+        if cursor.is_at("%"):
+            raise cursor.build_refusal(Refusal("The share of size_hint is written in words.", "ERROR 2 PERCENT"))
+        comma = cursor.token
+        if not cursor.take(","):
+            return
+        # 1,000: digits directly after the comma, where no further error bound is expected.
+        is_behind = cursor.token.start == comma.start + 1 and len(cursor.token.text) == 3
+        if len(tail.bounds) >= len(tail.asked) and cursor.token.kind == "number" and is_behind:
+            raise cursor.build_refusal(_SEPARATORS)
+
+
+def _read_budget(cursor: Cursor, tail: Tail) -> None:
+    tail.amount = cursor.take_number("BUDGET")
+    tail.currency = "rho" if cursor.expect("EPSILON", "RHO") == "RHO" else "epsilon"
+    if cursor.take("DELTA"):
+        tail.delta = cursor.take_number("DELTA")
+
+
+def _read_confidence(cursor: Cursor, tail: Tail) -> None:
+    start = cursor.token.start
+    share = Fraction(cursor.take_number("CONFIDENCE"))
+    if cursor.take("/"):
+        whole = Fraction(cursor.take_number("CONFIDENCE"))
+        if not whole:
+            raise SyntaxProblem("Nothing is divided by zero", position=start)
+        share /= whole
+    if cursor.is_at(","):
+        raise cursor.build_refusal(_SEPARATORS)
+    if cursor.is_at("%", "PERCENT"):
+        raise cursor.build_refusal(Refusal("CONFIDENCE lies between 0 and 1.", "CONFIDENCE 0.9995"))
+    tail.beta = 1 - share
+    tail.joint = cursor.take("JOINT") == "JOINT"
+
+
+def _read_for(cursor: Cursor, tail: Tail) -> None:
+    cursor.expect("AT")
+    cursor.expect("LEAST")
+    tail.at_least = _read_whole(cursor, "FOR AT LEAST")
+    cursor.expect("ROWS")
+
+
+def _read_reuse(cursor: Cursor, tail: Tail) -> None:
+    tail.reuse = cast(Reuse, cursor.expect("ANY", "NONE", "SIMULTANEOUS").lower())
+
+
+def _read_prefer(cursor: Cursor, tail: Tail) -> None:
+    cursor.expect("OPTIMISTIC")
+    tail.optimistic = True
+
+
+_READERS = {
+    "ERROR": _read_error,
+    "BUDGET": _read_budget,
+    "CONFIDENCE": _read_confidence,
+    "FOR": _read_for,
+    "REUSE": _read_reuse,
+    "PREFER": _read_prefer,
+}

@@ -1,0 +1,313 @@
+"""Conditions and expressions in SQL's grammar: OR < AND < NOT < comparison < + - < * // % < sign.
+
+One grammar parses both kinds, and the result shows which it is: ``(`` may open either, and trying one and then the
+other would take time exponential in the depth of the parentheses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from difflib import get_close_matches
+from typing import cast
+
+from siloquent.errors import RequestError, SyntaxProblem
+from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.refusals import AGGREGATES, COMPARISONS, OTHER_AGGREGATES, WHY_NOT, Refusal
+from siloquent.explore.spec.normal_form import MAX_DEPTH
+from siloquent.explore.spec.predicate import (
+    FUNCTIONS,
+    And,
+    Arithmetic,
+    ArithmeticOp,
+    Call,
+    Column,
+    Compare,
+    CompareOp,
+    Constant,
+    Expression,
+    InList,
+    IsNull,
+    Like,
+    Not,
+    Or,
+    Predicate,
+    Through,
+    Value,
+    negate,
+)
+
+Node = Expression | Predicate
+_EXPRESSIONS = (Column, Value, Arithmetic, Call, Through)
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?")
+
+
+def read_predicate(cursor: Cursor) -> Predicate:
+    """Parse the condition at the cursor: ``age > 30 AND NOT smoker``."""
+    return _require_predicate(cursor, cursor.token.start, _read_or(cursor))
+
+
+def read_expression(cursor: Cursor) -> Expression:
+    """Parse the expression at the cursor: ``year(day)``."""
+    return _require_expression(cursor, cursor.token.start, _read_sum(cursor))
+
+
+def read_conjunction(cursor: Cursor) -> Predicate:
+    """Parse a condition in which an OR must be in parentheses, since it is joined by AND."""
+    start = cursor.token.start
+    read = _require_predicate(cursor, start, _read_and(cursor))
+    if cursor.is_at("OR"):
+        raise SyntaxProblem(
+            "AND binds more tightly than OR here", position=cursor.token.start, fix="put the OR in parentheses"
+        )
+    return read
+
+
+def _require_predicate(cursor: Cursor, start: int, node: Node) -> Predicate:
+    if isinstance(node, Column):
+        return Compare(node, "=", Value(True))  # a boolean attribute is a condition by itself
+    if isinstance(node, Value) and isinstance(node.value, bool):
+        return And(()) if node.value else Or(())
+    if isinstance(node, _EXPRESSIONS):
+        if cursor.token.word in WHY_NOT or cursor.token.kind == "end":
+            raise cursor.build_problem(*COMPARISONS)
+        raise SyntaxProblem("This is a value, not a condition", position=start, expected="a comparison as age > 30")
+    return node
+
+
+def _require_expression(cursor: Cursor, start: int, node: Node) -> Expression:
+    if isinstance(node, _EXPRESSIONS):
+        return node
+    raise SyntaxProblem("A condition cannot be compared or computed with", position=start, expected="a value")
+
+
+def _read_or(cursor: Cursor) -> Node:
+    return _read_joined(cursor, "OR", _read_and, Or)
+
+
+def _read_and(cursor: Cursor) -> Node:
+    return _read_joined(cursor, "AND", _read_not, And)
+
+
+def _read_joined(cursor: Cursor, word: str, read: Callable[[Cursor], Node], join: type[And] | type[Or]) -> Node:
+    start = cursor.token.start
+    first = read(cursor)
+    if not cursor.is_at(word):
+        return first
+    parts = [_require_predicate(cursor, start, first)]
+    while cursor.take(word):
+        start = cursor.token.start
+        parts.append(_require_predicate(cursor, start, read(cursor)))
+    return join(tuple(parts))
+
+
+def _read_not(cursor: Cursor) -> Node:
+    nots = 0
+    while cursor.take("NOT"):
+        nots += 1
+    start = cursor.token.start
+    if nots > MAX_DEPTH:
+        raise SyntaxProblem(f"Conditions nest more than {MAX_DEPTH} deep", position=start)
+    node = _read_comparison(cursor)
+    for _ in range(nots):
+        node = Not(_require_predicate(cursor, start, node))
+    return node
+
+
+def _read_comparison(cursor: Cursor) -> Node:
+    start = cursor.token.start
+    node = _read_sum(cursor)
+    if op := cursor.take(*COMPARISONS):
+        left = _require_expression(cursor, start, node)
+        node = _build_comparison(cursor, left, cast(CompareOp, op))
+    elif cursor.is_at("IS"):
+        node = _read_null_test(cursor, _require_expression(cursor, start, node))
+    elif cursor.is_at("IN", "LIKE", "BETWEEN") or (
+        cursor.is_at("NOT") and cursor.following.word in ("IN", "LIKE", "BETWEEN")
+    ):
+        refuse = cursor.take("NOT")
+        test = _read_test(cursor, _require_expression(cursor, start, node))
+        node = Not(test) if refuse else test
+    else:
+        return node
+    if cursor.is_at(*COMPARISONS, "IS", "IN", "LIKE", "BETWEEN"):
+        raise SyntaxProblem("Comparisons do not chain", position=cursor.token.start, fix="join two of them with AND")
+    return node
+
+
+def _build_comparison(cursor: Cursor, left: Expression, op: CompareOp) -> Predicate:
+    start = cursor.token.start
+    if cursor.is_at("NULL"):
+        raise cursor.build_refusal(Refusal("A comparison with NULL is never true.", "IS NULL, or IS NOT NULL"))
+    return Compare(left, op, _require_expression(cursor, start, _read_sum(cursor)))
+
+
+def _read_null_test(cursor: Cursor, expression: Expression) -> Predicate:
+    cursor.expect("IS")
+    negated = cursor.take("NOT")
+    if cursor.is_at("TRUE", "FALSE"):
+        raise cursor.build_refusal(Refusal("IS tests for NULL alone.", "smoker = TRUE"))
+    cursor.expect("NULL")
+    return Not(IsNull(expression)) if negated else IsNull(expression)
+
+
+def _read_test(cursor: Cursor, expression: Expression) -> Predicate:
+    if cursor.take("BETWEEN"):
+        start = cursor.token.start
+        low = _require_expression(cursor, start, _read_sum(cursor))
+        cursor.expect("AND")
+        start = cursor.token.start
+        high = _require_expression(cursor, start, _read_sum(cursor))
+        return And((Compare(expression, ">=", low), Compare(expression, "<=", high)))
+    if cursor.take("LIKE"):
+        if cursor.token.kind != "text":
+            raise cursor.build_problem("a pattern in single quotes, as 'A%'")
+        return Like(expression, cursor.advance().text)
+    cursor.expect("IN")
+    cursor.expect("(")
+    values = [_read_constant(cursor)]
+    while cursor.take(","):
+        values.append(_read_constant(cursor))
+    cursor.expect(")")
+    return InList(expression, tuple(values))
+
+
+def _read_constant(cursor: Cursor) -> Constant:
+    if cursor.is_at("NULL"):
+        raise cursor.build_refusal(
+            Refusal("NULL equals nothing, not even in a list.", "ward IN ('A', 'B') OR ward IS NULL")
+        )
+    if cursor.is_at("SELECT"):
+        raise cursor.build_problem()
+    if cursor.is_at("-", "+") or cursor.token.kind == "number":
+        return cursor.take_number("A constant")
+    value = _read_literal(cursor)
+    if value is None:
+        raise cursor.build_problem("a constant")
+    return value.value
+
+
+def _read_sum(cursor: Cursor) -> Node:
+    return _read_arithmetic(cursor, ("+", "-"), _read_product)
+
+
+def _read_product(cursor: Cursor) -> Node:
+    return _read_arithmetic(cursor, ("*", "//", "%"), _read_operand)
+
+
+def _read_arithmetic(cursor: Cursor, operators: Sequence[str], read: Callable[[Cursor], Node]) -> Node:
+    start, steps = cursor.token.start, 0
+    node = read(cursor)
+    while op := cursor.take(*operators):
+        left = _require_expression(cursor, start, node)
+        place, steps = cursor.token.start, steps + 1
+        if steps > MAX_DEPTH:
+            raise SyntaxProblem(f"Expressions nest more than {MAX_DEPTH} deep", position=place)
+        node = Arithmetic(left, cast(ArithmeticOp, op), _require_expression(cursor, place, read(cursor)))
+    return node
+
+
+def _read_operand(cursor: Cursor) -> Node:
+    minus = False
+    signs = cursor.token.start
+    while sign := cursor.take("-", "+"):
+        minus ^= sign == "-"
+    start = cursor.token.start
+    node = _read_primary(cursor)
+    if start == signs:
+        return node
+    expression = _require_expression(cursor, start, node)
+    if not minus:
+        return expression
+    if isinstance(expression, Value) and isinstance(expression.value, (int, Decimal)):
+        return Value(negate(expression.value))
+    return Arithmetic(Value(0), "-", expression)
+
+
+def _read_primary(cursor: Cursor) -> Node:
+    if cursor.is_at("("):
+        return _read_nested(cursor)
+    if cursor.is_at("NULL"):
+        raise cursor.build_refusal(Refusal("NULL cannot be computed or compared with.", "IS NULL, or IS NOT NULL"))
+    if cursor.token.kind == "number":
+        return Value(cursor.take_number("A constant"))
+    literal = _read_literal(cursor)
+    if literal is not None:
+        return literal
+    if cursor.is_at("INTERVAL") and cursor.following.kind in ("number", "text"):
+        raise cursor.build_refusal(WHY_NOT["INTERVAL"])
+    if cursor.token.kind == "word" and cursor.following.word == "(":
+        return _read_call(cursor)
+    if cursor.token.kind in ("word", "quoted"):
+        return _read_column(cursor)
+    raise cursor.build_problem("an attribute or a value")
+
+
+def _read_nested(cursor: Cursor) -> Node:
+    cursor.expect("(")
+    if cursor.is_at("SELECT", "WITH"):
+        raise cursor.build_problem()
+    cursor.enter_parenthesis()
+    node = _read_or(cursor)
+    cursor.leave_parenthesis()
+    return node
+
+
+def _read_literal(cursor: Cursor) -> Value | None:
+    """Parse the text, boolean or date at the cursor; None if there is something else."""
+    if cursor.token.kind == "text":
+        return Value(cursor.advance().text)
+    if cursor.is_at("TRUE", "FALSE"):
+        return Value(cursor.advance().word == "TRUE")
+    if cursor.is_at("DATE", "TIMESTAMP", "DATETIME") and cursor.following.kind == "text":
+        return Value(_read_datetime(cursor))
+    return None
+
+
+def _read_datetime(cursor: Cursor) -> date | datetime:
+    is_day = cursor.advance().word == "DATE"
+    token = cursor.advance()
+    try:
+        if not (_DAY if is_day else _MOMENT).fullmatch(token.text):
+            raise ValueError
+        return date.fromisoformat(token.text) if is_day else datetime.fromisoformat(token.text)
+    except ValueError:
+        expected = "DATE '2024-01-31'" if is_day else "TIMESTAMP '2024-01-31 10:30:00', without a zone"
+        raise SyntaxProblem("This is not a day or a moment", position=token.start, expected=expected) from None
+
+
+def _read_column(cursor: Cursor) -> Column:
+    first = cursor.token
+    name = cursor.take_name("an attribute")
+    if not cursor.take("."):
+        return Column(name)
+    cursor.qualifiers.append(first)
+    return Column(cursor.take_name("an attribute"))
+
+
+def _read_call(cursor: Cursor) -> Call:
+    word = cursor.token.word
+    if word in OTHER_AGGREGATES or word in AGGREGATES:
+        why = "Counts and sums are made of rows, so no condition on rows can hold one."
+        raise cursor.build_refusal(OTHER_AGGREGATES.get(word) or Refusal(why, "HAVING COUNT(*) > 100, behind GROUP BY"))
+    if word in WHY_NOT:
+        raise cursor.build_problem()
+    function = cursor.token.text.lower()
+    if function not in FUNCTIONS:
+        near = get_close_matches(function[:40], FUNCTIONS, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise RequestError(
+            f"There is no function {function[:40]!r} (at character {cursor.token.start}).{hint} "
+            f"Known: {', '.join(FUNCTIONS)}.",
+            fix="declare a derived attribute, or compare the attribute itself",
+        )
+    cursor.advance()
+    cursor.expect("(")
+    cursor.enter_parenthesis()
+    start = cursor.token.start
+    argument = _require_expression(cursor, start, _read_sum(cursor))
+    cursor.leave_parenthesis()
+    return Call(function, argument)

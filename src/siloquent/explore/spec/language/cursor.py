@@ -1,0 +1,148 @@
+"""A position in the tokens: the current token, the expected ones, and the error for any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from difflib import get_close_matches
+
+from siloquent.errors import RequestError, SyntaxProblem
+from siloquent.explore.spec.language.example_names import find_names
+from siloquent.explore.spec.language.refusals import CLAUSES, RESERVED, WHY_NOT, Refusal, replace_names
+from siloquent.explore.spec.language.tokens import Token, split_tokens
+from siloquent.explore.spec.normal_form import MAX_DEPTH
+from siloquent.explore.spec.numbers import check_number
+
+_MAX_WORD_LENGTH = 40
+
+
+class Cursor:
+    """A reader of one text from left to right that never goes back, so that parsing is linear in its length."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = split_tokens(text)
+        self._place = 0
+        self._depth = 0
+        self.qualifiers: list[Token] = []  # names such as visits.age: checked once the table is known
+
+    @property
+    def token(self) -> Token:
+        """The current token."""
+        return self._tokens[self._place]
+
+    @property
+    def following(self) -> Token:
+        """The next token."""
+        return self._tokens[min(self._place + 1, len(self._tokens) - 1)]
+
+    def advance(self) -> Token:
+        """Return the current token and move past it."""
+        token = self.token
+        if token.kind != "end":
+            self._place += 1
+        return token
+
+    def is_at(self, *words: str) -> bool:
+        """Return whether one of these words or symbols is the current token."""
+        return self.token.word in words and self.token.word != ""
+
+    def take(self, *words: str) -> str:
+        """Return one of these words or symbols and move past it; if none is the current token, return an empty text."""
+        return self.advance().word if self.is_at(*words) else ""
+
+    def expect(self, *words: str) -> str:
+        """Do the same as ``take``, but raise an error if none is the current token."""
+        if not self.is_at(*words):
+            raise self.build_problem(*words)
+        return self.advance().word
+
+    def take_name(self, what: str) -> str:
+        """Parse the name at the cursor, quoted or not."""
+        token = self.token
+        if token.word in RESERVED:
+            raise SyntaxProblem(
+                f"{token.word} is a word of the language",
+                position=token.start,
+                expected=f"the name of {what}",
+                fix=f'write "{token.text}" in double quotes to mean a name',
+            )
+        if token.kind not in ("word", "quoted"):
+            raise self.build_problem(f"the name of {what}")
+        return self.advance().text
+
+    def take_number(self, what: str) -> Decimal:
+        """Parse the number at the cursor, with its sign."""
+        start = self.token.start
+        sign = self.take("-", "+")
+        token = self.token
+        if token.word in ("NAN", "INF", "INFINITY"):
+            raise self.build_refusal(Refusal(f"{what} is a finite number, not {token.text}.", "write it in digits"))
+        if token.kind != "number":
+            raise self.build_problem("a number")
+        self.advance()
+        try:
+            number = Decimal(f"{sign}{token.text}")
+            check_number(number, what)
+        except (ArithmeticError, RequestError):
+            raise SyntaxProblem(f"{what} is too large or too fine a number", position=start) from None
+        return number
+
+    def enter_parenthesis(self) -> None:
+        """Enter a parenthesis."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise SyntaxProblem(f"Parentheses nest more than {MAX_DEPTH} deep", position=self.token.start)
+
+    def leave_parenthesis(self, closing: str = ")") -> None:
+        """Leave a parenthesis."""
+        self.expect(closing)
+        self._depth -= 1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether only one semicolon or nothing is left."""
+        return self.token.kind == "end" or (self.is_at(";") and self.following.kind == "end")
+
+    def finish(self) -> None:
+        """Refuse anything but one semicolon after the query."""
+        if not self.is_over:
+            raise self.build_problem("the end")
+
+    def build_problem(self, *expected: str) -> RequestError:
+        """Build the error to raise because none of ``expected`` is the current token."""
+        token = self.token
+        if token.word in WHY_NOT:
+            return self.build_refusal(WHY_NOT[token.word])
+        fix = ""
+        if token.kind == "end":
+            detail = "The text ends too early"
+        elif token.word in [clause.split()[0] for clause in CLAUSES]:
+            detail = f"{token.word} stands in the wrong place: the order is {', '.join(CLAUSES[:-1])}"
+        elif near := _find_near(token, expected):
+            detail, fix = f"Did you mean {near} instead of {token.text!r}?", f"write {near}"
+        else:
+            detail = f"{_format_token(token)} does not fit here"
+        return SyntaxProblem(detail, position=token.start, expected=" or ".join(expected), fix=fix)
+
+    def build_refusal(self, why: Refusal) -> RequestError:
+        """Build the error to raise because the current token is understood but not supported."""
+        place = f"{_format_token(self.token)} at character {self.token.start}"
+        return RequestError(f"{why.reason.removesuffix('.')} ({place}).", fix=self.format_example(why.fix))
+
+    def format_example(self, text: str) -> str:
+        """Return ``text`` with visits, ward and cost replaced by this query's table, key and attribute."""
+        return replace_names(text, find_names(self._tokens))
+
+
+def _find_near(token: Token, expected: Sequence[str]) -> str:
+    """Return the one of the ``expected`` words that was probably meant; empty if none is similar."""
+    # Comparing a word of 64 kB with others takes seconds, and such a word is never a typing error.
+    if not 2 <= len(token.word) <= _MAX_WORD_LENGTH:
+        return ""
+    near = get_close_matches(token.word, [word for word in expected if word.isupper()], n=1, cutoff=0.7)
+    return near[0] if near else ""
+
+
+def _format_token(token: Token) -> str:
+    text = token.text if len(token.text) <= _MAX_WORD_LENGTH else f"{token.text[:_MAX_WORD_LENGTH]}.."
+    return "the end" if token.kind == "end" else repr(text)

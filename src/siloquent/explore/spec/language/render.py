@@ -1,0 +1,284 @@
+"""Rendering of a ``Query`` as text: ``parse(render(query)) == query``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import date, datetime
+from decimal import Decimal
+from functools import singledispatch
+
+from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Quantile, Sum, Variance
+from siloquent.explore.spec.language.refusals import RESERVED
+from siloquent.explore.spec.language.sql import EVERY_ROW
+from siloquent.explore.spec.numbers import format_number, format_share
+from siloquent.explore.spec.predicate import (
+    And,
+    Arithmetic,
+    Call,
+    Column,
+    Compare,
+    Constant,
+    Expression,
+    InList,
+    IsNull,
+    Like,
+    Not,
+    Or,
+    Predicate,
+    Through,
+    Value,
+)
+from siloquent.explore.spec.query import (
+    Accuracy,
+    Bound,
+    Cube,
+    GroupBy,
+    Item,
+    Predicates,
+    Promise,
+    Query,
+    Ranges,
+    Workload,
+)
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SUMS, _PRODUCTS = ("+", "-"), ("*", "//", "%")
+
+
+def render(query: Query) -> str:
+    """Render the query as text: in SQL if its workload is GROUP BY or every row, else in BIN.
+
+    >>> from siloquent.explore.spec import count
+    >>> render(count("visits").by("ward").within(rows=200).query())
+    'SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200 CONFIDENCE 0.9995'
+    """
+    plain = isinstance(query.workload, GroupBy) or (query.workload == EVERY_ROW and query.shows_values)
+    clauses = [
+        "EXPLAIN PRIVACY" if query.explain else "",
+        _render_select(query) if plain else _render_bin(query),
+        _render_choice(query),
+        _render_promise(query.promise),
+        "" if query.reuse == "declared" else f"REUSE {query.reuse.upper()}",
+        "PREFER OPTIMISTIC" if query.optimistic else "",
+    ]
+    return " ".join(clause for clause in clauses if clause)
+
+
+def render_aggregate(aggregate: Aggregate) -> str:
+    """Render an aggregate as in the language: ``COUNT(*)``, ``AVG(cost)``, ``QUANTILE(cost, 0.9)``."""
+    if isinstance(aggregate, Count):
+        return "COUNT(*)"
+    name = render_name(aggregate.attribute)
+    if isinstance(aggregate, Quantile):
+        share = format_number(aggregate.share)
+        return f"MEDIAN({name})" if share == "0.5" else f"QUANTILE({name}, {share})"
+    return f"{_FUNCTIONS[type(aggregate)]}({name})"
+
+
+_FUNCTIONS: dict[type[Aggregate], str] = {Sum: "SUM", Average: "AVG", Variance: "VAR", Deviation: "STDDEV"}
+
+
+def render_predicate(predicate: Predicate) -> str:
+    """Render a condition as written after WHERE."""
+    return _render_predicate(predicate)
+
+
+def render_expression(expression: Expression) -> str:
+    """Render an expression as written after GROUP BY."""
+    return _render_expression(expression)
+
+
+def render_name(name: str) -> str:
+    """Render a name, in double quotes if it needs them."""
+    if _PLAIN_NAME.fullmatch(name) and name.upper() not in RESERVED:
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def render_constant(constant: Constant) -> str:
+    """Render a constant as in the language."""
+    if constant is None or isinstance(constant, bool):
+        return {None: "NULL", True: "TRUE", False: "FALSE"}[constant]
+    if isinstance(constant, (int, Decimal)):
+        return format_number(constant)
+    if isinstance(constant, datetime):
+        return f"TIMESTAMP '{constant.isoformat(sep=' ')}'"
+    if isinstance(constant, date):
+        return f"DATE '{constant.isoformat()}'"
+    return "'" + constant.replace("'", "''") + "'"
+
+
+def _render_select(query: Query) -> str:
+    keys = query.workload.keys if isinstance(query.workload, GroupBy) else ()
+    names = [render_expression(key) for key in keys]
+    items = [*names, *map(_render_item, query.items)]
+    where = f" WHERE {render_predicate(query.where)}" if query.where else ""
+    groups = f" GROUP BY {', '.join(names)}" if names else ""
+    join = f" JOIN {render_name(query.join.table)} USING ({render_name(query.join.key)})" if query.join else ""
+    return f"SELECT {', '.join(items)} FROM {render_name(query.table)}{join}{where}{groups}"
+
+
+def _render_bin(query: Query) -> str:
+    where = f" AND {_render_inside(query.where, Or)}" if query.where else ""
+    asked = f"BIN {render_name(query.table)} ON {_render_item(Item(query.aggregate, query.alias))}"
+    return f"{asked} WHERE W = {_render_workload(query.workload)}{where}"
+
+
+def _render_item(item: Item) -> str:
+    alias = f" AS {render_name(item.alias)}" if item.alias else ""
+    return f"{render_aggregate(item.aggregate)}{alias}"
+
+
+def _render_choice(query: Query) -> str:
+    choice = query.having or query.top
+    aggregate = render_aggregate(choice.of or query.aggregate) if choice else ""
+    if query.having:
+        return f"HAVING {aggregate} {query.having.op} {format_number(query.having.threshold)}"
+    if query.top:
+        return f"ORDER BY {aggregate} {'DESC' if query.top.largest else 'ASC'} LIMIT {query.top.k}"
+    return ""
+
+
+def _render_promise(promise: Promise) -> str:
+    if isinstance(promise, Accuracy):
+        asked = f"ERROR {_join_texts(map(_render_bound, promise.bounds))}"
+    else:
+        delta = "" if promise.delta is None else f" DELTA {format_number(promise.delta)}"
+        asked = f"BUDGET {format_number(promise.amount)} {promise.currency.upper()}{delta}"
+    sure = f"CONFIDENCE {format_share(1 - promise.beta)}{' JOINT' if promise.joint else ''}"
+    rows = promise.at_least if isinstance(promise, Accuracy) else None
+    return f"{asked} {sure}" if rows is None else f"{asked} {sure} FOR AT LEAST {rows} ROWS"
+
+
+def _render_bound(bound: Bound) -> str:
+    return f"{format_number(bound.error)}{' PERCENT' if bound.percent else ''}"
+
+
+def _join_texts(texts: Iterable[str]) -> str:
+    return ", ".join(texts)
+
+
+@singledispatch
+def _render_workload(workload: Workload) -> str:
+    raise TypeError(f"{type(workload).__name__} is not a workload of BIN.")
+
+
+@_render_workload.register
+def _(workload: Predicates) -> str:
+    return f"{{{_join_texts(map(render_predicate, workload.parts))}}}"
+
+
+@_render_workload.register
+def _(workload: Ranges) -> str:
+    bounds = _join_texts(map(format_number, (workload.lo, workload.hi, workload.width)))
+    return f"{workload.shape.upper()}({render_name(workload.attribute)}, {bounds})"
+
+
+@_render_workload.register
+def _(workload: Cube) -> str:
+    return f"CUBE({_join_texts(map(render_name, workload.attributes))})"
+
+
+@singledispatch
+def _render_predicate(predicate: Predicate) -> str:
+    raise TypeError(f"{type(predicate).__name__} is not a condition.")
+
+
+@_render_predicate.register
+def _(predicate: Compare) -> str:
+    return f"{_render_expression(predicate.left)} {predicate.op} {_render_expression(predicate.right)}"
+
+
+@_render_predicate.register
+def _(predicate: InList) -> str:
+    return _render_in(predicate, "IN")
+
+
+@_render_predicate.register
+def _(predicate: Like) -> str:
+    return _render_like(predicate, "LIKE")
+
+
+@_render_predicate.register
+def _(predicate: IsNull) -> str:
+    return f"{_render_expression(predicate.expression)} IS NULL"
+
+
+@_render_predicate.register
+def _(predicate: Not) -> str:
+    part = predicate.part
+    if isinstance(part, InList):
+        return _render_in(part, "NOT IN")
+    if isinstance(part, Like):
+        return _render_like(part, "NOT LIKE")
+    if isinstance(part, IsNull):
+        return f"{_render_expression(part.expression)} IS NOT NULL"
+    return f"NOT {_render_inside(part, And, Or)}"
+
+
+@_render_predicate.register
+def _(predicate: And) -> str:
+    return " AND ".join(_render_inside(part, And, Or) for part in predicate.parts) or "TRUE"
+
+
+@_render_predicate.register
+def _(predicate: Or) -> str:
+    return " OR ".join(_render_inside(part, Or) for part in predicate.parts) or "FALSE"
+
+
+def _render_inside(predicate: Predicate, *looser: type[And] | type[Or]) -> str:
+    """Render ``predicate`` as a part of another one: in parentheses if it is a ``looser`` join of several parts."""
+    text = _render_predicate(predicate)
+    return (
+        f"({text})" if isinstance(predicate, (And, Or)) and isinstance(predicate, looser) and predicate.parts else text
+    )
+
+
+def _render_in(predicate: InList, word: str) -> str:
+    return f"{_render_expression(predicate.expression)} {word} ({_join_texts(map(render_constant, predicate.values))})"
+
+
+def _render_like(predicate: Like, word: str) -> str:
+    return f"{_render_expression(predicate.expression)} {word} {render_constant(predicate.pattern)}"
+
+
+@singledispatch
+def _render_expression(expression: Expression) -> str:
+    raise TypeError(f"{type(expression).__name__} is not an expression.")
+
+
+@_render_expression.register
+def _(expression: Column) -> str:
+    return render_name(expression.name)
+
+
+@_render_expression.register
+def _(expression: Through) -> str:
+    return render_name(expression.attribute.name)
+
+
+@_render_expression.register
+def _(expression: Value) -> str:
+    return render_constant(expression.value)
+
+
+@_render_expression.register
+def _(expression: Call) -> str:
+    return f"{expression.function}({_render_expression(expression.argument)})"
+
+
+@_render_expression.register
+def _(expression: Arithmetic) -> str:
+    is_product = expression.op in _PRODUCTS
+    left = _render_operand(expression.left, _SUMS if is_product else ())
+    # On the right, equal precedence needs parentheses too: a - (b - c).
+    right = _render_operand(expression.right, (*_SUMS, *_PRODUCTS) if is_product else _SUMS)
+    return f"{left} {expression.op} {right}"
+
+
+def _render_operand(expression: Expression, looser: tuple[str, ...]) -> str:
+    text = _render_expression(expression)
+    # A sign gets its own parentheses: without its space, "5 - -3" would begin a comment.
+    is_loose = text.startswith("-") or (isinstance(expression, Arithmetic) and expression.op in looser)
+    return f"({text})" if is_loose else text

@@ -1,0 +1,1 @@
+"""Roles and their keys: certificates, bundles, rosters."""

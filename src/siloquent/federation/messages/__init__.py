@@ -1,0 +1,1 @@
+"""Envelopes, payloads, journals and transcripts."""

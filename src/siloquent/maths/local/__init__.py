@@ -1,0 +1,1 @@
+"""Estimates from reports under local privacy."""

@@ -1,0 +1,1 @@
+"""Linear and generalised linear models from noisy moments."""

@@ -1,0 +1,1 @@
+"""Exact counts of pairs of rows under comparisons."""

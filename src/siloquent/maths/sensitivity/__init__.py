@@ -1,0 +1,1 @@
+"""The largest change of linear answers by one unit."""

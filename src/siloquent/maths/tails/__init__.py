@@ -1,0 +1,1 @@
+"""Tails of noise, and error bounds that follow from them."""

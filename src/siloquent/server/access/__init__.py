@@ -1,0 +1,1 @@
+"""Access to the server: tokens, roles, limits, records."""

@@ -1,0 +1,1 @@
+"""Jobs: their queue, processes and specs."""

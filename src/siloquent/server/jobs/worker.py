@@ -1,0 +1,193 @@
+"""A job's process: runs one verb of one task and records the outcome."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import resource
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.documents.problems import build_problem, log_details
+from siloquent.errors import NotAllowed, SiloquentError
+from siloquent.server.access.tokens import Tokens
+from siloquent.server.store import ADD_RELEASE, Store
+
+if TYPE_CHECKING:
+    from siloquent.api import Session
+
+ProgressReporter = Callable[[int, int], None]
+"""A callback that receives the steps done and their total: both follow from the plan, never from rows."""
+JobTask = Callable[["Session", dict[str, Any], str, str | None, ProgressReporter], dict[str, Any]]
+PRICED, MADE, WRITTEN = 1, 2, 3
+
+
+def _run_in_three_steps(
+    verbs: Any, asked: Any, make: Callable[..., Any], tell: ProgressReporter, **paid: str | None
+) -> dict[str, Any]:
+    """Run a task in three steps (price, make with ``make``, write), with the verbs in ``verbs``."""
+    verbs.explain(asked)
+    tell(PRICED, WRITTEN)
+    made = make(asked, **paid)
+    tell(MADE, WRITTEN)
+    return {"release": verbs.save(made).name}
+
+
+def _run_sketch(
+    session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: ProgressReporter
+) -> dict[str, Any]:
+    from siloquent.sketch import parse_spec
+
+    verbs = session.sketch
+    return _run_in_three_steps(verbs, parse_spec(spec), verbs.build, tell, key=key, max_cost=max_cost)
+
+
+def _run_synth(
+    session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: ProgressReporter
+) -> dict[str, Any]:
+    from siloquent.synth import parse_spec
+
+    asked = parse_spec(spec)
+    steps = session.synth.explain(asked).steps + WRITTEN
+    tell(PRICED, steps)
+
+    def finished(step: int) -> None:
+        tell(PRICED + step, steps)
+
+    made = session.synth.synthesize(asked, key=key, max_cost=max_cost, progress=finished)
+    tell(steps - 1, steps)
+    return {"release": session.synth.save(made).name}
+
+
+def _run_search(
+    session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: ProgressReporter
+) -> dict[str, Any]:
+    from siloquent.search import parse_spec
+
+    verbs = session.search
+    return _run_in_three_steps(verbs, parse_spec(spec), verbs.offer, tell, key=key, max_cost=max_cost)
+
+
+def _run_find(
+    session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: ProgressReporter
+) -> dict[str, Any]:
+    from siloquent.documents.offers import build_result_document
+    from siloquent.search import parse_request
+    from siloquent.server.routes.silos import CATALOGUE
+
+    asked, catalogue = parse_request(spec), session.workspace.folder / CATALOGUE
+    tell(1, 2)
+    return {"found": build_result_document(session.search.find(asked, catalogue, key=key, max_cost=max_cost), None)}
+
+
+def _run_share(
+    session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: ProgressReporter
+) -> dict[str, Any]:
+    from siloquent.share import parse_spec
+
+    verbs = session.share
+    return _run_in_three_steps(verbs, parse_spec(spec), verbs.release, tell, key=key, max_cost=max_cost)
+
+
+TASKS: Mapping[str, JobTask] = {
+    "sketch": _run_sketch,
+    "synth": _run_synth,
+    "search": _run_search,
+    "find": _run_find,
+    "share": _run_share,
+}
+
+
+def read_spec(task: str, spec: Mapping[str, Any]) -> None:
+    """Check that ``task`` can read ``spec``; the result is discarded.
+
+    Raises:
+        SiloquentError: the spec is invalid.
+    """
+    if task == "find":
+        from siloquent.search import parse_request
+
+        parse_request(dict(spec))
+        return
+    module = importlib.import_module(f"siloquent.{task}")
+    module.parse_spec(dict(spec))
+
+
+FILES = ("plan_file", "references")
+"""Spec fields that name files of this machine, which are not allowed over HTTP."""
+
+
+def main(folder: Path, number: str, most_bytes: int, holder: str) -> int:
+    """Run job ``number`` of the server in ``folder`` while ``holder`` holds it; return 1 to leave it in the queue."""
+    try:
+        return _do(folder, number, most_bytes, holder)
+    except sqlite3.OperationalError as failed:  # the store is locked or full: the job's outcome could not be recorded
+        sys.stderr.write(f"job {number} goes back into the queue: {failed}\n")
+        return 1
+
+
+def _do(folder: Path, number: str, most_bytes: int, holder: str) -> int:
+    from siloquent.api import open_session
+    from siloquent.server.jobs.queue import cost_of_job, ledger_key_of
+
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
+    store = Store(folder / "server.sqlite")
+    job = store.fetch_one("SELECT * FROM job WHERE id = ?", number)
+    assert job is not None, "the queue names a job that is not there"
+
+    def tell(done: int, steps: int) -> None:
+        held = store.write(f"UPDATE job SET done = ?, steps = ? {_HELD}", done, steps, number, holder)
+        if not held:
+            raise SystemExit(1)  # cancelled, or taken over by another server
+
+    try:
+        if not Tokens(store).is_open(job["token"]):
+            raise NotAllowed("The token that asked for this was revoked, or is too old.")
+        with open_session(folder, analyst=job["name"]) as session:
+            key, spec = ledger_key_of(job["name"], job["key"]), json.loads(job["spec"])
+            with suppress(SiloquentError):  # the task itself reports what is wrong with the table
+                account = session.get_account(str(spec["table"])).name
+                store.write(f"UPDATE job SET account = ?, cost = NULL {_HELD}", account, number, holder)
+            result, cost = TASKS[job["task"]](session, spec, key, job["max_cost"], tell), None
+            with suppress(SiloquentError):  # the cost is then read from the ledger
+                row = store.fetch_one("SELECT name, key, account FROM job WHERE id = ?", number)
+                cost = row and cost_of_job(session, row)
+        state = "done"
+        store.write(f"UPDATE job SET done = steps, cost = ? {_HELD}", cost and json.dumps(cost), number, holder)
+        if "release" in result:
+            store.write(ADD_RELEASE, result["release"], job["name"], int(time.time()))
+    except sqlite3.OperationalError:
+        raise
+    except Exception as failed:  # allowed: whatever it is, the queue hears of it; our own bugs keep their details
+        problem = build_problem(failed)
+        if problem.code == "internal":
+            log_details(folder, problem, failed)
+        state, result = "failed", problem.to_json()
+    store.write(
+        f"UPDATE job SET state = ?, result = ?, changed = ? {_HELD}",
+        *(state, json.dumps(result), int(time.time()), number, holder),
+    )
+    store.close()
+    return 0
+
+
+_HELD = "WHERE id = ? AND holder = ? AND state = 'running'"
+
+
+def _end_with(parent: int) -> None:
+    """End this process once its server is gone, so that another server takes over the job."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]))

@@ -1,0 +1,1 @@
+"""Processes that price questions and jobs."""

@@ -1,0 +1,104 @@
+"""A planner's process: prices questions and jobs without reading a row, until its pipe is closed."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import parent_process
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siloquent.documents.problems import build_problem, log_details
+from siloquent.errors import PortableError
+from siloquent.server.access.guard import require_declared
+from siloquent.server.access.tokens import Principal
+from siloquent.server.problems import Refused, too_dear_to_plan
+from siloquent.server.session_pool import Sessions
+
+if TYPE_CHECKING:
+    from siloquent.api import Session
+
+MAX_TRUTHS = 10**8
+"""The limit on conditions times cells of one question: a twentieth of an owner's limit at the command line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A request for a price: a question's ``sql``, or a job's ``task`` and ``spec``, and the person.
+
+    ``key`` is the ledger's, under which the question may have been charged before.
+    """
+
+    person: Principal
+    sql: str = ""
+    key: str | None = None
+    task: str = ""
+    spec: dict[str, Any] | None = None
+
+
+def serve(pipe: Connection, folder: Path, max_bytes: int) -> None:
+    """Reply to orders with documents or problems."""
+    from siloquent.explore.plan.cells.space import max_truths
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Control-C is handled by the server
+    threading.Thread(target=_end_with_the_server, daemon=True).start()
+    resource.setrlimit(resource.RLIMIT_AS, (max_bytes, max_bytes))
+    max_truths.set(MAX_TRUTHS)
+    sessions = Sessions(folder)
+    with suppress(EOFError, OSError):  # the server has closed its end, or is gone
+        pipe.send(None)  # ready
+        while True:
+            pipe.send(_priced(sessions, pipe.recv(), folder))
+    sessions.close()
+
+
+def _priced(sessions: Sessions, order: Order, folder: Path) -> dict[str, Any] | PortableError:
+    try:
+        session = sessions.of(order.person.analyst)
+        return _question(session, order) if order.spec is None else _job(session, order)
+    except PortableError as refused:
+        return refused
+    except MemoryError:
+        return too_dear_to_plan()
+    except Exception as failed:  # allowed: our own bug ends no planner, and keeps its details
+        problem = build_problem(failed)
+        log_details(folder, problem, failed)
+        told = Refused(problem.http_status, problem.code, problem.detail, fix=problem.fix)
+        told.problem = problem
+        return told
+
+
+def _question(session: Session, order: Order) -> dict[str, Any]:
+    from siloquent.explore import explain, parse, reading, suggest_affordable
+
+    with reading(session, order.sql, may_see=order.person.may_see):
+        query = parse(order.sql)
+    require_declared(session, order.person, query.table)
+    with suggest_affordable(session, query):
+        found: dict[str, Any] = explain(session, query, key=order.key).to_json()
+    return found
+
+
+def _job(session: Session, order: Order) -> dict[str, Any]:
+    from siloquent.documents.plans import plan_of_job
+    from siloquent.server.jobs.queue import check_job
+
+    assert order.spec is not None, "a job has a spec"
+    check_job(order.person, order.task, order.spec)
+    require_declared(session, order.person, str(order.spec["table"]))
+    return plan_of_job(session, order.task, order.spec)
+
+
+def _end_with_the_server() -> None:
+    """End this process once its server is gone, also in the middle of a long plan."""
+    server = parent_process()
+    assert server is not None, "a planner is started by a server"
+    server.join()
+    time.sleep(1)  # a pipe that is closed normally ends the process
+    os._exit(0)

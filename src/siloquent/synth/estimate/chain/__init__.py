@@ -1,0 +1,1 @@
+"""The engine ``chain``: its learner, model and rows."""

@@ -1,0 +1,1 @@
+"""Hard constraints kept on drawn rows, at no cost."""

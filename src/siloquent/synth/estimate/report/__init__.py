@@ -1,0 +1,1 @@
+"""The quality report of a synthetic table."""
