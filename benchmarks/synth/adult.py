@@ -202,7 +202,7 @@ def measured_alone(data: Path, *, report: str = "0") -> dict[str, float]:
         with pa.ipc.new_file(f"{folder}/adult.arrow", true.table.schema) as file:
             file.write_table(true.table)
         Path(folder, "adult.toml").write_text(adult_toml(true.table))
-        code = f"from benchmarks.trials.synth_alone import alone; alone({folder!r}, {report!r})"
+        code = f"from benchmarks.synth_alone import alone; alone({folder!r}, {report!r})"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
     return found
