@@ -24,8 +24,8 @@ PLACES: dict[str, tuple[tuple[str, ...], int]] = {
     "profile measure": (("profile/measure/*.py",), 7),
     "noise": (("privacy/noise/*.py",), 12),
     "privacy": (("privacy/*.py",), 18),
-    "ledger": (("ledger/*.py",), 14),
-    "explore plan": (("explore/plan/*.py",), 6),
+    "ledger": (("ledger/*.py", "ledger/backends/*.py"), 14),
+    "explore plan": (("explore/plan/*.py", "explore/plan/cells/*.py", "explore/plan/reuse/*.py"), 6),
     "synth plan": (("synth/plan/*.py",), 5),
     "sketch plan": (("sketch/plan/*.py",), 4),
     "search plan": (("search/plan/*.py",), 4),
@@ -33,7 +33,16 @@ PLACES: dict[str, tuple[tuple[str, ...], int]] = {
     "collect plan": (("collect/plan/*.py",), 4),
     "profile plan": (("profile/plan/*.py",), 4),
     "crypto": (("federation/crypto/*.py",), 7),
-    "federation": (("federation/*.py", "federation/channel/*.py", "federation/relay/*.py"), 8),
+    "federation": (
+        (
+            "federation/*.py",
+            "federation/channel/*.py",
+            "federation/identity/*.py",
+            "federation/messages/*.py",
+            "federation/relay/*.py",
+        ),
+        8,
+    ),
 }
 # How likely a change of each kind is drawn: numbers are half of all changes and would crowd out the others.
 WEIGHTS = {

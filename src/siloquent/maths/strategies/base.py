@@ -87,7 +87,8 @@ def reconstruct(workload: Asked, matrix: NDArray[np.int64]) -> Reals | None:
     for _ in range(2):
         result += cho_solve(factor, solved.T).T @ real.T
         # Residues of true zeros; products with such tiny numbers are up to a hundred times slower.
-        result[np.abs(result) < 1e-15 * np.abs(result).max(initial=0.0)] = 0.0
+        limit = 1e-15 * max(float(result.max(initial=0.0)), -float(result.min(initial=0.0)))
+        result[(result < limit) & (result > -limit)] = 0.0  # without a copy of the matrix
         solved = target - result @ real
     exact = float(np.abs(solved).max(initial=0.0)) <= 1e-9 * float(np.abs(target).max(initial=1.0))
     return result / unit if exact else None
