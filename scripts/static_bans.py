@@ -47,7 +47,7 @@ OWN_BYTES = {
     "server/repeats.py", "server/routes/answers.py", "server/routes/ledger.py", "server/tokens.py",
     "server/job_worker.py",
     "share/files.py",
-    "sketch/estimate/moments.py", "sketch/federated.py", "synth/task.py",
+    "sketch/estimate/moments.py", "sketch/federated.py",
     # Sources of private rows have bounds of their own (docs/decisions/data-hostile-files.md).
     "data/sources/csv.py", "data/sources/lines.py", "data/sources/milliseconds.py", "data/sources/postgres.py",
 }  # fmt: skip

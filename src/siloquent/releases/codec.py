@@ -1,4 +1,4 @@
-"""How a task's releases are written as folders, and rendered again from the ledger's contents for comparison."""
+"""Codecs of releases: written as folders, and rendered again from the ledger's contents for comparison."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +63,7 @@ def assemble(schema: TableSchema, stored: SettledAnswer, *, learner: Learner | N
     """
     measured = decode_run_measurements(stored.payload)
     if learner is None:
-        chosen = plan(parse_spec(json.loads(measured.request)), schema)
+        chosen = plan(parse_spec(load_json(measured.request)), schema)
         learner = rebuild_learner(chosen, measured, extra=read_reference_tables(chosen))
     guarantee = build_guarantee(schema, stored)
     model = build_model(learner, guarantee.describe())
