@@ -16,7 +16,7 @@ from siloquent.schema.workspace import find_workspace, read_workspace
 if TYPE_CHECKING:
     from siloquent.collect.verbs import CollectVerbs
     from siloquent.data import CheckReport
-    from siloquent.explore import Answer, CompositeExplanation, Explanation, Query
+    from siloquent.explore import Answer, CompositeExplanation, Explanation, PreparedQuery, Query
     from siloquent.ledger import SettledAnswer
     from siloquent.profile.verbs import ProfileVerbs
     from siloquent.releases import ExpectedFiles, Manifest, ReleaseVerdict
@@ -37,7 +37,7 @@ class SupportsQuery(Protocol):
 
 
 class Session(floor.WorkspaceSession):
-    """A workspace's tables, ledger and one analyst, with the verbs ``ask``, ``explain``, ``check`` and ``save``."""
+    """A workspace's tables, its ledger and an analyst, with the verbs of every task."""
 
     def ask(
         self, question: str | Query | SupportsQuery, *, key: str | None = None, max_cost: str | None = None
@@ -53,22 +53,28 @@ class Session(floor.WorkspaceSession):
         """
         from siloquent import explore
 
-        if key is not None and not isinstance(key, str):
-            raise RequestError(
-                f"A key has 1 to 64 printable characters; this one is {type(key).__name__}.",
-                fix=f"key={str(key)[:40]!r}",
-            )
+        _require_text_key(key)
         query = _parse_question(self, question)
         with explore.suggest_affordable(self, query):
             return explore.answer(self, query, key=key, max_cost=max_cost)
 
-    def explain(self, question: str | Query | SupportsQuery) -> Explanation | CompositeExplanation:
-        """Return the cost of ``question``, how it would be answered and the remaining budget. Does not read data."""
+    def prepare(self, question: str | Query | SupportsQuery, *, key: str | None = None) -> PreparedQuery:
+        """Plan ``question`` once: ``explanation`` is its price, ``run`` answers it for at most that. Reads no data.
+
+        Args:
+            question: Text, a ``Query``, or a builder.
+            key: The key of the run, if known; what was charged under it is planned even if it would be refused now.
+        """
         from siloquent import explore
 
+        _require_text_key(key)
         query = _parse_question(self, question)
         with explore.suggest_affordable(self, query):
-            return explore.explain(self, query)
+            return explore.prepare(self, query, key=key)
+
+    def explain(self, question: str | Query | SupportsQuery) -> Explanation | CompositeExplanation:
+        """Return the cost of ``question``, how it would be answered and the remaining budget. Does not read data."""
+        return self.prepare(question).explanation
 
     def check(self, table: str) -> CheckReport:
         """Check a table's rows against its declaration, for the owner only: exact counts, not private.
@@ -164,6 +170,13 @@ class Session(floor.WorkspaceSession):
         if not all(codec.confirms_declaration(self, manifest, schema, stored) for codec in _iter_codecs()):
             return replace(alone, problems=("The ledger does not confirm the declaration that its manifest names.",))
         return alone
+
+
+def _require_text_key(key: str | None) -> None:
+    if key is not None and not isinstance(key, str):
+        raise RequestError(
+            f"A key has 1 to 64 printable characters; this one is {type(key).__name__}.", fix=f"key={str(key)[:40]!r}"
+        )
 
 
 def _parse_question(session: Session, question: str | Query | SupportsQuery) -> Query:

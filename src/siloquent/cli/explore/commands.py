@@ -22,7 +22,7 @@ from siloquent.errors import ReleaseError
 
 if TYPE_CHECKING:
     from siloquent.api import Session
-    from siloquent.explore import Answer, CompositeExplanation, Explanation, Query
+    from siloquent.explore import Answer, PreparedQuery, Query
 
 Question = Annotated[
     str | None,
@@ -42,7 +42,7 @@ def explain(options: Options, question: Question = None, file: File = None) -> N
     text = read_question(question, file)
     with options.open_session() as session:
         asked, query = build_typed_question(options, text, file), parse_question(text, options, session)
-        show_price(asked, _explain_query(asked, session, query), query, text)
+        show_price(asked, _prepare_query(asked, session, query).explanation, query, text)
 
 
 def ask(
@@ -72,16 +72,16 @@ def ask(
         if chart or chart_file is not None:
             check_drawable(query, chart_file, again=asked.format_ask(), on_screen=chart and options.as_json)
         if dry or query.explain:
-            show_price(asked, _explain_query(asked, session, query), query, text)
+            show_price(asked, _prepare_query(asked, session, query).explanation, query, text)
             return None
-        explanation = _explain_query(asked, session, query)
-        if not confirm_explained_price(asked, explanation, yes=yes, max_cost=max_cost):
+        prepared = _prepare_query(asked, session, query, key)
+        if not confirm_explained_price(asked, lambda: prepared.explanation, yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was asked, nothing was spent.")
             return 2
         key = create_key() if key is None else key
         again = replace(asked, key=key).format_ask("--yes")
         with report_charge_on_failure(session, key, again), convert_fixes_to_commands(asked, query):
-            answer = session.ask(query, key=key, max_cost=max_cost)
+            answer = prepared.run(key=key, max_cost=max_cost)
             if save:
                 _save_release(options, session, answer, again)
             if options.as_json:
@@ -95,9 +95,9 @@ def ask(
     return None
 
 
-def _explain_query(asked: TypedQuestion, session: Session, query: Query) -> Explanation | CompositeExplanation:
+def _prepare_query(asked: TypedQuestion, session: Session, query: Query, key: str | None = None) -> PreparedQuery:
     with convert_fixes_to_commands(asked, query):
-        return session.explain(replace(query, explain=False))
+        return session.prepare(replace(query, explain=False), key=key)
 
 
 def _save_release(options: Options, session: Session, answer: Answer, again: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -74,8 +75,8 @@ def ask(
         if dry or query.explain:
             show_price(asked, _explain_query(asked, session, query), query, text)
             return None
-        told = _explain_query(asked, session, query)
-        if not confirm_explained_price(asked, told, yes=yes, max_cost=max_cost):
+        explain = partial(_explain_query, asked, session, query)
+        if not confirm_explained_price(asked, explain, yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was asked, nothing was spent.")
             return 2
         key = create_key() if key is None else key
