@@ -10,10 +10,11 @@ from siloquent.cli.explore.questions import TypedQuestion, strip_explain
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
-    from siloquent.explore import CompositeExplanation, Explanation, Query
+    from siloquent.documents.query_session import QuotedPrice
+    from siloquent.explore import Query
 
 
-def show_price(asked: TypedQuestion, explanation: Explanation | CompositeExplanation, query: Query, text: str) -> None:
+def show_price(asked: TypedQuestion, explanation: QuotedPrice, query: Query, text: str) -> None:
     """Print an explanation, and the command that asks the question."""
     from siloquent.cli.explore.output import show_explanation
 
@@ -26,7 +27,7 @@ def show_price(asked: TypedQuestion, explanation: Explanation | CompositeExplana
 
 
 def confirm_explained_price(
-    asked: TypedQuestion, explain: Callable[[], Explanation | CompositeExplanation], *, yes: bool, max_cost: str | None
+    asked: TypedQuestion, explain: Callable[[], QuotedPrice], *, yes: bool, max_cost: str | None
 ) -> bool:
     """Return whether the price may be paid: agreed by an option, or now at the terminal, after ``explain`` says it.
 
