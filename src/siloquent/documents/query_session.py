@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -73,8 +74,11 @@ class QuerySession(Protocol):
     def parse(self, text: str) -> Query:
         """Parse a query; a refusal suggests one that can be asked, where the tables are known."""
 
-    def prepare(self, question: Query, *, key: str | None = None) -> PreparedQuestion:
-        """Prepare ``question`` for its price and its answer; ``key``: that of the run, if known."""
+    def explain(self, question: Query) -> QuotedPrice:
+        """Return the price of ``question``. Does not read data; free."""
+
+    def ask(self, question: Query, *, key: str | None = None, max_cost: str | None = None) -> Answer:
+        """Answer ``question``; charged once for ``key``."""
 
     def save(self, answer: Answer) -> object:
         """Keep ``answer`` as a release."""
@@ -105,9 +109,13 @@ class WorkspaceQueries:
         with reading(self.session, text):
             return parse(text)
 
-    def prepare(self, question: Query, *, key: str | None = None) -> PreparedQuestion:
-        """Plan ``question`` once, as ``siloquent.Session.prepare`` does."""
-        return self.session.prepare(question, key=key)
+    def explain(self, question: Query) -> QuotedPrice:
+        """Return the price of ``question``, as ``siloquent.Session.explain`` does."""
+        return self.session.explain(question)
+
+    def ask(self, question: Query, *, key: str | None = None, max_cost: str | None = None) -> Answer:
+        """Answer ``question``, as ``siloquent.Session.ask`` does."""
+        return self.session.ask(question, key=key, max_cost=max_cost)
 
     def save(self, answer: Answer) -> object:
         """Write ``answer`` as a release into the workspace."""
@@ -136,6 +144,33 @@ class WorkspaceQueries:
             names = [session.get_account(name).name for name in ([table] if table else session.list_tables())]
         accounts = [one for one in ledger.list_accounts() if not names or _is_under(one.name, names)]
         return build_ledger_document(ledger.id, accounts, _list_newest(ledger, names, last))
+
+
+@dataclass(frozen=True, slots=True)
+class _SentQuestion:
+    """A question whose price and answer are separate requests of a session."""
+
+    session: QuerySession
+    question: Query
+    key: str | None
+
+    @property
+    def explanation(self) -> QuotedPrice:
+        return self.session.explain(self.question)
+
+    def run(self, *, key: str | None = None, max_cost: str | None = None) -> Answer:
+        return self.session.ask(self.question, key=self.key if key is None else key, max_cost=max_cost)
+
+
+def prepare_question(session: QuerySession, question: Query, *, key: str | None = None) -> PreparedQuestion:
+    """Return ``question`` for its price and its answer: planned once here, sent twice to a server.
+
+    Args:
+        key: The key of the run, if known.
+    """
+    if isinstance(session, WorkspaceQueries):
+        return session.session.prepare(question, key=key)
+    return _SentQuestion(session, question, key)
 
 
 def build_shown_table(session: Session, name: str) -> dict[str, Any]:

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from siloquent.documents.ledger import parse_amount
 from siloquent.explore import Answer
 
 if TYPE_CHECKING:
-    from siloquent.api import SupportsQuery
-    from siloquent.explore import Query
     from siloquent.privacy import Guarantee
-    from siloquent.remote.session import RemoteSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,21 +139,3 @@ class RemoteExplanation:
     def to_json(self) -> dict[str, Any]:
         """Return the document as received."""
         return dict(self.document)
-
-
-@dataclass(frozen=True)
-class RemoteQuery:
-    """A question at a server: its price, and then its answer. Each is a request of its own."""
-
-    session: RemoteSession
-    question: str | Query | SupportsQuery
-    key: str | None = None
-
-    @cached_property
-    def explanation(self) -> RemoteExplanation:
-        """The price, as ``RemoteSession.explain`` returns it."""
-        return self.session.explain(self.question)
-
-    def run(self, *, key: str | None = None, max_cost: str | None = None) -> RemoteAnswer:
-        """Answer the question, as ``RemoteSession.ask`` does, with ``key`` or that given to ``prepare``."""
-        return self.session.ask(self.question, key=self.key if key is None else key, max_cost=max_cost)

@@ -6,9 +6,8 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from siloquent.remote.answers import RemoteQuery
 from siloquent.remote.async_transport import AsyncApiTransport
 from siloquent.remote.clients import AwaitingClient, BlockingClient
 from siloquent.remote.documents import Job
@@ -29,10 +28,6 @@ from siloquent.remote.parts import (
 from siloquent.remote.tokens import find_token
 from siloquent.remote.transport import ApiTransport
 from siloquent.remote.verbs import SessionVerbs
-
-if TYPE_CHECKING:
-    from siloquent.api import SupportsQuery
-    from siloquent.explore import Query
 
 
 class RemoteSession(SessionVerbs, BlockingClient):
@@ -55,11 +50,6 @@ class RemoteSession(SessionVerbs, BlockingClient):
     def close(self) -> None:
         """Close the connections; the session can no longer be used."""
         self._transport.close()
-
-    def prepare(self, question: str | Query | SupportsQuery, *, key: str | None = None) -> RemoteQuery:
-        """Return ``question`` for its price and its answer, as ``siloquent.Session.prepare`` does; sends nothing yet."""
-        self._require_open()
-        return RemoteQuery(self, question, key)
 
     @property
     def ledger(self) -> RemoteLedger:

@@ -20,7 +20,7 @@ from siloquent.cli.explore.questions import (
     parse_question,
     read_question,
 )
-from siloquent.documents.query_session import WorkspaceQueries
+from siloquent.documents.query_session import WorkspaceQueries, prepare_question
 from siloquent.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _prepare_query(
     asked: TypedQuestion, session: QuerySession, query: Query, key: str | None = None
 ) -> PreparedQuestion:
     with convert_fixes_to_commands(asked, query):
-        return session.prepare(replace(query, explain=False), key=key)
+        return prepare_question(session, replace(query, explain=False), key=key)
 
 
 def _explain(asked: TypedQuestion, prepared: PreparedQuestion, query: Query) -> QuotedPrice:
