@@ -45,7 +45,7 @@ OWN_BYTES = {
     "explore/spec/stored_measurement.py", "federation/messages/journal.py", "federation/relay/store.py",
     "ledger/chain.py", "ledger/records.py", "server/jobs/queue.py", "server/repeats.py", "server/routes/answers.py",
     "server/routes/ledger.py", "server/access/tokens.py", "server/jobs/worker.py", "share/files.py",
-    "sketch/estimate/moments.py", "sketch/federated.py", "synth/task.py",
+    "sketch/estimate/moments.py", "sketch/federated.py",
     # Sources of private rows have bounds of their own (docs/decisions/data-hostile-files.md).
     "data/sources/csv.py", "data/sources/lines.py", "data/sources/milliseconds.py", "data/sources/postgres.py",
 }  # fmt: skip

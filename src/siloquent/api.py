@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from siloquent import session as floor
 from siloquent.deprecation import keep_old_methods
-from siloquent.errors import NotAllowed, RequestError, SchemaError, SiloquentError
+from siloquent.errors import NotAllowed, RequestError, SchemaError
 from siloquent.schema import TableSchema
 from siloquent.schema.workspace import find_workspace, read_workspace
 
 if TYPE_CHECKING:
     from siloquent.collect.verbs import CollectVerbs
     from siloquent.data import CheckReport
-    from siloquent.explore import Answer, CompositeExplanation, Explanation, Query
+    from siloquent.explore import Answer, CompositeExplanation, Explanation, PreparedQuery, Query
     from siloquent.ledger import SettledAnswer
     from siloquent.profile.verbs import ProfileVerbs
     from siloquent.releases import ExpectedFiles, Manifest, ReleaseVerdict
+    from siloquent.releases.codec import ReleaseCodec
     from siloquent.search.verbs import SearchVerbs
     from siloquent.share.verbs import ShareVerbs
     from siloquent.sketch.verbs import SketchVerbs
@@ -35,7 +37,7 @@ class SupportsQuery(Protocol):
 
 
 class Session(floor.WorkspaceSession):
-    """A workspace's tables, ledger and one analyst, with the verbs ``ask``, ``explain``, ``check`` and ``save``."""
+    """A workspace's tables, its ledger and an analyst, with the verbs of every task."""
 
     def ask(
         self, question: str | Query | SupportsQuery, *, key: str | None = None, max_cost: str | None = None
@@ -51,22 +53,28 @@ class Session(floor.WorkspaceSession):
         """
         from siloquent import explore
 
-        if key is not None and not isinstance(key, str):
-            raise RequestError(
-                f"A key has 1 to 64 printable characters; this one is {type(key).__name__}.",
-                fix=f"key={str(key)[:40]!r}",
-            )
+        _require_text_key(key)
         query = _parse_question(self, question)
         with explore.suggest_affordable(self, query):
             return explore.answer(self, query, key=key, max_cost=max_cost)
 
-    def explain(self, question: str | Query | SupportsQuery) -> Explanation | CompositeExplanation:
-        """Return the cost of ``question``, how it would be answered and the remaining budget. Does not read data."""
+    def prepare(self, question: str | Query | SupportsQuery, *, key: str | None = None) -> PreparedQuery:
+        """Plan ``question`` once: ``explanation`` is its price, ``run`` answers it for at most that. Reads no data.
+
+        Args:
+            question: Text, a ``Query``, or a builder.
+            key: The key of the run, if known; what was charged under it is planned even if it would be refused now.
+        """
         from siloquent import explore
 
+        _require_text_key(key)
         query = _parse_question(self, question)
         with explore.suggest_affordable(self, query):
-            return explore.explain(self, query)
+            return explore.prepare(self, query, key=key)
+
+    def explain(self, question: str | Query | SupportsQuery) -> Explanation | CompositeExplanation:
+        """Return the cost of ``question``, how it would be answered and the remaining budget. Does not read data."""
+        return self.prepare(question).explanation
 
     def check(self, table: str) -> CheckReport:
         """Check a table's rows against its declaration, for the owner only: exact counts, not private.
@@ -151,15 +159,24 @@ class Session(floor.WorkspaceSession):
             return verify_report_release(folder)
         stored = _find_settled(self, manifest)
         schema = _find_declaration(self, manifest, stored)
-        known = [] if stored is None else _render_expected(self, manifest, schema, stored)
+        known = [] if stored is None or schema is None else _render_expected(self, manifest, schema, stored)
         digest = schema.digest if schema else None
         verdicts = [verify_release(folder, self.ledger, schema=digest, rendered=one) for one in known]
         if verdicts:
             return next((one for one in verdicts if one.ok), verdicts[0])
         alone = verify_release(folder, self.ledger, schema=digest)
-        if alone.ok and not _is_declaration_confirmed(self, manifest, schema, stored):
+        if stored is None or schema is None or not alone.ok:
+            return alone
+        if not all(codec.confirms_declaration(self, manifest, schema, stored) for codec in _iter_codecs()):
             return replace(alone, problems=("The ledger does not confirm the declaration that its manifest names.",))
         return alone
+
+
+def _require_text_key(key: str | None) -> None:
+    if key is not None and not isinstance(key, str):
+        raise RequestError(
+            f"A key has 1 to 64 printable characters; this one is {type(key).__name__}.", fix=f"key={str(key)[:40]!r}"
+        )
 
 
 def _parse_question(session: Session, question: str | Query | SupportsQuery) -> Query:
@@ -194,43 +211,34 @@ def _find_declaration(session: Session, manifest: Manifest, stored: SettledAnswe
     return session.load_epoch_schema(name, int(stored.account.partition("/")[0].rpartition("@")[2]))
 
 
+def _iter_codecs() -> Iterator[ReleaseCodec]:
+    """Yield the codec of every task whose measurements are in the ledger; each is imported only when its turn comes."""
+    from siloquent.explore.replay import ANSWER_CODEC
+
+    yield ANSWER_CODEC
+    from siloquent.sketch.release import SKETCH_CODEC
+
+    yield SKETCH_CODEC
+    from siloquent.search.release import OFFER_CODEC
+
+    yield OFFER_CODEC
+    from siloquent.share.files import SHARE_CODEC
+
+    yield SHARE_CODEC
+    from siloquent.synth.release import SYNTHESIS_CODEC
+
+    yield SYNTHESIS_CODEC
+
+
 def _render_expected(
-    session: Session, manifest: Manifest, schema: TableSchema | None, stored: SettledAnswer
+    session: Session, manifest: Manifest, schema: TableSchema, stored: SettledAnswer
 ) -> list[ExpectedFiles]:
-    """Render the release as its task would write it; empty if that needs an unknown declaration."""
-    from siloquent.explore import replay
-    from siloquent.search import replay as offers
-    from siloquent.share import replay as shares
-    from siloquent.sketch import replay as sketches
-    from siloquent.synth import replay as syntheses
-
-    if schema is None:
-        return []
-    if replay.is_answer(stored):
-        same = manifest.schema == f"sha256:{schema.digest}"
-        try:
-            return list(replay.list_renderings(session, schema, stored)) if same else []
-        except SiloquentError:  # planned by another version; the plan cannot be repeated here
-            return []
-    if manifest.receipt.get("parts", 1) != 1:  # from several releases, perhaps from several ledgers
-        return []
-    return [
-        *sketches.list_renderings(schema, stored),
-        *offers.list_renderings(schema, stored),
-        *shares.list_renderings(schema, stored),
-        *syntheses.list_renderings(schema, stored),
-    ]
-
-
-def _is_declaration_confirmed(
-    session: Session, manifest: Manifest, schema: TableSchema | None, stored: SettledAnswer | None
-) -> bool:
-    """Return whether the ledger confirms the manifest's declaration, or nothing here could confirm it."""
-    from siloquent.explore import replay
-
-    if stored is None or schema is None or not replay.is_answer(stored):
-        return True
-    return replay.was_asked_under(session, schema, stored, manifest.schema.removeprefix("sha256:"))
+    """Render the release as its task would write it; empty if that is impossible."""
+    for codec in _iter_codecs():
+        rendered = codec.render_stored(session, manifest, schema, stored)
+        if rendered is not None:
+            return rendered
+    return []
 
 
 def open_session(folder: Path | str | None = None, *, analyst: str | None = None) -> Session:

@@ -199,11 +199,19 @@ class WorkspaceSession:
             SchemaError: the table is no longer declared as ``schema``; or as for ``table``.
         """
         table = self.table(schema.name)
-        if table.schema is not schema:
+        self.require_same_declaration(schema, spent=spent)
+        return table
+
+    def require_same_declaration(self, schema: TableSchema, *, spent: str = "nothing") -> None:
+        """Refuse a plan for ``schema`` if the table was redeclared since.
+
+        Raises:
+            SchemaError: the table is no longer declared as ``schema``; or as for ``schema``.
+        """
+        if self.schema(schema.name) is not schema:
             raise SchemaError(
                 f"The declaration of {schema.name!r} has changed since this was planned.", fix="ask again", spent=spent
             )
-        return table
 
     def compute_source_mark(self, table: PrivateTable) -> SourceMark:
         """Compute the marks of the rows of ``table`` as opened, under this workspace's secret.

@@ -78,8 +78,21 @@ def set_global_options(
     context.obj = merge_options(Options(workspace, analyst, as_json, quiet, no_color, server, token_file), {})
 
 
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line, given as the words after ``siloquent``; return the exit status of the error's class."""
+    words = list(arguments) or ["--help"]
+    screen = Screen(as_json="--json" in words)
+    try:
+        status = typer.main.get_command(app)(args=words, prog_name="siloquent", standalone_mode=False)
+    except UsageError as unreadable:
+        return report_problem(screen, build_usage_problem(*_describe_usage_error(unreadable)))
+    except (typer.Abort, KeyboardInterrupt):
+        return report_problem(screen, build_problem(KeyboardInterrupt()))
+    return int(status or 0)
+
+
+demo.register(app, run)
 for _module in (
-    demo,
     explore,
     sketch,
     synth,
@@ -103,19 +116,6 @@ for _module in (
     document_kinds,
 ):
     _module.register(app)
-
-
-def run(arguments: Sequence[str]) -> int:
-    """Run one command line, given as the words after ``siloquent``; return the exit status of the error's class."""
-    words = list(arguments) or ["--help"]
-    screen = Screen(as_json="--json" in words)
-    try:
-        status = typer.main.get_command(app)(args=words, prog_name="siloquent", standalone_mode=False)
-    except UsageError as unreadable:
-        return report_problem(screen, build_usage_problem(*_describe_usage_error(unreadable)))
-    except (typer.Abort, KeyboardInterrupt):
-        return report_problem(screen, build_problem(KeyboardInterrupt()))
-    return int(status or 0)
 
 
 def main() -> NoReturn:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,61 +22,71 @@ LINK_SECONDS = 900  # synthetic data, so the link may stay valid for long
 FOLDER, PORT = Path("demo-clinic"), 8642
 
 
-def register(app: typer.Typer) -> None:
-    """Add this file's command."""
-    register_command(app, "demo", run_demo, panel="Getting started")
+@dataclass(frozen=True, slots=True)
+class _Demo:
+    """The demo's command; ``run`` runs a command line and returns its exit status."""
+
+    run: Callable[[Sequence[str]], int]
+
+    def tell(
+        self,
+        options: Options,
+        folder: Annotated[
+            Path, typer.Option("--folder", metavar="DIR", help="Where the demo's workspace goes.")
+        ] = FOLDER,
+        quick: Annotated[bool, typer.Option("--quick", help="Only the first answer and its free repeat.")] = False,
+        processes: Annotated[
+            bool | None,
+            typer.Option(
+                "--processes/--no-processes",
+                help="Relay, clinics and hosts of the profile as processes (default: with the extra federation).",
+            ),
+        ] = None,
+        serve: Annotated[
+            bool | None,
+            typer.Option(
+                "--serve/--no-serve",
+                help="Leave its pages running (default: where somebody can look, not with --quick).",
+            ),
+        ] = None,
+        port: Annotated[int, typer.Option("--port", help="Where its pages are.")] = PORT,
+    ) -> int:
+        """Make a clinic that does not exist, and ask it questions: prices, answers, refusals, the ledger."""
+        from siloquent.demo import create_clinic, profiling_roles, story
+
+        screen = options.screen
+        if options.as_json:
+            raise RequestError(
+                "The demo is a story for people.", fix="siloquent demo, or --json with one of its commands"
+            )
+        create_clinic(folder)
+        with_roles = not quick and _decide_roles(processes)
+        screen.write_line(
+            f"Created a demo workspace with synthetic data in {folder}: 20,000 visits of 6,000 invented patients."
+        )
+        with ExitStack() as roles:
+            if with_roles:
+                profiling_roles.describe(folder)
+            for number, step in enumerate(story(quick=quick, roles_in=folder if with_roles else None), start=1):
+                screen.show(_draw_rule(number))
+                screen.write_line(step.says)
+                screen.write_line(f"\n$ {shlex.join(['siloquent', '--workspace', str(folder), *step.command])}\n")
+                status = self.run(["--workspace", str(folder), *step.command])
+                if status != step.ends:
+                    told = f"Step {number} of the demo ended with {status}, not {step.ends}."
+                    raise SiloquentError(told, spent="as shown")
+                if with_roles and step.command[:2] == profiling_roles.STARTS_BEHIND:
+                    roles.enter_context(profiling_roles.running(folder))
+        screen.show(_draw_rule(0))
+        screen.write_line(_NEXT.format(folder=shlex.quote(str(folder))))
+        if serve or (serve is None and not quick and screen.can_ask and find_spec("fastapi") is not None):
+            _serve(options, folder, port)
+        return 0
 
 
-def run_demo(
-    options: Options,
-    folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Where the demo's workspace goes.")] = FOLDER,
-    quick: Annotated[bool, typer.Option("--quick", help="Only the first answer and its free repeat.")] = False,
-    processes: Annotated[
-        bool | None,
-        typer.Option(
-            "--processes/--no-processes",
-            help="Relay, clinics and hosts of the profile as processes (default: with the extra federation).",
-        ),
-    ] = None,
-    serve: Annotated[
-        bool | None,
-        typer.Option(
-            "--serve/--no-serve",
-            help="Leave its pages running (default: where somebody can look, not with --quick).",
-        ),
-    ] = None,
-    port: Annotated[int, typer.Option("--port", help="Where its pages are.")] = PORT,
-) -> int:
-    """Make a clinic that does not exist, and ask it questions: prices, answers, refusals, the ledger."""
-    from siloquent.cli.app import run
-    from siloquent.demo import create_clinic, profiling_roles, story
-
-    screen = options.screen
-    if options.as_json:
-        raise RequestError("The demo is a story for people.", fix="siloquent demo, or --json with one of its commands")
-    create_clinic(folder)
-    with_roles = not quick and _decide_roles(processes)
-    screen.write_line(
-        f"Created a demo workspace with synthetic data in {folder}: 20,000 visits of 6,000 invented patients."
-    )
-    with ExitStack() as roles:
-        if with_roles:
-            profiling_roles.describe(folder)
-        for number, step in enumerate(story(quick=quick, roles_in=folder if with_roles else None), start=1):
-            screen.show(_draw_rule(number))
-            screen.write_line(step.says)
-            screen.write_line(f"\n$ {shlex.join(['siloquent', '--workspace', str(folder), *step.command])}\n")
-            status = run(["--workspace", str(folder), *step.command])
-            if status != step.ends:
-                told = f"Step {number} of the demo ended with {status}, not {step.ends}."
-                raise SiloquentError(told, spent="as shown")
-            if with_roles and step.command[:2] == profiling_roles.STARTS_BEHIND:
-                roles.enter_context(profiling_roles.running(folder))
-    screen.show(_draw_rule(0))
-    screen.write_line(_NEXT.format(folder=shlex.quote(str(folder))))
-    if serve or (serve is None and not quick and screen.can_ask and find_spec("fastapi") is not None):
-        _serve(options, folder, port)
-    return 0
+def register(app: typer.Typer, run: Callable[[Sequence[str]], int]) -> None:
+    """Add this file's command, which runs others with ``run``."""
+    register_command(app, "demo", _Demo(run).tell, panel="Getting started")
 
 
 def _decide_roles(asked: bool | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
@@ -40,6 +41,12 @@ def format_significant(value: Fraction, towards: Literal["down", "up"]) -> str:
 
     context = Context(prec=4, rounding=ROUND_FLOOR if towards == "down" else ROUND_CEILING)
     return format(context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(), "f")
+
+
+def format_told_amount(account: Mapping[str, Any], name: Literal["limit", "spent", "left"]) -> str:
+    """Format an amount of an account's document with symbol and four digits: spent is rounded up, the rest down."""
+    amount = format_significant(parse_amount(account[name]), "up" if name == "spent" else "down")
+    return f"{account['symbol']} {amount}"
 
 
 def parse_amount(text: Any) -> Fraction:

@@ -13,6 +13,7 @@ from siloquent.explore.history_entries import HistoryEntry, list_history
 from siloquent.explore.plan.composite_explanation import CompositeExplanation
 from siloquent.explore.plan.explain import Explanation
 from siloquent.explore.release import write_answer_release
+from siloquent.explore.reusable_answers import find_changed_entry
 from siloquent.explore.spec import (
     Answer,
     Query,
@@ -26,13 +27,14 @@ from siloquent.explore.spec import (
     variance_of,
 )
 from siloquent.explore.suggestions import suggest_affordable
-from siloquent.explore.task import answer, explain, find_changed_entry
+from siloquent.explore.task import PreparedQuery, answer, explain, prepare
 
 __all__ = [
     "Answer",
     "CompositeExplanation",
     "Explanation",
     "HistoryEntry",
+    "PreparedQuery",
     "Query",
     "answer",
     "average_of",
@@ -43,6 +45,7 @@ __all__ = [
     "list_history",
     "median_of",
     "parse",
+    "prepare",
     "quantile_of",
     "reading",
     "suggest_affordable",

@@ -23,13 +23,41 @@ from siloquent.session import WorkspaceSession, compute_budget_limit
 if TYPE_CHECKING:
     from siloquent.explore.plan.steps import QueryPlan
     from siloquent.ledger import SettledAnswer
+    from siloquent.releases import Manifest
     from siloquent.schema import TableSchema
 
 MAX_FIRST_STEPS = 20
 """The number of first steps tried, newest first, for a second step without a key, which does not name its first."""
 
 
-def is_answer(stored: SettledAnswer) -> bool:
+class AnswerCodec:
+    """The codec of answers, which are planned again from their query; see ``ReleaseCodec``."""
+
+    def render_stored(
+        self, session: WorkspaceSession, manifest: Manifest, schema: TableSchema, stored: SettledAnswer
+    ) -> list[ExpectedFiles] | None:
+        """Render the possible releases of ``stored``: none under another declaration; None if it is not an answer."""
+        if not _is_answer(stored):
+            return None
+        if manifest.schema != f"sha256:{schema.digest}":
+            return []
+        try:
+            return list(_iter_renderings(session, schema, stored))
+        except SiloquentError:  # planned by another version; the plan cannot be repeated here
+            return []
+
+    def confirms_declaration(
+        self, session: WorkspaceSession, manifest: Manifest, schema: TableSchema, stored: SettledAnswer
+    ) -> bool:
+        """Return whether the reservation, which hashes query and declaration, was made under the manifest's one."""
+        digest = manifest.schema.removeprefix("sha256:")
+        return not _is_answer(stored) or _was_asked_under(session, schema, stored, digest)
+
+
+ANSWER_CODEC = AnswerCodec()
+
+
+def _is_answer(stored: SettledAnswer) -> bool:
     """Return whether ``stored`` is an answer of this task that includes its query."""
     try:
         return bool(decode_measurements(stored.payload)) and bool(read_request(stored.payload))
@@ -37,13 +65,10 @@ def is_answer(stored: SettledAnswer) -> bool:
         return False
 
 
-def list_renderings(session: WorkspaceSession, schema: TableSchema, stored: SettledAnswer) -> Iterator[ExpectedFiles]:
+def _iter_renderings(session: WorkspaceSession, schema: TableSchema, stored: SettledAnswer) -> Iterator[ExpectedFiles]:
     """Yield the possible releases of ``stored`` by ``schema``: one, unless it has two steps without a common key.
 
     Empty for an answer by bins that this version defines otherwise.
-
-    Privacy:
-        Post-processing of ledger contents: no row is read, nothing is charged.
     """
     query = parse(read_request(stored.payload))
     meaning = build_canonical_request(query, schema)
@@ -94,7 +119,7 @@ def _iter_firsts(session: WorkspaceSession, stored: SettledAnswer) -> Iterator[S
     yield from islice((one for one in reversed(before) if read_request(one.payload) == request), MAX_FIRST_STEPS)
 
 
-def was_asked_under(session: WorkspaceSession, schema: TableSchema, stored: SettledAnswer, digest: str) -> bool:
+def _was_asked_under(session: WorkspaceSession, schema: TableSchema, stored: SettledAnswer, digest: str) -> bool:
     """Return whether the ledger shows that ``stored`` was asked under the declaration of SHA-256 ``digest``.
 
     The reservation contains a hash of analyst, query and declaration; ``schema`` is the current one.
@@ -110,7 +135,7 @@ def was_asked_under(session: WorkspaceSession, schema: TableSchema, stored: Sett
 def _was_asked_as(
     session: WorkspaceSession, schema: TableSchema, stored: SettledAnswer, digest: str, meanings: set[tuple[str, ...]]
 ) -> bool:
-    """Do the same as ``was_asked_under`` with one of ``meanings``."""
+    """Do the same as ``_was_asked_under`` with one of ``meanings``."""
     account = session.ledger.get_account(stored.account)
     askers = {None, session.analyst, stored.account.partition("/")[2] or None}
     entries = session.ledger.iter_entries(account=stored.account)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from siloquent.errors import AccuracyUnreachable, BudgetExceeded, RequestError
 from siloquent.explore.plan.planner import compute_allowed_cost, find_least_error, plan
+from siloquent.explore.plan.reuse.plans import find_most_exact_with_reuse, resolve_wish
 from siloquent.explore.plan.steps import find_least_widening, format_errors, plan_query
 from siloquent.explore.spec.name_resolution import resolve_names
 from siloquent.explore.spec.query import Accuracy, Spend
@@ -18,6 +19,8 @@ from siloquent.privacy import format_digits, get_accountant
 from siloquent.session import compute_budget_limit
 
 if TYPE_CHECKING:
+    from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswers
+    from siloquent.explore.plan.steps import QueryPlan
     from siloquent.explore.spec import Query
     from siloquent.session import WorkspaceSession
 
@@ -95,3 +98,17 @@ def _describe_smaller(session: WorkspaceSession, query: Query) -> str:
     except (AccuracyUnreachable, RequestError):
         return NOTHING
     return f"ask with BUDGET {amount} {book.symbol.upper()}"
+
+
+def describe_affordable(session: WorkspaceSession, course: QueryPlan, earlier: EarlierAnswers) -> str:
+    """Return the fix of a refusal: the smallest error bound affordable with the remaining budget and known answers."""
+    left = session.get_remaining(course.query.table)
+    if course.query.is_composite:
+        wider = find_least_widening(course.query, course.schema, left=left)
+        return "" if wider is None else f"ask with ERROR {format_errors(wider)}"
+    (plan,) = course.first.plans
+    error = find_least_error(plan, left=left)
+    wish = resolve_wish(plan.query, plan.schema)
+    if error is not None and wish != "none":
+        error = find_most_exact_with_reuse(replace(plan, alpha=error), earlier, left, wish=wish, least=plan.alpha).alpha
+    return "" if error is None else f"ask with ERROR {format_digits(error)}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from siloquent.charge import RESERVED, Charge, compute_request_digest, require_planned
-from siloquent.errors import BudgetExceeded, DataError, MissingExtra, RequestError, SchemaError, UnknownName
+from siloquent.errors import BudgetExceeded, DataError, RequestError
 from siloquent.explore.estimate import (
     QueryProgress,
     assemble,
@@ -19,25 +21,18 @@ from siloquent.explore.measure import measure
 from siloquent.explore.plan.composite_explanation import CompositeExplanation, explain_course
 from siloquent.explore.plan.explain import Explanation, explain_plan
 from siloquent.explore.plan.limits import lifted
-from siloquent.explore.plan.planner import find_least_error
 from siloquent.explore.plan.public_joins import build_canonical_request
 from siloquent.explore.plan.quantiles import describe_steps
-from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswers, load_earlier_answers
-from siloquent.explore.plan.reuse.plans import apply_reuse, find_most_exact_with_reuse, resolve_wish, restore_paid_step
-from siloquent.explore.plan.steps import (
-    PlanStep,
-    QueryPlan,
-    describe_sizes,
-    find_least_widening,
-    format_errors,
-    plan_query,
-    plan_second_step,
-)
+from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswers
+from siloquent.explore.plan.reuse.plans import apply_reuse, restore_paid_step
+from siloquent.explore.plan.steps import PlanStep, QueryPlan, describe_sizes, plan_query, plan_second_step
+from siloquent.explore.reusable_answers import load_reusable_answers
 from siloquent.explore.spec import Answer, Query, render
 from siloquent.explore.spec.name_resolution import resolve_names
 from siloquent.explore.spec.stored_measurement import OTHER_ROWS, encode_payload
+from siloquent.explore.suggestions import describe_affordable, suggest_affordable
 from siloquent.ledger import Account, Permit, SettledAnswer
-from siloquent.privacy import FREE, Cost, format_digits
+from siloquent.privacy import FREE, Event, format_digits, get_accountant
 from siloquent.session import compute_budget_limit
 
 if TYPE_CHECKING:
@@ -47,6 +42,76 @@ if TYPE_CHECKING:
 
 
 _KEPT = "the second step was refused, and what the first one gave is kept"
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedQuery:
+    """A query planned once, without reading data: its explanation, and its run for at most the explained price.
+
+    Attributes:
+        charge: The request for the ledger, with the key given to ``prepare``.
+        held: The earlier charge under that key.
+        earlier: The earlier answers that the query may use.
+    """
+
+    session: WorkspaceSession
+    course: QueryPlan
+    charge: Charge
+    held: Permit | SettledAnswer | None
+    earlier: EarlierAnswers
+
+    @cached_property
+    def with_reuse(self) -> QueryPlan:
+        """The plan with the earlier answers that make its first step cheaper."""
+        return replace(self.course, first=apply_reuse(self.course.first, self.earlier))
+
+    @cached_property
+    def explanation(self) -> Explanation | CompositeExplanation:
+        """The price, the promise, the mechanism and the remaining budget. Does not read data; free."""
+        schema, course, account = self.course.schema, self.with_reuse, self.charge.account.name
+        left = self.session.get_remaining(schema.name)
+        rows = (self.earlier.describe_passed_over(schema.version), OTHER_ROWS if self.earlier.changed else "")
+        notes = (*describe_sizes(self.course), *describe_steps(course.first.plans), *filter(None, rows))
+        if course.query.is_composite:
+            return replace(explain_course(course, account=account, left=left), notes=notes)
+        return replace(explain_plan(course.first.plans[0], account=account, left=left), notes=notes)
+
+    def run(self, *, key: str | None = None, max_cost: str | None = None) -> Answer:
+        """Answer the query as explained. It is planned again only if ``key`` was charged before, as it was then.
+
+        Args:
+            key: The idempotency key (default: the one given to ``prepare``).
+            max_cost: As in ``answer``.
+        Raises:
+            As ``answer``. SchemaError: the table was redeclared since. RequestError: earlier answers that made it
+                cheaper no longer apply. Nothing is spent in both cases.
+        Privacy:
+            As ``answer``.
+        """
+        with suggest_affordable(self.session, self.course.query):
+            return _run(self, replace(self.charge, key=self.charge.key if key is None else key, max_cost=max_cost))
+
+
+def prepare(session: WorkspaceSession, query: Query, *, key: str | None = None) -> PreparedQuery:
+    """Plan ``query`` once, to explain it and then to run it. Does not read data; free.
+
+    Args:
+        key: That of the run, if known; a request charged under it before is planned even if it would be refused now.
+    Raises:
+        As for ``answer``, except that a too small budget is explained instead.
+    """
+    schema = session.schema(query.table)
+    query = resolve_names(query, schema)
+    charge = build_charge(session, query, session.get_account(query.table), key=key)
+    return _plan(session, query, schema, charge, charge.find_existing(session))
+
+
+def _plan(
+    session: WorkspaceSession, query: Query, schema: TableSchema, charge: Charge, held: Permit | SettledAnswer | None
+) -> PreparedQuery:
+    with lifted(held is not None, paid=FREE if held is None else held.event):
+        course = plan_query(query, schema, left=compute_budget_limit(schema.budget))
+    return PreparedQuery(session, course, charge, held, load_reusable_answers(session, query, schema, charge.account))
 
 
 def answer(session: WorkspaceSession, query: Query, *, key: str | None = None, max_cost: str | None = None) -> Answer:
@@ -67,99 +132,10 @@ def answer(session: WorkspaceSession, query: Query, *, key: str | None = None, m
         The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
         before a row is read. Refusals depend only on the query, the declaration and earlier charges.
     """
-    schema = session.schema(query.table)
-    query = resolve_names(query, schema)
-    account = session.get_account(query.table)
-    limit = compute_budget_limit(schema.budget)
-    asked = build_charge(session, query, account, key=key, max_cost=max_cost)
-    held = asked.find_existing(session)
-    with lifted(held is not None, paid=FREE if held is None else held.event):
-        return _answered(session, query, asked, held, limit)
-
-
-def _answered(
-    session: WorkspaceSession, query: Query, asked: Charge, permit: Permit | SettledAnswer | None, limit: Cost
-) -> Answer:
-    """Return the answer under ``permit``, the earlier result of the key; without it, under a new permit."""
-    schema, account = session.schema(query.table), asked.account
-    course = plan_query(query, schema, left=limit)
-    earlier = _load_earlier(session, query, account)
-    if asked.max_cost is not None:  # loading many answers is the slowest part, so it is done only if needed
-        asked.require_affordable(session, replace(course, first=apply_reuse(course.first, earlier)).event)
-    try:
-        progress = QueryProgress(course)
-        held = _reserve_step(session, progress, course.first, asked, earlier, permit)
-    except BudgetExceeded as refused:
-        raise BudgetExceeded(
-            refused.account,
-            asked=refused.asked,
-            left=refused.left,
-            fix=_describe_affordable(session, course, earlier) or refused.fix,
-        ) from None
-    progress = progress.add_step(*_settle_step(session, progress, *held, asked, earlier.changed))
-    if course.second is not None:
-        progress = _take_second_step(session, progress, asked.build_next_step(progress.event), limit)
-    return assemble(progress)
-
-
-def _load_earlier(session: WorkspaceSession, query: Query, account: Account) -> EarlierAnswers:
-    """Load the earlier answers that may be used: all, or only the account's own if analysts do not share."""
-    schema = session.schema(query.table)
-    if resolve_wish(query, schema) == "none":
-        return EarlierAnswers()
-    found = load_earlier_answers(session.ledger, schema.account)
-    if schema.budget.sharing != "pool":
-        found = found.select_account(account.name)  # first, to reveal nothing about others' entries
-    return _select_current_rows(session, schema, found)
-
-
-def _select_current_rows(session: WorkspaceSession, schema: TableSchema, found: EarlierAnswers) -> EarlierAnswers:
-    """Return ``found`` without answers about other rows than the source's current ones; all if there is no source.
-
-    A missing source has not changed: its answers remain valid.
-    """
-    if not found.has_marks:
-        return found
-    try:
-        mark = session.compute_source_mark(session.open_planned_table(schema))
-    except (SchemaError, DataError, MissingExtra):
-        return found
-    return found.select_matching(mark.fits, schema.version)
-
-
-def find_changed_entry(session: WorkspaceSession, table: str) -> int:
-    """Return the newest entry of ``table`` and its version about other rows than the source's; 0 if there is none.
-
-    Privacy:
-        Reveals to the table's owner and analysts that a source was replaced, and nothing about its rows.
-    """
-    schema = session.schema(table)
-    try:
-        found = load_earlier_answers(session.ledger, schema.account)
-    except UnknownName:  # nothing was asked yet
-        return 0
-    return _select_current_rows(session, schema, found).changed
-
-
-def _take_second_step(session: WorkspaceSession, progress: QueryProgress, asked: Charge, limit: Cost) -> QueryProgress:
-    """Take the second step. If its reservation is refused, the first one is kept, since it was paid for.
-
-    A failure after the reservation is not a refusal: it is raised, and states what was spent.
-    """
-    try:
-        held = asked.find_existing(session)
-        with lifted(held is not None, paid=FREE if held is None else held.event):
-            step = plan_second_step(progress.course, progress.values, progress.chosen, left=limit)
-        if step is None:
-            return progress.mark_stopped("no group was large enough or reported: nothing more was asked, or paid")
-        earlier = _load_earlier(session, progress.course.query, asked.account)
-        drawn = step if asked.max_cost is None else apply_reuse(step, earlier)
-        if too_dear := asked.find_cost_refusal(session, drawn.event):
-            return progress.mark_stopped(f"{_KEPT}: {too_dear.detail}")
-        taken = _reserve_step(session, progress, step, asked, earlier, asked.find_existing(session))
-    except (BudgetExceeded, RequestError) as refused:
-        return progress.mark_stopped(f"{_KEPT}: {refused.detail}")
-    return progress.add_step(*_settle_step(session, progress, *taken, asked, earlier.changed))
+    prepared = prepare(session, query, key=key)
+    if session.schema(query.table) is not prepared.course.schema:
+        prepared = prepare(session, query, key=key)  # redeclared meanwhile, and nobody was told the other price yet
+    return _run(prepared, replace(prepared.charge, max_cost=max_cost))
 
 
 def explain(session: WorkspaceSession, query: Query, *, key: str | None = None) -> Explanation | CompositeExplanation:
@@ -170,21 +146,92 @@ def explain(session: WorkspaceSession, query: Query, *, key: str | None = None) 
     Raises:
         As for ``answer``, except that a too small budget is explained instead.
     """
-    schema = session.schema(query.table)
-    query = resolve_names(query, schema)
-    account = session.get_account(query.table)
-    held = build_charge(session, query, account, key=key).find_existing(session)
+    return prepare(session, query, key=key).explanation
+
+
+def _run(prepared: PreparedQuery, asked: Charge) -> Answer:
+    """Return the answer under the key of ``asked``: charged before, or charged now for at most the prepared price."""
+    session, course, held = prepared.session, prepared.course, asked.find_existing(prepared.session)
     with lifted(held is not None, paid=FREE if held is None else held.event):
-        course = plan_query(query, schema, left=compute_budget_limit(schema.budget))
-    sizes = describe_sizes(course)
-    earlier = _load_earlier(session, query, account)
-    course = replace(course, first=apply_reuse(course.first, earlier))
-    left = session.get_remaining(query.table)
-    rows = (earlier.describe_passed_over(schema.version), OTHER_ROWS if earlier.changed else "")
-    notes = tuple(filter(None, (*sizes, *describe_steps(course.first.plans), *rows)))
-    if query.is_composite:
-        return replace(explain_course(course, account=account.name, left=left), notes=notes)
-    return replace(explain_plan(course.first.plans[0], account=account.name, left=left), notes=notes)
+        if _get_event(held) != _get_event(prepared.held):  # a charge is planned as it was then, and others are not
+            current = _plan(session, course.query, course.schema, asked, held)
+        else:
+            current = _load_settled_since(prepared)
+        if held is None:
+            session.require_same_declaration(course.schema)
+            _require_no_dearer(prepared, current)
+            asked.require_affordable(session, current.with_reuse.event)
+        return _answered(current, asked, held)
+
+
+def _get_event(held: Permit | SettledAnswer | None) -> Event | None:
+    return None if held is None else held.event
+
+
+def _load_settled_since(prepared: PreparedQuery) -> PreparedQuery:
+    """Return ``prepared`` with the earlier answers that now apply; itself if they are the same."""
+    course = prepared.course
+    earlier = load_reusable_answers(prepared.session, course.query, course.schema, prepared.charge.account)
+    return prepared if earlier == prepared.earlier else replace(prepared, earlier=earlier)
+
+
+def _require_no_dearer(prepared: PreparedQuery, current: PreparedQuery) -> None:
+    """Refuse a price above the one that was explained and perhaps confirmed."""
+    if current is prepared:
+        return
+    before, now = prepared.with_reuse.cost, current.with_reuse.cost
+    if now.amount <= before.amount and now.delta <= before.delta:
+        return
+    book = get_accountant(current.course.schema.budget.accountant)
+    was, costs = (format_digits(Fraction(cost.amount, book.scale)) for cost in (before, now))
+    raise RequestError(
+        f"The question costs {book.symbol} {costs} now, and {was} when it was planned: earlier answers that made it "
+        "cheaper no longer apply.",
+        fix="ask again",
+    )
+
+
+def _answered(prepared: PreparedQuery, asked: Charge, held: Permit | SettledAnswer | None) -> Answer:
+    """Return the answer under ``held``, the earlier charge of the key; without it, under a new one."""
+    session, course, earlier = prepared.session, prepared.course, prepared.earlier
+    try:
+        progress = QueryProgress(course)
+        first = course.first if held is not None else prepared.with_reuse.first
+        opened = _reserve_step(session, progress, first, asked, earlier, held)
+    except BudgetExceeded as refused:
+        raise BudgetExceeded(
+            refused.account,
+            asked=refused.asked,
+            left=refused.left,
+            fix=describe_affordable(session, course, earlier) or refused.fix,
+        ) from None
+    progress = progress.add_step(*_settle_step(session, progress, *opened, asked, earlier.changed))
+    if course.second is not None:
+        progress = _take_second_step(session, progress, asked.build_next_step(progress.event))
+    return assemble(progress)
+
+
+def _take_second_step(session: WorkspaceSession, progress: QueryProgress, asked: Charge) -> QueryProgress:
+    """Take the second step. If its reservation is refused, the first one is kept, since it was paid for.
+
+    A failure after the reservation is not a refusal: it is raised, and states what was spent.
+    """
+    course = progress.course
+    try:
+        held = asked.find_existing(session)
+        with lifted(held is not None, paid=FREE if held is None else held.event):
+            step = plan_second_step(course, progress.values, progress.chosen, left=course.limit)
+        if step is None:
+            return progress.mark_stopped("no group was large enough or reported: nothing more was asked, or paid")
+        earlier = load_reusable_answers(session, course.query, course.schema, asked.account)
+        if held is None:
+            step = apply_reuse(step, earlier)
+            if too_dear := asked.find_cost_refusal(session, step.event):
+                return progress.mark_stopped(f"{_KEPT}: {too_dear.detail}")
+        taken = _reserve_step(session, progress, step, asked, earlier, held)
+    except (BudgetExceeded, RequestError) as refused:
+        return progress.mark_stopped(f"{_KEPT}: {refused.detail}")
+    return progress.add_step(*_settle_step(session, progress, *taken, asked, earlier.changed))
 
 
 def build_charge(
@@ -204,9 +251,8 @@ def _reserve_step(
     earlier: EarlierAnswers,
     permit: Permit | SettledAnswer | None,
 ) -> tuple[PlanStep, Permit | SettledAnswer]:
-    """Return ``step`` as charged and its permit; or ``permit``, which the ledger holds under the same key."""
+    """Return ``step`` and its new permit; or ``permit``, which the ledger holds under the same key, and its step."""
     if permit is None:
-        step = apply_reuse(step, earlier)
         rehearse(progress, step)
         for plan in step.plans:
             if reads_rows(plan):
@@ -252,17 +298,3 @@ def _draw_mark(session: WorkspaceSession, table: PrivateTable) -> str:
         return session.compute_source_mark(table).draw_mark()
     except DataError:
         raise DataError(charged=True) from None
-
-
-def _describe_affordable(session: WorkspaceSession, course: QueryPlan, earlier: EarlierAnswers) -> str:
-    """Return the fix of a refusal: the smallest error bound affordable with the remaining budget and known answers."""
-    left = session.get_remaining(course.query.table)
-    if course.query.is_composite:
-        wider = find_least_widening(course.query, course.schema, left=left)
-        return "" if wider is None else f"ask with ERROR {format_errors(wider)}"
-    (plan,) = course.first.plans
-    error = find_least_error(plan, left=left)
-    wish = resolve_wish(plan.query, plan.schema)
-    if error is not None and wish != "none":
-        error = find_most_exact_with_reuse(replace(plan, alpha=error), earlier, left, wish=wish, least=plan.alpha).alpha
-    return "" if error is None else f"ask with ERROR {format_digits(error)}"

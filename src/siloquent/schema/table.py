@@ -39,6 +39,16 @@ class Unit:
         """One word for ledgers: ``row`` or ``user:COLUMN:MAX_ROWS``."""
         return "row" if self.kind == "row" else f"user:{self.column}:{self.max_rows}"
 
+    @classmethod
+    def from_code(cls, code: str) -> Unit:
+        """Return the unit of a ``code``.
+
+        >>> Unit.from_code("user:patient:3").description
+        'all rows of one patient (at most 3 count)'
+        """
+        column, _, rows = code.removeprefix("user:").rpartition(":")
+        return cls() if code == "row" else cls("user", column, int(rows))
+
     @property
     def description(self) -> str:
         """A description of the unit for readers."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from siloquent.errors import ReleaseError
-from siloquent.releases import ExpectedFiles, Manifest, ReleaseFile
-from siloquent.releases.writer import write_files
+from siloquent.charge import build_provenance
+from siloquent.releases import Manifest, ReleaseFile
+from siloquent.releases.codec import FolderCodec
 from siloquent.search.catalogue import COUNTS, FILE
 from siloquent.search.offers import Offer, decode_offer
 from siloquent.version import VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from siloquent.ledger import SettledAnswer
+    from siloquent.schema import TableSchema
 
 MAX_COUNTS = 100_000
 
@@ -31,25 +34,16 @@ def save_offer(offer: Offer, folder: Path) -> Path:
     Raises:
         ReleaseError: The folder holds something else, or writing fails.
     """
-    contents = {FILE: offer.to_bytes(), COUNTS: _build_counts_table(offer)}
-    return write_files(folder, _build_manifest(offer), _list_files(offer), contents)
+    return OFFER_CODEC.write(offer, folder)
 
 
-def render_release(offer: Offer) -> ExpectedFiles:
-    """Return the files that ``save_offer`` would write for ``offer``."""
-    return ExpectedFiles(
-        _build_manifest(offer),
-        _list_files(offer),
-        {COUNTS: _build_counts_table(offer), FILE: partial(_has_same_content, offer)},
-    )
+def assemble(schema: TableSchema, stored: SettledAnswer) -> Offer:
+    """Build the offer stored in the ledger, with its guarantee and receipt: the same at every replay."""
+    return replace(decode_offer(stored.payload), part=build_provenance(schema, stored))
 
 
-def _has_same_content(offer: Offer, data: bytes) -> bool:
-    """Return whether ``data`` is ``offer``'s file, regardless of compression."""
-    try:
-        return decode_offer(data).to_bytes() == offer.to_bytes()
-    except ReleaseError:
-        return False
+def _build_contents(offer: Offer) -> dict[str, pa.Table | bytes]:
+    return {COUNTS: _build_counts_table(offer), FILE: offer.to_bytes()}
 
 
 def _build_counts_table(offer: Offer) -> pa.Table:
@@ -92,3 +86,8 @@ def _build_manifest(offer: Offer) -> Manifest:
         files=(),
         known=("counts and sums are neither rounded nor clamped at zero", *offer.notes),
     )
+
+
+OFFER_CODEC = FolderCodec(
+    _build_manifest, _list_files, _build_contents, assemble, normalize=lambda data: decode_offer(data).to_bytes()
+)

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siloquent.charge import Charge, build_provenance, compute_request_digest, run_once
+from siloquent.charge import Charge, compute_request_digest, run_once
 from siloquent.errors import BudgetExceeded, NotAllowed, RequestError
 from siloquent.search.catalogue import Catalogue
 from siloquent.search.estimate.joins_and_unions import find_both
 from siloquent.search.estimate.search import ResolvedRequest, find_joins, find_unions, require_candidates
 from siloquent.search.estimate.training import LocalRows, ReleasedSums
 from siloquent.search.measure import measure, read_local_rows, read_local_table
-from siloquent.search.offers import Offer, decode_offer
+from siloquent.search.offers import Offer
 from siloquent.search.plan import OfferPlan, build_feature, build_join_key, plan
+from siloquent.search.release import assemble
 from siloquent.search.results import AugmentPlan, SearchResult
 from siloquent.search.spec import OfferSpec, RequestSpec
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from siloquent.data import PrivateTable
-    from siloquent.ledger import Permit, SettledAnswer
+    from siloquent.ledger import Permit
     from siloquent.schema import TableSchema
     from siloquent.session import WorkspaceSession
 
@@ -59,11 +60,6 @@ def explain(session: WorkspaceSession, spec: OfferSpec) -> OfferPlan:
     schema = session.schema(spec.table)
     session.get_account(spec.table)
     return plan(spec, schema)
-
-
-def assemble(schema: TableSchema, stored: SettledAnswer) -> Offer:
-    """Build the offer stored in the ledger, with its guarantee and receipt: the same at every replay."""
-    return replace(decode_offer(stored.payload), part=build_provenance(schema, stored))
 
 
 def _measure_release(chosen: OfferPlan, table: PrivateTable, permit: Permit) -> bytes:

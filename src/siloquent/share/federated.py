@@ -16,10 +16,11 @@ from siloquent.charge import RESERVED, Charge, require_planned
 from siloquent.errors import KeyReused, ProtocolError, RequestError
 from siloquent.ledger import Permit, SettledAnswer
 from siloquent.share import agreement_check, measure
+from siloquent.share.files import assemble
 from siloquent.share.plan import SharePlan
 from siloquent.share.release import ShareRelease
 from siloquent.share.spec import ShareSpec, parse_spec
-from siloquent.share.task import WITHOUT_OWN, assemble, build_charge, build_release, dump_spec, explain
+from siloquent.share.task import WITHOUT_OWN, build_charge, build_release, dump_spec, explain
 
 if TYPE_CHECKING:
     from siloquent.federation.channel.base import Channel

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siloquent.errors import ReleaseError
-from siloquent.releases import ExpectedFiles, Manifest, ReleaseFile
+from siloquent.charge import build_provenance
+from siloquent.releases import Manifest, ReleaseFile
+from siloquent.releases.codec import FolderCodec
 from siloquent.releases.provenance import read_at_most, read_checked
-from siloquent.releases.writer import write_files
 from siloquent.share.encoding import build_encoding, list_bin_names
 from siloquent.share.layout import Layout
 from siloquent.share.release import ShareRelease, decode_release
@@ -20,6 +20,9 @@ from siloquent.version import VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from siloquent.ledger import SettledAnswer
+    from siloquent.schema import TableSchema
 
 FILE, TABLE = "share.npz", "numbers.parquet"
 MAX_BYTES = 2**27
@@ -37,8 +40,7 @@ def save_release(release: ShareRelease, folder: Path) -> Path:
     Raises:
         ReleaseError: The folder holds something else, or writing fails.
     """
-    contents = {TABLE: build_numbers_table(release), FILE: release.to_bytes()}
-    return write_files(folder, _build_manifest(release), _list_files(release), contents)
+    return SHARE_CODEC.write(release, folder)
 
 
 def load_release(path: Path, *, agent: str = "") -> ShareRelease:
@@ -57,18 +59,13 @@ def load_release(path: Path, *, agent: str = "") -> ShareRelease:
     return decode_release(data, agent=name)
 
 
-def render_release(release: ShareRelease) -> ExpectedFiles:
-    """Return the files that ``save_release`` would write for ``release``."""
-    contents = {TABLE: build_numbers_table(release), FILE: partial(_has_same_content, release)}
-    return ExpectedFiles(_build_manifest(release), _list_files(release), contents)
+def assemble(schema: TableSchema, stored: SettledAnswer) -> ShareRelease:
+    """Build the release stored in the ledger, with its guarantee and receipt: the same at every replay."""
+    return replace(decode_release(stored.payload), part=build_provenance(schema, stored))
 
 
-def _has_same_content(release: ShareRelease, data: bytes) -> bool:
-    """Return whether ``data`` is ``release``'s file, regardless of compression."""
-    try:
-        return decode_release(data).to_bytes() == release.to_bytes()
-    except ReleaseError:
-        return False
+def _build_contents(release: ShareRelease) -> dict[str, pa.Table | bytes]:
+    return {TABLE: build_numbers_table(release), FILE: release.to_bytes()}
 
 
 def build_numbers_table(release: ShareRelease) -> pa.Table:
@@ -128,3 +125,8 @@ def _build_manifest(release: ShareRelease) -> Manifest:
         files=(),
         known=("counts are neither rounded nor clamped at zero", *release.notes),
     )
+
+
+SHARE_CODEC = FolderCodec(
+    _build_manifest, _list_files, _build_contents, assemble, normalize=lambda data: decode_release(data).to_bytes()
+)

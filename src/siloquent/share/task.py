@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siloquent.charge import Charge, build_provenance, compute_request_digest, run_once
+from siloquent.charge import Charge, compute_request_digest, run_once
 from siloquent.errors import NotAllowed, RequestError
 from siloquent.schema import list_bin_rules
 from siloquent.share import estimate, measure
 from siloquent.share.encoding import Integers, build_encoding
 from siloquent.share.estimate import Advice, Fit
+from siloquent.share.files import assemble
 from siloquent.share.model import Model
 from siloquent.share.plan import SharePlan, compute_noise_variance, plan
-from siloquent.share.release import ReleasedNoise, ShareRelease, decode_release
+from siloquent.share.release import ReleasedNoise, ShareRelease
 from siloquent.share.spec import Agreement, LearnSpec, ShareSpec, find_differing_attribute
 from siloquent.share.trees import DecisionTreePlan
 
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from siloquent.data import PrivateTable
-    from siloquent.ledger import Permit, SettledAnswer
-    from siloquent.schema import TableSchema
+    from siloquent.ledger import Permit
     from siloquent.session import WorkspaceSession
 
 
@@ -136,11 +136,6 @@ def _list_tree_noise(tree: DecisionTreePlan, values: Mapping[str, Integers]) -> 
     scales = [tree.compute_leaf_scale(splits) for splits in range(tree.spec.h)]
     leaves = [ReleasedNoise(classes, classes * compute_noise_variance("laplace", scale)) for scale in scales]
     return (*leaves, ReleasedNoise(values["levels"].size, compute_noise_variance("laplace", tree.level_scale)))
-
-
-def assemble(schema: TableSchema, stored: SettledAnswer) -> ShareRelease:
-    """Build the release stored in the ledger, with its guarantee and receipt: the same at every replay."""
-    return replace(decode_release(stored.payload), part=build_provenance(schema, stored))
 
 
 def learn(session: WorkspaceSession, spec: LearnSpec) -> Model:

@@ -21,9 +21,9 @@ from siloquent.ledger import Permit, SettledAnswer
 from siloquent.privacy import Composed, SummedGaussian
 from siloquent.sketch.measure import measure_share
 from siloquent.sketch.plan import SketchPlan, compute_noise_variance, plan
+from siloquent.sketch.release import assemble
 from siloquent.sketch.sketch import Integers, Sketch
 from siloquent.sketch.spec import SketchSpec, parse_spec
-from siloquent.sketch.task import assemble
 
 if TYPE_CHECKING:
     from siloquent.federation.channel.base import Channel

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from siloquent.errors import ReleaseError
-from siloquent.releases import ExpectedFiles, Manifest, ReleaseFile
+from siloquent.charge import build_provenance
+from siloquent.releases import Manifest, ReleaseFile
+from siloquent.releases.codec import FolderCodec
 from siloquent.releases.provenance import read_checked
-from siloquent.releases.writer import write_files
 from siloquent.sketch.sketch import Sketch, decode_sketch
 from siloquent.version import VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from siloquent.ledger import SettledAnswer
+    from siloquent.schema import TableSchema
 
 FILE, SIZES = "sketch.npz", "sizes.parquet"
 MAX_BYTES = 2**28
@@ -35,8 +38,7 @@ def save_sketch(sketch: Sketch, folder: Path) -> Path:
     Raises:
         ReleaseError: The folder holds something else, or writing fails.
     """
-    contents = {FILE: sketch.to_bytes(), SIZES: _build_sizes_table(sketch)}
-    return write_files(folder, _build_manifest(sketch), _list_files(sketch), contents)
+    return SKETCH_CODEC.write(sketch, folder)
 
 
 def load_sketch(folder: Path) -> Sketch:
@@ -49,21 +51,13 @@ def load_sketch(folder: Path) -> Sketch:
     return decode_sketch(data)
 
 
-def render_release(sketch: Sketch) -> ExpectedFiles:
-    """Return the files that ``save_sketch`` would write for ``sketch``."""
-    return ExpectedFiles(
-        _build_manifest(sketch),
-        _list_files(sketch),
-        {SIZES: _build_sizes_table(sketch), FILE: partial(_has_same_content, sketch)},
-    )
+def assemble(schema: TableSchema, stored: SettledAnswer) -> Sketch:
+    """Build the sketch stored in the ledger, with its guarantee and receipt: the same at every replay."""
+    return replace(decode_sketch(stored.payload), parts=(build_provenance(schema, stored),))
 
 
-def _has_same_content(sketch: Sketch, data: bytes) -> bool:
-    """Return whether ``data`` is ``sketch``'s file, regardless of compression."""
-    try:
-        return decode_sketch(data).to_bytes() == sketch.to_bytes()
-    except ReleaseError:
-        return False
+def _build_contents(sketch: Sketch) -> dict[str, pa.Table | bytes]:
+    return {SIZES: _build_sizes_table(sketch), FILE: sketch.to_bytes()}
 
 
 def _build_sizes_table(sketch: Sketch) -> pa.Table:
@@ -107,3 +101,8 @@ def _build_manifest(sketch: Sketch) -> Manifest:
         files=(),
         known=("counters are neither rounded nor clamped at zero", *sketch.notes),
     )
+
+
+SKETCH_CODEC = FolderCodec(
+    _build_manifest, _list_files, _build_contents, assemble, normalize=lambda data: decode_sketch(data).to_bytes()
+)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import secrets  # allowed: a public seed of hash functions, no noise
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial, singledispatch
 from typing import TYPE_CHECKING, overload
 
-from siloquent.charge import Charge, build_provenance, compute_request_digest, run_once
+from siloquent.charge import Charge, compute_request_digest, run_once
 from siloquent.errors import RequestError
 from siloquent.sketch import estimate
 from siloquent.sketch.measure import measure
 from siloquent.sketch.plan import SketchPlan, compute_noise_variance, plan
-from siloquent.sketch.sketch import Sketch, decode_sketch
+from siloquent.sketch.release import assemble
+from siloquent.sketch.sketch import Sketch
 from siloquent.sketch.spec import (
     Anomaly,
     Classify,
@@ -34,8 +34,7 @@ from siloquent.sketch.spec import (
 
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
-    from siloquent.ledger import Permit, SettledAnswer
-    from siloquent.schema import TableSchema
+    from siloquent.ledger import Permit
     from siloquent.session import WorkspaceSession
 
 
@@ -118,11 +117,6 @@ _answer.register(Anomaly)(lambda question, sketch: estimate.find_anomalies(sketc
 _answer.register(Modes)(lambda question, sketch: estimate.find_modes(sketch, question))
 _answer.register(Sample)(lambda question, sketch: estimate.sample(sketch, question))
 _answer.register(Regress)(lambda question, sketch: estimate.regress(sketch, question))
-
-
-def assemble(schema: TableSchema, stored: SettledAnswer) -> Sketch:
-    """Build the sketch stored in the ledger, with its guarantee and receipt: the same at every replay."""
-    return replace(decode_sketch(stored.payload), parts=(build_provenance(schema, stored),))
 
 
 def _compute_file_digest(spec: SketchSpec) -> str:

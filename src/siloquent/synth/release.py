@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from siloquent.errors import ReleaseError
+from siloquent.charge import build_guarantee
+from siloquent.errors import ReleaseError, SiloquentError
 from siloquent.foreign import load_json
 from siloquent.maths.graphical.fit import GraphicalModel
 from siloquent.maths.graphical.tree import Clique, JunctionTree
-from siloquent.releases import ExpectedFiles, Manifest, ReleaseFile, guarantee_to_dict, read_manifest
+from siloquent.releases import Manifest, ReleaseFile, guarantee_to_dict
 from siloquent.releases.arrays import pack, unpack
-from siloquent.releases.writer import write_files
-from siloquent.synth.engines import Model, plan
+from siloquent.releases.codec import FolderCodec
+from siloquent.releases.provenance import read_checked
+from siloquent.synth.engines import Learner, Model, build_model, plan, rebuild_learner
 from siloquent.synth.estimate.chain.learner import rebuild_chain_learner
 from siloquent.synth.estimate.chain.model import ChainModel
 from siloquent.synth.estimate.model import TreeModel
 from siloquent.synth.estimate.model_domain import build_model_domain
+from siloquent.synth.estimate.report.figures import build_report
 from siloquent.synth.estimate.report.html import render_page
 from siloquent.synth.estimate.tree import rebuild_fine_domains
 from siloquent.synth.plan.chain import ChainPlan
-from siloquent.synth.references import compute_reference_digests, dump_tables, parse_tables
+from siloquent.synth.references import compute_reference_digests, dump_tables, parse_tables, read_reference_tables
 from siloquent.synth.spec.measurements import decode_run_measurements
 from siloquent.synth.spec.release import SyntheticRelease
 from siloquent.synth.spec.schema_document import dump_value, parse_schema_document
@@ -33,6 +34,9 @@ from siloquent.version import VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from siloquent.ledger import SettledAnswer
+    from siloquent.schema import TableSchema
 
 ROWS, MODEL, MEASURED, PAGE, REPORT = "rows.parquet", "model.npz", "measurements.npz", "report.html", "report.json"
 MAX_BYTES = 2**28
@@ -44,16 +48,37 @@ def save_release(release: SyntheticRelease, folder: Path) -> Path:
     Raises:
         ReleaseError: Another release is there, or the disk refuses.
     """
-    return write_files(folder, build_manifest(release), _list_files(release), _render_contents(release))
+    return SYNTHESIS_CODEC.write(release, folder)
 
 
-def render_release(release: SyntheticRelease) -> ExpectedFiles:
-    """Return the files that ``save_release`` would write for ``release``."""
-    contents: dict[str, pa.Table | Callable[[bytes], bool]] = {
-        name: content if not isinstance(content, bytes) else _build_matcher(content)
-        for name, content in _render_contents(release).items()
-    }
-    return ExpectedFiles(build_manifest(release), _list_files(release), contents)
+def assemble(schema: TableSchema, stored: SettledAnswer, *, learner: Learner | None = None) -> SyntheticRelease:
+    """Return the release from the ledger's contents: the same at every replay.
+
+    Args:
+        learner: The learner at the end of the run, if this process made it; otherwise it is rebuilt.
+    Raises:
+        ReleaseError: The stored answer is not a synthesis.
+    Privacy:
+        Post-processing of the ledger's contents: no row is read, nothing is charged.
+    """
+    measured = decode_run_measurements(stored.payload)
+    if learner is None:
+        chosen = plan(parse_spec(load_json(measured.request)), schema)
+        learner = rebuild_learner(chosen, measured, extra=read_reference_tables(chosen))
+    guarantee = build_guarantee(schema, stored)
+    model = build_model(learner, guarantee.describe())
+    codes = model.draw_cells(learner.rows, seed=learner.plan.spec.seed)
+    report = build_report(learner, measured, codes, stored, guarantee)
+    return SyntheticRelease(
+        rows=model.decode_cells(codes),
+        model=model,
+        measurements=measured,
+        report=report,
+        guarantee=guarantee,
+        account=stored.account,
+        receipt=(stored.receipt.ledger, stored.receipt.seq, stored.receipt.hash),
+        schema_digest=schema.digest,
+    )
 
 
 def load_model(folder: Path) -> Model:
@@ -186,20 +211,18 @@ def _encode_chain(model: ChainModel) -> bytes:
     return pack({"weights": np.array(list(model.weights.values()), dtype=np.float64)}, words)
 
 
-def _build_matcher(content: bytes) -> Callable[[bytes], bool]:
-    return lambda data: data == content
-
-
 def _read_checked(folder: Path, name: str) -> bytes:
-    """Read one file of a release, checking its hash against the manifest."""
-    manifest = read_manifest(folder)
-    entry = next((file for file in manifest.files if file.name == name), None)
-    path = folder / name
-    if manifest.task != "synth" or entry is None or path.is_symlink() or not path.is_file():
-        raise ReleaseError(f"{folder} holds no synthetic table.", fix="siloquent release list")
-    if path.stat().st_size > MAX_BYTES:
-        raise ReleaseError(f"{path} is too large.")
-    data = path.read_bytes()
-    if hashlib.sha256(data).hexdigest() != entry.sha256:
-        raise ReleaseError(f"{name} was changed after its release.", fix=f"siloquent verify {manifest.id}")
-    return data
+    return read_checked(folder, name, task="synth", kind="a synthetic table", most=MAX_BYTES)[1]
+
+
+def _assemble_again(schema: TableSchema, stored: SettledAnswer) -> SyntheticRelease:
+    """Do the same as ``assemble``, only under the declaration that the synthesis was made for."""
+    if decode_run_measurements(stored.payload).schema_digest != schema.digest:
+        raise ReleaseError("The synthesis was made for another declaration.")
+    return assemble(schema, stored)
+
+
+# A synthesis cannot be repeated if another version planned it, or a public file is missing.
+SYNTHESIS_CODEC = FolderCodec(
+    build_manifest, _list_files, _render_contents, _assemble_again, unrepeatable=SiloquentError
+)

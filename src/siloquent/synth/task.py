@@ -7,20 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from siloquent.charge import Charge, build_guarantee, compute_request_digest, run_once
+from siloquent.charge import Charge, compute_request_digest, run_once
 from siloquent.schema import list_bin_rules
-from siloquent.synth.engines import Learner, Plan, build_model, create_learner, plan, rebuild_learner, run_measurement
+from siloquent.synth.engines import Learner, Plan, create_learner, plan, run_measurement
 from siloquent.synth.measure import StepJournal
 from siloquent.synth.plan.memory_limit import require_memory
 from siloquent.synth.references import compute_reference_digests, read_reference_tables
-from siloquent.synth.spec.measurements import RULES, decode_run_measurements
+from siloquent.synth.release import assemble
+from siloquent.synth.spec.measurements import RULES
 from siloquent.synth.spec.release import SyntheticRelease
 from siloquent.synth.spec.spec import SynthSpec
 
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
-    from siloquent.ledger import Permit, SettledAnswer
-    from siloquent.schema import TableSchema
+    from siloquent.ledger import Permit
     from siloquent.session import WorkspaceSession
 
 
@@ -84,47 +84,6 @@ def synthesize(
         journal.close()
     # Another run of this request may have settled first: then its result is the release, and its learner is rebuilt.
     return assemble(schema, stored, learner=finished.get(stored.payload))
-
-
-def assemble(schema: TableSchema, stored: SettledAnswer, *, learner: Learner | None = None) -> SyntheticRelease:
-    """Return the release from the ledger's contents: the same at every replay.
-
-    Args:
-        learner: The learner at the end of the run, if this process made it; otherwise it is rebuilt.
-    Raises:
-        ReleaseError: The stored answer is not a synthesis.
-    Privacy:
-        Post-processing of the ledger's contents: no row is read, nothing is charged.
-    """
-    from siloquent.synth.estimate.report.figures import build_report
-
-    measured = decode_run_measurements(stored.payload)
-    if learner is None:
-        from siloquent.synth.spec.spec import parse_spec
-
-        chosen = plan(parse_spec(_parse_request(measured.request)), schema)
-        learner = rebuild_learner(chosen, measured, extra=read_reference_tables(chosen))
-    guarantee = build_guarantee(schema, stored)
-    model = build_model(learner, guarantee.describe())
-    codes = model.draw_cells(learner.rows, seed=learner.plan.spec.seed)
-    report = build_report(learner, measured, codes, stored, guarantee)
-    return SyntheticRelease(
-        rows=model.decode_cells(codes),
-        model=model,
-        measurements=measured,
-        report=report,
-        guarantee=guarantee,
-        account=stored.account,
-        receipt=(stored.receipt.ledger, stored.receipt.seq, stored.receipt.hash),
-        schema_digest=schema.digest,
-    )
-
-
-def _parse_request(text: str) -> dict[str, object]:
-    import json
-
-    plain: dict[str, object] = json.loads(text)
-    return plain
 
 
 def _open_journal(session: WorkspaceSession, charge: Charge, progress: Callable[[int], None] | None) -> StepJournal:

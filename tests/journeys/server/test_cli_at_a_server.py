@@ -13,6 +13,7 @@ from journeys.documents import faults
 from journeys.served import Served
 from siloquent.cli.app import run
 from siloquent.cli.workspace.document_kinds import json_schema
+from siloquent.server.jobs.queue import ledger_key_of
 
 
 @pytest.fixture
@@ -80,6 +81,56 @@ def test_tables_history_releases_and_money_are_listed(at: Any) -> None:
     for words in (("tables",), ("show", "visits"), ("history", "visits"), ("release", "list"), ("ledger", "show")):
         status, out, _ = at("ana", *words)
         assert (status, "visits" in out or "ward" in out) == (0, True), words
+
+
+@pytest.fixture
+def both(served: Served, at: Any, capsys: pytest.CaptureFixture[str]) -> Any:
+    """``both("tables")``: what ana reads at the server, and what ana reads on the server's own machine."""
+
+    def run_both(*words: str, key: tuple[str, ...] = (), own_key: tuple[str, ...] = ()) -> list[tuple[int, str]]:
+        far = at("ana", *words, *key)
+        status = run(["--workspace", str(served.folder), "--analyst", "ana", *words, *own_key])
+        return [far[:2], (status, capsys.readouterr().out)]
+
+    return run_both
+
+
+SAME = {
+    "explain": ("explain", WARDS),
+    "explain several": ("explain", "SELECT AVG(cost) FROM visits ERROR 100 FOR AT LEAST 200 ROWS"),
+    "tables": ("tables",),
+    "show": ("show", "visits"),
+    "history": ("history", "visits"),
+    "last of history": ("history", "visits", "--last", "1"),
+    "release list": ("release", "list"),
+    "ledger show": ("ledger", "show"),
+    "ledger show of a table": ("ledger", "show", "visits", "--last", "3"),
+    "ledger show without entries": ("ledger", "show", "--last", "0"),
+}
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+@pytest.mark.parametrize("name", SAME)
+def test_a_command_says_the_same_at_a_server_and_here(both: Any, at: Any, name: str, form: tuple[str, ...]) -> None:
+    for number in range(2):
+        assert at("ana", "ask", WARDS, "--key", f"same-{number}", "--yes")[0] == 0
+    far, here = both(*SAME[name], *form)
+    assert far == here
+    assert here[0] == 0
+    assert here[1].strip()
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--full",)], ids=["text", "json", "full"])
+def test_an_answer_says_the_same_at_a_server_and_here(both: Any, at: Any, form: tuple[str, ...]) -> None:
+    assert at("ana", "ask", WARDS, "--key", "told", "--yes")[0] == 0
+    keys = {"key": ("--key", "told"), "own_key": ("--key", ledger_key_of("ana", "told"))}
+    far, here = both("ask", WARDS, "--yes", *form, **keys)
+    assert (far[0], here[0]) == (0, 0)
+    if form == ("--json",):
+        told, kept = json.loads(far[1]), json.loads(here[1])
+        assert {**told, "key": ""} == {**kept, "key": ""}
+    else:
+        assert far[1] == here[1]
 
 
 @pytest.mark.slow

@@ -24,10 +24,14 @@ from siloquent.errors import MissingExtra, NotAllowed, RequestError, SiloquentEr
 
 if TYPE_CHECKING:
     from siloquent.api import Session
+    from siloquent.documents.query_session import QuerySession
+    from siloquent.remote import RemoteSession
 
 # A command in a sentence, without global options yet; `init` and `demo` create their own workspace.
 _COMMAND = re.compile(r"(?:^|(?<=`)|(?<=: ))siloquent (?!-|init\b|demo\b)")
 NO_PLACE = "name a place that is there and that you may write to"
+SERVED = ("explain", "ask", "tables", "show", "history", "release list", "ledger show")
+"""The commands that work on a workspace here and, with ``--server``, on a server's."""
 BROKEN_PIPE = 141  # the shell's exit status for a program ended by a closed pipe
 
 
@@ -76,6 +80,25 @@ class Options:
             finally:
                 logger.removeHandler(log)
                 log.close()
+
+    @contextmanager
+    def open_queries(self) -> Iterator[QuerySession]:
+        """Open the workspace, or with ``--server`` a session at that server, for the commands of ``SERVED``."""
+        if self.server is not None:
+            with self.connect() as served:
+                yield served
+            return
+        from siloquent.documents.query_session import WorkspaceQueries
+
+        with self.open_session() as session:
+            yield WorkspaceQueries(session)
+
+    def connect(self) -> RemoteSession:
+        """Return the session at ``--server``, with the token of ``--token-file`` or of the environment."""
+        from siloquent.remote import connect
+
+        assert self.server is not None
+        return connect(self.server, token_file=self.token_file)
 
     def format_command(self, *words: str) -> str:
         """Return a command line to paste: the same workspace and analyst, then ``words``."""
@@ -158,7 +181,7 @@ def register_command(
     """Register ``body(options, ...)`` as the command ``name``; it returns an exit status, or None for 0.
 
     Args:
-        at_server: Whether the command works only with servers; others use a server where ``over_http`` defines how.
+        at_server: Whether the command works only with servers; those of ``SERVED`` work with and without.
     """
     own = inspect.signature(body, eval_str=True)
 
@@ -166,7 +189,12 @@ def register_command(
     def walk(context: typer.Context, **given: Any) -> None:
         options = merge_options(context.obj or Options(), {key: given.pop(key) for key in _GLOBAL})
         options = replace(options, typed=collect_words(context), path=tuple(context.command_path.split()[1:]))
-        raise typer.Exit(run_guarded(options, lambda: _choose_body(options, body, at_server)(options, **given)))
+
+        def guarded() -> int | None:
+            _require_place(options, at_server=at_server)
+            return body(options, **given)
+
+        raise typer.Exit(run_guarded(options, guarded))
 
     here = inspect.Parameter
     parameters = [
@@ -183,31 +211,25 @@ def register_command(
     group.command(name, rich_help_panel=panel or None)(walk)
 
 
-def _choose_body(options: Options, body: CommandBody, at_server: bool) -> CommandBody:
-    """Return the function to run: the command itself, or its equivalent at the named server.
+def _require_place(options: Options, *, at_server: bool) -> None:
+    """Refuse a command that does not work where the options say.
 
     Raises:
-        RequestError: a server was named and the command has no equivalent, or none was named and it needs one.
+        RequestError: a server was named and the command does not work there, or none was named and it needs one.
     """
     if options.server is None:
         if at_server:
             raise RequestError("This command requires --server.", fix=options.format_rerun("--server", "https://.."))
-        return body
+        return
     if options.workspace is not None or options.analyst is not None:
         raise RequestError(
             "--workspace and --analyst cannot be combined with --server.", fix="leave --workspace and --analyst out"
         )
-    if at_server:
-        return body
-    from siloquent.cli.server.queries import SERVER_COMMANDS
-
-    for words, there in SERVER_COMMANDS.items():
-        if options.typed[: len(words)] == words:
-            return there
-    known = ", ".join(" ".join(words) for words in SERVER_COMMANDS)
-    raise RequestError(
-        f"This works on a workspace on this machine. At a server: job, {known}.", fix="siloquent job list"
-    )
+    if not at_server and " ".join(options.path) not in SERVED:
+        raise RequestError(
+            f"This works on a workspace on this machine. At a server: job, {', '.join(SERVED)}.",
+            fix="siloquent job list",
+        )
 
 
 def collect_words(context: typer.Context) -> tuple[str, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,11 +20,12 @@ from siloquent.cli.explore.questions import (
     parse_question,
     read_question,
 )
+from siloquent.documents.query_session import WorkspaceQueries, prepare_question
 from siloquent.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from siloquent.api import Session
-    from siloquent.explore import Answer, CompositeExplanation, Explanation, Query
+    from siloquent.documents.query_session import PreparedQuestion, QuerySession, QuotedPrice
+    from siloquent.explore import Answer, Query
 
 Question = Annotated[
     str | None,
@@ -40,7 +43,7 @@ def register(app: typer.Typer) -> None:
 def explain(options: Options, question: Question = None, file: File = None) -> None:
     """Say what a question would cost and how it would be answered. Touches no data, costs nothing."""
     text = read_question(question, file)
-    with options.open_session() as session:
+    with options.open_queries() as session:
         asked, query = build_typed_question(options, text, file), parse_question(text, options, session)
         show_price(asked, _explain_query(asked, session, query), query, text)
 
@@ -67,21 +70,21 @@ def ask(
 
     text = read_question(question, file)
     asked = build_typed_question(options, text, file, key)
-    with options.open_session() as session:
+    with options.open_queries() as session:
         query = parse_question(text, options, session)
         if chart or chart_file is not None:
             check_drawable(query, chart_file, again=asked.format_ask(), on_screen=chart and options.as_json)
         if dry or query.explain:
             show_price(asked, _explain_query(asked, session, query), query, text)
             return None
-        explanation = _explain_query(asked, session, query)
-        if not confirm_explained_price(asked, explanation, yes=yes, max_cost=max_cost):
+        prepared = _prepare_query(asked, session, query, key)
+        if not confirm_explained_price(asked, partial(_explain, asked, prepared, query), yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was asked, nothing was spent.")
             return 2
         key = create_key() if key is None else key
         again = replace(asked, key=key).format_ask("--yes")
-        with report_charge_on_failure(session, key, again), convert_fixes_to_commands(asked, query):
-            answer = session.ask(query, key=key, max_cost=max_cost)
+        with _report_charge(session, key, again), convert_fixes_to_commands(asked, query):
+            answer = prepared.run(key=key, max_cost=max_cost)
             if save:
                 _save_release(options, session, answer, again)
             if options.as_json:
@@ -95,12 +98,30 @@ def ask(
     return None
 
 
-def _explain_query(asked: TypedQuestion, session: Session, query: Query) -> Explanation | CompositeExplanation:
+def _report_charge(session: QuerySession, key: str, again: str) -> AbstractContextManager[object]:
+    """Make a failure say what was charged: from the ledger here, while a server's refusals say it themselves."""
+    if isinstance(session, WorkspaceQueries):
+        return report_charge_on_failure(session.session, key, again)
+    return nullcontext()
+
+
+def _prepare_query(
+    asked: TypedQuestion, session: QuerySession, query: Query, key: str | None = None
+) -> PreparedQuestion:
     with convert_fixes_to_commands(asked, query):
-        return session.explain(replace(query, explain=False))
+        return prepare_question(session, replace(query, explain=False), key=key)
 
 
-def _save_release(options: Options, session: Session, answer: Answer, again: str) -> None:
+def _explain(asked: TypedQuestion, prepared: PreparedQuestion, query: Query) -> QuotedPrice:
+    with convert_fixes_to_commands(asked, query):
+        return prepared.explanation
+
+
+def _explain_query(asked: TypedQuestion, session: QuerySession, query: Query) -> QuotedPrice:
+    return _explain(asked, _prepare_query(asked, session, query), query)
+
+
+def _save_release(options: Options, session: QuerySession, answer: Answer, again: str) -> None:
     """Save the answer as a release; it is already charged, so a full disk causes only a warning."""
     try:
         session.save(answer)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import Annotated
 
 import typer
 
 from siloquent.charts.text import clean_text
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT, RIGHT
-
-if TYPE_CHECKING:
-    from siloquent.explore import HistoryEntry
+from siloquent.documents.ledger import format_significant, parse_amount
 
 
 def register(app: typer.Typer) -> None:
@@ -26,24 +24,28 @@ def show_history(
     last: Annotated[int, typer.Option("--last", min=1, help="How many of the newest questions to show.")] = 20,
 ) -> None:
     """Show the questions asked of a table, newest last, with what each cost and drew from."""
-    from siloquent.explore import list_history as asked_of
-
-    with options.open_session() as session:
-        found = asked_of(session, table)[-last:]
-    document = {"schema": "siloquent/history/1", "table": table, "questions": [one.to_json() for one in found]}
+    with options.open_queries() as session:
+        document = session.get_history(table)
+    document = {**document, "questions": document["questions"][-last:]}
     if options.as_json:
         options.screen.write_document(document)
         return
     options.screen.write_table(
         [("entry", RIGHT), ("account", LEFT), ("cost", LEFT), ("holds", LEFT), ("question", LEFT)],
         [
-            [str(one.seq), clean_text(one.account), _format_cost(one), one.label, clean_text(one.request)]
-            for one in found
+            [
+                str(one["seq"]),
+                clean_text(one["account"]),
+                _format_cost(one["cost"]),
+                clean_text(one["label"]),
+                clean_text(one["request"]),
+            ]
+            for one in document["questions"]
         ],
     )
 
 
-def _format_cost(asked: HistoryEntry) -> str:
-    from siloquent.documents.ledger import format_significant
-
-    return f"{asked.symbol} {format_significant(Fraction(asked.paid), 'up')}" if asked.paid else "free"
+def _format_cost(cost: Mapping[str, str]) -> str:
+    ((symbol, amount),) = cost.items()
+    paid = parse_amount(amount)
+    return f"{clean_text(symbol)} {format_significant(paid, 'up')}" if paid else "free"

@@ -13,7 +13,8 @@ from siloquent.cli.base.screen import LEFT, RIGHT, Screen, Side
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from siloquent.explore import Answer, CompositeExplanation, Explanation
+    from siloquent.documents.query_session import QuotedPrice
+    from siloquent.explore import Answer
 
 MAX_SHOWN = 100
 BAR_WIDTH = 30
@@ -82,12 +83,12 @@ def _split_promise(promise: str) -> str:
     return clean_lines(promise.replace("; ", ";\n"))
 
 
-def describe_price(explanation: Explanation | CompositeExplanation) -> str:
+def describe_price(explanation: QuotedPrice) -> str:
     """Return a question's price, its meaning in epsilon if the account counts in rho, and the remaining budget."""
     from siloquent.documents.ledger import format_significant
-    from siloquent.privacy import format_digits
 
-    meaning = f" (epsilon {format_digits(explanation.epsilon)} on its own)" if explanation.epsilon is not None else ""
+    cost = explanation.to_json()["cost"]
+    meaning = f" (epsilon {clean_text(cost['epsilon'])} on its own)" if {"rho", "epsilon"} <= set(cost) else ""
     before = f"{explanation.symbol} {format_significant(explanation.left_before, 'down')}"
     if explanation.left_after is None:
         leaves = f"has only {before} left"
@@ -97,7 +98,7 @@ def describe_price(explanation: Explanation | CompositeExplanation) -> str:
     return f"{explanation.symbol} {price}{meaning}; {clean_text(explanation.account)} {leaves}"
 
 
-def show_explanation(screen: Screen, explanation: Explanation | CompositeExplanation, *, ask: str) -> None:
+def show_explanation(screen: Screen, explanation: QuotedPrice, *, ask: str) -> None:
     """Print the accuracy and price of a question, its mechanism and the alternatives."""
     from siloquent.explore.spec.answers.text import describe_label
 
@@ -130,7 +131,7 @@ def show_explanation(screen: Screen, explanation: Explanation | CompositeExplana
 _Table = tuple[list[tuple[str, Side]], list[list[str]]]
 
 
-def _build_candidates(explanation: Explanation | CompositeExplanation, document: dict[str, Any]) -> _Table:
+def _build_candidates(explanation: QuotedPrice, document: dict[str, Any]) -> _Table:
     """Return all suitable mechanisms, with the chosen one marked."""
     head: list[tuple[str, Side]] = [
         ("", LEFT),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from siloquent.cli.base.problems import UNCONFIRMED
@@ -9,10 +10,11 @@ from siloquent.cli.explore.questions import TypedQuestion, strip_explain
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
-    from siloquent.explore import CompositeExplanation, Explanation, Query
+    from siloquent.documents.query_session import QuotedPrice
+    from siloquent.explore import Query
 
 
-def show_price(asked: TypedQuestion, explanation: Explanation | CompositeExplanation, query: Query, text: str) -> None:
+def show_price(asked: TypedQuestion, explanation: QuotedPrice, query: Query, text: str) -> None:
     """Print an explanation, and the command that asks the question."""
     from siloquent.cli.explore.output import show_explanation
 
@@ -25,17 +27,19 @@ def show_price(asked: TypedQuestion, explanation: Explanation | CompositeExplana
 
 
 def confirm_explained_price(
-    asked: TypedQuestion, explanation: Explanation | CompositeExplanation, *, yes: bool, max_cost: str | None
+    asked: TypedQuestion, explain: Callable[[], QuotedPrice], *, yes: bool, max_cost: str | None
 ) -> bool:
-    """Return whether the price may be paid: agreed by an option, or now at the terminal.
+    """Return whether the price may be paid: agreed by an option, or now at the terminal, after ``explain`` says it.
 
     Raises:
         RequestError: nothing was confirmed, and standard input is not a terminal.
     """
     from siloquent.cli.explore.output import describe_price
 
-    options = asked.options
-    if yes or max_cost is not None or explanation.left_after is None:
+    if yes or max_cost is not None:
+        return True
+    options, explanation = asked.options, explain()
+    if explanation.left_after is None:
         # The ledger itself refuses a price above the remaining budget, and suggests one that fits.
         return True
     price = describe_price(explanation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +16,7 @@ from siloquent.errors import AccuracyUnreachable, BudgetExceeded, RequestError, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from siloquent.api import Session
+    from siloquent.documents.query_session import QuerySession
     from siloquent.explore import Query
 
 MAX_BYTES = 64 * 2**10
@@ -53,20 +53,18 @@ def read_question(question: str | None, file: Path | None) -> str:
         raise RequestError("The question is not UTF-8 text.", fix="save it as UTF-8") from None
 
 
-def parse_question(text: str, options: Options | None = None, session: Session | None = None) -> Query:
-    """Parse the question; a syntax error shows its position, and with ``session`` what can be asked."""
-    from siloquent.explore import parse, reading
+def parse_question(text: str, options: Options, session: QuerySession) -> Query:
+    """Parse the question; a syntax error shows its position, and what can be asked instead."""
     from siloquent.explore.examples import QUESTION
 
     try:
-        with nullcontext() if session is None else reading(session, text):
-            return parse(text)
+        return session.parse(text)
     except RequestError as unreadable:
         if isinstance(unreadable, SyntaxProblem):
             for line in point_at_error(text, unreadable.position):
                 unreadable.add_note(line)
         start = QUESTION.search(unreadable.fix)
-        if start is not None and options is not None:
+        if start is not None:
             unreadable.fix = unreadable.fix[: start.start()] + options.format_command("explain", start[0])
         raise
 

@@ -36,28 +36,43 @@ def register(app: typer.Typer) -> None:
 
 def list_all(options: Options) -> None:
     """List the releases of the workspace."""
-    from siloquent.releases import list_releases, read_manifest
-
-    workspace = _read_settings(options)
-    manifests = [read_manifest(workspace.releases / name) for name in list_releases(workspace.releases)]
+    documents = _list_served_documents(options) if options.server is not None else _list_documents(options)
     if options.as_json:
-        documents = [build_release_document(manifest) for manifest in manifests]
         options.screen.write_document({"schema": "siloquent/release-list/1", "releases": documents})
         return
     options.screen.write_table(
         [("release", LEFT), ("table", LEFT), ("account", LEFT), ("request", LEFT)],
         [
             (
-                clean_text(manifest.id),
-                clean_text(manifest.table),
-                clean_text(manifest.guarantee.get("account", "")),
-                clean_text(manifest.request.get("query", "")),
+                clean_text(one["id"]),
+                clean_text(one["table"]),
+                clean_text(one["guarantee"].get("account", "")),
+                clean_text(one["request"].get("query", "")),
             )
-            for manifest in manifests
+            for one in documents
         ],
     )
-    if not manifests:
+    if not documents:
         options.screen.note("Nothing was released yet. An answer becomes a release when it is asked.")
+
+
+def _list_documents(options: Options) -> list[dict[str, Any]]:
+    """Return the manifests of the workspace's releases; its ledger, which may be damaged, is not opened."""
+    from siloquent.releases import list_releases, read_manifest
+
+    workspace = _read_settings(options)
+    return [
+        build_release_document(read_manifest(workspace.releases / name)) for name in list_releases(workspace.releases)
+    ]
+
+
+def _list_served_documents(options: Options) -> list[dict[str, Any]]:
+    """Return the server's manifests as those of a workspace here: oldest first, without who shares them."""
+    with options.connect() as session:
+        listed = [one.to_json() for one in session.list_releases()]
+    return [
+        {name: value for name, value in one.items() if name not in ("shared", "deleted")} for one in reversed(listed)
+    ]
 
 
 def _read_settings(options: Options) -> Workspace:

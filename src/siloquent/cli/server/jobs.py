@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from siloquent.charts.text import clean_text
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT
-from siloquent.cli.server.queries import connect_to_server, read_spec
+from siloquent.errors import RequestError
+from siloquent.foreign import load_json, load_toml
 
 if TYPE_CHECKING:
     from siloquent.remote.documents import Job as RemoteJob
 
+MAX_SPEC_BYTES = 2**20
 Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
 
 
@@ -39,13 +41,13 @@ def start(
     ] = None,
 ) -> None:
     """Start a job. It is charged once, whatever happens to the server or to this command."""
-    with connect_to_server(options) as session:
+    with options.connect() as session:
         _tell(options, session.start(task, read_spec(spec), key=key, max_cost=max_cost))
 
 
 def list_all(options: Options) -> None:
     """List the newest jobs."""
-    with connect_to_server(options) as session:
+    with options.connect() as session:
         found = [one.to_json() for one in session.list_jobs()]
     if options.as_json:
         options.screen.write_document({"schema": "siloquent/job-list/1", "jobs": found})
@@ -58,7 +60,7 @@ def list_all(options: Options) -> None:
 
 def show(options: Options, job: Job) -> int:
     """Show how far a job is; exit 1 if it failed."""
-    with connect_to_server(options) as session:
+    with options.connect() as session:
         return _tell(options, session.get_job(job))
 
 
@@ -68,13 +70,13 @@ def wait(options: Options, job: Job) -> int:
     def told(done: int, steps: int) -> None:
         options.screen.note(f"{done} of {steps} steps done")
 
-    with connect_to_server(options) as session:
+    with options.connect() as session:
         return _tell(options, session.wait(job, progress=None if options.as_json else told))
 
 
 def cancel(options: Options, job: Job) -> None:
     """End a job that is not done. What it was charged stays."""
-    with connect_to_server(options) as session:
+    with options.connect() as session:
         _tell(options, session.cancel(job))
 
 
@@ -84,7 +86,7 @@ def fetch(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="A new folder for its files.")],
 ) -> None:
     """Fetch a release's files from the server; each is compared with what the manifest says of it."""
-    with connect_to_server(options) as session:
+    with options.connect() as session:
         found = session.fetch(release, output)
     if options.as_json:
         options.screen.write_document(found.to_json())
@@ -106,3 +108,26 @@ def _tell(options: Options, job: RemoteJob) -> int:
         facts += [("cancelled by", str(told["cancelled_by"]))]
     options.screen.write_facts([(name, clean_text(text)) for name, text in facts])
     return int(job.state == "failed")
+
+
+def read_spec(path: Path) -> dict[str, Any]:
+    """Return a task's spec from a TOML or JSON file.
+
+    Raises:
+        RequestError: the file is not a valid spec.
+    """
+    try:
+        with path.open("rb") as opened:
+            text = opened.read(MAX_SPEC_BYTES + 1).decode()
+        found = load_json(text, most=MAX_SPEC_BYTES) if path.suffix == ".json" else load_toml(text, most=MAX_SPEC_BYTES)
+    except OSError as failed:
+        raise RequestError(f"{path} cannot be read: {failed.strerror}.", fix="name a file that is there") from None
+    except ValueError as unreadable:
+        raise RequestError(
+            f"{path} is not valid TOML or JSON: {str(unreadable)[:200]}.", fix="correct that place"
+        ) from None
+    if len(text) > MAX_SPEC_BYTES:
+        raise RequestError(f"{path} is longer than {MAX_SPEC_BYTES:,} bytes.", fix="a spec names columns, not rows")
+    if not isinstance(found, dict):
+        raise RequestError(f"{path} is not a spec: it is not a JSON object.", fix='{"table": "visits"}')
+    return found

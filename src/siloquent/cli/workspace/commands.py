@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from fractions import Fraction
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,12 +13,7 @@ from siloquent.charts.chart import remove_unprintable
 from siloquent.charts.text import clean_text, draw_share_bar
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT, RIGHT
-from siloquent.documents.ledger import build_account_document, format_amount, format_exact_amount, format_significant
-from siloquent.documents.tables import build_table_document, build_table_line
-
-if TYPE_CHECKING:
-    from siloquent.ledger import Account
-    from siloquent.schema import TableSchema
+from siloquent.documents.ledger import format_significant, format_told_amount, parse_amount
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")]
 
@@ -55,8 +50,8 @@ def init(
 
 def list_tables(options: Options) -> None:
     """List the declared tables and what is left of their budgets."""
-    with options.open_session() as session:
-        listed = [build_table_line(session, name) for name in session.list_tables()]
+    with options.open_queries() as session:
+        listed = [dict(one) for one in session.list_table_lines()]
     if options.as_json:
         options.screen.write_document({"schema": "siloquent/table-list/1", "tables": listed})
         return
@@ -68,7 +63,7 @@ def list_tables(options: Options) -> None:
                 clean_text(one["source"]),
                 str(one["attributes"]),
                 clean_text(one["unit"]),
-                f"{one['symbol']} {format_significant(Fraction(one['left']), 'down')}" if one["left"] else "?",
+                f"{one['symbol']} {format_significant(parse_amount(one['left']), 'down')}" if one["left"] else "?",
             )
             for one in listed
         ],
@@ -82,12 +77,8 @@ def list_tables(options: Options) -> None:
 
 def show(options: Options, table: Table) -> None:
     """Show what is declared about a table: attributes, unit, constraints, budget. No row is read."""
-    with options.open_session() as session:
-        schema = session.schema(table)
-        account, left = session.get_account(table), session.get_remaining(table).amount
-    document = build_table_document(
-        schema, {**build_account_document(account), "left": format_exact_amount(account, left)}
-    )
+    with options.open_queries() as session:
+        document = dict(session.get_table_document(table))
     if options.as_json:
         options.screen.write_document(document)
         return
@@ -101,21 +92,27 @@ def show(options: Options, table: Table) -> None:
     )
     screen.write_facts(
         [
-            ("source", clean_text(schema.source or "a frame in Python")),
-            ("hidden", f"{clean_text(schema.unit.description)}, {_describe_changes(schema)}"),
+            ("source", clean_text(document["source"] or "a frame in Python")),
+            ("hidden", f"{clean_text(_describe_unit(document['unit']))}, {_describe_changes(document)}"),
             *[("always" if rule["hard"] else "mostly", clean_text(rule["text"])) for rule in document["constraints"]],
-            ("budget", _format_budget(account, left, ascii_only=screen.ascii_only)),
+            ("budget", _format_budget(document["account"], ascii_only=screen.ascii_only)),
         ]
     )
     screen.note(f"\nNext: {options.format_command('explain', f'SELECT COUNT(*) FROM {table} ERROR 100')}")
 
 
-def _describe_changes(schema: TableSchema) -> str:
-    return "replaced" if schema.replace_one else "added or removed"
+def _describe_unit(code: str) -> str:
+    from siloquent.schema import Unit
+
+    return Unit.from_code(code).description
 
 
-def _format_budget(account: Account, left: int, *, ascii_only: bool) -> str:
+def _describe_changes(document: Mapping[str, Any]) -> str:
+    return "replaced" if document["adjacency"] == "replace-one" else "added or removed"
+
+
+def _format_budget(account: Mapping[str, Any], *, ascii_only: bool) -> str:
     """Describe an account's spending; the remainder may be less than limit minus spending if a parent has less."""
-    spent = draw_share_bar(Fraction(account.spent.amount), Fraction(account.limit.amount), ascii_only=ascii_only)
-    whole = format_amount(account, account.limit.amount, "down")
-    return f"{spent} of {whole} spent by {clean_text(account.name)}; left {format_amount(account, left, 'down')}"
+    spent, limit = parse_amount(account["spent"]), parse_amount(account["limit"])
+    part, whole = draw_share_bar(spent, limit, ascii_only=ascii_only), format_told_amount(account, "limit")
+    return f"{part} of {whole} spent by {clean_text(account['name'])}; left {format_told_amount(account, 'left')}"

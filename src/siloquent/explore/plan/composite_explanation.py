@@ -9,7 +9,7 @@ from typing import Any
 from siloquent.explore.plan.explain import Explanation, explain_plan
 from siloquent.explore.plan.planner import PlanCandidate
 from siloquent.explore.plan.promise import describe_promise
-from siloquent.explore.plan.steps import PlanStep, QueryPlan
+from siloquent.explore.plan.steps import QueryPlan
 from siloquent.explore.spec.aggregates import Aggregate, Ranks
 from siloquent.explore.spec.answers.answer import Label, find_weakest
 from siloquent.privacy import Cost, format_digits, get_accountant
@@ -104,10 +104,7 @@ def explain_course(course: QueryPlan, *, account: str, left: Cost) -> CompositeE
 
     budget = course.schema.budget
     book = get_accountant(budget.accountant)
-    steps: list[PlanStep] = [course.first, *([course.second] if course.second else [])]
-    cost = sum(
-        (book.compute_cost(step.event) for step in steps), Cost(0)
-    )  # every step is charged separately, in whole units
+    cost = course.cost
     price = Fraction(cost.amount, book.scale)
     fits = cost.amount <= left.amount and cost.delta <= left.delta
     return CompositeExplanation(
@@ -122,5 +119,7 @@ def explain_course(course: QueryPlan, *, account: str, left: Cost) -> CompositeE
         ),
         left_before=Fraction(left.amount, book.scale),
         left_after=Fraction(left.amount - cost.amount, book.scale) if fits else None,
-        steps=tuple(tuple(explain_plan(one, account=account, left=left) for one in step.plans) for step in steps),
+        steps=tuple(
+            tuple(explain_plan(one, account=account, left=left) for one in step.plans) for step in course.steps
+        ),
     )

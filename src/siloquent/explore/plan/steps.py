@@ -76,9 +76,20 @@ class QueryPlan:
     second: PlanStep | None = None
 
     @property
+    def steps(self) -> tuple[PlanStep, ...]:
+        """The first step, and the second one if there may be one."""
+        return (self.first,) if self.second is None else (self.first, self.second)
+
+    @property
     def event(self) -> Event:
         """The event of everything that may be released."""
         return self.first.event if self.second is None else Composed((self.first.event, self.second.event))
+
+    @property
+    def cost(self) -> Cost:
+        """The most that may be charged: each step separately, in whole units."""
+        book = get_accountant(self.schema.budget.accountant)
+        return sum((book.compute_cost(step.event) for step in self.steps), Cost(0))
 
 
 def plan_query(query: Query, schema: TableSchema, *, left: Cost) -> QueryPlan:

@@ -15,11 +15,11 @@ from siloquent.remote.replies import UNKNOWN, UPGRADE
 
 if TYPE_CHECKING:
     from siloquent.api import SupportsQuery
-    from siloquent.explore import Query
+    from siloquent.explore import Answer, Query
 
 
 class AskingVerbs(ApiClient):
-    """The verbs ask and explain."""
+    """The verbs ask, explain and save."""
 
     @verb
     def ask(
@@ -59,6 +59,19 @@ class AskingVerbs(ApiClient):
         """
         document = yield from self._fetch_document(build_call("explain", body={"sql": render_question(question)}))
         return RemoteExplanation(document)
+
+    @verb
+    def save(self, answer: Answer) -> Steps[str]:
+        """Return the id of the release of ``answer``: the server keeps every answer as a release. Sends nothing."""
+        self._require_open()
+        yield from ()
+        return answer.id
+
+    def parse(self, text: str) -> Query:
+        """Parse a query here; nothing is sent, so a refusal does not know the server's tables."""
+        from siloquent.explore import parse
+
+        return parse(text)
 
 
 def render_question(question: str | Query | SupportsQuery) -> str:

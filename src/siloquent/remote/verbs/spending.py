@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from siloquent.errors import LedgerError, RequestError, UnknownName
 from siloquent.ledger import Account, Checkpoint, Head, LedgerVerdict
@@ -47,17 +48,33 @@ class SpendingVerbs(ApiClient):
     @verb
     def list_account_entries(self, account: str) -> Steps[list[EntryLine]]:
         """Return all entries of an account that the token may see; none of an account shared with others."""
-        try:
-            return (yield from _fetch_all_entries(self, account, 0))
-        except RequestError as refused:
-            if refused.code != "not_found":
-                raise
-            return []
+        return (yield from _fetch_visible_entries(self, account))
 
     @verb
     def get_ledger_id(self) -> Steps[str]:
         """Return the id of the ledger that pays."""
         return (yield from self._fetch_as(LedgerHead, build_call("ledger_head"))).ledger
+
+    @verb
+    def get_ledger_document(self, table: str | None = None, *, last: int = 20) -> Steps[dict[str, Any]]:
+        """Return the visible accounts, of one table or of all, and the newest entries that the token may see.
+
+        Args:
+            last: The number of entries.
+        """
+        accounts = yield from _fetch_accounts(self)
+        accounts = [one for one in accounts if table is None or one.name.partition("@")[0] == table]
+        entries: list[EntryLine] = []
+        for one in accounts if last else ():
+            entries += yield from _fetch_visible_entries(self, one.name)
+        newest = sorted(entries, key=lambda one: one.seq)[-last:]
+        head = yield from self._fetch_as(LedgerHead, build_call("ledger_head"))
+        return {
+            "schema": "siloquent/ledger/1",
+            "ledger": head.ledger,
+            "accounts": [one.to_json() for one in accounts],
+            "entries": [one.to_json() for one in newest],
+        }
 
     @verb
     def list_spending(self) -> Steps[list[SpendingLine]]:
@@ -142,6 +159,16 @@ def _fetch_entries(face: ApiClient, account: str, after: int, limit: int | None 
     query = {"after": after, "limit": limit}
     document = yield from face._fetch_document(build_call("list_entries", {"account": account}, query=query))
     return read_list(EntryLine, document, "entries")
+
+
+def _fetch_visible_entries(face: ApiClient, account: str) -> Steps[list[EntryLine]]:
+    """Return all entries of an account; none of one that the token may not read."""
+    try:
+        return (yield from _fetch_all_entries(face, account, 0))
+    except RequestError as refused:
+        if refused.code != "not_found":
+            raise
+        return []
 
 
 def _fetch_all_entries(face: ApiClient, account: str, after: int) -> Steps[list[EntryLine]]:

@@ -15,8 +15,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from siloquent.documents.ledger import build_account_document, format_exact_amount
-from siloquent.documents.tables import build_check_report, build_table_document, build_table_line
+from siloquent.documents.query_session import build_shown_table
+from siloquent.documents.tables import build_check_report, build_table_line
 from siloquent.server.access.acts import record, write_act
 from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state, require_table
 from siloquent.server.access.tokens import Principal
@@ -77,9 +77,7 @@ async def shown(request: Request, table: str, person: Principal) -> dict[str, An
     def work(session: Any) -> dict[str, Any]:
         if table not in session.list_tables():
             raise build_not_found()
-        schema, account = session.schema(table), session.get_account(table)
-        left = format_exact_amount(account, session.get_remaining(table).amount)
-        return build_table_document(schema, {**build_account_document(account), "left": left})
+        return build_shown_table(session, table)
 
     return await get_app_state(request).desk.run(person.analyst, work)
 

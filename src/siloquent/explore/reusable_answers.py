@@ -1,0 +1,55 @@
+"""The earlier answers that a session's query may use: its own account's or all, and only about the current rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from siloquent.errors import DataError, MissingExtra, SchemaError, UnknownName
+from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswers, load_earlier_answers
+from siloquent.explore.plan.reuse.plans import resolve_wish
+
+if TYPE_CHECKING:
+    from siloquent.explore.spec import Query
+    from siloquent.ledger import Account
+    from siloquent.schema import TableSchema
+    from siloquent.session import WorkspaceSession
+
+
+def load_reusable_answers(
+    session: WorkspaceSession, query: Query, schema: TableSchema, account: Account
+) -> EarlierAnswers:
+    """Load the earlier answers that may be used: all, or only the account's own if analysts do not share."""
+    if resolve_wish(query, schema) == "none":
+        return EarlierAnswers()
+    found = load_earlier_answers(session.ledger, schema.account)
+    if schema.budget.sharing != "pool":
+        found = found.select_account(account.name)  # first, to reveal nothing about others' entries
+    return _select_current_rows(session, schema, found)
+
+
+def find_changed_entry(session: WorkspaceSession, table: str) -> int:
+    """Return the newest entry of ``table`` and its version about other rows than the source's; 0 if there is none.
+
+    Privacy:
+        Reveals to the table's owner and analysts that a source was replaced, and nothing about its rows.
+    """
+    schema = session.schema(table)
+    try:
+        found = load_earlier_answers(session.ledger, schema.account)
+    except UnknownName:  # nothing was asked yet
+        return 0
+    return _select_current_rows(session, schema, found).changed
+
+
+def _select_current_rows(session: WorkspaceSession, schema: TableSchema, found: EarlierAnswers) -> EarlierAnswers:
+    """Return ``found`` without answers about other rows than the source's current ones; all if there is no source.
+
+    A missing source has not changed: its answers remain valid.
+    """
+    if not found.has_marks:
+        return found
+    try:
+        mark = session.compute_source_mark(session.open_planned_table(schema))
+    except (SchemaError, DataError, MissingExtra):
+        return found
+    return found.select_matching(mark.fits, schema.version)
