@@ -39,7 +39,7 @@ class ReleaseCodec(Protocol):
         """Render the possible releases of ``stored``: none if that cannot be repeated; None if it is another task's."""
 
     def find_kept(self, stored: SettledAnswer) -> KeptMeasurement | None:
-        """Return what the ledger keeps of the release in ``stored``, by whatever rules; None if it is another task's."""
+        """Return what the ledger keeps of the release in ``stored``, by any rules; None if it is another task's."""
 
     def confirms_declaration(
         self, session: WorkspaceSession, manifest: Manifest, schema: TableSchema, stored: SettledAnswer

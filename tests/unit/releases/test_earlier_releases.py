@@ -12,7 +12,7 @@ import pytest
 
 from journeys.documents import faults
 from siloquent.cli.app import run
-from siloquent.cli.document_kinds import json_schema
+from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.documents.releases import build_release_document, build_release_verdict_document
 from siloquent.errors import ReleaseError
 from siloquent.releases import read_manifest, rules
