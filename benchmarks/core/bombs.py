@@ -43,7 +43,7 @@ def doors() -> dict[str, dict[str, Door]]:
     from siloquent.cli.base.paths import read_toml
     from siloquent.cli.collect.inputs import read_public_tables
     from siloquent.cli.search.inputs import load_plan
-    from siloquent.cli.server.queries import read_spec
+    from siloquent.cli.server.jobs import read_spec
     from siloquent.collect import parse_spec, read_collection
     from siloquent.federation.bundle import read_certificate, read_small
     from siloquent.foreign.tables import read_table
