@@ -48,8 +48,8 @@ def doors() -> dict[str, dict[str, Door]]:
     from siloquent.federation.identity.bundle import read_certificate, read_small
     from siloquent.foreign.tables import read_table
     from siloquent.profile.release import load_report
+    from siloquent.releases import verify_release
     from siloquent.releases.arrays import unpack
-    from siloquent.releases.folder import verify_release
     from siloquent.schema.build import parse_schema
     from siloquent.search.catalogue import load_offer
     from siloquent.share.model import load_model

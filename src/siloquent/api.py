@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from siloquent.explore import Answer, CompositeExplanation, Explanation, PreparedQuery, Query
     from siloquent.ledger import SettledAnswer
     from siloquent.profile.verbs import ProfileVerbs
-    from siloquent.releases import ExpectedFiles, Manifest, ReleaseVerdict
+    from siloquent.releases import ExpectedFiles, KeptMeasurement, Manifest, ReleaseVerdict
     from siloquent.releases.codec import ReleaseCodec
     from siloquent.search.verbs import SearchVerbs
     from siloquent.share.verbs import ShareVerbs
@@ -145,6 +145,8 @@ class Session(floor.WorkspaceSession):
 
         The answer is recomputed from the measurement in the ledger; no row is read. If that is impossible, because the
         table is not declared here or its declaration has changed, ``compared`` is False and ``checked`` explains why.
+        If another version made the release by other rules, its measurement, receipt and amounts are compared, and
+        ``uncompared`` names the files that only that version makes again.
 
         Raises:
             ReleaseError: there is no release in ``folder``.
@@ -161,10 +163,12 @@ class Session(floor.WorkspaceSession):
         schema = _find_declaration(self, manifest, stored)
         known = [] if stored is None or schema is None else _render_expected(self, manifest, schema, stored)
         digest = schema.digest if schema else None
-        verdicts = [verify_release(folder, self.ledger, schema=digest, rendered=one) for one in known]
+        kept = None if stored is None else _find_kept(manifest, stored)
+        verdicts = [verify_release(folder, self.ledger, schema=digest, rendered=one, kept=kept) for one in known]
         if verdicts:
-            return next((one for one in verdicts if one.ok), verdicts[0])
-        alone = verify_release(folder, self.ledger, schema=digest)
+            good = [one for one in verdicts if one.ok]
+            return next((one for one in good if one.compared), (good or verdicts)[0])
+        alone = verify_release(folder, self.ledger, schema=digest, kept=kept)
         if stored is None or schema is None or not alone.ok:
             return alone
         if not all(codec.confirms_declaration(self, manifest, schema, stored) for codec in _iter_codecs()):
@@ -239,6 +243,13 @@ def _render_expected(
         if rendered is not None:
             return rendered
     return []
+
+
+def _find_kept(manifest: Manifest, stored: SettledAnswer) -> KeptMeasurement | None:
+    """Return what the ledger keeps of the release, whatever its manifest says its task is; None if that is unknown."""
+    if manifest.receipt.get("parts", 1) != 1:  # from several releases, perhaps from several ledgers
+        return None
+    return next((kept for codec in _iter_codecs() if (kept := codec.find_kept(stored)) is not None), None)
 
 
 def open_session(folder: Path | str | None = None, *, analyst: str | None = None) -> Session:

@@ -129,7 +129,8 @@ def leaves(plain: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
 def test_every_changed_value_of_a_manifest_is_found(types: Types, owner: Person, answer: dict[str, Any]) -> None:
     file = owner.folder / "releases" / answer["id"] / "manifest.json"
     text = file.read_text()
-    places = [place for place in leaves(json.loads(text)) if place != ("package",)]
+    # Package and rules only say who made it: whatever they say, everything is compared.
+    places = [place for place in leaves(json.loads(text)) if place != ("package",) and "rules" not in place]
     assert len(places) > 25
     for *outer, last in places:
         page = inner = json.loads(text)

@@ -16,7 +16,7 @@ from siloquent.explore.plan.steps import plan_query, plan_second_step
 from siloquent.explore.release import render_release
 from siloquent.explore.spec import parse
 from siloquent.explore.spec.stored_measurement import decode_measurements, read_request
-from siloquent.releases import ExpectedFiles
+from siloquent.releases import ExpectedFiles, KeptMeasurement
 from siloquent.schema import TOP_ALONE
 from siloquent.session import WorkspaceSession, compute_budget_limit
 
@@ -45,6 +45,10 @@ class AnswerCodec:
             return list(_iter_renderings(session, schema, stored))
         except SiloquentError:  # planned by another version; the plan cannot be repeated here
             return []
+
+    def find_kept(self, stored: SettledAnswer) -> KeptMeasurement | None:
+        """Return what the ledger keeps of an answer besides its numbers, which are planned again: its query."""
+        return KeptMeasurement("explore", {}, request=read_request(stored.payload)) if _is_answer(stored) else None
 
     def confirms_declaration(
         self, session: WorkspaceSession, manifest: Manifest, schema: TableSchema, stored: SettledAnswer

@@ -15,6 +15,7 @@ from siloquent.profile.spec import Dependency, FDReport, parse_report
 from siloquent.releases import Manifest, ReleaseFile, ReleaseVerdict, read_manifest, write_table
 from siloquent.releases.folder import compute_sha256
 from siloquent.releases.manifest import MANIFEST
+from siloquent.releases.rules import dump_rules
 from siloquent.version import VERSION
 
 if TYPE_CHECKING:
@@ -42,9 +43,10 @@ def save_report(report: FDReport, folder: Path, *, table: str) -> Path:
         (building / FILE).write_text(report.to_json(), encoding="utf-8")
         listed = _build_table(report)
         write_table(building / LIST, listed, "parquet")
+        columns, rules = tuple(listed.column_names), dump_rules(TASK)
         entries = (
-            ReleaseFile(LIST, compute_sha256(building / LIST), listed.num_rows, tuple(listed.column_names), {}),
-            ReleaseFile(FILE, compute_sha256(building / FILE), listed.num_rows, ("ufd", "cfd"), {}),
+            ReleaseFile(LIST, compute_sha256(building / LIST), listed.num_rows, columns, {}, rules),
+            ReleaseFile(FILE, compute_sha256(building / FILE), listed.num_rows, ("ufd", "cfd"), {}, rules),
         )
         (building / MANIFEST).write_text(_build_manifest(report, table, entries).to_json(), encoding="utf-8")
         os.replace(building, folder)

@@ -5,26 +5,27 @@ from typing import TYPE_CHECKING
 from siloquent.deprecation import keep_old_names
 from siloquent.releases.folder import (
     FORMATS,
-    ExpectedFiles,
-    ReleaseVerdict,
     get_release_folder,
     list_folders,
     list_releases,
     read_release,
-    verify_release,
     write_release,
     write_table,
 )
+from siloquent.releases.kept import KeptMeasurement, keep_measurement
 from siloquent.releases.manifest import Manifest, ReleaseFile, guarantee_to_dict, read_manifest
+from siloquent.releases.verification import ExpectedFiles, ReleaseVerdict, verify_release
 
 __all__ = [
     "FORMATS",
     "ExpectedFiles",
+    "KeptMeasurement",
     "Manifest",
     "ReleaseFile",
     "ReleaseVerdict",
     "get_release_folder",
     "guarantee_to_dict",
+    "keep_measurement",
     "list_folders",
     "list_releases",
     "read_manifest",

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from siloquent.errors import ReleaseError, SiloquentError
-from siloquent.releases.folder import ExpectedFiles
+from siloquent.releases.kept import FileTest, KeptMeasurement
 from siloquent.releases.manifest import Manifest, ReleaseFile
+from siloquent.releases.verification import ExpectedFiles
 from siloquent.releases.writer import write_files
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ class ReleaseCodec(Protocol):
     ) -> list[ExpectedFiles] | None:
         """Render the possible releases of ``stored``: none if that cannot be repeated; None if it is another task's."""
 
+    def find_kept(self, stored: SettledAnswer) -> KeptMeasurement | None:
+        """Return what the ledger keeps of the release in ``stored``, by any rules; None if it is another task's."""
+
     def confirms_declaration(
         self, session: WorkspaceSession, manifest: Manifest, schema: TableSchema, stored: SettledAnswer
     ) -> bool:
@@ -49,7 +53,8 @@ class FolderCodec(Generic[R]):
 
     ``build_contents``: by file name, in display order: a table or bytes. ``assemble``: the release in a ledger entry;
     it raises ``unrepeatable`` for another task's. ``normalize``: the canonical bytes of a file, so that files which
-    differ only in compression are equal.
+    differ only in compression are equal. ``keep``: the tests of what the ledger keeps, which hold by whatever rules the
+    rest was made; None for another task's. ``build_meanings``: from contents, tests that hold by every rendering rule.
     """
 
     build_manifest: Callable[[R], Manifest]
@@ -58,6 +63,8 @@ class FolderCodec(Generic[R]):
     assemble: Callable[[TableSchema, SettledAnswer], R]
     normalize: Callable[[bytes], bytes] = bytes
     unrepeatable: type[SiloquentError] = ReleaseError
+    keep: Callable[[SettledAnswer], KeptMeasurement | None] = lambda stored: None
+    build_meanings: Callable[[Mapping[str, pa.Table | bytes]], Mapping[str, FileTest]] = lambda contents: {}
 
     def write(self, release: R, folder: Path) -> Path:
         """Write ``release`` as ``folder``, completely or not at all; an equal one that exists already is kept.
@@ -69,11 +76,13 @@ class FolderCodec(Generic[R]):
 
     def render(self, release: R) -> ExpectedFiles:
         """Return the files that ``write`` would write for ``release``."""
-        contents: dict[str, pa.Table | Callable[[bytes], bool]] = {
+        built = self.build_contents(release)
+        contents: dict[str, pa.Table | FileTest] = {
             name: partial(self._is_same, content) if isinstance(content, bytes) else content
-            for name, content in self.build_contents(release).items()
+            for name, content in built.items()
         }
-        return ExpectedFiles(self.build_manifest(release), self.list_files(release), contents)
+        meanings = self.build_meanings(built)
+        return ExpectedFiles(self.build_manifest(release), self.list_files(release), contents, meanings=meanings)
 
     def _is_same(self, content: bytes, data: bytes) -> bool:
         try:
@@ -91,6 +100,10 @@ class FolderCodec(Generic[R]):
             return [self.render(self.assemble(schema, stored))]
         except self.unrepeatable:
             return None
+
+    def find_kept(self, stored: SettledAnswer) -> KeptMeasurement | None:
+        """Return what the ledger keeps of the release in ``stored``; None if it is another task's."""
+        return self.keep(stored)
 
     def confirms_declaration(
         self, session: WorkspaceSession, manifest: Manifest, schema: TableSchema, stored: SettledAnswer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,18 @@ MAX_MANIFEST_BYTES = 4 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class ReleaseFile:
-    """One file of a release; ``grid``: the step of each number column (counts: "1"); no float hides low bits."""
+    """One file of a release; ``grid``: the step of each number column (counts: "1"); no float hides low bits.
+
+    ``rules``: the numbers of the rules by which it was made; empty in releases of versions that had no numbers. They
+    stand in the file's entry because those versions ignore a field there that they do not know.
+    """
 
     name: str
     sha256: str
     rows: int
     columns: tuple[str, ...]
     grid: Mapping[str, str]
+    rules: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +50,19 @@ class Manifest:
     known: tuple[str, ...] = ()
     format: int = FORMAT
 
+    @property
+    def rules(self) -> Mapping[str, int]:
+        """The rule numbers that all files name; empty if they name none, or different ones."""
+        first = self.files[0].rules if self.files else {}
+        return first if all(file.rules == first for file in self.files) else {}
+
     def to_json(self) -> str:
         """Return the manifest's text: sorted keys, one document."""
-        return json.dumps(asdict(self), sort_keys=True, indent=1, ensure_ascii=False, default=dict) + "\n"
+        plain = asdict(self)
+        for file in plain["files"]:
+            if not file["rules"]:  # a later field: releases without it stay unchanged
+                del file["rules"]
+        return json.dumps(plain, sort_keys=True, indent=1, ensure_ascii=False, default=dict) + "\n"
 
 
 def guarantee_to_dict(guarantee: Guarantee) -> dict[str, str]:
@@ -78,8 +93,17 @@ def read_manifest(folder: Path) -> Manifest:
         )
     try:
         files = tuple(
-            ReleaseFile(f["name"], f["sha256"], f["rows"], tuple(f["columns"]), f["grid"]) for f in plain.pop("files")
+            ReleaseFile(f["name"], f["sha256"], f["rows"], tuple(f["columns"]), f["grid"], _read_rules(f))
+            for f in plain.pop("files")
         )
         return Manifest(files=files, known=tuple(plain.pop("known")), **plain)
     except (KeyError, TypeError):
         raise ReleaseError(f"The {MANIFEST} in {folder} lacks fields or has strange ones.") from None
+
+
+def _read_rules(file: Mapping[str, Any]) -> dict[str, int]:
+    """Read the rule numbers of a file's entry; a wrong type is a TypeError."""
+    rules = file.get("rules", {})
+    if not isinstance(rules, dict) or any(type(number) is not int for number in rules.values()):
+        raise TypeError("rules are whole numbers by name")
+    return rules

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from siloquent.errors import ReleaseError
 from siloquent.releases.folder import compute_sha256, write_table
 from siloquent.releases.manifest import MANIFEST, Manifest, ReleaseFile, read_manifest
+from siloquent.releases.rules import dump_rules
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +44,8 @@ def write_files(
                 (building / name).write_bytes(content)
             else:
                 write_table(building / name, content, name.rpartition(".")[2])
-        files = tuple(replace(entry, sha256=compute_sha256(building / entry.name)) for entry in entries)
+        rules = dump_rules(manifest.task)
+        files = tuple(replace(entry, sha256=compute_sha256(building / entry.name), rules=rules) for entry in entries)
         (building / MANIFEST).write_text(replace(manifest, files=files).to_json(), encoding="utf-8")
         os.replace(building, folder)
     except OSError as failed:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from siloquent.charge import build_provenance
-from siloquent.releases import Manifest, ReleaseFile
+from siloquent.releases import KeptMeasurement, Manifest, ReleaseFile, keep_measurement
 from siloquent.releases.codec import FolderCodec
+from siloquent.releases.provenance import Provenance
 from siloquent.search.catalogue import COUNTS, FILE
 from siloquent.search.offers import Offer, decode_offer
 from siloquent.version import VERSION
@@ -88,6 +89,21 @@ def _build_manifest(offer: Offer) -> Manifest:
     )
 
 
+def _split(data: bytes) -> tuple[tuple[Provenance, ...], bytes]:
+    """Split a file into its provenance and the bytes of its measurement."""
+    offer = decode_offer(data)
+    return () if offer.part is None else (offer.part,), replace(offer, part=None).to_bytes()
+
+
+def _find_kept(stored: SettledAnswer) -> KeptMeasurement | None:
+    return keep_measurement("search", FILE, _split, stored)
+
+
 OFFER_CODEC = FolderCodec(
-    _build_manifest, _list_files, _build_contents, assemble, normalize=lambda data: decode_offer(data).to_bytes()
+    _build_manifest,
+    _list_files,
+    _build_contents,
+    assemble,
+    normalize=lambda data: decode_offer(data).to_bytes(),
+    keep=_find_kept,
 )

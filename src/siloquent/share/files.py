@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from siloquent.charge import build_provenance
-from siloquent.releases import Manifest, ReleaseFile
+from siloquent.releases import KeptMeasurement, Manifest, ReleaseFile, keep_measurement
 from siloquent.releases.codec import FolderCodec
-from siloquent.releases.provenance import read_at_most, read_checked
+from siloquent.releases.provenance import Provenance, read_at_most, read_checked
 from siloquent.share.encoding import build_encoding, list_bin_names
 from siloquent.share.layout import Layout
-from siloquent.share.release import ShareRelease, decode_release
+from siloquent.share.release import UNKNOWN, ShareRelease, decode_release
 from siloquent.version import VERSION
 
 if TYPE_CHECKING:
@@ -127,6 +127,21 @@ def _build_manifest(release: ShareRelease) -> Manifest:
     )
 
 
+def _split(data: bytes) -> tuple[tuple[Provenance, ...], bytes]:
+    """Split a file into its provenance and the bytes of its measurement."""
+    release = decode_release(data)
+    return (release.part,), replace(release, part=UNKNOWN).to_bytes()
+
+
+def _find_kept(stored: SettledAnswer) -> KeptMeasurement | None:
+    return keep_measurement("share", FILE, _split, stored)
+
+
 SHARE_CODEC = FolderCodec(
-    _build_manifest, _list_files, _build_contents, assemble, normalize=lambda data: decode_release(data).to_bytes()
+    _build_manifest,
+    _list_files,
+    _build_contents,
+    assemble,
+    normalize=lambda data: decode_release(data).to_bytes(),
+    keep=_find_kept,
 )

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from siloquent.charge import build_provenance
-from siloquent.releases import Manifest, ReleaseFile
+from siloquent.releases import KeptMeasurement, Manifest, ReleaseFile, keep_measurement
 from siloquent.releases.codec import FolderCodec
-from siloquent.releases.provenance import read_checked
+from siloquent.releases.provenance import Provenance, read_checked
 from siloquent.sketch.sketch import Sketch, decode_sketch
 from siloquent.version import VERSION
 
@@ -103,6 +103,21 @@ def _build_manifest(sketch: Sketch) -> Manifest:
     )
 
 
+def _split(data: bytes) -> tuple[tuple[Provenance, ...], bytes]:
+    """Split a file into its provenance and the bytes of its measurement."""
+    sketch = decode_sketch(data)
+    return sketch.parts, replace(sketch, parts=()).to_bytes()
+
+
+def _find_kept(stored: SettledAnswer) -> KeptMeasurement | None:
+    return keep_measurement("sketch", FILE, _split, stored)
+
+
 SKETCH_CODEC = FolderCodec(
-    _build_manifest, _list_files, _build_contents, assemble, normalize=lambda data: decode_sketch(data).to_bytes()
+    _build_manifest,
+    _list_files,
+    _build_contents,
+    assemble,
+    normalize=lambda data: decode_sketch(data).to_bytes(),
+    keep=_find_kept,
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +15,12 @@ from siloquent.errors import ReleaseError, SiloquentError
 from siloquent.foreign import load_json
 from siloquent.maths.graphical.fit import GraphicalModel
 from siloquent.maths.graphical.tree import Clique, JunctionTree
-from siloquent.releases import Manifest, ReleaseFile, guarantee_to_dict
+from siloquent.releases import KeptMeasurement, Manifest, ReleaseFile, guarantee_to_dict
 from siloquent.releases.arrays import pack, unpack
 from siloquent.releases.codec import FolderCodec
+from siloquent.releases.kept import FileTest, has_same_arrays
 from siloquent.releases.provenance import read_checked
+from siloquent.releases.verification import walk_leaves
 from siloquent.synth.engines import Learner, Model, build_model, plan, rebuild_learner
 from siloquent.synth.estimate.chain.learner import rebuild_chain_learner
 from siloquent.synth.estimate.chain.model import ChainModel
@@ -39,7 +44,10 @@ if TYPE_CHECKING:
     from siloquent.schema import TableSchema
 
 ROWS, MODEL, MEASURED, PAGE, REPORT = "rows.parquet", "model.npz", "measurements.npz", "report.html", "report.json"
+MODEL_ARRAYS, MEASURED_ARRAYS = ("beliefs", "weights"), ("counts", "starts")
 MAX_BYTES = 2**28
+_ROUNDING = 1e-4
+"""The most by which figures of a report differ that were rounded from equal numbers: they have four digits or more."""
 
 
 def save_release(release: SyntheticRelease, folder: Path) -> Path:
@@ -87,7 +95,7 @@ def load_model(folder: Path) -> Model:
     Raises:
         ReleaseError: It is not a release of a synthesis, or was changed after its release.
     """
-    arrays, words = unpack(_read_checked(folder, MODEL), ("beliefs", "weights"))
+    arrays, words = unpack(_read_checked(folder, MODEL), MODEL_ARRAYS)
     measured = decode_run_measurements(_read_checked(folder, MEASURED))
     try:
         schema = parse_schema_document(words["table"])
@@ -219,10 +227,73 @@ def _assemble_again(schema: TableSchema, stored: SettledAnswer) -> SyntheticRele
     """Do the same as ``assemble``, only under the declaration that the synthesis was made for."""
     if decode_run_measurements(stored.payload).schema_digest != schema.digest:
         raise ReleaseError("The synthesis was made for another declaration.")
-    return assemble(schema, stored)
+    try:
+        return assemble(schema, stored)
+    except (ArithmeticError, LookupError, ValueError):
+        raise ReleaseError("The measurement was made by other rules: it does not fit this version's plan.") from None
+
+
+def _find_kept(stored: SettledAnswer) -> KeptMeasurement | None:
+    """Return the measurement and receipt in ``stored`` as tests, read without this version's rules."""
+    try:
+        _, words = unpack(stored.payload, MEASURED_ARRAYS)
+    except ReleaseError:
+        return None
+    if words.get("task") != "synth":
+        return None
+    tests = {
+        MEASURED: partial(has_same_arrays, stored.payload, names=MEASURED_ARRAYS),
+        REPORT: partial(_has_receipt, stored),
+    }
+    return KeptMeasurement("synth", tests, schema=str(words.get("schema", "")))
+
+
+def _has_receipt(stored: SettledAnswer, data: bytes) -> bool:
+    try:
+        plain = load_json(data)
+    except ValueError:
+        return False
+    receipt = stored.receipt
+    return isinstance(plain, dict) and plain.get("receipt") == [receipt.ledger, receipt.seq, receipt.hash]
+
+
+def _build_meanings(contents: Mapping[str, pa.Table | bytes]) -> dict[str, FileTest]:
+    same_model = partial(has_same_arrays, contents[MODEL], names=MODEL_ARRAYS, besides=("sentence",), tolerance=1e-6)
+    return {MODEL: same_model, REPORT: partial(_has_same_figures, contents[REPORT])}
+
+
+def _has_same_figures(content: bytes, data: bytes) -> bool:
+    """Return whether the figures in two reports agree where both have one, up to rounding; words may differ."""
+    try:
+        mine, theirs = (dict(walk_leaves(load_json(each))) for each in (content, data))
+    except ValueError:
+        return False
+    both = [(mine[place], theirs[place]) for place in mine.keys() & theirs.keys()]
+    figures = [pair for pair in both if any(isinstance(one, int | float) for one in pair)]
+    return bool(figures) and all(_is_near(*pair) for pair in figures)
+
+
+def _is_near(one: Any, other: Any) -> bool:
+    if not all(isinstance(each, int | float) for each in (one, other)):
+        return False
+    return one == other or (isinstance(one, float) and math.isclose(one, other, rel_tol=0.0, abs_tol=_ROUNDING))
+
+
+def _normalize(data: bytes) -> bytes:
+    """Return the canonical bytes of a file: arrays packed again, pages and reports as they are."""
+    if not data.startswith(b"PK"):
+        return data
+    return pack(*unpack(data, (*MODEL_ARRAYS, *MEASURED_ARRAYS)))
 
 
 # A synthesis cannot be repeated if another version planned it, or a public file is missing.
 SYNTHESIS_CODEC = FolderCodec(
-    build_manifest, _list_files, _render_contents, _assemble_again, unrepeatable=SiloquentError
+    build_manifest,
+    _list_files,
+    _render_contents,
+    _assemble_again,
+    normalize=_normalize,
+    unrepeatable=SiloquentError,
+    keep=_find_kept,
+    build_meanings=_build_meanings,
 )

@@ -19,8 +19,8 @@ from benchmarks.bombs import sources as bombs_sources
 from siloquent.errors import ReleaseError, SiloquentError
 from siloquent.foreign import DocumentTooLarge, load_json, load_toml
 from siloquent.foreign.tables import read_table
+from siloquent.releases import verify_release
 from siloquent.releases.arrays import pack, unpack
-from siloquent.releases.folder import verify_release
 from siloquent.search import catalogue
 from siloquent.search.catalogue import load_offer
 from siloquent.share.model import load_model

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Release = Annotated[str, typer.Argument(metavar="RELEASE", help="A release's id, such as r-000017, or its folder.")]
 MAX_SHOWN = 100
+EXIT_STATUS = {"verified": 0, "receipt_only": 0, "invalid": 1, "other_rules": 9}
 
 
 def register(app: typer.Typer) -> None:
@@ -164,20 +165,29 @@ def export(
 
 
 def verify(options: Options, release: Release) -> int:
-    """Compare a release with what the ledger keeps, and its receipt with the chain; exit 1 if something is wrong."""
+    """Compare a release with what the ledger keeps; exit 1 if something is wrong, 9 if another version made it.
+
+    Exit 9: another version of siloquent made it by other rules. What the ledger keeps of it was compared; some files
+    were not.
+    """
     folder = _find_folder(options, release)
     with options.open_session() as session:
         verdict = session.verify(folder)
     if options.as_json:
         options.screen.write_document(build_release_verdict_document(verdict))
-        return 0 if verdict.ok else 1
+        return EXIT_STATUS[verdict.outcome]
     if verdict.ok:
         words = "is what it says" if verdict.compared else "fits as far as it could be checked"
-        options.screen.write_line(f"{clean_text(verdict.release)} {words}: {verdict.checked}.")
+        options.screen.write_line(f"{clean_text(verdict.release)} {words}: {clean_text(verdict.checked)}.")
     for problem in verdict.problems:
         options.screen.write_line(clean_text(problem))
     for note in verdict.notes:
         options.screen.note(clean_text(note))
-    if not verdict.ok:
+    if verdict.outcome == "invalid":
         options.screen.note("Do not use it. The ledger keeps the answer: to ask again with the same key is free.")
-    return 0 if verdict.ok else 1
+    if verdict.outcome == "other_rules":
+        options.screen.note(
+            "To compare all of it, verify it with the version that made it, or ask again with the same key and save "
+            "it in another folder: that is free."
+        )
+    return EXIT_STATUS[verdict.outcome]

@@ -108,7 +108,16 @@ class ReleaseVerbs(ApiClient):
     def verify(self, release: str) -> Steps[ReleaseVerdict]:
         """Compare a release with the ledger; see ``siloquent.Session.verify``. For owners and auditors."""
         told = yield from self._fetch_as(_ReleaseVerdictDocument, build_call("verify_release", {"release": release}))
-        return ReleaseVerdict(told.release, told.problems, told.notes, told.compared)
+        # A server of an earlier version names neither package nor files that were not compared.
+        package, uncompared = told.get("package"), told.get("uncompared")
+        return ReleaseVerdict(
+            told.release,
+            told.problems,
+            told.notes,
+            told.compared,
+            package if isinstance(package, str) else "",
+            tuple(str(name) for name in uncompared) if isinstance(uncompared, list) else (),
+        )
 
     @verb
     def share_release(self, release: str) -> Steps[Release]:

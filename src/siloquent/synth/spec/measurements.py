@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from siloquent.errors import ReleaseError
 from siloquent.privacy import Event, event_from_json, event_to_json
 from siloquent.releases.arrays import pack, unpack
+from siloquent.releases.rules import RULES as RELEASE_RULES
 
 FORMAT = 1
-RULES = 2
-"""The version of the derivation of model and rows from measurements (bins, joints, fit, draws). Every change of it
-takes the next number, so that releases of earlier versions are refused instead of misread."""
+RULES = RELEASE_RULES["synth"].measurement
+"""The number of the rules by which measurements are read (bins, joints, order of the steps). Measurements of other
+rules are refused instead of misread."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
