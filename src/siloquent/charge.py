@@ -7,7 +7,8 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from siloquent.errors import KeyReused, NotAllowed, RequestError
 from siloquent.ledger import Account, Ledger, Permit, SettledAnswer
@@ -228,6 +229,39 @@ def run_once(
         return session.ledger.settle(permit, permit.event, measure(table, permit))
 
     return charge.measure_once(session, work)[0]
+
+
+P = TypeVar("P", bound=PricedPlan)
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedRelease(Generic[P, R]):
+    """A release of one measurement, planned once: ``plan`` has its price, and ``run`` makes it at that price.
+
+    ``measure``: reads the rows as planned, under a permit, and returns the release as bytes. ``assemble``: the release
+    in a ledger entry.
+    """
+
+    session: WorkspaceSession
+    charge: Charge
+    plan: P
+    measure: Callable[[P, PrivateTable, Permit], bytes]
+    assemble: Callable[[TableSchema, SettledAnswer], R]
+
+    def run(self, *, max_cost: str | None = None) -> R:
+        """Make the release under the key given before, or return the one that was made under it.
+
+        Args:
+            max_cost: Refuse, before anything is spent, if the price in the account's epsilon or rho is higher.
+        Raises:
+            As ``run_once``. SchemaError: the table was redeclared since; nothing is spent.
+        Privacy:
+            As ``run_once``, with ``plan.event``.
+        """
+        charge = replace(self.charge, max_cost=max_cost)
+        stored = run_once(self.session, charge, self.plan, partial(self.measure, self.plan))
+        return self.assemble(self.plan.schema, stored)
 
 
 def compute_charged_amount(schema: TableSchema, *stored: SettledAnswer) -> Fraction:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Annotated, Any, NoReturn
 
@@ -78,12 +80,33 @@ def set_global_options(
     context.obj = merge_options(Options(workspace, analyst, as_json, quiet, no_color, server, token_file), {})
 
 
+def _select_named(words: Sequence[str]) -> typer.Typer:
+    """Return the application with only the commands and groups named in ``words``; all of it for help or if none is.
+
+    To build all commands takes as long as a question to a small table.
+    """
+    named = copy.copy(app)
+    named.registered_groups = [one for one in app.registered_groups if one.name in words]
+    named.registered_commands = [one for one in app.registered_commands if one.name in words]
+    is_enough = (named.registered_groups or named.registered_commands) and "--help" not in words
+    return named if is_enough else app
+
+
+def _invoke(words: list[str]) -> Any:
+    named = _select_named(words)
+    if named is not app:
+        # Errors of a command line are raised before a command starts; they list all commands, so it is parsed again.
+        with suppress(UsageError):
+            return typer.main.get_command(named)(args=list(words), prog_name="siloquent", standalone_mode=False)
+    return typer.main.get_command(app)(args=words, prog_name="siloquent", standalone_mode=False)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command line, given as the words after ``siloquent``; return the exit status of the error's class."""
     words = list(arguments) or ["--help"]
     screen = Screen(as_json="--json" in words)
     try:
-        status = typer.main.get_command(app)(args=words, prog_name="siloquent", standalone_mode=False)
+        status = _invoke(words)
     except UsageError as unreadable:
         return report_problem(screen, build_usage_problem(*_describe_usage_error(unreadable)))
     except (typer.Abort, KeyboardInterrupt):

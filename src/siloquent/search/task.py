@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siloquent.charge import Charge, compute_request_digest, run_once
+from siloquent.charge import Charge, PreparedRelease, compute_request_digest
 from siloquent.errors import BudgetExceeded, NotAllowed, RequestError
 from siloquent.search.catalogue import Catalogue
 from siloquent.search.estimate.joins_and_unions import find_both
@@ -44,11 +43,19 @@ def offer(session: WorkspaceSession, spec: OfferSpec, *, key: str | None = None,
         The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
         before a row is read. Searches with the offer are post-processing and free.
     """
+    return prepare(session, spec, key=key).run(max_cost=max_cost)
+
+
+def prepare(session: WorkspaceSession, spec: OfferSpec, *, key: str | None = None) -> PreparedRelease[OfferPlan, Offer]:
+    """Plan ``offer`` once, to show its price and then to run it under ``key``. Does not read data; free.
+
+    Raises:
+        As ``offer``, except for an insufficient budget.
+    """
     schema, account = session.schema(spec.table), session.get_account(spec.table)
-    chosen = plan(spec, schema)
     digest = compute_request_digest(session, account, schema, "search offer", spec.canonical())
-    charge = Charge(key, account, digest, max_cost, what="offer")
-    return assemble(schema, run_once(session, charge, chosen, partial(_measure_release, chosen)))
+    charge = Charge(key, account, digest, what="offer")
+    return PreparedRelease(session, charge, plan(spec, schema), _measure_release, assemble)
 
 
 def explain(session: WorkspaceSession, spec: OfferSpec) -> OfferPlan:
@@ -57,9 +64,7 @@ def explain(session: WorkspaceSession, spec: OfferSpec) -> OfferPlan:
     Raises:
         As ``offer``, except for an insufficient budget.
     """
-    schema = session.schema(spec.table)
-    session.get_account(spec.table)
-    return plan(spec, schema)
+    return prepare(session, spec).plan
 
 
 def _measure_release(chosen: OfferPlan, table: PrivateTable, permit: Permit) -> bytes:

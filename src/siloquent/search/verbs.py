@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from siloquent.charge import PreparedRelease
 from siloquent.search import task
 from siloquent.search.catalogue import Catalogue, add_to_catalogue, load_offer, open_catalogue
 from siloquent.search.offers import Offer
@@ -33,6 +34,10 @@ class SearchVerbs:
             As declared for the table: charged to this session's account before a row is read.
         """
         return task.offer(self.session, spec, key=key, max_cost=max_cost)
+
+    def prepare(self, spec: OfferSpec, *, key: str | None = None) -> PreparedRelease[OfferPlan, Offer]:
+        """Plan an offer once: ``plan`` has the price, ``run`` makes it at that price. Does not read data."""
+        return task.prepare(self.session, spec, key=key)
 
     def explain(self, spec: OfferSpec) -> OfferPlan:
         """Plan an offer for its price and noise. Does not read data."""

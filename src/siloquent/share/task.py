@@ -7,12 +7,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siloquent.charge import Charge, compute_request_digest, run_once
+from siloquent.charge import Charge, PreparedRelease, compute_request_digest
 from siloquent.errors import NotAllowed, RequestError
 from siloquent.schema import list_bin_rules
 from siloquent.share import estimate, measure
@@ -51,12 +50,23 @@ def release(
         The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
         before a row is read. Learning from the release is post-processing. Proof: docs/explanation/share.md.
     """
+    return prepare(session, spec, key=key).run(max_cost=max_cost)
+
+
+def prepare(
+    session: WorkspaceSession, spec: ShareSpec, *, key: str | None = None
+) -> PreparedRelease[SharePlan, ShareRelease]:
+    """Plan ``release`` once, to show its price and then to run it under ``key``. Does not read data; free.
+
+    Raises:
+        As ``release``, except for an insufficient budget.
+    """
     if spec.trust == "sum":
         raise RequestError(
             "A secure sum needs the other silos.", fix='session.share.release_sum(spec, channel), or trust = "local"'
         )
-    charge, chosen = build_charge(session, spec, key=key, max_cost=max_cost), explain(session, spec)
-    return assemble(chosen.schema, run_once(session, charge, chosen, partial(_measure_release, chosen)))
+    charge = build_charge(session, spec, key=key, max_cost=None)
+    return PreparedRelease(session, charge, explain(session, spec), _measure_release, assemble)
 
 
 def explain(session: WorkspaceSession, spec: ShareSpec) -> SharePlan:

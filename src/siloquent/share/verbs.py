@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from siloquent.charge import PreparedRelease
 from siloquent.share import federated, task
 from siloquent.share.estimate import Advice
 from siloquent.share.files import format_release_id, load_release, save_release
@@ -43,6 +44,10 @@ class ShareVerbs:
             As declared for the table: charged to this session's account before a row is read.
         """
         return federated.release_sum(self.session, spec, channel, max_cost=max_cost)
+
+    def prepare(self, spec: ShareSpec, *, key: str | None = None) -> PreparedRelease[SharePlan, ShareRelease]:
+        """Plan a release once: ``plan`` has the price, ``run`` makes it at that price. Does not read data."""
+        return task.prepare(self.session, spec, key=key)
 
     def explain(self, spec: ShareSpec) -> SharePlan:
         """Plan a release for its price and noise. Does not read data."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import secrets  # allowed: a public seed of hash functions, no noise
 from fractions import Fraction
-from functools import partial, singledispatch
+from functools import singledispatch
 from typing import TYPE_CHECKING, overload
 
-from siloquent.charge import Charge, compute_request_digest, run_once
+from siloquent.charge import Charge, PreparedRelease, compute_request_digest
 from siloquent.errors import RequestError
 from siloquent.sketch import estimate
 from siloquent.sketch.measure import measure
@@ -56,12 +56,25 @@ def build(
         The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
         before a row is read. Questions to the sketch are post-processing and free.
     """
+    return prepare(session, spec, key=key).run(max_cost=max_cost)
+
+
+def prepare(
+    session: WorkspaceSession, spec: SketchSpec, *, key: str | None = None
+) -> PreparedRelease[SketchPlan, Sketch]:
+    """Plan ``build`` once, to show its price and then to run it. Does not read data; free.
+
+    Args:
+        key: The idempotency key of the run, from which the public seed of the hash functions follows.
+    Raises:
+        As ``build``, except for an insufficient budget.
+    """
     schema, account = session.schema(spec.table), session.get_account(spec.table)
     digest = compute_request_digest(session, account, schema, spec.canonical(), _compute_file_digest(spec))
-    asked = Charge(key, account, digest, max_cost, what="sketch")
-    seed = asked.derive_seed(session.ledger.id)
+    charge = Charge(key, account, digest, what="sketch")
+    seed = charge.derive_seed(session.ledger.id)
     chosen = plan(spec, schema, seed=draw_public_seed() if seed is None else seed)
-    return assemble(schema, run_once(session, asked, chosen, partial(_measure_release, chosen)))
+    return PreparedRelease(session, charge, chosen, _measure_release, assemble)
 
 
 def explain(session: WorkspaceSession, spec: SketchSpec) -> SketchPlan:
@@ -70,9 +83,7 @@ def explain(session: WorkspaceSession, spec: SketchSpec) -> SketchPlan:
     Raises:
         As ``build``, except for an insufficient budget.
     """
-    schema = session.schema(spec.table)
-    session.get_account(spec.table)
-    return plan(spec, schema, seed=draw_public_seed())
+    return prepare(session, spec).plan
 
 
 def draw_public_seed() -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from siloquent.charge import PreparedRelease
 from siloquent.sketch import task
 from siloquent.sketch.merge import merge
 from siloquent.sketch.plan import SketchPlan
@@ -33,6 +34,10 @@ class SketchVerbs:
             As declared for the table: charged to this session's account before a row is read.
         """
         return task.build(self.session, spec, key=key, max_cost=max_cost)
+
+    def prepare(self, spec: SketchSpec, *, key: str | None = None) -> PreparedRelease[SketchPlan, Sketch]:
+        """Plan a sketch once: ``plan`` has the price, ``run`` makes it at that price. Does not read data."""
+        return task.prepare(self.session, spec, key=key)
 
     def explain(self, spec: SketchSpec) -> SketchPlan:
         """Plan a sketch for its price and structure. Does not read data."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from siloquent.charge import Charge, compute_request_digest, run_once
+from siloquent.errors import RequestError
 from siloquent.schema import list_bin_rules
 from siloquent.synth.engines import Learner, Plan, create_learner, plan, run_measurement
 from siloquent.synth.measure import StepJournal
@@ -30,9 +32,8 @@ def explain(session: WorkspaceSession, spec: SynthSpec) -> Plan:
     Raises:
         As ``synthesize``, but for a budget that is too small.
     """
-    schema = session.schema(spec.table)
+    chosen = plan(spec, session.schema(spec.table))
     session.get_account(spec.table)
-    chosen = plan(spec, schema)
     require_memory(spec.rows, len(chosen.compiled.attributes))
     return chosen
 
@@ -60,30 +61,69 @@ def synthesize(
         The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
         before a row is read. Model, rows and every further draw are post-processing and free.
     """
+    return prepare(session, spec, key=key).run(max_cost=max_cost, progress=progress)
+
+
+def prepare(session: WorkspaceSession, spec: SynthSpec, *, key: str | None = None) -> PreparedSynthesis:
+    """Plan ``synthesize`` once, to show its price and then to run it under ``key``. Does not read data; free.
+
+    Raises:
+        As ``synthesize``, but for a budget that is too small.
+    """
     schema, account = session.schema(spec.table), session.get_account(spec.table)
-    rules = list_bin_rules(schema.domain.attributes)
-    digest = compute_request_digest(
-        session, account, schema, "synth", spec.canonical(), compute_reference_digests(spec), *rules
-    )
-    charge = Charge(key, account, digest, max_cost, what="synthesis", dearer="a smaller budget")
-    chosen = plan(spec, schema)
-    extra, journal = read_reference_tables(chosen), _open_journal(session, charge, progress)
-    finished: dict[bytes, Learner] = {}
+    references, rules = compute_reference_digests(spec), list_bin_rules(schema.domain.attributes)
+    digest = compute_request_digest(session, account, schema, "synth", spec.canonical(), references, *rules)
+    charge = Charge(key, account, digest, what="synthesis", dearer="a smaller budget")
+    prepared = PreparedSynthesis(session, charge, plan(spec, schema), references)
+    if charge.find_existing(session) is None:
+        prepared.require_memory()
+    return prepared
 
-    def measure(table: PrivateTable, permit: Permit) -> bytes:
-        learner = create_learner(chosen, extra=extra)
-        payload = run_measurement(chosen, table, permit, learner, journal).to_bytes()
-        finished[payload] = learner
-        return payload
 
-    def rehearse() -> None:
-        require_memory(spec.rows, len(chosen.compiled.attributes))
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedSynthesis:
+    """A synthesis planned once: ``plan`` has its price, and ``run`` makes it at that price.
 
-    stored = run_once(session, charge, chosen, measure, rehearse=rehearse)
-    if finished:
-        journal.close()
-    # Another run of this request may have settled first: then its result is the release, and its learner is rebuilt.
-    return assemble(schema, stored, learner=finished.get(stored.payload))
+    ``references``: the SHA-256 of each public file when it was planned.
+    """
+
+    session: WorkspaceSession
+    charge: Charge
+    plan: Plan
+    references: dict[str, str]
+
+    def require_memory(self) -> None:
+        """Refuse a synthesis that does not fit into this machine's memory."""
+        require_memory(self.plan.spec.rows, len(self.plan.compiled.attributes))
+
+    def run(self, *, max_cost: str | None = None, progress: Callable[[int], None] | None = None) -> SyntheticRelease:
+        """Make the synthesis under the key given before, or return the one that was made under it.
+
+        Args:
+            max_cost, progress: As in ``synthesize``.
+        Raises:
+            As ``synthesize``. SchemaError, RequestError: the table was redeclared, or a public file has changed since;
+                nothing is spent.
+        Privacy:
+            As ``synthesize``.
+        """
+        chosen, charge = self.plan, replace(self.charge, max_cost=max_cost)
+        extra, journal = read_reference_tables(chosen), _open_journal(self.session, charge, progress)
+        if compute_reference_digests(chosen.spec) != self.references:
+            raise RequestError("A public file of this synthesis has changed since it was planned.", fix="run it again")
+        finished: dict[bytes, Learner] = {}
+
+        def measure(table: PrivateTable, permit: Permit) -> bytes:
+            learner = create_learner(chosen, extra=extra)
+            payload = run_measurement(chosen, table, permit, learner, journal).to_bytes()
+            finished[payload] = learner
+            return payload
+
+        stored = run_once(self.session, charge, chosen, measure, rehearse=self.require_memory)
+        if finished:
+            journal.close()
+        # Another run of this request may have settled first: its result is the release, and its learner is rebuilt.
+        return assemble(chosen.schema, stored, learner=finished.get(stored.payload))
 
 
 def _open_journal(session: WorkspaceSession, charge: Charge, progress: Callable[[int], None] | None) -> StepJournal:

@@ -38,6 +38,10 @@ class SynthVerbs:
         """
         return task.synthesize(self.session, spec, key=key, max_cost=max_cost, progress=progress)
 
+    def prepare(self, spec: SynthSpec, *, key: str | None = None) -> task.PreparedSynthesis:
+        """Plan a synthesis once: ``plan`` has the price, ``run`` makes it at that price. Does not read data."""
+        return task.prepare(self.session, spec, key=key)
+
     def explain(self, spec: SynthSpec) -> Plan:
         """Return the plan with its price and the enforcement of each constraint, without reading data."""
         return task.explain(self.session, spec)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,6 +15,7 @@ from siloquent.explore.plan.reuse.plans import apply_reuse
 from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec.stored_measurement import OTHER_ROWS
 from siloquent.privacy import parse_exact
+from unit.counting import counting
 
 SCHEMA = """
 format = 1
@@ -61,24 +58,6 @@ def session(folder: Path) -> Iterator[sq.Session]:
         yield opened
 
 
-@contextmanager
-def counting(*functions: Callable[..., Any]) -> Iterator[dict[str, int]]:
-    """How often each function is entered within the block, by whatever name it is called."""
-    names: dict[CodeType, str] = {one.__code__: one.__name__ for one in functions}
-    calls = dict.fromkeys(names.values(), 0)
-
-    def note(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code in names:
-            calls[names[frame.f_code]] += 1
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        yield calls
-    finally:
-        sys.setprofile(before)
-
-
 def spent(session: sq.Session) -> int:
     return session.get_account("visits").spent.amount
 
@@ -89,20 +68,20 @@ def test_an_ask_at_the_command_line_is_planned_once(
     folder: Path, question: str, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(2):  # also a repeat, of the question or of the key
-        with counting(plan_query) as calls:
+        with counting(plan=plan_query) as calls:
             assert run(["--workspace", str(folder), "ask", question, *words]) == 0
-        assert calls == {"plan_query": 1}
+        assert calls == {"plan": 1}
 
 
 def test_an_ask_in_python_and_a_prepared_one_are_planned_once(session: sq.Session) -> None:
-    with counting(plan_query, apply_reuse) as calls:
+    with counting(plan=plan_query, reuse=apply_reuse) as calls:
         session.ask(WARDS)
-    assert calls == {"plan_query": 1, "apply_reuse": 1}
-    with counting(plan_query, apply_reuse) as calls:
+    assert calls == {"plan": 1, "reuse": 1}
+    with counting(plan=plan_query, reuse=apply_reuse) as calls:
         prepared = session.prepare(FRESH)
         told = prepared.explanation
         answer = prepared.run(key="k")
-    assert calls == {"plan_query": 1, "apply_reuse": 1}
+    assert calls == {"plan": 1, "reuse": 1}
     assert (told.promise, told.price) == (answer.promise, session.explain(FRESH).price)
     assert session.ask(FRESH, key="k") == answer
 

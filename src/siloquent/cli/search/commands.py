@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from siloquent.cli.base.command import Options, register_command
-from siloquent.cli.base.consent import Dry, Epsilon, Key, MaxCost, Rho, Yes, confirm_price, track_charge
+from siloquent.cli.base.consent import Dry, Epsilon, Key, MaxCost, Rho, Yes, confirm_price, create_key, track_charge
 from siloquent.cli.base.paths import format_reuse_argument, resolve_path, resolve_release_path, write_new, write_rows
 from siloquent.cli.base.problems import clean_lines
 from siloquent.cli.search.inputs import build_offer_spec, build_request_spec, load_plan, resolve_catalogue_path
@@ -15,8 +15,7 @@ from siloquent.documents.plans import offer_plan_document, price_words
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
-    from siloquent.api import Session
-    from siloquent.search import OfferSpec
+    from siloquent.search import OfferPlan
 
 PLACE = "A name in the workspace (default: catalogue), or a path with /."
 Features = Annotated[str | None, typer.Option("--features", metavar="A,B", help="The attributes, with commas.")]
@@ -91,11 +90,13 @@ def offer(
             else:
                 show_plan(options.screen, planned, left)
             return None
-        if not _confirm_offer(options, session, spec, yes=yes, max_cost=max_cost):
+        own_key = key or create_key()
+        prepared = session.search.prepare(spec, key=own_key)
+        if not _confirm_offer(options, prepared.plan, yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was offered, nothing was spent.")
             return 2
-        with track_charge(options, session, key) as own_key:
-            made = session.search.offer(spec, key=own_key, max_cost=max_cost)
+        with track_charge(options, session, own_key):
+            made = prepared.run(max_cost=max_cost)
             folder = session.search.save(made, place)
             if catalogue is not None:
                 session.search.publish(made, resolve_catalogue_path(options, catalogue))
@@ -111,13 +112,12 @@ def offer(
     return None
 
 
-def _confirm_offer(options: Options, session: Session, spec: OfferSpec, *, yes: bool, max_cost: str | None) -> bool:
+def _confirm_offer(options: Options, planned: OfferPlan, *, yes: bool, max_cost: str | None) -> bool:
     """Return whether the price may be paid, after printing the plan's notes."""
-    planned = session.search.explain(spec)
     for note in planned.notes:  # whether it can work is printed before payment, also without a confirmation
         options.screen.warn(clean_lines(note))
     price = price_words(planned)
-    what = f"A release of {spec.table}'s sums costs {price}. What is done with it costs nothing."
+    what = f"A release of {planned.schema.name}'s sums costs {price}. What is done with it costs nothing."
     return confirm_price(options, price, what=what, question="Release them?", yes=yes, max_cost=max_cost)
 
 
@@ -208,7 +208,8 @@ def find(
                 else:
                     show_plan(options.screen, planned, left)
                 return None
-            if not _confirm_offer(options, session, spec.build_offer_spec(), yes=yes, max_cost=max_cost):
+            planned = session.search.explain(spec.build_offer_spec())
+            if not _confirm_offer(options, planned, yes=yes, max_cost=max_cost):
                 options.screen.note("Nothing was asked, nothing was spent.")
                 return 2
         elif dry:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from siloquent.cli.base.command import Options, register_command
-from siloquent.cli.base.consent import Dry, Epsilon, Key, MaxCost, Rho, Yes, confirm_price, track_charge
+from siloquent.cli.base.consent import Dry, Epsilon, Key, MaxCost, Rho, Yes, confirm_price, create_key, track_charge
 from siloquent.cli.base.paths import resolve_path, write_new, write_rows
 from siloquent.cli.share.inputs import build_share_spec, find_table_name, load_releases
 from siloquent.documents.plans import price_words, share_plan_document
@@ -65,7 +65,9 @@ def release(
     given = locals()
     with options.open_session() as session:
         spec = build_share_spec(options, table, given)
-        planned, left = session.share.explain(spec), session.get_remaining(spec.table)
+        own_key = key or create_key()
+        prepared = session.share.prepare(spec, key=None if dry else own_key)
+        planned, left = prepared.plan, session.get_remaining(spec.table)
         if dry:
             if options.as_json:
                 options.screen.write_document(share_plan_document(planned, left))
@@ -80,8 +82,8 @@ def release(
         if not confirm_price(options, price, what=what, question="Release it?", yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was released, nothing was spent.")
             return 2
-        with track_charge(options, session, key) as own_key:
-            made = session.share.release(spec, key=own_key, max_cost=max_cost)
+        with track_charge(options, session, own_key):
+            made = prepared.run(max_cost=max_cost)
             folder = session.share.save(made)
             if place is not None:
                 write_new(place, made.to_bytes())

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from siloquent.cli.base.command import Options, register_command
-from siloquent.cli.base.consent import Dry, Epsilon, Key, MaxCost, Rho, Yes, confirm_price, track_charge
+from siloquent.cli.base.consent import Dry, Epsilon, Key, MaxCost, Rho, Yes, confirm_price, create_key, track_charge
 from siloquent.cli.base.paths import format_reuse_argument, resolve_file, resolve_release_path, write_new
 from siloquent.cli.sketch.inputs import (
     build_sketch_spec,
@@ -136,7 +136,9 @@ def build(
         place = None if output is None else resolve_release_path(options, output)
         if place is not None and place.exists() and key is None:
             raise RequestError(f"{place} is there already.", fix="name another one with -o")
-        planned, left = session.sketch.explain(spec), session.get_remaining(spec.table)
+        own_key = key or create_key()
+        prepared = session.sketch.prepare(spec, key=None if dry else own_key)
+        planned, left = prepared.plan, session.get_remaining(spec.table)
         if dry:
             if options.as_json:
                 options.screen.write_document(sketch_plan_document(planned, left))
@@ -148,8 +150,8 @@ def build(
         if not confirm_price(options, price, what=what, question="Build it?", yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was built, nothing was spent.")
             return 2
-        with track_charge(options, session, key) as own_key:
-            made = session.sketch.build(spec, key=own_key, max_cost=max_cost)
+        with track_charge(options, session, own_key):
+            made = prepared.run(max_cost=max_cost)
             folder = session.sketch.save(made, place)
             if options.as_json:
                 options.screen.write_document({**build_sketch_document(made, folder), "key": own_key})

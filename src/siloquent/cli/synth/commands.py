@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from siloquent.cli.base.command import Options, register_command
-from siloquent.cli.base.consent import confirm_price, track_charge
+from siloquent.cli.base.consent import confirm_price, create_key, track_charge
 from siloquent.cli.base.paths import format_reuse_argument, resolve_file, resolve_release_path
 from siloquent.cli.base.problems import clean_lines
 from siloquent.cli.synth import constraints as synth_constraints
@@ -117,11 +116,13 @@ def run(
         place = None if output is None else resolve_release_path(options, output)
         if place is not None and place.exists() and key is None:
             raise RequestError(f"{place} is there already.", fix="name another one with -o")
-        planned = session.synth.explain(asked)
-        document = synth_plan_document(planned, session.get_remaining(asked.table))
         if dry:
+            document = synth_plan_document(session.synth.explain(asked), session.get_remaining(asked.table))
             options.screen.write_document(document) if options.as_json else show_plan(options.screen, document)
             return None
+        key = create_key() if key is None else key
+        prepared = session.synth.prepare(asked, key=key)
+        planned = prepared.plan
         for note in planned.notes:  # whether it can work is printed before payment, also without a confirmation
             options.screen.warn(clean_lines(note))
         price = price_words(planned)
@@ -129,11 +130,8 @@ def run(
         if not confirm_price(options, price, what=what, question="Make it?", yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was made, nothing was spent.")
             return 2
-        key = f"cli-{uuid.uuid4().hex[:12]}" if key is None else key
         with track_charge(options, session, key):
-            made = session.synth.synthesize(
-                asked, key=key, max_cost=max_cost, progress=_build_progress_reporter(options, planned)
-            )
+            made = prepared.run(max_cost=max_cost, progress=_build_progress_reporter(options, planned))
             folder = session.synth.save(made, place)
     if options.as_json:
         options.screen.write_document({**build_release_document(made, folder), "key": key})

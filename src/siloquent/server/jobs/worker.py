@@ -30,12 +30,12 @@ PRICED, MADE, WRITTEN = 1, 2, 3
 
 
 def _run_in_three_steps(
-    verbs: Any, asked: Any, make: Callable[..., Any], tell: ProgressReporter, **paid: str | None
+    verbs: Any, asked: Any, key: str, max_cost: str | None, tell: ProgressReporter
 ) -> dict[str, Any]:
-    """Run a task in three steps (price, make with ``make``, write), with the verbs in ``verbs``."""
-    verbs.explain(asked)
+    """Run a task in three steps (price, make, write), with the verbs in ``verbs``."""
+    prepared = verbs.prepare(asked, key=key)
     tell(PRICED, WRITTEN)
-    made = make(asked, **paid)
+    made = prepared.run(max_cost=max_cost)
     tell(MADE, WRITTEN)
     return {"release": verbs.save(made).name}
 
@@ -45,8 +45,7 @@ def _run_sketch(
 ) -> dict[str, Any]:
     from siloquent.sketch import parse_spec
 
-    verbs = session.sketch
-    return _run_in_three_steps(verbs, parse_spec(spec), verbs.build, tell, key=key, max_cost=max_cost)
+    return _run_in_three_steps(session.sketch, parse_spec(spec), key, max_cost, tell)
 
 
 def _run_synth(
@@ -54,14 +53,14 @@ def _run_synth(
 ) -> dict[str, Any]:
     from siloquent.synth import parse_spec
 
-    asked = parse_spec(spec)
-    steps = session.synth.explain(asked).steps + WRITTEN
+    prepared = session.synth.prepare(parse_spec(spec), key=key)
+    steps = prepared.plan.steps + WRITTEN
     tell(PRICED, steps)
 
     def finished(step: int) -> None:
         tell(PRICED + step, steps)
 
-    made = session.synth.synthesize(asked, key=key, max_cost=max_cost, progress=finished)
+    made = prepared.run(max_cost=max_cost, progress=finished)
     tell(steps - 1, steps)
     return {"release": session.synth.save(made).name}
 
@@ -71,8 +70,7 @@ def _run_search(
 ) -> dict[str, Any]:
     from siloquent.search import parse_spec
 
-    verbs = session.search
-    return _run_in_three_steps(verbs, parse_spec(spec), verbs.offer, tell, key=key, max_cost=max_cost)
+    return _run_in_three_steps(session.search, parse_spec(spec), key, max_cost, tell)
 
 
 def _run_find(
@@ -92,8 +90,7 @@ def _run_share(
 ) -> dict[str, Any]:
     from siloquent.share import parse_spec
 
-    verbs = session.share
-    return _run_in_three_steps(verbs, parse_spec(spec), verbs.release, tell, key=key, max_cost=max_cost)
+    return _run_in_three_steps(session.share, parse_spec(spec), key, max_cost, tell)
 
 
 TASKS: Mapping[str, JobTask] = {
