@@ -55,6 +55,7 @@ class FolderCodec(Generic[R]):
     it raises ``unrepeatable`` for another task's. ``normalize``: the canonical bytes of a file, so that files which
     differ only in compression are equal. ``keep``: the tests of what the ledger keeps, which hold by whatever rules the
     rest was made; None for another task's. ``build_meanings``: from contents, tests that hold by every rendering rule.
+    ``build_near``: from contents, tests that hold on every processor.
     """
 
     build_manifest: Callable[[R], Manifest]
@@ -65,6 +66,7 @@ class FolderCodec(Generic[R]):
     unrepeatable: type[SiloquentError] = ReleaseError
     keep: Callable[[SettledAnswer], KeptMeasurement | None] = lambda stored: None
     build_meanings: Callable[[Mapping[str, pa.Table | bytes]], Mapping[str, FileTest]] = lambda contents: {}
+    build_near: Callable[[Mapping[str, pa.Table | bytes]], Mapping[str, FileTest]] = lambda contents: {}
 
     def write(self, release: R, folder: Path) -> Path:
         """Write ``release`` as ``folder``, completely or not at all; an equal one that exists already is kept.
@@ -81,8 +83,13 @@ class FolderCodec(Generic[R]):
             name: partial(self._is_same, content) if isinstance(content, bytes) else content
             for name, content in built.items()
         }
-        meanings = self.build_meanings(built)
-        return ExpectedFiles(self.build_manifest(release), self.list_files(release), contents, meanings=meanings)
+        return ExpectedFiles(
+            self.build_manifest(release),
+            self.list_files(release),
+            contents,
+            meanings=self.build_meanings(built),
+            near=self.build_near(built),
+        )
 
     def _is_same(self, content: bytes, data: bytes) -> bool:
         try:

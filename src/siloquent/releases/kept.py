@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from siloquent.errors import ReleaseError
 from siloquent.releases.arrays import unpack
@@ -73,16 +74,34 @@ def has_same_arrays(
         (mine, my_words), (theirs, their_words) = (unpack(each, names) for each in (one, other))
     except ReleaseError:
         return False
-    if mine.keys() != theirs.keys() or any(
-        my_words.get(word) != their_words.get(word) for word in (my_words.keys() | their_words.keys()) - set(besides)
-    ):
+    words = [{name: word for name, word in each.items() if name not in besides} for each in (my_words, their_words)]
+    if mine.keys() != theirs.keys() or not _has_same_words(words[0], words[1], tolerance):
         return False
+    pairs = [(mine[name], theirs[name]) for name in mine]
     return all(
-        mine[name].dtype == theirs[name].dtype
-        and mine[name].shape == theirs[name].shape
-        and (
-            np.array_equal(mine[name], theirs[name])
-            or bool(tolerance and np.allclose(mine[name], theirs[name], rtol=tolerance, atol=tolerance * 1e-3))
-        )
-        for name in mine
+        a.dtype == b.dtype
+        and a.shape == b.shape
+        and (np.array_equal(a, b) or bool(tolerance and np.allclose(a, b, rtol=tolerance, atol=tolerance * 1e-3)))
+        for a, b in pairs
     )
+
+
+def _has_same_words(one: Any, other: Any, tolerance: float) -> bool:
+    mine, theirs = dict(walk_leaves(one)), dict(walk_leaves(other))
+    return mine.keys() == theirs.keys() and all(is_near(mine[place], theirs[place], tolerance) for place in mine)
+
+
+def is_near(one: Any, other: Any, tolerance: float) -> bool:
+    """Return whether two values are equal; two real numbers may differ by ``tolerance``, absolutely or relatively."""
+    if isinstance(one, float) and isinstance(other, float) and tolerance:
+        return math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)
+    return type(one) is type(other) and bool(one == other)
+
+
+def walk_leaves(plain: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Iterate over the values of a document with their paths, ``guarantee.rho``; empty lists and objects are values."""
+    inner = plain.items() if isinstance(plain, dict) else enumerate(plain) if isinstance(plain, list) else ()
+    if not inner:
+        yield place, plain
+    for key, value in inner:
+        yield from walk_leaves(value, f"{place}.{key}" if place else str(key))

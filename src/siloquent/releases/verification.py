@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from siloquent.foreign import DocumentTooLarge, load_json, read_bounded
 from siloquent.ledger import Ledger
 from siloquent.releases.folder import MAX_PART, find_file_problems
-from siloquent.releases.kept import FileTest, KeptMeasurement
+from siloquent.releases.kept import FileTest, KeptMeasurement, walk_leaves
 from siloquent.releases.manifest import MANIFEST, Manifest, ReleaseFile, read_manifest
 from siloquent.releases.rules import RULES, parse_rules
 
@@ -85,7 +85,8 @@ class ExpectedFiles:
     ``files`` are without hashes, which depend on the writing library's version. ``contents``: the contents of each
     file, a table or a test of its bytes. ``told``: the most further notes in the release, which the ledger lacks.
     ``meanings``: of files that are not tables: whether the numbers are the same, in whatever words. A page has no such
-    test, since it shows the numbers of the other files.
+    test, since it shows the numbers of the other files. ``near``: of files with real numbers: whether they are the same
+    up to the rounding of another processor or library.
     """
 
     manifest: Manifest
@@ -93,15 +94,20 @@ class ExpectedFiles:
     contents: Mapping[str, pa.Table | FileTest]
     told: int = 0
     meanings: Mapping[str, FileTest] = field(default_factory=dict)
+    near: Mapping[str, FileTest] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
-    """The comparison of a release with ``ExpectedFiles``; ``wording``: the manifest's parts that differ in words."""
+    """The comparison of a release with ``ExpectedFiles``.
+
+    ``wording``: the manifest's parts that differ in words. ``near``: the files that are the same up to rounding.
+    """
 
     problems: tuple[str, ...] = ()
     uncompared: tuple[str, ...] = ()
     wording: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
 
 
 def verify_release(
@@ -145,6 +151,10 @@ def verify_release(
     if rendered is not None and found.wording:
         notes.append(f"Not compared in {MANIFEST}: {', '.join(found.wording)}.")
         notes.append(f"The guarantee by the ledger: {rendered.manifest.guarantee.get('sentence', '')}")
+    if found.near:
+        drawn = " What was drawn from them was not compared." if found.uncompared else ""
+        made = ", ".join(found.near)
+        notes.append(f"Another processor or library made {made}: its real numbers agree up to rounding.{drawn}")
     full = rendered is not None and not found.uncompared
     every = (*problems, *found.problems)
     return ReleaseVerdict(manifest.id, every, tuple(notes), full, manifest.package, () if every else found.uncompared)
@@ -188,15 +198,20 @@ def _compare(folder: Path, manifest: Manifest, rendered: ExpectedFiles, kept: Ke
             places.append(f"{place} in {MANIFEST} is not what the ledger keeps.")
     if places:
         return _Comparison(tuple(places))
-    same_numbers = made.has_same_numbers_as(now)
     differing = [name for name, content in rendered.contents.items() if not _has_content(folder / name, content)]
+    near = [name for name in differing if name in rendered.near and _has_content(folder / name, rendered.near[name])]
+    rest = [name for name in differing if name not in near]
+    exact = made == now and not near  # what is drawn from numbers that differ in their last digits may differ, too
+    comparable = made.has_same_numbers_as(now)
     wrong = [
-        name for name in differing if made == now or (same_numbers and not _has_same_numbers(folder / name, rendered))
+        name
+        for name in rest
+        if exact or (comparable and not _has_same_numbers(folder / name, rendered, drawn=bool(near)))
     ]
     others = [file.name for file in manifest.files if made != now and file.name not in rendered.contents]
-    uncompared = (*(name for name in differing if name not in wrong), *others, *((MANIFEST,) if wording else ()))
+    uncompared = (*(name for name in rest if name not in wrong), *others, *((MANIFEST,) if wording else ()))
     problems = tuple(f"{name} does not hold what the ledger keeps." for name in wrong)
-    return _Comparison(problems, uncompared, tuple(wording))
+    return _Comparison(problems, uncompared, tuple(wording), tuple(near))
 
 
 def _list_differences(manifest: Manifest, rendered: ExpectedFiles) -> list[tuple[str, Any, Any]]:
@@ -222,21 +237,15 @@ def _may_differ(place: str, mine: Any, theirs: Any, kept: KeptMeasurement | None
     return place.startswith(_GROWING) and (mine is _ABSENT or theirs is _ABSENT)
 
 
-def _has_same_numbers(path: Path, rendered: ExpectedFiles) -> bool:
-    """Return whether a file of other words holds the numbers that equal rules give again."""
+def _has_same_numbers(path: Path, rendered: ExpectedFiles, *, drawn: bool) -> bool:
+    """Return whether a file of other words holds the numbers that equal rules give again.
+
+    ``drawn``: tables may be drawn from real numbers that differ in their last digits.
+    """
     if path.name in rendered.meanings:
         return _has_content(path, rendered.meanings[path.name])
     content = rendered.contents[path.name]
-    return True if callable(content) else _has_table(path, content, rename=True)
-
-
-def walk_leaves(plain: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    """Iterate over the values of a document with their paths, ``guarantee.rho``; empty lists and objects are values."""
-    inner = plain.items() if isinstance(plain, dict) else enumerate(plain) if isinstance(plain, list) else ()
-    if not inner:
-        yield place, plain
-    for key, value in inner:
-        yield from walk_leaves(value, f"{place}.{key}" if place else str(key))
+    return callable(content) or drawn or _has_table(path, content, rename=True)
 
 
 def _has_content(path: Path, content: pa.Table | FileTest) -> bool:

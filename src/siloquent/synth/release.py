@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -18,9 +17,8 @@ from siloquent.maths.graphical.tree import Clique, JunctionTree
 from siloquent.releases import KeptMeasurement, Manifest, ReleaseFile, guarantee_to_dict
 from siloquent.releases.arrays import pack, unpack
 from siloquent.releases.codec import FolderCodec
-from siloquent.releases.kept import FileTest, has_same_arrays
+from siloquent.releases.kept import FileTest, has_same_arrays, is_near, walk_leaves
 from siloquent.releases.provenance import read_checked
-from siloquent.releases.verification import walk_leaves
 from siloquent.synth.engines import Learner, Model, build_model, plan, rebuild_learner
 from siloquent.synth.estimate.chain.learner import rebuild_chain_learner
 from siloquent.synth.estimate.chain.model import ChainModel
@@ -46,6 +44,8 @@ if TYPE_CHECKING:
 ROWS, MODEL, MEASURED, PAGE, REPORT = "rows.parquet", "model.npz", "measurements.npz", "report.html", "report.json"
 MODEL_ARRAYS, MEASURED_ARRAYS = ("beliefs", "weights"), ("counts", "starts")
 MAX_BYTES = 2**28
+_PRECISION = 1e-6
+"""The most by which a model's numbers differ, relatively, between processors and versions of numerical libraries."""
 _ROUNDING = 1e-4
 """The most by which figures of a report differ that were rounded from equal numbers: they have four digits or more."""
 
@@ -258,8 +258,12 @@ def _has_receipt(stored: SettledAnswer, data: bytes) -> bool:
 
 
 def _build_meanings(contents: Mapping[str, pa.Table | bytes]) -> dict[str, FileTest]:
-    same_model = partial(has_same_arrays, contents[MODEL], names=MODEL_ARRAYS, besides=("sentence",), tolerance=1e-6)
-    return {MODEL: same_model, REPORT: partial(_has_same_figures, contents[REPORT])}
+    same = partial(has_same_arrays, contents[MODEL], names=MODEL_ARRAYS, besides=("sentence",), tolerance=_PRECISION)
+    return {MODEL: same, REPORT: partial(_has_same_figures, contents[REPORT])}
+
+
+def _build_near(contents: Mapping[str, pa.Table | bytes]) -> dict[str, FileTest]:
+    return {MODEL: partial(has_same_arrays, contents[MODEL], names=MODEL_ARRAYS, tolerance=_PRECISION)}
 
 
 def _has_same_figures(content: bytes, data: bytes) -> bool:
@@ -270,13 +274,7 @@ def _has_same_figures(content: bytes, data: bytes) -> bool:
         return False
     both = [(mine[place], theirs[place]) for place in mine.keys() & theirs.keys()]
     figures = [pair for pair in both if any(isinstance(one, int | float) for one in pair)]
-    return bool(figures) and all(_is_near(*pair) for pair in figures)
-
-
-def _is_near(one: Any, other: Any) -> bool:
-    if not all(isinstance(each, int | float) for each in (one, other)):
-        return False
-    return one == other or (isinstance(one, float) and math.isclose(one, other, rel_tol=0.0, abs_tol=_ROUNDING))
+    return bool(figures) and all(is_near(*pair, _ROUNDING) for pair in figures)
 
 
 def _normalize(data: bytes) -> bytes:
@@ -296,4 +294,5 @@ SYNTHESIS_CODEC = FolderCodec(
     unrepeatable=SiloquentError,
     keep=_find_kept,
     build_meanings=_build_meanings,
+    build_near=_build_near,
 )

@@ -16,7 +16,7 @@ from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.documents.releases import build_release_document, build_release_verdict_document
 from siloquent.errors import ReleaseError
 from siloquent.releases import read_manifest, rules
-from siloquent.releases.arrays import unpack
+from siloquent.releases.arrays import pack, unpack
 from siloquent.releases.rules import RULES, ReleaseRules
 from unit.releases.earlier import (
     MEASURED,
@@ -218,6 +218,31 @@ def test_other_words_of_a_synthesis_pass_and_other_figures_do_not(
         rewrite(path, name, forged)
         assert verify(folder, path).problems == (f"{name} does not hold what the ledger keeps.",)
         rewrite(path, name, before)
+
+
+def scale_beliefs(path: Path, factor: float) -> bytes:
+    """The model's file with every probability times ``factor``."""
+    arrays, words = unpack(path.read_bytes(), (".*",))
+    return pack({**arrays, "beliefs": arrays["beliefs"] * factor}, words)
+
+
+def test_a_model_of_another_processor_is_the_same_up_to_rounding(folder: Path) -> None:
+    path = make_again(folder, SYNTHESIS)
+    model, rows = (path / "model.npz").read_bytes(), forge_table(path / "rows.parquet")
+    rewrite(path, "model.npz", scale_beliefs(path / "model.npz", 1 + 1e-12))
+    assert (path / "model.npz").read_bytes() != model
+    verdict = verify(folder, path)
+    assert (verdict.outcome, verdict.uncompared) == ("verified", ())
+    assert "Another processor or library made model.npz: its real numbers agree up to rounding." in verdict.notes
+    rewrite(path, "rows.parquet", rows)  # which may be drawn otherwise from such a model, or forged
+    verdict = verify(folder, path)
+    assert (verdict.outcome, verdict.uncompared) == ("other_rules", ("rows.parquet",))
+    rewrite(path, "model.npz", scale_beliefs(path / "model.npz", 1.001))
+    assert set(verify(folder, path).problems) == {
+        f"{name} does not hold what the ledger keeps." for name in ("rows.parquet", "model.npz")
+    }
+    rewrite(path, "model.npz", model)
+    assert verify(folder, path).problems == ("rows.parquet does not hold what the ledger keeps.",)
 
 
 def test_a_measurement_that_this_version_cannot_read_is_still_compared(

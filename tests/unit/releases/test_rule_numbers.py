@@ -17,8 +17,8 @@ import pytest
 
 from siloquent.releases import read_manifest
 from siloquent.releases.arrays import unpack
+from siloquent.releases.kept import walk_leaves
 from siloquent.releases.rules import RULES
-from siloquent.releases.verification import walk_leaves
 from unit.releases.earlier import list_tasks, make_again, restore_workspace
 
 PINNED: dict[str, dict[str, tuple[int, str]]] = {

@@ -187,7 +187,7 @@ def verify(options: Options, release: Release) -> int:
         options.screen.note("Do not use it. The ledger keeps the answer: to ask again with the same key is free.")
     if verdict.outcome == "other_rules":
         options.screen.note(
-            "To compare all of it, verify it with the version that made it, or ask again with the same key and save "
-            "it in another folder: that is free."
+            "To compare all of it, verify it with the version that made it; or move its folder away and ask again "
+            "with the same key: that is free, and writes it by this version's rules."
         )
     return EXIT_STATUS[verdict.outcome]
