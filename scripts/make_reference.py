@@ -204,6 +204,7 @@ FLOORS = (
     "releases",
     "session",
     "explore",
+    "discover",
     "search",
     "share",
     "sketch",

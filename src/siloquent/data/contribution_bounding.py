@@ -18,7 +18,7 @@ _USER = "u"
 _RANK = "r"
 _NOTHING = exp.alias_(exp.Literal.number(0), "nothing")
 """A query of rows may have no columns."""
-_HASHED = ("text", "integer", "boolean")
+HASHED = ("text", "integer", "boolean")
 """Kinds whose text is the same in every engine."""
 
 
@@ -91,8 +91,8 @@ def _rank(columns: Sequence[SourceColumn], salt: str) -> exp.Window:
     """
     places = [quote_name(c.index_name) for c in columns if c.attribute.is_countable]
     others = [c for c in columns if not c.attribute.is_countable]
-    digests = [_hash_column(c) for c in others if c.kind in _HASHED]
-    raw = [quote_name(c.read_name) for c in others if c.kind not in _HASHED]
+    digests = [_hash_column(c) for c in others if c.kind in HASHED]
+    raw = [quote_name(c.read_name) for c in others if c.kind not in HASHED]
     parts = [exp.Literal.string(salt), *(exp.cast(p.copy(), "VARCHAR") for p in places), *(d.copy() for d in digests)]
     joined = exp.func("CONCAT_WS", exp.func("CHR", exp.Literal.number(31)), *parts, dialect="duckdb")
     keys = [exp.MD5(this=joined), *places, *digests, *raw]

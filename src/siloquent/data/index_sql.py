@@ -78,7 +78,7 @@ def read_column(column: SourceColumn) -> exp.Expr:
     attribute = column.attribute
     value: exp.Expr = quote_name(column.source)
     if column.kind == "text" and attribute.kind != "category":
-        value = _limit_text(_cast_to_text(value), attribute.max_bytes or MAX_TEXT)
+        value = limit_text(_cast_to_text(value), attribute.max_bytes or MAX_TEXT)
     if attribute.function:
         return _derive_value(attribute.function, value, column.kind)
     if attribute.is_numeric:
@@ -138,7 +138,8 @@ def _cast_to_text(value: exp.Expr) -> exp.Expr:
     return try_cast(value, "VARCHAR")
 
 
-def _limit_text(text: exp.Expr, most: int) -> exp.Expr:
+def limit_text(text: exp.Expr, most: int) -> exp.Expr:
+    """Return ``text``, NULL if it is longer than ``most`` bytes."""
     size = exp.func("OCTET_LENGTH", exp.func("ENCODE", text, dialect="duckdb"), dialect="duckdb")
     return _build_case((exp.LTE(this=size, expression=build_int_literal(most)), text.copy()))
 

@@ -15,6 +15,7 @@ from sqlglot import exp
 from siloquent.data.column_mapping import map_columns
 from siloquent.data.contribution_bounding import select_bounded_rows
 from siloquent.data.decode import DecodedKernel, Decoder
+from siloquent.data.distinct_keys import KeyCounts, build_key_query, count_keys
 from siloquent.data.engines.base import OWNER_LOG, Engine
 from siloquent.data.grouped_counts import (
     COUNT,
@@ -187,6 +188,34 @@ class PrivateTable:
         chosen = self._choose_columns(columns, encoded=encoded)
         self._require(permit)
         return self._read_batches(chosen, encoded)
+
+    def count_units_by_key(self, attribute: str, permit: Permit, *, keys_each: int) -> Iterator[KeyCounts]:
+        """Yield the distinct keys of a text or category as stored, and how many units count for each, part by part.
+
+        A key is a text of at most 256 bytes; a category's values need not be declared ones. All rows of a unit are
+        considered, not only the first ``max_rows``.
+
+        Args:
+            keys_each: The number of keys that one unit counts for.
+        Raises:
+            NotAllowed, DataError: as ``count_by_cell``.
+            RequestError: the attribute is neither text nor category.
+        Privacy:
+            Exact, hence only for measure packages; which keys there are is private too. Adding or removing one unit
+            changes at most ``keys_each`` counts, each by 1.
+        """
+        column = self._find_column(attribute)
+        if column.attribute.kind not in ("text", "category") or column.attribute.function:
+            raise RequestError(f"Attribute {column.attribute.name!r} has no keys: it is {column.attribute.kind}.")
+        self._require(permit)
+
+        def build(prefix: str) -> exp.Query:
+            return build_key_query(self._columns, self._schema.unit, column.attribute.name, salt=self._salt,
+                                   keys_each=keys_each, prefix=prefix)  # fmt: skip
+
+        parts = count_keys(self._engine.read_batches, build)
+        while (part := self._call_charged(lambda: next(parts, None))) is not None:
+            yield part
 
     def open_for_owner(self) -> tuple[Engine, tuple[SourceColumn, ...], str]:
         """Return the engine, the columns and the salt, for ``check`` only: its results are the owner's."""

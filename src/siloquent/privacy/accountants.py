@@ -32,6 +32,7 @@ from siloquent.privacy.events import (
     SampledGaussian,
     StabilityThreshold,
     SummedGaussian,
+    ThresholdedGaussian,
 )
 
 NANO, PICO, ATTO = 10**9, 10**12, 10**18
@@ -186,6 +187,11 @@ def _(event: NoiseReduction) -> Price:
 @compute_zcdp_price.register
 def _(event: SummedGaussian) -> Price:
     return Price(_bound_summed_gaussian(event) ** 2 / 2)
+
+
+@compute_zcdp_price.register
+def _(event: ThresholdedGaussian) -> Price:
+    return Price(Fraction(event.l2_squared) / (2 * event.variance), event.delta)
 
 
 @compute_zcdp_price.register

@@ -175,6 +175,31 @@ class StabilityThreshold:
 
 
 @dataclass(frozen=True, slots=True)
+class ThresholdedGaussian:
+    """Keys with at least ``threshold`` units after discrete Gaussian noise of ``variance`` on each key's exact count.
+
+    A unit counts for at most ``keys`` keys, and ``l2_squared`` bounds the squared L2 change of the counts. ``delta``
+    bounds the probability that a key of a single unit passes. Proof: docs/explanation/discover.md.
+    """
+
+    tag: ClassVar[str] = "thresholded-gaussian/1"
+    variance: Fraction
+    keys: int
+    l2_squared: int
+    threshold: int
+    delta: Fraction
+
+    def __post_init__(self) -> None:
+        _require_positive("variance", self.variance)
+        _require_at_least("keys", self.keys, 1)
+        _require_at_least("l2_squared", self.l2_squared, self.keys)
+        _require_at_least("threshold", self.threshold, 2)
+        _require_positive("delta", self.delta)
+        if self.delta >= 1:
+            raise RequestError("delta must be below 1.")
+
+
+@dataclass(frozen=True, slots=True)
 class LocalReport:
     """A report whose rows the device itself perturbed; ``epsilon`` per device and epoch."""
 
@@ -223,6 +248,7 @@ Event = Union[  # noqa: UP007 - the classes refer to the union before it exists
     SummedGaussian,
     SampledGaussian,
     StabilityThreshold,
+    ThresholdedGaussian,
     LocalReport,
     Composed,
     Disjoint,

@@ -24,6 +24,7 @@ from siloquent.privacy import (
     SampledGaussian,
     StabilityThreshold,
     SummedGaussian,
+    ThresholdedGaussian,
     event_from_json,
     event_to_json,
     get_accountant,
@@ -53,6 +54,16 @@ simple = st.one_of(
     ),
     st.builds(SampledGaussian, rate=small, multiplier=positive, steps=whole, epsilon=positive, delta=small),
     st.builds(StabilityThreshold, delta=small),
+    st.builds(
+        lambda variance, keys, moves, threshold, delta: ThresholdedGaussian(
+            variance, keys, keys * moves, threshold, delta
+        ),
+        positive,
+        st.integers(1, 50),
+        st.sampled_from([1, 2]),
+        st.integers(2, 10**6),
+        small,
+    ),
     st.builds(LocalReport, epsilon=positive),
     st.builds(Disclosure, protocol=st.text(max_size=20), reveals=st.text(max_size=20)),
 )

@@ -1,0 +1,25 @@
+"""Discovery: the categories of a column that enough units share, or bounds of a number, as a charged release.
+
+A declaration needs categories and bounds, which an owner may not know, and looking at private rows for them would cost
+privacy that no ledger counts. ``discover`` releases them with a guarantee; ``explain`` says what it would cost.
+"""
+
+from siloquent.discover.plan import BoundsPlan, KeysPlan, plan
+from siloquent.discover.release import DiscoveredKeys, ProposedBounds
+from siloquent.discover.spec import BoundsSpec, DiscoverSpec, KeysSpec, build_spec
+from siloquent.discover.task import discover, explain, save_domain
+
+__all__ = [
+    "BoundsPlan",
+    "BoundsSpec",
+    "DiscoverSpec",
+    "DiscoveredKeys",
+    "KeysPlan",
+    "KeysSpec",
+    "ProposedBounds",
+    "build_spec",
+    "discover",
+    "explain",
+    "plan",
+    "save_domain",
+]

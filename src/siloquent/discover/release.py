@@ -1,0 +1,232 @@
+"""A discovery as the ledger stores it, and as the values that callers get."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from siloquent.discover.estimate import find_outer_bins
+from siloquent.errors import ReleaseError
+from siloquent.foreign import load_json
+from siloquent.privacy.guarantee import Guarantee
+from siloquent.releases.provenance import Provenance
+from siloquent.schema.attribute import OTHER
+from siloquent.schema.domains import MAX_DOMAIN_BYTES, MAX_DOMAIN_VALUES, render_domain, render_text
+
+if TYPE_CHECKING:
+    from siloquent.discover.plan import BoundsPlan, KeysPlan
+    from siloquent.schema import Attribute
+
+MAX_KEYS = MAX_DOMAIN_VALUES
+MAX_TEXT = MAX_DOMAIN_BYTES // 2
+MAX_MARKS = 600_000
+"""The number of commas and line ends in a domain file, which its readers limit."""
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveredKeys:
+    """The keys of a column that enough units share, sorted by bytes: public from now on.
+
+    ``threshold``: the noisy number of units that each key reached; ``deviation``: of the noise, in units.
+    """
+
+    table: str
+    column: str
+    name: str
+    keys: tuple[str, ...]
+    threshold: int
+    at_least: int
+    keys_each: int
+    deviation: float
+    guarantee: Guarantee
+    provenance: Provenance
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self.keys[:_SHOWN])) + (", .." if len(self.keys) > _SHOWN else "")
+        return f"DiscoveredKeys({self.table}.{self.column}: {len(self.keys):,} keys: {shown})"
+
+    def describe(self) -> str:
+        """Describe what was found, and the line of the table file that uses it."""
+        if not self.keys:
+            return (
+                f"No value of {self.table}.{self.column} is shared by about {self.threshold:,} units or more. "
+                "A larger budget finds rarer values."
+            )
+        return (
+            f"{len(self.keys):,} values of {self.table}.{self.column}, each shared by about {self.threshold:,} units "
+            f"or more. To use them: {self.declaration}"
+        )
+
+    @property
+    def declaration(self) -> str:
+        """The attribute of the table file that uses the released keys."""
+        named = f'name = {render_text(self.column)}, type = "category"'
+        return f'{{ {named}, values = {{ released = {render_text(self.name)} }}, null = "drop" }}'
+
+    def to_toml(self) -> str:
+        """Render the file ``domains/NAME.toml``."""
+        facts = {
+            "threshold": self.threshold,
+            "at_least": self.at_least,
+            "keys_each": self.keys_each,
+            **{key: value for key, value in self.provenance.to_dict().items() if value != ""},
+        }
+        return render_domain(self.name, self.table, self.column, self.keys, facts)
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedBounds:
+    """Bounds between which about 99.8 % of a column's values lie; a proposal that changes no declaration.
+
+    ``lo`` and ``hi`` are None if no bin of the histogram is clearly above its noise.
+    """
+
+    table: str
+    column: str
+    lo: Decimal | date | datetime | None
+    hi: Decimal | date | datetime | None
+    deviation: float
+    guarantee: Guarantee
+    provenance: Provenance
+
+    def describe(self) -> str:
+        """Describe the proposal, and the change of the table file that applies it."""
+        if self.lo is None:
+            return (
+                f"No range of {self.table}.{self.column} holds clearly more rows than the noise of "
+                f"{self.deviation:.3g}. A larger budget finds bounds."
+            )
+        return (
+            f"About one value in a thousand of {self.table}.{self.column} lies below {self.lo}, and as many above "
+            f"{self.hi}. To use these bounds: {self.declaration}"
+        )
+
+    @property
+    def declaration(self) -> str:
+        """The keys of the table file that apply the bounds."""
+        return "" if self.lo is None else f"lo = {_write(self.lo)}, hi = {_write(self.hi)}"
+
+
+def is_releasable(key: str) -> bool:
+    """Return whether ``key`` may be a declared value: no NUL, and not the name of the cell of all others."""
+    return "\0" not in key and key != OTHER
+
+
+def pack_keys(plan: KeysPlan, keys: Sequence[str]) -> bytes:
+    """Pack keys, those of most units first, as the ledger stores them: as many as a domain file can hold."""
+    size, marks, kept = 0, 0, []
+    for key in keys:
+        size += len(render_text(key).encode()) + 6 * key.count(".") + 8
+        marks += key.count(",") + 2
+        if size > MAX_TEXT or marks > MAX_MARKS:
+            break
+        kept.append(key)
+    spec = plan.spec
+    return _pack(
+        "keys",
+        spec,
+        keys=sorted(kept, key=str.encode),
+        threshold=plan.event.threshold,
+        at_least=spec.at_least,
+        keys_each=spec.keys_each,
+        deviation=plan.deviation,
+    )
+
+
+def pack_bounds(plan: BoundsPlan, noisy: NDArray[np.int64]) -> bytes:
+    """Pack a noisy histogram as the ledger stores it, with the declared bounds of its cells."""
+    return _pack(
+        "bounds",
+        plan.spec,
+        starts=plan.starts.tolist(),
+        counts=noisy.tolist(),
+        deviation=plan.deviation,
+        declared=_list_bounds(plan.schema.domain[plan.spec.column]),
+    )
+
+
+def unpack_keys(payload: bytes, name: str, guarantee: Guarantee, provenance: Provenance) -> DiscoveredKeys:
+    """Unpack the keys of a stored discovery.
+
+    Raises:
+        ReleaseError: it is none.
+    """
+    plain = _unpack(payload, "keys")
+    return DiscoveredKeys(
+        table=plain["table"],
+        column=plain["column"],
+        name=name,
+        keys=tuple(plain["keys"]),
+        threshold=plain["threshold"],
+        at_least=plain["at_least"],
+        keys_each=plain["keys_each"],
+        deviation=plain["deviation"],
+        guarantee=guarantee,
+        provenance=provenance,
+    )
+
+
+def unpack_bounds(payload: bytes, attribute: Attribute, guarantee: Guarantee, provenance: Provenance) -> ProposedBounds:
+    """Unpack a stored histogram and propose bounds of the cells as they are declared now.
+
+    Raises:
+        ReleaseError: it is none, or the column's bounds or grid were changed since.
+    """
+    plain = _unpack(payload, "bounds")
+    if plain["declared"] != _list_bounds(attribute):
+        raise ReleaseError(
+            f"{attribute.name!r} has other bounds or another grid than when this was measured; the charge stands.",
+            fix="restore them to read the old proposal, or ask again with a new key",
+        )
+    starts = [*plain["starts"], attribute.steps]
+    bins = find_outer_bins(np.array(plain["counts"], dtype=np.int64), plain["deviation"])
+    lo, hi = (None, None) if bins is None else (starts[bins[0]], starts[bins[1] + 1] - 1)
+    return ProposedBounds(
+        table=plain["table"],
+        column=plain["column"],
+        lo=None if lo is None else _get_value(attribute, lo),
+        hi=None if hi is None else _get_value(attribute, hi),
+        deviation=plain["deviation"],
+        guarantee=guarantee,
+        provenance=provenance,
+    )
+
+
+def _pack(kind: str, spec: Any, **found: object) -> bytes:
+    plain = {"discovery": 1, "kind": kind, "table": spec.table, "column": spec.column, **found}
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _unpack(payload: bytes, kind: str) -> dict[str, Any]:
+    try:
+        plain = load_json(payload)
+        if plain["discovery"] == 1 and plain["kind"] == kind:
+            return dict(plain)
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise ReleaseError(f"This is not a discovery of {kind}.", fix="siloquent ledger verify")
+
+
+def _list_bounds(attribute: Attribute) -> list[str]:
+    return [str(attribute.lo), str(attribute.hi), str(attribute.grid)]
+
+
+def _get_value(attribute: Attribute, place: int) -> Decimal | date | datetime:
+    if attribute.is_temporal:
+        value: date | datetime = attribute.label(place)
+        return value
+    assert isinstance(attribute.lo, Decimal)
+    assert attribute.grid is not None
+    return attribute.lo + place * attribute.grid
+
+
+def _write(value: Decimal | date | datetime | None) -> str:
+    return value.isoformat() if isinstance(value, (date, datetime)) else format(value or Decimal(0), "f")

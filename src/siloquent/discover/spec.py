@@ -1,0 +1,117 @@
+"""Specifications of discoveries: the keys of a category or text, or bounds of a number or date."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from siloquent.errors import RequestError
+from siloquent.foreign.spec_types import check_types
+from siloquent.privacy import parse_exact
+from siloquent.privacy.budget import Budget, Exact
+from siloquent.schema import TableSchema
+from siloquent.schema.domains import check_domain_name
+
+MAX_KEYS_EACH = 1_000
+MAX_LEAST = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class KeysSpec:
+    """The keys of ``column`` that at least about ``at_least`` units share.
+
+    Args:
+        budget: The maximum cost.
+        at_least: Keys that fewer units share are released with a probability of at most 1/2000 each.
+        keys_each: The number of keys that one unit counts for; a hash chooses among the unit's own.
+        delta: The part of the account's delta_events that it may cost; None: a tenth of all.
+        name: Of the released domain; empty: TABLE-COLUMN.
+    """
+
+    table: str
+    column: str
+    budget: Budget
+    at_least: int = 1
+    keys_each: int = 1
+    delta: Exact | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        check_types(self, RequestError)
+        if not 1 <= self.at_least <= MAX_LEAST:
+            raise RequestError(f"at_least is 1 to {MAX_LEAST:,} units, not {self.at_least}.", fix="at_least=20")
+        if not 1 <= self.keys_each <= MAX_KEYS_EACH:
+            raise RequestError(f"keys_each is 1 to {MAX_KEYS_EACH:,} keys, not {self.keys_each}.", fix="keys_each=1")
+        if self.delta is not None and not 0 < parse_exact(self.delta) < 1:
+            raise RequestError(f"delta lies between 0 and 1, not at {self.delta}.", fix='delta="1e-7"')
+        if self.name:
+            check_domain_name(self.name)
+
+    @property
+    def domain_name(self) -> str:
+        """The name of the released domain."""
+        return self.name or _build_name(self.table, self.column)
+
+    def canonical(self) -> str:
+        """Return the spec as canonical JSON, without the name under which it is saved."""
+        delta = None if self.delta is None else str(parse_exact(self.delta))
+        return _to_json("keys", self, at_least=self.at_least, keys_each=self.keys_each, delta=delta)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundsSpec:
+    """Bounds of ``column`` between which nearly all of its values lie, within the declared ones."""
+
+    table: str
+    column: str
+    budget: Budget
+
+    def __post_init__(self) -> None:
+        check_types(self, RequestError)
+
+    def canonical(self) -> str:
+        """Return the spec as canonical JSON."""
+        return _to_json("bounds", self)
+
+
+DiscoverSpec = KeysSpec | BoundsSpec
+
+
+def build_spec(
+    schema: TableSchema,
+    column: str,
+    budget: Budget,
+    *,
+    at_least: int | None = None,
+    keys_each: int | None = None,
+    delta: Exact | None = None,
+    name: str | None = None,
+) -> DiscoverSpec:
+    """Build the spec for ``column``: keys of a category or text, bounds of a number or date.
+
+    Raises:
+        UnknownName: the column is not declared. RequestError: an option does not belong to the column's type.
+    """
+    attribute = schema.domain[column]
+    given = {"at_least": at_least, "keys_each": keys_each, "delta": delta, "name": name}
+    chosen: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    if not (attribute.is_numeric or attribute.is_temporal):
+        return KeysSpec(schema.name, attribute.name, budget, **chosen)
+    if chosen:
+        raise RequestError(
+            f"{next(iter(chosen))} belongs to the keys of a category or text; {attribute.name!r} is of type "
+            f"{attribute.kind}, so its bounds are discovered.",
+            fix=f"leave out {', '.join(chosen)}",
+        )
+    return BoundsSpec(schema.name, attribute.name, budget)
+
+
+def _build_name(table: str, column: str) -> str:
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in column)
+    return f"{table.encode('ascii', 'replace').decode().replace('?', '_')}-{plain}"[:64]
+
+
+def _to_json(kind: str, spec: DiscoverSpec, **more: object) -> str:
+    plain = {"discover": kind, "table": spec.table, "column": spec.column, "budget": spec.budget.to_dict(), **more}
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

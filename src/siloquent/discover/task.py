@@ -1,0 +1,127 @@
+"""The walk of a discovery: plan, reserve, measure, settle, and keep released keys as a domain of the workspace."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from siloquent.charge import RESERVED, Charge, build_guarantee, build_provenance, run_once
+from siloquent.discover.measure import measure_bounds, measure_keys
+from siloquent.discover.plan import KeysPlan, plan
+from siloquent.discover.release import (
+    DiscoveredKeys,
+    ProposedBounds,
+    pack_bounds,
+    pack_keys,
+    unpack_bounds,
+    unpack_keys,
+)
+from siloquent.discover.spec import DiscoverSpec, KeysSpec
+from siloquent.errors import RequestError, SiloquentError
+from siloquent.schema.domains import get_domain_file, write_domain
+
+if TYPE_CHECKING:
+    from siloquent.discover.plan import DiscoverPlan
+    from siloquent.ledger import Account, SettledAnswer
+    from siloquent.schema import TableSchema
+    from siloquent.session import WorkspaceSession
+
+
+def discover(
+    session: WorkspaceSession, spec: DiscoverSpec, *, key: str | None = None, max_cost: str | None = None
+) -> DiscoveredKeys | ProposedBounds:
+    """Discover keys or bounds of a column; keys are kept as ``domains/NAME.toml`` in the workspace.
+
+    Args:
+        key: The idempotency key: the same key and spec give the same release at no cost.
+        max_cost: Refuse, before anything is spent, if the price in the account's epsilon or rho is higher.
+    Raises:
+        SchemaError, RequestError: it is not possible as specified; nothing is spent.
+        BudgetExceeded: the price exceeds the remaining budget; nothing is spent.
+        DataError: the source failed after the reservation; the charge stands, a retry with ``key`` costs no more.
+    Privacy:
+        The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
+        before a row is read. Keys are public from then on. Proof: docs/explanation/discover.md.
+    """
+    schema, account = session.schema(spec.table), session.get_account(spec.table)
+    chosen = plan(spec, schema)
+    charge = Charge(key, account, _compute_digest(session, account, schema, spec), max_cost, what="discovery")
+    measure = measure_keys if isinstance(chosen, KeysPlan) else measure_bounds
+    stored = run_once(session, charge, chosen, partial(measure, chosen), rehearse=partial(_rehearse, session, chosen))  # type: ignore[arg-type]
+    return assemble(schema, spec, stored)
+
+
+def explain(session: WorkspaceSession, spec: DiscoverSpec) -> DiscoverPlan:
+    """Plan ``discover`` for its price and threshold, without reading data.
+
+    Raises:
+        As ``discover``, except for an insufficient budget.
+    """
+    schema = session.schema(spec.table)
+    session.get_account(spec.table)
+    return plan(spec, schema)
+
+
+def assemble(schema: TableSchema, spec: DiscoverSpec, stored: SettledAnswer) -> DiscoveredKeys | ProposedBounds:
+    """Build the release stored in the ledger: the same at every replay."""
+    guarantee, provenance = build_guarantee(schema, stored), build_provenance(schema, stored)
+    if isinstance(spec, KeysSpec):
+        return unpack_keys(stored.payload, spec.domain_name, guarantee, provenance)
+    return unpack_bounds(stored.payload, schema.domain[spec.column], guarantee, provenance)
+
+
+def save_domain(session: WorkspaceSession, found: DiscoveredKeys) -> Path:
+    """Write released keys as ``domains/NAME.toml``, atomically; an equal file is kept.
+
+    Raises:
+        RequestError: the name holds another domain. WorkspaceError: the file cannot be written.
+    """
+    file = get_domain_file(session.workspace.folder, found.name)
+    text = found.to_toml()
+    try:
+        if not file.is_file():
+            write_domain(file, text)
+        elif file.read_text(encoding="utf-8") != text:
+            raise _build_taken_error(session, found.name, found.table, found.column)
+    except SiloquentError as failed:
+        failed.spent = RESERVED
+        raise
+    return file
+
+
+def _rehearse(session: WorkspaceSession, chosen: DiscoverPlan) -> None:
+    """Try everything that follows the measurement on made-up results, so that a charge always gives an answer.
+
+    Raises:
+        RequestError: the domain's name is taken. WorkspaceError: the workspace's folder cannot be written.
+    """
+    if not isinstance(chosen, KeysPlan):
+        pack_bounds(chosen, chosen.starts * 0)
+        return
+    pack_keys(chosen, ["made up"])
+    file = get_domain_file(session.workspace.folder, chosen.spec.domain_name)
+    if file.exists():
+        raise _build_taken_error(session, chosen.spec.domain_name, chosen.spec.table, chosen.spec.column)
+    write_domain(file.with_suffix(".trial"), "")
+    file.with_suffix(".trial").unlink(missing_ok=True)
+
+
+def _build_taken_error(session: WorkspaceSession, name: str, table: str, column: str) -> RequestError:
+    taken = {path.stem for path in get_domain_file(session.workspace.folder, name).parent.glob("*.toml")}
+    free = next(other for n in range(2, len(taken) + 3) if (other := f"{name[:60]}-{n}") not in taken)
+    return RequestError(
+        f"domains/{name}.toml exists already, and what is released stays.",
+        fix=f"siloquent discover {table} {column} --name {free}",
+    )
+
+
+def _compute_digest(session: WorkspaceSession, account: Account, schema: TableSchema, spec: DiscoverSpec) -> str:
+    """Return the digest that a key is bound to: of what the measurement depends on.
+
+    The declaration of the column may change afterwards, to use what was found, and the key still gives the release.
+    """
+    whole = [session.analyst or "", account.name, spec.canonical(), account.unit, account.adjacency, schema.version]
+    return hashlib.sha256(json.dumps(whole, ensure_ascii=False).encode()).hexdigest()

@@ -1,0 +1,121 @@
+"""Released domains: ``domains/NAME.toml`` in a workspace holds the public values of a category and their receipt."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from siloquent.errors import SchemaError, WorkspaceError
+from siloquent.foreign import DocumentTooLarge, TomlError, load_toml
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+MAX_DOMAIN_BYTES = 2**24
+MAX_DOMAIN_VALUES = 100_000
+MAX_DOTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedDomain:
+    """The public values of a category, released from a column of a table."""
+
+    name: str
+    table: str
+    column: str
+    values: tuple[str, ...]
+
+
+def check_domain_name(name: str) -> str:
+    """Return ``name`` if it is a file name that cannot lead to another folder."""
+    if not _NAME.fullmatch(name):
+        raise SchemaError(
+            f"The name of a released domain is 1 to 64 letters, digits, '_', '.' and '-', not {name[:20]!r}.",
+            fix='values = { released = "visits-diagnosis" }',
+        )
+    return name
+
+
+def get_domain_file(folder: Path, name: str) -> Path:
+    """Return the file of the released domain ``name`` in the workspace in ``folder``."""
+    return folder / "domains" / f"{check_domain_name(name)}.toml"
+
+
+def render_domain(name: str, table: str, column: str, values: Sequence[str], release: Mapping[str, str | int]) -> str:
+    """Render a domain file, one value a line."""
+    head = {"name": name, "table": table, "column": column}
+    return "\n".join(
+        [
+            "# Released with differential privacy; public from now on. Do not edit: the receipt is below.",
+            "format = 1",
+            *(f"{key} = {render_text(text)}" for key, text in head.items()),
+            "values = [",
+            *(f"  {_render_value(value)}," for value in values),
+            "]",
+            "",
+            "[release]",
+            *(f"{key} = {value if isinstance(value, int) else render_text(value)}" for key, value in release.items()),
+            "",
+        ]
+    )
+
+
+def render_text(text: str) -> str:
+    """Render ``text`` as a TOML string.
+
+    >>> print(render_text('a "b"'))
+    "a \\"b\\""
+    """
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _render_value(value: str) -> str:
+    """Render a value; many dots are escaped, since readers refuse text that could be a very long dotted key."""
+    text = render_text(value)
+    return text.replace(".", "\\u002e") if value.count(".") >= MAX_DOTS else text
+
+
+def parse_domain(text: str) -> ReleasedDomain:
+    """Parse a domain file.
+
+    Raises:
+        SchemaError: it is not one.
+    """
+    try:
+        raw = load_toml(text, most=MAX_DOMAIN_BYTES)
+    except (TomlError, DocumentTooLarge, ValueError) as wrong:
+        raise SchemaError(f"This released domain cannot be read: {wrong}.") from None
+    values = raw.get("values")
+    texts = [raw.get(key) for key in ("name", "table", "column")]
+    if type(raw.get("format")) is not int or raw["format"] != 1 or not all(isinstance(one, str) for one in texts):
+        raise SchemaError("A released domain says format = 1, name, table and column.")
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise SchemaError("A released domain lists its values as texts.")
+    if len(values) > MAX_DOMAIN_VALUES:
+        raise SchemaError(f"A released domain has at most {MAX_DOMAIN_VALUES:,} values.")
+    return ReleasedDomain(str(texts[0]), str(texts[1]), str(texts[2]), tuple(values))
+
+
+def write_domain(file: Path, text: str) -> None:
+    """Write a domain file atomically and durably.
+
+    Raises:
+        WorkspaceError: the file cannot be written.
+    """
+    building = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(exist_ok=True)
+        with building.open("w", encoding="utf-8", newline="") as opened:
+            opened.write(text)
+            opened.flush()
+            os.fsync(opened.fileno())
+        os.replace(building, file)
+    except OSError as failed:
+        with suppress(OSError):
+            building.unlink()
+        raise WorkspaceError(
+            f"{file} cannot be written: {failed.strerror}.", fix="make the workspace's folder writable"
+        ) from None
