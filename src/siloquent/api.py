@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from siloquent.profile.verbs import ProfileVerbs
     from siloquent.releases import ExpectedFiles, KeptMeasurement, Manifest, ReleaseVerdict
     from siloquent.releases.codec import ReleaseCodec
+    from siloquent.schema.declaring import Source
+    from siloquent.schema.workspace import Workspace
     from siloquent.search.verbs import SearchVerbs
     from siloquent.share.verbs import ShareVerbs
     from siloquent.sketch.verbs import SketchVerbs
@@ -356,6 +358,30 @@ def read_csv_header(file: Path) -> tuple[list[str], str, bool]:
     from siloquent.data.sources import read_public_header
 
     return read_public_header(file)
+
+
+def find_source(text: str, folder: Path) -> tuple[str, str]:
+    """Return the address of a source as a table file names it, and its place in words; ``text`` may be a file's path.
+
+    Args:
+        folder: The workspace's folder; a file inside it is named relative to it.
+    Raises:
+        SchemaError: there is no such file, or it is of a kind that cannot be a source.
+    """
+    from siloquent.data.sources.column_reader import find_address
+
+    return find_address(text, folder)
+
+
+def read_source(address: str, workspace: Workspace | None) -> Source:
+    """Read the names and declared types of the columns of a source: a header line, a schema or a catalogue; no row.
+
+    Raises:
+        SchemaError: the source does not exist, or its columns cannot be read. MissingExtra, DataError: as for a table.
+    """
+    from siloquent.data.sources.column_reader import read_columns
+
+    return read_columns(address, workspace)
 
 
 def find_public_rows(declared: Path, folder: Path) -> Path:

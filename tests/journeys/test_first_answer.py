@@ -83,6 +83,10 @@ def test_the_fix_of_a_refusal_can_be_pasted_and_fits(owner: Person) -> None:
         (("release", "list"), "release-list"),
         (("doctor",), "doctor"),
         (("draft", "data/visits.parquet", "--public"), "draft"),
+        (
+            ("declare", "data/visits.parquet", "--name", "v", "--column", "rest = skip", "--accept", "--max-rows", "4"),
+            "declaration",
+        ),
         (("init", "other"), "workspace"),
         (("show", "vists"), "problem"),
         (("shwo", "visits"), "problem"),

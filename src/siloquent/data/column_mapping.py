@@ -5,25 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
-from siloquent.data.engines.base import SourceKind, get_source_kind
+from siloquent.data.engines.base import get_source_kind
 from siloquent.data.index_sql import SourceColumn
 from siloquent.errors import SchemaError, UnknownName
 from siloquent.schema import Attribute, TableSchema
-
-_ANY: tuple[SourceKind, ...] = ("text", "integer", "decimal", "real", "boolean", "date", "datetime", "other")
-_NUMBERS: tuple[SourceKind, ...] = ("text", "integer", "decimal", "real", "boolean")
-_MOMENTS: tuple[SourceKind, ...] = ("text", "date", "datetime")
-READABLE: dict[str, tuple[SourceKind, ...]] = {
-    "integer": _NUMBERS,
-    "real": _NUMBERS,
-    "boolean": _NUMBERS,
-    "category": ("text", "integer", "boolean"),
-    "date": _MOMENTS,
-    "datetime": _MOMENTS,
-    "id": _ANY,
-    "text": ("text",),
-}
-"""The source column types that can be read as each attribute type."""
+from siloquent.schema.source_kinds import READABLE, SourceKind
 
 
 def map_columns(schema: TableSchema, columns: Mapping[str, str]) -> tuple[SourceColumn, ...]:

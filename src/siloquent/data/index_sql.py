@@ -12,7 +12,6 @@ from typing import Any
 
 from sqlglot import exp
 
-from siloquent.data.engines.base import SourceKind
 from siloquent.schema import OUTSIDE, Attribute
 from siloquent.schema.coercion import (
     DATETIME_PATTERN,
@@ -24,6 +23,7 @@ from siloquent.schema.coercion import (
     TRUE_WORDS,
     count_microseconds,
 )
+from siloquent.schema.source_kinds import SourceKind
 
 MAX_CASES = 128
 """Categories with more values are looked up in a relation instead of a CASE."""

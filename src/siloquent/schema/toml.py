@@ -115,6 +115,11 @@ def quote_short(text: object) -> str:
     return repr(whole if len(whole) <= MAX_SHOWN else f"{whole[:MAX_SHOWN]}..")
 
 
+def quote_text(value: str) -> str:
+    """Return ``value`` as a TOML text; JSON's escapes are TOML's, except for DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def hash_declaration(raw: Mapping[str, Any]) -> str:
     """Return the SHA-256 of the canonical JSON of a parsed file; comments, key order and white space do not count."""
     text = json.dumps(raw, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)

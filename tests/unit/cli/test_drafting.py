@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siloquent.cli.app import run
-from siloquent.cli.workspace.schema_draft import derive_table_name, draft_schema
+from siloquent.cli.workspace.schema_draft import draft_schema
 from siloquent.errors import RequestError
 from siloquent.schema.build import parse_schema
+from siloquent.schema.declaring import derive_table_name
 
 ROWS = pa.table(
     {

@@ -27,7 +27,20 @@ ALL = list(paths(typer.main.get_command(app)))
 
 def test_the_commands_of_the_first_task_are_there() -> None:
     wanted = {
-        *("init", "draft", "check", "tables", "show", "doctor", "demo", "ask", "explain", "verify", "schema"),
+        *(
+            "init",
+            "declare",
+            "draft",
+            "check",
+            "tables",
+            "show",
+            "doctor",
+            "demo",
+            "ask",
+            "explain",
+            "verify",
+            "schema",
+        ),
         *("ledger show", "ledger verify", "ledger checkpoint", "budget set", "epoch open"),
         *("release list", "release show", "release export", "release verify"),
     }

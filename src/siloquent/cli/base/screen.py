@@ -124,6 +124,12 @@ class Screen:
 
         return str(typer.prompt(question, err=True))
 
+    def ask_line(self, question: str) -> str:
+        """Return a line of text from the person, which may be empty, prompted for on standard error."""
+        import typer
+
+        return str(typer.prompt(question, default="", show_default=False, prompt_suffix=" ", err=True))
+
 
 def _render_text(stream: TextIO, what: RenderableType, *, soft_wrap: bool) -> str:
     """Return what rich would write to ``stream``, as text; a pipe is 100 columns wide unless COLUMNS says otherwise."""

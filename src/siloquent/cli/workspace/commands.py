@@ -40,11 +40,11 @@ def init(
         )
         return
     options.screen.write_line(f"{folder} is a workspace.")
-    declaration = shlex.quote(f"{folder}/schemas/NAME.toml")
+    there = shlex.join(["siloquent", "--workspace", str(folder)])
     options.screen.note(
-        f"Next: declare a table in {folder}/schemas/NAME.toml, by hand or from public rows with\n"
-        f"  siloquent draft ROWS.csv --public -o {declaration}\n"
-        f"then let the owner check it:\n  siloquent --workspace {shlex.quote(str(folder))} check NAME"
+        "Next: declare a table; questions in plain words, and no row is read:\n"
+        f"  {there} declare ROWS.csv\n"
+        f"then let the owner check it:\n  {there} check NAME"
     )
 
 
@@ -72,7 +72,7 @@ def list_tables(options: Options) -> None:
         if one["problem"]:
             options.screen.warn(f"{clean_text(one['name'])}: {remove_unprintable(one['problem'])}")
     if not listed:
-        options.screen.note("No table is declared. Next: write schemas/NAME.toml, or siloquent draft FILE --public")
+        options.screen.note(f"No table is declared. Next: {options.format_command('declare', 'ROWS.csv')}")
 
 
 def show(options: Options, table: Table) -> None:

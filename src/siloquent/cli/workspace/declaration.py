@@ -37,8 +37,9 @@ def draft(
     ] = None,
 ) -> None:
     """Propose a table file from PUBLIC rows; correct it by hand before it is used."""
-    from siloquent.cli.workspace.schema_draft import derive_table_name, draft_schema
+    from siloquent.cli.workspace.schema_draft import draft_schema
     from siloquent.schema.build import parse_schema
+    from siloquent.schema.declaring import derive_table_name
 
     if not file.is_file():
         raise RequestError(f"{file} is not a file.", fix="siloquent draft ROWS.csv --public")
@@ -106,7 +107,7 @@ def check(
     for report in reports:
         _show(options, report)
     if not reports:
-        options.screen.note("No table is declared. Next: write schemas/NAME.toml, or siloquent draft FILE --public")
+        options.screen.note(f"No table is declared. Next: {options.format_command('declare', 'ROWS.csv')}")
     return 0 if is_clean else 1
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import math
 import re
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.errors import RequestError, SchemaError
 from siloquent.schema.coercion import DATETIME_PATTERN, NUMBER_PATTERN
+from siloquent.schema.toml import quote_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,13 +41,7 @@ def draft_schema(file: Path, *, name: str, source: str) -> str:
     if not rows.column_names:
         raise RequestError(f"{file.name} has no columns.", fix="the first line of a CSV file names its columns")
     lines = [line for column in rows.column_names for line in _draft_lines(column, rows[column])]
-    return _FILE.format(rows=rows.num_rows, attributes="\n".join(lines), name=name, source=_quote_text(source))
-
-
-def derive_table_name(file: Path) -> str:
-    """Return a name for the table of ``file``: its letters and digits."""
-    name = re.sub(r"\W+", "_", file.stem, flags=re.ASCII).strip("_").lower()[:64]
-    return name if name.isidentifier() else f"t_{name}"[:64]
+    return _FILE.format(rows=rows.num_rows, attributes="\n".join(lines), name=name, source=quote_text(source))
 
 
 def _read(file: Path) -> pa.Table:
@@ -177,7 +171,7 @@ def _draft_entry(name: str, column: pa.ChunkedArray) -> str:
         column = column.cast(pa.timestamp("us"), safe=False)  # finer ones become another library's class
     values = [value for value in column.to_pylist() if value is not None and value == value]  # NaN differs from itself
     null = '"cell"' if column.null_count else '"drop"'
-    return f"{{ name = {_quote_text(name)}, {_draft_type(name, values, null)} }},"
+    return f"{{ name = {quote_text(name)}, {_draft_type(name, values, null)} }},"
 
 
 def _draft_type(name: str, values: list[Any], null: str) -> str:
@@ -229,7 +223,7 @@ def _draft_text(name: str, values: list[str], null: str) -> str:
     if len(listed) == len(values) and _is_id_like(name):
         return 'type = "id"'
     if len(listed) <= MAX_VALUES and not any("\0" in value for value in listed):
-        return f'type = "category", values = [{", ".join(map(_quote_text, listed))}], null = {null}'
+        return f'type = "category", values = [{", ".join(map(quote_text, listed))}], null = {null}'
     longest = max(len(value.encode()) for value in listed)
     return f'type = "text", max_bytes = {min(MAX_TEXT_BYTES, _round_outwards(longest, 1))}'
 
@@ -247,11 +241,6 @@ def _round_outwards(value: int, sign: int) -> int:
     """Round ``value`` away from the data to two digits: exact extremes are a person's values."""
     step: int = 10 ** max(0, len(str(abs(value))) - 2)
     return (math.ceil(Fraction(value, step)) if sign > 0 else math.floor(Fraction(value, step))) * step
-
-
-def _quote_text(value: str) -> str:
-    """Return ``value`` as a TOML text; JSON's escapes are TOML's, except for DEL."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 _FILE = """\

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar
 
 from siloquent.errors import DataError, SiloquentError
 from siloquent.schema.coercion import MAX_TEXT
+from siloquent.schema.source_kinds import SourceKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +28,6 @@ SOURCE = "source"
 """The relation that holds the table's rows, in every engine."""
 IN_PART = "IN_PART"
 """A condition on a user that an engine may replace by a part of all users: each user's rows are ranked separately."""
-SourceKind = Literal["text", "integer", "decimal", "real", "boolean", "date", "datetime", "other"]
 LineFault = Literal["encoding", "form"]
 """The faults of lines that are left out: invalid UTF-8, or wrong quotes, columns or length."""
 

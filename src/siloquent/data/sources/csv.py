@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -97,8 +98,7 @@ def read_header(
         raise refused(
             "has no header line" if not line.strip() else f"has a header line over {limits.line_bytes:,} bytes"
         )
-    if "\r" in line.rstrip("\r\n"):  # the header line would hold all rows up to the first LF
-        raise _build_refusal("ends its lines with CR alone", table, fix="save it with LF or CR LF at the ends of lines")
+    _require_names(line, table)
     line = line.splitlines()[0]
     delimiter = max(DELIMITERS, key=line.count)
     try:
@@ -116,6 +116,14 @@ def read_header(
         if places.setdefault(name, place) != place:
             raise refused(f"gives its columns {places[name]} and {place} the same name")
     return names, delimiter
+
+
+def _require_names(line: str, table: str) -> None:
+    """Refuse a first line that holds the whole file, or a spreadsheet's note about its delimiter."""
+    if "\r" in line.rstrip("\r\n"):  # the header line would hold all rows up to the first LF
+        raise _build_refusal("ends its lines with CR alone", table, fix="save it with LF or CR LF at the ends of lines")
+    if re.fullmatch(r"sep=.?", line.strip("\r\n"), re.IGNORECASE):
+        raise _build_refusal("begins with a line sep=, which names no columns", table, fix="delete its first line")
 
 
 def read_public_header(file: Path) -> tuple[list[str], str, bool]:

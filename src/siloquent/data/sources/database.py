@@ -33,16 +33,9 @@ def attach_database(
         SchemaError: the file is not a DuckDB file, or a table is not named, or a view is.
         UnknownName: there is no such table (with suggestions).
     """
-    if read_first_bytes(file, 12)[8:] != MAGIC:
-        raise SchemaError(f"The source of {table!r} is not a DuckDB file.", fix="check the file, or its kind")
+    known = _attach(connection, file, table=table)
     if not inner:
         raise SchemaError(f"The source of {table!r} names no table.", fix='source = "duckdb:FILE#TABLE"')
-    path = exp.Literal.string(file.path).sql("duckdb")
-    connection.execute(f"ATTACH {path} AS origin (READ_ONLY)")
-    rows = connection.execute(
-        "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_catalog = 'origin'"
-    ).fetchall()
-    known = {name if schema == "main" else f"{schema}.{name}": (schema, name, kind) for schema, name, kind in rows}
     if inner not in known:
         raise UnknownName(f"table in the source of {table!r}", inner, known)
     if known[inner][2] != "BASE TABLE":
@@ -60,6 +53,29 @@ def attach_database(
     described = connection.execute(f"DESCRIBE {place}").fetchall()
     shown = ", ".join(_shown(str(name), str(kind), name.casefold() in moments) for name, kind, *_ in described)
     connection.execute(f"CREATE VIEW {SOURCE} AS SELECT {shown} FROM {place}")
+
+
+def list_database_tables(connection: duckdb.DuckDBPyConnection, file: SourceFile, *, table: str) -> list[str]:
+    """Return the names of the tables, without views, of a DuckDB file.
+
+    Raises:
+        SchemaError: the file is not a DuckDB file.
+    """
+    known = _attach(connection, file, table=table)
+    connection.execute("DETACH origin")
+    return [name for name, (_, _, kind) in known.items() if kind == "BASE TABLE"]
+
+
+def _attach(connection: duckdb.DuckDBPyConnection, file: SourceFile, *, table: str) -> dict[str, tuple[str, str, str]]:
+    """Attach a DuckDB file as ``origin``; return the schema, name and kind of its tables by their names in a source."""
+    if read_first_bytes(file, 12)[8:] != MAGIC:
+        raise SchemaError(f"The source of {table!r} is not a DuckDB file.", fix="check the file, or its kind")
+    path = exp.Literal.string(file.path).sql("duckdb")
+    connection.execute(f"ATTACH {path} AS origin (READ_ONLY)")
+    rows = connection.execute(
+        "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_catalog = 'origin'"
+    ).fetchall()
+    return {name if schema == "main" else f"{schema}.{name}": (schema, name, kind) for schema, name, kind in rows}
 
 
 def _shown(column: str, kind: str, is_moment: bool) -> str:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from siloquent.data.engines.base import ReadLimits, SourceKind, hide_failures
+from siloquent.data.engines.base import ReadLimits, hide_failures
 from siloquent.data.sources.encodings import codec_of, decoded_texts
 from siloquent.errors import MissingExtra, SchemaError, UnknownName
+from siloquent.schema.source_kinds import SourceKind
 
 if TYPE_CHECKING:
     import psycopg

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from siloquent.errors import SchemaError, SiloquentError
+from siloquent.schema.toml import quote_text
 from siloquent.server.access.guard import get_app_state, require_proof
 from siloquent.server.declaring import declared
 from siloquent.server.problems import Refused
@@ -111,7 +111,7 @@ def compose_table_file(fields: Mapping[str, str], names: list[str], *, source: s
     unit = '{ kind = "row" }'
     if fields.get("unit"):
         max_rows = _format_number(fields.get("max_rows", ""))
-        unit = f'{{ kind = "user", column = {_quote_text(fields["unit"])}, max_rows = {max_rows} }}'
+        unit = f'{{ kind = "user", column = {quote_text(fields["unit"])}, max_rows = {max_rows} }}'
     given = {name: fields.get(name, "").strip() for name in ("size_hint", "epsilon", "delta")}
     lines = [
         "format = 1",
@@ -120,15 +120,15 @@ def compose_table_file(fields: Mapping[str, str], names: list[str], *, source: s
         "]",
         "",
         "[table]",
-        f"name = {_quote_text(fields.get('name', '').strip())}",
-        f"source = {_quote_text(source)}",
-        f"adjacency = {_quote_text(fields.get('adjacency', 'add-remove'))}",
+        f"name = {quote_text(fields.get('name', '').strip())}",
+        f"source = {quote_text(source)}",
+        f"adjacency = {quote_text(fields.get('adjacency', 'add-remove'))}",
         *([f"size_hint = {_format_number(given['size_hint'])}"] if given["size_hint"] else []),
         f"unit = {unit}",
         "",
         "[budget]",
-        f"accountant = {_quote_text('zcdp' if given['delta'] else 'pure')}",
-        *(f"{name} = {_quote_text(given[name])}" for name in ("epsilon", "delta") if given[name]),
+        f"accountant = {quote_text('zcdp' if given['delta'] else 'pure')}",
+        *(f"{name} = {quote_text(given[name])}" for name in ("epsilon", "delta") if given[name]),
     ]
     return "\n".join(lines) + "\n"
 
@@ -139,24 +139,20 @@ def _compose_attribute(fields: Mapping[str, str], place: int, name: str) -> str:
     if not kind:
         return ""
     said = {key: fields.get(f"{key}-{place}", "").strip() for key in ("lo", "hi", "grid", "values", "null", "outside")}
-    parts = [f"name = {_quote_text(name)}", f"type = {_quote_text(kind)}"]
+    parts = [f"name = {quote_text(name)}", f"type = {quote_text(kind)}"]
     if kind == "category":
-        values = [_quote_text(one.strip()) for one in said["values"].splitlines() if one.strip()]
+        values = [quote_text(one.strip()) for one in said["values"].splitlines() if one.strip()]
         parts.append(f"values = [{', '.join(values)}]")
     if kind in ("integer", "real", "date"):
         parts += [f"{key} = {_format_number(said[key])}" for key in ("lo", "hi", "grid") if said[key]]
-        parts += [f"outside = {_quote_text(said['outside'])}"] if said["outside"] else []
+        parts += [f"outside = {quote_text(said['outside'])}"] if said["outside"] else []
     if kind == "text":
         parts.append(f"max_bytes = {_format_number(said['hi'])}")
     if kind not in ("id", "text") and said["null"]:
-        parts.append(f"null = {_quote_text(said['null'])}")
+        parts.append(f"null = {quote_text(said['null'])}")
     return f"{{ {', '.join(parts)} }}"
-
-
-def _quote_text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _format_number(text: str) -> str:
     """Return a number unchanged and anything else as quoted text, which the table file's reader then rejects."""
-    return text.strip() if _NUMBER.fullmatch(text.strip()) else _quote_text(text.strip())
+    return text.strip() if _NUMBER.fullmatch(text.strip()) else quote_text(text.strip())

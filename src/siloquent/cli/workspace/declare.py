@@ -1,0 +1,194 @@
+"""``siloquent declare``: from the column names of a private source to its table file, by questions in plain words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from siloquent.charts.text import clean_text, number_of
+from siloquent.cli.base.command import Options, register_command
+from siloquent.cli.base.paths import load_workspace
+from siloquent.cli.workspace.declaration_files import DeclarationFiles, read_answers_file
+from siloquent.cli.workspace.dialogue import ask_questions
+from siloquent.errors import NotAllowed, RequestError
+
+if TYPE_CHECKING:
+    from siloquent.cli.workspace.first_query import FirstQuery
+    from siloquent.schema import TableSchema
+    from siloquent.schema.declaring import Answers, Source, TableDraft
+
+_TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's command."""
+    register_command(app, "declare", declare, panel="Owner")
+
+
+def declare(
+    options: Options,
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", help="A CSV, Parquet or DuckDB file (FILE#TABLE), or postgres:NAME#TABLE."),
+    ],
+    name: Annotated[str | None, typer.Option("--name", help="The table's name (default: the file's).")] = None,
+    answers: Annotated[
+        Path | None, typer.Option("--answers", metavar="FILE", help="Answers in TOML, as the command keeps them.")
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option("--column", metavar="'NAME = MEANING'", help="What could stand in columns; may be repeated."),
+    ] = None,
+    accept: Annotated[bool, typer.Option("--accept", help="Accept the proposals from names and types.")] = False,
+    empty: Annotated[str | None, typer.Option("--empty", help="What empty cells mean: group, drop or a value.")] = None,
+    person: Annotated[
+        str | None, typer.Option("--person", metavar="COLUMN", help="The column that says whose row it is, or none.")
+    ] = None,
+    max_rows: Annotated[str | None, typer.Option("--max-rows", help="How many rows of one person count.")] = None,
+    rows: Annotated[str | None, typer.Option("--rows", help="How many rows there are, roughly and publicly.")] = None,
+    epsilon: Annotated[str | None, typer.Option("--epsilon", help="What all answers together may reveal.")] = None,
+    delta: Annotated[str | None, typer.Option("--delta", help="The budget's delta (default: by --rows).")] = None,
+    header: Annotated[bool, typer.Option("--header", help="The first line does name the columns.")] = False,
+    replace_file: Annotated[
+        bool, typer.Option("--replace", help="Replace the table file that is there; the old one is kept beside it.")
+    ] = False,
+    afresh: Annotated[bool, typer.Option("--afresh", help="Do not go on with answers that were kept.")] = False,
+) -> None:
+    """Declare a private table: reads its columns' names and types, never a row, and asks about each in plain words."""
+    from siloquent.api import find_source, read_source
+    from siloquent.schema.declaring import Answers, derive_table_name, start_draft
+    from siloquent.schema.declaring.lists import build_list_finder
+
+    options.require_owner("A declaration")
+    workspace = load_workspace(options)
+    address, origin = find_source(source, workspace.folder)
+    place = DeclarationFiles(workspace, name or derive_table_name(Path(origin.rpartition("#")[2] or origin)))
+    _require_free(place, replace_file)
+    found = read_source(address, workspace)
+    _require_header(options, found, origin, header)
+    draft = start_draft(found, name=place.table, find_list=build_list_finder(workspace, found.address))
+    given = Answers(tuple(column or ()), accept or None, empty, person, max_rows, rows, epsilon, delta)
+    draft = _take_given(options, draft, answers, given)
+    if options.screen.can_ask:
+        draft = ask_questions(options, place, draft, afresh)
+    _finish(options, place, draft, origin)
+
+
+def _require_free(place: DeclarationFiles, replace_file: bool) -> None:
+    if not _TABLE.fullmatch(place.table):
+        raise RequestError("A table's name is 1 to 63 letters, digits and '_', a letter first.", fix="--name visits")
+    if place.file.exists() and not replace_file:
+        raise RequestError(
+            f"schemas/{place.table}.toml is there already. It is never overwritten silently.",
+            fix="edit that file, or --name for another table, or --replace, which keeps the old one beside it",
+        )
+
+
+def _require_header(options: Options, source: Source, origin: str, header: bool) -> None:
+    """Refuse a first line that may be a person's row; its text is not shown."""
+    if header or not source.lacks_header:
+        return
+    alike = sum(column.is_like_value for column in source.columns)
+    warning = (
+        f"{number_of(alike, 'name looks', 'names look')} like values among the {len(source.columns):,} in the "
+        f"first line of {clean_text(origin)}. Without a header line, that line is somebody's row."
+    )
+    if options.screen.can_ask:
+        options.screen.warn(warning)
+        if options.screen.confirm("Does the first line name the columns?"):
+            return
+    raise NotAllowed(
+        f"{warning} Nothing of it was written.", fix="write a header line, or say that it is one: --header"
+    )
+
+
+def _take_given(options: Options, draft: TableDraft, file: Path | None, given: Answers) -> TableDraft:
+    """Take in the answers of options and of a file; all faults are reported at once."""
+    from siloquent.schema.declaring.draft import apply_answers
+
+    faults: list[RequestError] = []
+    if file is not None:
+        draft, faults = apply_answers(draft, read_answers_file(file))
+    draft, more = apply_answers(draft, given)
+    faults += more
+    if faults:
+        told = [f"{one.detail}{f' Fix: {one.fix}.' if one.fix else ''}" for one in faults[:20]]
+        told += [f"And {len(faults) - 20} more."] if len(faults) > 20 else []
+        raise RequestError("\n".join(told), fix="correct these answers; the others are understood")
+    return draft
+
+
+def _finish(options: Options, place: DeclarationFiles, draft: TableDraft, origin: str) -> None:
+    """Write the table file, and tell the price of a first query."""
+    from siloquent.cli.workspace.first_query import price_first_query
+    from siloquent.schema.build import parse_schema
+    from siloquent.schema.declaring import compose_table_file
+
+    draft = _require_answers(options, draft)
+    text = compose_table_file(draft, origin=origin)
+    schema = parse_schema(text)
+    old = place.write(text)
+    first = price_first_query(place.workspace, schema)
+    left_out = [column.name for column in draft.columns if not draft.meanings[column.name].type]
+    if options.as_json:
+        priced = first and {
+            "query": first.text,
+            "symbol": first.symbol,
+            "price": str(first.price),
+            "share": float(first.share),
+        }
+        options.screen.write_document(
+            {
+                "schema": "siloquent/declaration/1",
+                "table": schema.name,
+                "file": str(place.file),
+                "source": schema.source,
+                "attributes": len(schema.domain.names),
+                "left_out": left_out,
+                "toml": text,
+                "first_query": priced or None,
+            }
+        )
+        return
+    if old:
+        options.screen.note(f"The earlier declaration is kept in schemas/{old.name}; its constraints are not copied.")
+    _show_end(options, schema, first, len(left_out))
+
+
+def _require_answers(options: Options, draft: TableDraft) -> TableDraft:
+    """Return the draft with defaults for the questions that have one; refuse it if others are open."""
+    from siloquent.schema.declaring.questions import decide_defaults, list_open_questions
+
+    while True:
+        needed = [one for one in list_open_questions(draft) if one.default is None or one.key == "accept"]
+        if needed:
+            told = [f"{question.text} {question.option}" for question in needed[:20]]
+            told += [f"And {len(needed) - 20} more questions."] if len(needed) > 20 else []
+            raise RequestError(
+                "These questions are open, and standard input is not a terminal:\n" + "\n".join(map(clean_text, told)),
+                fix=options.format_rerun("--column", "rest = skip"),
+            )
+        if draft.answers.epsilon is not None and not list(list_open_questions(draft)):
+            return draft
+        draft = decide_defaults(draft)
+
+
+def _show_end(options: Options, schema: TableSchema, first: FirstQuery | None, left_out: int) -> None:
+    from siloquent.documents.ledger import format_significant
+
+    screen = options.screen
+    count = number_of(len(schema.domain.names), "column", "columns")
+    screen.write_line(f"schemas/{schema.name}.toml declares {count}; {left_out:,} left out.")
+    screen.note(f"Compare the rows with it, for your eyes alone:\n  {options.format_command('check', schema.name)}")
+    if first is None:
+        screen.note("No first query could be priced: see `siloquent explain`.")
+        return
+    percent, times = format_significant(first.share * 100, "up"), int(1 / first.share)
+    price = f"{first.symbol} {format_significant(first.price, 'up')}"
+    screen.note(
+        f"A first query costs {percent} % of the budget ({price}); the budget pays for about {times:,} like it:"
+    )
+    screen.note(f"  {options.format_command('ask', first.text)}")

@@ -1,0 +1,147 @@
+"""The dialogue of ``siloquent declare`` at a terminal: one question after the other, each answer kept at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from siloquent.charts.text import clean_text
+from siloquent.cli.base.command import Options
+from siloquent.cli.base.problems import Interrupted, clean_lines
+from siloquent.cli.workspace.declaration_files import DeclarationFiles, read_answers_file
+from siloquent.errors import RequestError, SchemaError
+
+if TYPE_CHECKING:
+    from siloquent.schema.declaring import Question, TableDraft
+
+MAX_SHOWN = 40
+HELP = """\
+Say what could stand in a column, whoever came; not what does stand there.
+  0..120                   whole numbers         0.00..9999.99   numbers with two decimals
+  F, M, unknown            a list of values      codes 1..7      a list of whole numbers
+  2019-01-01..2024-12-31   days                  yes/no   id   text 200   skip
+  @month                   a list to copy: {lists};
+                           @FILE of the workspace, one public value a line; =TABLE.COLUMN of a declared table
+Several columns, several answers: BILL_AMT* = 0..10000; sex, gender = F, M; rest = skip
+Control-C keeps your answers; the same command goes on later."""
+
+
+def ask_questions(options: Options, place: DeclarationFiles, draft: TableDraft, afresh: bool) -> TableDraft:
+    """Ask what is open, keeping each answer; then show the whole and let it be corrected."""
+    from siloquent.schema.declaring.code_lists import CODE_LISTS
+    from siloquent.schema.declaring.questions import find_next_question
+
+    screen = options.screen
+    draft = draft if afresh else _resume(options, place, draft)
+    names = f"{len(draft.columns):,} columns, by name and type; no row is read. ? explains, Control-C stops and keeps."
+    screen.note(names)
+    lists = ", ".join(f"@{one}" for one in CODE_LISTS)
+    try:
+        while (question := find_next_question(draft)) is not None:
+            _show_question(options, draft, question)
+            draft = _take_answer(options, place, draft, question, HELP.format(lists=lists))
+        return _confirm(options, place, draft)
+    except (typer.Abort, KeyboardInterrupt):
+        kept = f"Your answers are kept in schemas/{place.kept.name}" if place.kept.exists() else "No answer was given"
+        raise Interrupted("nothing", f"{kept}; to go on: {options.format_rerun()}") from None
+
+
+def _resume(options: Options, place: DeclarationFiles, draft: TableDraft) -> TableDraft:
+    from siloquent.schema.declaring.draft import apply_answers
+
+    if not place.kept.is_file():
+        return draft
+    try:
+        draft, faults = apply_answers(draft, read_answers_file(place.kept))
+    except (RequestError, SchemaError) as wrong:
+        options.screen.warn(f"schemas/{place.kept.name} is not used: {clean_lines(wrong.detail)}")
+        return draft
+    options.screen.note(f"Going on with the answers in schemas/{place.kept.name}; --afresh begins again.")
+    for fault in faults:
+        options.screen.warn(f"Left out: {clean_lines(fault.detail)}")
+    return draft
+
+
+def _show_question(options: Options, draft: TableDraft, question: Question) -> None:
+    screen = options.screen
+    screen.note("")
+    if question.key == "accept":
+        width = max(len(clean_text(column.name)[:40]) for column in question.columns[:MAX_SHOWN])
+        for column in question.columns[:MAX_SHOWN]:
+            proposal = draft.proposals[column.name]
+            screen.note(
+                f"  {clean_text(column.name)[:40]:{width}}  {proposal.meaning}  (from {clean_text(proposal.reason)})"
+            )
+        if len(question.columns) > MAX_SHOWN:
+            screen.note(f"  .. and {len(question.columns) - MAX_SHOWN:,} more")
+    screen.note(clean_text(question.text), style="bold")
+    if question.hint:
+        screen.note(f"  {clean_text(question.hint)}", style="dim")
+
+
+def _take_answer(
+    options: Options, place: DeclarationFiles, draft: TableDraft, question: Question, help_text: str
+) -> TableDraft:
+    from siloquent.schema.declaring.questions import answer_question
+
+    default = f" [{clean_text(question.default)[:60]}]" if question.default is not None else ""
+    while True:
+        text = options.screen.ask_line(f">{default}").strip()
+        if text == "?":
+            options.screen.note(help_text)
+            continue
+        try:
+            draft = answer_question(draft, question, text)
+        except RequestError as wrong:
+            _show_fault(options, wrong)
+            continue
+        place.keep(draft)
+        return draft
+
+
+def _show_fault(options: Options, wrong: RequestError) -> None:
+    fix = f" For example: {clean_lines(wrong.fix)}" if wrong.fix else ""
+    options.screen.warn(f"{clean_lines(wrong.detail)}{fix}", style="red")
+
+
+def _confirm(options: Options, place: DeclarationFiles, draft: TableDraft) -> TableDraft:
+    """Show what will be written, and take corrections until it is confirmed."""
+    from siloquent.schema.declaring.draft import say_columns
+
+    screen = options.screen
+    _show_draft(options, draft)
+    while True:
+        screen.note(f"Write schemas/{place.file.name}?", style="bold")
+        screen.note("  Enter writes it; or correct: age = 18..99; note = skip", style="dim")
+        text = screen.ask_line("> [write]").strip()
+        if not text or text.casefold() in ("y", "yes", "write"):
+            return draft
+        try:
+            draft = say_columns(draft, text)
+        except RequestError as wrong:
+            _show_fault(options, wrong)
+            continue
+        place.keep(draft)
+        _show_draft(options, draft)
+
+
+def _show_draft(options: Options, draft: TableDraft) -> None:
+    from siloquent.schema.declaring import describe_meaning
+
+    screen = options.screen
+    screen.note("")
+    for column in draft.columns[:MAX_SHOWN]:
+        meaning = draft.meanings[column.name]
+        null = draft.get_null(column.name) if meaning.has_cells else ""
+        empty = {"": "", '"cell"': "; empty cells are a group", '"drop"': "; without empty cells"}.get(
+            null, f"; empty: {null}"
+        )
+        screen.note(f"  {clean_text(column.name)[:40]} = {clean_text(describe_meaning(meaning))}{clean_text(empty)}")
+    if len(draft.columns) > MAX_SHOWN:
+        screen.note(f"  .. and {len(draft.columns) - MAX_SHOWN:,} more columns")
+    person = draft.person
+    unit = (
+        f"all rows of one {clean_text(person.name)}, {draft.answers.max_rows} of which count" if person else "one row"
+    )
+    screen.note(f"  hidden: {unit}; budget: epsilon {draft.answers.epsilon}")

@@ -1,0 +1,26 @@
+"""The questions that lead from a source's column names to a table file. This package never reads rows."""
+
+from siloquent.schema.declaring.columns import Column, Source
+from siloquent.schema.declaring.compose import compose_table_file
+from siloquent.schema.declaring.draft import Answers, TableDraft, read_answers, start_draft, write_answers
+from siloquent.schema.declaring.meanings import Meaning, describe_meaning, parse_meaning
+from siloquent.schema.declaring.names import derive_table_name
+from siloquent.schema.declaring.questions import Question, find_next_question, list_open_questions
+
+__all__ = [
+    "Answers",
+    "Column",
+    "Meaning",
+    "Question",
+    "Source",
+    "TableDraft",
+    "compose_table_file",
+    "derive_table_name",
+    "describe_meaning",
+    "find_next_question",
+    "list_open_questions",
+    "parse_meaning",
+    "read_answers",
+    "start_draft",
+    "write_answers",
+]

@@ -1,0 +1,105 @@
+"""The commented table file for a finished draft."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from siloquent.errors import RequestError
+from siloquent.schema.declaring.draft import TableDraft
+from siloquent.schema.declaring.meanings import compose_entry
+from siloquent.schema.toml import quote_text
+
+MIN_DELTA_DIGITS = 6
+_COMMENTS = {
+    "id": "An id tells whose row it is. It is never shown, and nothing can be grouped by it.",
+    "integer": 'Whole numbers. Beyond lo and hi a value counts as the bound; outside = "drop" leaves it out instead.',
+    "real": "Numbers, rounded to the grid. Beyond lo and hi a value counts as the bound.",
+    "category": 'Listed values. Any other value counts as "(other)"; without other = "cell" it is left out.',
+    "boolean": "true, yes, y, t and 1 are true; false, no, n, f and 0 are false.",
+    "date": 'Days. A day before lo or after hi is left out; outside = "clamp" counts it as the bound.',
+    "datetime": "Moments, rounded down to the grid. A moment before lo or after hi is left out.",
+    "text": "Free text, only to be asked about its length and by synthetic data.",
+}
+
+
+def compose_table_file(draft: TableDraft, *, origin: str) -> str:
+    """Return the table file.
+
+    Args:
+        origin: Where the columns' names were read, in words.
+    Raises:
+        RequestError: no column is declared.
+    """
+    declared = [column for column in draft.columns if draft.meanings[column.name].type]
+    if not declared:
+        raise RequestError("Every column is left out, so nothing could be asked.", fix="COLUMN = 0..120")
+    return "\n".join([*_compose_head(draft, origin), *_compose_attributes(draft), *_compose_table(draft), ""])
+
+
+def choose_delta(rows: int | None) -> str:
+    """Return a delta well below one in the number of rows.
+
+    >>> choose_delta(None), choose_delta(25_000_000)
+    ('1e-6', '1e-9')
+    """
+    return f"1e-{max(MIN_DELTA_DIGITS, len(str(rows)) + 1 if rows else 0)}"
+
+
+def _compose_head(draft: TableDraft, origin: str) -> Iterator[str]:
+    yield f"# Written by `siloquent declare` from the column names of {quote_text(origin)}; no row was read."
+    yield "# Bounds and values are public statements: what could stand in a column, not what does."
+    yield f"# Correct them here, then: siloquent check {draft.name}"
+    yield "format = 1"
+    yield ""
+
+
+def _compose_attributes(draft: TableDraft) -> Iterator[str]:
+    yield "attribute = ["
+    explained: set[str] = set()
+    left_out = []
+    nulls = False
+    for column in draft.columns:
+        meaning = draft.meanings[column.name]
+        if not meaning.type:
+            left_out.append(column.name)
+            continue
+        if meaning.type not in explained:
+            yield f"  # {_COMMENTS[meaning.type]}"
+            explained.add(meaning.type)
+        if meaning.has_cells and not nulls:
+            yield '  # Empty cells: null = "cell" is a group, "drop" leaves them out, { value = .. } reads a value.'
+            nulls = True
+        null = draft.get_null(column.name) if meaning.has_cells else ""
+        yield f"  {compose_entry(column.name, replace(meaning, null=null))},"
+    yield "]"
+    for name in left_out[:50]:
+        yield f"# Left out, so nobody can ask about it: {quote_text(name[:60])}"
+    if len(left_out) > 50:
+        yield f"# Left out as well: {len(left_out) - 50:,} more columns"
+
+
+def _compose_table(draft: TableDraft) -> Iterator[str]:
+    answers, person = draft.answers, draft.person
+    rows = int(answers.rows) if answers.rows else None
+    yield ""
+    yield "[table]"
+    yield f"name = {quote_text(draft.name)}"
+    yield f"source = {quote_text(draft.source.address)}"
+    yield "# Hidden is whether one person is in the table at all."
+    yield 'adjacency = "add-remove"'
+    if rows:
+        yield "# Roughly, and publicly known."
+        yield f"size_hint = {rows}"
+    if person is None:
+        yield "# Each row is another person."
+        yield 'unit = { kind = "row" }'
+    else:
+        yield "# All rows of one person are hidden together; of one person, at most max_rows count."
+        yield f'unit = {{ kind = "user", column = {quote_text(person.name)}, max_rows = {answers.max_rows} }}'
+    yield ""
+    yield "[budget]"
+    yield "# What all answers together may reveal. `siloquent ledger show` says what is left."
+    yield 'accountant = "zcdp"'
+    yield f"epsilon = {quote_text(answers.epsilon or '1')}"
+    yield f"delta = {quote_text(answers.delta or choose_delta(rows))}"

@@ -1,0 +1,283 @@
+"""A declaration in the making: the source's columns, and what its owner has said of them so far."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
+
+from siloquent.errors import RequestError, SchemaError
+from siloquent.schema.declaring.columns import Column, Source
+from siloquent.schema.declaring.meanings import SKIPPED, ListFinder, Meaning, parse_meaning, require_valid
+from siloquent.schema.declaring.names import Proposal, propose_meaning
+from siloquent.schema.declaring.statements import find_column, format_names, split_outside_quotes, split_statement
+from siloquent.schema.table import EXACT_KINDS
+from siloquent.schema.toml import MAX_ENTRIES, quote_short, quote_text, read_toml
+
+NO_PERSON = ("", "none", "no", "row", "rows", "nobody")
+YES, NO = ("", "y", "yes", "ok"), ("n", "no", "none")
+_GROUP = ("group", "own group", "cell", "null")
+_DROP = ("drop", "leave out", "ignore", "do not count")
+_AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?([eE]-?[0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Answers as they were typed; None where a question is open. They hold no row."""
+
+    columns: tuple[str, ...] = ()
+    accept: bool | None = None
+    empty: str | None = None
+    person: str | None = None
+    max_rows: str | None = None
+    rows: str | None = None
+    epsilon: str | None = None
+    delta: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableDraft:
+    """A table's columns and what is decided: meanings by column, the meaning of NULL, the unit, size and budget."""
+
+    name: str
+    source: Source
+    proposals: Mapping[str, Proposal]
+    find_list: ListFinder | None = None
+    answers: Answers = Answers()
+    meanings: Mapping[str, Meaning] = field(default_factory=lambda: MappingProxyType({}))
+    nulls: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The source's columns."""
+        return self.source.columns
+
+    @property
+    def open_columns(self) -> list[Column]:
+        """The columns without a meaning."""
+        return [column for column in self.columns if column.name not in self.meanings]
+
+    @property
+    def proposed_columns(self) -> list[Column]:
+        """The columns whose proposals wait for a confirmation."""
+        return [] if self.answers.accept is False else [one for one in self.open_columns if one.name in self.proposals]
+
+    @property
+    def rest_columns(self) -> list[Column]:
+        """The columns that ``rest`` names: those with neither a meaning nor a proposal."""
+        waiting = {column.name for column in self.proposed_columns}
+        return [column for column in self.open_columns if column.name not in waiting]
+
+    @property
+    def person(self) -> Column | None:
+        """The column that says whose row it is; None while that is open, or if each row is another person."""
+        said = self.answers.person
+        return None if said is None or said.casefold() in NO_PERSON else find_column(said, self.columns)
+
+    def get_null(self, name: str) -> str:
+        """Return what NULL means in a column: as declared, or a group of its own in lists and left out of numbers."""
+        meaning = self.meanings[name]
+        default = '"cell"' if meaning.type in ("category", "boolean") else '"drop"'
+        return self.nulls.get(name) or meaning.null or default
+
+
+def start_draft(source: Source, *, name: str, find_list: ListFinder | None = None) -> TableDraft:
+    """Begin a declaration; columns whose names no attribute can have are left out."""
+    proposals = {one.name: found for one in source.columns if one.is_declarable and (found := propose_meaning(one))}
+    left_out = {one.name: SKIPPED for one in source.columns if not one.is_declarable}
+    return TableDraft(name, source, MappingProxyType(proposals), find_list, meanings=MappingProxyType(left_out))
+
+
+def say_columns(draft: TableDraft, text: str, asked: Iterable[Column] = ()) -> TableDraft:
+    """Take in statements about columns; one that names no columns is about those ``asked``.
+
+    Raises:
+        RequestError: a column or a meaning is not understood.
+    """
+    asked = list(asked)
+    for statement in split_outside_quotes(text, ";"):
+        if not statement.strip():
+            continue
+        named, said = split_statement(statement, draft.columns, draft.rest_columns)
+        if named is None and not asked:
+            raise RequestError(f"{quote_short(said)} names no column.", fix="COLUMN = 0..120")
+        chosen = asked if named is None else named
+        found = {column.name: parse_meaning(said, column, draft.find_list) for column in chosen}
+        draft = _set_meanings(draft, found)
+        kept = f"{format_names(chosen)} = {said}" if chosen else statement.strip()
+        draft = replace(draft, answers=replace(draft.answers, columns=(*draft.answers.columns, kept)))
+    return draft
+
+
+def accept_proposals(draft: TableDraft, accept: bool) -> TableDraft:
+    """Confirm the proposals for columns that have no meaning yet, or dismiss them."""
+    if accept:
+        found = {one.name: parse_meaning(draft.proposals[one.name].meaning, one) for one in draft.proposed_columns}
+        draft = _set_meanings(draft, found)
+    return replace(draft, answers=replace(draft.answers, accept=accept))
+
+
+def _set_meanings(draft: TableDraft, found: Mapping[str, Meaning]) -> TableDraft:
+    meanings = {**draft.meanings, **found}
+    count = sum(bool(meaning.type) for meaning in meanings.values())
+    if count > MAX_ENTRIES:
+        raise RequestError(f"A table has at most {MAX_ENTRIES:,} attributes, not {count:,}.", fix="rest = skip")
+    return replace(draft, meanings=MappingProxyType(meanings))
+
+
+def say_empty(draft: TableDraft, text: str) -> TableDraft:
+    """Take in what an empty cell (NULL) means: ``group``, ``drop``, or statements such as ``age = 0; rest = drop``.
+
+    Raises:
+        RequestError: a column or a value is not understood.
+    """
+    counted = [one for one in draft.columns if one.name in draft.meanings and draft.meanings[one.name].has_cells]
+    nulls = dict(draft.nulls)
+    for statement in split_outside_quotes(text, ";"):
+        if not statement.strip():
+            continue
+        others = [one for one in counted if one.name not in nulls]
+        named, said = split_statement(statement, draft.columns, others)
+        for column in others if named is None else named:
+            meaning = draft.meanings.get(column.name, SKIPPED)
+            if meaning.has_cells:
+                literal = _parse_null(said, meaning)
+                require_valid(column.name, replace(meaning, null=literal))
+                nulls[column.name] = literal
+    return replace(draft, nulls=MappingProxyType(nulls), answers=replace(draft.answers, empty=text))
+
+
+def _parse_null(text: str, meaning: Meaning) -> str:
+    folded = text.casefold()
+    if folded in _GROUP or folded in _DROP:
+        return '"cell"' if folded in _GROUP else '"drop"'
+    if meaning.type == "category":
+        return f"{{ value = {quote_text(text.strip(chr(34)))} }}"
+    if meaning.type == "boolean" and folded in ("true", "yes", "1", "false", "no", "0"):
+        return f"{{ value = {'true' if folded in ('true', 'yes', '1') else 'false'} }}"
+    if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+        return f"{{ value = {text} }}"
+    raise RequestError(f"An empty cell is not {quote_short(text)}.", fix="group, drop, or a declared value")
+
+
+def say_person(draft: TableDraft, text: str) -> TableDraft:
+    """Take in which column says whose row it is; a number becomes an id, since numbers are rounded as they are read.
+
+    Raises:
+        RequestError: there is no such column.
+    """
+    draft = replace(draft, answers=replace(draft.answers, person=text.strip()))
+    person = draft.person
+    if person is None:
+        return draft
+    if draft.meanings.get(person.name, SKIPPED).type not in EXACT_KINDS:
+        draft = _set_meanings(draft, {person.name: Meaning("id")})
+    return draft
+
+
+def say_max_rows(draft: TableDraft, text: str) -> TableDraft:
+    """Take in how many rows of one person count."""
+    count = _parse_count(text, "The rows of one person that count are", most=10**6)
+    return replace(draft, answers=replace(draft.answers, max_rows=str(count)))
+
+
+def say_rows(draft: TableDraft, text: str) -> TableDraft:
+    """Take in how many rows there are, roughly and publicly; empty if that is not known."""
+    count = str(_parse_count(text, "The rows of the table are", most=10**15)) if text.strip() else ""
+    return replace(draft, answers=replace(draft.answers, rows=count))
+
+
+def say_epsilon(draft: TableDraft, text: str) -> TableDraft:
+    """Take in the budget; empty means epsilon 1."""
+    return replace(
+        draft, answers=replace(draft.answers, epsilon=_parse_amount(text, "epsilon") if text.strip() else "1")
+    )
+
+
+def say_delta(draft: TableDraft, text: str) -> TableDraft:
+    """Take in delta."""
+    return replace(draft, answers=replace(draft.answers, delta=_parse_amount(text, "delta")))
+
+
+def _parse_count(text: str, subject: str, *, most: int) -> int:
+    plain = re.sub(r"[,_' ]", "", text.strip())
+    if not re.fullmatch(r"[0-9]{1,16}", plain) or not 1 <= int(plain) <= most:
+        raise RequestError(f"{subject} a whole number from 1 to {most:,}, not {quote_short(text)}.", fix="1000")
+    return int(plain)
+
+
+def _parse_amount(text: str, key: str) -> str:
+    text = text.strip()
+    if re.fullmatch(r"[0-9]+,[0-9]+", text):
+        text = text.replace(",", ".")
+        raise RequestError(f"{key} has a decimal point. Did you mean {text}?", fix=text)
+    if not _AMOUNT.fullmatch(text) or len(text) > 30 or not float(text) > 0:
+        raise RequestError(f"{key} is a number above 0, such as 1 or 0.5, not {quote_short(text)}.", fix="1")
+    return text
+
+
+STEPS: dict[str, Callable[[TableDraft, str], TableDraft]] = {
+    "empty": say_empty,
+    "person": say_person,
+    "max_rows": say_max_rows,
+    "rows": say_rows,
+    "epsilon": say_epsilon,
+    "delta": say_delta,
+}
+"""The function that takes in each answer, in the order of the questions."""
+
+
+def apply_answers(draft: TableDraft, answers: Answers) -> tuple[TableDraft, list[RequestError]]:
+    """Take in all answers; those that do not fit are left out, and their faults returned."""
+    faults: list[RequestError] = []
+    for text in answers.columns:
+        try:
+            draft = say_columns(draft, text)
+        except RequestError as wrong:
+            faults.append(wrong)
+    try:
+        draft = draft if answers.accept is None else accept_proposals(draft, answers.accept)
+    except RequestError as wrong:
+        faults.append(wrong)
+    for key, say in STEPS.items():
+        text = getattr(answers, key)
+        try:
+            draft = draft if text is None else say(draft, text)
+        except RequestError as wrong:
+            faults.append(wrong)
+    return draft, faults
+
+
+def write_answers(source: str, answers: Answers) -> str:
+    """Return answers as the text of a file that ``read_answers`` reads."""
+    lines = [
+        "# Answers to `siloquent declare`, kept to go on later. No row stands here.",
+        f"source = {quote_text(source)}",
+    ]
+    for key, value in asdict(answers).items():
+        if key == "columns":
+            lines += ["columns = [", *(f"  {quote_text(one)}," for one in value), "]"] if value else []
+        elif value is not None:
+            lines.append(f"{key} = {quote_text(value) if isinstance(value, str) else str(value).lower()}")
+    return "\n".join(lines) + "\n"
+
+
+def read_answers(text: str) -> Answers:
+    """Parse a file of answers.
+
+    Raises:
+        SchemaError: it is not TOML, or has keys or values that no question has.
+    """
+    raw = read_toml(text)
+    known = {*Answers.__dataclass_fields__, "source"}
+    unknown = sorted(set(raw) - known)
+    if unknown:
+        raise SchemaError(f"Answers have no {quote_short(unknown[0])}. Known: {', '.join(sorted(known))}.")
+    columns, accept = raw.get("columns", []), raw.get("accept")
+    if not isinstance(columns, list) or not all(isinstance(one, str) for one in columns):
+        raise SchemaError("columns is a list of texts.", fix='columns = ["age = 0..120", "sex = F, M"]')
+    if accept is not None and not isinstance(accept, bool):
+        raise SchemaError("accept is true or false.", fix="accept = true")
+    rest = {key: str(raw[key]) for key in STEPS if key in raw}
+    return Answers(tuple(columns), accept, **rest)

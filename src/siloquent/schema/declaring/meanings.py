@@ -1,0 +1,291 @@
+"""The meaning of one column in a short text, such as ``0..120``, ``F, M`` or ``id``, and its entry in a table file."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from siloquent.errors import RequestError, SchemaError
+from siloquent.schema.declaring.columns import Column
+from siloquent.schema.toml import quote_short, quote_text, read_toml
+
+if TYPE_CHECKING:
+    from siloquent.schema.attribute import Attribute, Bound
+
+MAX_CODES = 10_000
+TEXT_BYTES = 1_000
+REAL_DIGITS = 5
+EXAMPLES = "0..120, 0.00..999.99, 2019-01-01..2024-12-31, a list such as F, M, or one of: yes/no, id, text, skip"
+_WORDS = {
+    **dict.fromkeys(("skip", "leave out", "left out", "-"), "skip"),
+    **dict.fromkeys(("int", "integer", "bigint", "smallint", "whole", "whole number", "whole numbers"), "integer"),
+    **dict.fromkeys(("real", "float", "double", "decimal", "numeric", "number", "numbers"), "real"),
+    **dict.fromkeys(("date", "dates", "day", "days"), "date"),
+    **dict.fromkeys(("datetime", "timestamp", "time", "moment"), "datetime"),
+    **dict.fromkeys(("id", "key", "uuid", "identifier"), "id"),
+    **dict.fromkeys(("text", "free text", "note"), "text"),
+    **dict.fromkeys(("yes/no", "boolean", "bool", "y/n", "true/false", "0/1", "flag"), "boolean"),
+    **dict.fromkeys(("category", "categories", "list", "values", "enum", "factor", "varchar", "string"), "category"),
+    **dict.fromkeys(("code", "codes"), "codes"),
+}
+_BOUND = r"[+-]?[0-9]+(?:\.[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?"
+_RANGE = re.compile(
+    rf"(?P<lo>{_BOUND})\s*(?:\.\.\.?|…|–|\bto\b|(?<=\d)-(?=\d))\s*(?P<hi>{_BOUND})"
+    r"(?:\s+step\s+(?P<step>[0-9.]+|day|hour|minute|second))?(?:\s+by\s+(?P<width>[0-9.]+))?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """One column's declaration; bounds, grid, bins and ``null`` as in a table file. ``type`` is empty if left out."""
+
+    type: str
+    lo: str = ""
+    hi: str = ""
+    grid: str = ""
+    bins: str = ""
+    values: tuple[str, ...] = ()
+    max_bytes: int = 0
+    null: str = ""
+    outside: str = "clamp"
+    other: str = "cell"
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether its values can be counted, so that NULL needs a meaning."""
+        return self.type not in ("", "id", "text")
+
+
+SKIPPED = Meaning("")
+ListFinder = Callable[[str], Meaning]
+"""Returns the declaration that ``@NAME`` or ``=TABLE.COLUMN`` names; raises RequestError."""
+
+
+def parse_meaning(text: str, column: Column, find_list: ListFinder | None = None) -> Meaning:
+    """Parse the meaning of ``column``.
+
+    Raises:
+        RequestError: the text is not understood, is incomplete, or does not fit the column's type.
+
+    >>> parse_meaning("0..120", Column("age")).hi, parse_meaning("F, M", Column("sex")).values
+    ('120', ('F', 'M'))
+    """
+    meaning = _parse(text.strip(), column, find_list)
+    if meaning.type and not column.can_hold(meaning.type):
+        raise RequestError(
+            f"{quote_short(column.name)} holds {column.holds}, which cannot be read as {meaning.type}.",
+            fix=_suggest_for_kind(column),
+        )
+    require_valid(column.name, meaning)
+    return meaning
+
+
+def require_valid(name: str, meaning: Meaning) -> None:
+    """Check that a table file with this entry is accepted.
+
+    Raises:
+        RequestError: it is not; the message is that of the table file's reader.
+    """
+    from siloquent.schema.build import parse_attribute
+
+    if not meaning.type:
+        return
+    try:
+        entry = compose_entry(
+            name, meaning if meaning.null or not meaning.has_cells else replace(meaning, null='"drop"')
+        )
+        parse_attribute(read_toml(f"entry = {entry}")["entry"])
+    except SchemaError as wrong:
+        raise RequestError(wrong.detail, fix=wrong.fix) from None
+
+
+def _suggest_for_kind(column: Column) -> str:
+    """Return meanings that fit the type of ``column``."""
+    fits = {
+        **dict.fromkeys(("integer", "decimal", "real"), "0..120, or id, or skip"),
+        **dict.fromkeys(("date", "datetime"), "2019-01-01..2024-12-31, or id, or skip"),
+        "boolean": "yes/no, or skip",
+        "text": EXAMPLES,
+    }
+    return fits.get(column.kind or "text", "id, or skip")
+
+
+def _parse(text: str, column: Column, find_list: ListFinder | None) -> Meaning:
+    if text[:1] in ("@", "="):
+        if find_list is None:
+            raise RequestError(f"{quote_short(text)}: no lists are available here.", fix=EXAMPLES)
+        return find_list(text)
+    word, rest = _split_word(text)
+    if word == "skip" and not rest:
+        return SKIPPED
+    if word in ("id", "boolean") and not rest:
+        return Meaning(word)
+    if word == "text" and (not rest or rest.isdecimal()):
+        return Meaning("text", max_bytes=int(rest[:9] or TEXT_BYTES))
+    if word in ("codes", "category"):
+        return _parse_list(rest, column, ranges=True)
+    found = _RANGE.fullmatch(rest if word else text)
+    if found:
+        return _parse_range(found, word, column)
+    if not word and ("," in text or "|" in text):
+        if ".." in text:
+            raise RequestError(
+                f"{quote_short(text)} is not a range: numbers have a decimal point and no other separators.",
+                fix="0..1000000, or 0.00..999.99",
+            )
+        return _parse_list(text, column)
+    raise _build_refusal(text, word, rest, column)
+
+
+def _split_word(text: str) -> tuple[str, str]:
+    """Return the kind that the first words of ``text`` name ("" if none), and the rest."""
+    folded = text.casefold()
+    for spoken in sorted(_WORDS, key=len, reverse=True):
+        if folded == spoken or (folded.startswith(spoken) and folded[len(spoken)] in " :("):
+            return _WORDS[spoken], text[len(spoken) :].strip(" :()")
+    return "", text
+
+
+def _build_refusal(text: str, word: str, rest: str, column: Column) -> RequestError:
+    name = quote_short(column.name)
+    if not text:
+        return RequestError(f"{name} has no meaning yet.", fix=EXAMPLES)
+    if word in ("integer", "real") and not rest:
+        return RequestError(f"{name}: a number needs its smallest and largest possible value.", fix="0..120")
+    if word in ("date", "datetime") and not rest:
+        return RequestError(f"{name}: a date needs its first and last possible day.", fix="2019-01-01..2024-12-31")
+    if not word and not re.search(r"[\d.@=]", text):
+        value = quote_short(text)
+        return RequestError(
+            f"{name}: {value} is not understood; a list has a comma, also one of a single value.", fix=f"{text[:40]},"
+        )
+    return RequestError(f"{name}: {quote_short(text)} is not understood.", fix=EXAMPLES)
+
+
+def _parse_range(found: re.Match[str], word: str, column: Column) -> Meaning:
+    lo, hi, step, width = found["lo"], found["hi"], found["step"] or "", found["width"] or ""
+    if "-" in lo[1:]:
+        is_day = len(lo) == len(hi) == 10 and word != "datetime" and column.kind != "datetime"
+        if is_day:
+            return Meaning("date", lo, hi, outside="drop")
+        first, last = (
+            bound if len(bound) > 10 else f"{bound} {time}" for bound, time in ((lo, "00:00"), (hi, "23:59"))
+        )
+        grid = quote_text(step or ("second" if first.count(":") == 2 else "minute"))
+        seconds = ":00" if grid != '"second"' else ""
+        return Meaning("datetime", _add_seconds(first, seconds), _add_seconds(last, seconds), grid, outside="drop")
+    decimals = max(-int(Decimal(one).as_tuple().exponent) for one in (lo, hi, step or "0"))
+    is_real = word == "real" or decimals > 0 or (word != "integer" and column.kind in ("decimal", "real"))
+    bins = f"{{ width = {width} }}" if width else ""
+    lo, hi = lo.lstrip("+"), hi.lstrip("+")
+    if not is_real:
+        return Meaning("integer", str(int(lo)), str(int(hi)), step, bins)
+    return Meaning("real", lo, hi, step or _choose_grid(Decimal(lo), Decimal(hi), decimals), bins)
+
+
+def _add_seconds(moment: str, seconds: str) -> str:
+    moment = moment.replace("T", " ")
+    return moment if moment.count(":") == 2 else f"{moment}{seconds or ':00'}"
+
+
+def _choose_grid(lo: Decimal, hi: Decimal, decimals: int) -> str:
+    """Return a grid: the typed decimals, or five digits of the range if its ends are whole numbers.
+
+    >>> _choose_grid(Decimal(0), Decimal(500), 0), _choose_grid(Decimal(0), Decimal("9.5"), 1)
+    ('0.01', '0.1')
+    """
+    if not decimals:
+        decimals = max(0, REAL_DIGITS - len(str(max(int(hi - lo), 1))))
+    return f"{Decimal(1).scaleb(-decimals):f}"
+
+
+def _parse_list(text: str, column: Column, *, ranges: bool = False) -> Meaning:
+    """Return a category of the listed values; with ``ranges``, ``1..7`` lists whole numbers."""
+    by = "|" if "|" in text and "," not in text else ","
+    try:
+        (cells,) = csv.reader([text], delimiter=by, skipinitialspace=True, strict=True)
+    except (csv.Error, ValueError):
+        raise RequestError(f"The quotes of {quote_short(text)} do not match.", fix='"a, b", c') from None
+    values = []
+    for cell in (one.strip() for one in cells):
+        found = re.fullmatch(r"(-?[0-9]{1,9})\s*(?:\.\.|-)\s*(-?[0-9]{1,9})", cell) if ranges else None
+        if found and not 0 <= int(found[2]) - int(found[1]) < MAX_CODES:
+            raise RequestError(f"{quote_short(cell)} lists no codes, or more than {MAX_CODES:,}.", fix="codes 1..7")
+        values += [str(n) for n in range(int(found[1]), int(found[2]) + 1)] if found else [cell] if cell else []
+    if not values:
+        raise RequestError(f"{quote_short(column.name)}: the list has no values.", fix="F, M")
+    return Meaning("category", values=tuple(dict.fromkeys(values)))
+
+
+def compose_entry(name: str, meaning: Meaning) -> str:
+    """Return the column's entry in a table file."""
+    parts = [f"name = {quote_text(name)}", f"type = {quote_text(meaning.type)}"]
+    for key, value in (("lo", meaning.lo), ("hi", meaning.hi), ("grid", meaning.grid), ("bins", meaning.bins)):
+        parts += [f"{key} = {value}"] if value else []
+    if meaning.type == "category":
+        parts.append(f"values = [{', '.join(map(quote_text, meaning.values))}]")
+        parts += [f"other = {quote_text(meaning.other)}"] if meaning.other != "drop" else []
+    if meaning.type == "text":
+        parts.append(f"max_bytes = {meaning.max_bytes}")
+    if meaning.lo:
+        parts.append(f"outside = {quote_text(meaning.outside)}")
+    parts += [f"null = {meaning.null}"] if meaning.null and meaning.has_cells else []
+    return f"{{ {', '.join(parts)} }}"
+
+
+def describe_meaning(meaning: Meaning, *, most: int = 60) -> str:
+    """Describe a meaning in the words in which it may be typed; a long list is cut.
+
+    >>> describe_meaning(parse_meaning("0..120 by 10", Column("age")))
+    '0..120 by 10'
+    """
+    if meaning.type == "category":
+        text = ", ".join(value if re.fullmatch(r"[^\",|]+", value) else quote_text(value) for value in meaning.values)
+        return text if len(text) <= most else f"{len(meaning.values)} values: {text[:most]}…"
+    if meaning.lo:
+        by = re.fullmatch(r"\{ width = (\S+) \}", meaning.bins)
+        kind = "real " if meaning.type == "real" and "." not in meaning.lo + meaning.hi else ""
+        return f"{kind}{meaning.lo}..{meaning.hi}{f' by {by[1]}' if by else ''}"
+    words = {"": "skip", "boolean": "yes/no", "text": f"text {meaning.max_bytes}"}
+    return words.get(meaning.type, meaning.type)
+
+
+def convert_attribute(attribute: Attribute) -> Meaning:
+    """Return the meaning that copies a declared attribute."""
+    kind = attribute.kind
+    if kind in ("id", "boolean"):
+        return Meaning(kind, null=_format_null(attribute))
+    if kind == "text":
+        return Meaning(kind, max_bytes=attribute.max_bytes or TEXT_BYTES)
+    if kind == "category":
+        return Meaning(kind, values=attribute.values, null=_format_null(attribute), other=attribute.other)
+    grid = f"{attribute.grid:f}" if attribute.grid is not None and kind in ("integer", "real") else ""
+    if attribute.is_temporal:
+        steps = {86_400: "day", 3_600: "hour", 60: "minute", 1: "second"}
+        grid = quote_text(steps.get(int(attribute.grid or 1), "second"))
+    lo, hi = (_format_bound(bound, kind) for bound in (attribute.lo, attribute.hi))
+    bins = f"{{ edges = [{', '.join(f'{edge:f}' for edge in attribute.edges)}] }}" if attribute.edges else ""
+    null, outside = _format_null(attribute), attribute.outside
+    return Meaning(kind, lo=lo, hi=hi, grid=grid, bins=bins, null=null, outside=outside)
+
+
+def _format_bound(bound: Bound, kind: str) -> str:
+    if isinstance(bound, datetime):
+        return str(bound.date() if kind == "date" else bound)
+    return f"{bound:f}" if bound is not None else ""
+
+
+def _format_null(attribute: Attribute) -> str:
+    if attribute.null != "value":
+        return quote_text(attribute.null) if attribute.is_countable else ""
+    value = attribute.null_value
+    text = (
+        str(value).lower() if isinstance(value, bool) else quote_text(value) if isinstance(value, str) else str(value)
+    )
+    return f"{{ value = {text} }}"

@@ -1,0 +1,170 @@
+"""The questions in plain words, in their order; the command line, Python and the web form ask the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from siloquent.schema.declaring.columns import Column
+from siloquent.schema.declaring.draft import (
+    NO,
+    NO_PERSON,
+    STEPS,
+    YES,
+    TableDraft,
+    accept_proposals,
+    say_columns,
+)
+from siloquent.schema.declaring.meanings import EXAMPLES, Meaning
+from siloquent.schema.declaring.names import HINTS, group_columns, is_person_like
+from siloquent.schema.toml import quote_short
+
+MAX_NAMED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question: its key among the answers, its text, how an answer may look, and the meaning of no answer.
+
+    ``default`` is None if an answer is needed. ``columns`` are those that an answer without a name is about.
+    """
+
+    key: str
+    text: str
+    hint: str = ""
+    default: str | None = None
+    columns: tuple[Column, ...] = ()
+
+    @property
+    def option(self) -> str:
+        """The option of the command line that gives the answer."""
+        if self.key == "accept":
+            return "--accept"
+        if self.key == "columns":
+            name = quote_short(self.columns[0].name)[1:-1]
+            return f"--column '{name} = ..'"
+        return f"--{self.key.replace('_', '-')}"
+
+
+def find_next_question(draft: TableDraft) -> Question | None:
+    """Return the next open question; None if all are answered."""
+    return next(list_open_questions(draft), None)
+
+
+def list_open_questions(draft: TableDraft) -> Iterator[Question]:
+    """Yield the open questions in order, as far as they are known before the first of them is answered."""
+    answers = draft.answers
+    proposed = draft.proposed_columns if answers.accept is None else []
+    if proposed:
+        yield Question(
+            "accept",
+            f"Are the proposals for {_name_columns(proposed)} right?",
+            "Enter accepts them; or correct some and accept the others: age = 18..99; sex = F, M. no dismisses all.",
+            "yes",
+            tuple(proposed),
+        )
+    waiting = {column.name for column in proposed}
+    for topic, columns in group_columns([one for one in draft.open_columns if one.name not in waiting]):
+        yield Question(
+            "columns",
+            f"What could stand in {_name_columns(columns)}{_describe_types(columns)}?",
+            HINTS.get(topic, EXAMPLES),
+            columns=tuple(columns),
+        )
+    counts = bool(draft.open_columns) or any(meaning.has_cells for meaning in draft.meanings.values())
+    if answers.empty is None and counts:
+        yield Question(
+            "empty",
+            "What does an empty cell mean?",
+            "group: empty cells are a group of their own; drop: the row does not count where the column is used; or a "
+            "value. For some columns: age = drop; rest = group.",
+            "a group of its own in lists, left out of numbers and dates",
+        )
+    if answers.person is None:
+        likely = _find_person(draft)
+        yield Question(
+            "person",
+            "If one person can have several rows, which column says whose row it is?",
+            "none: each row is another person. What one person adds to the table is what stays hidden.",
+            likely.name if likely else "none, each row is another person",
+        )
+    elif draft.person is not None and answers.max_rows is None:
+        yield Question(
+            "max_rows",
+            f"How many rows of one {_shorten(draft.person.name)} may count?",
+            "More rows of one are left out; a larger number means more noise. Take what nearly all stay below.",
+        )
+    if answers.rows is None:
+        yield Question(
+            "rows",
+            "Roughly how many rows are there, as far as that is public?",
+            "It is used for averages and written down for everybody.",
+            "not known",
+        )
+    if answers.epsilon is None:
+        yield Question(
+            "epsilon",
+            "How much may all answers together reveal (epsilon)?",
+            "0.1 is strict, 1 is common, above 5 is lax. It can be changed as long as nothing is asked.",
+            "1",
+        )
+
+
+def answer_question(draft: TableDraft, question: Question, text: str) -> TableDraft:
+    """Take in the answer to ``question``; an empty text takes the default.
+
+    Raises:
+        RequestError: the answer is not understood; nothing has changed.
+    """
+    text = text.strip()
+    folded = text.casefold()
+    if question.key == "accept":
+        if folded in NO:
+            return accept_proposals(draft, False)
+        return accept_proposals(draft if folded in YES else say_columns(draft, text), True)
+    if question.key == "columns":
+        return say_columns(draft, text or ";", question.columns) if text else _refuse_empty(draft, question)
+    if question.key == "person" and not text:
+        likely = _find_person(draft)
+        text = likely.name if likely else NO_PERSON[1]
+    return STEPS[question.key](draft, text)
+
+
+def _refuse_empty(draft: TableDraft, question: Question) -> TableDraft:
+    from siloquent.schema.declaring.meanings import parse_meaning
+
+    parse_meaning("", question.columns[0])
+    return draft
+
+
+def decide_defaults(draft: TableDraft) -> TableDraft:
+    """Take the defaults of all open questions that have one, except the proposals."""
+    for question in list(list_open_questions(draft)):
+        if question.default is not None and question.key != "accept":
+            draft = answer_question(draft, question, "")
+    return draft
+
+
+def _find_person(draft: TableDraft) -> Column | None:
+    """Return the id column whose name says that it is a person's, if there is one."""
+    for column in draft.columns:
+        meaning = draft.meanings.get(column.name, Meaning(""))
+        if meaning.type == "id" and is_person_like(column.name):
+            return column
+    return None
+
+
+def _name_columns(columns: Sequence[Column]) -> str:
+    names = [_shorten(column.name) for column in columns[:MAX_NAMED]]
+    if len(columns) > MAX_NAMED:
+        return f"{', '.join(names)} and {len(columns) - MAX_NAMED:,} more columns"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _describe_types(columns: Sequence[Column]) -> str:
+    types = list(dict.fromkeys(column.holds for column in columns if column.holds))
+    return f" ({', '.join(types[:3])})" if types else ""
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= 40 else f"{name[:39]}…"
