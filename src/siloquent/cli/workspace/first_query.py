@@ -48,7 +48,7 @@ def price_first_query(workspace: Workspace, schema: TableSchema) -> FirstQuery |
 
 def compose_first_query(schema: TableSchema) -> str:
     """Return a count by the first attribute with few declared values; of all rows if there is none."""
-    from siloquent.explore.spec.render import render_name
+    from siloquent.explore.spec.language.render import render_name
 
     groups = [
         attribute
