@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeclarationFiles:
-    """Where the declaration of a table and the answers so far are kept."""
+    """The paths of a table file and of the answers so far."""
 
     workspace: Workspace
     table: str

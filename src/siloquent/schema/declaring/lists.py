@@ -16,7 +16,7 @@ MAX_LIST_BYTES = 2**21
 
 
 def build_list_finder(workspace: Workspace | None, address: str) -> ListFinder:
-    """Return the function that finds a list by what was typed; the rows of a declared table are no list.
+    """Return the function that finds a list by what was typed; a file with rows is not a list.
 
     Args:
         address: The source that is being declared.
