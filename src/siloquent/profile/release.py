@@ -120,12 +120,13 @@ def _is_covered(one: Dependency, found: tuple[Dependency, ...]) -> bool:
 
 def verify_report_release(folder: Path) -> ReleaseVerdict:
     """Return the verdict on a report's release, for ``verify``: no ledger holds it, the parties have confirmed it."""
+    manifest = read_manifest(folder)
     try:
         report = load_report(folder)
     except ReleaseError as wrong:
-        return ReleaseVerdict(read_manifest(folder).id, (wrong.detail,))
+        return ReleaseVerdict(manifest.id, (wrong.detail,), package=manifest.package)
     note = f"A report of several silos: confirmed by {len(report.signatures)} parties; no ledger here holds it."
-    return ReleaseVerdict(report.id, check_report(report), (note,))
+    return ReleaseVerdict(report.id, check_report(report), (note,), package=manifest.package)
 
 
 def _build_table(report: FDReport) -> pa.Table:

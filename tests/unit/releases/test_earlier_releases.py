@@ -175,7 +175,7 @@ def test_every_value_of_a_manifest_is_compared_or_named(folder: Path, release: s
     assert ("guarantee", "account") not in passed
 
 
-@pytest.mark.parametrize("release", [ANSWERS[0], SYNTHESIS, SKETCH, OFFER, SHARE])
+@pytest.mark.parametrize("release", [ANSWERS[0], pytest.param(SYNTHESIS, marks=pytest.mark.slow), SKETCH, OFFER, SHARE])
 @pytest.mark.parametrize("later", ["rendering", "fit"])
 def test_a_later_version_compares_what_its_own_rules_give(
     folder: Path, release: str, later: str, monkeypatch: pytest.MonkeyPatch
