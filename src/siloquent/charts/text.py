@@ -78,3 +78,15 @@ def number_of(count: int, one: str, many: str) -> str:
     ('1 row has', '1,200 rows have')
     """
     return f"{count:,} {one if count == 1 else many}"
+
+
+def format_three_digits(value: float) -> str:
+    """Format ``value`` with three digits, as plain decimal text.
+
+    >>> format_three_digits(1234.5), format_three_digits(0.012345), format_three_digits(math.inf)
+    ('1,234', '0.0123', 'inf')
+    """
+    if value == 0 or not math.isfinite(value):
+        return str(value)
+    places = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{min(places, 12)}f}"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from siloquent.federation.connection_check import CheckResult
     from siloquent.federation.identity.bundle import Bundle
     from siloquent.federation.identity.roster import Roster
+    from siloquent.federation.messages.verification import TranscriptVerdict
 
 LATE_SECONDS = 30
 
@@ -62,8 +65,100 @@ def build_status_document(told: dict[str, Any], roster: Roster) -> dict[str, Any
     }
 
 
-def build_session_document(role: Bundle, known: Any) -> dict[str, Any]:
-    """Describe a session for its owner's approval: part of ``siloquent/party-sessions/1``."""
+def build_roster_document(roster: Roster) -> dict[str, Any]:
+    """Return a federation's roster as a document of kind ``siloquent/federation-roster/1``."""
+    return {
+        "schema": "siloquent/federation-roster/1",
+        "name": roster.name,
+        "version": roster.version,
+        "relay": roster.relay,
+        "words": roster.words,
+        "roles": _list_roles(roster),
+        "warnings": roster.list_warnings(),
+    }
+
+
+def build_connection_document(steps: Sequence[CheckResult]) -> dict[str, Any]:
+    """Return the tried steps to the relay as a document of kind ``siloquent/federation-check/1``."""
+    return {
+        "schema": "siloquent/federation-check/1",
+        "ok": all(step.state != "bad" for step in steps),
+        "steps": [{"what": one.what, "state": one.state, "found": one.found, "fix": one.fix} for one in steps],
+    }
+
+
+def build_session_verdict_document(verdict: TranscriptVerdict) -> dict[str, Any]:
+    """Return the check of a session's transcript as a document of kind ``siloquent/federation-verdict/1``."""
+    return {
+        "schema": "siloquent/federation-verdict/1",
+        "ok": not verdict.faults,
+        "session": verdict.session,
+        "headers": verdict.headers,
+        "head": verdict.head,
+        "signed": list(verdict.signed),
+        "faults": list(verdict.faults),
+    }
+
+
+def build_session_list_document(sessions: Iterable[Any]) -> dict[str, Any]:
+    """Return the sessions in a role's journal as a document of kind ``siloquent/federation-sessions/1``."""
+    return {
+        "schema": "siloquent/federation-sessions/1",
+        "sessions": [
+            {"session": one.id, "state": one.state, "moderator": one.moderator, "code": one.code} for one in sessions
+        ],
+    }
+
+
+def build_party_sessions_document(role: Bundle, sessions: Iterable[Any]) -> dict[str, Any]:
+    """Return a party's sessions as a document of kind ``siloquent/party-sessions/1``."""
+    return {
+        "schema": "siloquent/party-sessions/1",
+        "sessions": [build_session_entry(role, one) for one in sessions],
+    }
+
+
+def build_federation_document(role: Bundle, certificate: CheckResult, sessions: Iterable[Any]) -> dict[str, Any]:
+    """Return a role's federation, certificate and sessions as a document of kind ``siloquent/federation/1``."""
+    return {
+        "schema": "siloquent/federation/1",
+        "name": role.roster.name,
+        "version": role.roster.version,
+        "role": role.name,
+        "kind": role.kind,
+        "certificate": {"state": certificate.state, "found": certificate.found, "fix": certificate.fix},
+        "roles": _list_roles(role.roster),
+        "sessions": [build_session_entry(role, one) for one in sessions],
+    }
+
+
+def build_session_document(role: Bundle, known: Any, status: dict[str, Any] | None, silent: str) -> dict[str, Any]:
+    """Return a session of a role as a document of kind ``siloquent/federation-session/1``.
+
+    Args:
+        status: The relay's document about it; ``silent``: why there is none.
+    """
+    entry = build_session_entry(role, known)
+    return {
+        "schema": "siloquent/federation-session/1",
+        **entry,
+        "decided": known.decided,
+        "status": status,
+        "silent": silent,
+    }
+
+
+def build_decision_document(session: str, decision: str) -> dict[str, Any]:
+    """Return an owner's decision on a session as a document of kind ``siloquent/decision/1``."""
+    return {"schema": "siloquent/decision/1", "session": session, "decision": decision}
+
+
+def _list_roles(roster: Roster) -> list[dict[str, str]]:
+    return [{"name": role.name, "kind": role.kind, "owner": role.owner} for role in roster.roles]
+
+
+def build_session_entry(role: Bundle, known: Any) -> dict[str, Any]:
+    """Describe a session for its owner's approval: part of ``party-sessions``, ``federation`` and its session."""
     asked = known.invitation.get("invitation", {})
     workers = [role.roster.get_role(name) for name in known.members if _is_worker(role, name)]
     return {

@@ -12,7 +12,7 @@ TABLE_FILE = "table-file"
 
 
 def kinds() -> list[str]:
-    """Return the kinds of documents, in alphabetical order; ``siloquent/KIND/1`` is the first value of each."""
+    """Return the kinds of documents, in alphabetical order; ``siloquent/KIND/VERSION`` is the first value of each."""
     folder = resources.files("siloquent.documents") / "schemas"
     return sorted(file.name.removesuffix(".json") for file in folder.iterdir() if file.name.endswith(".json"))
 

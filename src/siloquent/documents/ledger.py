@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
-    from siloquent.ledger import Account, Checkpoint, Entry, LedgerVerdict
+    from siloquent.explore import HistoryEntry
+    from siloquent.ledger import Account, Checkpoint, Entry, Ledger, LedgerVerdict
     from siloquent.privacy import Cost
 
 
@@ -63,10 +65,20 @@ def parse_amount(text: Any) -> Fraction:
     return Fraction(text)
 
 
-def build_account_document(account: Account) -> dict[str, Any]:
-    """Return an account as a document of kind ``siloquent/account/1``; amounts are exact decimal text."""
+def build_account_document(
+    account: Account, *, remaining: int | None = None, shares: Mapping[str, Cost] | None = None
+) -> dict[str, Any]:
+    """Return an account as a document of kind ``siloquent/account/1``; amounts are exact decimal text.
+
+    Args:
+        remaining: The units that may still be spent, if a parent account may have less than this one.
+        shares: The limits of analysts' accounts below it, by name, if they are to be shown.
+    """
     from siloquent.privacy import ATTO, get_accountant
 
+    limits = [
+        {"account": name, "limit": format_exact_amount(account, limit.amount)} for name, limit in (shares or {}).items()
+    ]
     return {
         "schema": "siloquent/account/1",
         "name": account.name,
@@ -77,11 +89,17 @@ def build_account_document(account: Account) -> dict[str, Any]:
         "adjacency": account.adjacency,
         "limit": format_exact_amount(account, account.limit.amount),
         "spent": format_exact_amount(account, account.spent.amount),
-        "left": format_exact_amount(account, account.left.amount),
+        "left": format_exact_amount(account, account.left.amount if remaining is None else remaining),
         "delta_limit": format(Decimal(account.limit.delta) / ATTO, "f"),
         "delta_spent": format(Decimal(account.spent.delta) / ATTO, "f"),
         "successor": account.successor,
+        **({"shares": limits} if limits else {}),
     }
+
+
+def build_account_list_document(accounts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return accounts' documents as one of kind ``siloquent/account-list/1``."""
+    return {"schema": "siloquent/account-list/1", "accounts": list(accounts)}
 
 
 def cost_document(account: Account, cost: Cost) -> dict[str, str]:
@@ -107,6 +125,45 @@ def build_entry_document(entry: Entry) -> dict[str, Any]:
         "hash": entry.hash,
         "body": entry.body,
     }
+
+
+def build_entry_list_document(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return entries' documents as one of kind ``siloquent/entry-list/1``."""
+    return {"schema": "siloquent/entry-list/1", "entries": list(entries)}
+
+
+def build_ledger_document(
+    ledger: str, accounts: Sequence[Mapping[str, Any]], entries: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return accounts' and entries' documents as one of kind ``siloquent/ledger/1``."""
+    return {
+        "schema": "siloquent/ledger/1",
+        "ledger": ledger,
+        "accounts": list(accounts),
+        "entries": list(entries),
+    }
+
+
+def build_head_document(ledger: Ledger) -> dict[str, Any]:
+    """Return the number and hash of a ledger's newest entry as a document of kind ``siloquent/head/1``."""
+    head = ledger.read_head()
+    return {"schema": "siloquent/head/1", "ledger": ledger.id, "seq": head.seq, "hash": head.hash}
+
+
+def build_checkpoint_document(checkpoint: Checkpoint, file: Path) -> dict[str, Any]:
+    """Return a checkpoint as a document of kind ``siloquent/checkpoint/1``; its totals are in its file."""
+    return {
+        "schema": "siloquent/checkpoint/1",
+        "ledger": checkpoint.ledger,
+        "seq": checkpoint.seq,
+        "hash": checkpoint.hash,
+        "file": str(file),
+    }
+
+
+def build_history_document(table: str, entries: Sequence[HistoryEntry]) -> dict[str, Any]:
+    """Return the questions asked about a table as a document of kind ``siloquent/history/1``."""
+    return {"schema": "siloquent/history/1", "table": table, "questions": [entry.to_json() for entry in entries]}
 
 
 def build_verdict_document(verdict: LedgerVerdict, kept: Checkpoint | None) -> dict[str, Any]:

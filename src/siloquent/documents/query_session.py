@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
-from siloquent.documents.ledger import build_account_document, build_entry_document, format_exact_amount
+from siloquent.documents.ledger import (
+    build_account_document,
+    build_entry_document,
+    build_history_document,
+    build_ledger_document,
+)
 from siloquent.documents.tables import build_table_document, build_table_line
 
 if TYPE_CHECKING:
     from siloquent.api import Session
     from siloquent.explore import Answer, Query
-    from siloquent.ledger import Account, Entry, Ledger
+    from siloquent.ledger import Entry, Ledger
 
 Document = Mapping[str, Any]
 
@@ -133,8 +138,7 @@ class WorkspaceQueries:
         """Return the queries asked about a table, oldest first."""
         from siloquent.explore import list_history
 
-        questions = [one.to_json() for one in list_history(self.session, table)]
-        return {"schema": "siloquent/history/1", "table": table, "questions": questions}
+        return build_history_document(table, list_history(self.session, table))
 
     def get_ledger_document(self, table: str | None = None, *, last: int = 20) -> Document:
         """Return all accounts for the owner, and an analyst's own for an analyst, with their newest entries."""
@@ -143,7 +147,11 @@ class WorkspaceQueries:
         if session.analyst:
             names = [session.get_account(name).name for name in ([table] if table else session.list_tables())]
         accounts = [one for one in ledger.list_accounts() if not names or _is_under(one.name, names)]
-        return build_ledger_document(ledger.id, accounts, _list_newest(ledger, names, last))
+        return build_ledger_document(
+            ledger.id,
+            [build_account_document(account) for account in accounts],
+            [build_entry_document(entry) for entry in _list_newest(ledger, names, last)],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,19 +183,8 @@ def prepare_question(session: QuerySession, question: Query, *, key: str | None 
 
 def build_shown_table(session: Session, name: str) -> dict[str, Any]:
     """Return a table as a document of kind ``siloquent/table/1``, with what ``session`` can still spend on it."""
-    schema, account = session.schema(name), session.get_account(name)
-    left = format_exact_amount(account, session.get_remaining(name).amount)
-    return build_table_document(schema, {**build_account_document(account), "left": left})
-
-
-def build_ledger_document(ledger: str, accounts: Sequence[Account], entries: Sequence[Entry]) -> dict[str, Any]:
-    """Return accounts and entries as a document of kind ``siloquent/ledger/1``."""
-    return {
-        "schema": "siloquent/ledger/1",
-        "ledger": ledger,
-        "accounts": [build_account_document(account) for account in accounts],
-        "entries": [build_entry_document(entry) for entry in entries],
-    }
+    remaining = session.get_remaining(name).amount
+    return build_table_document(session.schema(name), session.get_account(name), remaining)
 
 
 def _is_under(name: str, roots: list[str]) -> bool:

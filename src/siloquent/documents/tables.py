@@ -1,7 +1,9 @@
-"""Documents of table declarations, without reading rows."""
+"""Documents about a workspace and its tables: declarations and what is left, without reading rows; checks."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from siloquent.charts.text import format_label
@@ -11,9 +13,46 @@ from siloquent.errors import SiloquentError
 
 if TYPE_CHECKING:
     from siloquent.api import Session
+    from siloquent.ledger import Account
     from siloquent.schema import Attribute, TableSchema
+    from siloquent.schema.workspace import Workspace
 
 MAX_VALUES = 8
+
+
+def build_workspace_document(workspace: Workspace) -> dict[str, Any]:
+    """Return a new workspace as a document of kind ``siloquent/workspace/1``."""
+    return {
+        "schema": "siloquent/workspace/1",
+        "folder": str(workspace.folder),
+        "ledger": workspace.ledger,
+        "tables": [],
+    }
+
+
+def build_draft_document(table: str, file: Path | None, toml: str) -> dict[str, Any]:
+    """Return a drafted table file as a document of kind ``siloquent/draft/1``."""
+    return {"schema": "siloquent/draft/1", "table": table, "file": str(file or ""), "toml": toml}
+
+
+def build_declaration_document(
+    schema: TableSchema, file: Path, left_out: Sequence[str], toml: str, first_query: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return a table file written from answers as a document of kind ``siloquent/declaration/1``.
+
+    Args:
+        left_out: The source's columns that are not declared. ``first_query``: one and its price, if it has one.
+    """
+    return {
+        "schema": "siloquent/declaration/1",
+        "table": schema.name,
+        "file": str(file),
+        "source": schema.source,
+        "attributes": len(schema.domain.names),
+        "left_out": list(left_out),
+        "toml": toml,
+        "first_query": None if first_query is None else dict(first_query),
+    }
 
 
 def build_table_line(session: Session, name: str) -> dict[str, Any]:
@@ -31,8 +70,17 @@ def build_table_line(session: Session, name: str) -> dict[str, Any]:
     return row
 
 
-def build_table_document(schema: TableSchema, account: dict[str, Any]) -> dict[str, Any]:
-    """Return a table's declaration as a document of kind ``siloquent/table/1``."""
+def build_table_list_document(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return lines of tables as a document of kind ``siloquent/table-list/1``."""
+    return {"schema": "siloquent/table-list/1", "tables": list(lines)}
+
+
+def build_table_document(schema: TableSchema, account: Account, remaining: int) -> dict[str, Any]:
+    """Return a table's declaration as a document of kind ``siloquent/table/1``.
+
+    Args:
+        remaining: The units that may still be spent: less than the account's own if a parent account has less.
+    """
     return {
         "schema": "siloquent/table/1",
         "name": schema.name,
@@ -43,7 +91,7 @@ def build_table_document(schema: TableSchema, account: dict[str, Any]) -> dict[s
         "adjacency": schema.adjacency,
         "attributes": [_build_attribute_entry(attribute) for attribute in schema.domain],
         "constraints": [_build_constraint_entry(constraint) for constraint in schema.constraints],
-        "account": account,
+        "account": build_account_document(account, remaining=remaining),
         "digest": f"sha256:{schema.digest}",
     }
 
@@ -93,6 +141,15 @@ def _build_constraint_entry(constraint: Any) -> dict[str, Any]:
         there = f"{constraint.table}({', '.join(constraint.referenced)})"
         return {"kind": "foreign_key", "hard": hard, "text": f"{', '.join(constraint.columns)} is in {there}"}
     return {"kind": "key", "hard": hard, "text": f"{', '.join(constraint.columns)} is unique"}
+
+
+def build_check_document(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return checks of tables as a document of kind ``siloquent/check/1``."""
+    return {
+        "schema": "siloquent/check/1",
+        "clean": all(report["clean"] for report in reports),
+        "tables": list(reports),
+    }
 
 
 def build_check_report(session: Session, name: str, *, alone: bool) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from typing import Any
 
 from siloquent.errors import SiloquentError
 from siloquent.remote.api_document import (
@@ -144,11 +145,21 @@ class Release(ApiDocument):
 
 
 class SketchAnswer(ApiDocument):
-    """An answer of a sketch (``siloquent/sketch-answer/1``): free, with its error."""
+    """An answer of a sketch (``siloquent/sketch-answer/2``): each point with its value and error; free."""
 
     columns = DocumentField(read_many(read_text))
     rows = DocumentField(read_many(tuple), shown=False)
     guarantee = DocumentField(read_text, shown=False)
+
+    def get_column(self, name: str) -> tuple[Any, ...]:
+        """Return the values of the column ``name``, such as "value" or "outside".
+
+        Raises:
+            KeyError: there is no such column.
+        """
+        if name not in self.columns:
+            raise KeyError(name)
+        return tuple(row[self.columns.index(name)] for row in self.rows)
 
 
 class Dependencies(ApiDocument):

@@ -324,25 +324,18 @@ def closed(schema: Schema) -> Schema:
 
 
 def _release() -> Schema:
-    return _told_more(json_schema("release"))
+    return _with_sharing(json_schema("release"))
 
 
 def _releases() -> Schema:
     found = json_schema("release-list")
-    found["properties"]["releases"]["items"] = _told_more(found["properties"]["releases"]["items"])
+    found["properties"]["releases"]["items"] = _with_sharing(found["properties"]["releases"]["items"])
     return found
 
 
-def _told_more(release: Schema) -> Schema:
-    more = {"shared": {"type": "boolean"}, "deleted": {"type": "boolean", "description": "its values are gone"}}
-    return {**release, "required": [*release["required"], *more], "properties": {**release["properties"], **more}}
-
-
-def _adopted() -> Schema:
-    """Return the schema with ``adopted``, the older name of the picked dependencies."""
-    found = json_schema("fd-adopted")
-    more = {"adopted": found["properties"]["picked"]}
-    return {**found, "required": [*found["required"], *more], "properties": {**found["properties"], **more}}
+def _with_sharing(release: Schema) -> Schema:
+    """Return the schema of a release that requires the fields known to a server only."""
+    return {**release, "required": [*release["required"], "shared", "deleted"]}
 
 
 def _checkpoint() -> Schema:
@@ -355,7 +348,6 @@ def _checkpoint() -> Schema:
 
 _VARIANTS: Mapping[str, Callable[[], Schema]] = MappingProxyType(
     {
-        "fd-adopted": _adopted,
         "release": _release,
         "release-list": _releases,
         "kept-checkpoint": _checkpoint,

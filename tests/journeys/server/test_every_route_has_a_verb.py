@@ -155,7 +155,9 @@ def a_job_is_priced_followed_and_its_sketch_asked(everything: Everything, tmp_pa
         assert ana.list_releases(task="sketch", table="visits", limit=1)[0].id == done.release
         points = np.array([[50.0, 400.0], [110.0, 990.0]])
         dense = ana.ask_sketch(done.release, sketch.Density(points))
-        assert dense.rows[0][0] > dense.rows[1][0]
+        assert dense.columns == ("age", "cost", "value", "error", "low", "high", "outside")
+        assert [row[:2] for row in dense.rows] == [(50.0, 400.0), (110.0, 990.0)]
+        assert dense.get_column("value")[0] > dense.get_column("value")[1]
         assert ana.ask_sketch(done.release, {"kind": "density", "points": points.tolist()}).rows == dense.rows
         for wrong in (sketch.Density(points, normalise=True), sketch.Anomaly(points, threshold=1.0)):
             with pytest.raises(RequestError, match="server"):
@@ -164,9 +166,7 @@ def a_job_is_priced_followed_and_its_sketch_asked(everything: Everything, tmp_pa
         for made in (ana.sketch.build(asked, key="map"), ana.sketch.load(done.release)):
             assert isinstance(made, sketch.Sketch)
             found = sketch.ask(made, sketch.Density(points))
-            assert [list(row) for row in zip(found.values, found.errors, strict=True)] == [
-                row[:2] for row in map(list, dense.rows)
-            ]
+            assert (tuple(found.values), tuple(found.errors)) == (dense.get_column("value"), dense.get_column("error"))
         first, second = ana.sketch.explain(asked), ana.price_job("sketch", SPEC)
         assert first.keys() == second.keys()
         assert first["price"] == second["price"]  # what hangs on the hash functions is drawn for each plan

@@ -48,9 +48,11 @@ def test_a_sketch_is_built_as_a_job_and_asked_for_nothing(served: Served) -> Non
         assert (found["state"], found["done"], found["steps"]) == ("done", 3, 3), found
         release = found["result"]["release"]
         asked = ana.post(
-            f"/v1/releases/{release}/questions", json={"kind": "density", "points": [[50, 400], [110, 990]]}
+            f"/v1/releases/{release}/questions", json={"kind": "density", "points": [[50, 400], [200, 990]]}
         ).json()
-        assert asked["rows"][0][0] > asked["rows"][1][0]
+        assert asked["columns"] == ["age", "cost", "value", "error", "low", "high", "outside"]
+        assert asked["rows"][0][2] > asked["rows"][1][2]
+        assert [row[-1] for row in asked["rows"]] == [False, True]  # age ends at 120
         assert (bo.get(f"/v1/jobs/{job}").status_code, bo.get(f"/v1/releases/{release}").status_code) == (404, 404)
         assert start(ana, "map").json()["id"] == job
         assert start(ana, "map", features=["age"]).json()["code"] == "key_reused"

@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from journeys.clinic import WARDS
 from journeys.served import Served
 from siloquent.server.access.roles import ROUTES
-from siloquent.server.jobs.queue import build_job_document
+from siloquent.server.jobs.queue import describe_job
 from siloquent.server.routes import answers, collections, health, jobs, ledger, releases, silos, tables, tokens
 
 PARTS = (tables, answers, jobs, releases, collections, silos, ledger, tokens)
@@ -244,7 +244,7 @@ def test_a_revoked_tokens_job_spends_nothing(served: Served) -> None:
     house.tokens.revoke(text[3:11])
     job, _ = house.jobs.add(person, task="sketch", spec=SKETCH, key="late", max_cost=None)
     for _ in range(2_400):
-        if (found := build_job_document(house.jobs.row(job)))["state"] in ("done", "failed"):
+        if (found := describe_job(house.jobs.row(job)))["state"] in ("done", "failed"):
             break
         time.sleep(0.05)
     assert (found["state"], found["result"]["code"]) == ("failed", "not_allowed")

@@ -7,7 +7,8 @@ from fractions import Fraction
 import pytest
 
 from siloquent.cli.base.screen import Screen
-from siloquent.cli.explore.output import build_answer_document, describe_price, show_answer, show_explanation
+from siloquent.cli.explore.output import describe_price, show_answer, show_explanation
+from siloquent.documents.releases import build_answer_document
 from siloquent.explore import Explanation, parse
 from siloquent.explore.plan.explain import explain_plan
 from siloquent.explore.plan.planner import plan

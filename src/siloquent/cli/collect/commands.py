@@ -10,6 +10,12 @@ import typer
 
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.paths import resolve_file
+from siloquent.documents.collect import (
+    build_check_document,
+    build_counters_document,
+    build_design_document,
+    build_estimates_document,
+)
 from siloquent.errors import RequestError
 
 NAMED = "A collection's name among the workspace's, walks-1, or a document as a path with /."
@@ -44,7 +50,7 @@ def design(
     """Design a collection: a public document for clients and collector, and the services' secret for the epoch."""
     from siloquent import collect
     from siloquent.cli.collect.inputs import read_text, write_new_collection
-    from siloquent.cli.collect.output import build_design_document, show_design
+    from siloquent.cli.collect.output import show_design
 
     made = collect.design(collect.parse_spec(read_text(resolve_file(options, spec))))
     document, key = write_new_collection(options, made, output)
@@ -67,7 +73,7 @@ def check(options: Options, collection: One) -> int:
     """Prove from a document's whole numbers that no user's reports exceed epsilon; exit 1 if they do."""
     from siloquent import collect
     from siloquent.cli.collect.inputs import load_collection
-    from siloquent.cli.collect.output import build_check_document, show_check
+    from siloquent.cli.collect.output import show_check
 
     made, _ = load_collection(options, collection)
     findings = collect.check(made)
@@ -134,7 +140,6 @@ def ingest(
     from siloquent.cli.collect.inputs import ingest_file, load_collection, open_report_store, resolve_collection_path
     from siloquent.cli.collect.output import show_counters
     from siloquent.collect import Counters
-    from siloquent.documents.reports import counters_document
 
     made, document = load_collection(options, collection)
     taken, without = Counters(), []
@@ -158,7 +163,7 @@ def ingest(
         for empty in without:
             options.screen.warn(f"No report is in {empty}.")
         if options.as_json:
-            options.screen.write_document(counters_document(made, taken, store))
+            options.screen.write_document(build_counters_document(made, taken, store))
         else:
             show_counters(options.screen, made, taken, store)
 
@@ -175,7 +180,6 @@ def estimate(
     from siloquent import collect
     from siloquent.cli.collect.inputs import load_collection, open_report_store
     from siloquent.cli.collect.output import keep_answer, show_answer
-    from siloquent.documents.reports import answer_document
 
     made, document = load_collection(options, collection)
     with open_report_store(made, document) as store:
@@ -183,7 +187,7 @@ def estimate(
     if output is not None:
         keep_answer(output, answer)
     if options.as_json:
-        options.screen.write_document(answer_document(made, answer))
+        options.screen.write_document(build_estimates_document(made, answer))
     else:
         show_answer(options.screen, answer)
 
@@ -192,11 +196,10 @@ def show(options: Options, collection: One) -> None:
     """Show how many reports arrived, by outcome and by layer."""
     from siloquent.cli.collect.inputs import load_collection, open_report_store
     from siloquent.cli.collect.output import show_counters
-    from siloquent.documents.reports import counters_document
 
     made, document = load_collection(options, collection)
     with open_report_store(made, document) as store:
         if options.as_json:
-            options.screen.write_document(counters_document(made, store.counters, store))
+            options.screen.write_document(build_counters_document(made, store.counters, store))
         else:
             show_counters(options.screen, made, store.counters, store)

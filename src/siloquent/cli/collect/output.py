@@ -1,4 +1,4 @@
-"""Collections, counters and estimates: display and JSON documents."""
+"""Display of collections, counters and estimates."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from siloquent.charts.text import compute_step, format_label, format_number
 from siloquent.cli.base.paths import require_svg, write_new
 from siloquent.cli.base.problems import clean_lines
 from siloquent.cli.base.screen import LEFT, RIGHT, Screen
-from siloquent.documents.reports import plain_value
+from siloquent.documents.collect import plain_value
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
@@ -32,36 +32,6 @@ if TYPE_CHECKING:
 
 MAX_BARS = 60
 PICTURES = (".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
-
-
-def build_design_document(
-    made: Collection, document: Path, key: Path, users: int, predicted: Sequence[Prediction]
-) -> dict[str, Any]:
-    """Return a design as a document of kind ``siloquent/collect-design/1``; the collection itself is in its file."""
-    return {
-        "schema": "siloquent/collect-design/1",
-        "name": made.spec.name,
-        "epoch": made.spec.epoch,
-        "epsilon": str(made.spec.epsilon),
-        "digest": made.digest,
-        "document": str(document),
-        "secret": str(key),
-        "channels": [
-            {
-                "services": list(channel.services),
-                "epsilon": str(channel.epsilon),
-                "rows_per_user": channel.slots,
-                "bytes": made.get_report_length(at),
-                "layers": len(channel.layers),
-            }
-            for at, channel in enumerate(made.channels)
-        ],
-        "users": users,
-        "predicted": [
-            {"services": list(one.services), "question": one.question, "relative_error": one.relative}
-            for one in predicted
-        ],
-    }
 
 
 def show_design(
@@ -90,19 +60,6 @@ def show_design(
         [("question", LEFT), ("of", LEFT), (f"typical error with {users:,} users", RIGHT)],
         [(one.question, " and ".join(one.services), f"{100 * one.relative:.2g} %") for one in predicted],
     )
-
-
-def build_check_document(made: Collection, findings: Sequence[DesignFinding]) -> dict[str, Any]:
-    """Return the proof as a document of kind ``siloquent/collect-check/1``."""
-    return {
-        "schema": "siloquent/collect-check/1",
-        "digest": made.digest,
-        "holds": all(one.holds for one in findings),
-        "findings": [
-            {"what": one.what, "epsilon": one.epsilon, "allowed": str(one.allowed), "holds": one.holds}
-            for one in findings
-        ],
-    }
 
 
 def show_check(screen: Screen, findings: Sequence[DesignFinding]) -> None:

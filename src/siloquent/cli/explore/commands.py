@@ -21,6 +21,7 @@ from siloquent.cli.explore.questions import (
     read_question,
 )
 from siloquent.documents.query_session import WorkspaceQueries, prepare_question
+from siloquent.documents.releases import build_answer_document
 from siloquent.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def ask(
 ) -> int | None:
     """Answer a question within the error that it names, or for the budget that it names."""
     from siloquent.cli.explore.charts import check_drawable, show_charts, write_charts
-    from siloquent.cli.explore.output import build_answer_document, show_answer
+    from siloquent.cli.explore.output import show_answer
 
     text = read_question(question, file)
     asked = build_typed_question(options, text, file, key)

@@ -20,11 +20,6 @@ MAX_SHOWN = 100
 BAR_WIDTH = 30
 
 
-def build_answer_document(answer: Answer, key: str) -> dict[str, Any]:
-    """Return the answer's own document with the key under which it is free."""
-    return {**answer.to_json(), "key": key}
-
-
 def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_rows: bool) -> None:
     """Print the table, then its meaning and cost."""
     from siloquent.explore.spec.answers.text import format_answer_cells

@@ -11,7 +11,14 @@ import typer
 
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT
-from siloquent.cli.federation.output import build_status_document, show_status
+from siloquent.cli.federation.output import show_status
+from siloquent.documents.federation import (
+    build_connection_document,
+    build_roster_document,
+    build_session_list_document,
+    build_session_verdict_document,
+    build_status_document,
+)
 from siloquent.errors import NotAllowed, RequestError, UnknownName
 
 if TYPE_CHECKING:
@@ -154,15 +161,14 @@ def check(options: Options, bundle: BundleOption = Path("bundle")) -> int:
     from siloquent.federation.identity.bundle import read_bundle
 
     steps = list(tried(read_bundle(bundle)))
-    is_well = all(step.state != "bad" for step in steps)
+    document = build_connection_document(steps)
     if options.as_json:
-        told = [{"what": s.what, "state": s.state, "found": s.found, "fix": s.fix} for s in steps]
-        options.screen.write_document({"schema": "siloquent/federation-check/1", "ok": is_well, "steps": told})
+        options.screen.write_document(document)
     else:
         marks = {"good": "ok", "warn": "soon", "bad": "FIX"}
         rows = [(marks[s.state], s.what, s.found, s.fix) for s in steps]
         options.screen.write_table([("", LEFT), ("step", LEFT), ("found", LEFT), ("fix", LEFT)], rows)
-    return 0 if is_well else 6
+    return 0 if document["ok"] else 6
 
 
 def report_status(
@@ -211,17 +217,7 @@ def verify(
     with open_journal(role) as journal:
         verdict = verify_session(role, journal, find_session(journal.list_sessions(), session, bundle).id)
     if options.as_json:
-        options.screen.write_document(
-            {
-                "schema": "siloquent/federation-verdict/1",
-                "ok": not verdict.faults,
-                "session": verdict.session,
-                "headers": verdict.headers,
-                "head": verdict.head,
-                "signed": list(verdict.signed),
-                "faults": list(verdict.faults),
-            }
-        )
+        options.screen.write_document(build_session_verdict_document(verdict))
     else:
         options.screen.write_facts(
             [("session", verdict.session), ("headers", str(verdict.headers)), ("head", verdict.head),
@@ -253,8 +249,7 @@ def _normalise_words(words: str) -> str:
 
 def _show_sessions(options: Options, sessions: list[Any]) -> None:
     if options.as_json:
-        told = [{"session": s.id, "state": s.state, "moderator": s.moderator, "code": s.code} for s in sessions]
-        options.screen.write_document({"schema": "siloquent/federation-sessions/1", "sessions": told})
+        options.screen.write_document(build_session_list_document(sessions))
         return
     columns = [("session", LEFT), ("state", LEFT), ("task", LEFT), ("moderator", LEFT), ("ended by", LEFT)]
     rows = [
@@ -267,17 +262,7 @@ def _show_sessions(options: Options, sessions: list[Any]) -> None:
 
 def _show_roster(options: Options, roster: Roster, told: str) -> None:
     if options.as_json:
-        options.screen.write_document(
-            {
-                "schema": "siloquent/federation-roster/1",
-                "name": roster.name,
-                "version": roster.version,
-                "relay": roster.relay,
-                "words": roster.words,
-                "roles": [{"name": r.name, "kind": r.kind, "owner": r.owner} for r in roster.roles],
-                "warnings": roster.list_warnings(),
-            }
-        )
+        options.screen.write_document(build_roster_document(roster))
         return
     rows = [(role.name, role.kind, role.owner) for role in roster.roles]
     options.screen.write_table([("role", LEFT), ("kind", LEFT), ("owner", LEFT)], rows)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from siloquent.cli.base.screen import LEFT, RIGHT, Screen
-from siloquent.documents.federation import build_status_document, describe_waiting, format_waiting_time
+from siloquent.documents.federation import describe_waiting
 
 if TYPE_CHECKING:
     from siloquent.federation.identity.roster import Roster
-
-__all__ = ["build_status_document", "describe_waiting", "format_waiting_time", "show_status"]
 
 
 def show_status(screen: Screen, told: dict[str, Any], roster: Roster) -> None:

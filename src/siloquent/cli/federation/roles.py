@@ -14,7 +14,7 @@ import typer
 from siloquent.cli.base.command import CommandBody, Options, register_command
 from siloquent.cli.base.screen import LEFT
 from siloquent.cli.federation.commands import BundleOption, find_session
-from siloquent.documents.federation import build_session_document
+from siloquent.documents.federation import build_party_sessions_document, build_session_entry
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
@@ -111,13 +111,15 @@ def list_party_sessions(options: Options, bundle: BundleOption = Path("bundle"))
     role = read_bundle(bundle)
     with open_journal(role) as journal:
         sessions = sorted(journal.list_sessions(), key=lambda known: known.state != "invited")
+    document = build_party_sessions_document(role, sessions)
     if options.as_json:
-        told = [build_session_document(role, known) for known in sessions]
-        options.screen.write_document({"schema": "siloquent/party-sessions/1", "sessions": told})
+        options.screen.write_document(document)
         return
     columns = [("session", LEFT), ("state", LEFT), ("task", LEFT), ("moderator", LEFT), ("tables", LEFT)]
-    shown = [build_session_document(role, known) for known in sessions]
-    rows = [(s["session"][:12], s["state"], s["task"], s["moderator"], ", ".join(s["tables"])) for s in shown]
+    rows = [
+        (one["session"][:12], one["state"], one["task"], one["moderator"], ", ".join(one["tables"]))
+        for one in document["sessions"]
+    ]
     options.screen.write_table(columns, rows)
 
 
@@ -162,7 +164,7 @@ def _decide(options: Options, bundle: Path, asked: str, decision: str, *, is_sur
         known = find_session(journal.list_sessions(), asked, bundle)
         _require_undecided(options, known, bundle)
         if decision == "approved":
-            _show(options, build_session_document(role, known))
+            _show(options, build_session_entry(role, known))
         if not is_sure and not (options.screen.can_ask and options.screen.confirm("Agree to this session?")):
             raise RequestError("The answer was not yes.", fix=options.format_rerun("--yes"))
         if not journal.decide(known.id, decision):  # decided in the meantime

@@ -36,10 +36,7 @@ def set_budget(options: Options, table: TableArgument) -> None:
         account = session.set_budget(table)
         shares = session.share_limits(table)
     if options.as_json:
-        listed = [
-            {"account": name, "limit": format_exact_amount(account, limit.amount)} for name, limit in shares.items()
-        ]
-        options.screen.write_document({**build_account_document(account), **({"shares": listed} if listed else {})})
+        options.screen.write_document(build_account_document(account, shares=shares))
         return
     for name, limit in {account.name: account.limit, **shares}.items():
         options.screen.write_line(_changed(name, before.get(name), account, limit))

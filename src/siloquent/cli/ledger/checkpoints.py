@@ -10,7 +10,7 @@ import typer
 
 from siloquent.charts.text import clean_text
 from siloquent.cli.base.command import Options
-from siloquent.documents.ledger import build_verdict_document
+from siloquent.documents.ledger import build_checkpoint_document, build_verdict_document
 from siloquent.errors import ChainBroken, RequestError
 
 if TYPE_CHECKING:
@@ -71,15 +71,7 @@ def write_checkpoint(
         made = session.ledger.create_checkpoint()
     _write_new(output, made.to_json() + "\n")
     if options.as_json:
-        options.screen.write_document(
-            {
-                "schema": "siloquent/checkpoint/1",
-                "ledger": made.ledger,
-                "seq": made.seq,
-                "hash": made.hash,
-                "file": str(output),
-            }
-        )
+        options.screen.write_document(build_checkpoint_document(made, output))
         return
     options.screen.write_line(f"Checkpoint {made.seq} ({made.hash[:12]}) is in {output}.")
     later = options.format_command("ledger", "verify", "--checkpoint", str(output))

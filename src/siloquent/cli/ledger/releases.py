@@ -13,7 +13,12 @@ from siloquent.charts.text import clean_text
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.problems import clean_lines
 from siloquent.cli.base.screen import LEFT, RIGHT
-from siloquent.documents.releases import build_release_document, build_release_verdict_document
+from siloquent.documents.releases import (
+    build_export_document,
+    build_release_document,
+    build_release_list_document,
+    build_release_verdict_document,
+)
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
@@ -39,7 +44,7 @@ def list_all(options: Options) -> None:
     """List the releases of the workspace."""
     documents = _list_served_documents(options) if options.server is not None else _list_documents(options)
     if options.as_json:
-        options.screen.write_document({"schema": "siloquent/release-list/1", "releases": documents})
+        options.screen.write_document(build_release_list_document(documents))
         return
     options.screen.write_table(
         [("release", LEFT), ("table", LEFT), ("account", LEFT), ("request", LEFT)],
@@ -100,9 +105,7 @@ def show(options: Options, release: Release) -> None:
     folder = _find_folder(options, release)
     manifest, table = read_manifest(folder), read_release(folder)
     if options.as_json:
-        columns = [table[name].to_pylist() for name in table.column_names]
-        rows = [[_convert_value(value) for value in row] for row in zip(*columns, strict=True)]
-        options.screen.write_document({**build_release_document(manifest), "columns": table.column_names, "rows": rows})
+        options.screen.write_document(build_release_document(manifest, values=table))
         return
     shown = table.slice(0, MAX_SHOWN)
     columns = [shown[name].to_pylist() for name in shown.column_names]
@@ -123,10 +126,6 @@ def show(options: Options, release: Release) -> None:
             *[("known", clean_text(text)) for text in manifest.known],
         ]
     )
-
-
-def _convert_value(value: Any) -> Any:
-    return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 def export(
@@ -151,15 +150,7 @@ def export(
     except OSError as failed:
         raise RequestError(f"{output} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
     if options.as_json:
-        options.screen.write_document(
-            {
-                "schema": "siloquent/export/1",
-                "release": release,
-                "file": str(output),
-                "format": chosen,
-                "rows": table.num_rows,
-            }
-        )
+        options.screen.write_document(build_export_document(release, output, chosen, table.num_rows))
     else:
         options.screen.write_line(f"{table.num_rows:,} rows of {clean_text(release)} are in {output}.")
 

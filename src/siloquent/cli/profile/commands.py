@@ -14,6 +14,13 @@ from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.paths import format_reuse_argument
 from siloquent.cli.base.problems import UNCONFIRMED, Interrupted
 from siloquent.cli.profile.inputs import split_names
+from siloquent.documents.profile import (
+    build_adoption_document,
+    build_local_document,
+    build_plan_document,
+    build_report_document,
+    build_report_verdict_document,
+)
 from siloquent.errors import ProtocolError, ReleaseError, RequestError
 
 if TYPE_CHECKING:
@@ -50,7 +57,7 @@ def profile_locally(
 ) -> None:
     """Find the dependencies of one table: exact, not private, for its owner alone."""
     from siloquent.cli.profile.inputs import build_progress_reporter, read_open_table
-    from siloquent.cli.profile.output import build_local_document, show_local
+    from siloquent.cli.profile.output import show_local
     from siloquent.profile import discover_locally as find
 
     options.require_owner("A local profile shows what rows have in common, so it")
@@ -74,7 +81,7 @@ def plan(
 ) -> None:
     """Say what a session would take and what each role could learn. Contacts nobody, reads no row."""
     from siloquent.cli.profile.inputs import read_profile_spec
-    from siloquent.cli.profile.output import build_plan_document, show_plan
+    from siloquent.cli.profile.output import show_plan
 
     asked = read_profile_spec(options, spec)
     with options.open_session() as session:
@@ -110,7 +117,7 @@ def run(
 ) -> int | None:
     """Find the dependencies of several silos' rows together. What is revealed is shown first and goes on record."""
     from siloquent.cli.profile.inputs import choose_release_folder, read_profile_spec, resolve_participants
-    from siloquent.cli.profile.output import build_report_document, show_report
+    from siloquent.cli.profile.output import show_report
 
     asked = read_profile_spec(options, spec)
     if bundle is None and (resume or without):
@@ -232,7 +239,7 @@ def _confirm_session(options: Options, spec: ProfileSpec, parties: int, workers:
 def show(options: Options, report: Report) -> None:
     """Show a report: what holds over all rows, what holds only inside each silo, and what was revealed."""
     from siloquent.cli.profile.inputs import find_report
-    from siloquent.cli.profile.output import build_report_document, show_report
+    from siloquent.cli.profile.output import show_report
 
     found, place = find_report(options, report)
     if options.as_json:
@@ -249,7 +256,7 @@ def verify(options: Options, report: Report) -> int:
     found, _ = find_report(options, report)
     problems = check_report(found)
     if options.as_json:
-        options.screen.write_document({"schema": "siloquent/fd-verdict/1", "id": found.id, "problems": list(problems)})
+        options.screen.write_document(build_report_verdict_document(found, problems))
     else:
         for problem in problems:
             options.screen.write_line(problem)
@@ -285,8 +292,7 @@ def adopt(
                 return 2
         changed = session.profile.adopt(found, table, wanted)
     if options.as_json:
-        document = {"schema": "siloquent/fd-adopted/1", "id": found.id, "table": table, "picked": wanted}
-        options.screen.write_document({**document, "changed": changed})
+        options.screen.write_document(build_adoption_document(found.id, table, wanted, changed=changed))
     else:
         options.screen.write_line(
             f"schemas/{table}.toml now declares: {'; '.join(wanted)}." if changed else "They were declared already."
@@ -303,7 +309,7 @@ def simulate(
 ) -> None:
     """Run every role in memory on public rows: to see what a session would find and show. Nothing is charged."""
     from siloquent.cli.profile.inputs import read_profile_spec, split_public_rows
-    from siloquent.cli.profile.output import build_report_document, show_report
+    from siloquent.cli.profile.output import show_report
     from siloquent.profile import simulate as run_all
 
     asked = read_profile_spec(options, spec)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from siloquent.cli.base.paths import read_toml, resolve_file, resolve_release_path
-from siloquent.cli.federation.output import format_waiting_time
+from siloquent.documents.federation import format_waiting_time
 from siloquent.errors import RequestError, UnknownName
 
 if TYPE_CHECKING:

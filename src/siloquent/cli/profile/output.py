@@ -1,40 +1,18 @@
-"""Dependencies, plans and reports: display and JSON documents."""
+"""Display of dependencies, plans and reports."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from siloquent.charts.text import clean_text
 from siloquent.cli.base.screen import LEFT, Screen
-from siloquent.documents.dependencies import build_report_document
 
 if TYPE_CHECKING:
     from siloquent.profile import Dependency, FDReport, LocalResult, SessionPlan
 
-__all__ = [
-    "build_local_document",
-    "build_plan_document",
-    "build_report_document",
-    "show_local",
-    "show_plan",
-    "show_report",
-]
 MAX_SHOWN = 40
 SIDES = (("left side", LEFT), ("", LEFT), ("right side", LEFT), ("holds", LEFT))
-
-
-def build_local_document(table: str, found: LocalResult) -> dict[str, Any]:
-    """Return a local profile as a document of kind ``siloquent/fd-local/1``."""
-    return {
-        "schema": "siloquent/fd-local/1",
-        "table": table,
-        "columns": list(found.columns),
-        "dependencies": _list_dependencies(found.dependencies),
-        "constants": list(found.constants),
-        "complete_to_lhs": found.complete_to_lhs,
-        "private": False,
-    }
 
 
 def show_local(screen: Screen, found: LocalResult) -> None:
@@ -43,25 +21,6 @@ def show_local(screen: Screen, found: LocalResult) -> None:
     if found.constants:
         screen.write_line(f"Constant: {clean_text(', '.join(found.constants))}.")
     screen.note("These are exact facts about the rows, for their owner's eyes: nothing was hidden.")
-
-
-def build_plan_document(planned: SessionPlan) -> dict[str, Any]:
-    """Return a plan as a document of kind ``siloquent/fd-plan/1``."""
-    return {
-        "schema": "siloquent/fd-plan/1",
-        "table": planned.spec.table,
-        "columns": list(planned.spec.columns),
-        "protocol": planned.spec.protocol,
-        "parties": planned.parties,
-        "workers": planned.workers,
-        "most_sets": planned.most_sets,
-        "most_votes": planned.most_votes,
-        "set_bytes": planned.set_bytes,
-        "set_seconds": round(planned.set_seconds, 6),
-        "statement": [list(pair) for pair in planned.statement],
-        "warnings": list(planned.warnings),
-        "data_touched": False,
-    }
 
 
 def show_plan(screen: Screen, planned: SessionPlan) -> None:
@@ -118,7 +77,3 @@ def _show(screen: Screen, rows: Sequence[tuple[Dependency, str]]) -> None:
     )
     if len(rows) > len(shown):
         screen.write_line(f"And {len(rows) - len(shown)} more: --json lists them all.")
-
-
-def _list_dependencies(found: Sequence[Dependency]) -> list[list[Any]]:
-    return [[list(one.lhs), one.rhs] for one in found]

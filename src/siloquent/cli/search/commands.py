@@ -12,6 +12,12 @@ from siloquent.cli.base.paths import format_reuse_argument, resolve_path, resolv
 from siloquent.cli.base.problems import clean_lines
 from siloquent.cli.search.inputs import build_offer_spec, build_request_spec, load_plan, resolve_catalogue_path
 from siloquent.documents.plans import offer_plan_document, price_words
+from siloquent.documents.search import (
+    build_augmented_document,
+    build_catalogue_document,
+    build_offer_document,
+    build_result_document,
+)
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
@@ -73,7 +79,7 @@ def offer(
     dry: Dry = False,
 ) -> int | None:
     """Release a table's sums once, for others to find and use; the price is shown first."""
-    from siloquent.cli.search.output import build_offer_document, show_offer, show_plan
+    from siloquent.cli.search.output import show_offer, show_plan
 
     given = locals()
     with options.open_session() as session:
@@ -101,7 +107,7 @@ def offer(
             if catalogue is not None:
                 session.search.publish(made, resolve_catalogue_path(options, catalogue))
             if options.as_json:
-                options.screen.write_document({**build_offer_document(made, folder), "key": own_key})
+                options.screen.write_document(build_offer_document(made, folder, own_key))
             else:
                 show_offer(options.screen, made, folder)
                 if catalogue is None:
@@ -127,7 +133,7 @@ def add(
     releases: Annotated[list[str], typer.Argument(metavar="RELEASE ..", help="Releases by id, or their folders.")],
 ) -> None:
     """Copy offers into a catalogue's folder; each is checked first."""
-    from siloquent.cli.search.output import build_catalogue_document, show_catalogue
+    from siloquent.cli.search.output import show_catalogue
     from siloquent.search import add_to_catalogue, open_catalogue
 
     target = resolve_catalogue_path(options, folder)
@@ -148,7 +154,7 @@ def show(
     ] = None,
 ) -> None:
     """List a catalogue's offers, and which keys they share with a table: from declarations alone."""
-    from siloquent.cli.search.output import build_catalogue_document, show_catalogue
+    from siloquent.cli.search.output import show_catalogue
     from siloquent.search import find_matching_offers, open_catalogue
 
     target = resolve_catalogue_path(options, folder)
@@ -192,7 +198,7 @@ def find(
     dry: Dry = False,
 ) -> int | None:
     """Rank offers by what they add to your model. Free on your own rows; with --epsilon from a release of yours."""
-    from siloquent.cli.search.output import build_result_document, show_found, show_plan
+    from siloquent.cli.search.output import show_found, show_plan
 
     given = locals()
     with options.open_session() as session:
@@ -223,9 +229,7 @@ def find(
             if place is not None:
                 write_new(place, found.plan.to_json())
             if options.as_json:
-                options.screen.write_document(
-                    {**build_result_document(found, place), "key": own_key if found.guarantee else ""}
-                )
+                options.screen.write_document(build_result_document(found, place, own_key if found.guarantee else ""))
             else:
                 show_found(options.screen, found, place)
                 if place is not None and found.plan.steps:
@@ -261,11 +265,8 @@ def augment(
     with options.open_session() as session:
         rows = session.search.augment(chosen, table)
     write_rows(place, rows)
-    added = [step.name for step in chosen.steps]
     if options.as_json:
-        options.screen.write_document(
-            {"schema": "siloquent/augmented/1", "table": table or chosen.table, "file": str(place), "added": added}
-        )
+        options.screen.write_document(build_augmented_document(chosen, table or chosen.table, place))
     else:
         screen = options.screen
         screen.write_table([("added", LEFT), ("offer", RIGHT)], [(step.name, step.offer) for step in chosen.steps])

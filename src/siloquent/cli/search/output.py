@@ -1,32 +1,22 @@
-"""Offers, catalogues and search results: display and JSON documents."""
+"""Display of offers, catalogues and search results."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from siloquent.charts.text import clean_text
+from siloquent.charts.text import clean_text, format_three_digits
 from siloquent.cli.base.problems import clean_lines
 from siloquent.cli.base.screen import LEFT, RIGHT, Screen
-from siloquent.documents.offers import build_catalogue_document, build_result_document, list_uses
 from siloquent.documents.plans import mean_error, price_words
+from siloquent.documents.search import list_uses
 
 if TYPE_CHECKING:
     from siloquent.privacy import Cost
     from siloquent.search import Augmentation, Catalogue, Offer, OfferPlan, SearchResult
 
-__all__ = [
-    "build_catalogue_document",
-    "build_offer_document",
-    "build_result_document",
-    "show_catalogue",
-    "show_found",
-    "show_offer",
-    "show_plan",
-]
 MAX_SHOWN = 10
 
 
@@ -52,25 +42,6 @@ def show_plan(screen: Screen, planned: OfferPlan, left: Cost) -> None:
     ]
     if rows:
         screen.write_table([("key", LEFT), ("values", RIGHT), ("error of a mean by it", RIGHT)], rows)
-
-
-def build_offer_document(offer: Offer, folder: Path | None) -> dict[str, Any]:
-    """Return an offer as a document of kind ``siloquent/offer/1``; its sums are in its file."""
-    part = offer.part
-    assert part is not None
-    return {
-        "schema": "siloquent/offer/1",
-        "id": offer.id,
-        "folder": str(folder or ""),
-        "table": offer.table,
-        "owner": offer.owner,
-        "features": [feature.name for feature in offer.features],
-        "keys": [{"name": key.name, "cells": key.cells, "digest": key.digest} for key in offer.keys],
-        "serves": list_uses(offer),
-        "guarantee": offer.describe_guarantee(),
-        "receipt": {"ledger": part.ledger, "seq": part.seq, "hash": part.hash},
-        "notes": list(offer.notes),
-    }
 
 
 def show_offer(screen: Screen, offer: Offer, folder: Path | None) -> None:
@@ -148,8 +119,8 @@ def show_found(screen: Screen, found: SearchResult, plan: Path | None) -> None:
         [
             (
                 clean_text(one.feature),
-                _format_three_digits(one.value),
-                f"{_format_three_digits(one.low)} and {_format_three_digits(one.high)}",
+                format_three_digits(one.value),
+                f"{format_three_digits(one.low)} and {format_three_digits(one.high)}",
             )
             for one in found.model.coefficients
         ],
@@ -161,11 +132,3 @@ def show_found(screen: Screen, found: SearchResult, plan: Path | None) -> None:
 def _describe_chosen(one: Augmentation) -> str:
     aside = "" if one.realised is None else f"; {one.realised:.3f} on rows kept aside"
     return f"{one.name}: +{one.gain:.3f}{aside}"
-
-
-def _format_three_digits(value: float) -> str:
-    """Return three digits, as plain decimal text."""
-    if value == 0 or not math.isfinite(value):
-        return str(value)
-    places = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{min(places, 12)}f}"

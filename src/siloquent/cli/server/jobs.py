@@ -10,6 +10,7 @@ import typer
 from siloquent.charts.text import clean_text
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT
+from siloquent.documents.server import build_job_list_document
 from siloquent.errors import RequestError
 from siloquent.foreign import load_json, load_toml
 
@@ -50,7 +51,7 @@ def list_all(options: Options) -> None:
     with options.connect() as session:
         found = [one.to_json() for one in session.list_jobs()]
     if options.as_json:
-        options.screen.write_document({"schema": "siloquent/job-list/1", "jobs": found})
+        options.screen.write_document(build_job_list_document(found))
         return
     names = ("id", "name", "task", "state")
     options.screen.write_table(

@@ -14,6 +14,7 @@ import typer
 from siloquent.charts.text import clean_text
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT, RIGHT
+from siloquent.documents.server import build_settings_document, build_slots_document, build_token_list_document
 from siloquent.errors import MissingExtra, SchemaError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def serve(
     plain = {name: getattr(settings, name) for name in settings.__dataclass_fields__}
     if show:
         if options.as_json:
-            options.screen.write_document({"schema": "siloquent/server-settings/1", **plain})
+            options.screen.write_document(build_settings_document(plain))
         else:
             options.screen.write_facts([(name, str(value)) for name, value in plain.items()])
         return
@@ -148,14 +149,14 @@ def calibrate(
     with options.open_session() as session:
         schemas = [session.schema(name) for name in ([table] if table else session.list_tables())]
     found = list(timed(schemas, np.random.default_rng(1), answers=answers))
-    longest = max((one.slot_ms for one in found), default=0)
     if options.as_json:
         lines = [{"table": one.table, "rows": one.rows, "p99_ms": one.p99_ms, "slot_ms": one.slot_ms} for one in found]
-        options.screen.write_document({"schema": "siloquent/slots/1", "tables": lines, "slot_counts_ms": longest})
+        options.screen.write_document(build_slots_document(lines))
         return
     columns = [("table", LEFT), ("rows", RIGHT), ("99 of 100 within", RIGHT), ("slot", RIGHT)]
     rows = [(clean_text(one.table), f"{one.rows:,}", f"{one.p99_ms:.0f} ms", f"{one.slot_ms} ms") for one in found]
     options.screen.write_table(columns, rows)
+    longest = max((one.slot_ms for one in found), default=0)
     options.screen.note(f"In [server] of siloquent.toml: slot_counts_ms = {longest}")
 
 
@@ -203,7 +204,7 @@ def list_all(options: Options) -> None:
     options.require_owner("The list of tokens")
     found = _open_tokens(options).list()
     if options.as_json:
-        options.screen.write_document({"schema": "siloquent/token-list/1", "tokens": found})
+        options.screen.write_document(build_token_list_document(found))
         return
     columns: list[tuple[str, Any]] = [(name, LEFT) for name in ("id", "name", "role", "tables", "until", "state")]
     options.screen.write_table(columns, [_format_token(one) for one in found])

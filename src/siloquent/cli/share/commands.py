@@ -12,6 +12,13 @@ from siloquent.cli.base.consent import Dry, Epsilon, Key, MaxCost, Rho, Yes, con
 from siloquent.cli.base.paths import resolve_path, write_new, write_rows
 from siloquent.cli.share.inputs import build_share_spec, find_table_name, load_releases
 from siloquent.documents.plans import price_words, share_plan_document
+from siloquent.documents.share import (
+    build_advice_document,
+    build_model_document,
+    build_rows_document,
+    build_share_document,
+    build_sum_document,
+)
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
@@ -60,7 +67,7 @@ def release(
     dry: Dry = False,
 ) -> int | None:
     """Release a table's statistics about a label, for other silos to learn from; the price is shown first."""
-    from siloquent.cli.share.output import build_release_document, show_plan, show_release
+    from siloquent.cli.share.output import show_plan, show_release
 
     given = locals()
     with options.open_session() as session:
@@ -88,7 +95,7 @@ def release(
             if place is not None:
                 write_new(place, made.to_bytes())
             if options.as_json:
-                options.screen.write_document({**build_release_document(made, folder), "key": own_key})
+                options.screen.write_document(build_share_document(made, folder, own_key))
             else:
                 show_release(options.screen, made, folder)
                 sent = place if place is not None else folder
@@ -103,7 +110,7 @@ def hold(
     bundle: Annotated[Path, typer.Option("--bundle", metavar="DIR", help="The moderator's bundle.")] = Path("bundle"),
 ) -> None:
     """Hold a secure sum as the moderator: all parties of the roster are asked; each keeps the sum as its release."""
-    from siloquent.cli.share.output import build_sum_document, show_sum
+    from siloquent.cli.share.output import show_sum
     from siloquent.federation.identity.bundle import read_bundle
     from siloquent.federation.role_process import moderate
     from siloquent.share.federated import build_invitation, collect_sum
@@ -131,7 +138,7 @@ def _build_learn_spec(
 
 def advise(options: Options, table: Table, releases: Releases, model: ModelOption = None) -> None:
     """Say whether the others' releases help: four models compared on your own rows. Free, and for your eyes only."""
-    from siloquent.cli.share.output import build_advice_document, show_advice
+    from siloquent.cli.share.output import show_advice
 
     with options.open_session() as session:
         found = load_releases(options, releases)
@@ -153,7 +160,7 @@ def learn(
     ] = False,
 ) -> None:
     """Learn a model from the others' releases and your own rows. Free; with own rows it must stay with you."""
-    from siloquent.cli.share.output import build_model_document, show_model
+    from siloquent.cli.share.output import show_model
 
     place = resolve_path(options, output)
     with options.open_session() as session:
@@ -176,7 +183,7 @@ def synthesize(
     seed: Annotated[int, typer.Option("--seed", help="Equal seeds, equal rows.")] = 0,
 ) -> None:
     """Draw labelled rows from marginals or trees: free, and no row is anybody's."""
-    from siloquent.cli.share.output import build_rows_document, show_rows
+    from siloquent.cli.share.output import show_rows
     from siloquent.share import synthesize as drawn
 
     place, found = resolve_path(options, output), load_releases(options, releases)

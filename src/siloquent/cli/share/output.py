@@ -1,4 +1,4 @@
-"""Plans, releases, advice and models: display and JSON documents."""
+"""Display of plans, releases, advice and models."""
 
 from __future__ import annotations
 
@@ -71,29 +71,6 @@ def _list_widths(planned: SharePlan) -> list[str]:
     return [f"{a.name} {width}" for a, width in zip(encoding.features, encoding.widths, strict=True)]
 
 
-def build_release_document(release: ShareRelease, folder: Path) -> dict[str, Any]:
-    """Return a release as a document of kind ``siloquent/share/1``; its numbers are in its file."""
-    from siloquent.share.files import format_release_id
-
-    return {
-        "schema": "siloquent/share/1",
-        "id": format_release_id(release),
-        "folder": str(folder),
-        "table": release.table,
-        "label": release.agreement.label.name,
-        "features": [attribute.name for attribute in release.agreement.features],
-        "method": release.agreement.method,
-        "trust": release.agreement.trust,
-        "agreement": release.agreement.digest,
-        "silos": release.silos,
-        "numbers": sum(values.size for values in release.values.values()),
-        "bytes": len(release.to_bytes()),
-        "guarantee": release.describe_guarantee(),
-        "receipt": {"ledger": release.part.ledger, "seq": release.part.seq, "hash": release.part.hash},
-        "notes": list(release.notes),
-    }
-
-
 def show_release(screen: Screen, release: ShareRelease, folder: Path) -> None:
     """Print a release's content and guarantee."""
     names = ", ".join(attribute.name for attribute in release.agreement.features)
@@ -111,19 +88,6 @@ def show_release(screen: Screen, release: ShareRelease, folder: Path) -> None:
     )
 
 
-def build_sum_document(spec: ShareSpec, held: SessionResult) -> dict[str, Any]:
-    """Return a held secure sum as a document of kind ``siloquent/share-sum/1``; parties keep it as their release."""
-    return {
-        "schema": "siloquent/share-sum/1",
-        "session": held.session,
-        "table": spec.table,
-        "label": spec.label,
-        "method": spec.method,
-        "silos": list(held.result.parties),
-        "numbers": int(held.result.total.size),
-    }
-
-
 def show_sum(screen: Screen, spec: ShareSpec, held: SessionResult) -> None:
     """Print the silos whose rows are in the sum, and its location."""
     screen.write_facts(
@@ -134,33 +98,6 @@ def show_sum(screen: Screen, spec: ShareSpec, held: SessionResult) -> None:
             ("kept", "by every silo that is in it, as a release of its own workspace: siloquent release list"),
         ]
     )
-
-
-def build_advice_document(advice: Advice, releases: Sequence[ShareRelease]) -> dict[str, Any]:
-    """Return advice as a document of kind ``siloquent/advice/1``; it is about the owner's rows."""
-    return {
-        "schema": "siloquent/advice/1",
-        "releases": [release.name for release in releases],
-        "recommended": advice.recommended,
-        "sentence": advice.describe(),
-        "models": [
-            {
-                "model": name,
-                "error": found.error,
-                "balanced_error": _drop_infinite(found.balanced),
-                "auc": _drop_infinite(found.auc),
-                "loss": found.loss,
-            }
-            for name, found in advice.measures.items()
-        ],
-        "error_difference": [advice.error.low, advice.error.mean, advice.error.high],
-        "loss_difference": [advice.loss.low, advice.loss.mean, advice.loss.high],
-        "private": True,
-    }
-
-
-def _drop_infinite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def show_advice(screen: Screen, advice: Advice, releases: Sequence[ShareRelease]) -> None:
@@ -194,19 +131,6 @@ def _format_interval(difference: Any) -> str:
     return f"{difference.mean:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}]"
 
 
-def build_model_document(model: Model, file: Path) -> dict[str, Any]:
-    """Return a model as a document of kind ``siloquent/share-model/1``; its weights are in its file."""
-    return {
-        "schema": "siloquent/share-model/1",
-        "file": str(file),
-        "kind": model.kind,
-        "label": model.agreement.label.name,
-        "features": [attribute.name for attribute in model.agreement.features],
-        "silos": model.silos,
-        "holds_own_rows": model.holds_own_rows,
-    }
-
-
 def show_model(screen: Screen, model: Model, file: Path) -> None:
     """Print the model, the strongest predictors of the label, and whether it may be given away."""
     told = "your exact rows are in it: keep it" if model.holds_own_rows else "from releases alone: it may be given away"
@@ -225,17 +149,6 @@ def show_model(screen: Screen, model: Model, file: Path) -> None:
     if speaking:
         heads = [("feature", LEFT), ("value", LEFT), ("weight", RIGHT)]
         screen.write_table(heads, [(clean_text(a), clean_text(b), f"{weight:+.2f}") for a, b, weight in speaking])
-
-
-def build_rows_document(table: pa.Table, releases: Sequence[ShareRelease], file: Path) -> dict[str, Any]:
-    """Return drawn rows as a document of kind ``siloquent/share-rows/1``; the rows are in their file."""
-    return {
-        "schema": "siloquent/share-rows/1",
-        "file": str(file),
-        "rows": table.num_rows,
-        "columns": table.column_names,
-        "releases": [release.name for release in releases],
-    }
 
 
 def show_rows(screen: Screen, table: pa.Table, releases: Sequence[ShareRelease], file: Path) -> None:

@@ -22,6 +22,7 @@ from siloquent.cli.sketch.inputs import (
     read_points,
 )
 from siloquent.documents.plans import price_words, sketch_plan_document
+from siloquent.documents.sketch import build_answer_document, build_sketch_document
 from siloquent.errors import RequestError
 
 Table = Annotated[
@@ -130,7 +131,7 @@ def build(
     dry: Dry = False,
 ) -> int | None:
     """Build a sketch in one pass over the rows; the price is shown first. Everything asked of it later is free."""
-    from siloquent.cli.sketch.output import build_sketch_document, show_plan, show_sketch
+    from siloquent.cli.sketch.output import show_plan, show_sketch
 
     with options.open_session() as session:
         place = None if output is None else resolve_release_path(options, output)
@@ -154,7 +155,7 @@ def build(
             made = prepared.run(max_cost=max_cost)
             folder = session.sketch.save(made, place)
             if options.as_json:
-                options.screen.write_document({**build_sketch_document(made, folder), "key": own_key})
+                options.screen.write_document(build_sketch_document(made, folder, own_key))
             else:
                 show_sketch(options.screen, made, folder)
                 then = options.format_command("sketch", "ask", format_reuse_argument(output, folder), "--modes", "3")
@@ -201,7 +202,7 @@ def ask(
     """Ask a sketch: free, however often. Each value comes with its standard error and a 95 % interval."""
     from siloquent import sketch as task
     from siloquent.cli.sketch.map import show_map
-    from siloquent.cli.sketch.output import build_answer_rows, list_answer_notes, show_rows
+    from siloquent.cli.sketch.output import show_answer
 
     chosen = [word for word in (density, classify, anomaly, modes, sample, target, picture) if word is not None]
     if len(chosen) != 1:
@@ -230,8 +231,7 @@ def ask(
         question = task.Sample(int(sample or 0), seed=seed)
     with convert_fixes_to_options():
         answer = task.ask(made, question)
-    columns, rows = build_answer_rows(made, question, answer)
-    show_rows(options.screen, made, columns, rows, output, list_answer_notes(answer))
+    show_answer(options.screen, build_answer_document(made, question, answer), output)
 
 
 def merge(
@@ -241,22 +241,22 @@ def merge(
 ) -> None:
     """Add up sketches of several silos that were built with one hash plan: free."""
     from siloquent import sketch as task
-    from siloquent.cli.sketch.output import build_sketch_document, show_sketch
+    from siloquent.cli.sketch.output import show_sketch
 
     made = task.merge([find_sketch(options, name) for name in sketches])
     folder = task.save_sketch(made, resolve_release_path(options, output))
     if options.as_json:
-        options.screen.write_document({**build_sketch_document(made, folder), "key": ""})
+        options.screen.write_document(build_sketch_document(made, folder, ""))
     else:
         show_sketch(options.screen, made, folder)
 
 
 def show(options: Options, sketch: One) -> None:
     """Show a sketch: what was promised, how many records it holds, how exact its answers are."""
-    from siloquent.cli.sketch.output import build_sketch_document, show_sketch
+    from siloquent.cli.sketch.output import show_sketch
 
     made = find_sketch(options, sketch)
     if options.as_json:
-        options.screen.write_document({**build_sketch_document(made, Path(sketch)), "key": ""})
+        options.screen.write_document(build_sketch_document(made, Path(sketch), ""))
     else:
         show_sketch(options.screen, made, None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from siloquent.cli.base.paths import require_svg, write_new
 from siloquent.cli.base.screen import Screen
+from siloquent.documents.sketch import build_map_document
 from siloquent.errors import RequestError, UnknownName
 
 if TYPE_CHECKING:
@@ -34,14 +35,9 @@ def show_map(screen: Screen, sketch: Sketch, names: list[str], output: Path | No
     if screen.as_json:
         values = _estimate_densities(sketch, axes, across, down).values.clip(0).reshape(down, across)
         screen.write_document(
-            {
-                "schema": "siloquent/sketch-map/1",
-                "features": [sketch.plan.features[i].name for i in axes],
-                "ends": _list_ends(sketch, axes),
-                "values": values.tolist(),
-                "free": True,
-                "guarantee": sketch.describe_guarantee(),
-            }
+            build_map_document(
+                sketch, [sketch.plan.features[i].name for i in axes], _list_ends(sketch, axes), values.tolist()
+            )
         )
         return
     picture = build_density_chart(sketch, axes, across, down)

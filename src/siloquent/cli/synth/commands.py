@@ -17,6 +17,7 @@ from siloquent.cli.base.problems import clean_lines
 from siloquent.cli.synth import constraints as synth_constraints
 from siloquent.cli.synth import evaluate as synth_evaluate
 from siloquent.documents.plans import price_words, synth_plan_document
+from siloquent.documents.synth import build_report_document, build_rows_document, build_synthesis_document
 from siloquent.errors import ReleaseError, RequestError, SiloquentError
 from siloquent.foreign import load_toml
 
@@ -109,7 +110,7 @@ def run(
     dry: Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")] = False,
 ) -> int | None:
     """Make a synthetic table; the price is shown first. More rows of it cost nothing afterwards."""
-    from siloquent.cli.synth.output import build_release_document, show_plan, show_release
+    from siloquent.cli.synth.output import show_plan, show_release
 
     asked = _read_spec(options, spec, locals())
     with options.open_session() as session, _convert_fixes_to_options(spec):
@@ -134,7 +135,7 @@ def run(
             made = prepared.run(max_cost=max_cost, progress=_build_progress_reporter(options, planned))
             folder = session.synth.save(made, place)
     if options.as_json:
-        options.screen.write_document({**build_release_document(made, folder), "key": key})
+        options.screen.write_document(build_synthesis_document(made, folder, key))
     else:
         show_release(options.screen, made, folder)
         then = options.format_command(
@@ -157,7 +158,7 @@ def draw_rows(
     ] = None,
 ) -> None:
     """Draw more rows from a release's model: free, every hard constraint kept."""
-    from siloquent.cli.synth.output import build_rows_document, show_rows
+    from siloquent.cli.synth.output import show_rows
     from siloquent.releases import write_table
     from siloquent.synth.release import load_model
 
@@ -190,7 +191,7 @@ def report(
     if output is not None:
         write_new(output, read_page(folder))
     if options.as_json:
-        options.screen.write_document({"schema": "siloquent/synth-report/1", **found})
+        options.screen.write_document(build_report_document(found))
     else:
         show_report(options.screen, found)
         options.screen.note(f"The page with its pictures: {output or folder / 'report.html'}")

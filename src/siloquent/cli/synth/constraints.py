@@ -11,6 +11,7 @@ from siloquent.charts.text import clean_text
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.paths import is_path
 from siloquent.cli.base.screen import LEFT, RIGHT
+from siloquent.documents.synth import build_check_document, build_constraints_document, build_repair_document
 from siloquent.errors import ReleaseError, RequestError
 from siloquent.foreign import DocumentTooLarge, read_text
 from siloquent.foreign.documents import MAX_TOML_BYTES
@@ -18,8 +19,7 @@ from siloquent.foreign.documents import MAX_TOML_BYTES
 if TYPE_CHECKING:
     from siloquent.schema import TableSchema
     from siloquent.synth.estimate.public_rows import PublicRows
-    from siloquent.synth.estimate.repair import RepairResult
-    from siloquent.synth.spec.compiled import CompiledConstraints, Violations
+    from siloquent.synth.spec.compiled import CompiledConstraints
 
 MAX_SHOWN = 50
 Rows = Annotated[str, typer.Argument(metavar="RELEASE|FILE", help="A release's id, or a public CSV or Parquet file.")]
@@ -95,9 +95,7 @@ def import_dcs(
     found = parse_ic(text, hard=not soft)
     toml = render_constraints_toml(found)
     if options.as_json:
-        options.screen.write_document(
-            {"schema": "siloquent/synth-constraints/1", "constraints": len(found), "toml": toml}
-        )
+        options.screen.write_document(build_constraints_document(toml, len(found)))
         return
     options.screen.write_line(toml.rstrip("\n"))
     options.screen.note(
@@ -136,41 +134,6 @@ def _read(path: Path, schema: TableSchema) -> tuple[CompiledConstraints, PublicR
     return compiled, read_public(path, compiled.declared)
 
 
-def build_check_document(
-    schema: TableSchema,
-    path: Path,
-    compiled: CompiledConstraints,
-    found: PublicRows,
-    counts: dict[int, Violations],
-) -> dict[str, Any]:
-    """Return a check's findings as a document of kind ``siloquent/synth-check/1``."""
-    listed = []
-    for one in compiled.constraints:
-        count = counts.get(one.number)
-        listed.append(
-            {
-                "number": one.number,
-                "constraint": one.text,
-                "kind": one.kind,
-                "hard": one.hard,
-                "broken": count.pairs if count else 0,
-                "broken_one_way": count.one_way if count else 0,
-                "possible": count.possible if count else 0,
-                "rate": count.rate if count else 0.0,
-                "note": one.kept if one.form is None else "",
-            }
-        )
-    return {
-        "schema": "siloquent/synth-check/1",
-        "table": schema.name,
-        "file": path.name,
-        "rows": len(found.cells),
-        "outside": int((found.cells < 0).sum()),
-        "kept": all(not entry["broken"] for entry in listed if entry["hard"]),
-        "constraints": listed,
-    }
-
-
 def _show_check(options: Options, document: dict[str, Any], path: Path) -> None:
     screen = options.screen
     screen.write_table(
@@ -197,37 +160,6 @@ def _show_check(options: Options, document: dict[str, Any], path: Path) -> None:
     if not document["kept"]:
         then = options.format_command("synth", "repair", str(path), "--table", document["table"], "-o", "repaired.csv")
         screen.note(f"Next: {then}")
-
-
-def build_repair_document(
-    schema: TableSchema, output: Path, compiled: CompiledConstraints, found: PublicRows, repaired: RepairResult
-) -> dict[str, Any]:
-    """Return a repair's changes as a document of kind ``siloquent/synth-repair/1``; rows count from 1."""
-    changes = []
-    for row, column in repaired.changed.tolist():
-        attribute = compiled.declared[column]
-        old, new = int(found.cells[row, column]), int(repaired.rows[row, column])
-        changes.append(
-            {
-                "row": row + 1,
-                "attribute": attribute.name,
-                "old": None if old < 0 else _format_value(attribute.label(old)),
-                "new": None if new < 0 else _format_value(attribute.label(new)),
-            }
-        )
-    texts = {one.number: one.text for one in compiled.constraints}
-    return {
-        "schema": "siloquent/synth-repair/1",
-        "table": schema.name,
-        "file": str(output),
-        "rows": len(found.cells),
-        "broken": [{"constraint": texts[number], "count": count} for number, count in repaired.before.items()],
-        "changes": changes,
-    }
-
-
-def _format_value(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 def _show_repair(options: Options, document: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,13 +11,8 @@ from siloquent.charts.text import clean_text, number_of
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.paths import resolve_release_path
 from siloquent.cli.base.screen import LEFT, RIGHT
+from siloquent.documents.synth import build_evaluation_document
 from siloquent.errors import ReleaseError, RequestError
-
-if TYPE_CHECKING:
-    from siloquent.synth.estimate.report.evaluate import Evaluation, MarginalDistance
-    from siloquent.synth.spec.compiled import CompiledConstraints
-
-WORST = 5
 
 
 def mount(group: typer.Typer) -> None:
@@ -67,49 +62,6 @@ def evaluate(
         options.screen.write_document(document)
     else:
         _show(options, document)
-
-
-def build_evaluation_document(table: str, found: Evaluation, compiled: CompiledConstraints) -> dict[str, Any]:
-    """Return an evaluation as a document of kind ``siloquent/synth-evaluation/1``; ``private``: figures are exact."""
-    texts = {one.number: (one.text, one.hard) for one in compiled.constraints}
-    return {
-        "schema": "siloquent/synth-evaluation/1",
-        "private": True,
-        "table": table,
-        "rows": found.rows,
-        "true_rows": found.true_rows,
-        "single": _summarise_distances(found.ones),
-        "pairs": _summarise_distances(found.pairs),
-        "constraints": [
-            {
-                "number": number,
-                "constraint": texts[number][0],
-                "hard": texts[number][1],
-                "broken": ours.pairs,
-                "rate": ours.rate,
-                "true_rate": theirs.rate,
-            }
-            for number, ours, theirs in found.broken
-        ],
-        "classifiers": [
-            {
-                "target": one.target,
-                "classifier": one.classifier,
-                "trained_on_output": round(one.on_output, 5),
-                "trained_on_truth": round(one.on_truth, 5),
-            }
-            for one in found.right
-        ],
-    }
-
-
-def _summarise_distances(found: tuple[MarginalDistance, ...]) -> dict[str, Any]:
-    worst = sorted(found, key=lambda one: -one.distance)[:WORST]
-    mean = sum(one.distance for one in found) / max(len(found), 1)
-    return {
-        "mean": round(mean, 5),
-        "worst": [{"columns": list(one.columns), "distance": round(one.distance, 5)} for one in worst],
-    }
 
 
 def _show(options: Options, document: dict[str, Any]) -> None:

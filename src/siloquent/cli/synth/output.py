@@ -1,4 +1,4 @@
-"""Plans, releases, rows and reports of synthesis: display and JSON documents."""
+"""Display of plans, releases, rows and reports of synthesis."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.charts.text import clean_text
 from siloquent.cli.base.screen import LEFT, RIGHT, Screen
+from siloquent.documents.synth import FIRST_ROWS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from siloquent.synth.spec.release import SyntheticRelease
 
-SHOWN = 10
 NO_FORECAST = "no forecast: engine tree makes one where the table declares a size_hint, such as size_hint = 5000"
 
 
@@ -61,27 +61,6 @@ def show_plan(screen: Screen, plan: Mapping[str, Any]) -> None:
         screen.note(clean_text(note))
 
 
-def build_release_document(made: SyntheticRelease, folder: Path) -> dict[str, Any]:
-    """Return a release as a document of kind ``siloquent/synth/1``."""
-    ledger, seq, digest = made.receipt
-    report = made.report
-    return {
-        "schema": "siloquent/synth/1",
-        "release": str(folder),
-        "table": report.table,
-        "rows": report.rows,
-        "columns": made.rows.column_names,
-        "constraints": [
-            {"constraint": one.text, "hard": one.hard, "broken": one.pairs, "of": one.possible, "kept": one.how}
-            for one in report.constraints
-        ],
-        "truth": [{"name": p.name, "value": p.value, "low": p.low, "high": p.high} for p in report.paid],
-        "guarantee": made.guarantee.describe(),
-        "receipt": {"ledger": ledger, "seq": seq, "hash": digest},
-        "known": list(report.known),
-    }
-
-
 def show_release(screen: Screen, made: SyntheticRelease, folder: Path) -> None:
     """Print the number of rows, the constraints that hold, the quality and the cost."""
     report = made.report
@@ -98,32 +77,16 @@ def show_release(screen: Screen, made: SyntheticRelease, folder: Path) -> None:
     screen.note(f"The report with its pictures: {folder / 'report.html'}")
 
 
-def build_rows_document(table: pa.Table, output: Path | None) -> dict[str, Any]:
-    """Return drawn rows as a document of kind ``siloquent/synth-rows/1``: a file's name, or the first rows."""
-    shown = (
-        []
-        if output is not None
-        else [[_convert_value(v) for v in row.values()] for row in table.slice(0, SHOWN).to_pylist()]
-    )
-    return {
-        "schema": "siloquent/synth-rows/1",
-        "rows": table.num_rows,
-        "columns": table.column_names,
-        "file": None if output is None else str(output),
-        "first": shown,
-    }
-
-
 def show_rows(screen: Screen, table: pa.Table, output: Path | None) -> None:
     """Print the location of the rows, or the first of them."""
     if output is not None:
         screen.write_line(f"{table.num_rows:,} rows in {output}; this cost nothing.")
         return
     screen.write_line(_format_csv(table.column_names))
-    for row in table.slice(0, SHOWN).to_pylist():
+    for row in table.slice(0, FIRST_ROWS).to_pylist():
         screen.write_line(_format_csv("" if value is None else str(value) for value in row.values()))
-    if table.num_rows > SHOWN:
-        screen.note(f"The first {SHOWN} of {table.num_rows:,}; -o FILE writes all.")
+    if table.num_rows > FIRST_ROWS:
+        screen.note(f"The first {FIRST_ROWS} of {table.num_rows:,}; -o FILE writes all.")
 
 
 def show_report(screen: Screen, report: Mapping[str, Any]) -> None:
@@ -167,7 +130,3 @@ def _format_csv(cells: Iterable[str]) -> str:
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow([clean_text(cell) for cell in cells])
     return line.getvalue()
-
-
-def _convert_value(value: object) -> object:
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -18,6 +18,7 @@ import typer
 
 from siloquent.charts.text import clean_text
 from siloquent.cli.base.command import Options, register_command
+from siloquent.documents.server import build_backup_document, build_restored_document
 from siloquent.errors import LedgerError, RequestError, SchemaError, WorkspaceError
 
 if TYPE_CHECKING:
@@ -80,8 +81,7 @@ def backup(
     for one in old:
         shutil.rmtree(one)
     if options.as_json:
-        facts = {"folder": str(made), "entries": entries, "left_out": left_out, "deleted": [one.name for one in old]}
-        options.screen.write_document({"schema": "siloquent/backup/1", **facts})
+        options.screen.write_document(build_backup_document(made, entries, left_out, [one.name for one in old]))
         return
     options.screen.write_line(
         f"{clean_text(str(made))} holds the workspace; its ledger's {entries:,} entries are verified."
@@ -253,8 +253,7 @@ def restore(
     finally:
         shutil.rmtree(building, ignore_errors=True)
     if options.as_json:
-        facts = {"folder": str(folder), "entries": entries, "checkpoint": checkpoint.seq, "tokens": keep_tokens}
-        options.screen.write_document({"schema": "siloquent/restored/1", **facts})
+        options.screen.write_document(build_restored_document(folder, entries, checkpoint.seq, tokens=keep_tokens))
         return
     options.screen.write_line(
         f"{clean_text(str(folder))} is as the backup was: {entries:,} entries, all as they were written."

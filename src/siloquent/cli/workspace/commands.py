@@ -14,6 +14,7 @@ from siloquent.charts.text import clean_text, draw_share_bar
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT, RIGHT
 from siloquent.documents.ledger import format_significant, format_told_amount, parse_amount
+from siloquent.documents.tables import build_table_list_document, build_workspace_document
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")]
 
@@ -35,9 +36,7 @@ def init(
 
     made = create_workspace(folder, ledger=ledger)
     if options.as_json:
-        options.screen.write_document(
-            {"schema": "siloquent/workspace/1", "folder": str(made.folder), "ledger": made.ledger, "tables": []}
-        )
+        options.screen.write_document(build_workspace_document(made))
         return
     options.screen.write_line(f"{folder} is a workspace.")
     there = shlex.join(["siloquent", "--workspace", str(folder)])
@@ -53,7 +52,7 @@ def list_tables(options: Options) -> None:
     with options.open_queries() as session:
         listed = [dict(one) for one in session.list_table_lines()]
     if options.as_json:
-        options.screen.write_document({"schema": "siloquent/table-list/1", "tables": listed})
+        options.screen.write_document(build_table_list_document(listed))
         return
     options.screen.write_table(
         [("table", LEFT), ("source", LEFT), ("attributes", RIGHT), ("unit", LEFT), ("left", LEFT)],

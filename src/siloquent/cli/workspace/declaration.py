@@ -10,7 +10,7 @@ import typer
 from siloquent.charts.text import clean_text, number_of
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT, RIGHT
-from siloquent.documents.tables import build_check_report
+from siloquent.documents.tables import build_check_document, build_check_report, build_draft_document
 from siloquent.errors import NotAllowed, RequestError
 
 PRIVATE_ROWS_WARNING = (
@@ -54,9 +54,7 @@ def draft(
     if output:
         _write(output, text)
     if options.as_json:
-        options.screen.write_document(
-            {"schema": "siloquent/draft/1", "table": name, "file": str(output or ""), "toml": text}
-        )
+        options.screen.write_document(build_draft_document(name, output, text))
     elif output:
         options.screen.write_line(f"A draft is in {output}.")
     else:
@@ -99,16 +97,17 @@ def check(
     with options.open_session() as session:
         names = [table] if table else session.list_tables()
         reports = [build_check_report(session, name, alone=table is not None) for name in names]
-    is_clean = all(report["clean"] for report in reports)
+    document = build_check_document(reports)
+    status = 0 if document["clean"] else 1
     if options.as_json:
-        options.screen.write_document({"schema": "siloquent/check/1", "clean": is_clean, "tables": reports})
-        return 0 if is_clean else 1
+        options.screen.write_document(document)
+        return status
     options.screen.note("Exact counts, for the owner's eyes alone.")
     for report in reports:
         _show(options, report)
     if not reports:
         options.screen.note(f"No table is declared. Next: {options.format_command('declare', 'ROWS.csv')}")
-    return 0 if is_clean else 1
+    return status
 
 
 def _show(options: Options, report: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.paths import load_workspace
 from siloquent.cli.workspace.declaration_files import DeclarationFiles, read_answers_file
 from siloquent.cli.workspace.dialogue import ask_questions
+from siloquent.documents.tables import build_declaration_document
 from siloquent.errors import NotAllowed, RequestError
 
 if TYPE_CHECKING:
@@ -134,28 +135,18 @@ def _finish(options: Options, place: DeclarationFiles, draft: TableDraft, origin
     first = price_first_query(place.workspace, schema)
     left_out = [column.name for column in draft.columns if not draft.meanings[column.name].type]
     if options.as_json:
-        priced = first and {
-            "query": first.text,
-            "symbol": first.symbol,
-            "price": str(first.price),
-            "share": float(first.share),
-        }
-        options.screen.write_document(
-            {
-                "schema": "siloquent/declaration/1",
-                "table": schema.name,
-                "file": str(place.file),
-                "source": schema.source,
-                "attributes": len(schema.domain.names),
-                "left_out": left_out,
-                "toml": text,
-                "first_query": priced or None,
-            }
+        document = build_declaration_document(
+            schema, place.file, left_out, text, None if first is None else _price_entry(first)
         )
+        options.screen.write_document(document)
         return
     if old:
         options.screen.note(f"The earlier declaration is kept in schemas/{old.name}; its constraints are not copied.")
     _show_end(options, schema, first, len(left_out))
+
+
+def _price_entry(first: FirstQuery) -> dict[str, Any]:
+    return {"query": first.text, "symbol": first.symbol, "price": str(first.price), "share": float(first.share)}
 
 
 def _require_answers(options: Options, draft: TableDraft) -> TableDraft:

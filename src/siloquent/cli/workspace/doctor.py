@@ -7,7 +7,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +18,7 @@ import typer
 from siloquent.charts.text import clean_text
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT
+from siloquent.documents.server import build_doctor_document
 from siloquent.version import VERSION
 
 State = Literal["good", "missing", "bad"]
@@ -46,17 +47,17 @@ def register(app: typer.Typer) -> None:
 def run_doctor(options: Options) -> int:
     """Say what this machine has and lacks; exit 1 if something needs mending."""
     findings = list(examine(options.find_folder()))
-    is_well = all(finding.state != "bad" for finding in findings)
+    document = build_doctor_document([asdict(finding) for finding in findings])
+    status = 0 if document["ok"] else 1
     if options.as_json:
-        listed = [{"what": f.what, "state": f.state, "found": f.found, "fix": f.fix} for f in findings]
-        options.screen.write_document({"schema": "siloquent/doctor/1", "ok": is_well, "findings": listed})
-        return 0 if is_well else 1
+        options.screen.write_document(document)
+        return status
     marks = {"good": "ok", "missing": "-", "bad": "FIX"}
     options.screen.write_table(
         [("", LEFT), ("what", LEFT), ("found", LEFT), ("fix", LEFT)],
         [(marks[f.state], f.what, clean_text(f.found), f.fix) for f in findings],
     )
-    return 0 if is_well else 1
+    return status
 
 
 def examine(folder: Path | None) -> Iterator[HealthFinding]:

@@ -9,6 +9,7 @@ import typer
 
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT, RIGHT
+from siloquent.documents.server import build_migration_document
 
 
 def register(app: typer.Typer) -> None:
@@ -36,9 +37,7 @@ def migrate(options: Options) -> None:
         done = led(store)
         parts.append((store.name, done.found, done.now, "" if done.copy is None else done.copy.name))
     if options.as_json:
-        names = ("part", "found", "now", "copy")
-        plain = [dict(zip(names, part, strict=True)) for part in parts]
-        options.screen.write_document({"schema": "siloquent/migration/1", "parts": plain})
+        options.screen.write_document(build_migration_document(parts))
         return
     columns = [("part", LEFT), ("format", RIGHT), ("now", RIGHT), ("copy of the old one", LEFT)]
     options.screen.write_table(columns, [(name, str(found), str(now), copy) for name, found, now, copy in parts])

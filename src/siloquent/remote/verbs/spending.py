@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from siloquent.documents.ledger import build_ledger_document
 from siloquent.errors import LedgerError, RequestError, UnknownName
 from siloquent.ledger import Account, Checkpoint, Head, LedgerVerdict
 from siloquent.ledger import Entry as LedgerEntry
@@ -69,12 +70,9 @@ class SpendingVerbs(ApiClient):
             entries += yield from _fetch_visible_entries(self, one.name)
         newest = sorted(entries, key=lambda one: one.seq)[-last:]
         head = yield from self._fetch_as(LedgerHead, build_call("ledger_head"))
-        return {
-            "schema": "siloquent/ledger/1",
-            "ledger": head.ledger,
-            "accounts": [one.to_json() for one in accounts],
-            "entries": [one.to_json() for one in newest],
-        }
+        return build_ledger_document(
+            head.ledger, [one.to_json() for one in accounts], [one.to_json() for one in newest]
+        )
 
     @verb
     def list_spending(self) -> Steps[list[SpendingLine]]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from siloquent.documents.server import build_token_document
 from siloquent.errors import NotAllowed, RequestError, UnknownName
 from siloquent.server.store import Store
 
@@ -105,7 +106,7 @@ class Tokens:
     def document(self, text: str) -> dict[str, object]:
         """Return a new token, with its text, as a document of kind ``siloquent/token/1``."""
         (row,) = self._store.fetch_all("SELECT id, name, role, tables, expires FROM token WHERE id = ?", text[3:11])
-        return {"schema": "siloquent/token/1", **row, "tables": json.loads(row["tables"]), "token": text}
+        return build_token_document({**row, "tables": json.loads(row["tables"])}, text)
 
     def find_by_text(self, text: str) -> Principal | None:
         """Return the principal of the token ``text``; None if it is unknown, expired or revoked."""

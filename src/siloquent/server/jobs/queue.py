@@ -191,23 +191,10 @@ def cost_of_job(session: Session, row: Mapping[str, Any]) -> dict[str, str] | No
     return None if cost is None else cost_document(session.ledger.get_account(row["account"]), cost)
 
 
-def build_job_document(row: Mapping[str, Any], cost: Mapping[str, str] | None = None) -> dict[str, Any]:
+def describe_job(row: Mapping[str, Any], cost: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return a job as a document of kind ``siloquent/job/1``; ``cost`` comes from the ledger if the queue lacks it."""
+    from siloquent.documents.server import build_job_document
+
     result = None if row["result"] is None else json.loads(row["result"])
-    return {
-        "schema": "siloquent/job/1",
-        "id": row["id"],
-        "name": row["name"],
-        "task": row["task"],
-        "spec": json.loads(row["spec"]),
-        "state": row["state"],
-        "done": row["done"],
-        "steps": row["steps"],
-        "result": result,
-        "release": (result or {}).get("release") if row["state"] == "done" else None,
-        "account": row["account"] or None,
-        "cost": json.loads(row["cost"]) if row["cost"] else cost,
-        "cancelled_by": row["cancelled_by"],
-        "created": row["created"],
-        "changed": row["changed"],
-    }
+    paid = json.loads(row["cost"]) if row["cost"] else cost
+    return build_job_document({**row, "spec": json.loads(row["spec"]), "result": result, "cost": paid})

@@ -76,13 +76,14 @@ def _run_search(
 def _run_find(
     session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: ProgressReporter
 ) -> dict[str, Any]:
-    from siloquent.documents.offers import build_result_document
+    from siloquent.documents.search import build_result_document
     from siloquent.search import parse_request
     from siloquent.server.routes.silos import CATALOGUE
 
     asked, catalogue = parse_request(spec), session.workspace.folder / CATALOGUE
     tell(1, 2)
-    return {"found": build_result_document(session.search.find(asked, catalogue, key=key, max_cost=max_cost), None)}
+    found = session.search.find(asked, catalogue, key=key, max_cost=max_cost)
+    return {"found": build_result_document(found, None, "")}
 
 
 def _run_share(

@@ -15,6 +15,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from siloquent.documents.releases import build_answer_document
 from siloquent.errors import ReleaseError
 from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state, read_key, require_declared
 from siloquent.server.access.tokens import Principal
@@ -72,7 +73,7 @@ async def build_answer(
         require_declared(session, person, query.table)
         found = session.ask(query, key=ledger_key_of(person.name, key), max_cost=max_cost)
         _save_reply(house, session, person, found)
-        return {**found.to_json(), "replayed": False, "key": key}
+        return {**build_answer_document(found, key), "replayed": False}
 
     async with house.room.hold_place(person.token):
         # Planned under limits: a question too large to plan never reaches a thread that reads rows.

@@ -7,7 +7,6 @@ import hashlib
 import re
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,12 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from siloquent.documents.reports import answer_document, counters_document
+from siloquent.documents.collect import (
+    build_collection_list_document,
+    build_counters_document,
+    build_estimates_document,
+    build_taken_document,
+)
 from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import REPLAYED, KeyTaken, Repeat, keep, kept, repeat_of
@@ -32,10 +36,7 @@ _busy: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 @router.get("/collections")
 async def list_collections(request: Request, person: CurrentUser) -> dict[str, Any]:
     """The collections whose documents lie in the workspace."""
-    return {
-        "schema": "siloquent/collection-list/1",
-        "collections": list_collection_names(Path(request.app.state.folder)),
-    }
+    return build_collection_list_document(list_collection_names(Path(request.app.state.folder)))
 
 
 @router.get("/collections/{collection}")
@@ -45,7 +46,7 @@ async def show_collection(request: Request, collection: str, person: CurrentUser
 
     def work(session: Any) -> dict[str, Any]:
         with session.collect.store(made) as store:
-            return counters_document(made, store.counters, store)
+            return build_counters_document(made, store.counters, store)
 
     return await get_app_state(request).heavy.run_in_turn(person.name, None, work)
 
@@ -61,10 +62,9 @@ async def send_reports(request: Request, collection: str, person: CurrentUser) -
     async with _busy[f"{request.app.state.folder}/{collection}"]:
         if repeat is not None and (known := kept(house.store, repeat, sent)):
             return JSONResponse(known, headers=REPLAYED)
-        taken = await house.heavy.run_in_turn(
-            person.name, None, lambda session: asdict(session.collect.ingest(made, data))
+        told = await house.heavy.run_in_turn(
+            person.name, None, lambda session: build_taken_document(made, session.collect.ingest(made, data))
         )
-        told = {"schema": "siloquent/collect-taken/1", "collection": made.digest, "counters": taken}
         if repeat is not None:
             await asyncio.to_thread(_keep, house, repeat, sent, told)
     return JSONResponse(told)
@@ -85,7 +85,7 @@ async def estimate(request: Request, collection: str, body: QuestionBody, person
     house = get_app_state(request)
     async with house.room.hold_place(person.token):
         return await house.heavy.run_in_turn(
-            person.name, None, lambda session: answer_document(made, session.collect.estimate(made, body.sql))
+            person.name, None, lambda session: build_estimates_document(made, session.collect.estimate(made, body.sql))
         )
 
 

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from siloquent.documents.server import build_job_list_document
 from siloquent.server.access.guard import (
     AppState,
     CurrentUser,
@@ -22,7 +23,7 @@ from siloquent.server.access.guard import (
     require_table,
 )
 from siloquent.server.access.tokens import Principal
-from siloquent.server.jobs.queue import ENDED, MAX_LISTED, build_job_document, cost_of_job, table_of
+from siloquent.server.jobs.queue import ENDED, MAX_LISTED, cost_of_job, describe_job, table_of
 from siloquent.server.jobs.runner import TICK_SECONDS
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import REPLAYED
@@ -69,7 +70,7 @@ async def list_jobs(
     """The newest jobs, older than job ``after`` if it is named: one's own; an owner sees everybody's."""
     house = get_app_state(request)
     rows = await asyncio.to_thread(house.jobs.list_jobs, person, limit=limit, after=after, state=state, table=table)
-    return {"schema": "siloquent/job-list/1", "jobs": await _told(house, rows)}
+    return build_job_list_document(await _told(house, rows))
 
 
 @router.get("/jobs/{job}")
@@ -168,4 +169,4 @@ async def _told(house: AppState, rows: Sequence[Mapping[str, Any]]) -> list[dict
         costs = await house.desk.run(
             None, lambda session: {str(row["id"]): cost_of_job(session, row) for row in unknown}
         )
-    return [build_job_document(row, costs.get(row["id"])) for row in rows]
+    return [describe_job(row, costs.get(row["id"])) for row in rows]

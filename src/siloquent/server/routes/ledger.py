@@ -12,7 +12,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 
-from siloquent.documents.ledger import build_account_document, build_entry_document, build_verdict_document
+from siloquent.documents.ledger import (
+    build_account_document,
+    build_account_list_document,
+    build_entry_document,
+    build_entry_list_document,
+    build_head_document,
+    build_verdict_document,
+)
+from siloquent.documents.server import build_act_list_document, build_denial_list_document, build_spending_document
 from siloquent.errors import SiloquentError
 from siloquent.server.access.acts import newest_acts
 from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state
@@ -31,10 +39,7 @@ async def list_accounts(request: Request, person: CurrentUser) -> dict[str, Any]
     def work(session: Any) -> list[dict[str, Any]]:
         return [build_account_document(one) for one in list_visible_accounts(session, person)]
 
-    return {
-        "schema": "siloquent/account-list/1",
-        "accounts": await get_app_state(request).desk.run(person.analyst, work),
-    }
+    return build_account_list_document(await get_app_state(request).desk.run(person.analyst, work))
 
 
 @router.get("/accounts/{account:path}/entries")
@@ -53,18 +58,14 @@ async def list_entries(
             raise build_not_found()
         return [build_entry_document(one) for one in islice(session.ledger.iter_entries(after, account), limit)]
 
-    return {"schema": "siloquent/entry-list/1", "entries": await get_app_state(request).desk.run(person.analyst, work)}
+    return build_entry_list_document(await get_app_state(request).desk.run(person.analyst, work))
 
 
 @router.get("/ledger/head")
 async def ledger_head(request: Request, person: CurrentUser) -> dict[str, Any]:
     """The ledger's head: the number and the hash of its newest entry."""
-
-    def work(session: Any) -> dict[str, Any]:
-        head = session.ledger.read_head()
-        return {"schema": "siloquent/head/1", "ledger": session.ledger.id, "seq": head.seq, "hash": head.hash}
-
-    return await get_app_state(request).desk.run(person.analyst, work)
+    desk = get_app_state(request).desk
+    return await desk.run(person.analyst, lambda session: build_head_document(session.ledger))
 
 
 @router.post("/ledger/verify")
@@ -90,7 +91,7 @@ async def make_checkpoint(request: Request, person: CurrentUser) -> dict[str, An
 @router.get("/spending")
 async def list_spending(request: Request, person: CurrentUser) -> dict[str, Any]:
     """Spending by analyst and task, on the tables that the token is for."""
-    return {"schema": "siloquent/spending/1", "lines": await list_spending_lines(get_app_state(request), person)}
+    return build_spending_document(await list_spending_lines(get_app_state(request), person))
 
 
 @router.get("/denials")
@@ -100,7 +101,7 @@ async def list_denials(
     """Up to 500 refusals of what a person may do or has left, and failed logins, newest first, before ``before``."""
     require_all(person)
     found = await asyncio.to_thread(list_newest_denials, get_app_state(request), before=before)
-    return {"schema": "siloquent/denial-list/1", "denials": found}
+    return build_denial_list_document(found)
 
 
 @router.get("/acts")
@@ -110,7 +111,7 @@ async def list_acts(
     """Up to 500 acts that concern others, newest first, before ``before``: tokens, tables, cancelled jobs, releases."""
     require_all(person)
     found = await asyncio.to_thread(acts, get_app_state(request), before=before)
-    return {"schema": "siloquent/act-list/1", "acts": found}
+    return build_act_list_document(found)
 
 
 async def list_spending_lines(house: AppState, person: Principal) -> list[dict[str, Any]]:

@@ -12,7 +12,12 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from siloquent.documents.releases import build_release_document, build_release_verdict_document
+from siloquent.documents.releases import (
+    build_release_document,
+    build_release_list_document,
+    build_release_verdict_document,
+)
+from siloquent.documents.sketch import build_answer_document
 from siloquent.errors import ReleaseError, UnknownName
 from siloquent.releases.manifest import MANIFEST
 from siloquent.server.access.acts import record
@@ -43,7 +48,7 @@ async def list_releases(
     found = await list_visible_releases(
         get_app_state(request), _get_folder(request), person, limit=limit, after=after, task=task, table=table
     )
-    return {"schema": "siloquent/release-list/1", "releases": found}
+    return build_release_list_document(found)
 
 
 @router.get("/releases/{release}")
@@ -117,7 +122,7 @@ async def ask_release(request: Request, release: str, body: ReleaseQuestion, per
 
 
 def answer_question(session: Any, path: Path, body: ReleaseQuestion) -> dict[str, Any]:
-    """Return the answer of the sketch in ``path``, as a document of kind ``siloquent/sketch-answer/1``.
+    """Return the answer of the sketch in ``path``, as a document of kind ``siloquent/sketch-answer/2``.
 
     Raises:
         ReleaseError: there is no sketch; RequestError: the question does not fit it.
@@ -127,30 +132,16 @@ def answer_question(session: Any, path: Path, body: ReleaseQuestion) -> dict[str
     from siloquent import sketch as sq
 
     made, points = session.sketch.load(path), np.array(body.points, dtype=np.float64)
-    if body.kind == "classify":
-        found = session.sketch.ask(made, sq.Classify(points))
-        columns, rows = (
-            ["label", "decided"],
-            [list(row) for row in zip(found.labels, found.decided.tolist(), strict=True)],
-        )
-    elif body.kind == "modes":
-        peaks = session.sketch.ask(made, sq.Modes(count=body.count))
-        columns = [f"x{i + 1}" for i in range(peaks.points.shape[1])] + ["density", "low", "high"]
-        heights = np.stack([peaks.heights.values, peaks.heights.low, peaks.heights.high], axis=1)
-        rows = np.hstack([peaks.points, heights]).tolist()
+    question: sq.Density | sq.Classify | sq.Anomaly | sq.Modes
+    if body.kind == "density":
+        question = sq.Density(points)
+    elif body.kind == "classify":
+        question = sq.Classify(points)
+    elif body.kind == "anomaly":
+        question = sq.Anomaly(points, share=body.share)
     else:
-        density = sq.Density(points) if body.kind == "density" else sq.Anomaly(points, share=body.share)
-        answer = session.sketch.ask(made, density)
-        of = answer if body.kind == "density" else answer.density
-        columns = ["density", "error", "low", "high"]
-        rows = np.stack([of.values, of.errors, of.low, of.high], axis=1).tolist()
-        if body.kind == "anomaly":
-            columns, rows = (
-                ["unusual", *columns],
-                [[bool(f), *row] for f, row in zip(answer.flagged, rows, strict=True)],
-            )
-    plain = {"columns": columns, "rows": rows, "free": True, "guarantee": made.describe_guarantee()}
-    return {"schema": "siloquent/sketch-answer/1", **plain}
+        question = sq.Modes(count=body.count)
+    return build_answer_document(made, question, session.sketch.ask(made, question))
 
 
 async def list_visible_releases(
@@ -208,12 +199,12 @@ def load_manifest(house: AppState, folder: Path, release: str, person: Principal
         raise build_not_found() from None
     row = house.store.fetch_one("SELECT name, shared, deleted FROM release WHERE id = ?", release)
     shared, deleted = (bool(row and row[name]) for name in ("shared", "deleted"))
-    document = build_release_document(manifest)
+    document = build_release_document(manifest, shared=shared, deleted=deleted)
     own = _payer(document) == person.name if row is None else row["name"] == person.name
     sees_every = person.role in ("owner", "auditor")
     if not person.may_see(manifest.table) or not (sees_every or own or shared):
         raise build_not_found()
-    return {**document, "shared": shared, "deleted": deleted}
+    return document
 
 
 def _payer(document: dict[str, Any]) -> str:

@@ -9,9 +9,14 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.requests import Request
 
-from siloquent.documents.dependencies import build_report_document
-from siloquent.documents.federation import build_session_document, build_status_document
-from siloquent.documents.offers import build_catalogue_document
+from siloquent.documents.federation import (
+    build_decision_document,
+    build_federation_document,
+    build_session_document,
+    build_status_document,
+)
+from siloquent.documents.profile import build_adoption_document, build_report_document
+from siloquent.documents.search import build_catalogue_document
 from siloquent.errors import ReleaseError, WorkspaceError
 from siloquent.server.access.acts import write_act
 from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state
@@ -35,8 +40,7 @@ async def show_dependencies(request: Request, release: str, person: CurrentUser)
 async def adopt_dependencies(request: Request, release: str, body: AdoptionBody, person: CurrentUser) -> dict[str, Any]:
     """Write dependencies that hold over all rows into a table's declaration."""
     changed = await adopt_picked(request, release, person, body.table, body.pick)
-    told = {"id": release, "table": body.table, "picked": body.pick, "changed": changed}
-    return {"schema": "siloquent/fd-adopted/1", **told, "adopted": body.pick}
+    return build_adoption_document(release, body.table, body.pick, changed=changed)
 
 
 @router.get("/catalogue")
@@ -104,11 +108,10 @@ async def adopt_picked(request: Request, release: str, person: Principal, table:
 
 def load_catalogue(folder: Path) -> dict[str, Any]:
     """Return the workspace's catalogue as a document, empty if there is none."""
-    from siloquent.search import open_catalogue
+    from siloquent.search import Catalogue, open_catalogue
 
-    if not (folder / CATALOGUE).is_dir():
-        return {"schema": "siloquent/catalogue/1", "folder": CATALOGUE, "offers": [], "fitting": [], "notes": []}
-    return {**build_catalogue_document(open_catalogue(folder / CATALOGUE), folder, []), "folder": CATALOGUE}
+    found = open_catalogue(folder / CATALOGUE) if (folder / CATALOGUE).is_dir() else Catalogue(())
+    return build_catalogue_document(found, Path(CATALOGUE), [])
 
 
 async def describe_federation(house: AppState, folder: Path, person: Principal) -> dict[str, Any]:
@@ -121,17 +124,7 @@ async def describe_federation(house: AppState, folder: Path, person: Principal) 
         role = _load_bundle(folder, house.settings.bundle)
         with open_journal(role) as journal:
             sessions = sorted(journal.list_sessions(), key=lambda known: known.state != "invited")
-        days = check_certificate_days(role)
-        return {
-            "schema": "siloquent/federation/1",
-            "name": role.roster.name,
-            "version": role.roster.version,
-            "role": role.name,
-            "kind": role.kind,
-            "certificate": {"state": days.state, "found": days.found, "fix": days.fix},
-            "roles": [{"name": one.name, "kind": one.kind, "owner": one.owner} for one in role.roster.roles],
-            "sessions": [build_session_document(role, known) for known in sessions],
-        }
+        return build_federation_document(role, check_certificate_days(role), sessions)
 
     async with house.room.hold_place(person.token):
         return await house.heavy.run_in_turn(person.name, None, work)
@@ -156,9 +149,7 @@ async def describe_session(house: AppState, folder: Path, person: Principal, ses
                 status = build_status_document(transport.look(session), role.roster)
         except ProtocolError as refused:
             silent = refused.detail
-        asked = build_session_document(role, known)
-        told = {"decided": known.decided, "status": status, "silent": silent}
-        return {"schema": "siloquent/federation-session/1", **asked, **told}
+        return build_session_document(role, known, status, silent)
 
     async with house.room.hold_place(person.token):
         return await house.heavy.run_in_turn(person.name, None, work)
@@ -182,7 +173,7 @@ async def apply_decision(
             if not journal.decide(session, decision):
                 raise Refused(409, "conflict", f"This session is {known.state} already.", fix="GET /v1/sessions")
         write_act(house.store, person, "decide_session", session)
-        return {"schema": "siloquent/decision/1", "session": session, "decision": decision}
+        return build_decision_document(session, decision)
 
     async with house.room.hold_place(person.token):
         return await house.heavy.run_in_turn(person.name, None, work)

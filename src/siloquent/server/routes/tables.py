@@ -15,8 +15,15 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from siloquent.documents.ledger import build_history_document
 from siloquent.documents.query_session import build_shown_table
-from siloquent.documents.tables import build_check_report, build_table_line
+from siloquent.documents.server import build_person_document, build_upload_document, build_upload_list_document
+from siloquent.documents.tables import (
+    build_check_document,
+    build_check_report,
+    build_table_line,
+    build_table_list_document,
+)
 from siloquent.server.access.acts import record, write_act
 from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state, require_table
 from siloquent.server.access.tokens import Principal
@@ -36,13 +43,7 @@ _OTHERS = (b"PK", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh", b"7z\xb
 @router.get("/me")
 async def me(request: Request, person: CurrentUser) -> dict[str, Any]:
     """The token's person, role and tables."""
-    return {
-        "schema": "siloquent/person/1",
-        "name": person.name,
-        "role": person.role,
-        "tables": list(person.tables),
-        "expires": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(person.expires)),
-    }
+    return build_person_document(person)
 
 
 @router.get("/tables")
@@ -52,7 +53,7 @@ async def list_tables(request: Request, person: CurrentUser) -> dict[str, Any]:
     def work(session: Any) -> list[dict[str, Any]]:
         return [build_table_line(session, name) for name in session.list_tables() if person.may_see(name)]
 
-    return {"schema": "siloquent/table-list/1", "tables": await get_app_state(request).desk.run(person.analyst, work)}
+    return build_table_list_document(await get_app_state(request).desk.run(person.analyst, work))
 
 
 @router.get("/tables/{table}")
@@ -87,17 +88,16 @@ async def table_history(request: Request, table: str, person: CurrentUser) -> di
     """The newest 1,000 questions asked of a table, oldest first, as far as the person may see them."""
     require_table(person, table)
 
-    def work(session: Any) -> list[dict[str, Any]]:
+    def work(session: Any) -> dict[str, Any]:
         from siloquent.explore import list_history
 
         if table not in session.list_tables():
             raise build_not_found()
-        return [one.to_json() for one in list_history(session, table)[-MAX_QUESTIONS:]]
+        return build_history_document(table, list_history(session, table)[-MAX_QUESTIONS:])
 
     house = get_app_state(request)
     async with house.room.hold_place(person.token):
-        questions = await house.heavy.run_in_turn(person.name, person.analyst, work)
-    return {"schema": "siloquent/history/1", "table": table, "questions": questions}
+        return await house.heavy.run_in_turn(person.name, person.analyst, work)
 
 
 @router.put("/tables/{table}", status_code=200)
@@ -119,8 +119,7 @@ async def check_table(request: Request, table: str, person: CurrentUser) -> dict
     def work(session: Any) -> dict[str, Any]:
         if table not in session.list_tables():
             raise build_not_found()
-        report = build_check_report(session, table, alone=False)
-        return {"schema": "siloquent/check/1", "clean": report["clean"], "tables": [report]}
+        return build_check_document([build_check_report(session, table, alone=False)])
 
     house = get_app_state(request)
     async with house.room.hold_place(person.token):
@@ -155,7 +154,7 @@ async def _again(request: Request, repeat: Repeat) -> dict[str, Any]:
 @router.get("/uploads")
 async def list_uploads(request: Request, person: CurrentUser) -> dict[str, Any]:
     """The newest 100 files that were uploaded, each with the source that a table file names."""
-    return {"schema": "siloquent/upload-list/1", "uploads": read_uploads(get_app_state(request))}
+    return build_upload_list_document(read_uploads(get_app_state(request)))
 
 
 @router.delete("/uploads/{upload}", status_code=204)
@@ -200,7 +199,7 @@ async def take(
     finally:
         building.unlink(missing_ok=True)
     source = f"{form}:uploads/{number}.{form}"
-    made = {"schema": "siloquent/upload/1", "id": number, "format": form, "source": source, "bytes": size}
+    made = build_upload_document(number, form, source, size)
 
     def write() -> None:
         with house.store.open_transaction() as db:

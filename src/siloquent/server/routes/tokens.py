@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from siloquent.documents.server import build_token_list_document
 from siloquent.server.access.acts import record, recorded
 from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state
 from siloquent.server.problems import Refused, build_not_found
@@ -77,7 +78,7 @@ async def list_tokens(
     if after is not None and after not in ids:
         raise build_not_found()
     begin = ids.index(after) + 1 if after is not None else 0
-    return {"schema": "siloquent/token-list/1", "tokens": found[begin : begin + limit]}
+    return build_token_list_document(found[begin : begin + limit])
 
 
 @router.delete("/tokens/{token}", status_code=204)

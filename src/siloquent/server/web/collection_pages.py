@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from siloquent.documents.reports import answer_document
+from siloquent.documents.collect import build_estimates_document
 from siloquent.server.access.guard import get_app_state
 from siloquent.server.routes import collections
 from siloquent.server.web.pages import read_form, render, require_visitor
@@ -39,7 +39,7 @@ async def estimate(request: Request, collection: str) -> Response:
     sql = fields.get("sql", "")
     async with house.room.hold_place(person.token):
         answer = await house.heavy.run_in_turn(
-            person.name, None, lambda session: answer_document(made, session.collect.estimate(made, sql))
+            person.name, None, lambda session: build_estimates_document(made, session.collect.estimate(made, sql))
         )
     found = await collections.show_collection(request, collection, person)
     return render(request, "collection.html", person, name=collection, counted=found, sql=sql, answer=answer)

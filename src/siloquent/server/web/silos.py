@@ -10,7 +10,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from siloquent.documents.dependencies import build_report_document, build_report_graph
+from siloquent.documents.profile import build_report_document, build_report_graph
 from siloquent.server.access.guard import get_app_state
 from siloquent.server.problems import Refused
 from siloquent.server.routes import releases, silos

@@ -7,12 +7,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from siloquent.search import Augmentation, Catalogue, Offer, SearchResult
+    from siloquent.search import Augmentation, AugmentPlan, Catalogue, Offer, SearchResult
 
 
 def list_uses(offer: Offer) -> list[str]:
     """Return the possible uses of an offer: join, union, or both."""
     return (["join"] if offer.keys else []) + (["union"] if offer.measured.second is not None else [])
+
+
+def build_offer_document(offer: Offer, folder: Path | None, key: str) -> dict[str, Any]:
+    """Return an offer as a document of kind ``siloquent/offer/1``; its sums are in its file; ``key``: free with it."""
+    part = offer.part
+    assert part is not None
+    return {
+        "schema": "siloquent/offer/1",
+        "id": offer.id,
+        "folder": str(folder or ""),
+        "table": offer.table,
+        "owner": offer.owner,
+        "features": [feature.name for feature in offer.features],
+        "keys": [{"name": key.name, "cells": key.cells, "digest": key.digest} for key in offer.keys],
+        "serves": list_uses(offer),
+        "guarantee": offer.describe_guarantee(),
+        "receipt": {"ledger": part.ledger, "seq": part.seq, "hash": part.hash},
+        "notes": list(offer.notes),
+        "key": key,
+    }
 
 
 def build_catalogue_document(
@@ -40,8 +60,11 @@ def build_catalogue_document(
     }
 
 
-def build_result_document(found: SearchResult, plan: Path | None) -> dict[str, Any]:
-    """Return a search result as a document of kind ``siloquent/found/1``."""
+def build_result_document(found: SearchResult, plan: Path | None, key: str) -> dict[str, Any]:
+    """Return a search result as a document of kind ``siloquent/found/1``.
+
+    ``key``: under which the release of one's own moments is free; empty if there is none, or a job has it.
+    """
     model = found.model
     return {
         "schema": "siloquent/found/1",
@@ -65,6 +88,17 @@ def build_result_document(found: SearchResult, plan: Path | None) -> dict[str, A
         "plan": str(plan or ""),
         "guarantee": found.guarantee,
         "notes": list(found.notes),
+        "key": key,
+    }
+
+
+def build_augmented_document(plan: AugmentPlan, table: str, file: Path) -> dict[str, Any]:
+    """Return augmented rows as a document of kind ``siloquent/augmented/1``; the rows are in their file."""
+    return {
+        "schema": "siloquent/augmented/1",
+        "table": table,
+        "file": str(file),
+        "added": [step.name for step in plan.steps],
     }
 
 
