@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from siloquent.collect.verbs import CollectVerbs
     from siloquent.data import CheckReport
     from siloquent.discover import BoundsPlan, DiscoveredKeys, DiscoverSpec, KeysPlan, ProposedBounds
-    from siloquent.explore import Answer, CompositeExplanation, Explanation, PreparedQuery, Query
+    from siloquent.explore import Answer, Explanation, PreparedQuery, Query
     from siloquent.ledger import SettledAnswer
     from siloquent.privacy.budget import Exact
     from siloquent.profile.verbs import ProfileVerbs
@@ -76,7 +76,7 @@ class Session(floor.WorkspaceSession):
         with explore.suggest_affordable(self, query):
             return explore.prepare(self, query, key=key)
 
-    def explain(self, question: str | Query | SupportsQuery) -> Explanation | CompositeExplanation:
+    def explain(self, question: str | Query | SupportsQuery) -> Explanation:
         """Return the cost of ``question``, how it would be answered and the remaining budget. Does not read data."""
         return self.prepare(question).explanation
 

@@ -143,7 +143,7 @@ def test_having_on_another_aggregate_keeps_all_groups_and_marks_them(session: Se
 def test_a_second_step_that_does_not_fit_keeps_the_first_and_says_so(tmp_path: Path, key: str | None) -> None:
     text = f"SELECT AVG(cost) FROM visits ERROR 60 {SURE} REUSE NONE"
     with opened(tmp_path / "w", declared(shares='analysts = { ana = "0.002" }'), analyst="ana") as session:
-        (count,), _ = session.explain(text).steps  # type: ignore[union-attr]
+        (count,), _ = session.explain(text).steps
         while (spare := session.explain(text).left_before - count.price * 101 / 100) > count.price / 50:
             session.ask(f"SELECT COUNT(*) FROM visits BUDGET {float(spare):.6f} EPSILON REUSE NONE")
         answer = session.ask(text, key=key)

@@ -12,7 +12,7 @@ from siloquent import ledger, privacy, sketch
 from siloquent.deprecation import keep_old_methods, keep_old_names
 
 OLD = {
-    "explore": {"Asked": "HistoryEntry", "release_of": "write_answer_release"},
+    "explore": {"Asked": "HistoryEntry", "CompositeExplanation": "Explanation", "release_of": "write_answer_release"},
     "ledger": {"Stored": "SettledAnswer", "Verdict": "LedgerVerdict"},
     "privacy": {"limit_of": "build_limit", "epsilon_of_zcdp": "convert_zcdp_to_epsilon"},
     "privacy.noise": {"bernoulli": "draw_bernoulli", "noise_chain": "draw_noise_chain"},

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from siloquent.deprecation import keep_old_names
 from siloquent.explore.examples import reading
 from siloquent.explore.history_entries import HistoryEntry, list_history
-from siloquent.explore.plan.composite_explanation import CompositeExplanation
 from siloquent.explore.plan.explain import Explanation
 from siloquent.explore.release import write_answer_release
 from siloquent.explore.reusable_answers import find_changed_entry
@@ -31,7 +30,6 @@ from siloquent.explore.task import PreparedQuery, answer, explain, prepare
 
 __all__ = [
     "Answer",
-    "CompositeExplanation",
     "Explanation",
     "HistoryEntry",
     "PreparedQuery",
@@ -59,6 +57,7 @@ if not TYPE_CHECKING:  # the names of 0.1
         __name__,
         {
             "Asked": "HistoryEntry",
+            "CompositeExplanation": "Explanation",
             "changed_since": "find_changed_entry",
             "history": "list_history",
             "offering": "suggest_affordable",

@@ -18,8 +18,7 @@ from siloquent.explore.estimate import (
     rehearse,
 )
 from siloquent.explore.measure import measure
-from siloquent.explore.plan.composite_explanation import CompositeExplanation, explain_course
-from siloquent.explore.plan.explain import Explanation, explain_plan
+from siloquent.explore.plan.explain import Explanation, explain_course
 from siloquent.explore.plan.limits import lifted
 from siloquent.explore.plan.public_joins import build_canonical_request
 from siloquent.explore.plan.quantiles import describe_steps
@@ -66,15 +65,13 @@ class PreparedQuery:
         return replace(self.course, first=apply_reuse(self.course.first, self.earlier))
 
     @cached_property
-    def explanation(self) -> Explanation | CompositeExplanation:
+    def explanation(self) -> Explanation:
         """The price, the promise, the mechanism and the remaining budget. Does not read data; free."""
         schema, course, account = self.course.schema, self.with_reuse, self.charge.account.name
         left = self.session.get_remaining(schema.name)
         rows = (self.earlier.describe_passed_over(schema.version), OTHER_ROWS if self.earlier.changed else "")
         notes = (*describe_sizes(self.course), *describe_steps(course.first.plans), *filter(None, rows))
-        if course.query.is_composite:
-            return replace(explain_course(course, account=account, left=left), notes=notes)
-        return replace(explain_plan(course.first.plans[0], account=account, left=left), notes=notes)
+        return explain_course(course, account=account, left=left, notes=notes)
 
     def run(self, *, key: str | None = None, max_cost: str | None = None) -> Answer:
         """Answer the query as explained. It is planned again only if ``key`` was charged before, as it was then.
@@ -138,7 +135,7 @@ def answer(session: WorkspaceSession, query: Query, *, key: str | None = None, m
     return _run(prepared, replace(prepared.charge, max_cost=max_cost))
 
 
-def explain(session: WorkspaceSession, query: Query, *, key: str | None = None) -> Explanation | CompositeExplanation:
+def explain(session: WorkspaceSession, query: Query, *, key: str | None = None) -> Explanation:
     """Return the cost of ``query`` and how it would be answered: the plan of ``answer``, without reading data.
 
     Args:

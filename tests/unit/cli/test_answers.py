@@ -10,8 +10,8 @@ from siloquent.cli.base.screen import Screen
 from siloquent.cli.explore.output import describe_price, show_answer, show_explanation
 from siloquent.documents.releases import build_answer_document
 from siloquent.explore import Explanation, parse
-from siloquent.explore.plan.explain import explain_plan
-from siloquent.explore.plan.planner import plan
+from siloquent.explore.plan.explain import explain_course
+from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import Answer, AnswerAccuracy, AnswerCost, AnswerReceipt
 from siloquent.privacy import Cost, Guarantee
 from siloquent.schema.build import parse_schema
@@ -135,7 +135,7 @@ def test_the_document_carries_the_key() -> None:
 
 def explained(question: str = QUESTION, *, left: Cost | None = None) -> Explanation:
     whole = compute_budget_limit(SCHEMA.budget)
-    return explain_plan(plan(parse(question), SCHEMA, left=whole), account="visits@1", left=left or whole)
+    return explain_course(plan_query(parse(question), SCHEMA, left=whole), account="visits@1", left=left or whole)
 
 
 EXPLANATION = """

@@ -86,6 +86,21 @@ def test_an_ask_in_python_and_a_prepared_one_are_planned_once(session: sq.Sessio
     assert session.ask(FRESH, key="k") == answer
 
 
+def test_a_question_of_one_part_is_explained_like_one_of_several(session: sq.Session) -> None:
+    single, double = session.explain(FRESH), session.explain(TWO_STEPS)
+    assert [len(step) for step in single.steps] == [1]
+    assert [len(step) for step in double.steps] == [1, 1]
+    for told in (single, double):
+        assert told.price == sum(part.price for part in told.parts)
+        assert told.plan is told.parts[0].plan
+    (part,) = single.parts
+    assert (single.chosen, single.label, single.candidates) == (part.chosen, part.label, part.candidates)
+    documents = [told.to_json() for told in (single, double)]
+    assert [one["schema"] for one in documents] == ["siloquent/explanation/1", "siloquent/composite-explanation/1"]
+    assert {**part.to_dict(), **documents[0]} == {**documents[0], "part": "count"}
+    assert [one["part"] for step in documents[1]["steps"] for one in step] == ["moment_cost"] * 2
+
+
 def test_a_key_that_was_answered_gives_its_answer_and_another_questions_is_refused(session: sq.Session) -> None:
     first = session.ask(FRESH, key="k")
     paid = spent(session)

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from siloquent.explore.measure.base import ErrorRequirement
 from siloquent.explore.measure.multi_poking import POKES, check_looks, compute_margins, list_scales, price_pokes
-from siloquent.explore.plan.explain import explain_plan
+from siloquent.explore.plan.explain import explain_course
 from siloquent.explore.plan.planner import Plan
+from siloquent.explore.plan.steps import PlanStep, QueryPlan
 from siloquent.maths.tails.distributions import laplace_tail
 from siloquent.maths.tails.errors import compute_breaking_error
 from siloquent.privacy import Cost, DiscreteLaplace, NoiseReduction, get_accountant
@@ -156,7 +157,8 @@ def test_both_errors_together_cost_no_more_than_each_since_an_answer_fails_on_on
 
 def test_explain_shows_the_worst_and_the_least() -> None:
     found = planned(AGES.format("ERROR 651"))
-    document = explain_plan(found, account="visits@1", left=Cost(10**9)).to_json()
+    course = QueryPlan(found.query, found.schema, PlanStep((found,)), Cost(10**9))
+    document = explain_course(course, account="visits@1", left=Cost(10**9)).to_json()
     by_name = {candidate["name"]: candidate for candidate in document["candidates"]}
     assert Decimal(by_name["multi-poking"]["least"]) < Decimal(by_name["multi-poking"]["worst"]) / 7
     assert by_name["laplace"]["least"] == by_name["laplace"]["worst"]
