@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.baselines.decomposition import iter_layers
 from benchmarks.baselines.hio_spec import HashedReports
-from siloquent.collect.measure.thresholds import compute_truth_threshold
+from siloquent.collect.plan.thresholds import compute_truth_threshold
 from siloquent.maths.local.frequency_oracles import Oracle, choose_size
 from siloquent.maths.local.hierarchy import Tree
 from siloquent.privacy.noise.local import SYSTEM, HashDistribution, draw_hashes

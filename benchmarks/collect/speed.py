@@ -28,8 +28,8 @@ from siloquent.collect import (
 )
 from siloquent.collect.estimate import answer
 from siloquent.collect.measure.simulate import draw_reports
-from siloquent.collect.measure.thresholds import compute_truth_threshold
 from siloquent.collect.plan.check import compute_largest_ratio
+from siloquent.collect.plan.thresholds import compute_truth_threshold
 from siloquent.collect.spec.collection import LayerPlan
 from siloquent.maths.blas import limit_to_one_thread
 from siloquent.maths.local.frequency_oracles import Kind, choose_size

@@ -15,8 +15,8 @@ import pytest
 
 from siloquent.collect import Collection, check
 from siloquent.collect.measure.device import Client, Device
-from siloquent.collect.measure.thresholds import compute_truth_threshold, is_at_most_exp
 from siloquent.collect.plan.check import compute_largest_ratio
+from siloquent.collect.plan.thresholds import compute_truth_threshold, is_at_most_exp
 from siloquent.collect.spec.collection import LayerPlan
 from siloquent.maths.local.frequency_oracles import Kind, choose_kind, choose_size
 from unit.collect.shops import ORDERS, PROFILE, collection

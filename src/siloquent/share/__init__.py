@@ -16,8 +16,8 @@ from siloquent.share.federated import release_sum
 from siloquent.share.files import load_release, save_release
 from siloquent.share.model import Model, load_model
 from siloquent.share.plan import SharePlan, plan
-from siloquent.share.release import ShareRelease, decode_release
 from siloquent.share.spec import Agreement, LearnSpec, ShareSpec, TreeSpec, build_agreement, parse_spec
+from siloquent.share.spec.release import ShareRelease, decode_release
 from siloquent.share.task import advise, explain, learn, release, synthesize
 
 __all__ = [

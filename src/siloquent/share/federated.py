@@ -18,8 +18,8 @@ from siloquent.ledger import Permit, SettledAnswer
 from siloquent.share import agreement_check, measure
 from siloquent.share.files import assemble
 from siloquent.share.plan import SharePlan
-from siloquent.share.release import ShareRelease
 from siloquent.share.spec import ShareSpec, parse_spec
+from siloquent.share.spec.release import ShareRelease
 from siloquent.share.task import WITHOUT_OWN, build_charge, build_release, dump_spec, explain
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from siloquent.federation.protocols import ProtocolRegistry
     from siloquent.federation.sums import SumResult, SumSpec
     from siloquent.session import WorkspaceSession
-    from siloquent.share.encoding import Integers
+    from siloquent.share.spec.encoding import Integers
 
 PROTOCOL = "share/1"
 BOUND = 2**45

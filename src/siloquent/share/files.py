@@ -13,9 +13,9 @@ from siloquent.charge import build_provenance
 from siloquent.releases import KeptMeasurement, Manifest, ReleaseFile, keep_measurement
 from siloquent.releases.codec import FolderCodec
 from siloquent.releases.provenance import Provenance, read_at_most, read_checked
-from siloquent.share.encoding import build_encoding, list_bin_names
-from siloquent.share.layout import Layout
-from siloquent.share.release import UNKNOWN, ShareRelease, decode_release
+from siloquent.share.spec.encoding import build_encoding, list_bin_names
+from siloquent.share.spec.layout import Layout
+from siloquent.share.spec.release import UNKNOWN, ShareRelease, decode_release
 from siloquent.version import VERSION
 
 if TYPE_CHECKING:

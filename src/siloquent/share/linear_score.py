@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.share.encoding import Encoding
+from siloquent.share.spec.encoding import Encoding
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -14,9 +14,9 @@ from siloquent.errors import NotAllowed, ReleaseError, RequestError
 from siloquent.foreign import DocumentTooLarge, read_bounded
 from siloquent.foreign.arrays import MAX_BYTES
 from siloquent.releases.arrays import pack, unpack
-from siloquent.share.encoding import Encoding, Integers, build_encoding, list_bin_names
 from siloquent.share.linear_score import LinearScore, convert_label_values, decide_classes
 from siloquent.share.spec import Agreement, parse_agreement
+from siloquent.share.spec.encoding import Encoding, Integers, build_encoding, list_bin_names
 
 FORMAT = 1
 Floats = NDArray[np.float64]

@@ -20,9 +20,9 @@ from siloquent.privacy import (
 )
 from siloquent.privacy.budget import build_joint_event, round_up_to_drawable, subtract_rounding
 from siloquent.schema import TableSchema
-from siloquent.share.encoding import Encoding, build_encoding
-from siloquent.share.layout import SHARES, STEPS, Layout, VectorBlock
 from siloquent.share.spec import Agreement, ShareSpec, build_agreement
+from siloquent.share.spec.encoding import Encoding, build_encoding
+from siloquent.share.spec.layout import SHARES, STEPS, Layout, VectorBlock
 from siloquent.share.trees import DecisionTreePlan, plan_tree
 
 NoiseKind = Literal["laplace", "gaussian"]

@@ -15,13 +15,13 @@ from siloquent.charge import Charge, PreparedRelease, compute_request_digest
 from siloquent.errors import NotAllowed, RequestError
 from siloquent.schema import list_bin_rules
 from siloquent.share import estimate, measure
-from siloquent.share.encoding import Integers, build_encoding
 from siloquent.share.estimate import Advice, Fit
 from siloquent.share.files import assemble
 from siloquent.share.model import Model
 from siloquent.share.plan import SharePlan, compute_noise_variance, plan
-from siloquent.share.release import ReleasedNoise, ShareRelease
 from siloquent.share.spec import Agreement, LearnSpec, ShareSpec, find_differing_attribute
+from siloquent.share.spec.encoding import Integers, build_encoding
+from siloquent.share.spec.release import ReleasedNoise, ShareRelease
 from siloquent.share.trees import DecisionTreePlan
 
 WITHOUT_OWN = "this silo was lost before all workers had its share: its own rows are not in this sum"

@@ -16,8 +16,8 @@ from siloquent.errors import RequestError, SchemaError
 from siloquent.privacy import Composed, DiscreteLaplace, Event, ExponentialSelect
 from siloquent.privacy.budget import round_up_to_drawable
 from siloquent.schema import TableSchema
-from siloquent.share.encoding import Encoding
 from siloquent.share.spec import ShareSpec, TreeSpec
+from siloquent.share.spec.encoding import Encoding
 
 Integers = NDArray[np.int64]
 Choose = Callable[["Level", Integers, Integers], Integers]

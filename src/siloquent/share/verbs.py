@@ -13,8 +13,8 @@ from siloquent.share.estimate import Advice
 from siloquent.share.files import format_release_id, load_release, save_release
 from siloquent.share.model import Model
 from siloquent.share.plan import SharePlan
-from siloquent.share.release import ShareRelease
 from siloquent.share.spec import LearnSpec, ShareSpec
+from siloquent.share.spec.release import ShareRelease
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from siloquent.synth.estimate.chain.learner import ChainLearner, rebuild_chain_learner
 from siloquent.synth.estimate.chain.model import ChainModel
+from siloquent.synth.estimate.enforce.trial import check_consistency
 from siloquent.synth.estimate.model import TreeModel, build_tree_model
 from siloquent.synth.estimate.tree import TreeLearner, rebuild_tree_learner
 from siloquent.synth.measure import StepJournal, measure
@@ -27,12 +28,14 @@ Model: TypeAlias = TreeModel | ChainModel
 
 
 def plan(spec: SynthSpec, schema: TableSchema) -> Plan:
-    """Return the plan of ``spec`` by the engine that it names.
+    """Return the plan of ``spec`` by the engine that it names, after a trial of its constraints on made-up rows.
 
     Raises:
         UnknownName, RequestError, ConstraintProblem, AccuracyUnreachable: The request cannot be fulfilled.
     """
-    return plan_chain(spec, schema) if spec.engine == "chain" else plan_tree(spec, schema)
+    chosen = plan_chain(spec, schema) if spec.engine == "chain" else plan_tree(spec, schema)
+    check_consistency(chosen.compiled, rows=spec.rows)
+    return chosen
 
 
 def create_learner(chosen: Plan, *, extra: Tables) -> Learner:

@@ -13,11 +13,12 @@ import pytest
 from contract.collect import vectors
 from siloquent.collect.measure.device import RandomWords, _build_hash_draw, _build_subset_draw
 from siloquent.collect.measure.simulate import _encode_payload, pack_bit_words
+from siloquent.collect.plan.thresholds import compute_threshold
 from siloquent.collect.spec import read_collection
 from siloquent.collect.spec.collection import LayerPlan
 from siloquent.maths.local.frequency_oracles import Kind, choose_size
 from siloquent.maths.local.supports import count_joint_supports, count_supports, find_supported
-from siloquent.privacy.noise.local import HashDistribution, SetDistribution, compute_threshold, draw_hashes, draw_sets
+from siloquent.privacy.noise.local import HashDistribution, SetDistribution, draw_hashes, draw_sets
 
 
 def kept() -> dict[str, list[dict[str, object]]]:

@@ -25,8 +25,8 @@ from siloquent.explore.spec import parse
 from siloquent.privacy.budget import Budget
 from siloquent.schema import OUTSIDE, TOP_ALONE, TableSchema, build
 from siloquent.share import ShareSpec
-from siloquent.share.encoding import Encoding
 from siloquent.share.spec.agreement import build_agreed_feature
+from siloquent.share.spec.encoding import Encoding
 from siloquent.synth import SynthSpec
 from siloquent.synth.plan.domain_splits import build_fine_domain
 

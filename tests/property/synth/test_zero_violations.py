@@ -17,6 +17,7 @@ from siloquent.synth.estimate.enforce.constraints import (
     enforce_constraints,
     find_broken_hard,
 )
+from siloquent.synth.estimate.enforce.trial import check_consistency
 from siloquent.synth.plan.constraints import Circumstances, compile_constraints
 from siloquent.synth.spec.compiled import CompiledConstraints
 
@@ -103,6 +104,7 @@ def test_no_hard_constraint_is_broken(declared: list[Constraint], rows: int, see
     circumstances = Circumstances(one_way_deviation=[0.1, 50.0][seed % 2], table_deviation=[0.1, 50.0][seed % 3 > 0])
     try:
         compiled = compile_constraints(SCHEMA, constraints=declared, circumstances=circumstances)
+        check_consistency(compiled)
     except ConstraintProblem:
         event("refused")
         assume(False)
@@ -126,14 +128,14 @@ def test_no_hard_constraint_is_broken(declared: list[Constraint], rows: int, see
 @settings(max_examples=25, deadline=None)
 @given(declared=st.lists(denials(), min_size=1, max_size=4))
 def test_irreflexive_constraints_are_never_refused(declared: list[Constraint]) -> None:
-    compiled = compile_constraints(SCHEMA, constraints=declared, probe=False)
+    compiled = compile_constraints(SCHEMA, constraints=declared)
     forms = [one.form for one in compiled.hard]
     assume(all(form is None or form.is_irreflexive for form in forms))
-    compile_constraints(SCHEMA, constraints=declared)
+    check_consistency(compiled)
 
 
 def test_contradicting_rules_are_named() -> None:
     texts = ("t1.a < 3", "t1.a >= 3")
     declared = [DenialConstraint(parse_comparisons(text), text=text) for text in texts]
     with pytest.raises(ConstraintProblem, match=r"1 \(not \(t1.a < 3\)\); 2 \(not \(t1.a >= 3\)\)"):
-        compile_constraints(SCHEMA, constraints=declared)
+        check_consistency(compile_constraints(SCHEMA, constraints=declared))

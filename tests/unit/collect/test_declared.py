@@ -20,7 +20,7 @@ from siloquent.collect import (
     predict,
     read_collection,
 )
-from siloquent.collect.plan.sets import compute_point_places
+from siloquent.collect.spec.role import compute_point_places
 from siloquent.errors import SchemaError, SiloquentError, UnknownName
 from unit.collect.shops import FINE, ORDERS, PROFILE, WIDE, collection, shoppers, text
 

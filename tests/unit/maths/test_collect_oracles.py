@@ -8,8 +8,8 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from siloquent.collect.plan.thresholds import compute_threshold
 from siloquent.maths.local.frequency_oracles import Oracle, choose_kind, choose_size, compute_ideal_truth
-from siloquent.privacy.noise.local import compute_threshold
 
 
 def channel_of_sets(k: int, w: int, p: float) -> tuple[np.ndarray, np.ndarray]:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 import siloquent as sq
 from siloquent.schema import TableSchema
 from siloquent.share import Budget, ShareSpec
-from siloquent.share.encoding import Encoding, build_encoding
 from siloquent.share.spec import build_agreement
+from siloquent.share.spec.encoding import Encoding, build_encoding
 
 TOML = """
 format = 1

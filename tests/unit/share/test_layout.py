@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from siloquent.share.encoding import build_encoding
-from siloquent.share.layout import Layout
 from siloquent.share.measure.counting import count_exactly
 from siloquent.share.spec import build_agreement
+from siloquent.share.spec.encoding import build_encoding
+from siloquent.share.spec.layout import Layout
 from unit.share.tables import encoded, random_places, schema, spec
 
 CASES = {

@@ -15,7 +15,7 @@ from siloquent.share import TreeSpec, plan
 from siloquent.share.estimate.vote import compute_majority, draw_tree_rows, fill_leaves, rebuild_tree
 from siloquent.share.measure.tree import grow_on_rows
 from siloquent.share.plan import SharePlan
-from siloquent.share.release import ShareRelease
+from siloquent.share.spec.release import ShareRelease
 from siloquent.share.task import build_release
 from siloquent.share.trees import DecisionTreePlan, grow_tree, join_seed, regrow_tree, split_seed
 from unit.share.tables import PURE, USER, ZCDP, random_places, schema, spec

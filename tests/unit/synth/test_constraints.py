@@ -9,6 +9,7 @@ from siloquent.errors import ConstraintProblem
 from siloquent.schema import TableSchema
 from siloquent.schema.build import parse_schema
 from siloquent.schema.constraints import Constraint, DenialConstraint, FunctionalDependency, Key, parse_comparisons
+from siloquent.synth.estimate.enforce.trial import check_consistency
 from siloquent.synth.plan.constraints import Circumstances, compile_constraints
 from siloquent.synth.spec.compiled import CompiledConstraints
 
@@ -40,7 +41,9 @@ def never(text: str, *, hard: bool = True) -> DenialConstraint:
 
 
 def compiled(table: TableSchema, *constraints: Constraint, **circumstances: object) -> CompiledConstraints:
-    return compile_constraints(table, constraints=constraints, circumstances=Circumstances(**circumstances))  # type: ignore[arg-type]
+    found = compile_constraints(table, constraints=constraints, circumstances=Circumstances(**circumstances))  # type: ignore[arg-type]
+    check_consistency(found)
+    return found
 
 
 def kinds(found: CompiledConstraints) -> list[str]:
@@ -73,7 +76,7 @@ SMALL = schema(a=4, b=5, c=6, d=7)
     ],
 )
 def test_a_constraint_belongs_to_one_class(text: str, kind: str) -> None:
-    found = compile_constraints(SMALL, constraints=[never(text)], probe=False)
+    found = compile_constraints(SMALL, constraints=[never(text)])
     assert kinds(found) == [kind]
 
 

@@ -22,10 +22,10 @@ BAR_WIDTH = 30
 
 def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_rows: bool) -> None:
     """Print the table, then its meaning and cost."""
-    from siloquent.explore.spec.answers.text import format_answer_cells
+    from siloquent.explore.spec.answers.text import format_cells
 
     shown = answer.rows if all_rows else answer.rows[:MAX_SHOWN]
-    headings, lines = format_answer_cells(answer, shown, full=full)
+    headings, lines = format_cells(answer.columns, shown, full=full)
     columns: list[tuple[str, Side]] = [(one.name, RIGHT if one.numbers else LEFT) for one in headings]
     if answer.kind == "wcq" and screen.draws and len(shown) > 1:
         columns.append(("", LEFT))
@@ -50,7 +50,6 @@ def _draw_bars(screen: Screen, rows: Sequence[Sequence[Any]]) -> list[str]:
 
 def _list_facts(answer: Answer) -> list[tuple[str, str]]:
     from siloquent.documents.ledger import format_significant
-    from siloquent.explore.spec.answers.text import build_lines
 
     left = (
         f"{answer.cost.symbol} {format_significant(answer.cost.left, 'down')} of {clean_text(answer.cost.account)} left"
@@ -61,7 +60,7 @@ def _list_facts(answer: Answer) -> list[tuple[str, str]]:
         paid = f"nothing: it is computed from earlier answers; {left}"
     else:
         paid = f"{answer.cost.symbol} {format_significant(answer.cost.amount, 'up')}; {left}"
-    receipt, lines = answer.receipt, build_lines(answer)
+    receipt, lines = answer.receipt, answer.list_lines()
     place = f"entry {receipt.seq} ({receipt.hash[:12]}) of ledger {receipt.ledger[:12]}; release {answer.id}"
     return [
         *(

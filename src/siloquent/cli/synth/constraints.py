@@ -130,7 +130,7 @@ def _read(path: Path, schema: TableSchema) -> tuple[CompiledConstraints, PublicR
 
     present = read_file_columns(path)
     names = [attribute.name for attribute in schema.domain if attribute.name in present]
-    compiled = compile_constraints(schema, columns=names, probe=False)
+    compiled = compile_constraints(schema, columns=names)
     return compiled, read_public(path, compiled.declared)
 
 

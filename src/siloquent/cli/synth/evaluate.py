@@ -43,7 +43,7 @@ def evaluate(
     names = [one.name for one in model.schema.domain if one.name in present and one.is_countable]
     if not names:
         raise RequestError(f"{truth} has none of the release's columns.", fix="--truth with the table's own rows")
-    compiled = compile_constraints(model.schema, columns=names, probe=False)
+    compiled = compile_constraints(model.schema, columns=names)
     targets = [model.schema.domain[target].name for target in model.plan.spec.targets]
     true_rows = read_public(truth, compiled.declared, ragged=True)
     if true_rows.left_out:

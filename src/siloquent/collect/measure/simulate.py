@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.collect.measure.wire import Batch, pack_bit_words
-from siloquent.collect.plan.sets import compute_point_places
 from siloquent.collect.spec.collection import WORDS, Collection, LayerPlan, ReportChannel
+from siloquent.collect.spec.role import compute_point_places
 from siloquent.privacy.noise.bits import Source, draw_words
 from siloquent.privacy.noise.local import SYSTEM, HashDistribution, SetDistribution, draw_hashes, draw_sets
 

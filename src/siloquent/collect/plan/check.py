@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import comb, prod
 
-from siloquent.collect.measure.thresholds import is_at_most_exp, round_log_up
+from siloquent.collect.plan.thresholds import is_at_most_exp, round_log_up
 from siloquent.collect.spec.collection import WORDS, Collection, LayerPlan
 
 

@@ -13,8 +13,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.collect.measure.thresholds import compute_truth_threshold
 from siloquent.collect.plan.sets import Kind, build_role_tree, list_question_kinds, list_sets
+from siloquent.collect.plan.thresholds import compute_truth_threshold
 from siloquent.collect.spec.collection import WORDS, Assignment, Collection, LayerPlan, ReportChannel, seal_collection
 from siloquent.collect.spec.collection_spec import CollectionSpec
 from siloquent.collect.spec.role import AttributeRole

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.collect.spec.collection_spec import CollectionSpec
-from siloquent.collect.spec.role import AttributeRole
+from siloquent.collect.spec.role import AttributeRole, compute_point_places
 from siloquent.errors import SchemaError
 from siloquent.maths.local.hierarchy import Tree, build_flat_tree, build_tree
 
@@ -58,11 +58,6 @@ def list_sets(spec: CollectionSpec, roles: Sequence[AttributeRole]) -> list[tupl
                 fix='resolution = 25 on the largest, or scope = "pairs"',
             )
     return found
-
-
-def compute_point_places(size: int, points: int) -> NDArray[np.int64]:
-    """Return the indices of points: the first, the last, and others evenly between."""
-    return np.arange(points, dtype=np.int64) * (size - 1) // (points - 1)
 
 
 @dataclass(frozen=True, slots=True)

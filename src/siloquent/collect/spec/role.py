@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from siloquent.errors import SchemaError
 from siloquent.foreign.spec_types import check_types
 from siloquent.schema import Attribute
@@ -128,3 +131,8 @@ class AttributeRole:
         attribute = self.attribute
         dropped = attribute.null == "drop" or (attribute.kind == "category" and attribute.other == "drop")
         return dropped or (self.is_ordered and attribute.outside == "drop")
+
+
+def compute_point_places(size: int, points: int) -> NDArray[np.int64]:
+    """Return the indices of points: the first, the last, and others evenly between."""
+    return np.arange(points, dtype=np.int64) * (size - 1) // (points - 1)

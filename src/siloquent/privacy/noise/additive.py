@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.privacy.noise.checks import require_int64
+from siloquent.privacy.checks import require_int64
 from siloquent.privacy.noise.distributions import GaussianDistribution, MagnitudeDistribution
 from siloquent.privacy.noise.draws import add_draws
 from siloquent.privacy.noise.opendp_noise import SMALL, add_opendp_noise, find_float_scale

@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.privacy.checks import build_refusal, require_fraction, require_int64, require_whole
 from siloquent.privacy.noise import reference
 from siloquent.privacy.noise.bits import RandomBits, Source, draw_words
-from siloquent.privacy.noise.checks import build_refusal, require_fraction, require_int64, require_whole
 from siloquent.privacy.noise.probability import Weight
 
 LIMIT_SIZE = 2**26

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
+from siloquent.privacy.checks import build_refusal, require_int64, require_whole
 from siloquent.privacy.noise.additive import add_gaussian
 from siloquent.privacy.noise.bits import Source
-from siloquent.privacy.noise.checks import build_refusal, require_int64, require_whole
 from siloquent.privacy.noise.distributions import MagnitudeDistribution
 from siloquent.privacy.noise.draws import add_draws
 

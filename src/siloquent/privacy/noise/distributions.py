@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from siloquent.privacy.noise.checks import require_fraction
+from siloquent.privacy.checks import require_fraction
 
 LIMIT_SCALE = 2**50
 LIMIT_SCALE_NUMERATOR = 2**60

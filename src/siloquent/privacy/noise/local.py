@@ -9,40 +9,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.privacy.checks import build_refusal, require_int64, require_whole
 from siloquent.privacy.noise.bits import Source, draw_words
-from siloquent.privacy.noise.checks import build_refusal, require_fraction, require_int64, require_whole
-from siloquent.privacy.noise.probability import enclose_exp_minus
 
 Words = NDArray[np.uint64]
 MAX_BITS = 128
 CHUNK = 1 << 16
 SYSTEM: Source = os.urandom
 """The source of a device's bits; only tests and repeatable simulations pass another source."""
-_DIGITS = 192
-
-
-def compute_threshold(*, epsilon: Fraction, weight: int, others: int) -> int:
-    """Compute how many of 2^64 words report the true value: the largest valid T.
-
-    T satisfies T / 2^64 / weight <= e^epsilon (1 - T / 2^64) / others.
-
-    Args:
-        weight, others: w and k - w for sets of w nodes out of k; 1 and g - 1 for hashes onto g buckets.
-    Privacy:
-        Reporting the true value with probability T / 2^64 is pure epsilon-DP, rounding included: T is rounded down, on
-        intervals of integers.
-    """
-    require_fraction("epsilon", epsilon, above=0, most=64)
-    require_whole("weight", weight, least=1, most=2**20)
-    require_whole("others", others, least=1, most=2**20)
-    # p = w / (w + others e^-epsilon), which falls as e^-epsilon grows: its upper end gives the lower p.
-    _, high = enclose_exp_minus(epsilon, _DIGITS)
-    return (weight << (64 + _DIGITS)) // ((weight << _DIGITS) + others * high)
 
 
 @dataclass(frozen=True, slots=True)

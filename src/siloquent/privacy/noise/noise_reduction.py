@@ -8,11 +8,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.privacy.checks import build_refusal, require_whole
+from siloquent.privacy.enclosures import Enclosure, enclose_exp_minus
 from siloquent.privacy.noise.bernoulli_draws import draw_coins
-from siloquent.privacy.noise.checks import build_refusal, require_whole
 from siloquent.privacy.noise.distributions import MagnitudeDistribution
 from siloquent.privacy.noise.draws import add_draws
-from siloquent.privacy.noise.probability import Enclosure, Weight, enclose_exp_minus
+from siloquent.privacy.noise.probability import Weight
 
 
 def draw_noise_chain(size: int, *, scales: tuple[Fraction, ...]) -> NDArray[np.int64]:

@@ -12,9 +12,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.privacy.checks import build_refusal, require_fraction, require_int64, require_whole
 from siloquent.privacy.noise import reference
 from siloquent.privacy.noise.bits import RandomBits, Source
-from siloquent.privacy.noise.checks import build_refusal, require_fraction, require_int64, require_whole
 from siloquent.privacy.noise.draws import WordBuffer, are_few
 
 Rule = Literal["permute-and-flip", "exponential"]

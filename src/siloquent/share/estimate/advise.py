@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.share.encoding import Encoding
 from siloquent.share.estimate.stack import Fit, assign_folds, fit_alone, fit_constant_scores, fit_stacked
 from siloquent.share.linear_score import LinearScore, decide_classes
+from siloquent.share.spec.encoding import Encoding
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

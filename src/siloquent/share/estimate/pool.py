@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError, RequestError
-from siloquent.share.encoding import Encoding, build_encoding
-from siloquent.share.layout import Layout
-from siloquent.share.release import ShareRelease
 from siloquent.share.spec import Agreement
+from siloquent.share.spec.encoding import Encoding, build_encoding
+from siloquent.share.spec.layout import Layout
+from siloquent.share.spec.release import ShareRelease
 
 Floats = NDArray[np.float64]
 ABOVE_HINT = 10

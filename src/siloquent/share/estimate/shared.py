@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from siloquent.errors import RequestError
 from siloquent.maths.models.moments import Moments
 from siloquent.maths.models.ridge import choose_ridge, estimate_covariance_matrix, solve_slopes
-from siloquent.share.encoding import Encoding
 from siloquent.share.estimate.pool import Pool, clamp_rows
-from siloquent.share.layout import STEPS
 from siloquent.share.linear_score import LinearScore
+from siloquent.share.spec.encoding import Encoding
+from siloquent.share.spec.layout import STEPS
 
 Floats = NDArray[np.float64]
 

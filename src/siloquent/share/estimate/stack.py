@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.maths.blas import limit_to_one_thread
-from siloquent.share.encoding import Encoding
 from siloquent.share.linear_score import LinearScore
+from siloquent.share.spec.encoding import Encoding
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.share.encoding import Encoding
 from siloquent.share.estimate.pool import Pool
 from siloquent.share.estimate.shared import clean_tables
 from siloquent.share.estimate.vote import draw_label_indices
+from siloquent.share.spec.encoding import Encoding
 
 if TYPE_CHECKING:
     import pyarrow as pa

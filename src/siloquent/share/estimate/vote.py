@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError
-from siloquent.share.encoding import Encoding, build_encoding
 from siloquent.share.estimate.consistency import make_consistent, round_rows
 from siloquent.share.estimate.pool import check_together, clamp_rows, compute_max_rows
 from siloquent.share.estimate.stack import Fit, fit_alone
 from siloquent.share.linear_score import LinearScore
-from siloquent.share.release import ShareRelease
 from siloquent.share.spec import TreeSpec
+from siloquent.share.spec.encoding import Encoding, build_encoding
+from siloquent.share.spec.release import ShareRelease
 from siloquent.share.trees import Skeleton, join_seed, regrow_tree
 
 Floats = NDArray[np.float64]

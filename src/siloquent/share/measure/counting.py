@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.share.layout import Layout
+from siloquent.share.spec.layout import Layout
 
 if TYPE_CHECKING:
     import pyarrow as pa

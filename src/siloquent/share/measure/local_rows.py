@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
-    from siloquent.share.encoding import Encoding
+    from siloquent.share.spec.encoding import Encoding
 
 
 def read_own_indices(table: PrivateTable, encoding: Encoding) -> NDArray[np.int64]:

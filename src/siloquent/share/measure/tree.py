@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from siloquent.data import PrivateTable
     from siloquent.ledger import Permit
-    from siloquent.share.encoding import Encoding
     from siloquent.share.plan import SharePlan
+    from siloquent.share.spec.encoding import Encoding
 
 Integers = NDArray[np.int64]
 Select = Callable[[Integers, "Fraction"], Integers]

@@ -1,7 +1,8 @@
-"""Specifications and agreements: values that check themselves."""
+"""Specifications, agreements, encodings and releases: values that check themselves."""
 
 from siloquent.share.spec.agreement import Agreement, build_agreement, find_differing_attribute, parse_agreement
-from siloquent.share.spec.requests import LearnSpec, ShareSpec, TreeSpec, parse_spec
+from siloquent.share.spec.learning import LearnSpec
+from siloquent.share.spec.requests import ShareSpec, TreeSpec, parse_spec
 
 __all__ = [
     "Agreement",

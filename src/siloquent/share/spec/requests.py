@@ -1,21 +1,17 @@
-"""The specifications of releases and of learning: frozen values that check themselves."""
+"""The specification of a release: frozen values that check themselves."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from siloquent.errors import RequestError
 from siloquent.foreign.spec_types import check_types
 from siloquent.privacy.budget import Budget
 
-if TYPE_CHECKING:
-    from siloquent.share.release import ShareRelease
-
 Method = Literal["marginals", "gram", "moments", "tree"]
 Trust = Literal["local", "sum"]
-ModelKind = Literal["logistic", "svm", "linear"]
-METHODS, MODELS = ("marginals", "gram", "moments", "tree"), ("logistic", "svm", "linear")
+METHODS = ("marginals", "gram", "moments", "tree")
 MAX_BINS = 32
 MAX_FEATURES = 200
 MAX_NODES = 10**6
@@ -110,31 +106,6 @@ class ShareSpec:
                 "their noise to others, and every silo knows its own.",
                 fix=f"honest = {most}" if most else "more silos",
             )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LearnSpec:
-    """A model from the others' ``releases`` and, with ``use_own``, from own rows, which stay local.
-
-    ``model`` None: logistic for classes, linear for numbers. ``folds``: of cross-validation on own rows.
-    """
-
-    table: str
-    label: str
-    releases: tuple[ShareRelease, ...]
-    model: ModelKind | None = None
-    use_own: bool = True
-    folds: int = 5
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_types(self, RequestError)
-        if not self.releases:
-            raise RequestError("Learning needs at least one release.", fix="releases=(theirs, ..)")
-        if self.model not in (None, *MODELS):
-            raise RequestError(f"model is one of {', '.join(MODELS)}, not {self.model!r}.")
-        if not isinstance(self.folds, int) or not 2 <= self.folds <= 20:
-            raise RequestError(f"folds is 2 to 20, not {self.folds!r}.")
 
 
 _KEYS = tuple(ShareSpec.__dataclass_fields__)

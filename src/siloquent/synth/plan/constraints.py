@@ -54,7 +54,6 @@ def compile_constraints(
     columns: Sequence[str] | None = None,
     constraints: Sequence[Constraint] | None = None,
     circumstances: Circumstances | None = None,
-    probe: bool = True,
 ) -> CompiledConstraints:
     """Compile the enforcement of every constraint when these columns are synthesised.
 
@@ -62,10 +61,8 @@ def compile_constraints(
         columns: The chosen attributes (default: all; ``text`` is left out, ``id`` gets fresh numbers).
         constraints: Default: those that the schema declares; pass more to adopt FDs that were found elsewhere.
         circumstances: Further public numbers that decide about FDs and keys.
-        probe: Try the whole set on 2,000 rows of a uniform model.
     Raises:
-        ConstraintProblem: A constraint cannot be kept or contradicts another; the message names both and says how each
-            of the others would be kept.
+        ConstraintProblem: A constraint cannot be kept.
         UnknownName: A column is not declared.
     """
     circumstances = circumstances or Circumstances()
@@ -75,10 +72,6 @@ def compile_constraints(
     entries = [_compile_entry(number, one, chosen, schema.domain) for number, one in enumerate(declared, 1)]
     draft = _assemble(entries, chosen, circumstances, schema.size_hint)
     _check_keys(draft, circumstances.rows)
-    if probe:
-        from siloquent.synth.plan.constraints_probe import check_consistency
-
-        check_consistency(draft)
     return draft
 
 

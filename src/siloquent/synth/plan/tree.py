@@ -29,8 +29,6 @@ from siloquent.synth.plan.budget import (
     calibrate_selection,
 )
 from siloquent.synth.plan.constraints import Circumstances, compile_constraints
-from siloquent.synth.plan.constraints_probe import ROWS as PROBED
-from siloquent.synth.plan.constraints_probe import check_consistency
 from siloquent.synth.plan.domain_splits import build_fine_domain, count_split_levels
 from siloquent.synth.plan.expected_gain import LOSS, LOSS_BESIDE_TARGETS
 from siloquent.synth.spec.compiled import CompiledConstraints, TableNeed
@@ -282,11 +280,8 @@ def plan_tree(spec: SynthSpec, schema: TableSchema, *, tables: bool = True) -> T
         circumstances=Circumstances(
             spec.rows, first.deviation, table.deviation, tuple(sorted(spec.references)), tables
         ),
-        probe=False,
     )
     _require_rows(spec, schema, compiled)
-    # Constraints that equal rows break are tried on the requested number of rows.
-    check_consistency(compiled, rows=spec.rows if compiled.reflexive and spec.rows else PROBED)
     return _split_budget(spec, schema, compiled, amount=amount, law=law, unit=unit)
 
 

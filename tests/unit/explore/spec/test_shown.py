@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from siloquent.explore.spec import AnswerAccuracy
-from siloquent.explore.spec.answers.text import MAX_LINES, format_answer_cells
+from siloquent.explore.spec.answers.text import MAX_LINES, format_cells
 from unit.explore.spec.test_drawn import answer
 
 COUNTS = replace(
@@ -16,7 +16,7 @@ COUNTS = replace(
 
 
 def test_a_value_shows_two_digits_of_its_error_and_its_interval_outwards() -> None:
-    headings, lines = format_answer_cells(COUNTS, COUNTS.rows)
+    headings, lines = format_cells(COUNTS.columns, COUNTS.rows)
     assert [(one.name, one.numbers) for one in headings] == [
         ("ward", False),
         ("count", True),
@@ -24,7 +24,7 @@ def test_a_value_shows_two_digits_of_its_error_and_its_interval_outwards() -> No
         ("at most", True),
     ]
     assert lines == [["A", "4,120", "3,920", "4,330"], ["NULL", "10", "-200", "210"]]
-    assert format_answer_cells(COUNTS, COUNTS.rows, full=True)[1][0] == ["A", "4,123", "3,923", "4,323"]
+    assert format_cells(COUNTS.columns, COUNTS.rows, full=True)[1][0] == ["A", "4,123", "3,923", "4,323"]
 
 
 def test_each_of_several_aggregates_is_as_fine_as_its_own_interval() -> None:
@@ -32,7 +32,7 @@ def test_each_of_several_aggregates_is_as_fine_as_its_own_interval() -> None:
     several = answer(
         columns, ((53.8475170102, 45.8475170102, 61.8475170103, 54), (None, None, None, None)), "composite"
     )
-    assert format_answer_cells(several, several.rows)[1] == [["53.8", "45.8", "61.9", "54"], ["", "", "", "NULL"]]
+    assert format_cells(several.columns, several.rows)[1] == [["53.8", "45.8", "61.9", "54"], ["", "", "", "NULL"]]
 
 
 def test_a_printed_answer_is_a_table_with_promise_guarantee_and_receipt() -> None:

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from siloquent.privacy.enclosures import enclose_exp_minus
 from siloquent.privacy.noise import kernels
 from siloquent.privacy.noise.bernoulli_draws import build_rational_weight, draw_coins
 from siloquent.privacy.noise.bits import RandomBits
 from siloquent.privacy.noise.noise_reduction import build_unchanged_weight
-from siloquent.privacy.noise.probability import EXP_MINUS_ONE, enclose_exp_minus
+from siloquent.privacy.noise.probability import EXP_MINUS_ONE
 from unit.privacy.noise.streams import recorded
 
 mpmath.mp.prec = 800

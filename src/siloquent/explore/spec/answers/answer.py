@@ -7,6 +7,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
+from siloquent.explore.spec.answers.text import (
+    AnswerLine,
+    build_text_document,
+    describe_label,
+    format_html,
+    format_text,
+    order_lines,
+)
 from siloquent.privacy import Guarantee, format_digits
 
 if TYPE_CHECKING:
@@ -14,7 +22,6 @@ if TYPE_CHECKING:
 
     from siloquent.charts import Chart
 
-MAX_IN_A_NOTEBOOK = 200
 Label = Literal["fresh", "independent", "repeated", "simultaneous"]
 
 
@@ -127,8 +134,6 @@ class Answer:
 
         ``rows`` hold all digits, for computing; ``shown`` is the text that other interfaces print.
         """
-        from siloquent.explore.spec.answers.text import build_text_document
-
         cost: dict[str, str] = {"account": self.cost.account, self.cost.symbol: format_digits(self.cost.amount, 6)}
         if self.guarantee.definition == "zcdp":
             cost["epsilon"] = format_digits(self.guarantee.compute_epsilon())
@@ -157,7 +162,7 @@ class Answer:
             "mechanism": self.mechanism,
             "replayed": self.replayed,
             "notes": list(self.notes),
-            "shown": build_text_document(self),
+            "shown": build_text_document(self.columns, self.rows, self.list_lines()),
         }
 
     def _list_items(self) -> dict[str, Any]:
@@ -175,26 +180,17 @@ class Answer:
         """
         from siloquent.explore.spec.answers.charts import draw_pictures
 
-        return draw_pictures(self)
+        return draw_pictures(self.columns, self.rows, table=self.table_name, promise=self.promise)
+
+    def list_lines(self) -> list[AnswerLine]:
+        """Return the lines shown besides the values: the promise, when it holds, its privacy, and notes."""
+        holds = describe_label(self.accuracy.label, self.accuracy.sources)
+        return order_lines(self.promise, holds, self.guarantee.describe(), self.notes)
 
     def _repr_html_(self) -> str:
         """Return the answer for notebooks, with its pictures; every text is escaped."""
-        from html import escape
-
-        from siloquent.explore.spec.answers.text import build_lines, format_answer_cells
-
-        headings, lines = format_answer_cells(self, self.rows[:MAX_IN_A_NOTEBOOK])
-        sides = [' style="text-align:right"' if one.numbers else "" for one in headings]
-        head = "".join(f'<th scope="col">{escape(one.name)}</th>' for one in headings)
-        body = "".join(
-            "<tr>" + "".join(f"<td{side}>{escape(text)}</td>" for side, text in zip(sides, line, strict=True)) + "</tr>"
-            for line in lines
-        )
-        more = len(self.rows) - MAX_IN_A_NOTEBOOK
-        cut = f"<p>{more:,} more rows: <code>answer.table</code></p>" if more > 0 else ""
-        drawn = "".join(picture.svg() for picture in self.pictures())
-        words = "<br>".join(escape(line.text) for line in build_lines(self))
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{cut}{drawn}<p>{words}</p>"
+        pictures = (picture.svg() for picture in self.pictures())
+        return format_html(self.columns, self.rows, self.list_lines(), pictures)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Return HTML, the first picture as SVG, and plain text, from which a notebook chooses."""
@@ -204,9 +200,8 @@ class Answer:
 
     def __str__(self) -> str:
         """Return the answer for readers: a table with no more digits than the noise allows, promise and guarantee."""
-        from siloquent.explore.spec.answers.text import format_text
-
-        return format_text(self)
+        receipt = f"Entry {self.receipt.seq} of ledger {self.receipt.ledger[:12]}."
+        return format_text(self.columns, self.rows, self.list_lines(), receipt)
 
 
 def _convert_to_plain(value: object) -> object:

@@ -12,7 +12,6 @@ from siloquent.explore.spec.aggregates import Quantile
 from siloquent.explore.spec.answers.text import format_interval
 
 if TYPE_CHECKING:
-    from siloquent.explore.spec.answers.answer import Answer
     from siloquent.explore.spec.query import Query
 
 MAX_BARS = 40
@@ -39,13 +38,20 @@ def has_values(query: Query) -> bool:
     return query.kind == "wcq" and not all(isinstance(item.aggregate, Quantile) for item in query.items)
 
 
-def draw_pictures(answer: Answer) -> tuple[Chart, ...]:
-    """Draw one picture per aggregate with intervals, in order; none for answers that only name groups."""
-    found = _find_values(answer.columns)
-    if not found or not 1 <= len(answer.rows) <= MAX_DRAWN:
+def draw_pictures(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], *, table: str, promise: str
+) -> tuple[Chart, ...]:
+    """Draw one picture per aggregate with intervals, in order; none for answers that only name groups.
+
+    Args:
+        columns, rows: The answer's, in declared order.
+        table, promise: The table's name and the answer's promise, for the texts of the pictures.
+    """
+    found = _find_values(columns)
+    if not found or not 1 <= len(rows) <= MAX_DRAWN:
         return ()
-    keys = [i for i in range(found[0].place) if answer.columns[i] != "all" or len(answer.rows) > 1]
-    return tuple(_draw_picture(answer, values, keys) for values in found)
+    keys = {i: columns[i] for i in range(found[0].place) if columns[i] != "all" or len(rows) > 1}
+    return tuple(_draw_picture(rows, values, keys, table, promise) for values in found)
 
 
 def _find_values(columns: Sequence[str]) -> list[_Values]:
@@ -57,11 +63,14 @@ def _find_values(columns: Sequence[str]) -> list[_Values]:
     ]
 
 
-def _draw_picture(answer: Answer, values: _Values, keys: list[int]) -> Chart:
-    rows, names = answer.rows, [answer.columns[i] for i in keys]
-    title = f"{values.name} by {', '.join(names)}" if names else f"{values.name} of {answer.table_name}"
-    words = Labels(title, f"{_describe_range(values, rows)} {answer.promise}", across=values.name)
-    if len(keys) == 2 and (grid := _find_grid(rows, keys)) is not None:
+def _draw_picture(
+    rows: Sequence[Sequence[Any]], values: _Values, keys: dict[int, str], table: str, promise: str
+) -> Chart:
+    """Draw one aggregate; ``keys`` are the positions and names of the group's columns."""
+    names = list(keys.values())
+    title = f"{values.name} by {', '.join(names)}" if names else f"{values.name} of {table}"
+    words = Labels(title, f"{_describe_range(values, rows)} {promise}", across=values.name)
+    if len(keys) == 2 and (grid := _find_grid(rows, list(keys))) is not None:
         first, second = grid
         if len(second) <= MAX_SERIES and len(first) <= MAX_BARS:
             series = [

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from html import escape
+from typing import Any, NamedTuple
 
 from siloquent.charts.text import clean_text, compute_step, format_label, format_number
 
-if TYPE_CHECKING:
-    from siloquent.explore.spec.answers.answer import Answer
-
 MAX_LINES = 100
+MAX_IN_A_NOTEBOOK = 200
 MAX_SOURCES = 10
 
 
@@ -30,16 +29,6 @@ class AnswerLine(NamedTuple):
 
     name: str
     text: str
-
-
-def build_lines(answer: Answer) -> list[AnswerLine]:
-    """Build the lines shown besides the values: the promise, when it holds, its privacy, and notes."""
-    return order_lines(
-        answer.promise,
-        describe_label(answer.accuracy.label, answer.accuracy.sources),
-        answer.guarantee.describe(),
-        answer.notes,
-    )
 
 
 def build_document_lines(document: Mapping[str, Any]) -> list[AnswerLine]:
@@ -75,13 +64,6 @@ def describe_label(label: str, sources: Sequence[int] = ()) -> str:
     return f"{label}: draws from {where}, and holds {when}"
 
 
-def format_answer_cells(
-    answer: Answer, rows: Sequence[Sequence[Any]], *, full: bool = False
-) -> tuple[list[Heading], list[list[str]]]:
-    """Format ``rows`` of ``answer`` with their headings, with all digits if ``full``; see ``format_cells``."""
-    return format_cells(answer.columns, rows, full=full)
-
-
 def format_cells(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], *, full: bool = False
 ) -> tuple[list[Heading], list[list[str]]]:
@@ -104,31 +86,52 @@ def format_cells(
     return headings, lines
 
 
-def format_text(answer: Answer) -> str:
-    """Format the table, the promise, its meaning for privacy, and the receipt."""
-    headings, lines = format_answer_cells(answer, answer.rows[:MAX_LINES])
-    widths = [max(map(len, column)) for column in zip([clean_text(one.name) for one in headings], *lines, strict=True)]
+def format_text(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], lines: Sequence[AnswerLine], receipt: str
+) -> str:
+    """Format an answer's table, the promise, its meaning for privacy, ``receipt``, and the notes."""
+    headings, cells = format_cells(columns, rows[:MAX_LINES])
+    names = [clean_text(one.name) for one in headings]
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
     table = [
         "  ".join(
             text.rjust(width) if one.numbers else text.ljust(width)
             for text, one, width in zip(line, headings, widths, strict=True)
         ).rstrip()
-        for line in ([clean_text(one.name) for one in headings], *lines)
+        for line in (names, *cells)
     ]
-    more = len(answer.rows) - len(lines)
+    more = len(rows) - len(cells)
     cut = [f"{more:,} more rows: answer.table"] if more > 0 else []
-    receipt = f"Entry {answer.receipt.seq} of ledger {answer.receipt.ledger[:12]}."
-    lines_before = [line.text for line in build_lines(answer) if line.name != "note"]
-    return "\n".join([*table, *cut, "", *lines_before, receipt, *answer.notes])
+    before, notes = ([line.text for line in lines if (line.name == "note") is last] for last in (False, True))
+    return "\n".join([*table, *cut, "", *before, receipt, *notes])
 
 
-def build_text_document(answer: Answer) -> dict[str, Any]:
-    """Build the answer's text for its document: the first rows as cells, and the lines."""
-    headings, lines = format_answer_cells(answer, answer.rows[:MAX_LINES])
+def format_html(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], lines: Sequence[AnswerLine], pictures: Iterable[str]
+) -> str:
+    """Format an answer for notebooks, with ``pictures`` as SVG; every other text is escaped."""
+    headings, cells = format_cells(columns, rows[:MAX_IN_A_NOTEBOOK])
+    sides = [' style="text-align:right"' if one.numbers else "" for one in headings]
+    head = "".join(f'<th scope="col">{escape(one.name)}</th>' for one in headings)
+    body = "".join(
+        "<tr>" + "".join(f"<td{side}>{escape(text)}</td>" for side, text in zip(sides, line, strict=True)) + "</tr>"
+        for line in cells
+    )
+    more = len(rows) - MAX_IN_A_NOTEBOOK
+    cut = f"<p>{more:,} more rows: <code>answer.table</code></p>" if more > 0 else ""
+    words = "<br>".join(escape(line.text) for line in lines)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{cut}{''.join(pictures)}<p>{words}</p>"
+
+
+def build_text_document(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], lines: Sequence[AnswerLine]
+) -> dict[str, Any]:
+    """Build an answer's text for its document: the first rows as cells, and the lines."""
+    headings, cells = format_cells(columns, rows[:MAX_LINES])
     return {
         "columns": [one.name for one in headings],
-        "rows": lines,
-        "lines": [line._asdict() for line in build_lines(answer)],
+        "rows": cells,
+        "lines": [line._asdict() for line in lines],
     }
 
 

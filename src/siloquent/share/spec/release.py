@@ -13,9 +13,9 @@ from siloquent.errors import ReleaseError
 from siloquent.privacy import Event, event_from_json, event_to_json, parse_fraction
 from siloquent.releases.arrays import pack, unpack
 from siloquent.releases.provenance import Provenance
-from siloquent.share.encoding import build_encoding
-from siloquent.share.layout import Layout
 from siloquent.share.spec.agreement import Agreement, parse_agreement
+from siloquent.share.spec.encoding import build_encoding
+from siloquent.share.spec.layout import Layout
 
 FORMAT = 1
 MAX_NUMBERS = 2**23

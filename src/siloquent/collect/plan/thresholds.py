@@ -1,4 +1,4 @@
-"""The whole-number thresholds that make a device's draws private, for the planner."""
+"""The whole-number thresholds that make a device's draws private: how often a report tells the truth."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from fractions import Fraction
 
 from siloquent.maths.local.frequency_oracles import Kind
-from siloquent.privacy.noise.local import compute_threshold
-from siloquent.privacy.noise.probability import enclose_exp_minus
+from siloquent.privacy.checks import require_fraction, require_whole
+from siloquent.privacy.enclosures import enclose_exp_minus
 
 _DIGITS = 192
 
@@ -21,6 +21,25 @@ def compute_truth_threshold(kind: Kind, nodes: int, size: int, *, epsilon: Fract
     if kind == "hash":
         return compute_threshold(epsilon=epsilon, weight=1, others=size - 1)
     return compute_threshold(epsilon=epsilon, weight=size, others=nodes - size)
+
+
+def compute_threshold(*, epsilon: Fraction, weight: int, others: int) -> int:
+    """Compute how many of 2^64 words report the true value: the largest valid T.
+
+    T satisfies T / 2^64 / weight <= e^epsilon (1 - T / 2^64) / others.
+
+    Args:
+        weight, others: w and k - w for sets of w nodes out of k; 1 and g - 1 for hashes onto g buckets.
+    Privacy:
+        Reporting the true value with probability T / 2^64 is pure epsilon-DP, rounding included: T is rounded down, on
+        intervals of integers.
+    """
+    require_fraction("epsilon", epsilon, above=0, most=64)
+    require_whole("weight", weight, least=1, most=2**20)
+    require_whole("others", others, least=1, most=2**20)
+    # p = w / (w + others e^-epsilon), which falls as e^-epsilon grows: its upper end gives the lower p.
+    _, high = enclose_exp_minus(epsilon, _DIGITS)
+    return (weight << (64 + _DIGITS)) // ((weight << _DIGITS) + others * high)
 
 
 def is_at_most_exp(ratio: Fraction, *, epsilon: Fraction) -> bool:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from siloquent.maths.models.moments import build_joint_release, compute_moments, round_into_ball
 from siloquent.maths.sensitivity.joint import JointRelease
 from siloquent.maths.sensitivity.record_pairs import RecordPairs
-from siloquent.share.encoding import Encoding, Integers
+from siloquent.share.spec.encoding import Encoding, Integers
 
 SHARES = (2, 18, 80)
 """The percentages of the price for count, sums and second moments of "moments": the last have most of the noise."""

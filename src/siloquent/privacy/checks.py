@@ -1,4 +1,4 @@
-"""Argument checks of all noise functions, made before any bit is drawn.
+"""Argument checks of all noise functions and of their parameters, made before any bit is drawn.
 
 Failures are bugs in the calling code, not errors of the analyst: fractions and int64 arrays are made by our own plan
 and measure stages.

@@ -21,8 +21,12 @@ MAX_CELLS = 10**6
 """The most combinations of attributes, joined by rules about one row, for which all are tried."""
 
 
-def check_consistency(compiled: CompiledConstraints, *, rows: int = ROWS) -> None:
+def check_consistency(compiled: CompiledConstraints, *, rows: int | None = None) -> None:
     """Refuse sets of hard constraints that no table keeps, or that cannot be enforced.
+
+    Args:
+        rows: The number of rows that are wanted. Constraints that equal rows break are tried on that many, others on
+            2,000.
 
     Raises:
         ConstraintProblem: The rules about single rows leave no row, or rows of the uniform model break a constraint
@@ -30,6 +34,7 @@ def check_consistency(compiled: CompiledConstraints, *, rows: int = ROWS) -> Non
     """
     if not compiled.hard:
         return
+    rows = rows if compiled.reflexive and rows else ROWS
     for masks in _connect_masks(compiled.masks):
         _check_masks(masks, compiled)
     random = np.random.default_rng(0)
