@@ -93,7 +93,7 @@ def lost(trial: Trial, ana: httpx.Client, boss: httpx.Client) -> Counter[str]:
 
 def booked(trial: Trial, folder: Path) -> Counter[str]:
     """Charges that no answer and no job stands for."""
-    from siloquent.server.jobs.queue import ledger_key_of
+    from siloquent.server.repeats import ledger_key_of
     from siloquent.server.store import Store
 
     ledger, store = open_workspace_ledger(read_workspace(folder)), Store(folder / "server.sqlite")

@@ -13,7 +13,6 @@ from fastapi import FastAPI
 from siloquent.errors import InstallationError
 from siloquent.privacy.samplers import require_samplers
 from siloquent.server import problems
-from siloquent.server.access.guard import AppState
 from siloquent.server.access.limits import BodyLimit, ConcurrencyLimit, Open, RequestRates, Slots
 from siloquent.server.access.tokens import Tokens
 from siloquent.server.described import describe
@@ -26,6 +25,7 @@ from siloquent.server.routes import answers, collections, health, jobs, ledger, 
 from siloquent.server.session_pool import SessionPool
 from siloquent.server.settings import Settings
 from siloquent.server.spending import Spending
+from siloquent.server.state import AppState
 from siloquent.server.store import Store
 from siloquent.server.web import collection_pages, ledger_pages, login_pages, question_pages, table_pages, wizard
 from siloquent.server.web import silos as silo_pages

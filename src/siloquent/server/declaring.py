@@ -18,8 +18,8 @@ from starlette.requests import Request
 
 from siloquent.errors import SchemaError
 from siloquent.server.access.acts import write_act
-from siloquent.server.access.guard import get_app_state
 from siloquent.server.problems import Refused
+from siloquent.server.state import get_app_state
 
 _TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 _FILES = ("csv", "csv-records", "parquet", "duckdb")

@@ -10,18 +10,19 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import string
 import time
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
 
-from siloquent.server.access.guard import check_key
 from siloquent.server.access.tokens import Principal
 from siloquent.server.problems import Refused
 from siloquent.server.store import Store
 
 REPLAYED = {"Idempotency-Replayed": "true"}
+_PRINTABLE = frozenset(string.printable[:95])
 
 
 class KeyTaken(Exception):
@@ -39,6 +40,32 @@ class Repeat:
     def bound(self, body: bytes) -> bytes:
         """Return what the key identifies: the route and the body, whose SHA-256 is ``body``."""
         return hashlib.sha256(self.route.encode("utf-8", "surrogatepass") + b"\0" + body).digest()
+
+
+def read_key(request: Request) -> str:
+    """Return the idempotency key of a request that spends.
+
+    Raises:
+        Refused: the key is missing or invalid.
+    """
+    key = request.headers.get("idempotency-key", "")
+    check_key(key)
+    return key
+
+
+def check_key(key: str) -> None:
+    """Refuse an invalid key.
+
+    Raises:
+        Refused: 400.
+    """
+    if not 1 <= len(key) <= 64 or not set(key) <= _PRINTABLE:
+        raise Refused(
+            400,
+            "idempotency_key_missing",
+            "What spends needs the header Idempotency-Key with 1 to 64 printable characters; sending it again is safe.",
+            fix="Idempotency-Key: monday-report",
+        )
 
 
 def repeat_of(request: Request, person: Principal) -> Repeat | None:
@@ -94,3 +121,8 @@ def keep(db: sqlite3.Connection, repeat: Repeat, body: bytes, document: dict[str
 def key_reused(what: str = "request") -> Refused:
     """Return the refusal of a key that belongs to another request."""
     return Refused(409, "key_reused", f"This key belongs to another {what} of yours.", fix="use a new key")
+
+
+def ledger_key_of(name: str, key: str) -> str:
+    """Return the ledger key; it contains the name, so that keys of analysts who share an account do not collide."""
+    return hashlib.sha256(f"{name}|{key}".encode()).hexdigest()[:48]

@@ -16,6 +16,8 @@ from siloquent.foreign.addresses import address_of, host_of
 from siloquent.schema.workspace import read_workspace
 
 PREFIX = "SILOQUENT_"
+CATALOGUE = "catalogue"
+"""The folder of a workspace that holds the offers of other silos."""
 _FOLDER = re.compile(r"(?!\.)[A-Za-z0-9_.-]+(/(?!\.)[A-Za-z0-9_.-]+)*/")
 
 

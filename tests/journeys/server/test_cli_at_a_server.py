@@ -13,7 +13,7 @@ from journeys.documents import faults
 from journeys.served import Served
 from siloquent.cli.app import run
 from siloquent.cli.workspace.document_kinds import json_schema
-from siloquent.server.jobs.queue import ledger_key_of
+from siloquent.server.repeats import ledger_key_of
 
 
 @pytest.fixture

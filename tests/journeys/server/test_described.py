@@ -24,7 +24,7 @@ from journeys.served import Served
 from siloquent.api import open_session
 from siloquent.server.access import guard
 from siloquent.server.access.roles import ROUTES
-from siloquent.server.jobs.worker import read_spec
+from siloquent.server.jobs.tasks import read_spec
 
 EXAMPLES = 6
 CHECKS = [

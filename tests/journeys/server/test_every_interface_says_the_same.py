@@ -24,7 +24,7 @@ from siloquent.explore import Answer
 from siloquent.explore.spec import parse, render
 from siloquent.explore.spec.answers import text as answer_text
 from siloquent.remote.answers import parse_answer
-from siloquent.server.jobs.queue import ledger_key_of
+from siloquent.server.repeats import ledger_key_of
 from siloquent.server.web import question_pages
 
 AGGREGATES = ("COUNT(*)", "SUM(cost)", "AVG(cost)", "COUNT(*), AVG(age)", "STDDEV(cost)", "MEDIAN(age), SUM(cost)")

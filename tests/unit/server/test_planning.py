@@ -12,8 +12,8 @@ from siloquent.errors import KeyReused, RequestError
 from siloquent.explore.plan import planner
 from siloquent.explore.plan.cells import space
 from siloquent.server.access.tokens import Principal
-from siloquent.server.jobs.queue import ledger_key_of
 from siloquent.server.planning.process import Order, _priced
+from siloquent.server.repeats import ledger_key_of
 from siloquent.server.session_pool import Sessions
 
 ANALYST = Principal("t", "ana", "analyst", (), 0)

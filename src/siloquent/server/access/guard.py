@@ -3,82 +3,21 @@
 from __future__ import annotations
 
 import hmac
-import string
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import Depends
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from siloquent.server.access.limits import ConcurrencyLimit, Open, RequestRates, Slots
 from siloquent.server.access.roles import ROUTES
-from siloquent.server.access.tokens import Principal, Tokens
-from siloquent.server.keeper import Keeper
-from siloquent.server.observability import Metrics
-from siloquent.server.problems import Refused, build_not_found
-from siloquent.server.session_pool import SessionPool
-from siloquent.server.settings import Settings
-from siloquent.server.spending import Spending
-from siloquent.server.store import Store
-
-if TYPE_CHECKING:
-    from siloquent.server.jobs.queue import Jobs
-    from siloquent.server.planning.planners import Planners
+from siloquent.server.access.tokens import Principal
+from siloquent.server.problems import Refused
+from siloquent.server.state import get_app_state
 
 COOKIE = "siloquent"
 SAFE = ("GET", "HEAD")
-_PRINTABLE = frozenset(string.printable[:95])
-
-
-@dataclass(frozen=True, slots=True)
-class AppState:
-    """The state that every route receives: ``app.state.house``.
-
-    Attributes:
-        rows: Threads that read rows, whose work leaves by slots or goes to the table's owner. Nothing else runs there:
-            the time that other work waits for an answer would reveal how long the answer took.
-        heavy: Threads for work that may take long and reads no row.
-        desk: Threads for work that takes milliseconds and reads no row.
-        planners: Processes that price questions and jobs.
-    """
-
-    settings: Settings
-    store: Store
-    tokens: Tokens
-    rows: SessionPool
-    heavy: SessionPool
-    desk: SessionPool
-    planners: Planners
-    rates: RequestRates
-    open: Open
-    room: ConcurrencyLimit
-    slots: Slots
-    jobs: Jobs
-    watch: Metrics
-    keeper: Keeper
-    spending: Spending
-
-    @property
-    def waiting(self) -> int:
-        """The number of accepted pieces of work that are not done."""
-        return self.planners.waiting + sum(desk.waiting for desk in (self.rows, self.heavy, self.desk))
-
-    def close(self) -> None:
-        """Stop everything started here except jobs, whose runner is closed first."""
-        self.keeper.close()
-        self.planners.close()
-        for desk in (self.rows, self.heavy, self.desk):
-            desk.close()
-        self.store.close()
-
-
-def get_app_state(request: Request) -> AppState:
-    """Return the server's state."""
-    house: AppState = request.app.state.house
-    return house
 
 
 def find_person(request: Request) -> Principal | None:
@@ -183,50 +122,3 @@ def require_proof(person: Principal, given: str) -> None:
     """
     if not hmac.compare_digest(given.encode("utf-8", "replace"), person.csrf.encode()):
         raise Refused(403, "forged", "The form is not from this server's page.", fix="load the page again")
-
-
-def require_table(person: Principal, table: str) -> None:
-    """Refuse a table outside the token's scope, as if it did not exist.
-
-    Raises:
-        Refused: 404.
-    """
-    if not person.may_see(table):
-        raise build_not_found()
-
-
-def require_declared(session: Any, person: Principal, table: str) -> None:
-    """Refuse a table outside the token's scope; a token for some tables is not told the names of others.
-
-    Raises:
-        Refused: 404.
-    """
-    require_table(person, table)
-    if not person.sees_all and table not in session.list_tables():
-        raise build_not_found()
-
-
-def read_key(request: Request) -> str:
-    """Return the idempotency key of a request that spends.
-
-    Raises:
-        Refused: the key is missing or invalid.
-    """
-    key = request.headers.get("idempotency-key", "")
-    check_key(key)
-    return key
-
-
-def check_key(key: str) -> None:
-    """Refuse an invalid key.
-
-    Raises:
-        Refused: 400.
-    """
-    if not 1 <= len(key) <= 64 or not set(key) <= _PRINTABLE:
-        raise Refused(
-            400,
-            "idempotency_key_missing",
-            "What spends needs the header Idempotency-Key with 1 to 64 printable characters; sending it again is safe.",
-            fix="Idempotency-Key: monday-report",
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets  # allowed: a job's name, no noise
 import time
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from siloquent.server.access.acts import record
 from siloquent.server.access.tokens import Principal
 from siloquent.server.jobs.runner import Runner
+from siloquent.server.jobs.tasks import FILES, TASKS, read_spec
 from siloquent.server.problems import Refused, build_not_found
-from siloquent.server.repeats import key_reused
+from siloquent.server.repeats import key_reused, ledger_key_of
 from siloquent.server.store import Store
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ def check_job(person: Principal, task: str, spec: Mapping[str, Any]) -> None:
         SiloquentError: the spec is invalid.
         Refused: the task is unknown, or the spec names a file or none of the person's tables.
     """
-    from siloquent.server.jobs.worker import FILES, TASKS, read_spec
-
     if task not in TASKS:
         known = ", ".join(sorted(TASKS))
         raise Refused(422, "unknown_name", f"No task {task[:40]!r} runs as a job. Known: {known}.", fix=known)
@@ -173,11 +171,6 @@ ORDER BY created DESC, id DESC LIMIT 200
 def table_of(row: Mapping[str, Any]) -> str:
     """Return the table that a job reads."""
     return str(json.loads(row["spec"]).get("table"))
-
-
-def ledger_key_of(name: str, key: str) -> str:
-    """Return the ledger key; it contains the name, so that keys of analysts who share an account do not collide."""
-    return hashlib.sha256(f"{name}|{key}".encode()).hexdigest()[:48]
 
 
 def cost_of_job(session: Session, row: Mapping[str, Any]) -> dict[str, str] | None:

@@ -35,7 +35,7 @@ def job_schemas() -> dict[str, Schema]:
 
 def schema_of(kind: type) -> Schema:
     """Return the closed schema of a dataclass's input, without fields that name files of the machine."""
-    from siloquent.server.jobs.worker import FILES
+    from siloquent.server.jobs.tasks import FILES
 
     hints = get_type_hints(kind)
     known = [one for one in fields(kind) if one.init and one.name not in FILES]

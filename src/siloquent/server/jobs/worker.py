@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import resource
@@ -10,116 +9,16 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from siloquent.documents.problems import build_problem, log_details
 from siloquent.errors import NotAllowed, SiloquentError
 from siloquent.server.access.tokens import Tokens
+from siloquent.server.jobs.queue import cost_of_job
+from siloquent.server.jobs.tasks import TASKS
+from siloquent.server.repeats import ledger_key_of
 from siloquent.server.store import ADD_RELEASE, Store
-
-if TYPE_CHECKING:
-    from siloquent.api import Session
-
-ProgressReporter = Callable[[int, int], None]
-"""A callback that receives the steps done and their total: both follow from the plan, never from rows."""
-JobTask = Callable[["Session", dict[str, Any], str, str | None, ProgressReporter], dict[str, Any]]
-PRICED, MADE, WRITTEN = 1, 2, 3
-
-
-def _run_in_three_steps(
-    verbs: Any, asked: Any, key: str, max_cost: str | None, tell: ProgressReporter
-) -> dict[str, Any]:
-    """Run a task in three steps (price, make, write), with the verbs in ``verbs``."""
-    prepared = verbs.prepare(asked, key=key)
-    tell(PRICED, WRITTEN)
-    made = prepared.run(max_cost=max_cost)
-    tell(MADE, WRITTEN)
-    return {"release": verbs.save(made).name}
-
-
-def _run_sketch(
-    session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: ProgressReporter
-) -> dict[str, Any]:
-    from siloquent.sketch import parse_spec
-
-    return _run_in_three_steps(session.sketch, parse_spec(spec), key, max_cost, tell)
-
-
-def _run_synth(
-    session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: ProgressReporter
-) -> dict[str, Any]:
-    from siloquent.synth import parse_spec
-
-    prepared = session.synth.prepare(parse_spec(spec), key=key)
-    steps = prepared.plan.steps + WRITTEN
-    tell(PRICED, steps)
-
-    def finished(step: int) -> None:
-        tell(PRICED + step, steps)
-
-    made = prepared.run(max_cost=max_cost, progress=finished)
-    tell(steps - 1, steps)
-    return {"release": session.synth.save(made).name}
-
-
-def _run_search(
-    session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: ProgressReporter
-) -> dict[str, Any]:
-    from siloquent.search import parse_spec
-
-    return _run_in_three_steps(session.search, parse_spec(spec), key, max_cost, tell)
-
-
-def _run_find(
-    session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: ProgressReporter
-) -> dict[str, Any]:
-    from siloquent.documents.search import build_result_document
-    from siloquent.search import parse_request
-    from siloquent.server.routes.silos import CATALOGUE
-
-    asked, catalogue = parse_request(spec), session.workspace.folder / CATALOGUE
-    tell(1, 2)
-    found = session.search.find(asked, catalogue, key=key, max_cost=max_cost)
-    return {"found": build_result_document(found, None, "")}
-
-
-def _run_share(
-    session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: ProgressReporter
-) -> dict[str, Any]:
-    from siloquent.share import parse_spec
-
-    return _run_in_three_steps(session.share, parse_spec(spec), key, max_cost, tell)
-
-
-TASKS: Mapping[str, JobTask] = {
-    "sketch": _run_sketch,
-    "synth": _run_synth,
-    "search": _run_search,
-    "find": _run_find,
-    "share": _run_share,
-}
-
-
-def read_spec(task: str, spec: Mapping[str, Any]) -> None:
-    """Check that ``task`` can read ``spec``; the result is discarded.
-
-    Raises:
-        SiloquentError: the spec is invalid.
-    """
-    if task == "find":
-        from siloquent.search import parse_request
-
-        parse_request(dict(spec))
-        return
-    module = importlib.import_module(f"siloquent.{task}")
-    module.parse_spec(dict(spec))
-
-
-FILES = ("plan_file", "references")
-"""Spec fields that name files of this machine, which are not allowed over HTTP."""
 
 
 def main(folder: Path, number: str, most_bytes: int, holder: str) -> int:
@@ -133,7 +32,6 @@ def main(folder: Path, number: str, most_bytes: int, holder: str) -> int:
 
 def _do(folder: Path, number: str, most_bytes: int, holder: str) -> int:
     from siloquent.api import open_session
-    from siloquent.server.jobs.queue import cost_of_job, ledger_key_of
 
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.documents.problems import build_problem, log_details
 from siloquent.errors import PortableError
-from siloquent.server.access.guard import require_declared
+from siloquent.server.access.scope import require_declared
 from siloquent.server.access.tokens import Principal
+from siloquent.server.jobs.queue import check_job
 from siloquent.server.problems import Refused, too_dear_to_plan
 from siloquent.server.session_pool import Sessions
 
@@ -87,7 +88,6 @@ def _question(session: Session, order: Order) -> dict[str, Any]:
 
 def _job(session: Session, order: Order) -> dict[str, Any]:
     from siloquent.documents.plans import plan_of_job
-    from siloquent.server.jobs.queue import check_job
 
     assert order.spec is not None, "a job has a spec"
     check_job(order.person, order.task, order.spec)

@@ -17,12 +17,13 @@ from starlette.responses import JSONResponse, Response
 
 from siloquent.documents.releases import build_answer_document
 from siloquent.errors import ReleaseError
-from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state, read_key, require_declared
+from siloquent.server.access.guard import CurrentUser, GuardedRoute
+from siloquent.server.access.scope import require_declared
 from siloquent.server.access.tokens import Principal
-from siloquent.server.jobs.queue import ledger_key_of
 from siloquent.server.problems import PERHAPS, Refused
-from siloquent.server.repeats import REPLAYED, key_reused
+from siloquent.server.repeats import REPLAYED, key_reused, ledger_key_of, read_key
 from siloquent.server.routes.bodies import AnswerBody, QuestionBody
+from siloquent.server.state import AppState, get_app_state
 from siloquent.server.store import ADD_RELEASE
 
 router = APIRouter(route_class=GuardedRoute)

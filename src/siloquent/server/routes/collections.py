@@ -20,10 +20,11 @@ from siloquent.documents.collect import (
     build_estimates_document,
     build_taken_document,
 )
-from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state
+from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import REPLAYED, KeyTaken, Repeat, keep, kept, repeat_of
 from siloquent.server.routes.bodies import QuestionBody
+from siloquent.server.state import AppState, get_app_state
 
 router = APIRouter(route_class=GuardedRoute)
 MAX_BYTES = 4 * 2**20

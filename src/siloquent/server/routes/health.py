@@ -21,8 +21,9 @@ from starlette.responses import PlainTextResponse, Response
 from siloquent.documents.ledger import format_exact_amount
 from siloquent.errors import SiloquentError, WorkspaceError
 from siloquent.schema.workspace import LAST_BACKUP
-from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state
+from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.problems import Refused
+from siloquent.server.state import AppState, get_app_state
 from siloquent.version import VERSION
 
 if TYPE_CHECKING:

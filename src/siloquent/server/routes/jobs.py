@@ -13,21 +13,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from siloquent.documents.server import build_job_list_document
-from siloquent.server.access.guard import (
-    AppState,
-    CurrentUser,
-    GuardedRoute,
-    find_person,
-    get_app_state,
-    read_key,
-    require_table,
-)
+from siloquent.server.access.guard import CurrentUser, GuardedRoute, find_person
+from siloquent.server.access.scope import require_table
 from siloquent.server.access.tokens import Principal
 from siloquent.server.jobs.queue import ENDED, MAX_LISTED, cost_of_job, describe_job, table_of
 from siloquent.server.jobs.runner import TICK_SECONDS
 from siloquent.server.problems import Refused, build_not_found
-from siloquent.server.repeats import REPLAYED
+from siloquent.server.repeats import REPLAYED, read_key
 from siloquent.server.routes.bodies import JobBody, JobPriceBody, PlainInt
+from siloquent.server.state import AppState, get_app_state
 
 router = APIRouter(route_class=GuardedRoute)
 MAX_WAIT_SECONDS = 25

@@ -23,10 +23,11 @@ from siloquent.documents.ledger import (
 from siloquent.documents.server import build_act_list_document, build_denial_list_document, build_spending_document
 from siloquent.errors import SiloquentError
 from siloquent.server.access.acts import newest_acts
-from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state
+from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.access.tokens import Principal
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.routes.bodies import PlainInt
+from siloquent.server.state import AppState, get_app_state
 
 router = APIRouter(route_class=GuardedRoute)
 MAX_ENTRIES = 500

@@ -21,11 +21,12 @@ from siloquent.documents.sketch import build_answer_document
 from siloquent.errors import ReleaseError, UnknownName
 from siloquent.releases.manifest import MANIFEST
 from siloquent.server.access.acts import record
-from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state
+from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.access.tokens import Principal
 from siloquent.server.keeper import remove_files
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.routes.bodies import ReleaseQuestion
+from siloquent.server.state import AppState, get_app_state
 from siloquent.server.store import ADD_RELEASE
 
 router = APIRouter(route_class=GuardedRoute)

@@ -19,15 +19,16 @@ from siloquent.documents.profile import build_adoption_document, build_report_do
 from siloquent.documents.search import build_catalogue_document
 from siloquent.errors import ReleaseError, WorkspaceError
 from siloquent.server.access.acts import write_act
-from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state
+from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.access.tokens import Principal
 from siloquent.server.declaring import declarations_held
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.routes.bodies import AdoptionBody, ApprovalBody
 from siloquent.server.routes.releases import load_manifest
+from siloquent.server.settings import CATALOGUE
+from siloquent.server.state import AppState, get_app_state
 
 router = APIRouter(route_class=GuardedRoute)
-CATALOGUE = "catalogue"
 
 
 @router.get("/releases/{release}/dependencies")

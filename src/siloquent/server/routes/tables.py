@@ -25,13 +25,15 @@ from siloquent.documents.tables import (
     build_table_list_document,
 )
 from siloquent.server.access.acts import record, write_act
-from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state, require_table
+from siloquent.server.access.guard import CurrentUser, GuardedRoute
+from siloquent.server.access.scope import require_table
 from siloquent.server.access.tokens import Principal
 from siloquent.server.declaring import Precondition, declared, tag_of
 from siloquent.server.keeper import is_named, remove_upload
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import REPLAYED, KeyTaken, Repeat, is_known, keep, kept, repeat_of
 from siloquent.server.routes.bodies import TableBody
+from siloquent.server.state import AppState, get_app_state
 from siloquent.server.upload_inspection import read_parquet_columns
 
 router = APIRouter(route_class=GuardedRoute)

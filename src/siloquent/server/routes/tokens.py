@@ -13,10 +13,11 @@ from starlette.responses import JSONResponse, Response
 
 from siloquent.documents.server import build_token_list_document
 from siloquent.server.access.acts import record, recorded
-from siloquent.server.access.guard import AppState, CurrentUser, GuardedRoute, get_app_state
+from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import KeyTaken, Repeat, keep, kept, repeat_of
 from siloquent.server.routes.bodies import TokenBody
+from siloquent.server.state import AppState, get_app_state
 
 router = APIRouter(route_class=GuardedRoute)
 MAX_LISTED = 1_000

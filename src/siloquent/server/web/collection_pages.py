@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from siloquent.documents.collect import build_estimates_document
-from siloquent.server.access.guard import get_app_state
 from siloquent.server.routes import collections
+from siloquent.server.state import get_app_state
 from siloquent.server.web.pages import read_form, render, require_visitor
 
 router = APIRouter(include_in_schema=False)

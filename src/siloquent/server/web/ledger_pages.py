@@ -13,9 +13,9 @@ from starlette.responses import RedirectResponse, Response
 
 from siloquent.documents.ledger import build_entry_document, build_verdict_document
 from siloquent.documents.releases import build_release_verdict_document
-from siloquent.server.access.guard import get_app_state
 from siloquent.server.access.tokens import Principal
 from siloquent.server.routes import ledger, releases
+from siloquent.server.state import get_app_state
 from siloquent.server.web.pages import read_form, render, require_visitor
 
 LEDGER_READERS = ("owner", "auditor")

@@ -10,8 +10,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from siloquent.server.access.acts import recorded
-from siloquent.server.access.guard import COOKIE, get_app_state
+from siloquent.server.access.guard import COOKIE
 from siloquent.server.access.tokens import ROLES
+from siloquent.server.state import get_app_state
 from siloquent.server.web.pages import find_visitor, read_form, render, require_visitor, start_session
 
 router = APIRouter(include_in_schema=False)

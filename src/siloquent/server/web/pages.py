@@ -17,9 +17,10 @@ from siloquent.charts.text import draw_share_bar, format_label, format_number
 from siloquent.documents.ledger import format_significant
 from siloquent.documents.problems import Problem
 from siloquent.explore.spec.answers.text import describe_label
-from siloquent.server.access.guard import COOKIE, AppState, count_open, get_app_state, require_proof
+from siloquent.server.access.guard import COOKIE, count_open, require_proof
 from siloquent.server.access.tokens import Principal
 from siloquent.server.problems import Refused
+from siloquent.server.state import AppState, get_app_state
 from siloquent.version import VERSION
 
 if TYPE_CHECKING:

@@ -13,10 +13,11 @@ from starlette.responses import RedirectResponse, Response
 from siloquent.documents.ledger import parse_amount
 from siloquent.explore.spec.answers.text import build_document_lines, describe_label, format_cells
 from siloquent.foreign import load_json
-from siloquent.server.access.guard import check_key, get_app_state, require_table
-from siloquent.server.jobs.queue import ledger_key_of
+from siloquent.server.access.scope import require_table
 from siloquent.server.problems import Refused
+from siloquent.server.repeats import check_key, ledger_key_of
 from siloquent.server.routes import answers, jobs, tables
+from siloquent.server.state import get_app_state
 from siloquent.server.web.pages import read_form, render, require_visitor
 
 MAX_ROWS = 200

@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from siloquent.documents.profile import build_report_document, build_report_graph
-from siloquent.server.access.guard import get_app_state
 from siloquent.server.problems import Refused
 from siloquent.server.routes import releases, silos
+from siloquent.server.state import get_app_state
 from siloquent.server.web.pages import read_form, render, require_visitor
 
 router = APIRouter(include_in_schema=False)

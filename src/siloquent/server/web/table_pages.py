@@ -9,11 +9,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from siloquent.errors import SiloquentError
-from siloquent.server.access.guard import get_app_state, require_table
+from siloquent.server.access.scope import require_table
 from siloquent.server.access.tokens import Principal
 from siloquent.server.declaring import Precondition, declared, tag_of
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.routes import tables
+from siloquent.server.state import get_app_state
 from siloquent.server.web.pages import read_form, render, require_visitor
 
 MAX_ASKED = 20

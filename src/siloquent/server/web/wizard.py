@@ -14,10 +14,11 @@ from starlette.responses import RedirectResponse, Response
 
 from siloquent.errors import SchemaError, SiloquentError
 from siloquent.schema.toml import quote_text
-from siloquent.server.access.guard import get_app_state, require_proof
+from siloquent.server.access.guard import require_proof
 from siloquent.server.declaring import declared
 from siloquent.server.problems import Refused
 from siloquent.server.routes import tables
+from siloquent.server.state import get_app_state
 from siloquent.server.upload_inspection import read_parquet_columns
 from siloquent.server.web.pages import read_form, render, require_visitor
 
