@@ -27,6 +27,7 @@ from siloquent.api import Session
 from siloquent.explore import parse
 from siloquent.explore.estimate.reconstruct import compute_values, select_reported
 from siloquent.explore.measure.base import compute_answers
+from siloquent.explore.measure.run import run_mechanism
 from siloquent.explore.plan.planner import Plan, plan
 from siloquent.explore.spec.stored_measurement import StoredMeasurement
 from siloquent.ledger import Permit
@@ -90,7 +91,7 @@ class Tables:
 
 
 def _run(found: Plan, columns: list[Integers], exact: Integers) -> Run:
-    out = found.chosen.run(found.compiled, columns)
+    out = run_mechanism(found.chosen, found.compiled, columns)
     measured = StoredMeasurement(
         found.chosen.name,
         found.chosen.form,

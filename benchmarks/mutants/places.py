@@ -15,7 +15,7 @@ from benchmarks.mutants.mutate import Mutation, Signatures, mutations
 SEED = 16
 # Patterns of files below ``siloquent``, and a number of mutants. A file belongs to the first place that names it.
 PLACES: dict[str, tuple[tuple[str, ...], int]] = {
-    "explore measure": (("explore/measure/*.py",), 13),
+    "explore measure": (("explore/measure/*.py",), 9),
     "synth measure": (("synth/measure/*.py",), 13),
     "sketch measure": (("sketch/measure/*.py",), 10),
     "search measure": (("search/measure/*.py",), 10),
@@ -25,6 +25,7 @@ PLACES: dict[str, tuple[tuple[str, ...], int]] = {
     "noise": (("privacy/noise/*.py",), 12),
     "privacy": (("privacy/*.py",), 18),
     "ledger": (("ledger/*.py", "ledger/backends/*.py"), 14),
+    "explore mechanisms": (("explore/plan/mechanisms/*.py",), 6),
     "explore plan": (("explore/plan/*.py", "explore/plan/cells/*.py", "explore/plan/reuse/*.py"), 6),
     "synth plan": (("synth/plan/*.py",), 5),
     "sketch plan": (("sketch/plan/*.py",), 4),

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.trials.sessions import BETA, Walk, kept, place_of, receipt_of
+from siloquent.explore.plan.mechanisms.reconstruction import compute_reconstructions
 from siloquent.explore.plan.reuse.evidence import gather
 from siloquent.explore.plan.reuse.linear_measurements import LinearMeasurement, compute_laplace_deviation
 from siloquent.explore.plan.reuse.plans import ReusedMechanism
-from siloquent.explore.plan.reuse.reconstruction import compute_reconstructions
 from siloquent.maths.tails.distributions import normal_quantile
 from siloquent.maths.tails.simultaneous import (
     compute_chi_square_radius,

@@ -8,11 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.measure.base import ErrorRequirement
-from siloquent.explore.measure.multi_poking import check_looks, compute_margins
-from siloquent.explore.measure.nested_threshold import compute_crossing_utilities
+from siloquent.explore.measure.multi_poking import check_looks
+from siloquent.explore.measure.selection import compute_crossing_utilities
+from siloquent.explore.plan.mechanisms.base import ErrorRequirement
+from siloquent.explore.plan.mechanisms.draws import LooksDraw
+from siloquent.explore.plan.mechanisms.multi_poking import compute_margins
+from siloquent.explore.plan.mechanisms.reconstruction import compute_reconstructions
 from siloquent.explore.plan.planner import Plan
-from siloquent.explore.plan.reuse.reconstruction import compute_reconstructions
 from siloquent.maths.tails.errors import compute_breaking_error
 from siloquent.privacy import (
     DiscreteGaussian,
@@ -84,7 +86,8 @@ def _low_is_reported(plan: Plan, event: NoiseReduction, runs: int, m: int) -> ND
     answers = plan.compiled.answers
     wanted = ErrorRequirement("icq", alpha=plan.alpha, m=m, beta=float(plan.beta))
     noise = draw_noise_chain(runs * answers, scales=event.scales).reshape(-1, runs, answers)
-    reported, clear = check_looks(noise + 1 - m, compute_margins(event.scales, plan.compiled, wanted), wanted)
+    draw = LooksDraw(event.scales, compute_margins(event.scales, plan.compiled, wanted), threshold=0, m=m)
+    reported, clear = check_looks(noise + 1 - m, draw)
     return np.asarray(reported[clear.argmax(axis=0), np.arange(runs)].any(axis=-1))
 
 

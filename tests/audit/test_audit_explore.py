@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from audit.harness import assert_caught, assert_private
 from siloquent.explore.measure.base import compute_answers, multiply_clipped, sum_units
+from siloquent.explore.measure.run import run_mechanism
 from siloquent.explore.plan.planner import Plan, plan
 from siloquent.explore.spec import parse
 from siloquent.privacy import (
@@ -89,7 +90,7 @@ def columns(found: Plan, rows: Rows) -> list[NDArray[np.int64]]:
 def release(found: Plan) -> Callable[[Rows, int], NDArray[np.float64]]:
     def run(rows: Rows, n: int) -> NDArray[np.float64]:
         exact = columns(found, rows)
-        return np.array([found.chosen.run(found.compiled, exact).values for _ in range(n)], dtype=np.float64)
+        return np.array([run_mechanism(found.chosen, found.compiled, exact).values for _ in range(n)], dtype=np.float64)
 
     return run
 

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from audit.harness import assert_caught, assert_private
-from siloquent.explore.measure.quantile import compute_rank_utilities
+from siloquent.explore.measure.selection import compute_rank_utilities
 from siloquent.explore.plan.planner import Plan
 from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse

@@ -1,6 +1,6 @@
 """Explore's mechanisms, run as the product runs them, on neighbouring tables: no claim is refuted, faults are.
 
-The runs are real ones (``plan.chosen.run`` on exact numbers), so there are fewer of them than for bare noise.
+The runs are real ones (``run_mechanism`` on exact numbers), so there are fewer of them than for bare noise.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 from audit.harness import assert_private, audit
-from siloquent.explore.measure.base import ErrorRequirement
-from siloquent.explore.measure.direct_noise import price_laplace
+from siloquent.explore.measure.run import run_mechanism
+from siloquent.explore.plan.mechanisms.base import ErrorRequirement
+from siloquent.explore.plan.mechanisms.direct_noise import price_laplace
 from siloquent.explore.plan.planner import Plan, plan
 from siloquent.explore.spec import parse
 from siloquent.maths.sensitivity.linear import Sensitivity
@@ -65,7 +66,7 @@ def columns(found: Plan, rows: Rows) -> list[NDArray[np.int64]]:
 def release(found: Plan) -> Callable[[Rows, int], NDArray[np.float64]]:
     def run(rows: Rows, n: int) -> NDArray[np.float64]:
         exact = columns(found, rows)
-        outputs = [found.chosen.run(found.compiled, exact).values for _ in range(n)]
+        outputs = [run_mechanism(found.chosen, found.compiled, exact).values for _ in range(n)]
         width = max((len(o) for o in outputs), default=0)
         # Sets of ids differ in length: the length is part of what is seen.
         return np.array([[*o, *[-1] * (width - len(o)), len(o)] for o in outputs], dtype=np.float64)

@@ -9,9 +9,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.measure.base import ErrorRequirement, PricedMechanism
+from siloquent.explore.measure.run import run_mechanism
 from siloquent.explore.plan.cells.compiled import CompiledWorkload
 from siloquent.explore.plan.cells.predicates import compile_workload
+from siloquent.explore.plan.mechanisms.base import ErrorRequirement, PricedMechanism
 from siloquent.explore.spec import parse
 from siloquent.explore.spec.stored_measurement import StoredMeasurement
 from siloquent.privacy import get_accountant
@@ -77,11 +78,11 @@ class MechanismContract:
         compiled = self.compiled()
         x = FAR * np.arange(1, compiled.parts[0].columns + 1, dtype=np.int64)
         priced = self.priced()
-        self.assert_right(compiled, priced, priced.run(compiled, [x]).values, x)
+        self.assert_right(compiled, priced, run_mechanism(priced, compiled, [x]).values, x)
 
     def test_the_empty_table_is_answered_as_any_other(self) -> None:
         compiled, priced = self.compiled(), self.priced()
-        values = priced.run(compiled, [np.zeros(compiled.parts[0].columns, dtype=np.int64)]).values
+        values = run_mechanism(priced, compiled, [np.zeros(compiled.parts[0].columns, dtype=np.int64)]).values
         assert values.dtype == np.int64
         assert values.ndim == 1
 
@@ -90,11 +91,11 @@ class MechanismContract:
         wide = replace(self.wanted, alpha=Fraction(10**6), m=10**6 + 1, threshold=5)
         compiled, priced = self.compiled(), self.priced(wide)
         x = [np.arange(compiled.parts[0].columns, dtype=np.int64)]
-        assert len({tuple(priced.run(compiled, x).values.tolist()) for _ in range(60)}) > 1
+        assert len({tuple(run_mechanism(priced, compiled, x).values.tolist()) for _ in range(60)}) > 1
 
     def test_what_was_measured_reads_back_from_its_payload(self) -> None:
         compiled, priced = self.compiled(), self.priced()
-        values = priced.run(compiled, [np.zeros(compiled.parts[0].columns, dtype=np.int64)]).values
+        values = run_mechanism(priced, compiled, [np.zeros(compiled.parts[0].columns, dtype=np.int64)]).values
         first = StoredMeasurement(priced.name, priced.form, priced.event, tuple(values.tolist()), "60", priced.strategy)
         again = StoredMeasurement.from_payload(first.to_payload())
         assert again.to_payload() == first.to_payload()

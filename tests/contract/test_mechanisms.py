@@ -8,14 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contract.mechanism_contract import FAR, MechanismContract
-from siloquent.explore.measure.base import ErrorRequirement, PricedMechanism, compute_answers
-from siloquent.explore.measure.direct_noise import price_gaussian, price_laplace
-from siloquent.explore.measure.multi_poking import price_pokes
-from siloquent.explore.measure.nested_threshold import price_crossing
-from siloquent.explore.measure.strategy import price_factorisation, price_strategy
-from siloquent.explore.measure.top import price_geometric_top, price_rounds, price_top_factorisation, select_largest
+from siloquent.explore.measure.base import compute_answers
+from siloquent.explore.measure.selection import select_largest
 from siloquent.explore.plan.cells.compiled import CompiledWorkload
-from siloquent.explore.plan.reuse.reconstruction import compute_reconstructions
+from siloquent.explore.plan.mechanisms.base import ErrorRequirement, PricedMechanism
+from siloquent.explore.plan.mechanisms.direct_noise import price_gaussian, price_laplace
+from siloquent.explore.plan.mechanisms.multi_poking import price_pokes
+from siloquent.explore.plan.mechanisms.nested_threshold import price_crossing
+from siloquent.explore.plan.mechanisms.reconstruction import compute_reconstructions
+from siloquent.explore.plan.mechanisms.strategy import price_factorisation, price_strategy
+from siloquent.explore.plan.mechanisms.top import price_geometric_top, price_rounds, price_top_factorisation
 
 ALPHA = Fraction(60)
 VALUES = ErrorRequirement("wcq", alpha=ALPHA, m=61, beta=1e-4)

@@ -13,7 +13,7 @@ import siloquent as sq
 from property.explore.test_rehearsals import ROWS, declared
 from siloquent.api import Session
 from siloquent.errors import AccuracyUnreachable, RequestError
-from siloquent.explore.measure import base, direct_noise, strategy
+from siloquent.explore.plan.mechanisms import base, direct_noise, strategy
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event, convert_epsilon_to_rho, convert_zcdp_to_epsilon
 
 WITHIN = Fraction(999, 1_000)

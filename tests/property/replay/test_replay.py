@@ -29,8 +29,10 @@ from benchmarks.replay.released import (
 from benchmarks.replay.silos import part_of_sum
 from siloquent.data import PrivateTable
 from siloquent.explore import task
-from siloquent.explore.measure import direct_noise, measure, multi_poking, quantile, top
+from siloquent.explore.measure import measure, multi_poking, run
 from siloquent.explore.plan import replaced_rows
+from siloquent.explore.plan.mechanisms import direct_noise, quantile, top
+from siloquent.explore.plan.mechanisms import multi_poking as poking_prices
 from siloquent.privacy.budget import Budget
 from siloquent.privacy.noise import distributed
 from siloquent.search.measure import statistics
@@ -210,7 +212,7 @@ EXPLORE = {
     ),
     "a chain's price of half the sensitivity": (
         question("iceberg", USER),
-        (multi_poking, "NoiseReduction", halved(multi_poking.NoiseReduction, "l1")),
+        (poking_prices, "NoiseReduction", halved(poking_prices.NoiseReduction, "l1")),
     ),
     "the stop charged one look early": (question("iceberg", ROW), (multi_poking, "replace", early)),
     "a top list at half its price": (
@@ -225,7 +227,7 @@ EXPLORE = {
     "a call that nobody pays for": (question("groups", ROW), (task, "measure", unpaid)),
     "groups that are there where rows are": (
         question("groups", ROW),
-        (direct_noise, "compute_answers", groups_of_rows(direct_noise.compute_answers)),
+        (run, "compute_answers", groups_of_rows(run.compute_answers)),
     ),
     "averages priced as if no row could leave": (
         question("several", REPLACED),

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from siloquent.explore.measure.quantile import compute_rank_utilities
-from siloquent.explore.measure.ranks import compute_rank_errors
+from siloquent.explore.measure.selection import compute_rank_utilities
+from siloquent.explore.plan.mechanisms.ranks import compute_rank_errors
 from siloquent.explore.plan.planner import Plan
 from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse

@@ -11,9 +11,9 @@ from scipy.stats import binom
 
 from audit.harness import Release, assert_caught, assert_private
 from siloquent.explore.measure.base import multiply_clipped
-from siloquent.explore.measure.large import find_layered_choice
 from siloquent.explore.plan.cells.predicates import compile_workload
-from siloquent.explore.plan.reuse.reconstruction import apply_reconstruction
+from siloquent.explore.plan.mechanisms.large import find_layered_choice
+from siloquent.explore.plan.mechanisms.reconstruction import apply_reconstruction
 from siloquent.explore.spec import parse
 from siloquent.maths.strategies.base import Norm
 from siloquent.privacy.noise import add_gaussian, add_laplace

@@ -16,8 +16,10 @@ from scipy.stats import binom
 
 from audit.harness import assert_caught, assert_private
 from benchmarks.trials.worst_case import misses
-from siloquent.explore.measure.base import ErrorRequirement
-from siloquent.explore.measure.multi_poking import check_looks, compute_margins
+from siloquent.explore.measure.multi_poking import check_looks
+from siloquent.explore.plan.mechanisms.base import ErrorRequirement
+from siloquent.explore.plan.mechanisms.draws import LooksDraw
+from siloquent.explore.plan.mechanisms.multi_poking import compute_margins
 from siloquent.explore.plan.planner import Plan
 from siloquent.privacy import NoiseReduction
 from siloquent.privacy.noise import add_laplace, draw_noise_chain
@@ -102,7 +104,7 @@ def shown(
 
     def release(counts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
         noisy = counts + chain(n, event.scales).reshape(-1, n, 1)
-        reported, clear = check_looks(noisy, margins(found), wanted)
+        reported, clear = check_looks(noisy, LooksDraw(event.scales, margins(found), wanted.threshold, wanted.m))
         stop = clear.argmax(axis=0)
         seen = np.where(np.arange(len(event.scales))[:, None] <= np.minimum(stop, last), noisy[:, :, 0], HIDDEN)
         ended = stop <= last

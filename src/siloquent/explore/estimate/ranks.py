@@ -8,7 +8,7 @@ import numpy as np
 
 from siloquent.errors import LedgerError
 from siloquent.explore.plan.cells.compiled import CompiledWorkload
-from siloquent.explore.plan.reuse.reconstruction import PARTS_OF_A_STEP
+from siloquent.explore.plan.mechanisms.reconstruction import PARTS_OF_A_STEP
 from siloquent.explore.spec.stored_measurement import StoredMeasurement
 from siloquent.maths.strategies.base import reconstruct
 

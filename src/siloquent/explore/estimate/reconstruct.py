@@ -12,7 +12,7 @@ import numpy as np
 
 from siloquent.errors import LedgerError
 from siloquent.explore.plan.cells.compiled import CompiledWorkload
-from siloquent.explore.plan.reuse.reconstruction import PARTS_OF_A_STEP, apply_reconstruction
+from siloquent.explore.plan.mechanisms.reconstruction import PARTS_OF_A_STEP, apply_reconstruction
 from siloquent.explore.spec.aggregates import Sum
 from siloquent.explore.spec.query import Having, Query, Top
 from siloquent.explore.spec.stored_measurement import StoredMeasurement

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from siloquent.explore.measure.base import sum_units
+from siloquent.explore.measure.run import run_mechanism
 from siloquent.explore.measure.squared_deviations import sum_square_columns
 from siloquent.explore.spec.stored_measurement import StoredMeasurement
 
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
-    from siloquent.explore.measure.base import Integers
-    from siloquent.explore.plan.cells.compiled import CompiledWorkload
+    from siloquent.explore.plan.cells.compiled import CompiledWorkload, Integers
     from siloquent.explore.plan.planner import Plan
     from siloquent.ledger import Permit
 
@@ -26,7 +26,7 @@ def measure(plan: Plan, table: PrivateTable, permit: Permit) -> StoredMeasuremen
         ``plan.event`` in the account's unit and adjacency, or the cheaper event of an ex-post mechanism: one scan,
         one mechanism, whose worst price was reserved under ``permit``.
     """
-    released = plan.chosen.run(plan.compiled, _read_columns(plan.compiled, table, permit))
+    released = run_mechanism(plan.chosen, plan.compiled, _read_columns(plan.compiled, table, permit))
     return StoredMeasurement(
         mechanism=plan.chosen.name,
         form=plan.chosen.form,

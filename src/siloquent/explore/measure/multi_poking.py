@@ -1,102 +1,44 @@
-"""Iceberg queries that stop paying as soon as the answer is clear: counts whose noise is reduced in steps."""
+"""Iceberg queries that stop paying as soon as the answer is clear: the looks, and which of them decides."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.errors import AccuracyUnreachable
-from siloquent.explore.measure.base import (
-    ErrorRequirement,
-    Integers,
-    Outcome,
-    PricedMechanism,
-    compute_answers,
-    sharpen_noise,
-)
-from siloquent.explore.plan.cells.compiled import CompiledWorkload
-from siloquent.maths.tails import errors as error_tails
+from siloquent.explore.measure.base import Outcome
+from siloquent.explore.plan.cells.compiled import Integers
+from siloquent.explore.plan.mechanisms.draws import LooksDraw
 from siloquent.privacy import NoiseReduction
 
-POKES = 12
-GROWTH = Fraction(6, 5)
-_FINEST = Fraction(2**46)  # the coarsest scale, 7.4 times as large, must stay within the sampler's range
 
-
-def price_pokes(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
-    """Price ever less noisy looks at the answers; the first look that decides every answer is the last one paid for.
+def look_until_clear(draw: LooksDraw, event: NoiseReduction, exact: Integers) -> Outcome:
+    """Return the ids of ``exact`` answers above the threshold, as seen by the first look that decides all of them.
 
     Privacy:
-        (L1 / b_i)-DP ex post, where i is the published stop and b_i its scale; the worst is the last scale. Only pure
-        accounts without a delta limit may settle below the worst. Proof: docs/explanation/multi-poking.md.
-    Source:
-        APEx, section 3.5.2 (multi-poking), with the discrete backward chain of ``draw_noise_chain`` instead of its
-        published program's forward one, and exact discrete tails.
+        (L1 / b_i)-DP ex post, where i is the published stop and b_i its scale: the event of the outcome. Proof:
+        docs/explanation/multi-poking.md.
     """
-    if wanted.kind != "icq" or compiled.sensitivity.l1 == 0:
-        return None
-    try:
-        finest = error_tails.find_largest_scale(error_tails.LaplaceAbove(1), wanted.m, _compute_share(compiled, wanted))
-    except AccuracyUnreachable:
-        return None
-    l1 = compiled.sensitivity.l1
-    finest = min(finest, _FINEST)
-    scales = list_scales(sharpen_noise(finest, lambda one: NoiseReduction(scales=(one,), l1=l1), wanted.affords))
-    margins = compute_margins(scales, compiled, wanted)
-    event = NoiseReduction(scales=scales, l1=l1)
+    from siloquent.privacy.noise import draw_noise_chain
 
-    def run(workload: CompiledWorkload, columns: list[Integers]) -> Outcome:
-        from siloquent.privacy.noise import draw_noise_chain
-
-        noisy = compute_answers(workload, columns) + draw_noise_chain(workload.answers, scales=scales)
-        reported, clear = check_looks(noisy, margins, wanted)
-        stop = int(clear.argmax())
-        return Outcome(np.flatnonzero(reported[stop]), replace(event, stop=stop))
-
-    return PricedMechanism("multi-poking", "chosen", event, run, reusable=False, least=replace(event, stop=0))
+    noisy = exact + draw_noise_chain(len(exact), scales=draw.scales)
+    reported, clear = check_looks(noisy, draw)
+    stop = int(clear.argmax())
+    return Outcome(np.flatnonzero(reported[stop]), replace(event, stop=stop))
 
 
-def _compute_share(compiled: CompiledWorkload, wanted: ErrorRequirement) -> float:
-    """Compute the failure probability of one look at one answer, which can fail in only one direction."""
-    return wanted.together / (POKES * compiled.answers)
-
-
-def list_scales(finest: Fraction) -> tuple[Fraction, ...]:
-    """List decreasing scales that end at ``finest``, each 1.2 times the next, in 1/1024; fewer if they would be equal.
-
-    If ``finest`` itself has more digits, all have as many.
-    """
-    parts = max(error_tails.DENOMINATOR, finest.denominator)
-    wanted = (Fraction(int(finest * GROWTH**i * parts), parts) for i in range(POKES))
-    return tuple(sorted(set(wanted), reverse=True))
-
-
-def compute_margins(scales: tuple[Fraction, ...], compiled: CompiledWorkload, wanted: ErrorRequirement) -> Integers:
-    """Compute, per look, the margin that its noise exceeds with a share of beta at most, shape (looks,).
-
-    At the last look it is m - 1, which leaves no answer undecided.
-    """
-    law, share = error_tails.LaplaceAbove(1), _compute_share(compiled, wanted)
-    return np.array([*(error_tails.find_smallest_error(law, scale, share) - 1 for scale in scales[:-1]), wanted.m - 1])
-
-
-def check_looks(
-    noisy: Integers, margins: Integers, wanted: ErrorRequirement
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def check_looks(noisy: Integers, draw: LooksDraw) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return which answers each look reports, (looks, ..., answers), and whether it decides all, (looks, ...).
 
     An answer is reported if it is no more than alpha below the threshold unless its noise exceeded the margin, and left
-    out if it is no more than alpha above it. The query's threshold lies in [t, t + 1], t that of ``wanted``:
+    out if it is no more than alpha above it. The query's threshold lies in [t, t + 1], t that of ``draw``:
     both are measured from the worse end.
 
     Args:
         noisy: Shape (looks, ..., answers).
-        margins: Shape (looks,).
     """
-    above = noisy - wanted.threshold
-    margin = margins.reshape(-1, *[1] * (noisy.ndim - 1))
-    reported = above - margin >= 2 - wanted.m
-    return reported, np.all(reported | (above + margin <= wanted.m - 1), axis=-1)
+    above = noisy - draw.threshold
+    margin = draw.margins.reshape(-1, *[1] * (noisy.ndim - 1))
+    reported = above - margin >= 2 - draw.m
+    return reported, np.all(reported | (above + margin <= draw.m - 1), axis=-1)

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.data.grouped_counts import GroupedCount
-from siloquent.explore.measure.base import Integers
-from siloquent.explore.plan.cells.compiled import CompiledWorkload, SummedAttribute
+from siloquent.explore.plan.cells.compiled import CompiledWorkload, Integers, SummedAttribute
 
 if TYPE_CHECKING:
     import pyarrow as pa

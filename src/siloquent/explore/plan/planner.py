@@ -10,17 +10,17 @@ from decimal import Decimal
 from fractions import Fraction
 
 from siloquent.errors import AccuracyUnreachable, RequestError
-from siloquent.explore.measure.base import Affords, ErrorRequirement, PricedMechanism
-from siloquent.explore.measure.direct_noise import price_gaussian, price_laplace
-from siloquent.explore.measure.multi_poking import price_pokes
-from siloquent.explore.measure.nested_threshold import price_crossing
-from siloquent.explore.measure.strategy import price_factorisation, price_strategy
-from siloquent.explore.measure.top import price_geometric_top, price_rounds, price_top_factorisation
 from siloquent.explore.plan.cache import ByteLRU
 from siloquent.explore.plan.cells.compiled import CompiledWorkload
 from siloquent.explore.plan.cells.predicates import compile_workload
 from siloquent.explore.plan.limits import are_lifted
-from siloquent.explore.plan.reuse.reconstruction import PARTS_OF_A_STEP
+from siloquent.explore.plan.mechanisms.base import Affords, ErrorRequirement, PricedMechanism
+from siloquent.explore.plan.mechanisms.direct_noise import price_gaussian, price_laplace
+from siloquent.explore.plan.mechanisms.multi_poking import price_pokes
+from siloquent.explore.plan.mechanisms.nested_threshold import price_crossing
+from siloquent.explore.plan.mechanisms.reconstruction import PARTS_OF_A_STEP
+from siloquent.explore.plan.mechanisms.strategy import price_factorisation, price_strategy
+from siloquent.explore.plan.mechanisms.top import price_geometric_top, price_rounds, price_top_factorisation
 from siloquent.explore.spec.query import Accuracy, Kind, Query, Spend
 from siloquent.maths.roots import last_negative
 from siloquent.maths.tails.errors import compute_breaking_error

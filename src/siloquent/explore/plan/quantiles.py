@@ -13,20 +13,20 @@ from decimal import Decimal
 from fractions import Fraction
 
 from siloquent.errors import AccuracyUnreachable, RequestError
-from siloquent.explore.measure.base import Affords, ErrorRequirement, PricedMechanism
-from siloquent.explore.measure.quantile import (
+from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.cells.keys import build_value_key, list_group_keys
+from siloquent.explore.plan.cells.predicates import compile_keys
+from siloquent.explore.plan.cells.space import MAX_TRUTHS, GroupKey, Space, iter_tests, max_truths
+from siloquent.explore.plan.limits import are_lifted, standing, was_paid
+from siloquent.explore.plan.mechanisms.base import Affords, ErrorRequirement, PricedMechanism
+from siloquent.explore.plan.mechanisms.quantile import (
     RankRequirement,
     bound_total_change,
     price_exponential,
     price_flip,
     split_beta,
 )
-from siloquent.explore.measure.ranks import price_ranks
-from siloquent.explore.plan.cells.compiled import CompiledWorkload
-from siloquent.explore.plan.cells.keys import build_value_key, list_group_keys
-from siloquent.explore.plan.cells.predicates import compile_keys
-from siloquent.explore.plan.cells.space import MAX_TRUTHS, GroupKey, Space, iter_tests, max_truths
-from siloquent.explore.plan.limits import are_lifted, standing, was_paid
+from siloquent.explore.plan.mechanisms.ranks import price_ranks
 from siloquent.explore.plan.planner import (
     MAX_UNITS,
     Plan,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from siloquent.explore.measure.base import PricedMechanism
 from siloquent.explore.plan.bounds import build_row_count
+from siloquent.explore.plan.mechanisms.base import PricedMechanism
 from siloquent.explore.plan.planner import Plan
 from siloquent.explore.spec.aggregates import Count
 from siloquent.maths.sensitivity.replaced_numbers import NumberPower, find_furthest_replacement

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siloquent.explore.measure.nested_threshold import compute_crossing_utilities
+from siloquent.explore.measure.selection import compute_crossing_utilities
 from siloquent.maths.tails.errors import compute_breaking_error
 
 chains = st.lists(st.integers(0, 12), min_size=1, max_size=6).map(sorted)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from siloquent.explore.measure.base import compute_answers, multiply_clipped
-from siloquent.explore.measure.large import build_grid, find_layered_choice
 from siloquent.explore.plan.cells.compiled import CompiledWorkload, WorkloadPart
 from siloquent.explore.plan.cells.predicates import compile_workload
-from siloquent.explore.plan.reuse.reconstruction import apply_reconstruction
+from siloquent.explore.plan.mechanisms.large import build_grid, find_layered_choice
+from siloquent.explore.plan.mechanisms.reconstruction import apply_reconstruction
 from siloquent.explore.spec import parse
 from siloquent.explore.spec.stored_measurement import StoredMeasurement
 from siloquent.maths.sensitivity.linear import compute_sensitivity

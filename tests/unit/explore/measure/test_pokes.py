@@ -13,9 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siloquent.explore.measure.base import ErrorRequirement
-from siloquent.explore.measure.multi_poking import POKES, check_looks, compute_margins, list_scales, price_pokes
+from siloquent.explore.measure.multi_poking import check_looks
+from siloquent.explore.measure.run import run_mechanism
 from siloquent.explore.plan.explain import explain_course
+from siloquent.explore.plan.mechanisms.base import ErrorRequirement
+from siloquent.explore.plan.mechanisms.draws import LooksDraw
+from siloquent.explore.plan.mechanisms.multi_poking import POKES, compute_margins, list_scales, price_pokes
 from siloquent.explore.plan.planner import Plan
 from siloquent.explore.plan.steps import PlanStep, QueryPlan
 from siloquent.maths.tails.distributions import laplace_tail
@@ -67,9 +70,9 @@ def test_an_answer_whose_noise_stays_within_the_margin_is_never_decided_wrongly(
     count: int, op: str, c: Fraction, alpha: Fraction, margin: int, data: st.DataObject
 ) -> None:
     threshold = math.floor(c) if op == ">" else math.ceil(c) - 1
-    wanted = ErrorRequirement("icq", alpha=alpha, m=compute_breaking_error(alpha), beta=0.1, threshold=threshold)
+    m = compute_breaking_error(alpha)
     noise = data.draw(st.integers(-margin, margin))
-    reported, clear = check_looks(np.array([[count + noise]]), np.array([margin]), wanted)
+    reported, clear = check_looks(np.array([[count + noise]]), LooksDraw((), np.array([margin]), threshold, m))
     if reported[0, 0]:
         assert count >= c - alpha
     elif clear[0]:
@@ -78,8 +81,7 @@ def test_an_answer_whose_noise_stays_within_the_margin_is_never_decided_wrongly(
 
 @given(st.lists(st.integers(-(2**40), 2**40), min_size=1, max_size=5), st.integers(1, 50))
 def test_the_last_look_decides_everything(noisy: list[int], m: int) -> None:
-    wanted = ErrorRequirement("icq", alpha=Fraction(m - 1) or Fraction(1, 2), m=m, beta=0.1, threshold=3)
-    reported, clear = check_looks(np.array([noisy]), np.array([m - 1]), wanted)
+    reported, clear = check_looks(np.array([noisy]), LooksDraw((), np.array([m - 1]), 3, m))
     assert clear.tolist() == [True]
     assert reported[0].tolist() == [value > 3 for value in noisy]
 
@@ -90,14 +92,14 @@ def test_clear_counts_stop_at_the_first_look_and_close_ones_later() -> None:
     close = np.where(np.arange(100) < 7, 20_100, 19_900)
     stops = {}
     for name, counts in (("far", far), ("close", close)):
-        outcome = found.chosen.run(found.compiled, [counts.astype(np.int64)])
+        outcome = run_mechanism(found.chosen, found.compiled, [counts.astype(np.int64)])
         assert isinstance(outcome.event, NoiseReduction)
         stops[name] = outcome.event.stop
         assert replace(outcome.event, stop=None) == found.event
     assert stops["far"] == 0
     assert stops["close"] > 6
     book = get_accountant("pure")
-    outcome = found.chosen.run(found.compiled, [far.astype(np.int64)])
+    outcome = run_mechanism(found.chosen, found.compiled, [far.astype(np.int64)])
     assert outcome.values.tolist() == list(range(7))
     assert book.compute_cost(outcome.event).amount < book.compute_cost(found.event).amount / 7
 

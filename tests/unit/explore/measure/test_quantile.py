@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siloquent.explore.measure.quantile import RankRequirement, compute_rank_utilities
+from siloquent.explore.measure.selection import compute_rank_utilities
+from siloquent.explore.plan.mechanisms.quantile import RankRequirement
 from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse
 from unit.explore.plan.tables import PLENTY, table

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from siloquent.errors import AccuracyUnreachable, RequestError
+from siloquent.explore.measure.run import run_mechanism
 from siloquent.explore.plan.planner import find_least_error, plan
 from siloquent.explore.spec import parse
 from siloquent.maths.tails import errors as error_tails
@@ -257,7 +258,7 @@ def test_a_list_is_paid_for_as_many_rounds_as_it_has_ids(limit: int) -> None:
     assert one.event.rounds == limit
     compiled = planned(text, "zcdp").compiled
     counts = [np.arange(1, 1 + part.columns, dtype=np.int64) * 10**6 for part in compiled.parts]
-    assert len(one.run(compiled, counts).values) == limit
+    assert len(run_mechanism(one, compiled, counts).values) == limit
 
 
 def test_two_cells_that_answers_share_are_worth_a_strategy() -> None:

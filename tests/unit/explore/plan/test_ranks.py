@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from siloquent.errors import LedgerError
 from siloquent.explore.estimate import QueryProgress
 from siloquent.explore.estimate.ranks import read_off
-from siloquent.explore.measure.ranks import compute_rank_errors
+from siloquent.explore.plan.mechanisms.ranks import compute_rank_errors
 from siloquent.explore.plan.planner import Plan
 from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswers
 from siloquent.explore.plan.reuse.plans import restore_paid_step

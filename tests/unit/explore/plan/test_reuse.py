@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from siloquent.explore.plan.mechanisms.reconstruction import PARTS_OF_A_STEP
 from siloquent.explore.plan.reuse.linear_measurements import build_area, build_footprint, build_linear_measurement
-from siloquent.explore.plan.reuse.reconstruction import PARTS_OF_A_STEP
 from siloquent.explore.plan.reuse.refinement import refine
 from siloquent.privacy import FREE, DiscreteGaussian, DiscreteLaplace, ExponentialSelect, get_accountant
 from siloquent.schema import Domain

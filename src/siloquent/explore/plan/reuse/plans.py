@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-from siloquent.explore.measure.base import Integers, Outcome, PricedMechanism
-from siloquent.explore.measure.supplement import add_noise
-from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.mechanisms.base import PricedMechanism
+from siloquent.explore.plan.mechanisms.draws import AdditiveDraw
 from siloquent.explore.plan.planner import Plan, PlanCandidate, compute_allowed_cost
 from siloquent.explore.plan.public_joins import find_public_table
 from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswer, EarlierAnswers
@@ -24,7 +23,7 @@ from siloquent.explore.spec.aggregates import Quantile, Ranks
 from siloquent.explore.spec.answers.answer import Label
 from siloquent.explore.spec.query import Query, Spend
 from siloquent.ledger import Permit
-from siloquent.privacy import FREE, Cost, DiscreteLaplace, Event, get_accountant
+from siloquent.privacy import FREE, Cost, DiscreteGaussian, DiscreteLaplace, Event, get_accountant
 from siloquent.schema import TableSchema
 
 _STATES = 8
@@ -206,30 +205,30 @@ def _is_linear(plan: Plan) -> bool:
 
 
 def _build_repeat(known: EarlierAnswer, wish: Wish) -> ReusedMechanism:
-    def run(_: CompiledWorkload, __: list[Integers]) -> Outcome:
-        raise AssertionError("nothing is measured for an answer that is free")
-
     # A promise for any sequence of queries holds however often its answer is shown; a promise from new noise only
     # is stated for the first time.
     kept: Label = "simultaneous" if known.measured.label == "simultaneous" else "repeated"
     again: Label = "independent" if wish == "any" else kept
     return ReusedMechanism(
-        f"answer {known.source}", known.measured.form, FREE, run, reusable=False, repeated=known, again=again
+        f"answer {known.source}", known.measured.form, FREE, None, reusable=False, repeated=known, again=again
     )
 
 
 def _build_blended(found: Blend) -> ReusedMechanism:
     added, event = found.added, found.event
-
-    def run(_: CompiledWorkload, columns: list[Integers]) -> Outcome:
-        assert added is not None, "nothing is measured for an answer that is free"
-        return Outcome(add_noise(added, event, columns), event)
-
+    draw = None if added is None else _build_draw(event)
     name = "earlier answers" if added is None else f"earlier answers + {added.name}"
     strategy = () if added is None else added.matrices
     return ReusedMechanism(
-        name, "combined", event, run, added is not None, _describe_calibration(event, found), strategy, blend=found
+        name, "combined", event, draw, added is not None, _describe_calibration(event, found), strategy, blend=found
     )
+
+
+def _build_draw(event: Event) -> AdditiveDraw:
+    if isinstance(event, DiscreteGaussian):
+        return AdditiveDraw("gaussian", event.variance)
+    assert isinstance(event, DiscreteLaplace)
+    return AdditiveDraw("laplace", event.scale)
 
 
 def _describe_calibration(event: Event, found: Blend) -> str:

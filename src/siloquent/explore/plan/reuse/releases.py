@@ -10,12 +10,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.measure.base import LARGEST_DEVIATION
-from siloquent.explore.measure.supplement import Supplement, list_supplements
 from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.mechanisms.base import LARGEST_DEVIATION
+from siloquent.explore.plan.mechanisms.reconstruction import PARTS_OF_A_STEP
+from siloquent.explore.plan.mechanisms.supplement import Supplement, list_supplements
 from siloquent.explore.plan.reuse.evidence import Evidence, gather
 from siloquent.explore.plan.reuse.linear_measurements import MIN_DEVIATION, LinearMeasurement, compute_laplace_deviation
-from siloquent.explore.plan.reuse.reconstruction import PARTS_OF_A_STEP
 from siloquent.explore.plan.reuse.refinement import MAX_CELLS
 from siloquent.explore.plan.reuse.simultaneous import read_off
 from siloquent.explore.spec.answers.answer import Label

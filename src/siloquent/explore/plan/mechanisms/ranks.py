@@ -9,11 +9,16 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.measure.base import ErrorRequirement, PricedMechanism
-from siloquent.explore.measure.quantile import split_beta
-from siloquent.explore.measure.strategy import MAX_BITS, calibrate_gaussian, calibrate_laplace, choose_gaussian_bits
-from siloquent.explore.measure.strategy_choice import find_ranks_choice
 from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.mechanisms.base import ErrorRequirement, PricedMechanism
+from siloquent.explore.plan.mechanisms.quantile import split_beta
+from siloquent.explore.plan.mechanisms.strategy import (
+    MAX_BITS,
+    calibrate_gaussian,
+    calibrate_laplace,
+    choose_gaussian_bits,
+)
+from siloquent.explore.plan.mechanisms.strategy_choice import find_ranks_choice
 
 
 def price_ranks(

@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from siloquent.explore.measure.base import (
+from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.mechanisms.base import (
     LARGEST_DEVIATION,
     VARIANCE_BITS,
     ErrorRequirement,
-    Integers,
-    Outcome,
     PricedMechanism,
-    compute_answers,
     sharpen_noise,
 )
-from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.mechanisms.draws import AdditiveDraw
 from siloquent.maths.tails import errors as error_tails
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace
 
@@ -41,13 +39,7 @@ def price_laplace(compiled: CompiledWorkload, wanted: ErrorRequirement) -> Price
     largest = error_tails.find_largest_scale(laws[wanted.kind], wanted.m, _compute_rate(wanted))
     scale = sharpen_noise(largest, lambda scale: DiscreteLaplace(scale=scale, l1=l1), wanted.affords)
     event = DiscreteLaplace(scale=scale, l1=l1)
-
-    def run(workload: CompiledWorkload, columns: list[Integers]) -> Outcome:
-        from siloquent.privacy.noise import add_laplace
-
-        return Outcome(add_laplace(compute_answers(workload, columns), scale=scale), event)
-
-    return PricedMechanism("laplace", "answers", event, run, reusable=True)
+    return PricedMechanism("laplace", "answers", event, AdditiveDraw("laplace", scale), reusable=True)
 
 
 def price_gaussian(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
@@ -70,13 +62,7 @@ def price_gaussian(compiled: CompiledWorkload, wanted: ErrorRequirement) -> Pric
     l2 = compiled.sensitivity.l2_squared
     variance = sharpen_noise(variance, lambda one: DiscreteGaussian(one, l2), wanted.affords, bits=VARIANCE_BITS)
     event = DiscreteGaussian(variance=variance, l2_squared=l2)
-
-    def run(workload: CompiledWorkload, columns: list[Integers]) -> Outcome:
-        from siloquent.privacy.noise import add_gaussian
-
-        return Outcome(add_gaussian(compute_answers(workload, columns), variance=variance), event)
-
-    return PricedMechanism("gaussian", "answers", event, run, reusable=True)
+    return PricedMechanism("gaussian", "answers", event, AdditiveDraw("gaussian", variance), reusable=True)
 
 
 def _compute_rate(wanted: ErrorRequirement) -> float:

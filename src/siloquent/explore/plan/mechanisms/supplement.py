@@ -9,16 +9,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.measure.base import LARGEST_DEVIATION, Integers, multiply_clipped
-from siloquent.explore.measure.strategy_choice import (
+from siloquent.explore.plan.cells.compiled import CompiledWorkload, Integers
+from siloquent.explore.plan.mechanisms.base import LARGEST_DEVIATION
+from siloquent.explore.plan.mechanisms.strategy_choice import (
     compute_choice_sensitivity,
     find_gaussian_choice,
     find_laplace_choice,
 )
-from siloquent.explore.plan.cells.compiled import CompiledWorkload
 from siloquent.maths.sensitivity.linear import Sensitivity
 from siloquent.maths.strategies.sparse import Sparse
-from siloquent.privacy import DiscreteGaussian, DiscreteLaplace, Event
 
 MIN_BITS, MAX_BITS = 4, 15
 MAX_COLUMNS = 2_000
@@ -69,19 +68,3 @@ def _list_distinct(matrix: Integers) -> Integers:
 def _choose_bits(alpha: float) -> int:
     """Choose quanta fine enough that rounding hardly matters, and coarse enough for weak measurements to be drawn."""
     return max(MIN_BITS, min(MAX_BITS, math.floor(math.log2(LARGEST_DEVIATION / max(alpha / 3, 1.0))) - 2))
-
-
-def add_noise(added: Supplement, event: Event, columns: list[Integers]) -> Integers:
-    """Measure exact ``columns`` with noise.
-
-    Privacy:
-        That of ``event``: discrete Gaussian or Laplace noise on one integer matrix, whose sensitivity the event states.
-        Proof: docs/explanation/reuse.md.
-    """
-    from siloquent.privacy.noise import add_gaussian, add_laplace
-
-    exact = np.concatenate([multiply_clipped(matrix, x) for matrix, x in zip(added.matrices, columns, strict=True)])
-    if isinstance(event, DiscreteGaussian):
-        return add_gaussian(exact, variance=event.variance)
-    assert isinstance(event, DiscreteLaplace)
-    return add_laplace(exact, scale=event.scale)

@@ -6,19 +6,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
-from siloquent.explore.measure.base import (
-    LARGEST_VALUE,
-    SAFE,
-    Affords,
-    Integers,
-    Outcome,
-    PricedMechanism,
-    Run,
-    sharpen_noise,
-)
 from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.mechanisms.base import Affords, PricedMechanism, sharpen_noise
+from siloquent.explore.plan.mechanisms.draws import RankDraw
 from siloquent.maths.tails import errors as error_tails
 from siloquent.privacy import ExponentialSelect, PermuteAndFlip
 
@@ -72,7 +62,8 @@ def price_flip(compiled: CompiledWorkload, ranked: RankRequirement) -> PricedMec
     largest = error_tails.find_largest_scale(law, ranked.m, split_beta(ranked.beta, compiled.answers))
     scale = sharpen_noise(largest, lambda scale: PermuteAndFlip(epsilon=change / scale), ranked.affords)
     event = PermuteAndFlip(epsilon=change / scale)
-    return PricedMechanism("permute-and-flip", "chosen", event, _run(event, ranked, 1 / scale), reusable=False)
+    draw = RankDraw("permute-and-flip", ranked.share, ranked.candidates, 1 / scale)
+    return PricedMechanism("permute-and-flip", "chosen", event, draw, reusable=False)
 
 
 def price_exponential(compiled: CompiledWorkload, ranked: RankRequirement) -> PricedMechanism:
@@ -88,34 +79,5 @@ def price_exponential(compiled: CompiledWorkload, ranked: RankRequirement) -> Pr
     largest = error_tails.find_largest_scale(law, ranked.m, split_beta(ranked.beta, compiled.answers))
     scale = sharpen_noise(largest, lambda scale: ExponentialSelect(rounds=1, range=change / scale), ranked.affords)
     event = ExponentialSelect(rounds=1, range=change / scale)
-    return PricedMechanism("exponential selection", "chosen", event, _run(event, ranked, 1 / scale), reusable=False)
-
-
-def _run(event: PermuteAndFlip | ExponentialSelect, ranked: RankRequirement, rate: Fraction) -> Run:
-    def run(workload: CompiledWorkload, columns: list[Integers]) -> Outcome:
-        from siloquent.privacy.noise import permute_and_flip, select_exponential
-
-        (counts,) = columns
-        choose = permute_and_flip if isinstance(event, PermuteAndFlip) else select_exponential
-        groups = counts.reshape(workload.answers, ranked.candidates)
-        chosen = [choose(compute_rank_utilities(group, ranked.share), rate=rate) for group in groups]
-        return Outcome(np.array(chosen, dtype=np.int64), event)
-
-    return run
-
-
-def compute_rank_utilities(counts: Integers, share: Fraction) -> Integers:
-    """Compute by how much each value's rank misses the share a/b of the rows, times b, shape (k,); the best has 0.
-
-    u(v) = -max(0, (b-a) n(< v) - a n(>= v), a n(> v) - (b-a) n(<= v)).
-    """
-    a, b = share.numerator, share.denominator
-    if float(counts.astype(np.float64).sum()) * b >= SAFE:  # an overflow would break the guarantee
-        counts = counts.astype(object)
-    upto = np.cumsum(counts)
-    below, rows = upto - counts, upto[-1]
-    too_high = (b - a) * below - a * (rows - below)
-    too_low = a * (rows - upto) - (b - a) * upto
-    off = np.maximum(np.maximum(too_high, too_low), 0)
-    # Clipped to the sampler's range: clipping never increases the distance of two utilities.
-    return np.asarray(-np.minimum(off, LARGEST_VALUE), dtype=np.int64)
+    draw = RankDraw("exponential", ranked.share, ranked.candidates, 1 / scale)
+    return PricedMechanism("exponential selection", "chosen", event, draw, reusable=False)

@@ -5,21 +5,17 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import numpy as np
-
-from siloquent.explore.measure.base import (
+from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.mechanisms.base import (
     LARGEST_DEVIATION,
     VARIANCE_BITS,
     ErrorRequirement,
-    Integers,
-    Outcome,
     PricedMechanism,
-    multiply_clipped,
     sharpen_noise,
 )
-from siloquent.explore.measure.large import find_layered_choice
-from siloquent.explore.measure.strategy_choice import StrategyChoice, find_gaussian_choice, find_laplace_choice
-from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.mechanisms.draws import AdditiveDraw
+from siloquent.explore.plan.mechanisms.large import find_layered_choice
+from siloquent.explore.plan.mechanisms.strategy_choice import StrategyChoice, find_gaussian_choice, find_laplace_choice
 from siloquent.maths.tails.errors import LARGEST_SCALE
 from siloquent.privacy import DiscreteGaussian, DiscreteLaplace
 
@@ -58,13 +54,8 @@ def calibrate_laplace(offer: StrategyChoice | None, wanted: ErrorRequirement) ->
     l1 = offer.sensitivity.l1
     scale = sharpen_noise(scale, lambda scale: DiscreteLaplace(scale=scale, l1=l1), wanted.affords)
     event = DiscreteLaplace(scale=scale, l1=l1)
-
-    def run(_: CompiledWorkload, columns: list[Integers]) -> Outcome:
-        from siloquent.privacy.noise import add_laplace
-
-        return Outcome(add_laplace(_measure_blocks(offer, columns), scale=scale), event)
-
-    return PricedMechanism(offer.name, "strategy", event, run, True, offer.factor.method, offer.matrices)
+    draw = AdditiveDraw("laplace", scale)
+    return PricedMechanism(offer.name, "strategy", event, draw, True, offer.factor.method, offer.matrices)
 
 
 def price_factorisation(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
@@ -100,13 +91,8 @@ def calibrate_gaussian(offer: StrategyChoice | None, wanted: ErrorRequirement) -
         largest, lambda one: DiscreteGaussian(one, l2), wanted.affords, bits=VARIANCE_BITS, least=least
     )
     event = DiscreteGaussian(variance=variance, l2_squared=l2)
-
-    def run(_: CompiledWorkload, columns: list[Integers]) -> Outcome:
-        from siloquent.privacy.noise import add_gaussian
-
-        return Outcome(add_gaussian(_measure_blocks(offer, columns), variance=variance), event)
-
-    return PricedMechanism(f"gaussian {offer.name}", "strategy", event, run, True, offer.factor.method, offer.matrices)
+    draw = AdditiveDraw("gaussian", variance)
+    return PricedMechanism(f"gaussian {offer.name}", "strategy", event, draw, True, offer.factor.method, offer.matrices)
 
 
 def _choose_cheaper(one: StrategyChoice | None, other: StrategyChoice | None) -> StrategyChoice | None:
@@ -127,7 +113,3 @@ def choose_gaussian_bits(wanted: ErrorRequirement) -> int:
     """Choose quanta fine enough that rounding hardly matters and coarse enough for the sampler's variance range."""
     rough = float(wanted.alpha) / 3
     return max(MIN_BITS, min(MAX_BITS, math.floor(math.log2(LARGEST_DEVIATION / max(rough, 1.0))) - 1))
-
-
-def _measure_blocks(offer: StrategyChoice, columns: list[Integers]) -> Integers:
-    return np.concatenate([multiply_clipped(matrix, x) for matrix, x in zip(offer.matrices, columns, strict=True)])

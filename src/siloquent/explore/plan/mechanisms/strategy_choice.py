@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.measure.base import Integers
 from siloquent.explore.plan.cache import ByteLRU
-from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.cells.compiled import CompiledWorkload, Integers
 from siloquent.explore.plan.cells.predicates import compute_sum_sensitivity
-from siloquent.explore.plan.reuse.reconstruction import PARTS_OF_A_STEP, Matrix, compute_reconstructions
+from siloquent.explore.plan.mechanisms.reconstruction import PARTS_OF_A_STEP, Matrix, compute_reconstructions
 from siloquent.maths.sensitivity.linear import Sensitivity, compute_sensitivity
 from siloquent.maths.strategies import CalibratedStrategy, choose_gaussian_strategy, choose_laplace_strategy
 from siloquent.maths.strategies.base import QUANTUM_BITS, Norm, reconstruct

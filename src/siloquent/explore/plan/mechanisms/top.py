@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import numpy as np
-
-from siloquent.explore.measure.base import (
-    ErrorRequirement,
-    Integers,
-    Outcome,
-    PricedMechanism,
-    compute_answers,
-    sharpen_noise,
-)
-from siloquent.explore.measure.strategy import calibrate_gaussian, choose_gaussian_bits
-from siloquent.explore.measure.strategy_choice import find_top_choice
 from siloquent.explore.plan.cells.compiled import CompiledWorkload
+from siloquent.explore.plan.mechanisms.base import ErrorRequirement, PricedMechanism, sharpen_noise
+from siloquent.explore.plan.mechanisms.draws import NoisyTopDraw, RoundsDraw
+from siloquent.explore.plan.mechanisms.strategy import calibrate_gaussian, choose_gaussian_bits
+from siloquent.explore.plan.mechanisms.strategy_choice import find_top_choice
 from siloquent.maths.tails import errors as error_tails
 from siloquent.privacy import ExponentialSelect, GeometricTopK
 
@@ -44,16 +36,8 @@ def price_geometric_top(compiled: CompiledWorkload, wanted: ErrorRequirement) ->
     )
     scale = sharpen_noise(largest, event_of, wanted.affords)
     event = event_of(scale)
-
-    def run(workload: CompiledWorkload, columns: list[Integers]) -> Outcome:
-        from siloquent.privacy.noise import add_geometric
-
-        return Outcome(
-            select_largest(add_geometric(wanted.sign * compute_answers(workload, columns), scale=scale), wanted.k),
-            event,
-        )
-
-    return PricedMechanism("one-shot geometric", "chosen", event, run, reusable=False)
+    draw = NoisyTopDraw(wanted.k, wanted.sign, scale)
+    return PricedMechanism("one-shot geometric", "chosen", event, draw, reusable=False)
 
 
 def price_rounds(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
@@ -72,15 +56,8 @@ def price_rounds(compiled: CompiledWorkload, wanted: ErrorRequirement) -> Priced
     )
     scale = sharpen_noise(largest, lambda scale: ExponentialSelect(rounds=k, range=change / scale), wanted.affords)
     event = ExponentialSelect(rounds=k, range=change / scale)
-
-    def run(workload: CompiledWorkload, columns: list[Integers]) -> Outcome:
-        from siloquent.privacy.noise import select_exponential_top_k
-
-        return Outcome(
-            select_exponential_top_k(wanted.sign * compute_answers(workload, columns), rate=1 / scale, k=k), event
-        )
-
-    return PricedMechanism("exponential rounds", "chosen", event, run, reusable=False)
+    draw = RoundsDraw(k, wanted.sign, 1 / scale)
+    return PricedMechanism("exponential rounds", "chosen", event, draw, reusable=False)
 
 
 def price_top_factorisation(compiled: CompiledWorkload, wanted: ErrorRequirement) -> PricedMechanism | None:
@@ -95,8 +72,3 @@ def price_top_factorisation(compiled: CompiledWorkload, wanted: ErrorRequirement
     return calibrate_gaussian(
         find_top_choice(compiled, wanted.beta, wanted.k, bits=choose_gaussian_bits(wanted)), wanted
     )
-
-
-def select_largest(values: Integers, k: int) -> Integers:
-    """Return the positions of the k largest, largest first, ties in declared order."""
-    return np.argsort(-values, kind="stable")[:k]

@@ -9,10 +9,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.explore.measure.strategy_choice import MAX_COLUMNS, StrategyChoice
 from siloquent.explore.plan.cache import ByteLRU
 from siloquent.explore.plan.cells.compiled import CompiledWorkload, Integers, WorkloadPart
-from siloquent.explore.plan.reuse.reconstruction import PARTS_OF_A_STEP
+from siloquent.explore.plan.mechanisms.reconstruction import PARTS_OF_A_STEP
+from siloquent.explore.plan.mechanisms.strategy_choice import MAX_COLUMNS, StrategyChoice
 from siloquent.maths.sensitivity.linear import Sensitivity
 from siloquent.maths.strategies.base import Norm
 from siloquent.maths.strategies.layered import (
