@@ -36,12 +36,13 @@ test: .venv/.dev  ## Run the quick tests (TESTS=tests/unit WORKERS=2 PYTEST_ARGS
 test-all: .venv/.dev  ## Run every test, those with real databases, browsers and proxies too (ALL_TESTS=... as above)
 	@$(PY) -m pytest -n $(WORKERS) --dist loadscope $(PYTEST_ARGS) $(ALL_TESTS)
 
-check: .venv/.dev  ## Style, types, import contracts, bans, bounds and licences
+check: .venv/.dev  ## Style, types, import contracts and circles, bans, bounds and licences
 	$(PY) -m ruff check $(CODE)
 	$(PY) -m ruff format --check $(CODE)
 	$(PY) -m mypy
 	$(PY) -c 'from importlinter.cli import lint_imports_command as run; run()'
 	$(PY) -m scripts.static_bans
+	$(PY) -m scripts.import_circles
 	$(PY) -m scripts.check_dependencies
 
 docs: .venv/.dev  ## Build the site into site/ and run every code block in it

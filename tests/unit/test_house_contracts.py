@@ -26,6 +26,16 @@ BREACHES = {
         "explore/measure.py": "from siloquent.privacy import noise",
         "privacy/noise/__init__.py": "",
     },
+    "a planner asks a measure room": {
+        "synth/plan.py": "from siloquent.synth import measure",
+        "synth/measure.py": "from siloquent.privacy import noise",
+        "privacy/noise/__init__.py": "",
+    },
+    "a planner asks a measure room inside a function": {
+        "share/plan.py": "def price():\n    from siloquent.share import measure",
+        "share/measure.py": "from siloquent.privacy import noise",
+        "privacy/noise/__init__.py": "",
+    },
     "an estimate reads rows": {
         "explore/estimate.py": "from siloquent.data import table",
         "data/table.py": "",
@@ -35,9 +45,9 @@ BREACHES = {
     "a door draws noise": {"cli/planted.py": "from siloquent.privacy import noise", "privacy/noise/__init__.py": ""},
 }
 KEPT = {
-    "a measure room draws noise and a planner asks it for the price": {
-        "synth/plan.py": "from siloquent.synth import measure",
-        "synth/measure.py": "from siloquent.privacy import noise",
+    "a measure room draws the noise of a plan's mechanism": {
+        "synth/plan.py": "",
+        "synth/measure.py": "from siloquent.synth import plan\nfrom siloquent.privacy import noise",
         "privacy/noise/__init__.py": "",
     },
 }
