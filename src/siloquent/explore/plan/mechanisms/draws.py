@@ -1,4 +1,4 @@
-"""What a mechanism draws, as values: the plan fixes them, and the measure stage runs them on exact numbers.
+"""Values that say what a mechanism draws: the plan fixes them, and the measure stage runs them on exact numbers.
 
 They hold everything that a run needs beside the rows, so a plan can be priced, compared and rehearsed without them.
 """
