@@ -16,10 +16,9 @@ from siloquent.schema.workspace import find_workspace, read_workspace
 if TYPE_CHECKING:
     from siloquent.collect.verbs import CollectVerbs
     from siloquent.data import CheckReport
-    from siloquent.discover import BoundsPlan, DiscoveredKeys, DiscoverSpec, KeysPlan, ProposedBounds
+    from siloquent.discover.verbs import DiscoverVerbs
     from siloquent.explore import Answer, Explanation, PreparedQuery, Query
     from siloquent.ledger import SettledAnswer
-    from siloquent.privacy.budget import Exact
     from siloquent.profile.verbs import ProfileVerbs
     from siloquent.releases import ExpectedFiles, KeptMeasurement, Manifest, ReleaseVerdict
     from siloquent.releases.codec import ReleaseCodec
@@ -80,78 +79,12 @@ class Session(floor.WorkspaceSession):
         """Return the cost of ``question``, how it would be answered and the remaining budget. Does not read data."""
         return self.prepare(question).explanation
 
-    def discover(
-        self,
-        table: str,
-        column: str,
-        *,
-        epsilon: Exact | None = None,
-        rho: Exact | None = None,
-        at_least: int | None = None,
-        keys_each: int | None = None,
-        delta: Exact | None = None,
-        name: str | None = None,
-        key: str | None = None,
-        max_cost: str | None = None,
-    ) -> DiscoveredKeys | ProposedBounds:
-        """Discover the values of a category or text that enough units share, or bounds of a number or date.
+    @property
+    def discover(self) -> DiscoverVerbs:
+        """Values that enough units share, or bounds: ``session.discover(TABLE, COLUMN, epsilon=..)``, ``explain``."""
+        from siloquent.discover.verbs import DiscoverVerbs
 
-        Released values are kept as ``domains/NAME.toml`` in the workspace, and are public from then on.
-
-        Args:
-            epsilon: The maximum cost, as text; or ``rho``.
-            at_least: Values that fewer units share are hardly ever released.
-            keys_each: The number of values that one unit counts for (default 1).
-            delta: The part of the account's delta_events that it may cost (default: a tenth of them).
-            name: Of the released domain (default: TABLE-COLUMN).
-            key, max_cost: As for ``ask``.
-        Privacy:
-            As declared for the table; charged to this session's account before a row is read.
-        """
-        from siloquent import discover
-
-        spec = self._build_discover_spec(table, column, epsilon, rho, at_least, keys_each, delta, name)
-        found = discover.discover(self, spec, key=key, max_cost=max_cost)
-        if isinstance(found, discover.DiscoveredKeys):
-            discover.save_domain(self, found)
-        return found
-
-    def explain_discover(
-        self,
-        table: str,
-        column: str,
-        *,
-        epsilon: Exact | None = None,
-        rho: Exact | None = None,
-        at_least: int | None = None,
-        keys_each: int | None = None,
-        delta: Exact | None = None,
-        name: str | None = None,
-    ) -> KeysPlan | BoundsPlan:
-        """Return the price of ``discover`` and the number of units that a value needs. Does not read data."""
-        from siloquent import discover
-
-        spec = self._build_discover_spec(table, column, epsilon, rho, at_least, keys_each, delta, name)
-        return discover.explain(self, spec)
-
-    def _build_discover_spec(
-        self,
-        table: str,
-        column: str,
-        epsilon: Exact | None,
-        rho: Exact | None,
-        at_least: int | None,
-        keys_each: int | None,
-        delta: Exact | None,
-        name: str | None,
-    ) -> DiscoverSpec:
-        from siloquent.discover import build_spec
-        from siloquent.privacy.budget import Budget
-
-        budget = Budget(epsilon=epsilon, rho=rho)
-        return build_spec(
-            self.schema(table), column, budget, at_least=at_least, keys_each=keys_each, delta=delta, name=name
-        )
+        return DiscoverVerbs(self)
 
     def check(self, table: str) -> CheckReport:
         """Check a table's rows against its declaration, for the owner only: exact counts, not private.

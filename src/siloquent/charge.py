@@ -240,7 +240,7 @@ class PreparedRelease(Generic[P, R]):
     """A release of one measurement, planned once: ``plan`` has its price, and ``run`` makes it at that price.
 
     ``measure``: reads the rows as planned, under a permit, and returns the release as bytes. ``assemble``: the release
-    in a ledger entry.
+    in a ledger entry. ``rehearse``: raises if the release cannot be completed.
     """
 
     session: WorkspaceSession
@@ -248,6 +248,7 @@ class PreparedRelease(Generic[P, R]):
     plan: P
     measure: Callable[[P, PrivateTable, Permit], bytes]
     assemble: Callable[[TableSchema, SettledAnswer], R]
+    rehearse: Callable[[], object] | None = None
 
     def run(self, *, max_cost: str | None = None) -> R:
         """Make the release under the key given before, or return the one that was made under it.
@@ -260,7 +261,7 @@ class PreparedRelease(Generic[P, R]):
             As ``run_once``, with ``plan.event``.
         """
         charge = replace(self.charge, max_cost=max_cost)
-        stored = run_once(self.session, charge, self.plan, partial(self.measure, self.plan))
+        stored = run_once(self.session, charge, self.plan, partial(self.measure, self.plan), rehearse=self.rehearse)
         return self.assemble(self.plan.schema, stored)
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from siloquent.data import PrivateTable
     from siloquent.ledger import Checkpoint, LedgerVerdict
     from siloquent.ledger.marks import SourceMark
+    from siloquent.schema.domains import DomainFolder
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -48,6 +49,7 @@ class WorkspaceSession:
         self.workspace, self.ledger, self.analyst = workspace, ledger, analyst
         self._closed = False
         self._schemas: dict[str, tuple[bytes, TableSchema]] = {}
+        self._domains: dict[str, DomainFolder] = {}
         self._public: dict[str, tuple[object, ...]] = {}
         self._frames: dict[str, tuple[TableSchema, object]] = {}
         self._tables: dict[str, tuple[TableSchema, PrivateTable]] = {}
@@ -83,9 +85,11 @@ class WorkspaceSession:
         text = self.workspace.get_schema_file(name).read_bytes()
         if name not in self._schemas or self._schemas[name][0] != text or self._is_stale(name):
             from siloquent.schema.build import parse_schema
+            from siloquent.schema.domains import DomainFolder
 
+            domains = DomainFolder(self.workspace.folder)
             try:
-                schema = parse_schema(text.decode("utf-8"))
+                schema = parse_schema(text.decode("utf-8"), domains)
             except SchemaError as wrong:
                 wrong.detail = f"schemas/{name}.toml: {wrong.detail}"
                 wrong.fix = wrong.fix or f"correct that file, then: siloquent check {name}"
@@ -96,17 +100,20 @@ class WorkspaceSession:
                 raise SchemaError(f"schemas/{name}.toml declares the table {schema.name!r}.", fix=f'name = "{name}"')
             stamps = self._read_stamps(schema)  # before the rows are read, so that a later edit is noticed
             self._schemas[name] = (text, self._add_public_tables(schema))
+            self._domains[name] = domains
             self._public[name] = stamps
         return self._schemas[name][1]
 
     def load_epoch_schema(self, name: str, epoch: int) -> TableSchema:
         """Return the declaration of ``name`` in another epoch, if only the epoch's number has changed."""
+        from siloquent.schema.domains import DomainFolder, inline_domains
         from siloquent.schema.toml import hash_declaration, read_toml
 
         schema = self.schema(name)
         if name in self._frames:
             return schema
-        raw = read_toml(self.workspace.get_schema_file(name).read_text(encoding="utf-8"))
+        text = self.workspace.get_schema_file(name).read_text(encoding="utf-8")
+        raw = inline_domains(read_toml(text), DomainFolder(self.workspace.folder))
         then = {**raw, "budget": {key: value for key, value in raw["budget"].items() if key != "epoch"}}
         if epoch > 1:
             then["budget"]["epoch"] = epoch
@@ -158,7 +165,8 @@ class WorkspaceSession:
         return replace(schema, public=tuple(found)) if found else schema
 
     def _is_stale(self, name: str) -> bool:
-        return self._read_stamps(self._schemas[name][1]) != self._public[name]
+        unchanged = self._domains[name].is_current() and self._read_stamps(self._schemas[name][1]) == self._public[name]
+        return not unchanged
 
     def _read_stamps(self, schema: TableSchema) -> tuple[object, ...]:
         """Return values that change whenever a public table of ``schema`` does: its file and its rows' file."""

@@ -1,13 +1,13 @@
 """Discovery: the categories of a column that enough units share, or bounds of a number, as a charged release.
 
 A declaration needs categories and bounds, which an owner may not know, and looking at private rows for them would cost
-privacy that no ledger counts. ``discover`` releases them with a guarantee; ``explain`` says what it would cost.
+privacy that no ledger counts. ``discover`` releases them with a guarantee; ``prepare`` says first what it would cost.
 """
 
 from siloquent.discover.plan import BoundsPlan, KeysPlan, plan
 from siloquent.discover.release import DiscoveredKeys, ProposedBounds
 from siloquent.discover.spec import BoundsSpec, DiscoverSpec, KeysSpec, build_spec
-from siloquent.discover.task import discover, explain, save_domain
+from siloquent.discover.task import discover, prepare, save_domain
 
 __all__ = [
     "BoundsPlan",
@@ -19,7 +19,7 @@ __all__ = [
     "ProposedBounds",
     "build_spec",
     "discover",
-    "explain",
     "plan",
+    "prepare",
     "save_domain",
 ]

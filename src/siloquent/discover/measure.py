@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.discover.plan import BoundsPlan, KeysPlan
 from siloquent.discover.release import MAX_KEYS, is_releasable, pack_bounds, pack_keys
 from siloquent.privacy import DiscreteGaussian
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from siloquent.data import PrivateTable
-    from siloquent.discover.plan import BoundsPlan, KeysPlan
+    from siloquent.discover.plan import DiscoverPlan
     from siloquent.ledger import Permit
 
 
@@ -32,6 +33,15 @@ class CountBins:
         inside = places[(places >= 0) & (places < self.cells)]  # neither OUTSIDE nor NULL's cell
         bins = np.searchsorted(self.starts, inside, side="right") - 1
         return np.bincount(bins, minlength=len(self.starts)).astype(np.int64)
+
+
+def measure(plan: DiscoverPlan, table: PrivateTable, permit: Permit) -> bytes:
+    """Measure what ``plan`` describes, as the ledger stores it.
+
+    Privacy:
+        As ``measure_keys`` and ``measure_bounds``.
+    """
+    return measure_keys(plan, table, permit) if isinstance(plan, KeysPlan) else measure_bounds(plan, table, permit)
 
 
 def measure_keys(plan: KeysPlan, table: PrivateTable, permit: Permit) -> bytes:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from siloquent.discover.estimate import find_outer_bins
 from siloquent.errors import ReleaseError
 from siloquent.foreign import load_json
-from siloquent.privacy.guarantee import Guarantee
+from siloquent.privacy.guarantee import Guarantee, format_digits
 from siloquent.releases.provenance import Provenance
 from siloquent.schema.attribute import OTHER
 from siloquent.schema.domains import MAX_DOMAIN_BYTES, MAX_DOMAIN_VALUES, render_domain, render_text
@@ -67,7 +68,9 @@ class DiscoveredKeys:
 
     @property
     def declaration(self) -> str:
-        """The attribute of the table file that uses the released keys."""
+        """The attribute of the table file that uses the released keys; empty if there are none."""
+        if not self.keys:
+            return ""
         named = f'name = {render_text(self.column)}, type = "category"'
         return f'{{ {named}, values = {{ released = {render_text(self.name)} }}, null = "drop" }}'
 
@@ -84,15 +87,18 @@ class DiscoveredKeys:
 
 @dataclass(frozen=True, slots=True)
 class ProposedBounds:
-    """Bounds between which about 99.8 % of a column's values lie; a proposal that changes no declaration.
+    """Bounds between which nearly all of a column's values lie; a proposal that changes no declaration.
 
-    ``lo`` and ``hi`` are None if no bin of the histogram is clearly above its noise.
+    ``lo`` and ``hi`` are None if no bin of the histogram is clearly above its noise. ``below`` and ``above``: the
+    largest shares of all values that may lie beyond them, together with probability 0.95.
     """
 
     table: str
     column: str
     lo: Decimal | date | datetime | None
     hi: Decimal | date | datetime | None
+    below: float
+    above: float
     deviation: float
     guarantee: Guarantee
     provenance: Provenance
@@ -105,8 +111,9 @@ class ProposedBounds:
                 f"{self.deviation:.3g}. A larger budget finds bounds."
             )
         return (
-            f"About one value in a thousand of {self.table}.{self.column} lies below {self.lo}, and as many above "
-            f"{self.hi}. To use these bounds: {self.declaration}"
+            f"Of the values of {self.table}.{self.column}, at most {_format_share(self.below)} lie below {self.lo} "
+            f"and at most {_format_share(self.above)} above {self.hi}, with probability 0.95. To use these bounds: "
+            f"{self.declaration}"
         )
 
     @property
@@ -149,6 +156,7 @@ def pack_bounds(plan: BoundsPlan, noisy: NDArray[np.int64]) -> bytes:
         starts=plan.starts.tolist(),
         counts=noisy.tolist(),
         deviation=plan.deviation,
+        noise=plan.noise,
         declared=_list_bounds(plan.schema.domain[plan.spec.column]),
     )
 
@@ -187,13 +195,15 @@ def unpack_bounds(payload: bytes, attribute: Attribute, guarantee: Guarantee, pr
             fix="restore them to read the old proposal, or ask again with a new key",
         )
     starts = [*plain["starts"], attribute.steps]
-    bins = find_outer_bins(np.array(plain["counts"], dtype=np.int64), plain["deviation"])
-    lo, hi = (None, None) if bins is None else (starts[bins[0]], starts[bins[1] + 1] - 1)
+    bins = find_outer_bins(np.array(plain["counts"], dtype=np.int64), plain["deviation"], plain["noise"])
+    lo, hi = (None, None) if bins is None else (starts[bins.low], starts[bins.high + 1] - 1)
     return ProposedBounds(
         table=plain["table"],
         column=plain["column"],
         lo=None if lo is None else _get_value(attribute, lo),
         hi=None if hi is None else _get_value(attribute, hi),
+        below=1.0 if bins is None else bins.below,
+        above=1.0 if bins is None else bins.above,
         deviation=plain["deviation"],
         guarantee=guarantee,
         provenance=provenance,
@@ -226,6 +236,10 @@ def _get_value(attribute: Attribute, place: int) -> Decimal | date | datetime:
     assert isinstance(attribute.lo, Decimal)
     assert attribute.grid is not None
     return attribute.lo + place * attribute.grid
+
+
+def _format_share(share: float) -> str:
+    return f"{format_digits(Fraction(100 * share), 2)} %"
 
 
 def _write(value: Decimal | date | datetime | None) -> str:

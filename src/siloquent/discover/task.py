@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from siloquent.charge import RESERVED, Charge, build_guarantee, build_provenance, run_once
-from siloquent.discover.measure import measure_bounds, measure_keys
+from siloquent.charge import RESERVED, Charge, PreparedRelease, build_guarantee, build_provenance
+from siloquent.discover.measure import measure
 from siloquent.discover.plan import KeysPlan, plan
 from siloquent.discover.release import (
     DiscoveredKeys,
@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from siloquent.schema import TableSchema
     from siloquent.session import WorkspaceSession
 
+    Discovery = DiscoveredKeys | ProposedBounds
+
 
 def discover(
     session: WorkspaceSession, spec: DiscoverSpec, *, key: str | None = None, max_cost: str | None = None
-) -> DiscoveredKeys | ProposedBounds:
-    """Discover keys or bounds of a column; keys are kept as ``domains/NAME.toml`` in the workspace.
+) -> Discovery:
+    """Discover keys or bounds of a column.
 
     Args:
         key: The idempotency key: the same key and spec give the same release at no cost.
@@ -46,26 +48,26 @@ def discover(
         The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
         before a row is read. Keys are public from then on. Proof: docs/explanation/discover.md.
     """
-    schema, account = session.schema(spec.table), session.get_account(spec.table)
-    chosen = plan(spec, schema)
-    charge = Charge(key, account, _compute_digest(session, account, schema, spec), max_cost, what="discovery")
-    measure = measure_keys if isinstance(chosen, KeysPlan) else measure_bounds
-    stored = run_once(session, charge, chosen, partial(measure, chosen), rehearse=partial(_rehearse, session, chosen))  # type: ignore[arg-type]
-    return assemble(schema, spec, stored)
+    return prepare(session, spec, key=key).run(max_cost=max_cost)
 
 
-def explain(session: WorkspaceSession, spec: DiscoverSpec) -> DiscoverPlan:
-    """Plan ``discover`` for its price and threshold, without reading data.
+def prepare(
+    session: WorkspaceSession, spec: DiscoverSpec, *, key: str | None = None
+) -> PreparedRelease[DiscoverPlan, Discovery]:
+    """Plan ``discover`` once: ``plan`` has its price and threshold, and ``run`` discovers. Does not read data.
 
     Raises:
         As ``discover``, except for an insufficient budget.
     """
-    schema = session.schema(spec.table)
-    session.get_account(spec.table)
-    return plan(spec, schema)
+    schema, account = session.schema(spec.table), session.get_account(spec.table)
+    chosen = plan(spec, schema)
+    charge = Charge(key, account, _compute_digest(session, account, schema, spec), what="discovery")
+    return PreparedRelease(
+        session, charge, chosen, measure, partial(assemble, spec), rehearse=partial(_rehearse, session, chosen)
+    )
 
 
-def assemble(schema: TableSchema, spec: DiscoverSpec, stored: SettledAnswer) -> DiscoveredKeys | ProposedBounds:
+def assemble(spec: DiscoverSpec, schema: TableSchema, stored: SettledAnswer) -> Discovery:
     """Build the release stored in the ledger: the same at every replay."""
     guarantee, provenance = build_guarantee(schema, stored), build_provenance(schema, stored)
     if isinstance(spec, KeysSpec):

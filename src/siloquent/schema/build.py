@@ -21,7 +21,15 @@ from siloquent.schema.constraints import (
     parse_comparisons,
 )
 from siloquent.schema.domain import Domain
-from siloquent.schema.file_models import BudgetEntry, ColumnEntry, ConstraintEntry, DerivedEntry, NullValueEntry
+from siloquent.schema.domains import DomainFolder, inline_domains
+from siloquent.schema.file_models import (
+    BudgetEntry,
+    ColumnEntry,
+    ConstraintEntry,
+    DerivedEntry,
+    NullValueEntry,
+    ReleasedEntry,
+)
 from siloquent.schema.table import TableBudget, TableSchema, Unit
 from siloquent.schema.toml import (
     MAX_ENTRIES,
@@ -36,11 +44,12 @@ from siloquent.schema.toml import (
 _REFERENCE = re.compile(r"(\w+)\(([^()]+)\)")
 
 
-def parse_schema(text: str) -> TableSchema:
+def parse_schema(text: str, domains: DomainFolder | None = None) -> TableSchema:
     """Parse the table that ``text`` declares.
 
     Args:
         text: A table file (TOML, format 1, at most 4 MiB).
+        domains: The workspace's released domains, which its categories may name.
     Returns:
         A consistent schema; ``digest`` is the SHA-256 of the file's canonical JSON.
     Raises:
@@ -48,7 +57,7 @@ def parse_schema(text: str) -> TableSchema:
             contradicts itself. The message names the location and the line to add.
         UnknownName: a constraint or unit names an attribute that is not declared.
     """
-    raw = read_toml(text)
+    raw = inline_domains(read_toml(text), domains)
     file = validate_table_file(raw)
     if len(file.attribute) + len(file.derived) > MAX_ENTRIES:
         raise SchemaError(f"A table has at most {MAX_ENTRIES:,} attributes.")
@@ -172,6 +181,11 @@ def _check_keys_for_type(column: ColumnEntry) -> None:
 
 def _build_attribute(column: ColumnEntry, *, function: str = "", argument: str = "") -> Attribute:
     _check_keys_for_type(column)
+    if isinstance(column.values, ReleasedEntry):
+        raise SchemaError(
+            f"Attribute {column.name!r}: only attributes of private tables use released values.",
+            fix="list the values",
+        )
     null, null_value = _parse_null(column)
     lo, hi, grid = _parse_bound(column.lo, column), _parse_bound(column.hi, column), _parse_grid(column)
     return Attribute(

@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from siloquent.errors import SchemaError, WorkspaceError
+from siloquent.errors import SchemaError, UnknownName, WorkspaceError
 from siloquent.foreign import DocumentTooLarge, TomlError, load_toml
+from siloquent.foreign.documents import read_text
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 MAX_DOMAIN_BYTES = 2**24
@@ -42,6 +44,79 @@ def check_domain_name(name: str) -> str:
 def get_domain_file(folder: Path, name: str) -> Path:
     """Return the file of the released domain ``name`` in the workspace in ``folder``."""
     return folder / "domains" / f"{check_domain_name(name)}.toml"
+
+
+class DomainFolder:
+    """The released domains of the workspace in ``folder``, for the table files that use them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[str, object] = {}
+
+    def read(self, name: str) -> tuple[str, ...]:
+        """Return the values of the released domain ``name``.
+
+        Raises:
+            UnknownName: there is none. SchemaError: its file is invalid, or holds no values.
+        """
+        file = get_domain_file(self._folder, name)
+        self._read[name] = _stamp(file)
+        try:
+            domain = parse_domain(read_text(file, MAX_DOMAIN_BYTES))
+        except FileNotFoundError:
+            known = [path.stem for path in file.parent.glob("*.toml")]
+            fix = f'declare the column as type = "text", then: siloquent discover TABLE COLUMN --name {name}'
+            raise UnknownName("released domain", name, known, fix=fix) from None
+        except (OSError, UnicodeDecodeError, DocumentTooLarge):
+            raise SchemaError(f"domains/{name}.toml cannot be read.") from None
+        if not domain.values:
+            raise SchemaError(
+                f"domains/{name}.toml holds no values: none was shared by enough people.",
+                fix=f"siloquent discover {domain.table} {domain.column} with a larger budget and another --name",
+            )
+        return domain.values
+
+    def is_current(self) -> bool:
+        """Return whether the files that were read are unchanged."""
+        return all(_stamp(get_domain_file(self._folder, name)) == stamp for name, stamp in self._read.items())
+
+
+def _stamp(file: Path) -> object:
+    try:
+        state = file.stat()
+    except OSError:
+        return None
+    return state.st_ino, state.st_size, state.st_mtime_ns
+
+
+def inline_domains(raw: Mapping[str, Any], domains: DomainFolder | None) -> dict[str, Any]:
+    """Return a table file's entries with released values listed, as if they had been written there.
+
+    A declaration's digest is that of the listed values, so it changes with them. Other values have their own cell.
+
+    Raises:
+        SchemaError, UnknownName: a released domain cannot be used.
+    """
+    attributes = raw.get("attribute")
+    if not isinstance(attributes, list):
+        return dict(raw)
+    return {**raw, "attribute": [_inline_values(one, domains) for one in attributes]}
+
+
+def _inline_values(raw: object, domains: DomainFolder | None) -> object:
+    values = raw.get("values") if isinstance(raw, dict) else None
+    if not isinstance(raw, dict) or not isinstance(values, dict) or set(values) != {"released"}:
+        return raw
+    name, where = values["released"], f"Attribute {str(raw.get('name'))[:60]!r}"
+    if not isinstance(name, str):
+        raise SchemaError(f"{where}: the name of a released domain is text.", fix='{ released = "visits-diagnosis" }')
+    if raw.get("other", "cell") != "cell":
+        raise SchemaError(
+            f"{where}: rows with values that were not released have a cell of their own.", fix='other = "cell"'
+        )
+    if domains is None:
+        raise SchemaError(f"{where}: released values belong to a workspace.", fix="list the values here")
+    return {**raw, "values": list(domains.read(name)), "other": "cell"}
 
 
 def render_domain(name: str, table: str, column: str, values: Sequence[str], release: Mapping[str, str | int]) -> str:

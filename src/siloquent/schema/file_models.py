@@ -24,13 +24,17 @@ class BinsEntry(Strict):
     edges: list[Number] | None = None
 
 
+class ReleasedEntry(Strict):
+    released: str
+
+
 class ColumnEntry(Strict):
     name: str
     type: Literal["integer", "real", "category", "boolean", "date", "datetime", "id", "text"]
     lo: int | Decimal | datetime | date | None = None
     hi: int | Decimal | datetime | date | None = None
     grid: int | Decimal | Literal["day", "hour", "minute", "second"] | None = None
-    values: list[str] | None = None
+    values: list[str] | ReleasedEntry | None = None
     outside: Literal["clamp", "drop"] | None = None
     other: Literal["drop", "cell"] = "drop"
     null: Literal["drop", "cell"] | NullValueEntry | None = None

@@ -167,6 +167,7 @@ _WANTED = {
     **dict.fromkeys(("lo", "hi"), "a number, or a date such as 2024-01-31"),
     **dict.fromkeys(("width", "edges"), "a number"),
     "grid": 'a number, or "day", "hour", "minute" or "second" for dates',
+    "values": 'a list of texts, or { released = "NAME" }',
     "null": '"drop", "cell" or { value = .. }',
 }
 """Descriptions of the values accepted by keys of more than one type."""

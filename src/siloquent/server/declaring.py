@@ -94,8 +94,10 @@ async def declared(request: Request, table: str, toml: str, precondition: Precon
         SchemaError: the file cannot be parsed.
     """
     from siloquent.schema.build import parse_schema
+    from siloquent.schema.domains import DomainFolder
 
-    schema, house, folder = parse_schema(toml), get_app_state(request), Path(request.app.state.folder)
+    house, folder = get_app_state(request), Path(request.app.state.folder)
+    schema = parse_schema(toml, DomainFolder(folder))
 
     def work(session: Any) -> bool:
         known = [one for one in session.ledger.list_accounts() if one.name == schema.account]
@@ -108,7 +110,7 @@ async def declared(request: Request, table: str, toml: str, precondition: Precon
         raise Refused(409, "conflict", detail, fix=f"siloquent epoch open {table}")
 
     def write() -> str:
-        require_name(table, toml)
+        require_name(table, toml, folder)
         with declarations_held(folder):
             (precondition or Precondition()).require(table, tag_of(folder, table))
             write_act(house.store, request.state.person, "put_table", table)
@@ -148,25 +150,28 @@ def _is_within(source: str, place: str) -> bool:
 def _source_now(folder: Path, table: str) -> str | None:
     """Return the source in the table's current file, which may have been written on this machine."""
     from siloquent.schema.build import parse_schema
+    from siloquent.schema.domains import DomainFolder
 
     if not _TABLE.fullmatch(table):
         return None
     with suppress(OSError, SchemaError, UnicodeDecodeError):
-        return parse_schema((folder / "schemas" / f"{table}.toml").read_text("utf-8")).source
+        text = (folder / "schemas" / f"{table}.toml").read_text("utf-8")
+        return parse_schema(text, DomainFolder(folder)).source
     return None
 
 
-def require_name(table: str, toml: str) -> None:
+def require_name(table: str, toml: str, folder: Path) -> None:
     """Refuse a text that does not declare a table of this name.
 
     Raises:
         SchemaError: the text cannot be parsed or declares another table.
     """
     from siloquent.schema.build import parse_schema
+    from siloquent.schema.domains import DomainFolder
 
     if not _TABLE.fullmatch(table):
         raise SchemaError("A table's name is 1 to 63 letters, digits and '_', a letter first.", fix='name = "visits"')
-    if parse_schema(toml).name != table:
+    if parse_schema(toml, DomainFolder(folder)).name != table:
         raise SchemaError(f"The text declares another table than {table!r}.", fix=f'name = "{table}"')
 
 

@@ -53,7 +53,7 @@ def test_common_keys_are_found_and_a_key_of_one_person_is_not(tmp_path: Path) ->
 
 def test_the_charge_is_the_planned_one_with_its_delta(tmp_path: Path) -> None:
     session = open_clinic(tmp_path, COMMON)
-    planned = session.explain_discover("visits", "diagnosis", rho="0.01", keys_each=2)
+    planned = session.discover.explain("visits", "diagnosis", rho="0.01", keys_each=2)
     assert isinstance(planned, KeysPlan)
     found = session.discover("visits", "diagnosis", rho="0.01", keys_each=2)
     amount, delta = spent(session)
@@ -212,9 +212,9 @@ def test_refusals_say_the_fix_and_spend_nothing(
 def test_the_fix_of_a_hopeless_budget_is_enough(tmp_path: Path) -> None:
     session = open_clinic(tmp_path, COMMON, table="size_hint = 20")
     with pytest.raises(RequestError, match="nothing would be found") as refused:
-        session.explain_discover("visits", "diagnosis", epsilon="0.1")
+        session.discover.explain("visits", "diagnosis", epsilon="0.1")
     rho = refused.value.fix.partition("--rho ")[2].partition(",")[0]
-    session.explain_discover("visits", "diagnosis", rho=rho)
+    session.discover.explain("visits", "diagnosis", rho=rho)
 
 
 def test_the_budget_and_its_deltas_have_an_end(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_rows_are_not_read_without_a_permit(tmp_path: Path) -> None:
     other = session.ledger.open_account("other@1", limit=session.get_account("visits").limit, accountant="zcdp",
                                         unit="row", adjacency="add-remove")  # fmt: skip
     assert other
-    planned = session.explain_discover("visits", "diagnosis", epsilon="1")
+    planned = session.discover.explain("visits", "diagnosis", epsilon="1")
     permit = session.ledger.reserve("other@1", planned.event, key=None, digest="d" * 64)
     with pytest.raises(NotAllowed):
         list(session.table("visits").count_units_by_key("diagnosis", permit, keys_each=1))
@@ -290,7 +290,7 @@ def test_bounds_are_near_the_outer_quantiles(budget: str | None, adjacency: str,
     cost = np.round(np.exp(np.random.default_rng(5).normal(3, 1, size)) - 5, 2)
     frame = table([f"p{i}" for i in range(size)], ["flu"] * size).set_column(2, "cost", pa.array(cost))
     session = open_clinic(tmp_path, frame, adjacency=adjacency, **({} if budget is None else {"budget": budget}))
-    planned = session.explain_discover("visits", "cost", epsilon="3")
+    planned = session.discover.explain("visits", "cost", epsilon="3")
     assert isinstance(planned, BoundsPlan)
     found = session.discover("visits", "cost", epsilon="3")
     assert isinstance(found, ProposedBounds)

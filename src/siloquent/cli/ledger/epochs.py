@@ -18,13 +18,15 @@ def declare_epoch(file: Path, number: int) -> bool:
     The new text replaces the file only if it declares the same table with that epoch.
     """
     from siloquent.schema.build import parse_schema
+    from siloquent.schema.domains import DomainFolder
 
+    domains = DomainFolder(file.parent.parent)
     text = file.read_text(encoding="utf-8")
     changed, count = _EPOCH.subn(rf"\g<1>{number}", text, count=1)
     if not count:
         changed = _BUDGET.sub(lambda found: f"{found[0]}\nepoch = {number}", text, count=1)
     try:
-        before, after = parse_schema(text), parse_schema(changed)
+        before, after = parse_schema(text, domains), parse_schema(changed, domains)
     except SchemaError:
         return False
     if after.budget.epoch != number or (after.domain, after.name) != (before.domain, before.name):

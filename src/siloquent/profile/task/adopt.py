@@ -10,6 +10,7 @@ from typing import Any
 from siloquent.errors import RequestError, SchemaError
 from siloquent.profile.spec import Dependency, FDReport, parse_dependency
 from siloquent.schema.build import parse_schema
+from siloquent.schema.domains import DomainFolder
 from siloquent.schema.toml import read_toml
 
 _ARRAY = re.compile(r"^constraint\s*=\s*\[", re.MULTILINE)
@@ -45,7 +46,7 @@ def build_constraint_entries(report: FDReport, dependencies: Sequence[Dependency
     ]
 
 
-def adopt_constraints(text: str, new: Sequence[dict[str, Any]]) -> str:
+def adopt_constraints(text: str, new: Sequence[dict[str, Any]], domains: DomainFolder | None = None) -> str:
     """Add ``new`` constraints to a table file's text; existing ones stay unchanged.
 
     Raises:
@@ -68,14 +69,14 @@ def adopt_constraints(text: str, new: Sequence[dict[str, Any]]) -> str:
     if not same:
         pasted = ", ".join(lines)
         raise SchemaError("The constraints cannot be written into this file by themselves.", fix=f"add {pasted}")
-    parse_schema(changed)
+    parse_schema(changed, domains)
     return changed
 
 
 def write_adopted(path: Path, new: Sequence[dict[str, Any]]) -> bool:
     """Write ``new`` constraints into a table file atomically; return whether anything changed."""
     text = path.read_text(encoding="utf-8")
-    changed = adopt_constraints(text, new)
+    changed = adopt_constraints(text, new, DomainFolder(path.parent.parent))
     if changed == text:
         return False
     beside = path.with_suffix(".toml.new")

@@ -1,0 +1,142 @@
+"""Discovery of a column's values or bounds, where nobody knows them: the price first, then a charged release."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from siloquent.charts.text import clean_text
+from siloquent.cli.base.command import Options, register_command
+from siloquent.cli.base.consent import (
+    Dry,
+    Epsilon,
+    Key,
+    MaxCost,
+    Rho,
+    Yes,
+    confirm_price,
+    create_key,
+    track_charge,
+)
+from siloquent.documents.discoveries import build_discovery_document, build_discovery_plan_document
+from siloquent.documents.plans import price_words
+
+if TYPE_CHECKING:
+    from siloquent.cli.base.screen import Screen
+    from siloquent.discover import DiscoveredKeys, ProposedBounds
+    from siloquent.discover.plan import DiscoverPlan
+    from siloquent.privacy import Cost
+
+SHOWN = 40
+
+
+def register(app: typer.Typer) -> None:
+    """Add this file's commands."""
+    register_command(app, "discover", discover, panel="Owner")
+
+
+def discover(
+    options: Options,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")],
+    column: Annotated[str, typer.Argument(metavar="COLUMN", help="A text or category, or a number or date.")],
+    epsilon: Epsilon = None,
+    rho: Rho = None,
+    at_least: Annotated[
+        int | None, typer.Option("--at-least", metavar="N", help="Values of fewer people are hardly ever released.")
+    ] = None,
+    keys_each: Annotated[
+        int | None, typer.Option("--keys-each", metavar="K", help="How many values one person counts for (default 1).")
+    ] = None,
+    delta: Annotated[
+        str | None, typer.Option("--delta", help="The part of delta_events that it may cost (default: a tenth).")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Of the released domain (default: TABLE-COLUMN).")] = None,
+    key: Key = None,
+    yes: Yes = False,
+    max_cost: MaxCost = None,
+    dry: Dry = False,
+) -> int | None:
+    """Release the values of a column that enough people share, or propose bounds of a number; the price comes first."""
+    from siloquent.discover import DiscoveredKeys
+
+    asked: dict[str, Any] = {"epsilon": epsilon, "rho": rho, "at_least": at_least, "keys_each": keys_each}
+    with options.open_session() as session:
+        own_key = key or create_key()
+        prepared = session.discover.prepare(
+            table, column, key=None if dry else own_key, delta=delta, name=name, **asked
+        )
+        planned, left = prepared.plan, session.get_remaining(table)
+        if dry:
+            if options.as_json:
+                options.screen.write_document(build_discovery_plan_document(planned, left))
+            else:
+                _show_plan(options.screen, planned, left)
+            return None
+        price = price_words(planned)
+        what = f"{_describe(planned)} This costs {price}."
+        if not confirm_price(options, price, what=what, question="Discover?", yes=yes, max_cost=max_cost):
+            options.screen.note("Nothing was discovered, nothing was spent.")
+            return 2
+        with track_charge(options, session, own_key):
+            found = prepared.run(max_cost=max_cost)
+            file = session.discover.save(found) if isinstance(found, DiscoveredKeys) else None
+            if options.as_json:
+                options.screen.write_document({**build_discovery_document(found, file), "key": own_key})
+            else:
+                _show(options.screen, found)
+                options.screen.note(_format_next(found, table))
+    return None
+
+
+def _describe(planned: DiscoverPlan) -> str:
+    from siloquent.discover import KeysPlan
+
+    column = clean_text(planned.spec.column)
+    if not isinstance(planned, KeysPlan):
+        return f"Bounds of {column} are proposed; nothing is changed."
+    return (
+        f"Values of {column} that {planned.sure_from:,} or more units share are found with probability 0.95 and are "
+        "public from then on; a value of a single unit hardly ever is."
+    )
+
+
+def _show_plan(screen: Screen, planned: DiscoverPlan, left: Cost) -> None:
+    """Print the price first, then what is found from how many units on."""
+    from siloquent.discover import KeysPlan
+    from siloquent.documents.ledger import format_significant
+    from siloquent.privacy import format_digits, get_accountant
+
+    book = get_accountant(planned.schema.budget.accountant)
+    facts = [
+        ("price", price_words(planned)),
+        ("left", f"{book.symbol} {format_significant(Fraction(left.amount, book.scale), 'down')}"),
+        ("noise", f"+-{planned.deviation:.3g} on each count"),
+    ]
+    if isinstance(planned, KeysPlan):
+        single = format_digits(planned.event.delta, 2)
+        facts += [
+            ("threshold", f"{planned.event.threshold:,} units, after noise"),
+            ("found", f"values of {planned.sure_from:,} or more units, each with probability 0.95"),
+            ("not found", f"a unit's own values, but for a probability of {single}"),
+            ("kept as", f"domains/{planned.spec.domain_name}.toml"),
+        ]
+    screen.write_facts([*facts, ("data", "not touched; nothing was spent")])
+
+
+def _show(screen: Screen, found: DiscoveredKeys | ProposedBounds) -> None:
+    from siloquent.discover import DiscoveredKeys
+
+    if isinstance(found, DiscoveredKeys):
+        for value in found.keys[:SHOWN]:
+            screen.write_line(clean_text(value))
+        if len(found.keys) > SHOWN:
+            screen.write_line(f"and {len(found.keys) - SHOWN:,} more in domains/{found.name}.toml")
+    elif found.lo is not None:
+        screen.write_line(found.declaration)
+    screen.note(f"\n{clean_text(found.describe())}\n{found.guarantee.describe()}")
+
+
+def _format_next(found: DiscoveredKeys | ProposedBounds, table: str) -> str:
+    return f"Next: change schemas/{table}.toml, then: siloquent check {table}" if found.declaration else ""

@@ -1,0 +1,93 @@
+"""The verbs of discovery of one session, as ``session.discover``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+from siloquent.discover import task
+from siloquent.discover.release import DiscoveredKeys
+from siloquent.discover.spec import DiscoverSpec, build_spec
+from siloquent.privacy.budget import Budget, Exact
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from siloquent.charge import PreparedRelease
+    from siloquent.discover.plan import DiscoverPlan
+    from siloquent.discover.release import ProposedBounds
+    from siloquent.session import WorkspaceSession
+
+
+class DiscoverOptions(TypedDict, total=False):
+    """The options of a discovery; ``at_least``, ``keys_each``, ``delta`` and ``name`` belong to keys.
+
+    ``epsilon`` or ``rho``: the maximum cost, as text. ``at_least``: keys of fewer units are hardly ever released.
+    ``keys_each``: the number of keys that one unit counts for (default 1). ``delta``: the part of the account's
+    delta_events that it may cost (default: a tenth). ``name``: of the released domain (default: TABLE-COLUMN).
+    """
+
+    epsilon: Exact | None
+    rho: Exact | None
+    at_least: int | None
+    keys_each: int | None
+    delta: Exact | None
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoverVerbs:
+    """Discover, explain, prepare and save, for one session's tables and account."""
+
+    session: WorkspaceSession
+
+    def __call__(
+        self,
+        table: str,
+        column: str,
+        *,
+        key: str | None = None,
+        max_cost: str | None = None,
+        **options: Unpack[DiscoverOptions],
+    ) -> DiscoveredKeys | ProposedBounds:
+        """Discover the values of a category or text that enough units share, or bounds of a number or date.
+
+        Values are kept as ``domains/NAME.toml`` in the workspace, and are public from then on.
+
+        Args:
+            key: The idempotency key: the same key and options give the same release at no cost.
+            max_cost: Refuse, before anything is spent, if the price in the account's epsilon or rho is higher.
+            options: See ``DiscoverOptions``.
+        Privacy:
+            As declared for the table: charged to this session's account before a row is read.
+        """
+        found = self.prepare(table, column, key=key, **options).run(max_cost=max_cost)
+        if isinstance(found, DiscoveredKeys):
+            self.save(found)
+        return found
+
+    def explain(self, table: str, column: str, **options: Unpack[DiscoverOptions]) -> DiscoverPlan:
+        """Return the price, and from how many units on a value is found. Does not read data."""
+        return self.prepare(table, column, **options).plan
+
+    def prepare(
+        self, table: str, column: str, *, key: str | None = None, **options: Unpack[DiscoverOptions]
+    ) -> PreparedRelease[DiscoverPlan, DiscoveredKeys | ProposedBounds]:
+        """Plan a discovery once: ``plan`` has its price, and ``run`` discovers at that price. Does not read data."""
+        return task.prepare(self.session, self._build_spec(table, column, options), key=key)
+
+    def save(self, found: DiscoveredKeys) -> Path:
+        """Write released values as ``domains/NAME.toml`` in the workspace; an equal file is kept."""
+        return task.save_domain(self.session, found)
+
+    def _build_spec(self, table: str, column: str, options: DiscoverOptions) -> DiscoverSpec:
+        budget = Budget(epsilon=options.get("epsilon"), rho=options.get("rho"))
+        return build_spec(
+            self.session.schema(table),
+            column,
+            budget,
+            at_least=options.get("at_least"),
+            keys_each=options.get("keys_each"),
+            delta=options.get("delta"),
+            name=options.get("name"),
+        )
