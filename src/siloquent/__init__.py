@@ -11,7 +11,7 @@ from siloquent.errors import SiloquentError
 from siloquent.version import VERSION
 
 if TYPE_CHECKING:
-    from siloquent.api import Session, read_schema
+    from siloquent.api import Session, declare, read_schema
     from siloquent.api import open_session as open  # noqa: A004 - sq.open reads well and shadows nothing outside
     from siloquent.explore import (
         Answer,
@@ -26,20 +26,27 @@ if TYPE_CHECKING:
         variance_of,
     )
     from siloquent.remote import Timeouts, connect, connect_async
+    from siloquent.schema import Attribute, TableBudget, Unit
+    from siloquent.schema.declaring import Declaration
     from siloquent.session import create_workspace
 
 __version__ = VERSION
 __all__ = [
     "Answer",
+    "Attribute",
+    "Declaration",
     "Query",
     "Session",
     "SiloquentError",
+    "TableBudget",
     "Timeouts",
+    "Unit",
     "average_of",
     "connect",
     "connect_async",
     "count",
     "create_workspace",
+    "declare",
     "deviation_of",
     "median_of",
     "open",
@@ -52,14 +59,19 @@ __all__ = [
 
 _HOMES = {
     "Answer": ("siloquent.explore", "Answer"),
+    "Attribute": ("siloquent.schema", "Attribute"),
+    "Declaration": ("siloquent.schema.declaring", "Declaration"),
     "Query": ("siloquent.explore", "Query"),
     "Session": ("siloquent.api", "Session"),
     "average_of": ("siloquent.explore", "average_of"),
+    "TableBudget": ("siloquent.schema", "TableBudget"),
+    "Unit": ("siloquent.schema", "Unit"),
     "Timeouts": ("siloquent.remote", "Timeouts"),
     "connect": ("siloquent.remote", "connect"),
     "connect_async": ("siloquent.remote", "connect_async"),
     "count": ("siloquent.explore", "count"),
     "create_workspace": ("siloquent.session", "create_workspace"),
+    "declare": ("siloquent.api", "declare"),
     "deviation_of": ("siloquent.explore", "deviation_of"),
     "median_of": ("siloquent.explore", "median_of"),
     "open": ("siloquent.api", "open_session"),

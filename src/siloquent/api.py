@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Unpack, runtime_checkable
 
 from siloquent import session as floor
 from siloquent.deprecation import keep_old_methods
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from siloquent.releases import ExpectedFiles, KeptMeasurement, Manifest, ReleaseVerdict
     from siloquent.releases.codec import ReleaseCodec
     from siloquent.schema.declaring import Source
+    from siloquent.schema.declaring.declaration import DeclarationAnswers, DeclarationDraft, Meant
     from siloquent.schema.workspace import Workspace
     from siloquent.search.verbs import SearchVerbs
     from siloquent.share.verbs import ShareVerbs
@@ -301,7 +302,7 @@ def find_source(text: str, folder: Path) -> tuple[str, str]:
     Raises:
         SchemaError: there is no such file, or it is of a kind that cannot be a source.
     """
-    from siloquent.data.sources.column_reader import find_address
+    from siloquent.data.column_reader import find_address
 
     return find_address(text, folder)
 
@@ -312,9 +313,50 @@ def read_source(address: str, workspace: Workspace | None) -> Source:
     Raises:
         SchemaError: the source does not exist, or its columns cannot be read. MissingExtra, DataError: as for a table.
     """
-    from siloquent.data.sources.column_reader import read_columns
+    from siloquent.data.column_reader import read_columns
 
     return read_columns(address, workspace)
+
+
+def declare(
+    source: str | Path | object,
+    columns: Mapping[str, Meant] | None = None,
+    *,
+    name: str | None = None,
+    header: bool = False,
+    **answers: Unpack[DeclarationAnswers],
+) -> DeclarationDraft:
+    """Begin the declaration of a private table from its columns' names and types; no row is read.
+
+    The result shows its columns, what is proposed and what is open; ``say`` takes in more answers, and
+    ``session.add_frame`` takes it once it is complete.
+
+    Args:
+        source: A file's path, a source as in a table file, or an Arrow, pandas or polars frame.
+        columns: The meaning of columns: ``{"age": "0..120", "sex": ["F", "M"]}``.
+        name: The table's name; for a file, by default the file's.
+        header: The first line of the file does name the columns, although it looks like a row.
+        answers: As for ``DeclarationDraft.say``.
+    Raises:
+        SchemaError, RequestError: the source cannot be read, or an answer is not understood.
+    """
+    from siloquent.data.column_reader import read_frame_columns
+    from siloquent.schema.declaring import derive_table_name
+    from siloquent.schema.declaring.declaration import begin_declaration
+
+    try:
+        workspace = read_workspace(find_workspace(Path.cwd()))
+    except SchemaError:
+        workspace = None
+    if isinstance(source, (str, Path)):
+        address, origin = find_source(str(source), workspace.folder if workspace else Path.cwd())
+        found = read_source(address, workspace)
+        if found.lacks_header and not header:
+            raise NotAllowed(found.describe_missing_header(origin), fix="write a header line, or header=True")
+        name = name or derive_table_name(Path(origin.rpartition("#")[2] or origin))
+    else:
+        found, origin = read_frame_columns(source), f"a {type(source).__name__}"
+    return begin_declaration(found, workspace, name=name or "table", origin=origin).say(columns, **answers)
 
 
 def find_public_rows(declared: Path, folder: Path) -> Path:

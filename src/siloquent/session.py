@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from siloquent.errors import (
     DataError,
@@ -35,6 +35,15 @@ if TYPE_CHECKING:
     from siloquent.schema.domains import DomainFolder
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+@runtime_checkable
+class SupportsSchema(Protocol):
+    """Any object that declares a table, such as the result of ``siloquent.declare``."""
+
+    def to_schema(self) -> TableSchema:
+        """Return the finished declaration."""
+        ...
 
 
 class WorkspaceSession:
@@ -119,17 +128,22 @@ class WorkspaceSession:
             then["budget"]["epoch"] = epoch
         return replace(schema, budget=replace(schema.budget, epoch=epoch), digest=hash_declaration(then))
 
-    def add_frame(self, schema: TableSchema, frame: object) -> None:
+    def add_frame(self, schema: TableSchema | SupportsSchema, frame: object) -> None:
         """Serve an Arrow, pandas or polars object (anything with ``__arrow_c_stream__``) as the table of ``schema``.
+
+        Args:
+            schema: From ``siloquent.declare``, a ``Declaration``, or ``read_schema``.
 
         Raises:
             SchemaError: a table of that name is declared in the workspace, or ``frame`` does not fit ``schema``.
             UnknownName: ``frame`` lacks a declared column (with a suggestion).
         """
+        if isinstance(schema, SupportsSchema):
+            schema = schema.to_schema()
         if not isinstance(schema, TableSchema):
             raise SchemaError(
                 f"A frame needs its declaration first, not {type(schema).__name__}.",
-                fix="session.add_frame(siloquent.read_schema(text), frame)",
+                fix="session.add_frame(siloquent.declare(frame, ..), frame), or siloquent.read_schema(text)",
             )
         if schema.name in self.workspace.list_table_names():
             raise SchemaError(f"The workspace declares a table {schema.name!r} already.", fix="give it another name")

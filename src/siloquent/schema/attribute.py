@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -77,6 +78,30 @@ class Attribute:
     max_bytes: int = 0
     function: str = ""
     argument: str = ""
+
+    @classmethod
+    def parse(cls, name: str, meaning: str, *, null: str = "drop") -> Attribute:
+        """Return an attribute by a short text: ``0..120``, ``F, M``, ``2024-01-01..2024-12-31``, ``yes/no``, ``id``.
+
+        Args:
+            null: The meaning of NULL: ``drop``, ``cell``, or a value.
+        Raises:
+            RequestError: the text is not understood; the message says how one looks.
+
+        >>> Attribute.parse("age", "0..120").hi
+        Decimal('120')
+        """
+        from siloquent.schema.declaring.attributes import parse_short
+
+        return parse_short(name, meaning, null=null)
+
+    def __str__(self) -> str:
+        from siloquent.schema.declaring.attributes import describe_attribute
+
+        return describe_attribute(self)
+
+    def _repr_html_(self) -> str:
+        return f"<code>{html.escape(str(self))}</code>"
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.name) <= MAX_NAME_LENGTH or any(ord(c) < 32 or c == '"' for c in self.name):

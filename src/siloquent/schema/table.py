@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
@@ -25,6 +26,17 @@ class Unit:
     kind: Literal["row", "user"] = "row"
     column: str = ""
     max_rows: int = 1
+
+    @classmethod
+    def person(cls, column: str, *, max_rows: int) -> Unit:
+        """Return the unit of all rows of one person, named by ``column``, of which ``max_rows`` count."""
+        return cls("user", column, max_rows)
+
+    def __str__(self) -> str:
+        return self.description
+
+    def _repr_html_(self) -> str:
+        return f"<code>{html.escape(str(self))}</code>"
 
     def __post_init__(self) -> None:
         if self.kind == "user" and not self.column:
@@ -78,6 +90,29 @@ class TableBudget:
     reuse: Literal["fresh-or-simultaneous", "any", "none"] = "fresh-or-simultaneous"
     disclosures: bool = False
 
+    @classmethod
+    def of(cls, epsilon: str | int | Fraction, *, delta: str | Fraction | None = None) -> TableBudget:
+        """Return a budget of ``epsilon``: pure without ``delta``, otherwise zCDP; amounts are texts such as "0.5".
+
+        Raises:
+            SchemaError: an amount is not a number above 0, or is binary (a float).
+
+        >>> str(TableBudget.of("0.5", delta="1e-6"))
+        'epsilon 0.5 at delta 0.000001'
+        """
+        whole = _parse_amount(epsilon, "epsilon")
+        if delta is None:
+            return cls("pure", epsilon=whole)
+        return cls("zcdp", epsilon=whole, delta=_parse_amount(delta, "delta"))
+
+    def __str__(self) -> str:
+        key, amount = ("rho", self.rho) if self.epsilon is None else ("epsilon", self.epsilon)
+        at = f" at delta {format_fraction(self.delta)}" if self.delta else ""
+        return f"{key} {format_fraction(amount or Fraction(0))}{at}"
+
+    def _repr_html_(self) -> str:
+        return f"<code>{html.escape(str(self))}</code>"
+
     def __post_init__(self) -> None:
         given = [amount for amount in (self.epsilon, self.rho) if amount is not None]
         if len(given) != 1 or given[0] <= 0:
@@ -94,6 +129,33 @@ class TableBudget:
             raise SchemaError("An analyst's share is above 0 and at most 1.", fix='analysts = { ana = "0.5" }')
         if self.epoch < 1:
             raise SchemaError("Epochs count from 1.")
+
+
+def _parse_amount(value: str | int | Fraction, key: str) -> Fraction:
+    from siloquent.schema.toml import parse_finite
+
+    if isinstance(value, float):
+        raise SchemaError(f"{key} is a text, since {value!r} is not exact in binary.", fix=f'{key}="{value}"')
+    try:
+        return value if isinstance(value, Fraction) else Fraction(parse_finite(str(value)))
+    except (ValueError, ArithmeticError):
+        text = str(value)[:40]
+        comma = f" Did you mean {text.replace(',', '.')!r}?" if text.count(",") == 1 else ""
+        raise SchemaError(f"{key} is a number such as 0.5, not {text!r}.{comma}", fix=f'{key}="0.5"') from None
+
+
+def format_fraction(value: Fraction) -> str:
+    """Return a fraction as an exact decimal number, or as a quotient if it has none.
+
+    >>> format_fraction(Fraction(1, 8)), format_fraction(Fraction(1, 3))
+    ('0.125', '1/3')
+    """
+    digits = next((digits for digits in range(60) if (value * 10**digits).denominator == 1), None)
+    if digits is None:
+        return str(value)
+    whole = str(abs(int(value * 10**digits))).rjust(digits + 1, "0")
+    text = f"{whole[: len(whole) - digits]}.{whole[len(whole) - digits :]}" if digits else whole
+    return f"-{text}" if value < 0 else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +204,14 @@ class TableSchema:
             )
         # Attributes are found regardless of case; from here on the unit's column has its declared spelling.
         object.__setattr__(self, "unit", replace(self.unit, column=column.name))
+
+    def __str__(self) -> str:
+        from siloquent.schema.declaring.attributes import describe_table
+
+        return describe_table(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     @property
     def account(self) -> str:

@@ -92,11 +92,7 @@ def _require_header(options: Options, source: Source, origin: str, header: bool)
     """Refuse a first line that may be a person's row; its text is not shown."""
     if header or not source.lacks_header:
         return
-    alike = sum(column.is_like_value for column in source.columns)
-    warning = (
-        f"{number_of(alike, 'name looks', 'names look')} like values among the {len(source.columns):,} in the "
-        f"first line of {clean_text(origin)}. Without a header line, that line is somebody's row."
-    )
+    warning = source.describe_missing_header(clean_text(origin))
     if options.screen.can_ask:
         options.screen.warn(warning)
         if options.screen.confirm("Does the first line name the columns?"):

@@ -2,6 +2,7 @@
 
 from siloquent.schema.declaring.columns import Column, Source
 from siloquent.schema.declaring.compose import compose_table_file
+from siloquent.schema.declaring.declaration import Declaration, DeclarationDraft
 from siloquent.schema.declaring.draft import Answers, TableDraft, read_answers, start_draft, write_answers
 from siloquent.schema.declaring.meanings import Meaning, describe_meaning, parse_meaning
 from siloquent.schema.declaring.names import derive_table_name
@@ -10,6 +11,8 @@ from siloquent.schema.declaring.questions import Question, find_next_question, l
 __all__ = [
     "Answers",
     "Column",
+    "Declaration",
+    "DeclarationDraft",
     "Meaning",
     "Question",
     "Source",

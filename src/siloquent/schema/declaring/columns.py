@@ -47,3 +47,11 @@ class Source:
         """Whether the first line of a CSV file may be a row: one name in four or more looks like a value."""
         alike = sum(column.is_like_value for column in self.columns)
         return alike > 0 and 4 * alike >= len(self.columns)
+
+    def describe_missing_header(self, origin: str) -> str:
+        """Return a warning about a first line that may be a row; none of its text is in it."""
+        alike = sum(column.is_like_value for column in self.columns)
+        return (
+            f"{alike:,} of the {len(self.columns):,} names in the first line of {origin} look like values. "
+            "Without a header line, that line is somebody's row."
+        )

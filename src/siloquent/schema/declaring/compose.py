@@ -85,7 +85,8 @@ def _compose_table(draft: TableDraft) -> Iterator[str]:
     yield ""
     yield "[table]"
     yield f"name = {quote_text(draft.name)}"
-    yield f"source = {quote_text(draft.source.address)}"
+    if draft.source.address:
+        yield f"source = {quote_text(draft.source.address)}"
     yield "# Hidden is whether one person is in the table at all."
     yield 'adjacency = "add-remove"'
     if rows:

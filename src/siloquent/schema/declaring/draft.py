@@ -104,7 +104,7 @@ def say_columns(draft: TableDraft, text: str, asked: Iterable[Column] = ()) -> T
             raise RequestError(f"{quote_short(said)} names no column.", fix="COLUMN = 0..120")
         chosen = asked if named is None else named
         found = {column.name: parse_meaning(said, column, draft.find_list) for column in chosen}
-        draft = _set_meanings(draft, found)
+        draft = set_meanings(draft, found)
         kept = f"{format_names(chosen)} = {said}" if chosen else statement.strip()
         draft = replace(draft, answers=replace(draft.answers, columns=(*draft.answers.columns, kept)))
     return draft
@@ -114,11 +114,16 @@ def accept_proposals(draft: TableDraft, accept: bool) -> TableDraft:
     """Confirm the proposals for columns that have no meaning yet, or dismiss them."""
     if accept:
         found = {one.name: parse_meaning(draft.proposals[one.name].meaning, one) for one in draft.proposed_columns}
-        draft = _set_meanings(draft, found)
+        draft = set_meanings(draft, found)
     return replace(draft, answers=replace(draft.answers, accept=accept))
 
 
-def _set_meanings(draft: TableDraft, found: Mapping[str, Meaning]) -> TableDraft:
+def set_meanings(draft: TableDraft, found: Mapping[str, Meaning]) -> TableDraft:
+    """Decide the meanings of columns.
+
+    Raises:
+        RequestError: more columns would be declared than a table has.
+    """
     meanings = {**draft.meanings, **found}
     count = sum(bool(meaning.type) for meaning in meanings.values())
     if count > MAX_ENTRIES:
@@ -142,13 +147,18 @@ def say_empty(draft: TableDraft, text: str) -> TableDraft:
         for column in others if named is None else named:
             meaning = draft.meanings.get(column.name, SKIPPED)
             if meaning.has_cells:
-                literal = _parse_null(said, meaning)
+                literal = parse_null(said, meaning)
                 require_valid(column.name, replace(meaning, null=literal))
                 nulls[column.name] = literal
     return replace(draft, nulls=MappingProxyType(nulls), answers=replace(draft.answers, empty=text))
 
 
-def _parse_null(text: str, meaning: Meaning) -> str:
+def parse_null(text: str, meaning: Meaning) -> str:
+    """Return what NULL means, as a table file says it: ``group`` or ``cell``, ``drop``, or a value.
+
+    Raises:
+        RequestError: it is neither.
+    """
     folded = text.casefold()
     if folded in _GROUP or folded in _DROP:
         return '"cell"' if folded in _GROUP else '"drop"'
@@ -172,7 +182,7 @@ def say_person(draft: TableDraft, text: str) -> TableDraft:
     if person is None:
         return draft
     if draft.meanings.get(person.name, SKIPPED).type not in EXACT_KINDS:
-        draft = _set_meanings(draft, {person.name: Meaning("id")})
+        draft = set_meanings(draft, {person.name: Meaning("id")})
     return draft
 
 

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from siloquent.errors import RequestError, SchemaError
+from siloquent.schema.bins import cut_by_width
 from siloquent.schema.declaring.columns import Column
 from siloquent.schema.toml import quote_short, quote_text, read_toml
 
@@ -266,13 +267,25 @@ def convert_attribute(attribute: Attribute) -> Meaning:
     if kind == "category":
         return Meaning(kind, values=attribute.values, null=_format_null(attribute), other=attribute.other)
     grid = f"{attribute.grid:f}" if attribute.grid is not None and kind in ("integer", "real") else ""
+    grid = "" if kind == "integer" and grid == "1" else grid
     if attribute.is_temporal:
         steps = {86_400: "day", 3_600: "hour", 60: "minute", 1: "second"}
         grid = quote_text(steps.get(int(attribute.grid or 1), "second"))
     lo, hi = (_format_bound(bound, kind) for bound in (attribute.lo, attribute.hi))
-    bins = f"{{ edges = [{', '.join(f'{edge:f}' for edge in attribute.edges)}] }}" if attribute.edges else ""
+    bins = _format_bins(attribute)
     null, outside = _format_null(attribute), attribute.outside
     return Meaning(kind, lo=lo, hi=hi, grid=grid, bins=bins, null=null, outside=outside)
+
+
+def _format_bins(attribute: Attribute) -> str:
+    """Return bins as a table file says them: by their width if they have one, otherwise by their edges."""
+    edges, lo, hi = attribute.edges, attribute.lo, attribute.hi
+    if not edges or not isinstance(lo, Decimal) or not isinstance(hi, Decimal):
+        return ""
+    width = edges[1] - edges[0]
+    if cut_by_width(lo, hi, attribute.grid or Decimal(1), width) == edges:
+        return f"{{ width = {width:f} }}"
+    return f"{{ edges = [{', '.join(f'{edge:f}' for edge in edges)}] }}"
 
 
 def _format_bound(bound: Bound, kind: str) -> str:

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from siloquent.data.engines.base import ReadLimits, get_source_kind
+from siloquent.data.engines.base import ReadLimits, get_source_kind, hide_failures
 from siloquent.data.sources.files import find_source_file, read_first_bytes
 from siloquent.errors import RequestError, SchemaError
 from siloquent.schema.declaring.columns import Column, Source
+from siloquent.schema.source_kinds import SourceKind
 from siloquent.schema.table import SOURCE_KINDS
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
     from siloquent.schema.workspace import Workspace
 
@@ -144,3 +146,78 @@ def _read_catalogue(where: str, workspace: Workspace | None) -> tuple[Column, ..
     name, _, inner = where.partition("#")
     found = PostgresTable(workspace, name, inner, (), ReadLimits(), table=inner or name)
     return tuple(Column(column, kind, holds) for column, (kind, holds) in found.types.items())
+
+
+@hide_failures
+def read_frame_columns(frame: Any) -> Source:
+    """Return the columns of an Arrow, pandas, polars or other frame by its declared types; no value is looked at.
+
+    Raises:
+        SchemaError: it is not a frame. DataError: its types cannot be read.
+    """
+    import pyarrow as pa
+
+    module = type(frame).__module__.partition(".")[0]
+    if module != "polars" and hasattr(frame, "dtypes") and hasattr(frame, "columns"):
+        # Other readers of pandas look into columns of objects to find their type.
+        named = zip(map(str, frame.columns), frame.dtypes, strict=True)
+        return Source("", tuple(_convert_pandas_type(name, str(holds).partition("[")[0]) for name, holds in named))
+    if isinstance(frame, (pa.Table, pa.RecordBatch, pa.RecordBatchReader)):
+        return Source("", tuple(_convert_arrow_type(field.name, field.type) for field in frame.schema))
+    schema = getattr(frame, "collect_schema", None)
+    if callable(schema):
+        return Source("", tuple(_convert_named_type(str(name), str(holds)) for name, holds in schema().items()))
+    if hasattr(frame, "__arrow_c_schema__"):
+        return Source("", tuple(_convert_arrow_type(field.name, field.type) for field in pa.schema(frame)))
+    raise SchemaError(
+        f"{type(frame).__name__} is neither a file's name nor a frame that tells its columns' types.",
+        fix='siloquent.declare("visits.csv"), or an Arrow, pandas or polars table',
+    )
+
+
+_PANDAS: dict[str, SourceKind] = {
+    **dict.fromkeys(("bool", "boolean"), "boolean"),
+    **dict.fromkeys(("str", "string", "category"), "text"),
+    **dict.fromkeys(("datetime64", "datetime64tz"), "datetime"),
+}
+
+
+def _convert_pandas_type(name: str, holds: str) -> Column:
+    if holds == "object":
+        return Column(name)
+    head = holds.casefold().rstrip("0123456789") if not holds.startswith("datetime64") else "datetime64"
+    kinds: dict[str, SourceKind] = {"int": "integer", "uint": "integer", "float": "real"}
+    return Column(name, _PANDAS.get(head) or kinds.get(head) or "other", holds)
+
+
+def _convert_named_type(name: str, holds: str) -> Column:
+    """Return a column for the name of a polars type, or of a type of another library named alike."""
+    head = holds.partition("(")[0].casefold().rstrip("0123456789")
+    kinds: dict[str, SourceKind] = {
+        **dict.fromkeys(("int", "uint"), "integer"),
+        **dict.fromkeys(("utf", "string", "categorical", "enum", "null"), "text"),
+        "float": "real",
+        "decimal": "decimal",
+        "boolean": "boolean",
+        "date": "date",
+        "datetime": "datetime",
+    }
+    return Column(name, kinds.get(head, "other"), holds)
+
+
+def _convert_arrow_type(name: str, holds: pa.DataType) -> Column:
+    import pyarrow as pa
+
+    plain = holds.value_type if pa.types.is_dictionary(holds) else holds
+    tests: dict[SourceKind, tuple[Callable[[pa.DataType], bool], ...]] = {
+        "integer": (pa.types.is_integer,),
+        "real": (pa.types.is_floating,),
+        "decimal": (pa.types.is_decimal,),
+        "boolean": (pa.types.is_boolean,),
+        "text": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null),
+        "date": (pa.types.is_date,),
+        "datetime": (pa.types.is_timestamp,),
+    }
+    fits = [kind for kind, some in tests.items() if any(test(plain) for test in some)]
+    kind: SourceKind = fits[0] if fits else "other"
+    return Column(name, kind, str(holds))
