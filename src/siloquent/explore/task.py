@@ -86,7 +86,8 @@ class PreparedQuery:
             As ``answer``.
         """
         with suggest_affordable(self.session, self.course.query):
-            return _run(self, replace(self.charge, key=self.charge.key if key is None else key, max_cost=max_cost))
+            key = self.charge.key if key is None else key
+            return _run(self, replace(self.charge, key=key, max_cost=max_cost), is_told=True)
 
 
 def prepare(session: WorkspaceSession, query: Query, *, key: str | None = None) -> PreparedQuery:
@@ -132,7 +133,7 @@ def answer(session: WorkspaceSession, query: Query, *, key: str | None = None, m
     prepared = prepare(session, query, key=key)
     if session.schema(query.table) is not prepared.course.schema:
         prepared = prepare(session, query, key=key)  # redeclared meanwhile, and nobody was told the other price yet
-    return _run(prepared, replace(prepared.charge, max_cost=max_cost))
+    return _run(prepared, replace(prepared.charge, max_cost=max_cost), is_told=False)
 
 
 def explain(session: WorkspaceSession, query: Query, *, key: str | None = None) -> Explanation:
@@ -146,8 +147,12 @@ def explain(session: WorkspaceSession, query: Query, *, key: str | None = None) 
     return prepare(session, query, key=key).explanation
 
 
-def _run(prepared: PreparedQuery, asked: Charge) -> Answer:
-    """Return the answer under the key of ``asked``: charged before, or charged now for at most the prepared price."""
+def _run(prepared: PreparedQuery, asked: Charge, *, is_told: bool) -> Answer:
+    """Return the answer under the key of ``asked``: charged before, or charged now.
+
+    Args:
+        is_told: Whether the prepared price may have been shown: then it is the highest that is charged.
+    """
     session, course, held = prepared.session, prepared.course, asked.find_existing(prepared.session)
     with lifted(held is not None, paid=FREE if held is None else held.event):
         if _get_event(held) != _get_event(prepared.held):  # a charge is planned as it was then, and others are not
@@ -156,7 +161,8 @@ def _run(prepared: PreparedQuery, asked: Charge) -> Answer:
             current = _load_settled_since(prepared)
         if held is None:
             session.require_same_declaration(course.schema)
-            _require_no_dearer(prepared, current)
+            if is_told:
+                _require_no_dearer(prepared, current)
             asked.require_affordable(session, current.with_reuse.event)
         return _answered(current, asked, held)
 
@@ -182,8 +188,8 @@ def _require_no_dearer(prepared: PreparedQuery, current: PreparedQuery) -> None:
     book = get_accountant(current.course.schema.budget.accountant)
     was, costs = (format_digits(Fraction(cost.amount, book.scale)) for cost in (before, now))
     raise RequestError(
-        f"The question costs {book.symbol} {costs} now, and {was} when it was planned: earlier answers that made it "
-        "cheaper no longer apply.",
+        f"The question costs {book.symbol} {costs} now, and {was} when it was planned: what made it cheaper, such as "
+        "earlier answers about the same rows, no longer applies.",
         fix="ask again",
     )
 

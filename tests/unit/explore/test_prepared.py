@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import siloquent as sq
 from siloquent.cli.app import run
 from siloquent.errors import BudgetExceeded, KeyReused, RequestError, SchemaError
+from siloquent.explore import task
 from siloquent.explore.plan.reuse.plans import apply_reuse
 from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec.stored_measurement import OTHER_ROWS
@@ -162,6 +164,26 @@ def test_a_price_that_rose_since_it_was_explained_is_refused_and_nothing_is_spen
     assert OTHER_ROWS in again.explanation.notes
     again.run(key="k")
     assert spent(session) - before == again.course.cost.amount
+
+
+def test_an_ask_whose_price_nobody_was_told_is_not_refused_for_it(
+    session: sq.Session, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.ask(WARDS)
+    real, calls = task.load_reusable_answers, []
+
+    def meanwhile(*given: Any) -> Any:
+        calls.append(given)
+        if len(calls) == 2:
+            write_rows(folder, 900)  # between the plan and the charge
+        return real(*given)
+
+    monkeypatch.setattr(task, "load_reusable_answers", meanwhile)
+    before = spent(session)
+    answer = session.ask(WARDS)
+    assert len(calls) == 2
+    assert answer.cost.amount > 0
+    assert spent(session) > before
 
 
 def test_a_table_declared_anew_is_not_asked_under_the_old_price(session: sq.Session, folder: Path) -> None:
