@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from siloquent.errors import SchemaError
 from siloquent.schema.attribute import FUNCTIONS, STEP_SECONDS, Attribute, Bound
@@ -33,6 +33,7 @@ from siloquent.schema.file_models import (
 from siloquent.schema.table import TableBudget, TableSchema, Unit
 from siloquent.schema.toml import (
     MAX_ENTRIES,
+    MAX_TOLD,
     hash_declaration,
     parse_finite,
     quote_short,
@@ -40,7 +41,10 @@ from siloquent.schema.toml import (
     validate_column,
     validate_table_file,
 )
+from siloquent.schema.trade_words import format_hint, suggest_value
 
+Entry = TypeVar("Entry")
+Built = TypeVar("Built")
 _REFERENCE = re.compile(r"(\w+)\(([^()]+)\)")
 
 
@@ -61,20 +65,48 @@ def parse_schema(text: str, domains: DomainFolder | None = None) -> TableSchema:
     file = validate_table_file(raw)
     if len(file.attribute) + len(file.derived) > MAX_ENTRIES:
         raise SchemaError(f"A table has at most {MAX_ENTRIES:,} attributes.")
-    columns = tuple(_build_attribute(column) for column in file.attribute)
+    faults: list[SchemaError] = []
+    columns = tuple(_build_each(file.attribute, _build_attribute, faults))
+    budgets = _build_each([file.budget], _build_budget, faults)
+    constraints = tuple(_build_each(file.constraint, _build_constraint, faults))
+    _raise_all(faults)
     domain = Domain((*columns, *(_build_derived(column, Domain(columns)) for column in file.derived)))
     return TableSchema(
         name=file.table.name,
         domain=domain,
-        budget=_build_budget(file.budget),
+        budget=budgets[0],
         source=file.table.source,
         adjacency=file.table.adjacency,
         unit=Unit(file.table.unit.kind, file.table.unit.column, file.table.unit.max_rows),
         version=file.table.version,
         size_hint=file.table.size_hint,
-        constraints=tuple(_build_constraint(c) for c in file.constraint),
+        constraints=constraints,
         digest=hash_declaration(raw),
     )
+
+
+def _build_each(entries: Iterable[Entry], build: Callable[[Entry], Built], faults: list[SchemaError]) -> list[Built]:
+    """Build each entry; the errors of those that cannot be built are added to ``faults``."""
+    built = []
+    for entry in entries:
+        try:
+            built.append(build(entry))
+        except SchemaError as wrong:
+            faults.append(wrong)
+    return built
+
+
+def _raise_all(faults: list[SchemaError]) -> None:
+    """Raise the only fault as it is, or one error that tells them all."""
+    if len(faults) == 1:
+        raise faults[0]
+    if faults:
+        told = [
+            faults[0].detail,
+            *(f"{one.detail}{f' Fix: {one.fix}.' if one.fix else ''}" for one in faults[1:MAX_TOLD]),
+        ]
+        told += [f"And {len(faults) - MAX_TOLD} more."] if len(faults) > MAX_TOLD else []
+        raise SchemaError(" ".join(told), fix=faults[0].fix)
 
 
 def parse_attribute(raw: Mapping[str, Any]) -> Attribute:
@@ -153,7 +185,8 @@ def _parse_null(column: ColumnEntry) -> tuple[Literal["drop", "cell", "value"], 
     return column.null or "drop", None
 
 
-def _check_keys_for_type(column: ColumnEntry) -> None:
+def _find_key_faults(column: ColumnEntry) -> Iterator[SchemaError]:
+    """Yield an error for each key that does not belong to the column's type, or is missing."""
     ranged = column.type in ("integer", "real", "date", "datetime")
     for key, allowed in (
         ("lo", ranged),
@@ -166,21 +199,28 @@ def _check_keys_for_type(column: ColumnEntry) -> None:
         ("null", column.type not in ("id", "text")),
     ):
         if getattr(column, key) is not None and not allowed:
-            raise SchemaError(f"Attribute {column.name!r}: {key!r} does not belong to type {column.type!r}.")
+            yield SchemaError(f"Attribute {column.name!r}: {key!r} does not belong to type {column.type!r}.")
     if ranged and column.outside is None:
-        raise SchemaError(
+        yield SchemaError(
             f"Attribute {column.name!r} does not say what becomes of values outside its bounds.",
             fix=f'outside = "clamp" or "drop" in the attribute named "{column.name}"',
         )
     if column.type not in ("id", "text") and column.null is None:
-        raise SchemaError(
+        yield SchemaError(
             f"Attribute {column.name!r} does not say what becomes of NULL.",
             fix=f'null = "drop", "cell" or {{ value = .. }} in the attribute named "{column.name}"',
         )
 
 
 def _build_attribute(column: ColumnEntry, *, function: str = "", argument: str = "") -> Attribute:
-    _check_keys_for_type(column)
+    faults = list(_find_key_faults(column))
+    built = _build_each([column], lambda entry: _build_checked(entry, function, argument), faults)
+    _raise_all(faults)
+    return built[0]
+
+
+def _build_checked(column: ColumnEntry, function: str, argument: str) -> Attribute:
+    """Build an attribute whose keys belong to its type."""
     if isinstance(column.values, ReleasedEntry):
         raise SchemaError(
             f"Attribute {column.name!r}: only attributes of private tables use released values.",
@@ -243,7 +283,8 @@ def _parse_fraction(value: str | int, key: str) -> Fraction:
     try:
         return Fraction(parse_finite(str(value)))
     except (ValueError, InvalidOperation):
-        raise SchemaError(f"[budget] {key}: {quote_short(value)} is not a finite number.") from None
+        hint = format_hint(suggest_value(key, value, ()))
+        raise SchemaError(f"[budget] {key}: {quote_short(value)} is not a finite number.{hint}") from None
 
 
 def _build_budget(budget: BudgetEntry) -> TableBudget:

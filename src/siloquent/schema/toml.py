@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,6 +16,7 @@ from siloquent.foreign import DocumentTooLarge, TomlError, load_toml
 from siloquent.foreign.numbers import is_plain_number
 from siloquent.schema import file_models
 from siloquent.schema.file_models import ColumnEntry, TableFile
+from siloquent.schema.trade_words import format_hint, suggest_key, suggest_value
 
 MAX_BYTES = 4 * 2**20
 MAX_LINES = 200_000
@@ -161,14 +161,15 @@ def _list_keys() -> set[str]:
     return {name.rstrip("_") for model in models for name in model.model_fields}
 
 
+MAX_TOLD = 20
 _AMOUNT = 'an amount as text, such as "0.1"'
 _WANTED = {
     **dict.fromkeys(("epsilon", "rho", "delta", "delta_events", "analysts"), _AMOUNT),
     **dict.fromkeys(("lo", "hi"), "a number, or a date such as 2024-01-31"),
     **dict.fromkeys(("width", "edges"), "a number"),
     "grid": 'a number, or "day", "hour", "minute" or "second" for dates',
-    "values": 'a list of texts, or { released = "NAME" }',
     "null": '"drop", "cell" or { value = .. }',
+    "values": 'a list of texts, or { released = "NAME" }',
 }
 """Descriptions of the values accepted by keys of more than one type."""
 
@@ -176,25 +177,27 @@ _WANTED = {
 def _describe_problems(wrong: ValidationError, raw: Mapping[str, Any]) -> Iterator[str]:
     """Yield one sentence per problem: location, error and suggestion. A key of several types is one problem."""
     found: dict[tuple[Any, ...], Any] = {}
-    for error in wrong.errors(include_url=False, include_context=False):
+    for error in wrong.errors(include_url=False):
         known = _trim_location(error["loc"], raw)
         found.setdefault(error["loc"] if error["type"] == "missing" else known, error)
-    for path, error in list(found.items())[:5]:
+    for path, error in list(found.items())[:MAX_TOLD]:
         *place, last = path or ("file",)
         where = _format_location(place, raw)
         key = next((part for part in reversed(path) if part in _WANTED), None)
         if error["type"] == "extra_forbidden":
-            near = get_close_matches(str(last), _list_keys(), n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = format_hint(suggest_key(str(last), _list_keys()))
             yield f"Unknown key {quote_short(last)}{where}.{hint}"
         elif error["type"] == "missing":
             yield f"Missing {str(last)!r}{where}: add `{last} = ..`."
         elif key is not None:
-            yield f"{quote_short(last)}{where} is {_WANTED[key]}, not {_format_value(error['input'])}."
+            hint = format_hint(suggest_value(str(key), error["input"], ()))
+            yield f"{quote_short(last)}{where} is {_WANTED[key]}, not {_format_value(error['input'])}.{hint}"
         else:
-            yield f"{quote_short(last)}{where}: {error['msg']}, not {_format_value(error['input'])}."
-    if len(found) > 5:
-        yield f"And {len(found) - 5} more."
+            expected = re.findall("'([^']*)'", str(error.get("ctx", {}).get("expected", "")))
+            hint = format_hint(suggest_value(str(last), error["input"], expected))
+            yield f"{quote_short(last)}{where}: {error['msg']}, not {_format_value(error['input'])}.{hint}"
+    if len(found) > MAX_TOLD:
+        yield f"And {len(found) - MAX_TOLD} more."
 
 
 def _format_value(value: object) -> str:

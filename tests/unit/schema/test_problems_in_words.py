@@ -38,3 +38,61 @@ def test_one_sentence_says_what_to_write(right: str, wrong: str, words: str) -> 
         parse_schema(TABLE.replace(right, wrong, 1))
     assert refused.value.detail.startswith(words)
     assert refused.value.detail.count(" in [") == 1
+
+
+WORDS = [
+    ('type = "integer"', 'type = "int"', "Did you mean 'integer'?"),
+    ('type = "integer"', 'type = "BIGINT"', "Did you mean 'integer'?"),
+    ('type = "integer"', 'type = "VARCHAR(20)"', "Did you mean 'category' or 'text'?"),
+    ('type = "real"', 'type = "float"', "Did you mean 'real'?"),
+    ('type = "real"', 'type = "boolaen"', "Did you mean 'boolean'?"),
+    ("lo = 0, hi = 120", "min = 0, hi = 120", "Unknown key 'min' in [attribute 'age']. Did you mean 'lo'?"),
+    ("lo = 0, hi = 120", "lo = 0, maximum = 120", "Did you mean 'hi'?"),
+    ("lo = 0, hi = 120", 'lo = "0", hi = 120', "not '0'. Did you mean '0'?"),
+    ("grid = 0.5", "step = 0.5", "Did you mean 'grid'?"),
+    ('outside = "clamp"', 'outside = "clip"', "Did you mean 'clamp'?"),
+    ('null = "drop" },\n]', 'null = "group" },\n]', "Did you mean 'cell'?"),
+    ('adjacency = "add-remove"', 'adjacency = "unbounded"', "Did you mean 'add-remove'?"),
+    ('kind = "row"', 'kind = "person"', "Did you mean 'user'?"),
+    ('accountant = "pure"', 'accountant = "gaussian"', "Did you mean 'zcdp'?"),
+    ('epsilon = "1"', 'epsilon = "2,0"', "'2,0' is not a finite number. Did you mean '2.0'?"),
+    ('epsilon = "1"', 'eps = "1"', "Did you mean 'epsilon'?"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "words"), WORDS, ids=[wrong for _, wrong, _ in WORDS])
+def test_words_of_the_trade_are_understood(right: str, wrong: str, words: str) -> None:
+    assert right in TABLE
+    with pytest.raises(SchemaError) as refused:
+        parse_schema(TABLE.replace(right, wrong, 1))
+    assert words in refused.value.detail
+
+
+def test_all_wrong_words_of_a_file_are_told_at_once_with_the_legal_values() -> None:
+    text = TABLE.replace('"integer"', '"int"').replace("hi = 3", "max = 3").replace('"pure"', '"laplace"')
+    with pytest.raises(SchemaError) as refused:
+        parse_schema(text)
+    for part in (
+        "Did you mean 'integer'?",
+        "'real', 'category'",
+        "Did you mean 'hi'?",
+        "'pure' or 'zcdp'",
+        "Did you mean 'pure'?",
+    ):
+        assert part in refused.value.detail
+
+
+def test_all_contradictions_of_a_file_are_told_at_once() -> None:
+    text = TABLE.replace("lo = 0, hi = 120, outside", "outside").replace(
+        'grid = 0.5, outside = "drop", ', "values = ['a'], "
+    )
+    with pytest.raises(SchemaError) as refused:
+        parse_schema(text.replace('epsilon = "1"', 'epsilon = "-1"'))
+    for part in (
+        "'age': has no bounds",
+        "'values' does not belong to type 'real'",
+        "'size' does not say what becomes",
+        "above 0",
+    ):
+        assert part in refused.value.detail
+    assert refused.value.fix == 'add lo = .., hi = .. to the attribute named "age"'

@@ -9,6 +9,7 @@ from siloquent.errors import RequestError, SiloquentError
 from siloquent.foreign import DocumentTooLarge, read_text
 from siloquent.schema.declaring.code_lists import CODE_LISTS, find_code_list
 from siloquent.schema.declaring.meanings import ListFinder, Meaning, convert_attribute
+from siloquent.schema.domains import DomainFolder
 from siloquent.schema.toml import quote_short
 from siloquent.schema.workspace import Workspace
 
@@ -44,7 +45,8 @@ def _copy_attribute(text: str, workspace: Workspace | None) -> Meaning:
             fix="=TABLE.COLUMN",
         )
     try:
-        schema = parse_schema(workspace.get_schema_file(table).read_text(encoding="utf-8"))
+        text = workspace.get_schema_file(table).read_text(encoding="utf-8")
+        schema = parse_schema(text, DomainFolder(workspace.folder))
         return convert_attribute(schema.domain[column])
     except (OSError, UnicodeDecodeError):
         raise RequestError(f"schemas/{table}.toml cannot be read as UTF-8.", fix=f"siloquent check {table}") from None
@@ -78,5 +80,6 @@ def _list_row_files(workspace: Workspace, address: str) -> set[Path]:
     sources = [address]
     for table in workspace.list_table_names():
         with suppress(OSError, UnicodeDecodeError, SiloquentError):
-            sources.append(parse_schema(workspace.get_schema_file(table).read_text(encoding="utf-8")).source)
+            text = workspace.get_schema_file(table).read_text(encoding="utf-8")
+            sources.append(parse_schema(text, DomainFolder(workspace.folder)).source)
     return {(workspace.folder / source.partition(":")[2].partition("#")[0]).resolve() for source in sources}
