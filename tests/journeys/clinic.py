@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from journeys.documents import misfits
+
 SOURCES = ("csv", "parquet", "duckdb")
 WARDS = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200 CONFIDENCE 0.99"
 TOML = """\
@@ -89,9 +91,11 @@ class Done:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The one JSON document on standard output."""
+        """The one JSON document on standard output, as its schema says."""
         assert self.out.count("\n") == 1, f"not one document: {self.out!r}"
         found: dict[str, Any] = json.loads(self.out)
+        wrong = misfits(found)
+        assert not wrong, wrong
         return found
 
     @property

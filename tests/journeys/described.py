@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import jsonschema_rs
 
+from journeys.documents import misfits
 from siloquent.server.described import OPEN
 
 PROMISED = {"Retry-After", "Location"}
@@ -67,6 +68,7 @@ class Described:
             return
         if media.endswith("json"):
             yield from self._of_body(content[media]["schema"], response.json())
+            yield from misfits(response.json())
         codes = said.get("x-codes", ())
         if codes and response.status_code not in OPEN and response.json()["code"] not in codes:
             yield f"code {response.json()['code']}, not one of {codes}"

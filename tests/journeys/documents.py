@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from siloquent.documents.kinds import json_schema, kinds
+
 TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -36,6 +38,26 @@ def faults(document: Any, schema: dict[str, Any], place: str = "") -> Iterator[s
     if isinstance(document, list) and "items" in schema:
         for number, item in enumerate(document):
             yield from faults(item, schema["items"], f"{place}[{number}]")
+
+
+def misfits(document: Any) -> list[str]:
+    """What does not fit of a document and of all documents within it, each by the published schema of its own id."""
+    found: list[str] = []
+    for one in documents_in(document):
+        kind, _, version = one["schema"].removeprefix("siloquent/").partition("/")
+        if kind not in kinds():
+            found.append(f"no schema is published of {one['schema']}")
+            continue
+        found += [f"{kind}/{version}{fault}" for fault in faults(one, json_schema(kind))]
+    return found
+
+
+def documents_in(value: Any) -> Iterator[dict[str, Any]]:
+    """A document and the documents within it."""
+    if isinstance(value, dict) and str(value.get("schema", "")).startswith("siloquent/"):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from documents_in(inner)
 
 
 def _is(value: Any, names: str | list[str]) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from siloquent.remote import AsyncRemoteSession, RemoteSession
 from siloquent.remote.exchange import Link
+from siloquent.remote.replies import Reply
 
 FACES = ("blocking", "awaited")
 
@@ -55,14 +56,27 @@ def session_of(face: str, address: str, token: str, **link: Any) -> Any:
     return RemoteSession(made) if face == "blocking" else Awaited(AsyncRemoteSession(made), asyncio.new_event_loop())
 
 
-def noting(session: Any, routes: set[str]) -> Any:
-    """The session, whose attempts and streams are noted by their operation's id."""
+def noting(session: Any, routes: set[str], look: Callable[[str, Reply], None] = lambda route, reply: None) -> Any:
+    """The session, whose attempts and streams are noted by their operation's id; ``look`` sees each reply."""
     transport = session._transport if isinstance(session, RemoteSession) else session._inner._transport
     attempt, pieces = transport.attempt, transport.iter_pieces
 
     def noted(asked: Any) -> Any:
         routes.add(asked.call.route)
-        return attempt(asked)
+        made = attempt(asked)
+        if inspect.iscoroutine(made):
+            return awaited(asked.call.route, made)
+        seen(asked.call.route, made)
+        return made
+
+    def seen(route: str, outcome: Any) -> None:
+        if isinstance(outcome, Reply):
+            look(route, outcome)
+
+    async def awaited(route: str, made: Coroutine[Any, Any, Any]) -> Any:
+        outcome = await made
+        seen(route, outcome)
+        return outcome
 
     def streamed(call: Any) -> Any:
         routes.add(call.route)

@@ -15,7 +15,7 @@ ID = re.compile(r"siloquent/[a-z-]+/[0-9]+")
 OWN = {
     "siloquent/answer/1": "explore/spec/answers/answer.py",
     "siloquent/explanation/1": "explore/plan/explain.py",
-    "siloquent/composite-explanation/1": "explore/plan/composite_explanation.py",
+    "siloquent/composite-explanation/1": "explore/plan/explain.py",
 }
 """Values of a task that users turn into documents themselves, with ``to_json``: a task cannot import ``documents``."""
 

@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 
 from journeys.clinic import WARDS
+from journeys.documents import misfits
 from journeys.faces import FACES, Awaited, noting, session_of
 from journeys.served import Served, serving
 from journeys.server.test_collections_over_http import SPEC as WALKS
 from journeys.server.test_jobs import SPEC
+from journeys.server.test_prices_and_waits import SPECS as PRICED
 from journeys.silos import Silo, silo_workspace
 from siloquent import collect, errors, ledger, sketch
 from siloquent.api import open_session
@@ -27,6 +29,8 @@ from siloquent.federation.role_process import open_journal
 from siloquent.remote import AsyncRemoteSession, RemoteSession
 from siloquent.remote.calls import ROUTES
 from siloquent.remote.documents import Job, Release
+from siloquent.remote.replies import Reply
+from siloquent.server.described import DOCUMENTS
 
 SECOND = "5f" * 16
 WITHOUT_A_VERB: dict[str, str] = {}
@@ -83,9 +87,18 @@ class Everything:
     def __init__(self, served: Served, silo: Silo, reports: bytes, face: str) -> None:
         self.served, self.silo, self.reports, self.face = served, silo, reports, face
         self.sent: set[str] = set()
+        self.documents: set[tuple[str, str]] = set()
 
     def as_(self, name: str) -> Any:
-        return noting(session_of(self.face, self.served.address, self.served.texts[name]), self.sent)
+        return noting(session_of(self.face, self.served.address, self.served.texts[name]), self.sent, self.look)
+
+    def look(self, route: str, reply: Reply) -> None:
+        """A success holds a document of a kind that the description gives to its route, as the kind's schema says."""
+        if not reply.is_good or route not in DOCUMENTS or not reply.body:
+            return
+        document = reply.require_document()
+        assert misfits(document) == [], route
+        self.documents.add((route, document.get("schema", "siloquent/kept-checkpoint/1").split("/")[1]))
 
 
 def an_analyst_asks_prices_and_looks_back(everything: Everything, tmp_path: Path) -> None:
@@ -202,6 +215,13 @@ def test_a_job_that_fails_is_an_error_with_its_class(workplace: tuple[Served, Si
         assert failed.error.account
 
 
+def each_tasks_price_and_a_question_of_several_parts(everything: Everything, tmp_path: Path) -> None:
+    with everything.as_("ana") as ana:
+        for task, (kind, spec) in PRICED.items():
+            assert ana.price_job(task, spec).schema == f"siloquent/{kind}/1"
+        assert ana.explain("SELECT AVG(age) FROM visits ERROR 9").to_json()["steps"]
+
+
 def an_owner_uploads_declares_and_checks(everything: Everything, tmp_path: Path) -> None:
     (tmp_path / "stays.csv").write_text("ward\nA\nB\nA\n")
     with everything.as_("owner") as owner:
@@ -274,6 +294,7 @@ STEPS = (
     an_analyst_asks_prices_and_looks_back,
     the_ledger_is_read_as_at_home,
     a_job_is_priced_followed_and_its_sketch_asked,
+    each_tasks_price_and_a_question_of_several_parts,
     an_owner_uploads_declares_and_checks,
     an_owner_gives_and_takes_tokens,
     silos_and_devices,
@@ -289,6 +310,7 @@ def test_every_operation_has_a_verb_that_does_what_the_description_says(everythi
         name: (method, path.replace(":path", "")) for name, (method, path) in described.items()
     }
     assert set(described) - everything.sent == set(WITHOUT_A_VERB)
+    assert everything.documents == {(route, kind) for route, kinds in DOCUMENTS.items() for kind in kinds}
 
 
 def test_what_must_have_a_key_in_the_description_spends(everything: Everything) -> None:

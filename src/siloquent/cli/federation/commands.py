@@ -118,7 +118,7 @@ def accept(
 
     text = read_small(file)
     roster = operator.read_offer(text, bundle)
-    if words is None and options.screen.can_ask:
+    if words is None and options.screen.can_ask:  # never with --json
         _show_roster(options, roster, "")
         if not options.screen.confirm("Did the operator tell you the same eight words?"):
             raise NotAllowed("Nothing was taken.", fix="ask the operator for the words by telephone")
@@ -127,6 +127,8 @@ def accept(
         told = "No words were given." if words is None else "The roster's words are not those that were given."
         raise NotAllowed(told, fix=f"{there} --words WORDS, with the eight words that the operator tells you")
     taken = operator.accept(text, bundle)
+    if options.as_json:
+        options.screen.write_document(build_roster_document(taken.roster))
     options.screen.note(f"{taken.name} is a {taken.kind} of {roster.name}, roster version {roster.version}.")
 
 

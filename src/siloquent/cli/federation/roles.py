@@ -14,7 +14,7 @@ import typer
 from siloquent.cli.base.command import CommandBody, Options, register_command
 from siloquent.cli.base.screen import LEFT
 from siloquent.cli.federation.commands import BundleOption, find_session
-from siloquent.documents.federation import build_party_sessions_document, build_session_entry
+from siloquent.documents.federation import build_decision_document, build_party_sessions_document, build_session_entry
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
@@ -163,12 +163,14 @@ def _decide(options: Options, bundle: Path, asked: str, decision: str, *, is_sur
     with open_journal(role) as journal:
         known = find_session(journal.list_sessions(), asked, bundle)
         _require_undecided(options, known, bundle)
-        if decision == "approved":
+        if decision == "approved" and not options.as_json:
             _show(options, build_session_entry(role, known))
         if not is_sure and not (options.screen.can_ask and options.screen.confirm("Agree to this session?")):
             raise RequestError("The answer was not yes.", fix=options.format_rerun("--yes"))
         if not journal.decide(known.id, decision):  # decided in the meantime
             _require_undecided(options, find_session(journal.list_sessions(), known.id, bundle), bundle)
+    if options.as_json:
+        options.screen.write_document(build_decision_document(known.id, decision))
     options.screen.note(f"{known.id[:12]}: {decision}; the running party goes on with it.")
 
 

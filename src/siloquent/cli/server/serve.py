@@ -234,7 +234,11 @@ def revoke(options: Options, token: Annotated[str, typer.Argument(metavar="ID", 
     options.require_owner("Revoking a token")
     from siloquent.server.access.acts import recorded
 
-    _open_tokens(options).revoke(token, also=recorded(None, "revoke_token"))
+    tokens = _open_tokens(options)
+    tokens.revoke(token, also=recorded(None, "revoke_token"))
+    if options.as_json:
+        options.screen.write_document(build_token_list_document([one for one in tokens.list() if one["id"] == token]))
+        return
     options.screen.write_line(f"Token {clean_text(token)} revoked.")
 
 

@@ -207,7 +207,7 @@ class Explanation:
         query = self.course.query
         steps = [[part.to_dict() for part in step] for step in self.steps] if query.is_composite else []
         return {
-            "schema": f"siloquent/{'composite-' if query.is_composite else ''}explanation/1",
+            "schema": "siloquent/composite-explanation/1" if query.is_composite else "siloquent/explanation/1",
             "kind": "composite" if query.is_composite else self.plan.kind,
             "promise": self.promise,
             **({"beta": str(query.promise.beta), "steps": steps} if steps else self.parts[0].describe_measurement()),
