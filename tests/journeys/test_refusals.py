@@ -505,7 +505,7 @@ def test_an_unforeseen_error_is_our_bug_with_a_report_and_no_value(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("row p0001 of ward A")
 
-    monkeypatch.setattr(Session, "ask", broken)
+    monkeypatch.setattr(Session, "prepare", broken)
     done = ready("ask", WARDS, "--yes", "--json")
     assert (done.status, done.document["code"]) == (1, "internal")
     assert "p0001" not in json.dumps(done.document)
