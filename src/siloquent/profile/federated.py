@@ -13,12 +13,14 @@ from siloquent.federation.channel import Channel
 from siloquent.federation.crypto.worker import ChainWorker
 from siloquent.federation.messages.invitation import Invitation
 from siloquent.federation.protocols import ProtocolRegistry
+from siloquent.profile.encodings import compute_digest
 from siloquent.profile.spec import FDReport, describe_leakage
 from siloquent.profile.spec.request import PROTOCOLS
 from siloquent.profile.task.discover import discover
+from siloquent.profile.task.progress import ProgressCallback, ignore_progress
 from siloquent.profile.task.respond import respond
-from siloquent.profile.task.terms import ProgressCallback, Terms, compute_digest, ignore_progress, parse_terms
 from siloquent.profile.task.workspace_party import build_row_opener
+from siloquent.profile.terms import Terms, parse_terms
 
 if TYPE_CHECKING:
     from siloquent.federation.identity.bundle import Bundle

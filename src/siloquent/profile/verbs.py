@@ -20,7 +20,7 @@ from siloquent.profile.task import (
     discover_in_process,
     write_adopted,
 )
-from siloquent.profile.task.terms import ProgressCallback, ignore_progress
+from siloquent.profile.task.progress import ProgressCallback, ignore_progress
 
 if TYPE_CHECKING:
     from siloquent.federation.channel import Channel

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 from unittest.mock import patch
 
@@ -21,10 +20,10 @@ from siloquent.federation.messages.payload import (
     unpack_json,
 )
 from siloquent.profile.spec import FDReport
+from siloquent.profile.task.party import Party
 from unit.profile.lattice import as_dependencies, exhaustive, network, random_parts
 from unit.profile.roles import honest
 
-respond = import_module("siloquent.profile.task.respond")
 COLUMNS, ROWS, DEADLINE = 3, 6, 1.0
 OWN_VALUES = ("seed", "c1/", "d1/", "d0/", "m1/", "v1/", "s1/")
 """Steps at which a party sends what follows from its rows: it may have any rows, so it may send any such thing.
@@ -70,7 +69,7 @@ def played(protocol: str, seed: int, change: Change) -> tuple[str, str]:
     liar, shown = roles[change.sender], list[str]()
     roles[change.sender] = lambda channel: liar(_Changes(channel, change))  # type: ignore[arg-type]
     roles = {name: _within_deadlines(part) for name, part in roles.items()}
-    real = respond._Party._check_own
+    real = Party.check_on_own_rows
 
     def checked(walk: Any, found: Any) -> Any:
         try:
@@ -79,7 +78,7 @@ def played(protocol: str, seed: int, change: Change) -> tuple[str, str]:
             shown.append(f"{walk.channel.me} ended the session since its own rows refute what was told")
             raise
 
-    with patch.object(respond._Party, "_check_own", checked):
+    with patch.object(Party, "check_on_own_rows", checked):
         code, reports = _ended(net, roles)
     if shown:
         return code, shown[0]

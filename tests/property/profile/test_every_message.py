@@ -5,14 +5,13 @@ All changes: ``python -m benchmarks profile --only messages``.
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import numpy as np
 import pytest
 
 from property.profile.mutations import all_changes, played
 from siloquent.errors import CAUSES
-from siloquent.profile.task.terms import parse_bits
+from siloquent.profile.protocol import VoteVerdicts
+from siloquent.profile.task import voting
 
 PROTOCOLS = ["padded", "fast", "smfd"]
 
@@ -44,9 +43,6 @@ def test_an_order_that_no_moderator_gives_ends_with_a_code(protocol: str, step: 
 def test_believing_the_moderators_verdicts_alone_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted fault: verdicts as the moderator tells them, and not as the last worker does, too."""
     changes = [one for one in all_changes("padded", 1) if one.step == "v0/1" and one.what.startswith("bits = ")]
-    monkeypatch.setattr(
-        import_module("siloquent.profile.task.respond")._Party,
-        "_receive_verdicts",
-        lambda self, number, told, *_: parse_bits(told["bits"]),
-    )
+    believe = lambda party, number, payload, *_: list(VoteVerdicts.from_payload(payload).bits)  # noqa: E731
+    monkeypatch.setattr(voting, "_receive_verdicts", believe)
     assert any(played("padded", 1, one)[1] for one in changes)

@@ -12,7 +12,7 @@ from siloquent.federation.messages.payload import parse_kind, unpack_bytes, unpa
 from siloquent.profile.spec import FDReport, ProfileColumn, ProfileSpec
 from siloquent.profile.task.respond import RowOpener
 from siloquent.profile.task.simulate import build_parts, open_in_memory
-from siloquent.profile.task.terms import Terms
+from siloquent.profile.terms import Terms
 from unit.profile.lattice import Codes, as_table, names
 
 Part = Callable[[Channel], Any]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from siloquent.federation.crypto import chain
 from siloquent.federation.crypto.framing import join_batches
 from siloquent.federation.crypto.group import split
 from siloquent.federation.crypto.worker import ChainWorker
+from siloquent.federation.crypto.worker_messages import VoteOrder
 from siloquent.federation.messages.payload import (
     pack_bytes,
     pack_json,
@@ -27,8 +27,10 @@ from siloquent.federation.messages.payload import (
 )
 from siloquent.profile.measure import PartyData, Snapshot, read_arrow_snapshot
 from siloquent.profile.plan.planner import Excesses
+from siloquent.profile.protocol import VoteVerdicts
 from siloquent.profile.spec import ProfileColumn
-from siloquent.profile.task.terms import Terms, parse_bits
+from siloquent.profile.task import voting
+from siloquent.profile.terms import Terms
 from unit.profile.lattice import as_table, exhaustive, names, network, random_parts
 from unit.profile.roles import honest, refused, tampering
 
@@ -296,8 +298,8 @@ def test_false_verdicts_end_the_session_before_a_partys_rows_meet_them(
 
 def test_without_the_last_workers_word_false_verdicts_show_one_partys_vote(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted fault: verdicts are believed as the moderator tells them."""
-    respond = import_module("siloquent.profile.task.respond")
-    monkeypatch.setattr(respond._Party, "_receive_verdicts", lambda self, number, told, *_: parse_bits(told["bits"]))
+    believe = lambda party, number, payload, *_: list(VoteVerdicts.from_payload(payload).bits)  # noqa: E731
+    monkeypatch.setattr(voting, "_receive_verdicts", believe)
     holds, fails = np.array([[0, 0, 0], [1, 1, 0], [2, 2, 1]]), np.array([[0, 0, 0], [0, 1, 0], [2, 2, 1]])
     ended = endings("office", PARTIES, "v0/", only(FALSE_BITS["all hold"]), [holds, fails, holds])
     assert ended["all"] == "canary_failed"
@@ -354,9 +356,9 @@ def test_a_first_worker_that_leaves_parties_out_of_a_vote_learns_no_vote() -> No
 
         votes = False
 
-        def _vote(self, number: int, order: Any) -> None:
+        def _vote(self, order: VoteOrder) -> None:
             self.votes = True
-            super()._vote(number, order)
+            super()._vote(order)
             self.votes = False
 
     alike = np.zeros((9, 3), dtype=np.int64)

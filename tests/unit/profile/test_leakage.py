@@ -13,7 +13,7 @@ from siloquent.maths.dependencies import FD, compute_closures
 from siloquent.profile.measure import Snapshot
 from siloquent.profile.spec import ProfileColumn
 from siloquent.profile.task.respond import RowOpener
-from siloquent.profile.task.terms import Terms
+from siloquent.profile.terms import Terms
 from unit.profile.lattice import Codes, exhaustive, names, network, random_parts
 from unit.profile.roles import MODERATOR_COINS, honest, points_of, run, view
 

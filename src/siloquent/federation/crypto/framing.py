@@ -35,3 +35,13 @@ def split_batches(message: bytes, most: Sequence[int], *, exact: bool) -> list[b
     if at != len(message):
         raise ProtocolError("batch_size")
     return batches
+
+
+def split_all_batches(message: bytes) -> list[bytes]:
+    """Split the batches that this role joined itself: their sizes need no check."""
+    batches, at = [], 0
+    while at < len(message):
+        end = at + _COUNT + POINT * int.from_bytes(message[at : at + _COUNT], "big")
+        batches.append(message[at + _COUNT : end])
+        at = end
+    return batches

@@ -75,6 +75,18 @@ def unpack_json(payload: bytes) -> Any:
     return parse(text)
 
 
+def unpack_document(payload: bytes) -> dict[str, Any]:
+    """Return the object of a JSON payload.
+
+    Raises:
+        ProtocolError: ``bad_encoding``: as ``unpack_json``, or another JSON value.
+    """
+    document = unpack_json(payload)
+    if not isinstance(document, dict):
+        raise ProtocolError("bad_encoding")
+    return document
+
+
 def unpack_points(payload: bytes, count: int | None = None) -> bytes:
     """Return the 32-byte elements of a batch; ``crypto.group`` checks whether each is valid.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from siloquent.profile.plan.canaries import SharingPlan, draw_sharing_plan, shuffle_order
 from siloquent.profile.plan.sizes import split_queries
@@ -23,27 +22,6 @@ class QueryPass:
     plans: Mapping[int, tuple[SharingPlan, int]]
     chunks: tuple[tuple[int, ...], ...]
     first_chunk: int
-
-    def build_party_message(self, bits: str) -> dict[str, Any]:
-        """Build the message to parties, which compute ``masks`` themselves and compare."""
-        return {
-            "bits": bits,
-            "queries": [[query, mask] for query, mask in self.masks.items()],
-            "canaries": [[query, plan.to_list(), like] for query, (plan, like) in self.plans.items()],
-            "chunks": [list(chunk) for chunk in self.chunks],
-            "chunk": self.first_chunk,
-        }
-
-    def build_worker_message(self, sizes: Mapping[str, int], *, exact: bool) -> dict[str, Any]:
-        """Build the message to workers: the numbers of queries, and the sizes of batches."""
-        return {
-            "do": "hop",
-            "sizes": dict(sizes),
-            "exact": exact,
-            "shown": 2 if exact else 1,
-            "chunks": [list(chunk) for chunk in self.chunks],
-            "chunk": self.first_chunk,
-        }
 
 
 def lay_out_pass(

@@ -5,8 +5,8 @@ from siloquent.profile.task.discover import discover
 from siloquent.profile.task.in_process import discover_in_process
 from siloquent.profile.task.respond import respond
 from siloquent.profile.task.simulate import simulate
-from siloquent.profile.task.terms import Terms, parse_terms
 from siloquent.profile.task.workspace_party import Approve, build_row_opener
+from siloquent.profile.terms import Terms, parse_terms
 
 __all__ = [
     "Approve",

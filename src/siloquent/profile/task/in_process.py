@@ -12,9 +12,10 @@ from siloquent.federation.crypto.group import Ristretto
 from siloquent.federation.crypto.worker import ChainWorker
 from siloquent.profile.spec import FDReport, ProfileSpec, build_columns
 from siloquent.profile.task.discover import discover
+from siloquent.profile.task.progress import ProgressCallback, ignore_progress
 from siloquent.profile.task.respond import respond
-from siloquent.profile.task.terms import ProgressCallback, Terms, ignore_progress
 from siloquent.profile.task.workspace_party import Approve, build_row_opener
+from siloquent.profile.terms import Terms
 
 if TYPE_CHECKING:
     from siloquent.session import WorkspaceSession

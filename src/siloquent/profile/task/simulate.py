@@ -12,8 +12,9 @@ from siloquent.federation.crypto.worker import ChainWorker
 from siloquent.profile.measure import Snapshot, read_arrow_snapshot
 from siloquent.profile.spec import FDReport, ProfileColumn, ProfileSpec
 from siloquent.profile.task.discover import discover
+from siloquent.profile.task.progress import ProgressCallback, ignore_progress
 from siloquent.profile.task.respond import RowOpener, respond
-from siloquent.profile.task.terms import ProgressCallback, Terms, ignore_progress
+from siloquent.profile.terms import Terms
 
 
 def simulate(

@@ -14,7 +14,7 @@ from siloquent.privacy import Disclosure
 from siloquent.profile.measure import Snapshot, decode_snapshot, read_table_snapshot, require_readable
 from siloquent.profile.spec import build_columns, format_leakage
 from siloquent.profile.task.respond import RowOpener
-from siloquent.profile.task.terms import Terms
+from siloquent.profile.terms import Terms
 
 if TYPE_CHECKING:
     from siloquent.federation.channel import Channel
