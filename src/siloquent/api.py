@@ -195,9 +195,12 @@ def _require_text_key(key: str | None) -> None:
 
 
 def _parse_question(session: Session, question: str | Query | SupportsQuery) -> Query:
+    from siloquent.discover.language import is_discovery
     from siloquent.explore import Query, parse, reading
 
     if isinstance(question, str):
+        if is_discovery(question):
+            raise RequestError("A discovery gives no answer with intervals.", fix="session.discover.sql(TEXT)")
         with reading(session, question):
             return parse(question)
     return question if isinstance(question, Query) else question.query()

@@ -91,6 +91,30 @@ def test_bounds_are_proposed_and_nothing_is_written(owner: Person, types: Types)
     assert not (owner.folder / "domains").exists()
 
 
+def test_the_same_as_text(steward: Person, types: Types) -> None:
+    text = "DISCOVER ward FROM visits AT LEAST 20 UNITS BUDGET 0.5 EPSILON AS wards"
+    assert "not touched" in types("ask", text, "--explain").out
+    assert "not touched" in types("ask", f"EXPLAIN PRIVACY {text}").out
+    assert spent(steward) == 0
+    found = types("ask", text, "--yes", "--json").document
+    assert list(faults(found, json_schema("discovery"))) == []
+    assert (found["keys"], found["name"], found["at_least"]) == (["=1+1", "A", "B", "icu"], "wards", 20)
+    assert (steward.folder / "domains" / "wards.toml").is_file()
+    bounds = types("ask", "DISCOVER BOUNDS OF cost FROM visits BUDGET 0.3 EPSILON", "--yes")
+    assert bounds.out.startswith("lo = ")
+    wrong = types("ask", "DISCOVER cost FROM visits BUDGET 0.3 EPSILON", "--yes")
+    assert wrong.status == 2
+    assert "BOUNDS OF cost" in wrong.err
+
+
+def test_a_backup_holds_what_was_released(steward: Person, types: Types) -> None:
+    assert types(*FIND, "--yes").status == 0
+    folder = steward.folder.parent / "backups"
+    made = types("backup", str(folder))
+    assert made.status == 0, made.err
+    assert list(folder.rglob("domains/visits-ward.toml"))
+
+
 def test_an_account_without_deltas_is_told_what_to_write(owner: Person, types: Types) -> None:
     file = owner.folder / "schemas" / "visits.toml"
     file.write_text(file.read_text().replace(LISTED, TEXT))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from siloquent.discover import task
+from siloquent.discover.language import parse_discovery
 from siloquent.discover.release import DiscoveredKeys
 from siloquent.discover.spec import DiscoverSpec, build_spec
 from siloquent.privacy.budget import Budget, Exact
@@ -37,7 +38,7 @@ class DiscoverOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class DiscoverVerbs:
-    """Discover, explain, prepare and save, for one session's tables and account."""
+    """Discover, also as SQL, explain, prepare and save, for one session's tables and account."""
 
     session: WorkspaceSession
 
@@ -75,6 +76,30 @@ class DiscoverVerbs:
     ) -> PreparedRelease[DiscoverPlan, DiscoveredKeys | ProposedBounds]:
         """Plan a discovery once: ``plan`` has its price, and ``run`` discovers at that price. Does not read data."""
         return task.prepare(self.session, self._build_spec(table, column, options), key=key)
+
+    def sql(self, text: str, *, key: str | None = None, max_cost: str | None = None) -> DiscoveredKeys | ProposedBounds:
+        """Discover as ``text`` says: ``DISCOVER diagnosis FROM visits AT LEAST 20 UNITS BUDGET 0.2 EPSILON``.
+
+        Args:
+            text: ``DISCOVER [BOUNDS OF] column FROM table [AT LEAST n UNITS] [AT MOST k KEYS EACH] BUDGET x EPSILON``,
+                or RHO; then ``DELTA d``, the part of delta_events, and ``AS name``, if wanted.
+            key, max_cost: As for the call.
+        Raises:
+            SyntaxProblem: the syntax is invalid.
+        Privacy:
+            As declared for the table: charged to this session's account before a row is read.
+        """
+        found = self.prepare_sql(text, key=key).run(max_cost=max_cost)
+        if isinstance(found, DiscoveredKeys):
+            self.save(found)
+        return found
+
+    def prepare_sql(
+        self, text: str, *, key: str | None = None
+    ) -> PreparedRelease[DiscoverPlan, DiscoveredKeys | ProposedBounds]:
+        """Plan the discovery of ``sql`` once. Does not read data."""
+        asked = parse_discovery(text)
+        return task.prepare(self.session, asked.build_spec(self.session.schema(asked.table)), key=key)
 
     def save(self, found: DiscoveredKeys) -> Path:
         """Write released values as ``domains/NAME.toml`` in the workspace; an equal file is kept."""

@@ -68,8 +68,12 @@ def ask(
     """Answer a question within the error that it names, or for the budget that it names."""
     from siloquent.cli.explore.charts import check_drawable, show_charts, write_charts
     from siloquent.cli.explore.output import show_answer
+    from siloquent.cli.workspace.discover import discover_text
+    from siloquent.discover.language import is_discovery
 
     text = read_question(question, file)
+    if options.server is None and is_discovery(text):
+        return discover_text(options, text, key=key, yes=yes, max_cost=max_cost, dry=dry)
     asked = build_typed_question(options, text, file, key)
     with options.open_queries() as session:
         query = parse_question(text, options, session)

@@ -29,7 +29,17 @@ CHECKPOINT, DUMP = "checkpoint.json", "ledger.dump"
 _NAME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{6}Z")
 _SQLITE_ENDS = ("-wal", "-shm", "-journal", ".lock")
 KEPT = frozenset(
-    ("siloquent.toml", "schemas", "releases", "collections", "catalogue", "bundle", "prices.toml", "server.sqlite")
+    (
+        "siloquent.toml",
+        "schemas",
+        "domains",
+        "releases",
+        "collections",
+        "catalogue",
+        "bundle",
+        "prices.toml",
+        "server.sqlite",
+    )
 )
 """The files and folders of every workspace. Others may hold rows, so they are copied only with ``--with-rows``."""
 PUBLIC = "public"

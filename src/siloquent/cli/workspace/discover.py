@@ -24,10 +24,16 @@ from siloquent.documents.discoveries import build_discovery_document, build_disc
 from siloquent.documents.plans import price_words
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from siloquent.api import Session
+    from siloquent.charge import PreparedRelease
     from siloquent.cli.base.screen import Screen
     from siloquent.discover import DiscoveredKeys, ProposedBounds
     from siloquent.discover.plan import DiscoverPlan
     from siloquent.privacy import Cost
+
+    Prepared = PreparedRelease[DiscoverPlan, DiscoveredKeys | ProposedBounds]
 
 SHOWN = 40
 
@@ -59,15 +65,43 @@ def discover(
     dry: Dry = False,
 ) -> int | None:
     """Release the values of a column that enough people share, or propose bounds of a number; the price comes first."""
+    asked: dict[str, Any] = {"epsilon": epsilon, "rho": rho, "at_least": at_least, "keys_each": keys_each}
+
+    def prepare(session: Session, own_key: str | None) -> Prepared:
+        return session.discover.prepare(table, column, key=own_key, delta=delta, name=name, **asked)
+
+    return _run(options, prepare, key=key, yes=yes, max_cost=max_cost, dry=dry)
+
+
+def discover_text(
+    options: Options, text: str, *, key: str | None, yes: bool, max_cost: str | None, dry: bool
+) -> int | None:
+    """Discover as ``text`` says, for ``ask``."""
+    from siloquent.discover.language import parse_discovery
+
+    explain = parse_discovery(text).explain
+
+    def prepare(session: Session, own_key: str | None) -> Prepared:
+        return session.discover.prepare_sql(text, key=own_key)
+
+    return _run(options, prepare, key=key, yes=yes, max_cost=max_cost, dry=dry or explain)
+
+
+def _run(
+    options: Options,
+    prepare: Callable[[Session, str | None], Prepared],
+    *,
+    key: str | None,
+    yes: bool,
+    max_cost: str | None,
+    dry: bool,
+) -> int | None:
     from siloquent.discover import DiscoveredKeys
 
-    asked: dict[str, Any] = {"epsilon": epsilon, "rho": rho, "at_least": at_least, "keys_each": keys_each}
     with options.open_session() as session:
         own_key = key or create_key()
-        prepared = session.discover.prepare(
-            table, column, key=None if dry else own_key, delta=delta, name=name, **asked
-        )
-        planned, left = prepared.plan, session.get_remaining(table)
+        prepared = prepare(session, None if dry else own_key)
+        planned, left = prepared.plan, session.get_remaining(prepared.plan.spec.table)
         if dry:
             if options.as_json:
                 options.screen.write_document(build_discovery_plan_document(planned, left))
@@ -86,7 +120,7 @@ def discover(
                 options.screen.write_document({**build_discovery_document(found, file), "key": own_key})
             else:
                 _show(options.screen, found)
-                options.screen.note(_format_next(found, table))
+                options.screen.note(_format_next(found))
     return None
 
 
@@ -138,5 +172,6 @@ def _show(screen: Screen, found: DiscoveredKeys | ProposedBounds) -> None:
     screen.note(f"\n{clean_text(found.describe())}\n{found.guarantee.describe()}")
 
 
-def _format_next(found: DiscoveredKeys | ProposedBounds, table: str) -> str:
+def _format_next(found: DiscoveredKeys | ProposedBounds) -> str:
+    table = found.table
     return f"Next: change schemas/{table}.toml, then: siloquent check {table}" if found.declaration else ""
