@@ -129,8 +129,8 @@ def near_bounds(options: Options) -> Row:
     found = (find_outer_bins(noisy(planned, exact), planned.deviation, "gaussian") for _ in range(runs))
     near = sum(is_near(one, true) for one in found)
     return Row("discover-bounds", ours=near / runs, goal=0.95, better="higher", unit="of runs",
-               how=f"{USERS:,} lognormal values, {len(exact)} bins, (1, 1e-6): both bounds within a bin of the true .1 % "
-               f"and 99.9 % quantiles, in {runs:,} runs")  # fmt: skip
+               how=f"{USERS:,} lognormal values, {len(exact)} bins, (1, 1e-6): both bounds within a bin of the true "
+               f".1 % and 99.9 % quantiles, in {runs:,} runs")  # fmt: skip
 
 
 def noisy(planned: BoundsPlan, exact: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -36,7 +36,6 @@ def build_list_finder(workspace: Workspace | None, address: str) -> ListFinder:
 
 def _copy_attribute(text: str, workspace: Workspace | None) -> Meaning:
     from siloquent.schema.build import parse_schema
-    from siloquent.schema.domains import DomainFolder
 
     table, _, column = text.partition(".")
     known = workspace.list_table_names() if workspace else []
@@ -77,7 +76,6 @@ def _read_values(name: str, workspace: Workspace, address: str) -> tuple[str, ..
 def _list_row_files(workspace: Workspace, address: str) -> set[Path]:
     """Return the files with rows: that of ``address`` and those of the declared tables."""
     from siloquent.schema.build import parse_schema
-    from siloquent.schema.domains import DomainFolder
 
     sources = [address]
     for table in workspace.list_table_names():
