@@ -185,7 +185,8 @@ class _Reader:
 
 
 def _split(text: str) -> list[Token]:
-    tokens, place = [], 0
+    tokens: list[Token] = []
+    place = 0
     while not tokens or tokens[-1].kind != "end":
         found = _TOKEN.match(text, place)
         if found is None:
