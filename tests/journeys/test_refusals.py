@@ -541,7 +541,7 @@ def test_a_missing_workspace_is_no_wrong_declaration(tmp_path: Path, ready: Type
 
 def test_paths_that_a_shell_would_cut_are_quoted(tmp_path: Path, ready: Types) -> None:
     said = ready("init", str(tmp_path / "my clinic")).err
-    assert f"-o '{tmp_path}/my clinic/schemas/NAME.toml'" in said
+    assert f"--workspace '{tmp_path}/my clinic' declare" in said
     assert f"--workspace '{tmp_path}/my clinic' check" in said
 
 

@@ -119,10 +119,29 @@ def test_a_refusal_quotes_no_row(tmp_path: Path, rows: bytes, what: str) -> None
 
 def test_a_draft_says_where_it_is_in_doubt(tmp_path: Path) -> None:
     rows = "".join(f"p{i % 150},{i if i % 50 else 'x'}\n" for i in range(300))
-    (tmp_path / "rows.csv").write_text(f"patient,age\n{rows}")
+    (tmp_path / "rows.csv").write_text(f"reference,age\n{rows}")
     text = draft_schema(tmp_path / "rows.csv", name="t", source="csv:rows.csv")
     assert '# too many different values for a category: type = "id"' in text
     assert "# 294 of 300 cells are numbers" in text
+
+
+def test_codes_ids_and_the_question_whose_rows_they_are(tmp_path: Path) -> None:
+    rows = pa.table(
+        {
+            "customer_id": [i // 2 for i in range(60)],
+            "education": [i % 7 for i in range(60)],
+            "passengers": [i % 4 for i in range(60)],
+            "age": [20 + i % 5 for i in range(60)],
+        }
+    )
+    text = drafted(tmp_path, rows)
+    schema = parse_schema(text)
+    assert [one.kind for one in schema.domain] == ["id", "category", "integer", "integer"]
+    assert schema.domain["education"].values == tuple("0123456")
+    assert "listed as codes" in text
+    assert '# unit = { kind = "user", column = "customer_id", max_rows = 8 }' in text
+    answered = text.replace('unit = { kind = "row" }', "").replace("# unit", "unit").replace("# size_hint", "size_hint")
+    assert parse_schema(answered).unit.code == "user:customer_id:8"
 
 
 def test_nobody_drafts_from_rows_that_nobody_called_public(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.errors import RequestError, SchemaError
 from siloquent.schema.coercion import DATETIME_PATTERN, NUMBER_PATTERN
+from siloquent.schema.declaring import Column
+from siloquent.schema.declaring.names import find_topic, is_id_like, is_person_like, propose_meaning
 from siloquent.schema.toml import quote_text
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ MAX_GRID_STEPS = 10**11  # a table may have 2^40
 MAX_COLUMNS = 4_096
 DECIMAL_COMMA = r"^-?[0-9]+,[0-9]+$"
 _REREAD = "write the file as UTF-8 CSV with a header line and as many columns in every line, or as Parquet"
+MAX_CODES, MAX_CODE_SPAN = 20, 100
 MAX_VALUES, MAX_DECIMALS, MAX_TEXT_BYTES = 100, 4, 4000
 
 
@@ -41,7 +44,19 @@ def draft_schema(file: Path, *, name: str, source: str) -> str:
     if not rows.column_names:
         raise RequestError(f"{file.name} has no columns.", fix="the first line of a CSV file names its columns")
     lines = [line for column in rows.column_names for line in _draft_lines(column, rows[column])]
-    return _FILE.format(rows=rows.num_rows, attributes="\n".join(lines), name=name, source=quote_text(source))
+    return _FILE.format(
+        rows=rows.num_rows,
+        attributes="\n".join(lines),
+        name=name,
+        source=quote_text(source),
+        person=quote_text(_find_person(rows.column_names)),
+    )
+
+
+def _find_person(names: list[str]) -> str:
+    """Return the column that may say whose row it is, for the question about the unit."""
+    ids = [name for name in names if is_id_like(name)]
+    return next((name for name in ids if is_person_like(name)), ids[0] if ids else "patient")
 
 
 def _read(file: Path) -> pa.Table:
@@ -149,6 +164,8 @@ def _list_doubts(name: str, column: pa.ChunkedArray) -> Iterator[str]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if pa.types.is_integer(column.type) and _are_codes(name, column.drop_null().to_pylist() or [0]):
+        yield 'listed as codes; if its numbers can be added up: type = "integer", lo = .., hi = .., outside = "clamp"'
     if not pa.types.is_string(column.type):
         return
     known = column.drop_null()
@@ -159,7 +176,7 @@ def _list_doubts(name: str, column: pa.ChunkedArray) -> Iterator[str]:
             yield f"{count:,} of {len(known):,} cells are {kind}: as that type, the others are read as NULL"
     if len(known) and pc.all(pc.match_substring_regex(known, DECIMAL_COMMA)).as_py():
         yield 'numbers with a decimal comma: write the file with 2.72 for 2,72, then type = "real"'
-    elif len(pc.unique(known)) > MAX_VALUES and not _is_id_like(name):
+    elif len(pc.unique(known)) > MAX_VALUES and not _ends_like_id(name) and not is_id_like(name):
         yield 'too many different values for a category: type = "id" if these name people or things'
 
 
@@ -193,8 +210,11 @@ def _draft_type(name: str, values: list[Any], null: str) -> str:
 
 
 def _draft_integer(name: str, values: list[int], null: str) -> str:
-    if len(set(values)) == len(values) and _is_id_like(name):
+    if is_id_like(name) or (len(set(values)) == len(values) and _ends_like_id(name)):
         return 'type = "id"'
+    if _are_codes(name, values):
+        listed = ", ".join(f'"{value}"' for value in sorted(set(values)))
+        return f'type = "category", values = [{listed}], null = {null}'
     lo, hi, grid = _choose_range(min(values), max(values), decimals=0)
     if grid > 1:
         return f'type = "real", lo = {lo}, hi = {hi}, grid = {grid}, outside = "clamp", null = {null}'
@@ -220,7 +240,7 @@ def _choose_range(lowest: int, highest: int, *, decimals: int) -> tuple[int, int
 
 def _draft_text(name: str, values: list[str], null: str) -> str:
     listed = sorted(set(values))
-    if len(listed) == len(values) and _is_id_like(name):
+    if is_id_like(name) or (len(listed) == len(values) and _ends_like_id(name)):
         return 'type = "id"'
     if len(listed) <= MAX_VALUES and not any("\0" in value for value in listed):
         return f'type = "category", values = [{", ".join(map(quote_text, listed))}], null = {null}'
@@ -228,7 +248,13 @@ def _draft_text(name: str, values: list[str], null: str) -> str:
     return f'type = "text", max_bytes = {min(MAX_TEXT_BYTES, _round_outwards(longest, 1))}'
 
 
-def _is_id_like(name: str) -> bool:
+def _are_codes(name: str, values: list[int]) -> bool:
+    """Return whether whole numbers are likely codes: few of them, in a column that is not named after an amount."""
+    few = len(set(values)) <= MAX_CODES < len(values) and max(values) - min(values) <= MAX_CODE_SPAN
+    return few and find_topic(name) not in ("amount", "measure", "count") and propose_meaning(Column(name)) is None
+
+
+def _ends_like_id(name: str) -> bool:
     return bool(re.search(r"(^|_)(id|key|uuid|number|no)$", name.lower()))
 
 
@@ -256,7 +282,10 @@ attribute = [
 name = "{name}"
 source = {source}
 adjacency = "add-remove"
-unit = {{ kind = "row" }}    # or {{ kind = "user", column = "patient", max_rows = 8 }}: hide a person, not a row
+# size_hint = 10000    # roughly how many private rows there are, if that is publicly known: averages need it
+# Can one person have several rows? Then hide the person, not a row, and say how many rows of one count:
+# unit = {{ kind = "user", column = {person}, max_rows = 8 }}
+unit = {{ kind = "row" }}
 
 [budget]
 accountant = "zcdp"

@@ -125,6 +125,11 @@ def _propose_for_name(tokens: Sequence[str]) -> str | None:
     return "text 1000" if last in _TEXTS and len(words) <= 2 else None
 
 
+def is_id_like(name: str) -> bool:
+    """Return whether a column of that name may hold ids."""
+    return _propose_for_name(split_tokens(name)) == "id"
+
+
 def is_person_like(name: str) -> bool:
     """Return whether a column of that name may say whose row it is."""
     return bool(_PERSONS & set(split_tokens(name)))

@@ -13,6 +13,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from siloquent.errors import SchemaError, SiloquentError
+from siloquent.schema.declaring import Column, parse_meaning
+from siloquent.schema.declaring.names import HINTS, find_topic, is_person_like, propose_meaning
 from siloquent.schema.toml import quote_text
 from siloquent.server.access.guard import require_proof
 from siloquent.server.declaring import declared
@@ -62,6 +64,8 @@ async def columns(request: Request, upload: str) -> Response:
     names = await read_column_names(
         Path(request.app.state.folder) / str(found["source"]).partition(":")[2], str(found["form"])
     )
+    if request.method != "POST":
+        fields = propose_fields(names)
     if request.method == "POST":
         try:
             name, toml = fields.get("name", "").strip(), compose_table_file(fields, names, source=str(found["source"]))
@@ -77,6 +81,7 @@ async def columns(request: Request, upload: str) -> Response:
         names=list(enumerate(names)),
         types=TYPES,
         fields=fields,
+        hints={place: HINTS.get(find_topic(name), "") for place, name in enumerate(names)},
         problem=problem,
         upload=found,
     )
@@ -99,6 +104,28 @@ async def read_column_names(file: Path, form: str) -> list[str]:
             f"A form holds 1 to {MAX_COLUMNS} columns, not {len(names)}.", fix="write the table file by hand"
         )
     return list(names)
+
+
+def propose_fields(names: list[str]) -> dict[str, str]:
+    """Return the form's fields as the columns' names suggest them, for the owner to correct; no row is read.
+
+    >>> propose_fields(["age"])["hi-0"], propose_fields(["patient"])["unit"], propose_fields(["x"])
+    ('120', 'patient', {})
+    """
+    fields: dict[str, str] = {}
+    for place, name in enumerate(names):
+        column = Column(name)
+        proposal = propose_meaning(column) if column.is_declarable else None
+        meaning = parse_meaning(proposal.meaning, column) if proposal else None
+        if meaning is None or meaning.type not in TYPES:
+            continue
+        limit = str(meaning.max_bytes) if meaning.type == "text" else meaning.hi
+        said = {"type": meaning.type, "lo": meaning.lo, "hi": limit, "grid": meaning.grid}
+        said["outside"] = meaning.outside if meaning.lo else ""
+        fields |= {f"{key}-{place}": value for key, value in said.items() if value}
+        if meaning.type == "id" and is_person_like(name):
+            fields.setdefault("unit", name)
+    return fields
 
 
 def compose_table_file(fields: Mapping[str, str], names: list[str], *, source: str) -> str:
