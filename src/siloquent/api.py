@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, Unpack, runtime_checkable
 from siloquent import session as floor
 from siloquent.deprecation import keep_old_methods
 from siloquent.errors import NotAllowed, RequestError, SchemaError
+from siloquent.fixes import BeOwner, UseOption
 from siloquent.schema import TableSchema
 from siloquent.schema.workspace import find_workspace, read_workspace
 
@@ -94,9 +95,7 @@ class Session(floor.WorkspaceSession):
             NotAllowed: this session is an analyst's.
         """
         if self.analyst is not None:
-            raise NotAllowed(
-                "check shows exact counts: only the owner may use it.", fix="leave --analyst out, as the owner"
-            )
+            raise NotAllowed("check shows exact counts: only the owner may use it.", fix=BeOwner())
         from siloquent.data import check
         from siloquent.explore import find_changed_entry
 
@@ -190,7 +189,8 @@ class Session(floor.WorkspaceSession):
 def _require_text_key(key: str | None) -> None:
     if key is not None and not isinstance(key, str):
         raise RequestError(
-            f"A key has 1 to 64 printable characters; this one is {type(key).__name__}.", fix=f"key={str(key)[:40]!r}"
+            f"A key has 1 to 64 printable characters; this one is {type(key).__name__}.",
+            fix=UseOption("key", str(key)[:40]),
         )
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from siloquent.errors import KeyReused, NotAllowed, RequestError
+from siloquent.fixes import UseOption, join_choices
 from siloquent.ledger import Account, Ledger, Permit, SettledAnswer
 from siloquent.privacy import ATTO, FREE, Composed, Cost, Event, Guarantee, format_digits, get_accountant, parse_exact
 from siloquent.releases.provenance import Provenance
@@ -62,7 +63,7 @@ class Charge:
 
     def __post_init__(self) -> None:
         if self.key is not None and not (1 <= len(self.key) <= 64 and self.key.isascii() and self.key.isprintable()):
-            raise RequestError("A key is 1 to 64 printable ASCII characters.", fix="--key monday-report")
+            raise RequestError("A key is 1 to 64 printable ASCII characters.", fix=UseOption("key", "monday-report"))
         if self.max_cost is not None:
             parse_exact(self.max_cost)  # an invalid limit is rejected before planning starts
 
@@ -105,7 +106,7 @@ class Charge:
         return RequestError(
             f"The {self.what} costs {book.symbol} {format_digits(price)}, more than the {self.max_cost} "
             "that you allow.",
-            fix=f"--max-cost {format_digits(price)}, or {self.dearer}",
+            fix=join_choices(filter(None, (UseOption("max_cost", format_digits(price)), self.dearer))),
         )
 
     def require_affordable(self, session: WorkspaceSession, event: Event) -> None:

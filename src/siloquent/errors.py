@@ -21,9 +21,9 @@
     ├── ReleaseError                   a release contradicts its manifest exit 2   HTTP 422
     └── NotAllowed                     not allowed for this role          exit 8   HTTP 403
 
-A message says what is wrong and what was expected; ``fix`` says what to do next, as a command if possible;
-``spent`` says what the refused request cost. No message ever shows a private value: names, bounds and limits are
-public, rows and exact counts are not.
+A message says what is wrong and what was expected; ``remedy`` says what to do next, with actions that each interface
+renders in its own language (``siloquent.fixes``), and ``fix`` is its text in Python; ``spent`` says what the refused
+request cost. No message ever shows a private value: names, bounds and limits are public, rows and exact counts are not.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, ClassVar
+
+from siloquent.fixes import PYTHON, FixLike, build_fix, let_owner_run, run
 
 MAX_NAMES = 40
 """The maximum number of known names that an error lists."""
@@ -59,9 +61,18 @@ class SiloquentError(PortableError):
     FIELDS: ClassVar[tuple[str, ...]] = ()
     """The attributes, besides the message, that programs may need; a problem document lists them under ``about``."""
 
-    def __init__(self, detail: str, *, fix: str = "", spent: str = "nothing") -> None:
-        self.detail, self.fix, self.spent = detail, fix, spent
+    def __init__(self, detail: str, *, fix: FixLike = "", spent: str = "nothing") -> None:
+        self.detail, self.remedy, self.spent = detail, build_fix(fix), spent
         super().__init__(detail)
+
+    @property
+    def fix(self) -> str:
+        """The fix in Python's words; ``remedy`` is its value."""
+        return self.remedy.render(PYTHON)
+
+    @fix.setter
+    def fix(self, fix: FixLike) -> None:
+        self.remedy = build_fix(fix)
 
     def __str__(self) -> str:
         """Return the complete message: the problem, its fix and its cost."""
@@ -88,7 +99,7 @@ class UnknownName(SchemaError):
     title = "Unknown name"
     FIELDS = ("kind", "name", "near", "known")
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], *, fix: str = "") -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, fix: FixLike = "") -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
         folded = {one.casefold(): one for one in reversed(self.known)}
         near = get_close_matches(name.casefold(), folded, n=1)
@@ -129,7 +140,7 @@ class SyntaxProblem(RequestError):
     title = "Syntax error"
     FIELDS = ("position", "expected")
 
-    def __init__(self, detail: str, *, position: int = 0, expected: str = "", fix: str = "") -> None:
+    def __init__(self, detail: str, *, position: int = 0, expected: str = "", fix: FixLike = "") -> None:
         self.position, self.expected = position, expected
         wanted = f" Expected {expected}." if expected else ""
         super().__init__(f"{detail} (at character {position}).{wanted}", fix=fix)
@@ -160,7 +171,7 @@ class Unanswered(RequestError):
     title = "No answer from the server"
     FIELDS = ("key",)
 
-    def __init__(self, detail: str, *, key: str | None = None, fix: str = "", spent: str = "nothing") -> None:
+    def __init__(self, detail: str, *, key: str | None = None, fix: FixLike = "", spent: str = "nothing") -> None:
         self.key = key
         super().__init__(detail, fix=fix, spent=spent)
 
@@ -176,7 +187,7 @@ class AccuracyUnreachable(RequestError):
     title = "This accuracy costs more than the whole budget"
     FIELDS = ("best_alpha",)
 
-    def __init__(self, detail: str, *, best_alpha: float | None = None, fix: str = "") -> None:
+    def __init__(self, detail: str, *, best_alpha: float | None = None, fix: FixLike = "") -> None:
         self.best_alpha = best_alpha
         super().__init__(detail, fix=fix)
 
@@ -210,7 +221,7 @@ class BudgetExceeded(SiloquentError):
     title = "Budget too small"
     FIELDS = ("account", "asked", "left")
 
-    def __init__(self, account: str, *, asked: str, left: str, fix: str = "") -> None:
+    def __init__(self, account: str, *, asked: str, left: str, fix: FixLike = "") -> None:
         self.account, self.asked, self.left = account, asked, left
         super().__init__(f"Account {account!r} has {left} left; this request costs {asked}.", fix=fix)
 
@@ -226,25 +237,25 @@ class DataError(SiloquentError):
     def __init__(self, *, charged: bool = False) -> None:
         super().__init__(
             self.TEXT,
-            fix="the owner runs `siloquent check` and reads the local log",
+            fix=build_fix(let_owner_run("check"), ", and reads the local log"),
             spent="the reserved cost stays charged; ask again with the same key at no further cost"
             if charged
             else "nothing",
         )
 
 
-CAUSES: Mapping[str, tuple[str, str]] = {
+CAUSES: Mapping[str, tuple[str, FixLike]] = {
     "protocol_failed": ("A peer did not follow the protocol or could not be reached.", ""),
-    "relay_unreachable": ("The relay could not be reached.", "siloquent federation check"),
+    "relay_unreachable": ("The relay could not be reached.", run("federation check")),
     "certificate_refused": (
         "A certificate was refused: of another CA, of another name, or revoked.",
-        "siloquent federation check",
+        run("federation check"),
     ),
-    "certificate_expired": ("A certificate has expired or is not yet valid.", "siloquent federation renew"),
-    "roster_mismatch": ("Two roles hold different rosters.", "siloquent federation accept roster.json"),
+    "certificate_expired": ("A certificate has expired or is not yet valid.", run("federation renew")),
+    "roster_mismatch": ("Two roles hold different rosters.", run("federation accept", "roster.json")),
     "version_mismatch": ("Two roles speak different versions.", "pip install --upgrade 'siloquent[federation]'"),
     "policy_refused": ("A party's policy does not allow this session.", "ask that party's owner"),
-    "peer_missing": ("A role did not answer before the deadline.", "siloquent federation status"),
+    "peer_missing": ("A role did not answer before the deadline.", run("federation status")),
     "message_conflict": ("One message came with two contents.", "end that role, then start a new session"),
     "bad_signature": ("A message was not signed by the role that it names.", "start a new session"),
     "bad_seal": ("A sealed message could not be opened.", "start a new session"),
@@ -257,11 +268,11 @@ CAUSES: Mapping[str, tuple[str, str]] = {
     "secret_reuse": ("A secret would be used a second time.", "start a new session"),
     "role_running_twice": ("Another process runs with this bundle.", "end one of the two"),
     "state_lost": ("This role's journal lacks what it sent before.", "start a new session"),
-    "too_large": ("A message or session is larger than the relay takes.", "siloquent relay run --help"),
+    "too_large": ("A message or session is larger than the relay takes.", run("relay run", "--help")),
     "quota": ("The relay holds too much for this role or session.", "wait until its receivers have caught up"),
-    "unknown_session": ("The relay knows no such session for this role.", "siloquent federation status"),
-    "session_closed": ("The session has ended.", "siloquent federation status"),
-    "aborted_by": ("A role has ended the session.", "siloquent federation status"),
+    "unknown_session": ("The relay knows no such session for this role.", run("federation status")),
+    "session_closed": ("The session has ended.", run("federation status")),
+    "aborted_by": ("A role has ended the session.", run("federation status")),
 }
 """The code, fixed text and fix of each cause of a protocol failure; no text from a peer ever enters a message."""
 
@@ -278,7 +289,7 @@ class ProtocolError(SiloquentError):
     FIELDS = ("role", "step", "where")
 
     def __init__(
-        self, cause: str = "protocol_failed", *, role: str = "", step: str = "", where: str = "", fix: str = ""
+        self, cause: str = "protocol_failed", *, role: str = "", step: str = "", where: str = "", fix: FixLike = ""
     ) -> None:
         text, mend = CAUSES[cause]
         self.code, self.role, self.step, self.where = cause, role, step, where
@@ -317,7 +328,7 @@ class ChainBroken(LedgerError):
     title = "The ledger was tampered with"
     FIELDS = ("seq",)
 
-    def __init__(self, detail: str, *, seq: int, fix: str = "") -> None:
+    def __init__(self, detail: str, *, seq: int, fix: FixLike = "") -> None:
         self.seq = seq
         super().__init__(detail, fix=fix)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -23,6 +22,7 @@ from siloquent.errors import (
     UnknownName,
     WorkspaceError,
 )
+from siloquent.fixes import RunCommand, UseOption, build_fix, let_owner_run, run
 from siloquent.ledger import Account, Ledger, MemoryLedger
 from siloquent.privacy import ATTO, Cost, convert_epsilon_to_rho, get_accountant
 from siloquent.schema import ForeignKey, TableBudget, TableSchema
@@ -54,7 +54,9 @@ class WorkspaceSession:
 
     def __init__(self, workspace: Workspace, ledger: Ledger, *, analyst: str | None = None) -> None:
         if analyst is not None and not _NAME.fullmatch(analyst):
-            raise RequestError("An analyst's name is 1 to 64 letters, digits, '_', '.' and '-'.", fix="--analyst ana")
+            raise RequestError(
+                "An analyst's name is 1 to 64 letters, digits, '_', '.' and '-'.", fix=UseOption("analyst", "ana")
+            )
         self.workspace, self.ledger, self.analyst = workspace, ledger, analyst
         self._closed = False
         self._schemas: dict[str, tuple[bytes, TableSchema]] = {}
@@ -90,7 +92,7 @@ class WorkspaceSession:
         if name in self._frames:
             return self._frames[name][0]
         if name not in self.list_tables():
-            raise UnknownName("table", name, self.list_tables(), fix="siloquent tables")
+            raise UnknownName("table", name, self.list_tables(), fix=run("tables"))
         text = self.workspace.get_schema_file(name).read_bytes()
         if name not in self._schemas or self._schemas[name][0] != text or self._is_stale(name):
             from siloquent.schema.build import parse_schema
@@ -101,7 +103,7 @@ class WorkspaceSession:
                 schema = parse_schema(text.decode("utf-8"), domains)
             except SchemaError as wrong:
                 wrong.detail = f"schemas/{name}.toml: {wrong.detail}"
-                wrong.fix = wrong.fix or f"correct that file, then: siloquent check {name}"
+                wrong.remedy = wrong.remedy or build_fix("correct that file, then: ", run("check", name))
                 raise
             except UnicodeDecodeError:
                 raise SchemaError(f"schemas/{name}.toml is not UTF-8.") from None
@@ -204,7 +206,9 @@ class WorkspaceSession:
             try:
                 opened = open_table(schema, self.workspace, self.ledger, salt=self._compute_salt(schema), frame=frame)
             except UnknownName as unknown:
-                unknown.fix = unknown.fix or f"correct source in schemas/{name}.toml, then: siloquent check {name}"
+                unknown.remedy = unknown.remedy or build_fix(
+                    f"correct source in schemas/{name}.toml, then: ", run("check", name)
+                )
                 raise
             self._forget(name)
             self._tables[name] = (schema, opened)
@@ -291,7 +295,7 @@ class WorkspaceSession:
         if self.analyst not in shares:
             raise NotAllowed(
                 f"{self.analyst!r} has no share of {name!r}.",
-                fix=f'the owner adds {self.analyst} = "0.1" to analysts, then runs: siloquent budget set {name}',
+                fix=build_fix(f'{self.analyst} = "0.1" in analysts, then: ', let_owner_run("budget set", name)),
             )
         part = shares[self.analyst]
         limit = Cost(math.floor(whole.amount * part), math.floor(whole.delta * part))
@@ -336,7 +340,9 @@ class WorkspaceSession:
         try:
             self.ledger.set_limit(account, limit)
         except RequestError as refused:
-            refused.fix = refused.fix or f"siloquent ledger show {name} says what is spent: declare no less"
+            refused.remedy = refused.remedy or build_fix(
+                run("ledger show", name), " says what is spent: declare no less"
+            )
             raise
 
     def close(self) -> None:
@@ -365,7 +371,7 @@ class WorkspaceSession:
         if known is None and schema.budget.epoch > 1 and parent is None:
             raise LedgerError(
                 f"The ledger has no account {account!r}: a new epoch is the owner's statement, not an edit.",
-                fix=f"set epoch back, then: siloquent epoch open {schema.name} --statement 'these are new people'",
+                fix=build_fix("set epoch back, then: ", _open_epoch(schema)),
             )
         if known is None:
             own: dict[str, Any] = dict(zip(("accountant", "unit", "adjacency"), declared, strict=True))
@@ -375,19 +381,22 @@ class WorkspaceSession:
             raise LedgerError(
                 f"Account {account!r} was opened for {known.accountant}, {known.unit}, {known.adjacency}; "
                 f"schemas/{schema.name}.toml now says {', '.join(declared)}. What was spent cannot be translated.",
-                fix="restore the declaration, or if all people are new: "
-                f"siloquent epoch open {schema.name} --statement 'these are new people'",
+                fix=build_fix("restore the declaration, or if all people are new: ", _open_epoch(schema)),
             )
         if known.limit != limit:
             raise LedgerError(
                 f"The budget in schemas/{schema.name}.toml is not the one in the ledger.",
-                fix=f"the owner runs: siloquent budget set {schema.name}",
+                fix=let_owner_run("budget set", schema.name),
             )
         return known
 
     def _compute_salt(self, schema: TableSchema) -> str:
         text = f"{self.ledger.id}|{schema.name}|{schema.budget.epoch}"
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _open_epoch(schema: TableSchema) -> RunCommand:
+    return run("epoch open", schema.name, "--statement", "these are new people")
 
 
 def _iter_stamps(file: Path, folder: Path) -> Iterator[object]:
@@ -426,7 +435,7 @@ def create_workspace(folder: Path | str, *, ledger: str = "ledger.sqlite") -> Wo
     if (folder / WORKSPACE_FILE).exists():
         raise WorkspaceError(
             f"{folder} is a workspace already.",
-            fix=f"siloquent --workspace {shlex.quote(str(folder))} tables; in Python, siloquent.open({str(folder)!r})",
+            fix=RunCommand("tables", ("--workspace", str(folder)), python=f"siloquent.open({str(folder)!r})"),
         )
     try:
         for inner in ("schemas", "releases"):

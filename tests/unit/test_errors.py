@@ -17,6 +17,7 @@ import pytest
 
 import siloquent
 from siloquent.errors import CAUSES, PortableError, ProtocolError, SiloquentError
+from siloquent.fixes import AskWith, UseOption, build_fix, run
 from unit.raising import raised
 
 VALUES: dict[str, list[Any]] = {
@@ -27,6 +28,11 @@ VALUES: dict[str, list[Any]] = {
     "int | None": [None, 3],
     "str | None": [None, "monday"],
     "dict[str, str] | None": [None, {"Retry-After": "3"}],
+    "FixLike": [
+        "",
+        "visits, \u00e4",
+        build_fix("then: ", run("check", "visits"), UseOption("rows", 3), AskWith("SELECT")),
+    ],
     "Iterable[str]": [[], ["visits", "visit", "wards"]],
 }
 NAMED: dict[str, list[Any]] = {"cause": list(CAUSES), "status": [404, 503]}

@@ -14,6 +14,7 @@ import typer
 
 from siloquent.cli.base.command import Options, register_command
 from siloquent.errors import RequestError, SiloquentError
+from siloquent.fixes import build_fix, run
 
 if TYPE_CHECKING:
     from rich.rule import Rule
@@ -57,7 +58,7 @@ class _Demo:
         screen = options.screen
         if options.as_json:
             raise RequestError(
-                "The demo is a story for people.", fix="siloquent demo, or --json with one of its commands"
+                "The demo is a story for people.", fix=build_fix(run("demo"), ", or --json with one of its commands")
             )
         create_clinic(folder)
         with_roles = not quick and _decide_roles(processes)

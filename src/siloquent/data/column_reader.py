@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from siloquent.data.engines.base import ReadLimits, get_source_kind, hide_failures
 from siloquent.data.sources.files import find_source_file, read_first_bytes
 from siloquent.errors import RequestError, SchemaError
+from siloquent.fixes import run
 from siloquent.schema.declaring.columns import Column, Source
 from siloquent.schema.source_kinds import SourceKind
 from siloquent.schema.table import SOURCE_KINDS
@@ -40,13 +41,13 @@ def find_address(text: str, folder: Path) -> tuple[str, str]:
         file = Path(text) if Path(text).exists() else Path(path)
         if not file.is_file():
             found = "a folder" if file.is_dir() else "not there"
-            raise RequestError(f"{text[:100]} is {found}.", fix="siloquent declare ROWS.csv")
+            raise RequestError(f"{text[:100]} is {found}.", fix=run("declare", "ROWS.csv"))
         with file.open("rb") as opened:
             first = opened.read(12)
     except OSError as failed:
         raise RequestError(f"{text[:100]} cannot be read: {failed.strerror}.", fix="correct its permissions") from None
     except ValueError:
-        raise RequestError(f"{text[:100]!r} is not the name of a file.", fix="siloquent declare ROWS.csv") from None
+        raise RequestError(f"{text[:100]!r} is not the name of a file.", fix=run("declare", "ROWS.csv")) from None
     straight, inside = file.resolve(), folder.resolve()
     there = straight.relative_to(inside).as_posix() if straight.is_relative_to(inside) else str(straight)
     if first[:4] == _PARQUET:

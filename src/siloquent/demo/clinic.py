@@ -9,6 +9,7 @@ import numpy as np
 
 from siloquent.demo import collecting_apps, profiling, profiling_tables, searching, sharing, visits, vitals
 from siloquent.errors import SchemaError
+from siloquent.fixes import run
 from siloquent.schema.workspace import WORKSPACE_FILE, Workspace
 from siloquent.session import create_workspace
 
@@ -43,7 +44,7 @@ def create_clinic(
         sharing.add_silos(folder, seed=seed, declaration=visits_toml(rows), size_hint=rows)
     except OSError as failed:
         raise SchemaError(
-            f"The demo cannot be written to {folder}: {failed.strerror}.", fix="siloquent demo --folder ELSEWHERE"
+            f"The demo cannot be written to {folder}: {failed.strerror}.", fix=run("demo", "--folder", "ELSEWHERE")
         ) from None
     return workspace
 
@@ -55,7 +56,7 @@ def _clear(folder: Path) -> None:
     if not folder.is_dir() or not (folder / DEMO_MARK).is_file():
         if folder.is_dir() and not any(folder.iterdir()):
             return
-        raise SchemaError(f"{folder} is there and is not a demo.", fix="siloquent demo --folder ELSEWHERE")
+        raise SchemaError(f"{folder} is there and is not a demo.", fix=run("demo", "--folder", "ELSEWHERE"))
     for inner in ("data", "schemas", "releases", "collections", "offers", "silos", "bundles", "roles"):
         shutil.rmtree(folder / inner, ignore_errors=True)
     for file in (

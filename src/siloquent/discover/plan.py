@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from siloquent.discover.spec import BoundsSpec, DiscoverSpec, KeysSpec
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption, build_fix, let_owner_run, run
 from siloquent.maths.tails.distributions import compute_laplace_variance, gaussian_tail, normal_quantile
 from siloquent.maths.tails.errors import GaussianAbove, find_smallest_error
 from siloquent.privacy import (
@@ -130,7 +131,7 @@ def _(spec: BoundsSpec, schema: TableSchema) -> BoundsPlan:
     if not (attribute.is_numeric or attribute.is_temporal):
         raise RequestError(
             f"{attribute.name!r} is of type {attribute.kind}, which has no bounds.",
-            fix=f"siloquent discover {schema.name} {attribute.name}",
+            fix=run("discover", schema.name, attribute.name),
         )
     _require_stored(schema, attribute)
     amount, rows = _convert_budget(spec, schema), schema.unit.max_rows
@@ -193,7 +194,10 @@ def _convert_budget(spec: DiscoverSpec, schema: TableSchema) -> Fraction:
 def _round_to_drawable(parameter: Fraction) -> Fraction:
     drawable = round_up_to_drawable(parameter)
     if drawable > MAX_PARAMETER:
-        raise RequestError("So much noise cannot be drawn: the budget is too small.", fix="--epsilon 0.01, or more")
+        raise RequestError(
+            "So much noise cannot be drawn: the budget is too small.",
+            fix=build_fix(UseOption("epsilon", "0.01"), ", or more"),
+        )
     return drawable
 
 
@@ -213,14 +217,16 @@ def _choose_delta(spec: KeysSpec, schema: TableSchema) -> Fraction:
     if not budget.delta_events:
         raise RequestError(
             f"The account of {schema.name!r} has no delta for a release of keys.",
-            fix=f'delta_events = "{format_digits(budget.delta / 10, 1)}" under [budget] in {_file(schema)}, '
-            f"then: siloquent budget set {schema.name}",
+            fix=build_fix(
+                f'delta_events = "{format_digits(budget.delta / 10, 1)}" under [budget] in {_file(schema)}, then: ',
+                let_owner_run("budget set", schema.name),
+            ),
         )
     delta = budget.delta_events / DEFAULT_PART if spec.delta is None else parse_exact(spec.delta)
     if delta > budget.delta_events:
         raise RequestError(
             f"delta is at most the account's delta_events, {format_digits(budget.delta_events)}.",
-            fix=f"--delta {format_digits(budget.delta_events / DEFAULT_PART, up=False)}",
+            fix=UseOption("delta", format_digits(budget.delta_events / DEFAULT_PART, up=False)),
         )
     return delta
 
@@ -249,7 +255,7 @@ def _require_stored(schema: TableSchema, attribute: Attribute) -> None:
     if attribute.function:
         raise RequestError(
             f"{attribute.name!r} is derived from {attribute.argument!r}; only stored columns are discovered.",
-            fix=f"siloquent discover {schema.name} {attribute.argument}",
+            fix=run("discover", schema.name, attribute.argument),
         )
 
 
@@ -262,7 +268,7 @@ def _require_hope(made: KeysPlan, amount: Fraction) -> None:
     raise RequestError(
         f"With this budget a key must be shared by about {made.event.threshold:,} units, and {made.schema.name!r} has "
         f"about {size:,} rows: nothing would be found.",
-        fix=f"--rho {format_digits(enough, 2)}, or a larger size_hint if it is wrong",
+        fix=build_fix(UseOption("rho", format_digits(enough, 2)), ", or a larger size_hint if it is wrong"),
     )
 
 

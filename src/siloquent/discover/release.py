@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from siloquent.discover.estimate import find_outer_bins
 from siloquent.errors import ReleaseError
+from siloquent.fixes import run
 from siloquent.foreign import load_json
 from siloquent.privacy.guarantee import Guarantee, format_digits
 from siloquent.releases.provenance import Provenance
@@ -222,7 +223,7 @@ def _unpack(payload: bytes, kind: str) -> dict[str, Any]:
             return dict(plain)
     except (ValueError, KeyError, TypeError):
         pass
-    raise ReleaseError(f"This is not a discovery of {kind}.", fix="siloquent ledger verify")
+    raise ReleaseError(f"This is not a discovery of {kind}.", fix=run("ledger verify"))
 
 
 def _list_bounds(attribute: Attribute) -> list[str]:

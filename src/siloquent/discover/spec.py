@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption
 from siloquent.foreign.spec_types import check_types
 from siloquent.privacy import parse_exact
 from siloquent.privacy.budget import Budget, Exact
@@ -40,11 +41,15 @@ class KeysSpec:
     def __post_init__(self) -> None:
         check_types(self, RequestError)
         if not 1 <= self.at_least <= MAX_LEAST:
-            raise RequestError(f"at_least is 1 to {MAX_LEAST:,} units, not {self.at_least}.", fix="at_least=20")
+            raise RequestError(
+                f"at_least is 1 to {MAX_LEAST:,} units, not {self.at_least}.", fix=UseOption("at_least", 20)
+            )
         if not 1 <= self.keys_each <= MAX_KEYS_EACH:
-            raise RequestError(f"keys_each is 1 to {MAX_KEYS_EACH:,} keys, not {self.keys_each}.", fix="keys_each=1")
+            raise RequestError(
+                f"keys_each is 1 to {MAX_KEYS_EACH:,} keys, not {self.keys_each}.", fix=UseOption("keys_each", 1)
+            )
         if self.delta is not None and not 0 < parse_exact(self.delta) < 1:
-            raise RequestError(f"delta lies between 0 and 1, not at {self.delta}.", fix='delta="1e-7"')
+            raise RequestError(f"delta lies between 0 and 1, not at {self.delta}.", fix=UseOption("delta", "1e-7"))
         if self.name:
             check_domain_name(self.name)
 

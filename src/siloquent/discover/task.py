@@ -21,6 +21,7 @@ from siloquent.discover.release import (
 )
 from siloquent.discover.spec import DiscoverSpec, KeysSpec
 from siloquent.errors import RequestError, SiloquentError
+from siloquent.fixes import RunCommand
 from siloquent.schema.domains import get_domain_file, write_domain
 
 if TYPE_CHECKING:
@@ -116,7 +117,11 @@ def _build_taken_error(session: WorkspaceSession, name: str, table: str, column:
     free = next(other for n in range(2, len(taken) + 3) if (other := f"{name[:60]}-{n}") not in taken)
     return RequestError(
         f"domains/{name}.toml exists already, and what is released stays.",
-        fix=f"siloquent discover {table} {column} --name {free}",
+        fix=RunCommand(
+            "discover",
+            (table, column, "--name", free),
+            python=f"session.discover({table!r}, {column!r}, name={free!r})",
+        ),
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from siloquent.fixes import PYTHON, FixLanguage, build_fix
+
 if TYPE_CHECKING:
     from siloquent.federation.connection_check import CheckResult
     from siloquent.federation.identity.bundle import Bundle
@@ -78,12 +80,15 @@ def build_roster_document(roster: Roster) -> dict[str, Any]:
     }
 
 
-def build_connection_document(steps: Sequence[CheckResult]) -> dict[str, Any]:
+def build_connection_document(steps: Sequence[CheckResult], *, language: FixLanguage = PYTHON) -> dict[str, Any]:
     """Return the tried steps to the relay as a document of kind ``siloquent/federation-check/1``."""
     return {
         "schema": "siloquent/federation-check/1",
         "ok": all(step.state != "bad" for step in steps),
-        "steps": [{"what": one.what, "state": one.state, "found": one.found, "fix": one.fix} for one in steps],
+        "steps": [
+            {"what": one.what, "state": one.state, "found": one.found, "fix": build_fix(one.fix).render(language)}
+            for one in steps
+        ],
     }
 
 
@@ -118,7 +123,9 @@ def build_party_sessions_document(role: Bundle, sessions: Iterable[Any]) -> dict
     }
 
 
-def build_federation_document(role: Bundle, certificate: CheckResult, sessions: Iterable[Any]) -> dict[str, Any]:
+def build_federation_document(
+    role: Bundle, certificate: CheckResult, sessions: Iterable[Any], *, language: FixLanguage = PYTHON
+) -> dict[str, Any]:
     """Return a role's federation, certificate and sessions as a document of kind ``siloquent/federation/1``."""
     return {
         "schema": "siloquent/federation/1",
@@ -126,7 +133,11 @@ def build_federation_document(role: Bundle, certificate: CheckResult, sessions: 
         "version": role.roster.version,
         "role": role.name,
         "kind": role.kind,
-        "certificate": {"state": certificate.state, "found": certificate.found, "fix": certificate.fix},
+        "certificate": {
+            "state": certificate.state,
+            "found": certificate.found,
+            "fix": build_fix(certificate.fix).render(language),
+        },
         "roles": _list_roles(role.roster),
         "sessions": [build_session_entry(role, one) for one in sessions],
     }

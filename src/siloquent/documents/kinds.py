@@ -7,6 +7,7 @@ from importlib import resources
 from typing import Any
 
 from siloquent.errors import UnknownName
+from siloquent.fixes import run
 
 TABLE_FILE = "table-file"
 
@@ -28,7 +29,7 @@ def json_schema(kind: str) -> dict[str, Any]:
 
         return of_table_files()
     if kind not in kinds():
-        raise UnknownName("kind of document", kind, [*kinds(), TABLE_FILE], fix="siloquent schema answer")
+        raise UnknownName("kind of document", kind, [*kinds(), TABLE_FILE], fix=run("schema", "answer"))
     text = (resources.files("siloquent.documents") / "schemas" / f"{kind}.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found

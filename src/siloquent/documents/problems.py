@@ -10,11 +10,12 @@ import traceback
 import uuid
 from collections.abc import Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from siloquent.errors import MAX_NAMES, SiloquentError
+from siloquent.fixes import NO_FIX, PYTHON, Fix, FixLanguage, FixLike, build_fix, run
 
 TYPES = "https://siloquent.invalid/problems/"
 OWNER_LOG = "owner.log"
@@ -23,23 +24,23 @@ INTERRUPTED = 130
 
 
 # The fix for errors without one of their own: every refusal ends with a concrete next step.
-FIXES = {
-    "schema_invalid": "correct the file that is named, then: siloquent check",
-    "workspace": "siloquent init DIR, or --workspace DIR",
-    "unknown_name": "siloquent tables",
-    "request_invalid": "siloquent tables",
-    "unanswered": "siloquent --server URL tables, to see whether it answers again",
-    "kernel_invalid": "siloquent sketch plan --help",
-    "installation": "siloquent doctor",
-    "syntax": "siloquent tables",
-    "constraint": "hard = false in the constraint, then: siloquent synth plan TABLE",
-    "too_few_reports": "siloquent collect show COLLECTION, and wait for more",
+FIXES: Mapping[str, FixLike] = {
+    "schema_invalid": build_fix("correct the file that is named, then: ", run("check")),
+    "workspace": build_fix(run("init", "DIR"), ", or name the folder of one"),
+    "unknown_name": run("tables"),
+    "request_invalid": run("tables"),
+    "unanswered": build_fix(run("tables"), ", to see whether it answers again"),
+    "kernel_invalid": run("sketch plan", "--help"),
+    "installation": run("doctor"),
+    "syntax": run("tables"),
+    "constraint": build_fix("hard = false in the constraint, then: ", run("synth plan", "TABLE")),
+    "too_few_reports": build_fix(run("collect show", "COLLECTION"), ", and wait for more"),
     "accuracy_unreachable": "ask with a larger ERROR",
-    "budget_exceeded": "siloquent ledger show, then ask with a larger ERROR",
-    "ledger": "siloquent doctor",
-    "ledger_rolled_back": "put the newest ledger.sqlite back, then: siloquent ledger verify",
-    "chain_broken": "stop asking, keep all files, then: siloquent ledger verify --checkpoint FILE",
-    "release_invalid": "siloquent release list",
+    "budget_exceeded": build_fix(run("ledger show"), ", then ask with a larger ERROR"),
+    "ledger": run("doctor"),
+    "ledger_rolled_back": build_fix("put the newest ledger.sqlite back, then: ", run("ledger verify")),
+    "chain_broken": build_fix("stop asking, keep all files, then: ", run("ledger verify", "--checkpoint", "FILE")),
+    "release_invalid": run("release list"),
     "not_allowed": "ask the table's owner",
 }
 
@@ -48,7 +49,8 @@ FIXES = {
 class Problem:
     """An error, readable on standard error and machine-readable on standard output.
 
-    ``about``: the error's own attributes, by name, so that programs need not parse ``detail``.
+    ``about``: the error's own attributes, by name, so that programs need not parse ``detail``. ``fix``: the ``remedy``
+    in the words of the interface.
     """
 
     code: str
@@ -61,6 +63,11 @@ class Problem:
     instance: str = ""
     notes: tuple[str, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
+    remedy: Fix = NO_FIX
+
+    def translate(self, language: FixLanguage) -> Problem:
+        """Return the problem with its fix in the language of an interface."""
+        return replace(self, fix=self.remedy.render(language)) if self.remedy else self
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of kind ``siloquent/problem/1``."""
@@ -77,23 +84,26 @@ class Problem:
             "instance": self.instance or f"urn:uuid:{uuid.uuid4()}",
             "notes": list(self.notes),
             "about": dict(self.about),
+            "remedy": (self.remedy or build_fix(self.fix)).to_json(),
         }
 
 
 def build_problem(error: BaseException) -> Problem:
-    """Build the problem of ``error``; internal bugs get a report's id and no detail."""
+    """Build the problem of ``error``, its fix in Python's words; internal bugs get a report's id and no detail."""
     notes = tuple(getattr(error, "__notes__", ()))
     if isinstance(error, SiloquentError):
+        remedy = error.remedy or build_fix(FIXES.get(error.code, ""))
         return Problem(
             error.code,
             error.title,
             error.detail,
             error.exit_status,
-            error.fix or FIXES.get(error.code, ""),
+            remedy.render(PYTHON),
             error.spent,
             error.http_status,
             notes=notes,
             about=_about(error),
+            remedy=remedy,
         )
     if isinstance(error, KeyboardInterrupt):
         spent, fix = getattr(error, "spent", "nothing"), getattr(error, "fix", "")

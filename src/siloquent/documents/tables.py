@@ -10,6 +10,7 @@ from siloquent.charts.text import format_label
 from siloquent.documents.ledger import build_account_document, format_exact_amount
 from siloquent.documents.problems import build_problem
 from siloquent.errors import SiloquentError
+from siloquent.fixes import PYTHON, FixLanguage
 
 if TYPE_CHECKING:
     from siloquent.api import Session
@@ -152,7 +153,7 @@ def build_check_document(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def build_check_report(session: Session, name: str, *, alone: bool) -> dict[str, Any]:
+def build_check_report(session: Session, name: str, *, alone: bool, language: FixLanguage = PYTHON) -> dict[str, Any]:
     """Build the owner's check of one table, for a document of kind ``siloquent/check/1``.
 
     If all tables are checked (not ``alone``), one that cannot be opened does not hide the others.
@@ -167,7 +168,7 @@ def build_check_report(session: Session, name: str, *, alone: bool) -> dict[str,
             "subject": "declaration",
             "count": 1,
             "sentence": wrong.detail,
-            "fix": build_problem(wrong).fix,
+            "fix": build_problem(wrong).translate(language).fix,
             "problem": True,
         }
         return {"table": name, "rows": None, "counted": None, "clean": False, "findings": [finding]}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from siloquent.errors import AccuracyUnreachable, RequestError, SiloquentError, SyntaxProblem
@@ -15,6 +16,7 @@ from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse
 from siloquent.explore.spec.language.render import render_name
 from siloquent.explore.spec.name_resolution import resolve_names
+from siloquent.fixes import NO_FIX, AskWith, Fix, build_fix
 from siloquent.session import compute_budget_limit
 
 if TYPE_CHECKING:
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
 MAX_TEXT = 4_096
 MAX_TABLES = 8
 MAX_NAMES = 16
-QUESTION = re.compile(r"\b(SELECT .+ FROM |BIN .+ ON ).+")
-"""A complete query within a fix."""
 _ERROR = re.compile(r"ERROR [\d.]+(, [\d.]+)*")
 
 
@@ -42,24 +42,29 @@ def reading(session: WorkspaceSession, text: str, *, may_see: Callable[[str], bo
         yield
     except RequestError as refused:
         with suppress(SiloquentError):  # an invalid declaration is reported elsewhere
-            refused.fix = _working(session, text, refused, may_see) or refused.fix
+            refused.remedy = _find_working(session, text, refused, may_see) or refused.remedy
         raise
 
 
-def _working(session: WorkspaceSession, text: str, refused: RequestError, may_see: Callable[[str], bool]) -> str:
+def _find_working(session: WorkspaceSession, text: str, refused: RequestError, may_see: Callable[[str], bool]) -> Fix:
     names = [name for name in session.list_tables() if may_see(name)]
     mentioned = [name for name in names if _is_in(name, text[:MAX_TEXT])]
     schemas = [session.schema(name) for name in (mentioned or names)[:MAX_TABLES]]
     if len(text) <= MAX_TEXT and (quoted := _with_quotes(text, schemas)):
-        return f"names with blanks, or that are words of the language, stand in double quotes: {quoted}"
-    found = QUESTION.search(refused.fix)
-    if found is None and (refused.fix or not isinstance(refused, SyntaxProblem)):
-        return refused.fix
-    if found is not None and (asked := _askable(found[0], schemas)):
-        return refused.fix[: found.start()] + asked
+        return build_fix(
+            "names with blanks, or that are words of the language, stand in double quotes: ", AskWith(quoted)
+        )
+    remedy = refused.remedy
+    found = remedy.find(AskWith)
+    if found is None and (remedy or not isinstance(refused, SyntaxProblem)):
+        return remedy
+    if found is not None and (asked := _askable(found.question, schemas)):
+        return remedy.map(AskWith, lambda one: replace(one, question=asked))
     examples = (_askable(example, schemas) for schema in schemas for example in _examples(schema))
     example = next(filter(None, examples), "")
-    return example if found is None or not example else refused.fix[: found.start()] + example
+    if found is None or not example:
+        return build_fix(AskWith(example)) if example else NO_FIX
+    return remedy.map(AskWith, lambda one: replace(one, question=example))
 
 
 def _is_in(name: str, text: str) -> bool:
@@ -76,8 +81,8 @@ def _askable(question: str, schemas: Sequence[TableSchema]) -> str:
                 return ""
             plan_query(resolve_names(query, schema), schema, left=compute_budget_limit(schema.budget))
         except AccuracyUnreachable as dear:
-            offered = _ERROR.search(dear.fix)
-            question = "" if offered is None else _ERROR.sub(offered[0], question)
+            offered = dear.remedy.find(AskWith)
+            question = "" if offered is None else _ERROR.sub(offered.change, question)
         except SiloquentError:
             return ""
         else:

@@ -9,12 +9,14 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
-from siloquent.errors import AccuracyUnreachable, BudgetExceeded, RequestError
+from siloquent.errors import AccuracyUnreachable, BudgetExceeded, RequestError, UnknownName
 from siloquent.explore.plan.planner import compute_allowed_cost, find_least_error, plan
 from siloquent.explore.plan.reuse.plans import find_most_exact_with_reuse, resolve_wish
 from siloquent.explore.plan.steps import find_least_widening, format_errors, plan_query
-from siloquent.explore.spec.name_resolution import resolve_names
+from siloquent.explore.spec.language.render import render
+from siloquent.explore.spec.name_resolution import correct_name, resolve_names
 from siloquent.explore.spec.query import Accuracy, Spend
+from siloquent.fixes import NO_FIX, AskWith, Fix, Verb, build_fix, run
 from siloquent.privacy import format_digits, get_accountant
 from siloquent.session import compute_budget_limit
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from siloquent.explore.spec import Query
     from siloquent.session import WorkspaceSession
 
-NOTHING = "ask the table's owner for budget: what is left pays for no such answer"
+NOTHING = build_fix("ask the table's owner for budget: what is left pays for no such answer")
 
 
 @contextmanager
@@ -38,9 +40,9 @@ def suggest_affordable(session: WorkspaceSession, query: Query) -> Iterator[None
         yield
     except AccuracyUnreachable as refused:
         if isinstance(query.promise, Accuracy):
-            refused.best_alpha, refused.fix = _find_wider(session, query, refused.best_alpha)
+            refused.best_alpha, refused.remedy = _find_wider(session, query, refused.best_alpha)
         else:
-            refused.best_alpha, refused.fix = None, _describe_smaller(session, query)
+            refused.best_alpha, refused.remedy = None, _suggest_smaller(session, query, verb="explain")
             if _is_beyond(session, query.promise, query.table):
                 refused.detail = f"This BUDGET is more than the whole budget of {query.table!r}."
             elif query.is_composite:
@@ -48,25 +50,43 @@ def suggest_affordable(session: WorkspaceSession, query: Query) -> Iterator[None
         raise
     except BudgetExceeded as refused:
         if isinstance(query.promise, Spend):
-            refused.fix = _describe_smaller(session, query)
+            refused.remedy = _suggest_smaller(session, query, verb="ask")
         else:
-            refused.fix = refused.fix if "ERROR" in refused.fix else NOTHING
+            refused.remedy = Fix(tuple(filter(None, [refused.remedy.find(AskWith)]))) or NOTHING
+        raise
+    except UnknownName as unknown:
+        if meant := correct_name(query, unknown):
+            unknown.remedy = build_fix(AskWith(render(meant)))
+        unknown.remedy = unknown.remedy or build_fix(run("show", query.table))
+        raise
+    except RequestError as refused:
+        refused.remedy = refused.remedy or build_fix(run("show", query.table))
         raise
 
 
-def _find_wider(session: WorkspaceSession, query: Query, best: float | None) -> tuple[float | None, str]:
+def _find_wider(session: WorkspaceSession, query: Query, best: float | None) -> tuple[float | None, Fix]:
     """Return the smallest affordable error bound, as ``best_alpha`` and as a fix."""
     schema, left = session.schema(query.table), session.get_remaining(query.table)
     if query.is_composite:
         wider = find_least_widening(query, schema, left=left)
-        return None, NOTHING if wider is None else f"ask with ERROR {format_errors(wider)}"
+        return None, NOTHING if wider is None else build_fix(_ask_wider(wider, "explain"))
     if best is None:
         return None, NOTHING
     payable = replace(
         query, promise=replace(_get_accuracy(query), error=Decimal(format_digits(best, 6)), percent=False)
     )
     error = find_least_error(plan(payable, schema, left=compute_budget_limit(schema.budget)), left=left)
-    return (None, NOTHING) if error is None else (float(error), f"ask with ERROR {format_digits(error)}")
+    if error is None:
+        return None, NOTHING
+    return float(error), build_fix(_ask_wider(_widen(query, error), "explain"))
+
+
+def _widen(query: Query, error: Fraction) -> Query:
+    return replace(query, promise=replace(_get_accuracy(query), error=Decimal(format_digits(error)), percent=False))
+
+
+def _ask_wider(wider: Query, verb: Verb) -> AskWith:
+    return AskWith(render(wider), f"ERROR {format_errors(wider)}", verb)
 
 
 def _get_accuracy(query: Query) -> Accuracy:
@@ -81,8 +101,8 @@ def _is_beyond(session: WorkspaceSession, spend: Spend, table: str) -> bool:
     return False
 
 
-def _describe_smaller(session: WorkspaceSession, query: Query) -> str:
-    """Describe the remaining budget, in the account's own epsilon or rho, if it covers some answer."""
+def _suggest_smaller(session: WorkspaceSession, query: Query, *, verb: Verb) -> Fix:
+    """Suggest the remaining budget, in the account's own epsilon or rho, if it covers some answer."""
     schema = session.schema(query.table)
     book = get_accountant(schema.budget.accountant)
     amount = format_digits(Fraction(session.get_remaining(query.table).amount, book.scale), up=False)
@@ -97,18 +117,20 @@ def _describe_smaller(session: WorkspaceSession, query: Query) -> str:
         )
     except (AccuracyUnreachable, RequestError):
         return NOTHING
-    return f"ask with BUDGET {amount} {book.symbol.upper()}"
+    return build_fix(AskWith(render(replace(query, promise=promise)), f"BUDGET {amount} {book.symbol.upper()}", verb))
 
 
-def describe_affordable(session: WorkspaceSession, course: QueryPlan, earlier: EarlierAnswers) -> str:
+def find_affordable(session: WorkspaceSession, course: QueryPlan, earlier: EarlierAnswers) -> Fix:
     """Return the fix of a refusal: the smallest error bound affordable with the remaining budget and known answers."""
+    if not isinstance(course.query.promise, Accuracy):
+        return NO_FIX
     left = session.get_remaining(course.query.table)
     if course.query.is_composite:
         wider = find_least_widening(course.query, course.schema, left=left)
-        return "" if wider is None else f"ask with ERROR {format_errors(wider)}"
+        return NO_FIX if wider is None else build_fix(_ask_wider(wider, "ask"))
     (plan,) = course.first.plans
     error = find_least_error(plan, left=left)
     wish = resolve_wish(plan.query, plan.schema)
     if error is not None and wish != "none":
         error = find_most_exact_with_reuse(replace(plan, alpha=error), earlier, left, wish=wish, least=plan.alpha).alpha
-    return "" if error is None else f"ask with ERROR {format_digits(error)}"
+    return NO_FIX if error is None else build_fix(_ask_wider(_widen(course.query, error), "ask"))

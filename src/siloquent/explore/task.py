@@ -29,7 +29,7 @@ from siloquent.explore.reusable_answers import load_reusable_answers
 from siloquent.explore.spec import Answer, Query, render
 from siloquent.explore.spec.name_resolution import resolve_names
 from siloquent.explore.spec.stored_measurement import OTHER_ROWS, encode_payload
-from siloquent.explore.suggestions import describe_affordable, suggest_affordable
+from siloquent.explore.suggestions import find_affordable, suggest_affordable
 from siloquent.ledger import Account, Permit, SettledAnswer
 from siloquent.privacy import FREE, Event, format_digits, get_accountant
 from siloquent.session import compute_budget_limit
@@ -206,7 +206,7 @@ def _answered(prepared: PreparedQuery, asked: Charge, held: Permit | SettledAnsw
             refused.account,
             asked=refused.asked,
             left=refused.left,
-            fix=describe_affordable(session, course, earlier) or refused.fix,
+            fix=find_affordable(session, course, earlier) or refused.remedy,
         ) from None
     progress = progress.add_step(*_settle_step(session, progress, *opened, asked, earlier.changed))
     if course.second is not None:
@@ -243,7 +243,7 @@ def build_charge(
     """Build the charge of ``query`` for the ledger."""
     schema = session.schema(query.table)
     digest = compute_request_digest(session, account, schema, *build_canonical_request(query, schema))
-    return Charge(key, account, digest, max_cost, what="question", dearer="ask for a wider error")
+    return Charge(key, account, digest, max_cost, what="question", dearer="")
 
 
 def _reserve_step(

@@ -15,6 +15,7 @@ from siloquent.errors import NotAllowed, ProtocolError, SiloquentError
 from siloquent.federation.identity.bundle import Bundle
 from siloquent.federation.identity.certificates import FAIL_DAYS, WARN_DAYS
 from siloquent.federation.transport import HttpTransport
+from siloquent.fixes import FixLike, run
 
 CONNECT_S = 5.0
 MAX_GAP_SECONDS = 60.0
@@ -27,7 +28,7 @@ class CheckResult:
     what: str
     state: Literal["good", "warn", "bad"]
     found: str
-    fix: str = ""
+    fix: FixLike = ""
 
 
 def check(bundle: Bundle) -> Iterator[CheckResult]:
@@ -48,13 +49,13 @@ def _run_safely(step: Callable[[Bundle], CheckResult], bundle: Bundle) -> CheckR
     try:
         return step(bundle)
     except SiloquentError as refused:
-        return CheckResult(step.__name__.strip("_"), "bad", refused.detail, refused.fix)
+        return CheckResult(step.__name__.strip("_"), "bad", refused.detail, refused.remedy)
 
 
 def _certificate(bundle: Bundle) -> CheckResult:
     days = bundle.read_certificate().days_left
     state: Literal["good", "warn", "bad"] = "bad" if days <= FAIL_DAYS else "warn" if days <= WARN_DAYS else "good"
-    fix = "" if state == "good" else f"siloquent federation renew --bundle {bundle.folder}"
+    fix: FixLike = "" if state == "good" else run("federation renew", "--bundle", bundle.folder)
     return CheckResult("certificate", state, f"{bundle.kind} {bundle.name}, {days:.0f} days left", fix)
 
 
@@ -78,7 +79,9 @@ def _tcp(bundle: Bundle) -> CheckResult:
     try:
         socket.create_connection(where, CONNECT_S).close()
     except OSError:
-        return CheckResult("tcp", "bad", f"nobody answers at {bundle.roster.relay}", "siloquent relay run --bundle DIR")
+        return CheckResult(
+            "tcp", "bad", f"nobody answers at {bundle.roster.relay}", run("relay run", "--bundle", "DIR")
+        )
     return CheckResult("tcp", "good", f"{bundle.roster.relay} answers")
 
 
@@ -107,7 +110,7 @@ def _answer(bundle: Bundle) -> CheckResult:
         except (ProtocolError, NotAllowed) as refused:
             causes = "revoked, of another CA, or a roster that the relay does not have yet"
             told = f"the relay refuses {bundle.name}: {causes} [{refused.code}]"
-            return CheckResult("answer", "bad", told, f"siloquent federation accept ROSTER --bundle {bundle.folder}")
+            return CheckResult("answer", "bad", told, run("federation accept", "ROSTER", "--bundle", bundle.folder))
         apart, took = compute_clock_skew(transport.date), 1000 * (time.monotonic() - start)
     if apart > MAX_GAP_SECONDS:
         return CheckResult("answer", "warn", f"the relay's clock and ours are {apart:.0f} s apart", "set the clock")

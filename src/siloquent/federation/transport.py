@@ -14,6 +14,7 @@ from siloquent.errors import CAUSES, NotAllowed, ProtocolError
 from siloquent.federation.channel.base import parse_step
 from siloquent.federation.identity.bundle import Bundle
 from siloquent.federation.relay.store import MessagePath, RelayStore, StoredEnvelope
+from siloquent.fixes import run
 
 if TYPE_CHECKING:
     import httpx
@@ -217,5 +218,5 @@ def _build_refusal(answer: httpx.Response, where: str) -> ProtocolError | NotAll
         known, step = reason if reason in CAUSES else "", parse_step(told.get("step"))
         return ProtocolError(code, role=role if is_plain else "", step=step, where=known)
     if answer.status_code == 403:
-        return NotAllowed("The relay does not allow this role to do that.", fix="siloquent federation check")
+        return NotAllowed("The relay does not allow this role to do that.", fix=run("federation check"))
     return ProtocolError("relay_unreachable", where=where)

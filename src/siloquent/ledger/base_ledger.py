@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from siloquent.errors import BudgetExceeded, KeyReused, LedgerError, NotAllowed
+from siloquent.fixes import run
 from siloquent.ledger import rules
 from siloquent.ledger.backends.storage import AnswerRow, EntryRow, LedgerStorage, PermitRow
 from siloquent.ledger.base import Account, Entry, Head, LedgerVerdict, Permit, SettledAnswer
@@ -126,7 +127,7 @@ class BaseLedger(ABC):
                 return existing[0]
             account = rules.build_next_epoch(before, new)
             if existing:
-                raise LedgerError(f"Account {new!r} exists and did not follow {old!r}.", fix="siloquent ledger show")
+                raise LedgerError(f"Account {new!r} exists and did not follow {old!r}.", fix=run("ledger show"))
             books.put_account(replace(before, successor=new))
             books.add_account(account)
             self._append(books, "epoch", new, {"old": old, "statement": statement, **_build_account_facts(account)})

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 from siloquent.errors import LedgerError, RequestError
+from siloquent.fixes import build_fix, run
 from siloquent.foreign import load_json
 from siloquent.privacy.accountants import Cost
 
@@ -34,7 +35,7 @@ class Checkpoint:
         Raises:
             LedgerError: Not a checkpoint, or of another format.
         """
-        fix = "siloquent ledger checkpoint -o FILE writes a new one"
+        fix = build_fix(run("ledger checkpoint", "-o", "FILE"), " writes a new one")
         try:
             facts = load_json(text)
             if facts["format"] != FORMAT:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from siloquent.errors import LedgerError
+from siloquent.fixes import run
 from siloquent.ledger.base import Ledger, LedgerVerdict
 from siloquent.ledger.checkpoint import Checkpoint
 from siloquent.ledger.head import HeadFile
@@ -48,7 +49,7 @@ def adopt_ledger(where: str | Path, *, head: Path, checkpoint: Checkpoint | None
     """
     note = HeadFile(head)
     if note.read() is not None:
-        raise LedgerError(f"{head.name} is there: nothing is to be adopted.", fix="siloquent ledger verify")
+        raise LedgerError(f"{head.name} is there: nothing is to be adopted.", fix=run("ledger verify"))
     ledger = open_ledger(where)
     try:
         verdict = ledger.verify(checkpoint)

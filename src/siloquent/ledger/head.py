@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from siloquent.errors import LedgerError, LedgerRolledBack
+from siloquent.fixes import build_fix, run
 from siloquent.ledger.backends.storage import LedgerStorage
 from siloquent.ledger.base import Head
 
@@ -85,7 +86,7 @@ class HeadFile:
         if found is None:
             raise LedgerError(
                 f"{self.path.name} is not a ledger's head file.",
-                fix="restore it from where it was kept, then: siloquent ledger verify",
+                fix=build_fix("restore it from where it was kept, then: ", run("ledger verify")),
             )
         return Head(int(found[1]), found[2])
 
@@ -100,7 +101,9 @@ class HeadFile:
             raise LedgerRolledBack(
                 f"The ledger has {books.get_head().seq:,} entries and {self.path.name} is missing: "
                 "this may be an older copy, and what was spent since would be forgotten.",
-                fix=f"put {self.path.name} back beside it; if this is surely the newest copy: siloquent ledger adopt",
+                fix=build_fix(
+                    f"put {self.path.name} back beside it; if this is surely the newest copy: ", run("ledger adopt")
+                ),
             )
         if noted is None or noted.seq == 0:
             return

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from siloquent.errors import ChainBroken, NotAllowed, RequestError, UnknownName
+from siloquent.fixes import run
 from siloquent.ledger.backends.storage import AnswerRow, EntryRow, LedgerStorage, PermitRow
 from siloquent.ledger.base import Account, Permit, Receipt, SettledAnswer
 from siloquent.ledger.chain import AccountsHash, seal
@@ -16,7 +17,7 @@ from siloquent.privacy.events import event_from_json
 
 MARK = "source_mark"
 """The field of reserve and settle entries that identifies the rows concerned."""
-FIX = "siloquent ledger verify"
+FIX = run("ledger verify")
 
 
 def require_account_path(books: LedgerStorage, name: str) -> list[Account]:
@@ -28,7 +29,7 @@ def require_account_path(books: LedgerStorage, name: str) -> list[Account]:
     line = books.load_account_path(name)
     if not line:
         known = [account.name for account in books.list_accounts()]
-        raise UnknownName("account", name, known, fix="siloquent ledger show")
+        raise UnknownName("account", name, known, fix=run("ledger show"))
     return line
 
 

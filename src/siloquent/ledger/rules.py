@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TypeVar, get_args
 
 from siloquent.errors import BudgetExceeded, LedgerError, NotAllowed, RequestError
+from siloquent.fixes import Fix, build_fix, run, use_budget
 from siloquent.ledger.base import Account
 from siloquent.privacy.accountants import ATTO, AccountantName, Cost, get_accountant
 from siloquent.privacy.events import (
@@ -107,7 +108,7 @@ def require_same(existing: Account, wanted: Account) -> Account:
         has, asked = (format_cost(a.accountant, a.limit, delta=True) for a in (existing, wanted))
         raise LedgerError(
             f"Account {wanted.name!r} exists with a limit of {has}, not {asked}.",
-            fix=f"siloquent budget set {parse_table_name(wanted.name)}",
+            fix=run("budget set", parse_table_name(wanted.name)),
         )
     return existing
 
@@ -206,17 +207,17 @@ def build_refusal(account: Account, cost: Cost) -> BudgetExceeded:
         account.name,
         asked=format_cost(account.accountant, cost, delta=delta),
         left=format_cost(account.accountant, account.left, delta=delta),
-        fix=_format_affordable(account, delta=delta),
+        fix=_suggest_affordable(account, delta=delta),
     )
 
 
-def _format_affordable(account: Account, *, delta: bool) -> str:
-    """Format the largest affordable price of ``account`` as an option to type; if there is none, name the contact."""
-    book, see = get_accountant(account.accountant), f"see `siloquent ledger show {parse_table_name(account.name)}`"
+def _suggest_affordable(account: Account, *, delta: bool) -> Fix:
+    """Suggest the largest affordable price of ``account`` as an option; if there is none, name the contact."""
+    book, see = get_accountant(account.accountant), run("ledger show", parse_table_name(account.name))
     if delta or account.left.amount <= 0:
-        return f"ask the table's owner for budget, or {see}"
+        return build_fix("ask the table's owner for budget, or see ", see)
     left = format_digits(Fraction(account.left.amount, book.scale), up=False)
-    return f"--{book.symbol} {left} at most; {see}"
+    return build_fix(use_budget(book.symbol, left), " at most; see ", see)
 
 
 def compute_final_cost(line: Sequence[Account], reserved: Event, cost: Cost, settled: Event) -> Cost:

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Union, get_args
 
 from siloquent.errors import LedgerError, RequestError
+from siloquent.fixes import run
 from siloquent.foreign import load_json
 from siloquent.foreign.numbers import is_plain_number
 
@@ -348,7 +349,7 @@ def _read_event(text: str) -> Event:
     try:
         return _from_plain(load_json(text))
     except (ValueError, TypeError, AttributeError, ZeroDivisionError, RecursionError) as broken:
-        raise LedgerError("A stored event cannot be read.", fix="siloquent ledger verify") from broken
+        raise LedgerError("A stored event cannot be read.", fix=run("ledger verify")) from broken
 
 
 _SHORT = 1_000  # characters; cached because a charge parses the same event four times

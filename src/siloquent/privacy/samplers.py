@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from siloquent.errors import InstallationError
+from siloquent.fixes import build_fix, run
 
 
 def require_samplers(*, compiled: bool = False) -> None:
@@ -23,5 +24,5 @@ def require_samplers(*, compiled: bool = False) -> None:
     except (ImportError, OSError) as broken:
         raise InstallationError(
             f"The samplers of noise cannot be loaded: {str(broken)[:200]}.",
-            fix="siloquent doctor, then install siloquent again in an environment of its own",
+            fix=build_fix(run("doctor"), ", then install siloquent again in an environment of its own"),
         ) from broken

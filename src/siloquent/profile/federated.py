@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -13,6 +12,7 @@ from siloquent.federation.channel import Channel
 from siloquent.federation.crypto.worker import ChainWorker
 from siloquent.federation.messages.invitation import Invitation
 from siloquent.federation.protocols import ProtocolRegistry
+from siloquent.fixes import UseOption, build_fix
 from siloquent.profile.encodings import compute_digest
 from siloquent.profile.spec import FDReport, describe_leakage
 from siloquent.profile.spec.request import PROTOCOLS
@@ -88,7 +88,8 @@ def run_session(
     known = [role.name for role in bundle.roster.roles]
     for name in sorted(left_out.difference(known)):
         unknown = UnknownName("role", name, known)
-        unknown.fix = f"--bundle {shlex.quote(str(bundle.folder))} --without {unknown.near or 'one of these, or none'}"
+        left = UseOption("without", unknown.near) if unknown.near else "without one of these, or none"
+        unknown.remedy = build_fix(UseOption("bundle", str(bundle.folder)), " ", left)
         raise unknown
     roles = [role for role in bundle.roster.roles if role.name not in left_out]
     names = {kind: [role.name for role in roles if role.kind == kind] for kind in ("party", "worker")}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from siloquent.errors import ReleaseError
+from siloquent.fixes import run
 from siloquent.foreign import load_json
 from siloquent.maths.dependencies import compute_closures
 from siloquent.profile.spec import Dependency, FDReport, parse_report
@@ -72,12 +73,12 @@ def load_report(folder: Path) -> FDReport:
         text = path.read_text(encoding="utf-8")
         plain = load_json(text)
     except (OSError, ValueError, RecursionError):
-        raise ReleaseError(f"{path} cannot be read as a report.", fix="siloquent profile show REPORT") from None
+        raise ReleaseError(f"{path} cannot be read as a report.", fix=run("profile show", "REPORT")) from None
     if folder.is_dir():
         manifest = read_manifest(folder)
         entry = next((file for file in manifest.files if file.name == FILE), None)
         if manifest.task != TASK or entry is None or entry.sha256 != compute_sha256(path):
-            raise ReleaseError(f"{FILE} was changed after its release.", fix="siloquent profile verify REPORT")
+            raise ReleaseError(f"{FILE} was changed after its release.", fix=run("profile verify", "REPORT"))
     return parse_report(plain)
 
 

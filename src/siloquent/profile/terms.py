@@ -8,6 +8,7 @@ from typing import Any
 from siloquent.errors import ProtocolError, RequestError
 from siloquent.federation.messages.payload import unpack_document
 from siloquent.federation.messages.step_message import DocumentMessage
+from siloquent.fixes import UseOption
 from siloquent.profile.plan.costs import compute_max_sets
 from siloquent.profile.spec import ProfileColumn, ProfileSpec, parse_column, parse_spec
 
@@ -37,7 +38,7 @@ class Terms(DocumentMessage):
         if tuple(column.name for column in self.columns) != self.spec.columns:
             raise RequestError("The columns' types are not those of the spec's columns.")
         if not 1 <= self.most_sets <= MAX_SETS:
-            raise RequestError(f"A session asks 1 to {MAX_SETS:,} sets.", fix="max_sets=400")
+            raise RequestError(f"A session asks 1 to {MAX_SETS:,} sets.", fix=UseOption("max_sets", 400))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the terms as the invitation holds them."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from siloquent.errors import NotAllowed
+from siloquent.fixes import BeOwner
 from siloquent.profile.measure import LocalResult, discover_locally, read_owner_rows
 from siloquent.profile.plan.costs import SessionPlan, explain
 from siloquent.profile.release import load_report, save_report
@@ -51,7 +52,7 @@ class ProfileVerbs:
             None: exact, so it is refused to analysts.
         """
         if self.session.analyst is not None:
-            raise NotAllowed("A local profile is exact: only the owner may ask for it.", fix="leave --analyst out")
+            raise NotAllowed("A local profile is exact: only the owner may ask for it.", fix=BeOwner())
         names = list(columns) or [a.name for a in self.session.schema(table).domain.attributes if not a.function]
         for name in names:
             self.session.schema(table).domain[name]
@@ -112,7 +113,7 @@ class ProfileVerbs:
             The findings are exact: an adopted constraint is a fact about private rows. No sensitivity depends on it.
         """
         if self.session.analyst is not None:
-            raise NotAllowed("Declarations are the owner's.", fix="leave --analyst out")
+            raise NotAllowed("Declarations are the owner's.", fix=BeOwner())
         for dependency in choose_dependencies(report, pick):
             for column in (*dependency.lhs, dependency.rhs):
                 self.session.schema(table).domain[column]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError
+from siloquent.fixes import build_fix, run
 from siloquent.foreign import DocumentTooLarge, load_json
 from siloquent.foreign.arrays import MAX_BYTES, unpack_arrays
 
@@ -57,5 +58,5 @@ def unpack(
     except Exception:  # allowed: whatever a hostile file does to the readers, it is no release
         raise ReleaseError(
             "The file is not a release, or it was truncated or altered.",
-            fix="siloquent verify RELEASE, then send it again",
+            fix=build_fix(run("verify", "RELEASE"), ", then send it again"),
         ) from None

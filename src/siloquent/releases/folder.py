@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from siloquent.errors import ReleaseError, UnknownName
+from siloquent.fixes import UseOption, run
 from siloquent.releases.manifest import MANIFEST, Manifest, ReleaseFile, read_manifest
 from siloquent.releases.rules import dump_rules
 
@@ -40,7 +41,7 @@ def write_release(
     target = releases / manifest.id
     if target.is_dir():
         if read_manifest(target).receipt != manifest.receipt:
-            raise ReleaseError(f"Another release named {manifest.id} is in {releases}.", fix="siloquent release list")
+            raise ReleaseError(f"Another release named {manifest.id} is in {releases}.", fix=run("release list"))
         return target
     building = releases / ".building"
     try:
@@ -65,7 +66,9 @@ def write_release(
 def _parse_format(name: str) -> Format:
     ending = name.rpartition(".")[2]
     if ending not in FORMATS:
-        raise ReleaseError(f"Releases are written as {', '.join(FORMATS)}, not {ending!r}.", fix="--format csv")
+        raise ReleaseError(
+            f"Releases are written as {', '.join(FORMATS)}, not {ending!r}.", fix=UseOption("format", "csv")
+        )
     return ending
 
 
@@ -141,7 +144,7 @@ def get_release_folder(releases: Path, release: str) -> Path:
     folder = releases / release
     is_name = bool(release) and Path(release).name == release and release != ".." and "\0" not in release
     if not (is_name and len(release) < 200 and (folder / MANIFEST).is_file()):
-        raise UnknownName("release", release, list_releases(releases), fix="siloquent release list")
+        raise UnknownName("release", release, list_releases(releases), fix=run("release list"))
     return folder
 
 
@@ -156,13 +159,13 @@ def read_release(folder: Path) -> pa.Table:
     manifest = read_manifest(folder)
     problems = find_file_problems(folder, manifest)
     if problems or not manifest.files:
-        raise ReleaseError(" ".join(problems) or "The release holds no file.", fix=f"siloquent verify {manifest.id}")
+        raise ReleaseError(" ".join(problems) or "The release holds no file.", fix=run("verify", manifest.id))
     try:
         return read_parquet(folder / manifest.files[0].name)
     except ValueError:
         raise ReleaseError(
             f"{manifest.files[0].name} is not a table, or would fill far more memory than it weighs.",
-            fix=f"siloquent verify {manifest.id}",
+            fix=run("verify", manifest.id),
         ) from None
 
 

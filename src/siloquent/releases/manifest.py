@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from siloquent.errors import ReleaseError
+from siloquent.fixes import run
 from siloquent.foreign import load_json
 from siloquent.privacy import Guarantee
 
@@ -81,7 +82,7 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_MANIFEST_BYTES:
-        raise ReleaseError(f"{folder} holds no readable {MANIFEST}.", fix="siloquent release list")
+        raise ReleaseError(f"{folder} holds no readable {MANIFEST}.", fix=run("release list"))
     try:
         plain = load_json(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):

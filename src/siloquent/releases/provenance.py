@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from siloquent.errors import ReleaseError
+from siloquent.fixes import run
 from siloquent.foreign import DocumentTooLarge, read_bounded
 from siloquent.privacy import parse_fraction
 from siloquent.releases.manifest import Manifest, read_manifest
@@ -56,10 +57,10 @@ def read_checked(folder: Path, name: str, *, task: str, kind: str, most: int) ->
     entry = next((file for file in manifest.files if file.name == name), None)
     path = folder / name
     if manifest.task != task or entry is None or path.is_symlink() or not path.is_file():
-        raise ReleaseError(f"{folder} holds no {kind.partition(' ')[2]}.", fix="siloquent release list")
+        raise ReleaseError(f"{folder} holds no {kind.partition(' ')[2]}.", fix=run("release list"))
     data = read_at_most(path, most, kind)
     if hashlib.sha256(data).hexdigest() != entry.sha256:
-        raise ReleaseError(f"{name} in {folder} was changed after its release.", fix=f"siloquent verify {folder}")
+        raise ReleaseError(f"{name} in {folder} was changed after its release.", fix=run("verify", folder))
     return manifest, data
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from siloquent.errors import SiloquentError, Unanswered
+from siloquent.fixes import run
 from siloquent.foreign import load_json
 from siloquent.remote.calls import ApiCall, build_call
 from siloquent.remote.documents import Job
@@ -34,7 +35,7 @@ class EventReader:
         self._rest = (self._rest + piece).replace(b"\r\n", b"\n")
         *events, self._rest = self._rest.split(b"\n\n")
         if len(self._rest) > MAX_EVENT_BYTES:
-            raise Unanswered("The server's events cannot be read.", fix="session.wait(JOB)")
+            raise Unanswered("The server's events cannot be read.", fix=run("job wait", "JOB"))
         return [job for one in events if (job := self._parse_job(one)) is not None]
 
     def compute_pause(self, outcome: Reply | Lost) -> float:
@@ -56,7 +57,7 @@ class EventReader:
         if isinstance(outcome, Reply) and outcome.is_problem:
             return parse_error(outcome.status, outcome.body)
         reason = outcome.reason if isinstance(outcome, Lost) else f"status {outcome.status}, and no event"
-        return Unanswered(f"No server answers at {self._link.address}: {reason}.", fix="session.wait(JOB)")
+        return Unanswered(f"No server answers at {self._link.address}: {reason}.", fix=run("job wait", "JOB"))
 
     def _parse_job(self, event: bytes) -> Job | None:
         """Return the job in an event; None for a comment, which only keeps proxies from closing the connection."""
@@ -66,7 +67,7 @@ class EventReader:
         try:
             job = Job(load_json(fields[b"data"]))
         except (ValueError, RecursionError, SiloquentError):
-            raise Unanswered("The server's events cannot be read.", fix="session.wait(JOB)") from None
+            raise Unanswered("The server's events cannot be read.", fix=run("job wait", "JOB")) from None
         self._last = fields.get(b"id", b"0").decode("ascii", "replace")[:9]
         self._last = self._last if self._last.isdigit() and self._last.isascii() else "0"
         self._failures, self.has_ended = 0, fields.get(b"event") == b"end"

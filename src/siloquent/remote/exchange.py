@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from siloquent.errors import RequestError, SiloquentError, Unanswered
+from siloquent.fixes import UseOption
 from siloquent.remote.calls import ApiCall
 from siloquent.remote.replies import STRANGER, UNKNOWN, Lost, Reply, parse_error
 
@@ -40,7 +41,7 @@ class Timeouts:
 
     def __post_init__(self) -> None:
         if not all(isinstance(one, int | float) and 0 < one < 1e6 for one in (self.connect, self.read, self.total)):
-            raise RequestError("A timeout is a positive number of seconds.", fix="timeout=60")
+            raise RequestError("A timeout is a positive number of seconds.", fix=UseOption("timeout", 60))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +67,21 @@ class Link:
             is_one = False
         if not is_one or parts.username or parts.query:
             raise RequestError(
-                f"{self.address!r} is not a server's address.", fix="--server https://clinic.example.org"
+                f"{self.address!r} is not a server's address.", fix=_use_server("https://clinic.example.org")
             )
         if parts.scheme == "http" and parts.hostname not in LOOPBACK:
             raise RequestError(
                 "Without TLS a token could be read on its way, so http reaches this machine only.",
-                fix=f"--server https://{parts.netloc}",
+                fix=_use_server(f"https://{parts.netloc}"),
             )
         if not self.token.isascii() or not self.token.isprintable() or " " in self.token:
             raise RequestError("This is not a token: one begins with sq_.", fix="export SILOQUENT_TOKEN=sq_..")
         if not isinstance(self.attempts, int) or not 1 <= self.attempts <= 100:
-            raise RequestError("A request is sent 1 to 100 times.", fix="attempts=4")
+            raise RequestError("A request is sent 1 to 100 times.", fix=UseOption("attempts", 4))
+
+
+def _use_server(address: str) -> UseOption:
+    return UseOption("server", address, f'siloquent.connect("{address}")')
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from siloquent import errors
 from siloquent.errors import NotAllowed, RequestError, SiloquentError, Unanswered
+from siloquent.fixes import Fix, build_fix, parse_fix
 from siloquent.foreign import load_json
 
 PROBLEM = "application/problem+json"
@@ -55,7 +56,7 @@ class Reply:
         """
         found = self.parse_object()
         if found is None:
-            raise Unanswered(STRANGER, fix="look at the address after --server")
+            raise Unanswered(STRANGER, fix="look at the server's address")
         return found
 
 
@@ -103,18 +104,26 @@ def parse_error(status: int, data: bytes, *, spent: str = "nothing") -> Siloquen
     """
     document = Reply(data).parse_object()
     if document is None:
-        raise Unanswered(STRANGER, fix="look at the address after --server", spent=spent)
+        raise Unanswered(STRANGER, fix="look at the server's address", spent=spent)
     code = str(document.get("code", ""))
     detail = str(document.get("detail", f"The server says {status}."))
     kind = dict(_iter_error_kinds()).get(code, NotAllowed if status in (401, 403) else RequestError)
     error = kind.__new__(kind)  # its own arguments stayed at the server: the document holds its attributes
     vars(error).update(_parse_error_fields(kind, document.get("about")))
-    SiloquentError.__init__(error, detail, fix=str(document.get("fix", "")), spent=str(document.get("spent", spent)))
+    SiloquentError.__init__(error, detail, fix=_parse_remedy(document), spent=str(document.get("spent", spent)))
     error.code = code or kind.code
     notes = document.get("notes")
     for note in notes if isinstance(notes, list) else ():
         error.add_note(str(note))
     return error
+
+
+def _parse_remedy(document: Mapping[str, Any]) -> Fix:
+    """Return the fix of a problem document; a server of an earlier version sends only its text."""
+    try:
+        return parse_fix(document["remedy"])
+    except (KeyError, ValueError):
+        return build_fix(str(document.get("fix", "")))
 
 
 _DEFAULTS: Mapping[str, tuple[tuple[type, ...], Any]] = {

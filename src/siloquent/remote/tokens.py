@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from siloquent.errors import NotAllowed
+from siloquent.fixes import UseOption
 
 TOKEN = "SILOQUENT_TOKEN"
 TOKEN_FILE = "SILOQUENT_TOKEN_FILE"
@@ -31,4 +32,6 @@ def find_token(file: Path | str | None = None, *, environment: Mapping[str, str]
                 raise NotAllowed(f"Others may read the token in {named}.", fix=f"chmod 600 {named}")
             return opened.read(200).decode("ascii", "replace").strip()
     except OSError as failed:
-        raise NotAllowed(f"The token's file cannot be read: {failed.strerror}.", fix="--token-file FILE") from None
+        raise NotAllowed(
+            f"The token's file cannot be read: {failed.strerror}.", fix=UseOption("token_file", "FILE")
+        ) from None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from siloquent.errors import RequestError, SchemaError, UnknownName
+from siloquent.fixes import FixLike, run
 from siloquent.schema.attribute import MAX_NAME_LENGTH, Attribute
 
 if TYPE_CHECKING:
@@ -50,12 +51,12 @@ class Domain:
                 return attribute
         raise UnknownName("attribute", name[:MAX_NAME_LENGTH], self.names, fix=self._suggest_fix(name))
 
-    def _suggest_fix(self, name: str) -> str:
+    def _suggest_fix(self, name: str) -> FixLike:
         """Suggest a fix for an unknown attribute name: it may be a declared value; otherwise list the declarations."""
         for attribute in self.attributes:
             if attribute.kind == "category" and name in attribute.values:
                 return f"{attribute.name} = '{name}' in single quotes: it is a value of {attribute.name!r}"
-        return f"siloquent show {self.table}" if self.table else ""
+        return run("show", self.table) if self.table else ""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from siloquent.errors import SchemaError, UnknownName, WorkspaceError
+from siloquent.fixes import build_fix, run
 from siloquent.foreign import DocumentTooLarge, TomlError, load_toml
 from siloquent.foreign.documents import read_text
 
@@ -65,14 +66,15 @@ class DomainFolder:
             domain = parse_domain(read_text(file, MAX_DOMAIN_BYTES))
         except FileNotFoundError:
             known = [path.stem for path in file.parent.glob("*.toml")]
-            fix = f'declare the column as type = "text", then: siloquent discover TABLE COLUMN --name {name}'
+            again = run("discover", "TABLE", "COLUMN", "--name", name)
+            fix = build_fix('declare the column as type = "text", then: ', again)
             raise UnknownName("released domain", name, known, fix=fix) from None
         except (OSError, UnicodeDecodeError, DocumentTooLarge):
             raise SchemaError(f"domains/{name}.toml cannot be read.") from None
         if not domain.values:
             raise SchemaError(
                 f"domains/{name}.toml holds no values: none was shared by enough people.",
-                fix=f"siloquent discover {domain.table} {domain.column} with a larger budget and another --name",
+                fix=build_fix(run("discover", domain.table, domain.column), " with a larger budget and another name"),
             )
         return domain.values
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from siloquent.errors import SchemaError, UnknownName, WorkspaceError
+from siloquent.fixes import UseOption, build_fix, run
 from siloquent.schema.toml import MAX_BYTES, MAX_SHOWN, read_toml
 
 WORKSPACE_FILE = "siloquent.toml"
@@ -65,7 +65,7 @@ class Workspace:
         """
         known = self.list_table_names()
         if table not in known:
-            raise UnknownName("table", table, known, fix="siloquent tables")
+            raise UnknownName("table", table, known, fix=run("tables"))
         return self.schemas / f"{table}.toml"
 
     def find_public_file(self, table: str) -> Path | None:
@@ -87,7 +87,10 @@ def find_workspace(start: Path) -> Path:
     for folder in (start.resolve(), *start.resolve().parents):
         if (folder / WORKSPACE_FILE).is_file():
             return folder
-    raise WorkspaceError(f"No {WORKSPACE_FILE} here or above {start}.", fix="siloquent init DIR, or --workspace DIR")
+    raise WorkspaceError(
+        f"No {WORKSPACE_FILE} here or above {start}.",
+        fix=build_fix(run("init", "DIR"), ", or ", UseOption("workspace", "DIR", 'siloquent.open("DIR")')),
+    )
 
 
 def read_workspace(folder: Path) -> Workspace:
@@ -100,7 +103,7 @@ def read_workspace(folder: Path) -> Workspace:
     if not path.is_file():
         raise WorkspaceError(
             f"{folder} is not a workspace: it has no {WORKSPACE_FILE}.",
-            fix=f"siloquent init {shlex.quote(str(folder))}",
+            fix=run("init", folder),
         )
     raw = read_toml(_read_text(path))
     unknown = sorted(set(raw) - _KEYS)
@@ -136,7 +139,8 @@ def _read_text(path: Path) -> str:
         raise SchemaError(f"{WORKSPACE_FILE} is not UTF-8.") from None
     except OSError as failed:
         raise WorkspaceError(
-            f"{path} cannot be read: {failed.strerror}.", fix="correct its permissions, or --workspace DIR"
+            f"{path} cannot be read: {failed.strerror}.",
+            fix=build_fix("correct its permissions, or ", UseOption("workspace", "DIR", 'siloquent.open("DIR")')),
         ) from None
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from siloquent.errors import ReleaseError
+from siloquent.fixes import build_fix, run
 from siloquent.releases.manifest import MANIFEST, read_manifest
 from siloquent.releases.provenance import read_checked
 from siloquent.search.offers import Offer, decode_offer
@@ -65,7 +66,7 @@ def open_catalogue(folder: Path | str) -> Catalogue:
     if not folder.is_dir():
         raise ReleaseError(
             f"There is no catalogue in {folder}.",
-            fix=f"name one that is there, or make it: siloquent search catalogue add {folder} RELEASE",
+            fix=build_fix("name one that is there, or make it: ", run("search catalogue", "add", folder, "RELEASE")),
         )
     found = [load_offer(path) for path in _releases_in(folder)]
     return Catalogue(tuple(sorted(found, key=lambda offer: offer.id)))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError
+from siloquent.fixes import build_fix, run
 from siloquent.privacy import Event, event_from_json, event_to_json
 from siloquent.releases.arrays import pack, unpack
 from siloquent.releases.provenance import Provenance, parse_positive
@@ -190,5 +191,5 @@ def decode_offer(data: bytes) -> Offer:
     except Exception:  # allowed: whatever a hostile file does to the readers, it is no offer
         raise ReleaseError(
             "The file is not an offer, or it was truncated or altered.",
-            fix="siloquent verify RELEASE, then send it again",
+            fix=build_fix(run("verify", "RELEASE"), ", then send it again"),
         ) from None

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
+from siloquent.fixes import run
 from siloquent.foreign import load_json
 from siloquent.search.domains import JoinKey, dump_key, parse_key
 
@@ -133,7 +134,7 @@ def parse_augment_plan(text: str) -> AugmentPlan:
         return AugmentPlan(str(plain["table"]), tuple(_parse_added_feature(step) for step in plain["steps"]))
     except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
         raise RequestError(
-            "This is not a plan of a search.", fix="siloquent search find REQUEST.toml -o PLAN.json"
+            "This is not a plan of a search.", fix=run("search find", "REQUEST.toml", "-o", "PLAN.json")
         ) from None
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption, build_fix, join_choices, run, use_budget
 from siloquent.foreign.spec_types import check_types
 from siloquent.privacy import parse_exact
 from siloquent.privacy.budget import Budget, Exact
@@ -57,9 +58,14 @@ class KeyOf:
         object.__setattr__(self, "parent", parent)
         check_types(self, RequestError)
         if not attributes or len(set(attributes)) != len(attributes):
-            raise RequestError("A key is one or several attributes, each named once.", fix='KeyOf("district")')
+            raise RequestError(
+                "A key is one or several attributes, each named once.",
+                fix=UseOption("keys", ["district"], 'KeyOf("district")'),
+            )
         if parent is not None and (len(attributes) != 1 or not isinstance(parent, int) or parent < 1):
-            raise RequestError("parent is a number of first characters, of a key with one attribute.", fix="parent=2")
+            raise RequestError(
+                "parent is a number of first characters, of a key with one attribute.", fix=UseOption("parent", 2)
+            )
 
     @property
     def name(self) -> str:
@@ -108,12 +114,12 @@ class OfferSpec:
         if len(self.keys) > MAX_KEYS or len({key.name for key in self.keys}) != len(self.keys):
             raise RequestError(f"An offer has at most {MAX_KEYS} keys, each named once.")
         if (self.budget is None) == (self.accuracy is None):
-            raise RequestError("An offer has either a budget or an accuracy.", fix='budget=Budget(epsilon="1")')
+            raise RequestError("An offer has either a budget or an accuracy.", fix=use_budget("epsilon", "1"))
         both = {name for key in self.keys for name in key.attributes} & set(self.features)
         if both:
             raise RequestError(f"{sorted(both)[0]!r} is a key and a feature; it can be one of them.")
         if not set(self.indicators) <= set(self.features):
-            raise RequestError("Indicators belong to features of the offer.", fix="indicators=(a feature,)")
+            raise RequestError("Indicators belong to features of the offer.", fix="name only features as indicators")
         self._check_words()
 
     def _check_words(self) -> None:
@@ -127,13 +133,13 @@ class OfferSpec:
         if not self.keys and self.second_moments == "none":
             object.__setattr__(self, "second_moments", "total")
         if self.second_moments == "per-key" and len(self.keys) != 1:
-            raise RequestError("Second moments per key belong to one key.", fix='second_moments="total"')
+            raise RequestError("Second moments per key belong to one key.", fix=UseOption("second_moments", "total"))
         if self.norm_cut is not None and not 0 < self.norm_cut < 1_000:
             raise RequestError(f"norm_cut is a number above 0, not {self.norm_cut!r}.")
         if self.order not in (2, 3, 4) or (self.order > 2 and (self.keys or self.mechanism != "joint")):
             raise RequestError(
                 f"The order is 2, or 3 or 4 of a joint offer for unions, without keys; not {self.order!r}.",
-                fix="order=2, or an offer of its own for unions",
+                fix=join_choices([UseOption("order", 2), "an offer of its own for unions"]),
             )
         self._check_shares()
 
@@ -143,15 +149,17 @@ class OfferSpec:
             raise RequestError(
                 f"Shares are {self.order + 1} numbers, for counts, sums, second moments and each higher order: none is "
                 "below 0, and only those of counts and second moments can be 0.",
-                fix='shares=("0.4", "0.6", "0")',
+                fix=UseOption("shares", ("0.4", "0.6", "0")),
             )
         if (shares[2] == 0) != (self.second_moments == "none"):
             raise RequestError(
                 "Shares are 0 for second moments exactly where none are released.",
-                fix='shares=("0.4", "0.6", "0")',
+                fix=UseOption("shares", ("0.4", "0.6", "0")),
             )
         if self.keys and shares[0] == 0:
-            raise RequestError("With keys, counts need a share of the price.", fix='shares=("0.4", "0.6", "0")')
+            raise RequestError(
+                "With keys, counts need a share of the price.", fix=UseOption("shares", ("0.4", "0.6", "0"))
+            )
 
     @property
     def parts(self) -> tuple[Fraction, ...]:
@@ -217,19 +225,30 @@ class RequestSpec:
         if self.order not in (2, 3, 4) or (self.order > 2 and (self.model == "linear" or self.kinds != ("union",))):
             raise RequestError(
                 "An order of 3 or 4 is for logistic and Poisson models of unions; everything else has order 2.",
-                fix='kinds=("union",), model="logistic", order=4',
+                fix=build_fix(
+                    UseOption("kinds", ["union"]), ", ", UseOption("model", "logistic"), ", ", UseOption("order", 4)
+                ),
             )
         if self.range == "quantiles" and "union" in self.kinds:
-            raise RequestError("Rows are added over declared ranges; estimated ones differ.", fix='range="declared"')
+            raise RequestError(
+                "Rows are added over declared ranges; estimated ones differ.", fix=UseOption("range", "declared")
+            )
         if self.scoring == "platform" and self.budget is None:
             raise RequestError(
                 "Platform scoring releases the table's moments, which needs a budget.",
-                fix='budget=Budget(epsilon="1"), or scoring="local", which costs nothing',
+                fix=build_fix(
+                    use_budget("epsilon", "1"), ", or ", UseOption("scoring", "local"), ", which costs nothing"
+                ),
             )
         if self.scoring == "local" and self.budget is not None:
-            raise RequestError("Local scoring costs nothing, so it has no budget.", fix='scoring="platform"')
+            raise RequestError(
+                "Local scoring costs nothing, so it has no budget.", fix=UseOption("scoring", "platform")
+            )
         if "join" in self.kinds and not self.keys:
-            raise RequestError("Joins need a key.", fix='keys=("district",), or kinds=("union",)')
+            raise RequestError(
+                "Joins need a key.",
+                fix=join_choices([UseOption("keys", ("district",)), UseOption("kinds", ("union",))]),
+            )
         if not 0 <= self.test_share < 1 or not 0 <= self.min_gain < 1:
             raise RequestError("test_share and min_gain lie from 0 to below 1.")
         if not isinstance(self.max_augmentations, int) or not 1 <= self.max_augmentations <= 50:
@@ -269,7 +288,7 @@ def parse_spec(plain: dict[str, Any]) -> OfferSpec:
             values["accuracy"] = OfferAccuracy(**values["accuracy"])
         return OfferSpec(**_parse_amounts(values))
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-        raise RequestError(f"The offer cannot be read: {wrong}.", fix="siloquent search offer --help") from None
+        raise RequestError(f"The offer cannot be read: {wrong}.", fix=run("search offer", "--help")) from None
 
 
 def parse_request(plain: dict[str, Any]) -> RequestSpec:
@@ -283,7 +302,7 @@ def parse_request(plain: dict[str, Any]) -> RequestSpec:
         values["keys"] = tuple(_parse_key_spec(key) for key in values.get("keys", ()))
         return RequestSpec(**_parse_amounts(values))
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-        raise RequestError(f"The request cannot be read: {wrong}.", fix="siloquent search find --help") from None
+        raise RequestError(f"The request cannot be read: {wrong}.", fix=run("search find", "--help")) from None
 
 
 def _select_known(plain: dict[str, Any], kind: type[OfferSpec | RequestSpec], what: str) -> dict[str, Any]:

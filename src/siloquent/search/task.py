@@ -9,6 +9,7 @@ import numpy as np
 
 from siloquent.charge import Charge, PreparedRelease, compute_request_digest
 from siloquent.errors import BudgetExceeded, NotAllowed, RequestError
+from siloquent.fixes import BeOwner, UseOption, build_fix, run
 from siloquent.search.catalogue import Catalogue
 from siloquent.search.estimate.joins_and_unions import find_both
 from siloquent.search.estimate.search import ResolvedRequest, find_joins, find_unions, require_candidates
@@ -113,13 +114,14 @@ def find(
         try:
             own = offer(session, spec.build_offer_spec(), key=key, max_cost=max_cost)
         except BudgetExceeded as short:
-            short.fix = 'a smaller budget; or scoring = "local", which costs the table\'s owner nothing'
+            local = build_fix(UseOption("scoring", "local"), ", which costs the table's owner nothing")
+            short.remedy = build_fix("a smaller budget; or ", local)
             raise
         return _search_catalogue(replace(asked, features=own.features), catalogue, _build_released_sums(own), own)
     if session.analyst is not None:
         raise NotAllowed(
             "Local scoring reads exact rows: only the owner may do it.",
-            fix='leave --analyst out, as the owner, or scoring = "platform" with a budget',
+            fix=build_fix(BeOwner(), ", or ", UseOption("scoring", "platform"), " with a budget"),
         )
     require_candidates(asked, catalogue.offers)
     rows = read_local_rows(session.table(spec.table), asked.features, asked.keys)
@@ -182,7 +184,7 @@ def augment(session: WorkspaceSession, chosen: AugmentPlan, table: str | None = 
     import pyarrow as pa
 
     if session.analyst is not None:
-        raise NotAllowed("augment shows exact rows: only the owner may use it.", fix="leave --analyst out")
+        raise NotAllowed("augment shows exact rows: only the owner may use it.", fix=BeOwner())
     name = table or chosen.table
     schema = session.schema(name)
     _require_same_keys(schema, chosen)
@@ -206,5 +208,5 @@ def _require_same_keys(schema: TableSchema, chosen: AugmentPlan) -> None:
         if now.digest != replace(step.key, parent=None).digest or now.name != step.key.name:
             raise RequestError(
                 f"The key {step.key.name} of {schema.name!r} is declared otherwise than when the plan was made.",
-                fix="siloquent search find again",
+                fix=build_fix(run("search find"), " again"),
             )

@@ -17,6 +17,7 @@ from typing import Any
 from starlette.requests import Request
 
 from siloquent.errors import SchemaError
+from siloquent.fixes import run
 from siloquent.server.access.acts import write_act
 from siloquent.server.problems import Refused
 from siloquent.server.state import get_app_state
@@ -107,7 +108,7 @@ async def declared(request: Request, table: str, toml: str, precondition: Precon
     require_source(house.settings.sources, schema.source, folder, table)
     if not await house.desk.run(None, work):
         detail = "What was spent on this table was counted for another unit, adjacency or accountant."
-        raise Refused(409, "conflict", detail, fix=f"siloquent epoch open {table}")
+        raise Refused(409, "conflict", detail, fix=run("epoch open", table))
 
     def write() -> str:
         require_name(table, toml, folder)

@@ -1,68 +1,111 @@
-"""Fixes for clients of the API: a request in place of a command, or the role that must run the command."""
+"""Fixes for clients of the API and for readers of its pages."""
 
 from __future__ import annotations
 
 import json
-import re
 import shlex
+from collections.abc import Mapping
+from types import MappingProxyType
 
-_COMMAND = re.compile(r"siloquent (?:--(?:workspace|analyst) \S+ )*([a-z-]+)(?: ([a-z-]+))?(?: (\S+))?")
-_OPTIONS = (
-    (re.compile(r"--max-cost ([^\s,]+)"), r'"max_cost": "\1"'),
-    (re.compile(r"--key ([^\s,]+)"), r"Idempotency-Key: \1"),
-    (re.compile(r"--key\b"), "Idempotency-Key"),
+from siloquent.fixes import AskWith, FixLanguage, RunCommand, UseOption
+
+_REQUESTS: Mapping[str, str] = MappingProxyType(
+    {
+        "tables": "GET /v1/tables",
+        "show": "GET /v1/tables/{0}",
+        "history": "GET /v1/tables/{0}/history",
+        "ledger show": "GET /v1/accounts",
+        "ledger verify": "POST /v1/ledger/verify, with a token of the role owner or auditor",
+        "release list": "GET /v1/releases",
+        "release verify": "POST /v1/releases/{0}/verify",
+        "verify": "POST /v1/releases/{0}/verify",
+        "check": "POST /v1/tables/{0}/check, with a token of the role owner",
+        "token create": "POST /v1/tokens, with a token of the role owner",
+        "token list": "GET /v1/tokens, with a token of the role owner",
+    }
 )
-_REQUESTS = {
-    "tables": "GET /v1/tables",
-    "show": "GET /v1/tables/{0}",
-    "history": "GET /v1/tables/{0}/history",
-    "ledger show": "GET /v1/accounts",
-    "ledger verify": "POST /v1/ledger/verify, with a token of the role owner or auditor",
-    "release list": "GET /v1/releases",
-    "token create": "POST /v1/tokens, with a token of the role owner",
-    "token list": "GET /v1/tokens, with a token of the role owner",
-}
-_OWNER = "the workspace's owner runs"
-_QUESTIONS = ("explain", "ask")
+_PAGES: Mapping[str, str] = MappingProxyType(
+    {
+        "tables": "the page /tables",
+        "show": "the page /tables/{0}",
+        "history": "the page /tables/{0}",
+        "ledger show": "the page /budget",
+        "ledger verify": "the page /ledger, as owner or auditor",
+        "release list": "the page /releases",
+        "release verify": "the page /releases/{0}",
+        "verify": "the page /releases/{0}",
+        "check": "the page /tables/{0}, as its owner",
+    }
+)
+_PLACEHOLDERS = {"verify": "RELEASE", "release verify": "RELEASE"}
 
 
-def over_http(fix: str) -> str:
-    """Return ``fix`` with commands that can run only on the server replaced.
-
-    >>> over_http("siloquent show visits")
-    'GET /v1/tables/visits'
-    >>> over_http("siloquent budget set visits")
-    "the workspace's owner runs: siloquent budget set visits"
-    """
-    for option, field in _OPTIONS:
-        fix = option.sub(field, fix)
-    found = _COMMAND.search(fix)
-    if found is None or _OWNER in fix or "owner runs" in fix[: found.start()]:
-        return fix
-    verb, second, third = found.groups()
-    if fix[found.start() :].endswith("--help"):
-        return f"{fix[: found.start()]}GET /openapi.json, which says what a spec holds"
-    if verb in _QUESTIONS:
-        return fix[: found.start()] + _question(verb, fix[found.start() :])
-    if request := _REQUESTS.get(f"{verb} {second}"):
-        return fix[: found.start()] + request.format(third or "TABLE") + _rest(fix, found.end())
-    if request := _REQUESTS.get(verb):
-        end = found.end(2) if second else found.end(1)
-        return fix[: found.start()] + request.format(second or "TABLE") + _rest(fix, end)
-    return f"{fix[: found.start()]}{_OWNER}: {fix[found.start() :]}"
+def _fill(template: str, action: RunCommand) -> str:
+    names = [one for one in action.args if not one.startswith("-")]
+    return template.replace("{0}", names[0] if names else _PLACEHOLDERS.get(action.verb, "TABLE"))
 
 
-def _rest(fix: str, end: int) -> str:
-    """Return the text after a command, without the command's further arguments."""
-    behind = re.search(r"[,;:](?: .+)?$", fix[end:])
-    return behind[0] if behind else ""
+def _name_owner(action: RunCommand) -> str:
+    """Return a command that only runs on the machine of the workspace, with the role that runs it."""
+    return f"the workspace's owner runs: {shlex.join(['siloquent', *action.verb.split(), *action.args])}"
 
 
-def _question(verb: str, command: str) -> str:
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        words = command.split()
-    text = next((word for word in words if word.startswith(("SELECT", "BIN", "EXPLAIN"))), "")
-    path = "explanations" if verb == "explain" else "answers"
-    return f"POST /v1/{path} with {json.dumps({'sql': text})}" if text else f"POST /v1/{path}"
+class HttpLanguage(FixLanguage):
+    """Requests of the API."""
+
+    def format_command(self, action: RunCommand) -> str:
+        """Return the request that does it, or the owner's command.
+
+        >>> HTTP.format_command(RunCommand("show", ("visits",)))
+        'GET /v1/tables/visits'
+        """
+        if "--help" in action.args:
+            return "GET /openapi.json, which says what a spec holds"
+        if action.verb in _REQUESTS and not action.by_owner:
+            return _fill(_REQUESTS[action.verb], action)
+        return _name_owner(action)
+
+    def format_question(self, action: AskWith) -> str:
+        """Return the change, or the request with the question."""
+        if action.change:
+            return f"ask with {action.change}"
+        path = "explanations" if action.verb == "explain" else "answers"
+        return f"POST /v1/{path} with {json.dumps({'sql': action.question})}"
+
+    def format_option(self, action: UseOption) -> str:
+        """Return the field of the request's body; a key is a header."""
+        if action.name == "key":
+            return f"Idempotency-Key: {action.value}"
+        return f"{json.dumps(action.name)}: {json.dumps(action.value, ensure_ascii=False)}"
+
+    def format_owner(self) -> str:
+        """Return the token to send."""
+        return "send a token of the role owner"
+
+
+class PageLanguage(FixLanguage):
+    """The pages of the server, and questions as typed into their form."""
+
+    def format_command(self, action: RunCommand) -> str:
+        """Return the page that shows it, or the owner's command."""
+        if "--help" in action.args:
+            return "the page /help"
+        if action.verb in _PAGES and not action.by_owner:
+            return _fill(_PAGES[action.verb], action)
+        return _name_owner(action)
+
+    def format_question(self, action: AskWith) -> str:
+        """Return the change, or the question's text."""
+        return f"ask with {action.change}" if action.change else action.question
+
+    def format_option(self, action: UseOption) -> str:
+        """Return the field of the spec."""
+        return f"{json.dumps(action.name)}: {json.dumps(action.value, ensure_ascii=False)}"
+
+    def format_owner(self) -> str:
+        """Return the role to log in with."""
+        return "log in as the owner"
+
+
+HTTP = HttpLanguage()
+PAGE = PageLanguage()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,8 @@ from starlette.exceptions import HTTPException
 
 from siloquent.documents.problems import Problem, build_problem, log_details
 from siloquent.errors import PortableError, SiloquentError
-from siloquent.server.fixes import over_http
+from siloquent.fixes import FixLike, build_fix
+from siloquent.server.fixes import HTTP, PAGE
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -44,11 +44,14 @@ class Refused(PortableError):
         code: str,
         detail: str,
         *,
-        fix: str = "",
+        fix: FixLike = "",
         spent: str = "nothing",
         headers: dict[str, str] | None = None,
     ):
-        self.problem = Problem(code, HTTPStatus(status).phrase, detail, 2, fix, spent, http_status=status)
+        remedy = build_fix(fix)
+        self.problem = Problem(
+            code, HTTPStatus(status).phrase, detail, 2, remedy.render(HTTP), spent, http_status=status, remedy=remedy
+        )
         self.headers = headers or {}
         super().__init__(detail)
 
@@ -170,10 +173,9 @@ def _describe_first_fault(error: RequestValidationError) -> str:
 
 def _respond(request: Request, problem: Problem, headers: dict[str, str]) -> Response:
     """Return a page for a browser's form, and a document otherwise."""
-    problem = replace(problem, fix=over_http(problem.fix))
     _remember(request, problem)
     pages = getattr(request.app.state, "pages", None)
     if pages is not None and pages.wants_page(request):
-        page: Response = pages.render_problem(request, problem, headers)
+        page: Response = pages.render_problem(request, problem.translate(PAGE), headers)
         return page
-    return build_response(problem, headers)
+    return build_response(problem.translate(HTTP), headers)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from siloquent.errors import SchemaError, UnknownName
+from siloquent.fixes import UseOption, build_fix, run
 from siloquent.foreign.addresses import address_of, host_of
 from siloquent.schema.workspace import read_workspace
 
@@ -104,7 +105,12 @@ class Settings:
         if not (self.is_loopback or self.tls_cert or self.trusted_proxy):
             raise SchemaError(
                 f"Without TLS the server speaks to this machine only, not to {self.host}.",
-                fix="--tls-cert FILE --tls-key FILE, or trusted_proxy in [server] if a proxy ends TLS",
+                fix=build_fix(
+                    UseOption("tls_cert", "FILE"),
+                    " ",
+                    UseOption("tls_key", "FILE"),
+                    ", or trusted_proxy in [server] if a proxy ends TLS",
+                ),
             )
 
     @property
@@ -170,7 +176,7 @@ def read_settings(
     given: dict[str, Any] = {}
     for name, value in read_workspace(folder).server:
         if name not in known:
-            raise UnknownName("setting in [server]", name, known, fix="siloquent serve --show")
+            raise UnknownName("setting in [server]", name, known, fix=run("serve", "--show"))
         given[name] = _convert_value(known[name], name, value)
     for name, kind in known.items():
         if (text := environment.get(PREFIX + name.upper())) is not None:

@@ -5,7 +5,6 @@ Only the ledger decides what was spent; losing this file costs no budget, only l
 
 from __future__ import annotations
 
-import shlex
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from siloquent.errors import LedgerError
+from siloquent.fixes import run
 
 STEPS = (
     """
@@ -195,8 +195,7 @@ def _apply_steps(db: sqlite3.Connection, version: int) -> None:
 def _build_version_error(path: Path, found: int) -> LedgerError:
     if found > VERSION:
         return LedgerError(f"{path.name} was written by a newer siloquent (format {found}).", fix="upgrade siloquent")
-    where = shlex.quote(str(path.parent))
     return LedgerError(
         f"{path.name} was written by an older siloquent (format {found}; this one reads {VERSION}).",
-        fix=f"siloquent --workspace {where} migrate",
+        fix=run("migrate", "--workspace", path.parent),
     )

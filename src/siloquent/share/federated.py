@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.charge import RESERVED, Charge, require_planned
 from siloquent.errors import KeyReused, ProtocolError, RequestError
+from siloquent.fixes import run
 from siloquent.ledger import Permit, SettledAnswer
 from siloquent.share import agreement_check, measure
 from siloquent.share.files import assemble
@@ -67,7 +68,9 @@ def _take_part(
     from siloquent.federation.sums import contribute_vector
 
     if spec.trust != "sum":
-        raise RequestError("A release with its own full noise needs no other silo.", fix="session.share.release(spec)")
+        raise RequestError(
+            "A release with its own full noise needs no other silo.", fix=run("share release", "SPEC.toml")
+        )
     chosen = explain(session, spec)
     told, key = build_sum_spec(chosen), f"sum-{channel.session.hex()[:32]}"
     # One silo under two names would change the sum twice for one charge, so the request includes the name.

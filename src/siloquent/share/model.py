@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import NotAllowed, ReleaseError, RequestError
+from siloquent.fixes import UseOption, build_fix, run
 from siloquent.foreign import DocumentTooLarge, read_bounded
 from siloquent.foreign.arrays import MAX_BYTES
 from siloquent.releases.arrays import pack, unpack
@@ -114,7 +115,9 @@ class Model:
         if self.holds_own_rows:
             raise NotAllowed(
                 "This model was fitted on your own exact rows: whoever gets it learns about them.",
-                fix="learn with use_own=False, which uses releases alone",
+                fix=build_fix(
+                    "learn with ", UseOption("shared_only", True, "use_own=False"), ", which uses releases alone"
+                ),
             )
         return self
 
@@ -128,10 +131,12 @@ def load_model(path: Path) -> Model:
     try:
         data = read_bounded(path, MAX_BYTES)
     except DocumentTooLarge:
-        raise ReleaseError(f"{path} is larger than any model.", fix="siloquent share learn .. -o FILE") from None
+        raise ReleaseError(
+            f"{path} is larger than any model.", fix=run("share learn", "TABLE", "RELEASE", "-o", "FILE")
+        ) from None
     except OSError as failed:
         raise ReleaseError(
-            f"{path} cannot be read: {failed.strerror}.", fix="siloquent share learn .. -o FILE"
+            f"{path} cannot be read: {failed.strerror}.", fix=run("share learn", "TABLE", "RELEASE", "-o", "FILE")
         ) from None
     arrays, words = unpack(data, ("weights", "constant"))
     try:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Literal
 
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption
 from siloquent.maths.tails.distributions import compute_laplace_variance
 from siloquent.privacy import (
     Composed,
@@ -157,7 +158,7 @@ def _plan_noise(
 def _check(spec: ShareSpec, layout: Layout) -> None:
     encoding = layout.encoding
     if spec.method == "moments" and encoding.classes > 2 and not encoding.is_regression:
-        raise RequestError("Moments take a number or two classes as their label.", fix='method = "gram"')
+        raise RequestError("Moments take a number or two classes as their label.", fix=UseOption("method", "gram"))
     if layout.length > MAX_NUMBERS:
         raise RequestError(
             f"This releases {layout.length:,} numbers; the most is {MAX_NUMBERS:,}.",

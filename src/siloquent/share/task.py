@@ -13,6 +13,7 @@ import numpy as np
 
 from siloquent.charge import Charge, PreparedRelease, compute_request_digest
 from siloquent.errors import NotAllowed, RequestError
+from siloquent.fixes import BeOwner, UseOption, build_fix, run
 from siloquent.schema import list_bin_rules
 from siloquent.share import estimate, measure
 from siloquent.share.estimate import Advice, Fit
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from siloquent.data import PrivateTable
     from siloquent.ledger import Permit
     from siloquent.session import WorkspaceSession
+
+_WITHOUT_OWN = UseOption("shared_only", True, "use_own=False")
 
 
 def release(
@@ -63,7 +66,8 @@ def prepare(
     """
     if spec.trust == "sum":
         raise RequestError(
-            "A secure sum needs the other silos.", fix='session.share.release_sum(spec, channel), or trust = "local"'
+            "A secure sum needs the other silos.",
+            fix=build_fix(run("share sum", "SPEC.toml"), ", or ", UseOption("trust", "local")),
         )
     charge = build_charge(session, spec, key=key, max_cost=None)
     return PreparedRelease(session, charge, explain(session, spec), _measure_release, assemble)
@@ -198,7 +202,9 @@ def synthesize(releases: Sequence[ShareRelease], *, rows: int | None = None, see
         Post-processing of releases.
     """
     if not releases:
-        raise RequestError("Rows come from at least one release.", fix="synthesize([release, ..])")
+        raise RequestError(
+            "Rows come from at least one release.", fix=run("share synthesize", "RELEASE", "-o", "ROWS.csv")
+        )
     agreement = estimate.check_together(releases)
     rng, encoding = np.random.default_rng(seed), build_encoding(agreement)
     if agreement.method == "tree":
@@ -230,7 +236,7 @@ def _check(session: WorkspaceSession, spec: LearnSpec) -> Agreement:
     if agreement.label.name != spec.label:
         raise RequestError(
             f"The releases are about {agreement.label.name!r}, not {spec.label!r}.",
-            fix=f'label="{agreement.label.name}"',
+            fix=UseOption("label", agreement.label.name),
         )
     if agreement.label.is_numeric != (spec.model in (None, "linear")) and spec.model is not None:
         raise RequestError(f"A {spec.model} model does not fit the label {spec.label!r}.", fix="leave model out")
@@ -261,14 +267,14 @@ def _read_own(session: WorkspaceSession, spec: LearnSpec) -> Integers:
     if session.analyst is not None:
         raise NotAllowed(
             "Learning from own rows shows exact rows: only the owner may do it.",
-            fix="leave --analyst out, as the owner, or learn with use_own=False",
+            fix=build_fix(BeOwner(), ", or ", _WITHOUT_OWN),
         )
     schema, agreement = session.schema(spec.table), spec.releases[0].agreement
     odd = find_differing_attribute(agreement, schema)
     if odd:
         raise RequestError(
             f"{spec.table!r} declares {odd!r} otherwise than the releases do.",
-            fix="declare it as the other silos do, or learn with use_own=False",
+            fix=build_fix("declare it as the other silos do, or ", _WITHOUT_OWN),
         )
     return measure.read_own_indices(session.open_planned_table(schema), build_encoding(agreement))
 

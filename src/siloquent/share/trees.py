@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError, SchemaError
+from siloquent.fixes import UseOption, join_choices
 from siloquent.privacy import Composed, DiscreteLaplace, Event, ExponentialSelect
 from siloquent.privacy.budget import round_up_to_drawable
 from siloquent.schema import TableSchema
@@ -78,7 +79,7 @@ def plan_tree(
     if schema.budget.accountant != "pure":
         raise RequestError(
             "Trees are priced in epsilon alone; this table's account is zcdp.",
-            fix='method = "gram", or accountant = "pure" for this table',
+            fix=join_choices([UseOption("method", "gram"), 'accountant = "pure" for this table']),
         )
     if all(attribute.size < 2 for attribute in encoding.features):
         raise SchemaError("A tree needs a feature with two values.")

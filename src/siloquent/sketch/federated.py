@@ -17,6 +17,7 @@ import numpy as np
 
 from siloquent.charge import RESERVED, Charge, compute_request_digest, require_planned
 from siloquent.errors import ProtocolError, RequestError
+from siloquent.fixes import UseOption, build_fix, run
 from siloquent.ledger import Permit, SettledAnswer
 from siloquent.privacy import Composed, SummedGaussian
 from siloquent.sketch.measure import measure_share
@@ -106,9 +107,13 @@ def plan_silo_sum(session: WorkspaceSession, spec: SketchSpec, *, min_parties: i
         RequestError: there is no shared hash plan, or no noise share would certainly be included.
     """
     if spec.plan_file is None:
-        raise RequestError("Silos share one hash plan.", fix="siloquent sketch plan .. -o plan.json, then plan_file")
+        raise RequestError(
+            "Silos share one hash plan.", fix=build_fix(run("sketch plan", "..", "-o", "plan.json"), ", then plan_file")
+        )
     if colluding < 1:
-        raise RequestError("Every silo knows its own share of the noise and can take it off.", fix="colluding=1")
+        raise RequestError(
+            "Every silo knows its own share of the noise and can take it off.", fix=UseOption("colluding", 1)
+        )
     if min_parties - colluding < 1:
         raise RequestError(f"{min_parties} silos of which {colluding} collude leave no noise.", fix="more silos")
     chosen = plan(spec, session.schema(spec.table), seed=0, summed=True)  # the plan file holds the hash functions

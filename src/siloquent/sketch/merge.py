@@ -9,6 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from siloquent.errors import RequestError
+from siloquent.fixes import build_fix, run
 from siloquent.releases.provenance import Provenance
 from siloquent.sketch.sketch import Sketch
 
@@ -24,14 +25,16 @@ def merge(sketches: Sequence[Sketch]) -> Sketch:
         sum can subtract them. A person in one silo has that silo's guarantee; in several, their sum.
     """
     if not sketches:
-        raise RequestError("There is no sketch to merge.", fix="siloquent sketch merge a b -o all")
+        raise RequestError("There is no sketch to merge.", fix=run("sketch merge", "a", "b", "-o", "all"))
     first = sketches[0]
     for other in sketches[1:]:
         for name, mine, theirs in _list_compared(first, other):
             if mine != theirs:
                 raise RequestError(
                     f"Sketches with different {name} cannot be added up: {mine} and {theirs}.",
-                    fix="build all of them from one plan file: siloquent sketch plan .. -o plan.json",
+                    fix=build_fix(
+                        "build all of them from one plan file: ", run("sketch plan", "..", "-o", "plan.json")
+                    ),
                 )
     parts = tuple(part for sketch in sketches for part in sketch.parts)
     _require_apart(sketches, parts)

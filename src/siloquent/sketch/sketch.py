@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError
+from siloquent.fixes import build_fix, run
 from siloquent.maths.tails.distributions import compute_laplace_variance
 from siloquent.privacy import Event, event_from_json, event_to_json, parse_fraction
 from siloquent.releases.arrays import pack, unpack
@@ -166,7 +167,7 @@ def decode_sketch(data: bytes) -> Sketch:
     except Exception:  # allowed: whatever a hostile file does to the readers, it is no sketch
         raise ReleaseError(
             "The file is not a sketch, or it was truncated or altered.",
-            fix="siloquent verify RELEASE, then send it again",
+            fix=build_fix(run("verify", "RELEASE"), ", then send it again"),
         ) from None
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption, join_choices, run, use_budget
 from siloquent.foreign.spec_types import check_types
 from siloquent.maths.lsh import Kernel, dump_kernel, parse_kernel
 from siloquent.privacy import parse_exact
@@ -89,7 +90,7 @@ class SketchSpec:
         if not 1 <= len(self.features) <= MAX_FEATURES or len(set(self.features)) != len(self.features):
             raise RequestError(f"A sketch has 1 to {MAX_FEATURES:,} features, each named once.")
         if (self.budget is None) == (self.accuracy is None):
-            raise RequestError("A sketch has either a budget or an accuracy.", fix='budget=Budget(epsilon="1")')
+            raise RequestError("A sketch has either a budget or an accuracy.", fix=use_budget("epsilon", "1"))
         self._check_size()
         self._check_words()
         if self.count_share is not None and not 0 < self.count_share < 1:
@@ -99,16 +100,19 @@ class SketchSpec:
 
     def _check_size(self) -> None:
         if self.rows != "auto" and not (isinstance(self.rows, int) and 2 <= self.rows <= MAX_ROWS):
-            raise RequestError(f"rows is auto or 2 to {MAX_ROWS:,}, not {self.rows!r}.", fix=f"rows={MAX_ROWS}")
+            raise RequestError(
+                f"rows is auto or 2 to {MAX_ROWS:,}, not {self.rows!r}.", fix=UseOption("rows", MAX_ROWS)
+            )
         if isinstance(self.rows, int) and self.rows & (self.rows - 1) and self.is_power_of_two_needed:
             near = 2 ** (self.rows.bit_length() - 1)
             raise RequestError(
-                f"rows must be a power of two here, not {self.rows}.", fix=f'rows={near}, or projections="iid"'
+                f"rows must be a power of two here, not {self.rows}.",
+                fix=join_choices([UseOption("rows", near), UseOption("projections", "iid")]),
             )
         if isinstance(self.width, int) and not (2 <= self.width <= 2**20 and not self.width & (self.width - 1)):
-            raise RequestError(f"width is a power of two up to 2^20, not {self.width}.", fix="width=4096")
+            raise RequestError(f"width is a power of two up to 2^20, not {self.width}.", fix=UseOption("width", 4096))
         if not isinstance(self.hits, int) or self.hits < 1 or (isinstance(self.rows, int) and self.hits > self.rows):
-            raise RequestError(f"hits is 1 to the number of rows, not {self.hits!r}.", fix=f"hits={self.rows}")
+            raise RequestError(f"hits is 1 to the number of rows, not {self.hits!r}.", fix=UseOption("hits", self.rows))
 
     def _check_words(self) -> None:
         for name, allowed in (
@@ -191,7 +195,7 @@ def parse_spec(plain: dict[str, Any]) -> SketchSpec:
             values["plan_file"] = Path(values["plan_file"])
         return SketchSpec(**values)
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-        raise RequestError(f"The sketch cannot be read: {wrong}.", fix="siloquent sketch plan --help") from None
+        raise RequestError(f"The sketch cannot be read: {wrong}.", fix=run("sketch plan", "--help")) from None
 
 
 Points = Any
@@ -249,7 +253,10 @@ class Anomaly:
     def __post_init__(self) -> None:
         check_types(self, RequestError)
         if (self.threshold is None) == (self.share is None):
-            raise RequestError("An anomaly is judged by a threshold or by a share.", fix="Anomaly(points, share=.01)")
+            raise RequestError(
+                "An anomaly is judged by a threshold or by a share.",
+                fix=UseOption("share", 0.01, "Anomaly(points, share=.01)"),
+            )
         if self.share is not None and not 0 < self.share < 1:
             raise RequestError(f"share lies between 0 and 1, not at {self.share!r}.")
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from siloquent.charge import build_guarantee
 from siloquent.errors import ReleaseError, SiloquentError
+from siloquent.fixes import run
 from siloquent.foreign import load_json
 from siloquent.maths.graphical.fit import GraphicalModel
 from siloquent.maths.graphical.tree import Clique, JunctionTree
@@ -119,7 +120,7 @@ def load_model(folder: Path) -> Model:
         fitted = GraphicalModel(JunctionTree(frame.sizes, cliques), beliefs, {})
         return TreeModel(chosen, frame, fitted, words["sentence"], rates)
     except (KeyError, TypeError, ValueError):
-        raise ReleaseError("The model was truncated or altered.", fix="siloquent verify RELEASE") from None
+        raise ReleaseError("The model was truncated or altered.", fix=run("verify", "RELEASE")) from None
 
 
 def load_report(folder: Path) -> dict[str, Any]:
@@ -129,7 +130,7 @@ def load_report(folder: Path) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise ReleaseError("The report was truncated or altered.", fix="siloquent verify RELEASE")
+        raise ReleaseError("The report was truncated or altered.", fix=run("verify", "RELEASE"))
     return found
 
 

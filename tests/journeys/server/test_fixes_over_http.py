@@ -13,8 +13,9 @@ import pytest
 from journeys.served import Served
 from journeys.server.test_who_may import BODIES, ROLES, filled, routes
 from journeys.test_refusals import QUESTIONS
+from siloquent.fixes import AskWith, BeOwner, FixLike, UseOption, build_fix, let_owner_run, run
 from siloquent.server.access.roles import ROUTES
-from siloquent.server.fixes import over_http
+from siloquent.server.fixes import HTTP, PAGE
 
 MEDIA = "application/problem+json"
 ALONE = re.compile(r"(?<!owner runs: )\bsiloquent [a-z]|--[a-z]")
@@ -79,21 +80,25 @@ def test_a_token_for_a_table_that_is_not_declared_is_refused_with_the_known_name
         assert made["token"][3:11] == made["id"]
 
 
+OWNERS = "the workspace's owner runs: siloquent "
+COUNT = "SELECT COUNT(*) FROM t ERROR "
+
+
 @pytest.mark.parametrize(
-    ("fix", "told"),
+    ("fix", "over_http", "page"),
     [
-        ("siloquent tables", "GET /v1/tables"),
-        ("siloquent show visits", "GET /v1/tables/visits"),
-        ("siloquent --workspace /w show visits", "GET /v1/tables/visits"),
-        ("siloquent ledger show, then ask with a larger ERROR", "GET /v1/accounts, then ask with a larger ERROR"),
-        ("siloquent explain 'SELECT COUNT(*) FROM t ERROR 5'",
-         'POST /v1/explanations with {"sql": "SELECT COUNT(*) FROM t ERROR 5"}'),
-        ("siloquent epoch open visits", "the workspace's owner runs: siloquent epoch open visits"),
-        ("the owner runs: siloquent budget set visits", "the owner runs: siloquent budget set visits"),
-        ("ask with ERROR 310", "ask with ERROR 310"),
-        ("--max-cost 0.3, or more", '"max_cost": "0.3", or more'),
-        ("", ""),
+        (run("tables"), "GET /v1/tables", "the page /tables"),
+        (run("show", "visits"), "GET /v1/tables/visits", "the page /tables/visits"),
+        (build_fix(run("ledger show"), ", then wait"), "GET /v1/accounts, then wait", "the page /budget, then wait"),
+        (AskWith(f"{COUNT}5"), f'POST /v1/explanations with {{"sql": "{COUNT}5"}}', f"{COUNT}5"),
+        (AskWith(f"{COUNT}310", "ERROR 310"), "ask with ERROR 310", "ask with ERROR 310"),
+        (run("epoch open", "visits"), f"{OWNERS}epoch open visits", f"{OWNERS}epoch open visits"),
+        (let_owner_run("budget set", "visits"), f"{OWNERS}budget set visits", f"{OWNERS}budget set visits"),
+        (UseOption("max_cost", "0.3"), '"max_cost": "0.3"', '"max_cost": "0.3"'),
+        (BeOwner(), "send a token of the role owner", "log in as the owner"),
+        ("", "", ""),
     ],
 )  # fmt: skip
-def test_commands_become_requests(fix: str, told: str) -> None:
-    assert over_http(fix) == told
+def test_commands_become_requests_and_pages(fix: FixLike, over_http: str, page: str) -> None:
+    assert build_fix(fix).render(HTTP) == over_http
+    assert build_fix(fix).render(PAGE) == page

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from siloquent.cli.base.command import Options
+from siloquent.cli.base.fixes import CommandLanguage
 from siloquent.cli.federation.commands import accept, find_session, request_certificate, revoke
 from siloquent.cli.federation.roles import approve_session, refuse_session
-from siloquent.errors import NotAllowed, RequestError, SchemaError, UnknownName
+from siloquent.errors import NotAllowed, RequestError, SchemaError, SiloquentError, UnknownName
 from siloquent.federation.channel.base import RoleState
 from siloquent.federation.identity import operator
 from siloquent.federation.identity.bundle import read_bundle
@@ -18,10 +19,15 @@ from siloquent.federation.messages.journal import SessionRecord
 from siloquent.federation.role_process import open_journal
 
 
+def say(refused: SiloquentError) -> str:
+    """The fix as the command line shows it."""
+    return refused.remedy.render(CommandLanguage())
+
+
 def test_a_session_that_is_not_there_is_looked_for_in_the_bundle_that_was_named() -> None:
     with pytest.raises(RequestError, match="no session '3f9a'") as refused:
         find_session([], "3f9a", Path("all bundles/north"))
-    assert refused.value.fix == "siloquent federation status --bundle 'all bundles/north'"
+    assert say(refused.value) == "siloquent federation status --bundle 'all bundles/north'"
 
 
 def test_words_may_be_typed_with_blanks_and_in_capitals_and_must_be_given(tmp_path: Path) -> None:
@@ -34,7 +40,7 @@ def test_words_may_be_typed_with_blanks_and_in_capitals_and_must_be_given(tmp_pa
     for words, told in ((None, "No words were given"), ("other-words", "not those that were given")):
         with pytest.raises(NotAllowed, match=told) as refused:
             accept(Options(quiet=True), file, tmp_path / "north", words)
-        assert f"accept {file} --bundle {tmp_path / 'north'} --words" in refused.value.fix
+        assert f"accept {file} --bundle {tmp_path / 'north'} --words" in say(refused.value)
     accept(Options(quiet=True), file, tmp_path / "north", authority.roster.words.replace("-", " ").upper())
     assert read_bundle(tmp_path / "north").roster == authority.roster
 
@@ -58,7 +64,7 @@ def test_what_was_decided_is_said_before_anybody_is_asked_for_a_yes(
     for decide in (approve_session, refuse_session):
         with pytest.raises(RequestError, match=says) as refused:
             decide(Options(quiet=True), session[:8], bundle)
-        assert refused.value.fix == f"siloquent party list --bundle {bundle}"
+        assert say(refused.value) == f"siloquent party list --bundle {bundle}"
 
 
 def test_a_role_that_is_not_there_is_not_revoked_and_the_nearest_is_offered(tmp_path: Path) -> None:
@@ -68,7 +74,7 @@ def test_a_role_that_is_not_there_is_not_revoked_and_the_nearest_is_offered(tmp_
     for name, fix in (("nroth", "north"), ("nobody", "NAME")):
         with pytest.raises(UnknownName, match=f"No role named '{name}'") as refused:
             revoke(Options(quiet=True), name, ca)
-        assert refused.value.fix == f"siloquent federation revoke {fix} --ca {ca}"
+        assert say(refused.value) == f"siloquent federation revoke {fix} --ca {ca}"
 
 
 def test_a_name_that_is_none_is_answered_with_one_that_is(tmp_path: Path) -> None:
@@ -76,5 +82,5 @@ def test_a_name_that_is_none_is_answered_with_one_that_is(tmp_path: Path) -> Non
         request_certificate(
             Options(quiet=True), "North Clinic", "party", "North", tmp_path / "b", tmp_path / "request.json"
         )
-    assert refused.value.fix == "call it north-clinic"
+    assert say(refused.value) == "call it north-clinic"
     assert not (tmp_path / "b").exists()

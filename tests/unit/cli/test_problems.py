@@ -17,6 +17,7 @@ from siloquent.cli.base.screen import Screen
 from siloquent.cli.workspace.document_kinds import json_schema
 from siloquent.documents import problems
 from siloquent.documents.problems import FIXES, OWNER_LOG, OwnerLog, Problem, build_problem, log_details
+from siloquent.fixes import AskWith, UseOption, build_fix, run, use_budget
 
 RAISED = [
     (errors.SiloquentError("x"), 1, "internal"),
@@ -189,16 +190,37 @@ def test_a_command_that_is_shown_keeps_its_lines_tabs_and_letters(capfd: pytest.
 
 
 def test_a_fix_names_the_workspace_that_was_given_and_can_be_pasted() -> None:
-    given = Options(workspace=Path("my demo"))
-    assert given.add_workspace("siloquent tables") == "siloquent --workspace 'my demo' tables"
-    assert given.add_workspace("wait, then: siloquent check") == "wait, then: siloquent --workspace 'my demo' check"
-    for as_it_is in (
-        "siloquent init DIR, or --workspace DIR",
-        given.format_command("check"),
-        "a newer siloquent knows it",
+    words = Options(workspace=Path("my demo"), analyst="ana").language
+    assert words.format_command(run("tables")) == "siloquent --workspace 'my demo' tables"
+    check = build_fix("wait, then: ", run("check"))
+    assert check.render(words) == "wait, then: siloquent --workspace 'my demo' check"
+    assert words.format_command(run("init", "DIR")) == "siloquent init DIR"
+    asked = words.format_question(AskWith("SELECT 1"))
+    assert asked == "siloquent --workspace 'my demo' --analyst ana explain 'SELECT 1'"
+    assert Options().language.format_command(run("tables")) == "siloquent tables"
+
+
+def test_a_fix_at_a_server_is_a_command_at_that_server_or_the_owners() -> None:
+    words = Options(server="https://clinic.example.org").language
+    assert words.format_command(run("show", "visits")) == "siloquent --server https://clinic.example.org show visits"
+    assert words.format_command(run("budget set", "visits")) == (
+        "the workspace's owner runs: siloquent budget set visits"
+    )
+    assert words.format_owner() == "use a token of the role owner"
+
+
+def test_an_option_of_a_fix_is_one_of_the_command_or_a_line_of_its_file() -> None:
+    known = frozenset({"--rows", "--columns", "--epsilon", "--rho"})
+    by_options = Options(typed=("synth", "run", "visits"), own_options=known).language
+    in_file = Options(typed=("synth", "run", "spec.toml"), own_options=known).language
+    for action, option, line in (
+        (UseOption("rows", 1_000), "--rows 1000", "rows = 1000"),
+        (UseOption("columns", ["a b", "c"]), "--columns 'a b,c'", 'columns = ["a b", "c"]'),
+        (use_budget("rho", "0.1"), "--rho 0.1", 'budget = { rho = "0.1" }'),
+        (UseOption("clip", 8), "clip = 8", "clip = 8"),
     ):
-        assert given.add_workspace(as_it_is) == as_it_is
-    assert Options().add_workspace("siloquent tables") == "siloquent tables"
+        assert by_options.format_option(action) == option
+        assert in_file.format_option(action) == line
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_a_taken_name_is_refused_before_the_charge(tmp_path: Path) -> None:
     before = spent(session)
     with pytest.raises(RequestError, match="exists already") as refused:
         session.discover("visits", "diagnosis", epsilon="1")
-    assert "--name visits-diagnosis-2" in refused.value.fix
+    assert "name='visits-diagnosis-2'" in refused.value.fix
     assert spent(session) == before
     assert session.discover("visits", "diagnosis", epsilon="1", name="visits-diagnosis-2").keys == ("cough", "flu")
 
@@ -185,12 +185,12 @@ def test_an_empty_table_is_an_answer(tmp_path: Path) -> None:
         ({"diagnosis": TEXT.replace("text", "id").replace(", max_bytes = 1000", "")}, {}, "identifies", "describes"),
         ({"more": 'constraint = [{ kind = "key", columns = ["diagnosis"] }]'}, {}, "is a key", "describes"),
         ({}, {"column": "smoker"}, "known from its declaration", 'type = "text"'),
-        ({}, {"column": "year"}, "derived from 'day'", "siloquent discover visits day"),
+        ({}, {"column": "year"}, "derived from 'day'", "session.discover('visits', 'day')"),
         ({"budget": PURE}, {}, "needs a delta", 'accountant = "zcdp"'),
         ({"budget": 'accountant = "zcdp"\nepsilon = "4"\ndelta = "1e-6"'}, {}, "no delta", "delta_events"),
-        ({}, {"delta": "6e-7"}, "at most the account's", "--delta 0.00000005"),
+        ({}, {"delta": "6e-7"}, "at most the account's", 'delta="0.00000005"'),
         ({"unit": ROW}, {"keys_each": 2}, "one value", "keys_each"),
-        ({"table": "size_hint = 20"}, {"epsilon": "0.1"}, "nothing would be found", "--rho"),
+        ({"table": "size_hint = 20"}, {"epsilon": "0.1"}, "nothing would be found", "rho="),
         ({}, {"column": "cost", "at_least": 5}, "belongs to the keys", "leave out at_least"),
         ({}, {"epsilon": "1e-9"}, "below rho|cannot be drawn", "0.0"),
         ({}, {"at_least": 0}, "at_least", "at_least=20"),
@@ -213,7 +213,7 @@ def test_the_fix_of_a_hopeless_budget_is_enough(tmp_path: Path) -> None:
     session = open_clinic(tmp_path, COMMON, table="size_hint = 20")
     with pytest.raises(RequestError, match="nothing would be found") as refused:
         session.discover.explain("visits", "diagnosis", epsilon="0.1")
-    rho = refused.value.fix.partition("--rho ")[2].partition(",")[0]
+    rho = refused.value.fix.partition('rho="')[2].partition('"')[0]
     session.discover.explain("visits", "diagnosis", rho=rho)
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from siloquent.errors import NotAllowed, ProtocolError, SchemaError, UnknownName, WorkspaceError
+from siloquent.cli.base.fixes import CommandLanguage
+from siloquent.errors import NotAllowed, ProtocolError, SchemaError, SiloquentError, UnknownName, WorkspaceError
 from siloquent.federation.connection_check import check_certificate_days
 from siloquent.federation.identity import operator
 from siloquent.federation.identity.bundle import read_bundle, read_small, write_private
@@ -22,6 +23,11 @@ DESCRIBED = FederationDescription(
     "https://relay.example.org:8443",
     (("north", "party", "North"), ("w1", "worker", "University"), ("office", "moderator", "Registry")),
 )
+
+
+def say(refused: SiloquentError) -> str:
+    """The fix as the command line shows it."""
+    return refused.remedy.render(CommandLanguage())
 
 
 @pytest.fixture
@@ -45,7 +51,7 @@ def test_secrets_are_their_owners_alone(made: Path) -> None:
     (folder / "seal.key").chmod(0o640)
     with pytest.raises(NotAllowed, match="could read") as refused:
         read_bundle(folder)
-    assert "chmod" in refused.value.fix
+    assert "chmod" in say(refused.value)
 
 
 def test_the_way_of_real_use_ends_with_keys_that_nobody_else_saw(made: Path, tmp_path: Path) -> None:
@@ -197,14 +203,14 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_folder_without_a_bundle_names_those_that_are_near(made: Path) -> None:
     with pytest.raises(WorkspaceError, match="holds no bundle") as refused:
         read_bundle(made / "nort")
-    assert refused.value.fix == f"the same command with --bundle {made / 'north'}"
+    assert say(refused.value) == f"the same command with --bundle {made / 'north'}"
 
 
 def test_a_folder_far_from_bundles_says_how_to_make_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(WorkspaceError, match="holds no bundle") as refused:
         read_bundle(Path("bundle"))
-    assert refused.value.fix.startswith("siloquent federation request NAME --role KIND --owner OWNER --bundle bundle")
+    assert say(refused.value).startswith("siloquent federation request NAME --role KIND --owner OWNER --bundle bundle")
 
 
 @pytest.mark.parametrize("file", ["tls.pem", "tls.key"])
@@ -218,7 +224,7 @@ def test_files_of_another_role_or_federation_are_refused_and_named(
     with pytest.raises(ProtocolError, match=r"tls\.pem is ") as refused:
         read_bundle(made / "north")
     assert refused.value.code == "certificate_refused"
-    assert f"accept ANSWER --bundle {made / 'north'}" in refused.value.fix
+    assert f"accept ANSWER --bundle {made / 'north'}" in say(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +268,7 @@ def test_an_expired_certificate_ends_a_role_before_it_waits_for_a_relay(made: Pa
     assert "has expired" in office.list_warnings()[0]
     with pytest.raises(ProtocolError) as refused, open_peer(office):
         pass
-    assert (refused.value.code, refused.value.fix) == (
+    assert (refused.value.code, say(refused.value)) == (
         "certificate_expired",
         f"siloquent federation renew --bundle {made / 'office'}",
     )

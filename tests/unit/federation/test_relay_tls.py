@@ -25,7 +25,8 @@ import pytest
 from hypothesis import strategies as st
 
 from contract.channel_contract import LONG, MEMBERS, ChannelContract, Network
-from siloquent.errors import NotAllowed, ProtocolError
+from siloquent.cli.base.fixes import CommandLanguage
+from siloquent.errors import NotAllowed, ProtocolError, SiloquentError
 from siloquent.federation.channel import Channel
 from siloquent.federation.channel.relay import RelayChannel
 from siloquent.federation.connection_check import check
@@ -57,6 +58,11 @@ ROUTES = (
     ("POST", f"/v1/sessions/{SESSION}/close", b'{"code": "quota"}'),
     ("GET", f"/v1/sessions/{SESSION}", b""),
 )
+
+
+def say(refused: SiloquentError) -> str:
+    """The fix as the command line shows it."""
+    return refused.remedy.render(CommandLanguage())
 
 
 class Place:
@@ -287,7 +293,7 @@ def test_a_role_that_is_revoked_while_it_runs_ends_with_what_to_do_and_ends_no_s
         with pytest.raises(ProtocolError) as refused:
             serve(bundle, walks, threading.Event())
         assert (refused.value.code, refused.value.exit_status) == ("certificate_refused", 6)
-        assert f"federation check --bundle {bundle.folder}; ask the operator whether w1" in refused.value.fix
+        assert f"federation check --bundle {bundle.folder}; ask the operator whether w1" in say(refused.value)
         with open_journal(bundle) as journal:
             assert not journal.list_sessions()[0].is_over
     finally:
@@ -312,7 +318,7 @@ def test_a_role_whose_own_certificate_expires_is_told_to_renew_and_a_relays_is_w
     )
     found = river.explain_refusal(refused, 1)
     assert found is not None
-    assert (found.code, found.fix) == (
+    assert (found.code, say(found)) == (
         "certificate_expired",
         f"siloquent federation renew --bundle {river.folder}",
     )

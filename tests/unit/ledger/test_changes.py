@@ -73,7 +73,7 @@ def test_a_broken_chain_is_named_and_nothing_is_charged(tmp_path: Path) -> None:
     with place.opened() as ledger:
         with pytest.raises(ChainBroken, match="totals") as refused:
             ledger.reserve(TABLE, CHARGE, key=None, digest=DIGEST)
-        assert (refused.value.seq, refused.value.fix) == (2, "siloquent ledger verify")
+        assert (refused.value.seq, refused.value.fix) == (2, "session.ledger.verify()")
         assert ledger.read_head().seq == 2
 
 

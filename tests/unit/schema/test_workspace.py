@@ -32,7 +32,7 @@ def test_the_nearest_workspace_above_is_found(tmp_path: Path) -> None:
     deep = workspace(tmp_path) / "a" / "b"
     deep.mkdir(parents=True)
     assert find_workspace(deep) == tmp_path.resolve()
-    with pytest.raises(SchemaError, match="siloquent init DIR"):
+    with pytest.raises(SchemaError, match=r"siloquent\.create_workspace"):
         find_workspace(Path("/"))
 
 

@@ -309,7 +309,7 @@ def test_an_offer_that_the_budget_no_longer_holds_leaves_the_first_as_it_was(tmp
                 RequestSpec("places", "y", ("wet",), ("town",), scoring="platform", budget=Budget(rho="0.04")),
                 Catalogue((first,)),
             )
-        assert 'scoring = "local"' in short.value.fix
+        assert 'scoring="local"' in short.value.fix
         assert opened.get_account("places").spent.amount == spent
         assert opened.search.offer(spec(budget=Budget(rho="0.04")), key="first").to_bytes() == first.to_bytes()
 

@@ -55,7 +55,7 @@ def test_a_store_of_the_first_format_is_led_forward_and_its_copy_stays_as_it_was
     path = of_the_first_format(tmp_path / "s.sqlite")
     with pytest.raises(LedgerError, match="older") as refused:
         Store(path)
-    assert refused.value.fix.endswith("migrate")
+    assert "siloquent migrate --workspace" in refused.value.fix
     done = migrate(path)
     assert (done.found, done.now) == (1, VERSION)
     with closing(Store(path)) as store:

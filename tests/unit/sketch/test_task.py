@@ -141,7 +141,7 @@ def test_a_budget_that_is_gone_refuses_before_a_row_is_read(tmp_path: Path) -> N
     with pytest.raises(BudgetExceeded) as refused:
         build(opened, spec())
     assert opened.get_account("points").spent.amount == 0
-    payable = refused.value.fix.removeprefix("--rho ").split()[0]
+    payable = refused.value.fix.removeprefix('budget=Budget(rho="').partition('"')[0]
     build(opened, spec(budget=Budget(rho=payable)))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import siloquent as sq
 from siloquent.api import Session, read_schema
-from siloquent.cli.synth.commands import format_option
+from siloquent.cli.base.fixes import CommandLanguage
 from siloquent.errors import AccuracyUnreachable, ConstraintProblem, SiloquentError, UnknownName
 from siloquent.maths.graphical.fit import Target
 from siloquent.synth import Budget, SynthSpec
@@ -159,8 +159,8 @@ def test_two_hundred_columns_are_too_many_for_one_model_and_some_are_not(tmp_pat
     session = opened(tmp_path / "w", [number(name, hi=1) for name in names], numbers(50, *names), hint=20_000)
     with pytest.raises(SiloquentError, match="200 columns are more than the 100") as refused:
         session.synth.explain(asked())
-    assert refused.value.fix == 'columns = ["c0", "c1"]'
-    assert format_option(refused.value.fix) == "--columns c0,c1"
+    assert refused.value.fix == 'columns=("c0", "c1")'
+    assert refused.value.remedy.render(CommandLanguage()) == "--columns c0,c1"
     assert unspent(session)
     assert len(session.synth.explain(asked(columns=tuple(names[:60]))).names) == 60
 
@@ -247,6 +247,6 @@ def test_a_condition_that_cannot_be_read_is_mended_by_one_that_can(tmp_path: Pat
     model = session.synth.synthesize(asked()).model
     with pytest.raises(SiloquentError) as refused:
         model.draw(5, where=where)
-    option, condition = shlex.split(refused.value.fix)
+    option, condition = shlex.split(refused.value.remedy.render(CommandLanguage()))
     assert option == "--where"
     assert model.draw(5, where=condition).num_rows == 5

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -16,22 +15,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from siloquent.cli.base.fixes import SERVED, CommandLanguage, is_served
 from siloquent.cli.base.number_options import restrict_number
 from siloquent.cli.base.problems import report_problem
 from siloquent.cli.base.screen import Screen
 from siloquent.documents.problems import OwnerLog, build_problem, log_details
 from siloquent.errors import MissingExtra, NotAllowed, RequestError, SiloquentError
+from siloquent.fixes import BeOwner, Fix, run
 
 if TYPE_CHECKING:
     from siloquent.api import Session
     from siloquent.documents.query_session import QuerySession
     from siloquent.remote import RemoteSession
 
-# A command in a sentence, without global options yet; `init` and `demo` create their own workspace.
-_COMMAND = re.compile(r"(?:^|(?<=`)|(?<=: ))siloquent (?!-|init\b|demo\b)")
 NO_PLACE = "name a place that is there and that you may write to"
-SERVED = ("explain", "ask", "tables", "show", "history", "release list", "ledger show")
-"""The commands that work on a workspace here and, with ``--server``, on a server's."""
 BROKEN_PIPE = 141  # the shell's exit status for a program ended by a closed pipe
 
 
@@ -50,6 +47,8 @@ class Options:
     """The command and its own arguments, without the global options."""
     path: tuple[str, ...] = ()
     """The command without its arguments."""
+    own_options: frozenset[str] = frozenset()
+    """The names of the command's own options."""
 
     @property
     def screen(self) -> Screen:
@@ -102,22 +101,21 @@ class Options:
 
     def format_command(self, *words: str) -> str:
         """Return a command line to paste: the same workspace and analyst, then ``words``."""
-        shared = ["--workspace", str(self.workspace)] if self.workspace else []
-        shared += ["--analyst", self.analyst] if self.analyst else []
-        shared += ["--server", self.server] if self.server else []
-        shared += ["--token-file", str(self.token_file)] if self.token_file else []
-        return shlex.join(["siloquent", *shared, *words])
+        return shlex.join(["siloquent", *self._place, *self._analyst, *words])
 
-    def add_workspace(self, fix: str) -> str:
-        """Return ``fix`` with this command's workspace inserted into each command in it, so that it can be pasted.
+    @property
+    def _place(self) -> tuple[str, ...]:
+        named = {"--workspace": self.workspace, "--server": self.server, "--token-file": self.token_file}
+        return tuple(word for name, value in named.items() if value for word in (name, str(value)))
 
-        >>> Options(workspace=Path("demo")).add_workspace("try less, or see `siloquent ledger show visits`")
-        'try less, or see `siloquent --workspace demo ledger show visits`'
-        """
-        if self.workspace is None:
-            return fix
-        there = shlex.join(["siloquent", "--workspace", str(self.workspace)])
-        return _COMMAND.sub(lambda _: f"{there} ", fix)
+    @property
+    def _analyst(self) -> tuple[str, ...]:
+        return ("--analyst", self.analyst) if self.analyst else ()
+
+    @property
+    def language(self) -> CommandLanguage:
+        """The language of fixes for this command."""
+        return CommandLanguage(self._place, self._analyst, self.typed, self.own_options)
 
     def format_rerun(self, *more: str) -> str:
         """Return the current command, to paste, with ``more`` appended."""
@@ -130,7 +128,7 @@ class Options:
             NotAllowed: ``--analyst`` was given.
         """
         if self.analyst is not None:
-            raise NotAllowed(f"{what} is reserved for the owner.", fix="leave --analyst out, as the owner")
+            raise NotAllowed(f"{what} is reserved for the owner.", fix=BeOwner())
 
 
 EVERYWHERE = "Global options"  # the help panel of global options
@@ -188,7 +186,12 @@ def register_command(
     @functools.wraps(body)
     def walk(context: typer.Context, **given: Any) -> None:
         options = merge_options(context.obj or Options(), {key: given.pop(key) for key in _GLOBAL})
-        options = replace(options, typed=collect_words(context), path=tuple(context.command_path.split()[1:]))
+        options = replace(
+            options,
+            typed=collect_words(context),
+            path=tuple(context.command_path.split()[1:]),
+            own_options=frozenset(name for one in context.command.params for name in one.opts),
+        )
 
         def guarded() -> int | None:
             _require_place(options, at_server=at_server)
@@ -225,10 +228,10 @@ def _require_place(options: Options, *, at_server: bool) -> None:
         raise RequestError(
             "--workspace and --analyst cannot be combined with --server.", fix="leave --workspace and --analyst out"
         )
-    if not at_server and " ".join(options.path) not in SERVED:
+    if not at_server and not is_served(" ".join(options.path)):
         raise RequestError(
             f"This works on a workspace on this machine. At a server: job, {', '.join(SERVED)}.",
-            fix="siloquent job list",
+            fix=run("job list"),
         )
 
 
@@ -271,10 +274,10 @@ def run_guarded(options: Options, body: Callable[[], int | None]) -> int:
     except (SiloquentError, KeyboardInterrupt) as refused:
         problem = build_problem(refused)
         # For a task's command, its help is more useful than the general fix, the list of tables.
-        is_bare = isinstance(refused, RequestError) and not refused.fix and refused.code == RequestError.code
-        helped = is_bare and len(options.path) > 1
-        fix = shlex.join(["siloquent", *options.path, "--help"]) if helped else problem.fix
-        return report_problem(options.screen, replace(problem, fix=options.add_workspace(_format_options(fix))))
+        is_bare = isinstance(refused, RequestError) and not refused.remedy and refused.code == RequestError.code
+        if is_bare and len(options.path) > 1:
+            problem = replace(problem, remedy=Fix((run(" ".join(options.path), "--help"),)))
+        return report_problem(options.screen, problem.translate(options.language))
     except (typer.Exit, typer.Abort):
         raise
     except Exception as unforeseen:  # allowed: the last door: no trace, no values on the screen, details to the owner
@@ -302,11 +305,6 @@ def _find_extra(failed: Exception) -> str:
     """Return the extra whose missing package caused ``failed``; empty for any other failure."""
     name = failed.name or "" if isinstance(failed, ModuleNotFoundError) else ""
     return _EXTRAS.get(name.partition(".")[0], "")
-
-
-def _format_options(fix: str) -> str:
-    """Replace Python arguments in ``fix`` by the options that express them."""
-    return fix.replace('budget=Budget(epsilon="1")', "--epsilon 1").replace('Budget(epsilon="1")', "--epsilon 1")
 
 
 def _find_typed_path(options: Options, failed: OSError) -> str:

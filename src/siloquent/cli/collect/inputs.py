@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.cli.base.paths import resolve_file, write_new
 from siloquent.errors import RequestError, SchemaError, UnknownName
+from siloquent.fixes import run
 from siloquent.foreign import DocumentTooLarge, load_json, read_bounded, read_lines
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def load_collection(options: Options, name: str) -> tuple[Collection, Path]:
             "collection",
             path.stem[:128],
             sorted(one.stem for one in path.parent.glob("*.json")) if path.parent.is_dir() else [],
-            fix="siloquent collect design SPEC.toml",
+            fix=run("collect design", "SPEC.toml"),
         )
     return read_collection(read_text(path, MAX_DOCUMENT)), path
 

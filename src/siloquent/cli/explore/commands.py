@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,9 +13,7 @@ from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.consent import Dry, Key, MaxCost, Yes, create_key, report_charge_on_failure
 from siloquent.cli.explore.prices import confirm_explained_price, show_price
 from siloquent.cli.explore.questions import (
-    TypedQuestion,
     build_typed_question,
-    convert_fixes_to_commands,
     parse_question,
     read_question,
 )
@@ -25,7 +22,7 @@ from siloquent.documents.releases import build_answer_document
 from siloquent.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from siloquent.documents.query_session import PreparedQuestion, QuerySession, QuotedPrice
+    from siloquent.documents.query_session import PreparedQuestion, QuerySession
     from siloquent.explore import Answer, Query
 
 Question = Annotated[
@@ -45,8 +42,8 @@ def explain(options: Options, question: Question = None, file: File = None) -> N
     """Say what a question would cost and how it would be answered. Touches no data, costs nothing."""
     text = read_question(question, file)
     with options.open_queries() as session:
-        asked, query = build_typed_question(options, text, file), parse_question(text, options, session)
-        show_price(asked, _explain_query(asked, session, query), query, text)
+        asked, query = build_typed_question(options, text, file), parse_question(text, session)
+        show_price(asked, _prepare(session, query).explanation, query, text)
 
 
 def ask(
@@ -76,19 +73,19 @@ def ask(
         return discover_text(options, text, key=key, yes=yes, max_cost=max_cost, dry=dry)
     asked = build_typed_question(options, text, file, key)
     with options.open_queries() as session:
-        query = parse_question(text, options, session)
+        query = parse_question(text, session)
         if chart or chart_file is not None:
             check_drawable(query, chart_file, again=asked.format_ask(), on_screen=chart and options.as_json)
         if dry or query.explain:
-            show_price(asked, _explain_query(asked, session, query), query, text)
+            show_price(asked, _prepare(session, query).explanation, query, text)
             return None
-        prepared = _prepare_query(asked, session, query, key)
-        if not confirm_explained_price(asked, partial(_explain, asked, prepared, query), yes=yes, max_cost=max_cost):
+        prepared = _prepare(session, query, key)
+        if not confirm_explained_price(asked, lambda: prepared.explanation, yes=yes, max_cost=max_cost):
             options.screen.note("Nothing was asked, nothing was spent.")
             return 2
         key = create_key() if key is None else key
         again = replace(asked, key=key).format_ask("--yes")
-        with _report_charge(session, key, again), convert_fixes_to_commands(asked, query):
+        with _report_charge(session, key, again):
             answer = prepared.run(key=key, max_cost=max_cost)
             if save:
                 _save_release(options, session, answer, again)
@@ -110,20 +107,8 @@ def _report_charge(session: QuerySession, key: str, again: str) -> AbstractConte
     return nullcontext()
 
 
-def _prepare_query(
-    asked: TypedQuestion, session: QuerySession, query: Query, key: str | None = None
-) -> PreparedQuestion:
-    with convert_fixes_to_commands(asked, query):
-        return prepare_question(session, replace(query, explain=False), key=key)
-
-
-def _explain(asked: TypedQuestion, prepared: PreparedQuestion, query: Query) -> QuotedPrice:
-    with convert_fixes_to_commands(asked, query):
-        return prepared.explanation
-
-
-def _explain_query(asked: TypedQuestion, session: QuerySession, query: Query) -> QuotedPrice:
-    return _explain(asked, _prepare_query(asked, session, query), query)
+def _prepare(session: QuerySession, query: Query, key: str | None = None) -> PreparedQuestion:
+    return prepare_question(session, replace(query, explain=False), key=key)
 
 
 def _save_release(options: Options, session: QuerySession, answer: Answer, again: str) -> None:

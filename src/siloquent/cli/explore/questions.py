@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from siloquent.cli.base.command import Options
 from siloquent.cli.base.problems import point_at_error
-from siloquent.errors import AccuracyUnreachable, BudgetExceeded, RequestError, SyntaxProblem, UnknownName
+from siloquent.errors import RequestError, SyntaxProblem
+from siloquent.fixes import AskWith
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from siloquent.documents.query_session import QuerySession
     from siloquent.explore import Query
 
@@ -31,7 +28,7 @@ def read_question(question: str | None, file: Path | None) -> str:
     if (question is None) == (file is None):
         raise RequestError(
             "A question is given as text, as - for standard input, or with --file.",
-            fix='siloquent explain "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200"',
+            fix=AskWith("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200"),
         )
     try:
         if file is not None:
@@ -53,19 +50,14 @@ def read_question(question: str | None, file: Path | None) -> str:
         raise RequestError("The question is not UTF-8 text.", fix="save it as UTF-8") from None
 
 
-def parse_question(text: str, options: Options, session: QuerySession) -> Query:
+def parse_question(text: str, session: QuerySession) -> Query:
     """Parse the question; a syntax error shows its position, and what can be asked instead."""
-    from siloquent.explore.examples import QUESTION
-
     try:
         return session.parse(text)
     except RequestError as unreadable:
         if isinstance(unreadable, SyntaxProblem):
             for line in point_at_error(text, unreadable.position):
                 unreadable.add_note(line)
-        start = QUESTION.search(unreadable.fix)
-        if start is not None:
-            unreadable.fix = unreadable.fix[: start.start()] + options.format_command("explain", start[0])
         raise
 
 
@@ -88,12 +80,6 @@ class TypedQuestion:
         """Return the command that asks it, under the same key."""
         return self.options.format_command("ask", *self.words, *self._named, *consent)
 
-    def format_ask_instead(self, query: Query, *, verb: str = "ask") -> str:
-        """Return the command that asks, or explains, ``query``."""
-        from siloquent.explore.spec import render
-
-        return self.options.format_command(verb, render(query), *(self._named if verb == "ask" else ()))
-
     @property
     def _named(self) -> tuple[str, ...]:
         return () if self.key is None else ("--key", self.key)
@@ -102,42 +88,3 @@ class TypedQuestion:
 def build_typed_question(options: Options, text: str, file: Path | None, key: str | None = None) -> TypedQuestion:
     """Return the question ``text``, with the ``file`` it came from, if any."""
     return TypedQuestion(options, (text,) if file is None else ("--file", str(file)), key)
-
-
-@contextmanager
-def convert_fixes_to_commands(asked: TypedQuestion, query: Query) -> Iterator[None]:
-    """Convert fixes such as "ask with ERROR 310" into commands; where there is none, show what can be asked about."""
-    from siloquent.explore.spec.name_resolution import correct_name
-
-    try:
-        yield
-    except (AccuracyUnreachable, BudgetExceeded) as refused:
-        # A question that exceeded the budget is explained first: the offered error may cost all of the remainder.
-        verb = "explain" if isinstance(refused, AccuracyUnreachable) else "ask"
-        if other := _parse_offered(refused.fix, query):
-            refused.fix = asked.format_ask_instead(other, verb=verb)
-        raise
-    except (RequestError, UnknownName) as refused:
-        if refused.fix.startswith("--max-cost "):
-            refused.fix = asked.format_ask("--max-cost", refused.fix.split()[1].rstrip(","))
-        if isinstance(refused, UnknownName) and (meant := correct_name(query, refused)):
-            refused.fix = asked.format_ask_instead(meant, verb="explain")
-        refused.fix = refused.fix or asked.options.format_command("show", query.table)
-        raise
-
-
-def _parse_offered(fix: str, query: Query) -> Query | None:
-    """Return the question that ``fix`` offers instead of ``query``, if any."""
-    from siloquent.explore.spec.query import Accuracy, Bound, Spend
-
-    promise = query.promise
-    errors = [error.split() for error in fix.partition("with ERROR ")[2].split(", ") if error]
-    if errors and isinstance(promise, Accuracy):
-        bounds = [Bound(Decimal(number), bool(percent)) for number, *percent in errors]
-        wider = replace(promise, error=bounds[0].error, percent=bounds[0].percent, more=tuple(bounds[1:]))
-        return replace(query, promise=wider)
-    amount, _, symbol = fix.partition("with BUDGET ")[2].partition(" ")
-    if amount and isinstance(promise, Spend):
-        currency: Literal["epsilon", "rho"] = "rho" if symbol == "RHO" else "epsilon"
-        return replace(query, promise=replace(promise, amount=Decimal(amount), currency=currency, delta=None))
-    return None

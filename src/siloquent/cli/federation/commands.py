@@ -20,6 +20,7 @@ from siloquent.documents.federation import (
     build_status_document,
 )
 from siloquent.errors import NotAllowed, RequestError, UnknownName
+from siloquent.fixes import build_fix, run
 
 if TYPE_CHECKING:
     from siloquent.federation.identity.roster import Roster
@@ -163,12 +164,12 @@ def check(options: Options, bundle: BundleOption = Path("bundle")) -> int:
     from siloquent.federation.identity.bundle import read_bundle
 
     steps = list(tried(read_bundle(bundle)))
-    document = build_connection_document(steps)
+    document = build_connection_document(steps, language=options.language)
     if options.as_json:
         options.screen.write_document(document)
     else:
         marks = {"good": "ok", "warn": "soon", "bad": "FIX"}
-        rows = [(marks[s.state], s.what, s.found, s.fix) for s in steps]
+        rows = [(marks[s.state], s.what, s.found, build_fix(s.fix).render(options.language)) for s in steps]
         options.screen.write_table([("", LEFT), ("step", LEFT), ("found", LEFT), ("fix", LEFT)], rows)
     return 0 if document["ok"] else 6
 
@@ -239,7 +240,7 @@ def find_session(sessions: list[Any], asked: str, bundle: Path) -> Any:
     found = [known for known in sessions if known.id.startswith(asked)]
     if len(found) != 1:
         told = "no session" if not found else f"{len(found)} sessions"
-        fix = f"siloquent federation status --bundle {shlex.quote(str(bundle))}"
+        fix = run("federation status", "--bundle", bundle)
         raise RequestError(f"This role knows {told} {asked!r}.", fix=fix)
     return found[0]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,7 @@ from siloquent.documents.profile import (
     build_report_verdict_document,
 )
 from siloquent.errors import ProtocolError, ReleaseError, RequestError
+from siloquent.fixes import RunCommand
 
 if TYPE_CHECKING:
     from siloquent.federation.messages.journal import RoleJournal
@@ -180,11 +182,17 @@ def _run_over_relay(
         except KeyboardInterrupt:
             raise _build_interrupt(options, journal, resume) from None
         except ProtocolError as failed:
-            if failed.fix.startswith("siloquent federation ") and "--bundle" not in failed.fix:
-                failed.fix += f" --bundle {shlex.quote(str(folder))}"
+            failed.remedy = failed.remedy.map(RunCommand, partial(_add_bundle, folder))
             if going_on := _format_resume(options, journal, resume):
                 failed.add_note(f"The session is open still. Once that is corrected: {going_on}")
             raise
+
+
+def _add_bundle(folder: Path, action: RunCommand) -> RunCommand:
+    """Return a command about a federation with the role's bundle."""
+    if not action.verb.startswith("federation ") or "--bundle" in action.args:
+        return action
+    return replace(action, args=(*action.args, "--bundle", str(folder)))
 
 
 def _build_interrupt(options: Options, journal: RoleJournal, resume: str | None) -> KeyboardInterrupt:

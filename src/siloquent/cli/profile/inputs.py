@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from siloquent.cli.base.paths import read_toml, resolve_file, resolve_release_path
 from siloquent.documents.federation import format_waiting_time
 from siloquent.errors import RequestError, UnknownName
+from siloquent.fixes import build_fix, run
 
 if TYPE_CHECKING:
     from siloquent.cli.base.command import Options
@@ -124,7 +125,7 @@ def find_report(options: Options, name: str) -> tuple[FDReport, Path]:
     path = Path(name) if "/" in name or os.sep in name or Path(name).is_file() else choose_release_folder(options, name)
     if not path.exists():
         known = sorted(found.name for found in path.parent.glob("f-*")) if path.parent.is_dir() else []
-        raise UnknownName("report", name, known, fix="siloquent release list")
+        raise UnknownName("report", name, known, fix=run("release list"))
     return load_report(path), path
 
 
@@ -139,7 +140,9 @@ def read_open_table(options: Options, path: Path, columns: Sequence[str]) -> Any
     place = resolve_file(options, path)
     try:
         if place.stat().st_size > MAX_BYTES:
-            raise RequestError(f"{path} is larger than 2 GiB.", fix="siloquent init DIR, and declare it as a table")
+            raise RequestError(
+                f"{path} is larger than 2 GiB.", fix=build_fix(run("init", "DIR"), ", and declare it as a table")
+            )
         table = read_table(place)
     except (OSError, ValueError):
         raise RequestError(f"{path} cannot be read as a table.", fix="a .csv or .parquet file") from None

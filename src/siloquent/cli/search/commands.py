@@ -19,6 +19,7 @@ from siloquent.documents.search import (
     build_result_document,
 )
 from siloquent.errors import RequestError
+from siloquent.fixes import run
 
 if TYPE_CHECKING:
     from siloquent.search import OfferPlan
@@ -255,7 +256,7 @@ def augment(
 
     options.require_owner("augment shows rows as they are, so it")
     if output is None:
-        raise RequestError("Augmented rows need a file.", fix=f"siloquent search augment {plan} -o augmented.parquet")
+        raise RequestError("Augmented rows need a file.", fix=run("search augment", plan, "-o", "augmented.parquet"))
     chosen, place = load_plan(options, plan), resolve_path(options, output)
     form = place.suffix.removeprefix(".")
     if form not in FORMATS:

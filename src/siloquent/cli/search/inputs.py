@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.cli.base.paths import read_toml, resolve_file, resolve_path
 from siloquent.errors import RequestError
+from siloquent.fixes import run
 from siloquent.foreign import DocumentTooLarge, read_text
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ def build_offer_spec(options: Options, table: str, given: dict[str, Any]) -> Off
     if table.endswith(".toml"):
         return parse_spec(read_toml(resolve_file(options, Path(table))))
     if not given["features"]:
-        raise RequestError("An offer needs features.", fix=f"siloquent search offer {table} --features A,B --epsilon 1")
+        raise RequestError(
+            "An offer needs features.", fix=run("search offer", table, "--features", "A,B", "--epsilon", "1")
+        )
     plain: dict[str, Any] = {
         "table": table,
         "features": split_names(given["features"]),
@@ -57,7 +60,8 @@ def build_request_spec(options: Options, request: str, given: dict[str, Any]) ->
         return parse_request(read_toml(resolve_file(options, Path(request))))
     if not given["target"]:
         raise RequestError(
-            "A request needs a target.", fix=f"siloquent search find {request} --target Y --features X --by KEY"
+            "A request needs a target.",
+            fix=run("search find", request, "--target", "Y", "--features", "X", "--by", "KEY"),
         )
     is_priced = given["epsilon"] is not None or given["rho"] is not None
     return parse_request(
@@ -120,4 +124,6 @@ def load_plan(options: Options, name: str) -> AugmentPlan:
     except DocumentTooLarge:
         raise RequestError(f"{path} is too large for a plan.") from None
     except (OSError, UnicodeDecodeError):
-        raise RequestError(f"{path} cannot be read.", fix="siloquent search find REQUEST.toml -o PLAN.json") from None
+        raise RequestError(
+            f"{path} cannot be read.", fix=run("search find", "REQUEST.toml", "-o", "PLAN.json")
+        ) from None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.cli.base.paths import is_path, load_workspace, read_toml, resolve_file
 from siloquent.errors import RequestError
+from siloquent.fixes import run
 
 if TYPE_CHECKING:
     from siloquent.cli.base.command import Options
@@ -30,17 +31,13 @@ def build_share_spec(options: Options, table: str, given: Mapping[str, Any]) -> 
     if "label" not in plain or not given["features"]:
         raise RequestError(
             "A release for sharing needs a label and features.",
-            fix=f"siloquent share release {table} --label L --features A,B --epsilon 1",
+            fix=run("share release", table, "--label", "L", "--features", "A,B", "--epsilon", "1"),
         )
     if given["epsilon"] is None and given["rho"] is None:
         raise RequestError("A release for sharing needs a price.", fix="--epsilon 1")
     plain["features"] = [name.strip() for name in given["features"].split(",")]
     plain["budget"] = {name: given[name] for name in ("epsilon", "rho") if given[name] is not None}
-    try:
-        return parse_spec({"table": table, **plain})
-    except RequestError as refused:
-        refused.fix = "--epsilon 1" if "Budget(" in refused.fix else refused.fix.replace(' = "', " ").replace('"', "")
-        raise
+    return parse_spec({"table": table, **plain})
 
 
 def find_table_name(options: Options, table: str) -> str:

@@ -16,7 +16,6 @@ from siloquent.cli.base.paths import format_reuse_argument, resolve_file, resolv
 from siloquent.cli.sketch.inputs import (
     build_sketch_spec,
     choose_rule,
-    convert_fixes_to_options,
     find_sketch,
     parse_numbers,
     read_points,
@@ -24,6 +23,7 @@ from siloquent.cli.sketch.inputs import (
 from siloquent.documents.plans import price_words, sketch_plan_document
 from siloquent.documents.sketch import build_answer_document, build_sketch_document
 from siloquent.errors import RequestError
+from siloquent.fixes import run
 
 Table = Annotated[
     str | None,
@@ -89,8 +89,7 @@ def _add_sketch_options(body: Callable[..., int | None]) -> Callable[..., int | 
     @functools.wraps(body)
     def run(options: Options, **given: Any) -> int | None:
         spec = build_sketch_spec(options, _collect_options(**{name: given.pop(name) for name in shared}))
-        with convert_fixes_to_options():
-            return body(options, spec, **given)
+        return body(options, spec, **given)
 
     run.__signature__ = inspect.Signature([options, *shared.values(), *own])  # type: ignore[attr-defined]
     return run
@@ -208,7 +207,7 @@ def ask(
     if len(chosen) != 1:
         raise RequestError(
             "Ask one thing: --density, --classify, --anomaly, --modes, --sample, --regress or --map.",
-            fix=f"siloquent sketch ask {sketch} --modes 3",
+            fix=run("sketch ask", sketch, "--modes", "3"),
         )
     judged, frequencies = choose_rule(rule, priors), parse_numbers(priors)
     made = find_sketch(options, sketch)
@@ -229,8 +228,7 @@ def ask(
         question = task.Regress(target, seed=seed)
     else:
         question = task.Sample(int(sample or 0), seed=seed)
-    with convert_fixes_to_options():
-        answer = task.ask(made, question)
+    answer = task.ask(made, question)
     show_answer(options.screen, build_answer_document(made, question, answer), output)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from siloquent.cli.base.paths import is_path, load_workspace, read_toml, resolve_file
 from siloquent.errors import RequestError, UnknownName
+from siloquent.fixes import run
 from siloquent.foreign.numbers import parse_plain_float
 
 if TYPE_CHECKING:
@@ -28,11 +28,15 @@ def build_sketch_spec(options: Options, given: Mapping[str, Any]) -> SketchSpec:
 
     table = given["table"]
     if table is None:
-        raise RequestError("A sketch needs a table.", fix="siloquent sketch plan TABLE --features A,B --epsilon 1")
+        raise RequestError(
+            "A sketch needs a table.", fix=run("sketch plan", "TABLE", "--features", "A,B", "--epsilon", "1")
+        )
     if table.endswith(".toml"):
         return parse_spec(read_toml(resolve_file(options, Path(table))))
     if not given["features"]:
-        raise RequestError("A sketch needs features.", fix=f"siloquent sketch plan {table} --features A,B --epsilon 1")
+        raise RequestError(
+            "A sketch needs features.", fix=run("sketch plan", table, "--features", "A,B", "--epsilon", "1")
+        )
     plain: dict[str, Any] = {
         "table": table,
         "features": [name.strip() for name in given["features"].split(",")],
@@ -45,21 +49,7 @@ def build_sketch_spec(options: Options, given: Mapping[str, Any]) -> SketchSpec:
     if given["rows"] is not None:
         plain["rows"] = given["rows"]
     plain |= _build_promise(given)
-    with convert_fixes_to_options():
-        return parse_spec({name: value for name, value in plain.items() if value is not None})
-
-
-@contextmanager
-def convert_fixes_to_options() -> Iterator[None]:
-    """Make refusals of the task name command-line options instead of Python arguments."""
-    try:
-        yield
-    except RequestError as refused:
-        if refused.fix.startswith("priors="):
-            refused.fix = "--priors with a share for each class"
-        elif refused.fix.startswith("rows="):
-            refused.fix = f"--rows {refused.fix.removeprefix('rows=').split(',')[0]}"
-        raise
+    return parse_spec({name: value for name, value in plain.items() if value is not None})
 
 
 def _build_promise(given: Mapping[str, Any]) -> dict[str, Any]:

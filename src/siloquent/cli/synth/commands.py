@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,8 +15,7 @@ from siloquent.cli.synth import constraints as synth_constraints
 from siloquent.cli.synth import evaluate as synth_evaluate
 from siloquent.documents.plans import price_words, synth_plan_document
 from siloquent.documents.synth import build_report_document, build_rows_document, build_synthesis_document
-from siloquent.errors import ReleaseError, RequestError, SiloquentError
-from siloquent.foreign import load_toml
+from siloquent.errors import ReleaseError, RequestError
 
 if TYPE_CHECKING:
     from siloquent.synth import SynthSpec
@@ -75,7 +71,7 @@ def plan(
     from siloquent.cli.synth.output import show_plan
 
     asked = _read_spec(options, spec, locals())
-    with options.open_session() as session, _convert_fixes_to_options(spec):
+    with options.open_session() as session:
         planned, left = session.synth.explain(asked), session.get_remaining(asked.table)
     document = synth_plan_document(planned, left)
     if options.as_json:
@@ -113,7 +109,7 @@ def run(
     from siloquent.cli.synth.output import show_plan, show_release
 
     asked = _read_spec(options, spec, locals())
-    with options.open_session() as session, _convert_fixes_to_options(spec):
+    with options.open_session() as session:
         place = None if output is None else resolve_release_path(options, output)
         if place is not None and place.exists() and key is None:
             raise RequestError(f"{place} is there already.", fix="name another one with -o")
@@ -221,35 +217,7 @@ def _read_spec(options: Options, asked: str, given: dict[str, Any]) -> SynthSpec
         plain["chain"] = {**plain.get("chain", {}), "preset": given["preset"]}
     if given["seed"] or "seed" not in plain:
         plain["seed"] = given["seed"]
-    with _convert_fixes_to_options(asked):
-        return parse_spec(plain)
-
-
-@contextmanager
-def _convert_fixes_to_options(asked: str) -> Iterator[None]:
-    """Make refusals of a synthesis without a file name command-line options instead of the file's fields."""
-    try:
-        yield
-    except SiloquentError as refused:
-        if not asked.endswith(".toml"):
-            refused.fix = format_option(refused.fix)
-        raise
-
-
-def format_option(fix: str) -> str:
-    """Return a line of a spec's file as an option.
-
-    >>> format_option('columns = ["age", "ward"]'), format_option("rows = 1000"), format_option("rates for 3")
-    ('--columns age,ward', '--rows 1000', 'rates for 3')
-    """
-    name, equals, value = fix.partition(" = ")
-    if not equals or name not in ("columns", "targets", "rows", "engine", "quality", "report"):
-        return fix
-    try:
-        found = load_toml(fix)[name]
-    except ValueError:  # several values to choose from
-        return f"--{name} {value}"
-    return shlex.join([f"--{name}", ",".join(found) if isinstance(found, list) else str(found)])
+    return parse_spec(plain)
 
 
 def _find_folder(options: Options, release: str) -> Path:

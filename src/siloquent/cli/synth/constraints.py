@@ -13,6 +13,7 @@ from siloquent.cli.base.paths import is_path
 from siloquent.cli.base.screen import LEFT, RIGHT
 from siloquent.documents.synth import build_check_document, build_constraints_document, build_repair_document
 from siloquent.errors import ReleaseError, RequestError
+from siloquent.fixes import run
 from siloquent.foreign import DocumentTooLarge, read_text
 from siloquent.foreign.documents import MAX_TOML_BYTES
 
@@ -119,7 +120,7 @@ def _resolve_rows(options: Options, rows: str, table: str | None) -> tuple[Path,
         manifest = read_manifest(folder)
         inside = [entry.name for entry in manifest.files if entry.name.startswith("rows.")]
         if not inside:
-            raise ReleaseError(f"The release {manifest.id} has no rows.", fix="siloquent release list")
+            raise ReleaseError(f"The release {manifest.id} has no rows.", fix=run("release list"))
         return folder / inside[0], session.schema(table or manifest.table)
 
 

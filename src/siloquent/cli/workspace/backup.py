@@ -20,6 +20,7 @@ from siloquent.charts.text import clean_text
 from siloquent.cli.base.command import Options, register_command
 from siloquent.documents.server import build_backup_document, build_restored_document
 from siloquent.errors import LedgerError, RequestError, SchemaError, WorkspaceError
+from siloquent.fixes import run
 
 if TYPE_CHECKING:
     from siloquent.ledger import Checkpoint
@@ -146,7 +147,7 @@ def _fill(building: Path, workspace: Workspace, *, with_rows: bool) -> tuple[int
         _dump(workspace.ledger, building / DUMP)
         return checkpoint.seq, left_out
     if not (building / workspace.ledger).is_file():
-        raise LedgerError("The ledger's file is not in the workspace.", fix="siloquent doctor")
+        raise LedgerError("The ledger's file is not in the workspace.", fix=run("doctor"))
     return _verify_copy(building / workspace.ledger, checkpoint), left_out
 
 
@@ -239,7 +240,7 @@ def restore(
         fix = (
             options.format_command("restore", str(inside[-1].parent), str(folder))
             if inside
-            else "siloquent backup FOLDER"
+            else run("backup", "FOLDER")
         )
         raise WorkspaceError(f"{backup} is not a backup: it has no {CHECKPOINT}.", fix=fix) from None
     workspace = read_workspace(backup)

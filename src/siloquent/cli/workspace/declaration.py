@@ -12,6 +12,7 @@ from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT, RIGHT
 from siloquent.documents.tables import build_check_document, build_check_report, build_draft_document
 from siloquent.errors import NotAllowed, RequestError
+from siloquent.fixes import build_fix, run
 
 PRIVATE_ROWS_WARNING = (
     "A draft's bounds and values are read off the rows of this file and written down for everybody.\n"
@@ -42,7 +43,7 @@ def draft(
     from siloquent.schema.declaring import derive_table_name
 
     if not file.is_file():
-        raise RequestError(f"{file} is not a file.", fix="siloquent draft ROWS.csv --public")
+        raise RequestError(f"{file} is not a file.", fix=run("draft", "ROWS.csv", "--public"))
     if not public:
         _require_public(options, file)
     if output and output.exists():
@@ -76,7 +77,7 @@ def _require_public(options: Options, file: Path) -> None:
             return
     raise NotAllowed(
         f"{PRIVATE_ROWS_WARNING} {file.name} was not declared public.",
-        fix=f"write the table file by hand, or with public rows: siloquent draft {file} --public",
+        fix=build_fix("write the table file by hand, or with public rows: ", run("draft", file, "--public")),
     )
 
 
@@ -96,7 +97,9 @@ def check(
     options.require_owner("A check")
     with options.open_session() as session:
         names = [table] if table else session.list_tables()
-        reports = [build_check_report(session, name, alone=table is not None) for name in names]
+        reports = [
+            build_check_report(session, name, alone=table is not None, language=options.language) for name in names
+        ]
     document = build_check_document(reports)
     status = 0 if document["clean"] else 1
     if options.as_json:

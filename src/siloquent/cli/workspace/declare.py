@@ -10,6 +10,7 @@ import typer
 
 from siloquent.charts.text import clean_text, number_of
 from siloquent.cli.base.command import Options, register_command
+from siloquent.cli.base.fixes import CommandLanguage
 from siloquent.cli.base.paths import load_workspace
 from siloquent.cli.workspace.declaration_files import DeclarationFiles, read_answers_file
 from siloquent.cli.workspace.dialogue import ask_questions
@@ -112,7 +113,10 @@ def _take_given(options: Options, draft: TableDraft, file: Path | None, given: A
     draft, more = apply_answers(draft, given)
     faults += more
     if faults:
-        told = [f"{one.detail}{f' Fix: {one.fix}.' if one.fix else ''}" for one in faults[:20]]
+        told = [
+            f"{one.detail}{f' Fix: {one.remedy.render(CommandLanguage())}.' if one.remedy else ''}"
+            for one in faults[:20]
+        ]
         told += [f"And {len(faults) - 20} more."] if len(faults) > 20 else []
         raise RequestError("\n".join(told), fix="correct these answers; the others are understood")
     return draft

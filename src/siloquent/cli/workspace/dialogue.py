@@ -8,6 +8,7 @@ import typer
 
 from siloquent.charts.text import clean_text
 from siloquent.cli.base.command import Options
+from siloquent.cli.base.fixes import CommandLanguage
 from siloquent.cli.base.problems import Interrupted, clean_lines
 from siloquent.cli.workspace.declaration_files import DeclarationFiles, read_answers_file
 from siloquent.errors import RequestError, SchemaError
@@ -101,7 +102,7 @@ def _take_answer(
 
 
 def _show_fault(options: Options, wrong: RequestError) -> None:
-    fix = f" For example: {clean_lines(wrong.fix)}" if wrong.fix else ""
+    fix = f" For example: {clean_lines(wrong.remedy.render(CommandLanguage()))}" if wrong.remedy else ""
     options.screen.warn(f"{clean_lines(wrong.detail)}{fix}", style="red")
 
 

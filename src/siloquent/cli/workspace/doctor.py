@@ -19,6 +19,7 @@ from siloquent.charts.text import clean_text
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT
 from siloquent.documents.server import build_doctor_document
+from siloquent.fixes import FixLike, build_fix, run
 from siloquent.version import VERSION
 
 State = Literal["good", "missing", "bad"]
@@ -177,10 +178,14 @@ def _check_certificate(bundle: Path) -> HealthFinding:
     try:
         tried = check_certificate_days(read_bundle(bundle))
     except MissingExtra as missing:
-        return HealthFinding(what, "missing", missing.detail, missing.fix)
+        return HealthFinding(what, "missing", missing.detail, _say(missing.remedy))
     except SiloquentError as refused:
-        return HealthFinding(what, "bad", refused.detail, refused.fix)
-    return HealthFinding(what, "bad" if tried.state == "bad" else "good", tried.found, tried.fix)
+        return HealthFinding(what, "bad", refused.detail, _say(refused.remedy))
+    return HealthFinding(what, "bad" if tried.state == "bad" else "good", tried.found, _say(tried.fix))
+
+
+def _say(fix: FixLike) -> str:
+    return build_fix(fix).render(Options().language)
 
 
 def _check_ledger(folder: Path) -> HealthFinding:
@@ -193,7 +198,7 @@ def _check_ledger(folder: Path) -> HealthFinding:
         verdict = ledger.verify()
         ledger.close()
     except SiloquentError as refused:
-        return HealthFinding("ledger", "bad", refused.detail, refused.fix or "siloquent ledger verify")
+        return HealthFinding("ledger", "bad", refused.detail, _say(refused.remedy or run("ledger verify")))
     if not verdict.ok:
         return HealthFinding(
             "ledger", "bad", verdict.problem, "keep all files as they are, then: siloquent ledger verify"

@@ -16,6 +16,7 @@ from siloquent.collect.spec.answer import AggregateEstimate, CollectAnswer, desc
 from siloquent.collect.spec.collection import Collection
 from siloquent.collect.spec.query import MAX_GROUPS, Aggregate, AggregateQuery, Box, Mask, ServiceColumn
 from siloquent.errors import RequestError, TooFewReports
+from siloquent.fixes import UseOption
 from siloquent.maths.fieller import compute_fieller_interval
 from siloquent.maths.local.row_layers import count_users
 
@@ -86,7 +87,7 @@ def _list_groups(collection: Collection, column: ServiceColumn) -> list[tuple[An
     role = collection.spec.get_service(column.service).get_role(column.name)
     attribute = role.attribute
     if role.use == "measure":
-        raise RequestError(f"{column.name!r} is declared for sums, not for groups.", fix='use = "both"')
+        raise RequestError(f"{column.name!r} is declared for sums, not for groups.", fix=UseOption("use", "both"))
     if not role.is_ordered or not role.sensitive:
         places = np.arange(attribute.size)
         return [(attribute.label(at), places == at) for at in range(attribute.size)]

@@ -16,6 +16,7 @@ from siloquent.collect.measure.wire import Batch, find_report_length, read_repor
 from siloquent.collect.spec.collection import Collection
 from siloquent.collect.spec.counters import Counters
 from siloquent.errors import DataError, RequestError
+from siloquent.fixes import UseOption
 
 if TYPE_CHECKING:
     import duckdb
@@ -115,7 +116,7 @@ class ReportStore:
         from pyarrow import compute
 
         if column not in table.column_names or not _is_binary(table.schema.field(column).type):
-            raise RequestError(f"The table has no binary column {column!r}.", fix='column="report"')
+            raise RequestError(f"The table has no binary column {column!r}.", fix=UseOption("column", "report"))
         cells = table.column(column).combine_chunks().cast(pa.large_binary())
         sizes = compute.binary_length(cells).fill_null(0).to_numpy(zero_copy_only=False)
         known = [int(size) for size in np.unique(sizes) if self.collection.is_length(int(size))]

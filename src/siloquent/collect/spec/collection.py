@@ -13,6 +13,7 @@ from siloquent.collect.spec.collection_spec import CollectionSpec, Service
 from siloquent.collect.spec.dimension import Dimension
 from siloquent.collect.spec.role import AttributeRole
 from siloquent.errors import SchemaError
+from siloquent.fixes import run
 from siloquent.foreign import load_json
 from siloquent.maths.local.consistency import TreeBlock
 from siloquent.maths.local.frequency_oracles import Kind, Oracle
@@ -174,12 +175,12 @@ def read_collection(text: str) -> Collection:
         made = _parse_collection(plain, digest)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
         raise SchemaError(
-            "This is not a collection's document.", fix="siloquent collect design SPEC.toml -o C.json"
+            "This is not a collection's document.", fix=run("collect design", "SPEC.toml", "-o", "C.json")
         ) from None
     if compute_plain_digest(plain) != digest or dump_collection(made) != plain:
         raise SchemaError(
             "The collection's document was changed after it was made: its digest does not fit.",
-            fix="siloquent collect design SPEC.toml -o C.json",
+            fix=run("collect design", "SPEC.toml", "-o", "C.json"),
         )
     return made
 

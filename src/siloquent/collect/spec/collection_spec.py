@@ -11,6 +11,7 @@ from typing import Any, Literal
 from siloquent.collect.spec.dimension import Dimension
 from siloquent.collect.spec.role import NAME, AttributeRole
 from siloquent.errors import SchemaError, UnknownName
+from siloquent.fixes import UseOption, join_choices
 from siloquent.foreign.numbers import is_plain_number
 from siloquent.foreign.spec_types import check_types
 from siloquent.schema.build import parse_attribute
@@ -62,7 +63,9 @@ class Service:
 
     def _check_everyone(self) -> None:
         if self.per_user != 1:
-            raise SchemaError(f"In {self.name!r} every user has one row, so per_user is 1.", fix="per_user = 1")
+            raise SchemaError(
+                f"In {self.name!r} every user has one row, so per_user is 1.", fix=UseOption("per_user", 1)
+            )
         for role in self.roles:
             if role.may_be_missing:
                 raise SchemaError(
@@ -133,7 +136,7 @@ class CollectionSpec:
         if self.client == "coordinated" and sum(service.per_user > 1 for service in self.services) > 1:
             raise SchemaError(
                 "A coordinated client joins the rows of at most one service with several rows a user.",
-                fix='client = "separate"',
+                fix=UseOption("client", "separate"),
             )
         self._check_joined_in_clear()
 
@@ -158,7 +161,7 @@ class CollectionSpec:
             raise SchemaError(
                 f"{public[0].attribute.name!r} is public, and a coordinated client reports it from the joined row: "
                 f"whether a user has a row in {padded[0].name!r} would show.",
-                fix='client = "separate", or leave sensitive = false out',
+                fix=join_choices([UseOption("client", "separate"), "leave sensitive = false out"]),
             )
 
     def get_service(self, name: str) -> Service:
@@ -182,9 +185,11 @@ def _parse_epsilon(given: object) -> Fraction:
             raise ValueError("digits are 0 to 9")
         value: Fraction = Fraction(given)  # type: ignore[call-overload]
     except (ValueError, TypeError, ZeroDivisionError, OverflowError):
-        raise SchemaError(f"epsilon is a number, not {str(given)[:40]!r}.", fix='epsilon = "2"') from None
+        raise SchemaError(f"epsilon is a number, not {str(given)[:40]!r}.", fix=UseOption("epsilon", "2")) from None
     if not 0 < value <= MAX_EPSILON or value.denominator > 10**9:
-        raise SchemaError(f"epsilon is above 0, at most {MAX_EPSILON}, with at most 9 decimals.", fix='epsilon = "2"')
+        raise SchemaError(
+            f"epsilon is above 0, at most {MAX_EPSILON}, with at most 9 decimals.", fix=UseOption("epsilon", "2")
+        )
     return value
 
 
@@ -203,7 +208,7 @@ def parse_spec(text: str) -> CollectionSpec:
     raw = read_toml(text)
     _check_keys("a collection", raw, _SPEC_KEYS)
     if raw.get("format") != 1:
-        raise SchemaError("A collection's file begins with its format.", fix="format = 1")
+        raise SchemaError("A collection's file begins with its format.", fix=UseOption("format", 1))
     for key in ("name", "epsilon", "service"):
         if key not in raw:
             raise SchemaError(f"A collection needs {key!r}.", fix=f"{key} = ..")
@@ -234,7 +239,7 @@ def _parse_service(entry: Mapping[str, Any]) -> Service:
         if isinstance(own.get("resolution"), Decimal):
             raise SchemaError("A resolution is a whole number.")
         if not isinstance(own.get("alone", []), list):
-            raise SchemaError("Values that stand alone are a list.", fix="alone = [0, 99]")
+            raise SchemaError("Values that stand alone are a list.", fix=UseOption("alone", [0, 99]))
         own["alone"] = tuple(own.get("alone", ()))
         roles.append(AttributeRole(parse_attribute({k: v for k, v in raw.items() if k not in _ROLE_KEYS}), **own))
     return Service(entry["name"], tuple(roles), entry.get("per_user", 1), entry.get("everyone", False))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from siloquent.collect.spec.role import NAME
 from siloquent.errors import SchemaError
+from siloquent.fixes import UseOption
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Dimension:
         for named in (self.name, self.key):
             if not isinstance(named, str) or not NAME.fullmatch(named):
                 raise SchemaError(
-                    "A dimension has a name and a key, of letters, digits and '_'.", fix='key = "product"'
+                    "A dimension has a name and a key, of letters, digits and '_'.", fix=UseOption("key", "product")
                 )
         if self.public is not True:
             raise SchemaError(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import SchemaError
+from siloquent.fixes import UseOption
 from siloquent.foreign.spec_types import check_types
 from siloquent.schema import Attribute
 
@@ -54,15 +55,17 @@ class AttributeRole:
         if self.use not in ("filter", "measure", "both"):
             raise SchemaError(f"{name!r} is used as filter, measure or both, not {self.use!r}.")
         if self.use != "filter" and not self.attribute.is_numeric:
-            raise SchemaError(f"{name!r} is of type {kind}, which has no sum.", fix='use = "filter"')
+            raise SchemaError(f"{name!r} is of type {kind}, which has no sum.", fix=UseOption("use", "filter"))
         if self.resolution is not None and not 1 <= self.resolution <= MAX_BINS:
             raise SchemaError(f"The resolution of {name!r} is 1 to {MAX_BINS:,}, not {self.resolution!r}.")
         if self.attribute.size > 10**6:
             raise SchemaError(f"{name!r} has more than 10^6 values.", fix="declare a coarser grid")
         if not self.sensitive and self.use != "filter":
-            raise SchemaError(f"{name!r} is public: it serves conditions and groups.", fix='use = "filter"')
+            raise SchemaError(f"{name!r} is public: it serves conditions and groups.", fix=UseOption("use", "filter"))
         if not self.sensitive and self.dimension is not None:
-            raise SchemaError(f"{name!r} tells what a row points at, so it is sensitive.", fix="sensitive = true")
+            raise SchemaError(
+                f"{name!r} tells what a row points at, so it is sensitive.", fix=UseOption("sensitive", True)
+            )
         self._check_alone()
 
     def _check_alone(self) -> None:
@@ -78,7 +81,7 @@ class AttributeRole:
         if self.bins < len(places) + runs:
             raise SchemaError(
                 f"{name!r} has {self.bins} bins: too few for {len(places)} values alone and those between.",
-                fix=f"resolution = {max(len(places) + runs, 25)}",
+                fix=UseOption("resolution", max(len(places) + runs, 25)),
             )
 
     @property

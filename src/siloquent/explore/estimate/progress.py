@@ -12,6 +12,7 @@ from siloquent.explore.estimate.reconstruct import select_reported
 from siloquent.explore.plan.steps import PlanStep, QueryPlan
 from siloquent.explore.spec.aggregates import Aggregate, Quantile, Ranks
 from siloquent.explore.spec.stored_measurement import decode_measurements
+from siloquent.fixes import run
 from siloquent.ledger import SettledAnswer
 from siloquent.privacy import Composed, Event
 
@@ -43,7 +44,7 @@ class QueryProgress:
         found = decode_measurements(stored.payload)
         step = next((way for way in step.ways if len(way.plans) == len(found)), step)
         if len(found) != len(step.plans):
-            raise LedgerError("A stored answer does not belong to this question.", fix="siloquent ledger verify")
+            raise LedgerError("A stored answer does not belong to this question.", fix=run("ledger verify"))
         # The original guarantee, even if the current planner would give another one.
         parts = tuple(
             ReleasedPart(replace(plan, alpha=Fraction(one.alpha)), one)

@@ -10,6 +10,7 @@ from siloquent.errors import LedgerError
 from siloquent.explore.plan.cells.compiled import CompiledWorkload
 from siloquent.explore.plan.mechanisms.reconstruction import PARTS_OF_A_STEP
 from siloquent.explore.spec.stored_measurement import StoredMeasurement
+from siloquent.fixes import run
 from siloquent.maths.strategies.base import reconstruct
 
 
@@ -24,11 +25,11 @@ def read_off(compiled: CompiledWorkload, measured: StoredMeasurement, share: Fra
     groups, columns = compiled.answers, compiled.parts[0].columns
     matrix = measured.strategy[0] if len(measured.strategy) == 1 else None
     if not isinstance(matrix, np.ndarray) or matrix.shape != (len(measured.values), columns) or len(matrix) % groups:
-        raise LedgerError("A stored answer does not belong to this question.", fix="siloquent ledger verify")
+        raise LedgerError("A stored answer does not belong to this question.", fix=run("ledger verify"))
     asked, values = len(matrix) // groups, columns // groups
     back = reconstruct(np.tril(np.ones((values, values))), matrix[:asked, :values])
     if back is None:
-        raise LedgerError("A stored answer does not belong to this question.", fix="siloquent ledger verify")
+        raise LedgerError("A stored answer does not belong to this question.", fix=run("ledger verify"))
     noisy = np.array(measured.values, dtype=np.float64).reshape(groups, asked)
     upto = (
         np.rint(noisy @ back.T * PARTS_OF_A_STEP).astype(np.int64).astype(object)

@@ -16,6 +16,7 @@ from siloquent.explore.plan.mechanisms.reconstruction import PARTS_OF_A_STEP, ap
 from siloquent.explore.spec.aggregates import Sum
 from siloquent.explore.spec.query import Having, Query, Top
 from siloquent.explore.spec.stored_measurement import StoredMeasurement
+from siloquent.fixes import run
 
 LARGEST_WHOLE_STEP = 2**12
 
@@ -75,7 +76,7 @@ def apply_choice(choice: Having | Top | None, values: Sequence[Fraction]) -> lis
 
 def _require(holds: bool) -> None:
     if not holds:
-        raise LedgerError("A stored answer does not belong to this question.", fix="siloquent ledger verify")
+        raise LedgerError("A stored answer does not belong to this question.", fix=run("ledger verify"))
 
 
 def _list_key_names(compiled: CompiledWorkload) -> tuple[str, ...]:

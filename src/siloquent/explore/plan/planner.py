@@ -22,6 +22,7 @@ from siloquent.explore.plan.mechanisms.reconstruction import PARTS_OF_A_STEP
 from siloquent.explore.plan.mechanisms.strategy import price_factorisation, price_strategy
 from siloquent.explore.plan.mechanisms.top import price_geometric_top, price_rounds, price_top_factorisation
 from siloquent.explore.spec.query import Accuracy, Kind, Query, Spend
+from siloquent.fixes import AskWith, run
 from siloquent.maths.roots import last_negative
 from siloquent.maths.tails.errors import compute_breaking_error
 from siloquent.privacy import Accountant, Cost, Event, convert_epsilon_to_rho, format_digits, get_accountant
@@ -121,7 +122,7 @@ def plan(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
     compiled = compile_query(query, schema)
     if compiled.sensitivity.linf == 0:
         raise RequestError(
-            "This query always returns 0: its condition matches no declared value.", fix=f"siloquent show {schema.name}"
+            "This query always returns 0: its condition matches no declared value.", fix=run("show", schema.name)
         )
     if query.kind == "tcq" and query.top is not None and query.top.k >= compiled.answers:
         raise RequestError(
@@ -313,7 +314,7 @@ def compute_allowed_cost(spend: Spend, schema: TableSchema) -> Cost:
         symbol = get_accountant(name).symbol
         raise AccuracyUnreachable(
             f"The budget is below {symbol} {format_digits(least)}, the least that is ever charged.",
-            fix=f"ask with BUDGET {format_digits(least)} {symbol.upper()}",
+            fix=AskWith(change=f"BUDGET {format_digits(least)} {symbol.upper()}"),
         )
     return Cost(int(round_down_to_units(amount, name) * get_accountant(name).scale))
 
@@ -366,5 +367,5 @@ def _build_unreachable(
     return AccuracyUnreachable(
         f"An error of {format_digits(alpha, 6)} would cost more than the whole budget of {schema.name!r}.",
         best_alpha=best,
-        fix="ask for less, or with a lower CONFIDENCE" if best is None else f"ask with ERROR {best:g}",
+        fix="ask for less, or with a lower CONFIDENCE" if best is None else AskWith(change=f"ERROR {best:g}"),
     )

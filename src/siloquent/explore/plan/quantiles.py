@@ -42,6 +42,7 @@ from siloquent.explore.spec.aggregates import Quantile, Ranks
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.sql import EVERY_ROW
 from siloquent.explore.spec.query import Accuracy, GroupBy, Query, SomeGroups, Spend
+from siloquent.fixes import run
 from siloquent.maths.tails import errors as error_tails
 from siloquent.privacy import Cost, format_digits, get_accountant
 from siloquent.schema import MAX_CELLS, Attribute, TableSchema
@@ -78,7 +79,7 @@ def _planned(query: Query, schema: TableSchema, compiled: CompiledWorkload, left
     if all((part.column < 0).all() for part in compiled.parts):
         raise RequestError(
             f"No row can meet this condition and have a value of {attribute.name!r}, so there is no quantile.",
-            fix=f"siloquent show {schema.name}",
+            fix=run("show", schema.name),
         )
     beta = float(query.promise.beta)
     if isinstance(query.promise, Accuracy):

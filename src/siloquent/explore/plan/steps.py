@@ -26,8 +26,10 @@ from siloquent.explore.plan.public_joins import check_joined
 from siloquent.explore.plan.quantiles import merge_quantiles, plan_quantile
 from siloquent.explore.plan.replaced_rows import combine_events, compose_events
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Moment, Quantile, Sum
+from siloquent.explore.spec.language.render import render
 from siloquent.explore.spec.numbers import MAX_DIGITS, format_number
 from siloquent.explore.spec.query import Accuracy, GroupBy, Promise, Query, SomeGroups, Spend
+from siloquent.fixes import AskWith
 from siloquent.privacy import Composed, Cost, Event, get_accountant
 from siloquent.schema import TableSchema
 
@@ -440,5 +442,7 @@ def _build_unreachable(query: Query, schema: TableSchema, left: Cost) -> Accurac
     wider = find_least_widening(query, schema, left=left)
     return AccuracyUnreachable(
         f"Even the whole budget of {schema.name!r} would not pay for all that is asked.",
-        fix="ask for less, or with a lower CONFIDENCE" if wider is None else f"ask with ERROR {format_errors(wider)}",
+        fix="ask for less, or with a lower CONFIDENCE"
+        if wider is None
+        else AskWith(render(wider), f"ERROR {format_errors(wider)}"),
     )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from siloquent.errors import LedgerError
 from siloquent.explore.spec.answers.answer import Label
 from siloquent.explore.spec.footprint import Footprint
+from siloquent.fixes import run
 from siloquent.maths.strategies.sparse import Sparse
 from siloquent.privacy import Event, event_from_json, event_to_json
 
@@ -80,7 +81,7 @@ class StoredMeasurement:
         """
         measured = decode_measurements(payload)
         if len(measured) != 1:
-            raise LedgerError("A stored answer does not belong to this question.", fix="siloquent ledger verify")
+            raise LedgerError("A stored answer does not belong to this question.", fix=run("ledger verify"))
         return measured[0]
 
     @classmethod
@@ -151,7 +152,7 @@ def decode_measurements(payload: bytes) -> tuple[StoredMeasurement, ...]:
             raise LedgerError("A stored answer has a later format.", fix="pip install --upgrade siloquent")
         return tuple(StoredMeasurement._from_plain(part) for part in plain.get("parts", [plain]))
     except (ValueError, KeyError, TypeError, AttributeError) as broken:
-        raise LedgerError("A stored answer cannot be read.", fix="siloquent ledger verify") from broken
+        raise LedgerError("A stored answer cannot be read.", fix=run("ledger verify")) from broken
 
 
 def _compress(plain: dict[str, Any]) -> bytes:

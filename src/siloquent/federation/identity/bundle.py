@@ -16,6 +16,7 @@ from siloquent.federation.channel.base import RoleKind
 from siloquent.federation.extra import require_extra
 from siloquent.federation.identity.roster import KINDS, Roster, read_roster
 from siloquent.federation.identity.seal import KEY_BYTES, Keys
+from siloquent.fixes import RunCommand, UseOption, build_fix, run
 from siloquent.foreign import load_toml
 
 if TYPE_CHECKING:
@@ -95,12 +96,12 @@ class Bundle:
             return ProtocolError("certificate_expired", role=self.name, fix=self._renew())
         if failed.code == "certificate_expired" or times < MAX_REFUSALS:
             return None
-        check = f"siloquent federation check --bundle {shlex.quote(str(self.folder))}"
-        fix = f"{check}; ask the operator whether {self.name} was revoked"
+        check = run("federation check", "--bundle", self.folder)
+        fix = build_fix(check, f"; ask the operator whether {self.name} was revoked")
         return ProtocolError("certificate_refused", role=self.name, where=self.roster.relay, fix=fix)
 
-    def _renew(self) -> str:
-        return f"siloquent federation renew --bundle {shlex.quote(str(self.folder))}"
+    def _renew(self) -> RunCommand:
+        return run("federation renew", "--bundle", self.folder)
 
 
 def read_bundle(folder: Path) -> Bundle:
@@ -131,12 +132,11 @@ def build_missing_bundle(folder: Path) -> WorkspaceError:
     places = (folder.parent, folder, Path("bundles"))
     near = sorted({str(found.parent) for place in places for found in place.glob(f"*/{BUNDLE}")})
     if not near:
-        quoted = shlex.quote(str(folder))
-        fix = f"siloquent federation request NAME --role KIND --owner OWNER --bundle {quoted}"
+        fix = run("federation request", "NAME", "--role", "KIND", "--owner", "OWNER", "--bundle", folder)
         return WorkspaceError(f"{folder} holds no {BUNDLE}.", fix=fix)
     meant = next(iter(get_close_matches(str(folder), near, n=1)), near[0])
     told = f"{folder} holds no {BUNDLE}. There are bundles in {', '.join(near[:MAX_NAMED])}."
-    return WorkspaceError(told, fix=f"the same command with --bundle {shlex.quote(meant)}")
+    return WorkspaceError(told, fix=build_fix("the same command with ", UseOption("bundle", meant)))
 
 
 def read_certificate(path: Path) -> x509.Certificate:
@@ -164,7 +164,10 @@ def read_keys(folder: Path) -> Keys:
         try:
             seed = bytes.fromhex(read_small(folder / file).decode().strip())
         except (SchemaError, ValueError):
-            raise WorkspaceError(f"{folder / file} is not a key.", fix="siloquent federation request NAME") from None
+            raise WorkspaceError(
+                f"{folder / file} is not a key.",
+                fix=run("federation request", "NAME", "--role", "KIND", "--owner", "OWNER"),
+            ) from None
         if len(seed) != KEY_BYTES:
             raise WorkspaceError(f"{folder / file} is not a key of {KEY_BYTES} bytes.")
         seeds.append(seed)
@@ -258,9 +261,9 @@ def _check_belongs(bundle: Bundle) -> None:
     }
     for wrong, is_well in fits.items():
         if not is_well:
-            fix = f"{_accept(folder)}, with the operator's newest answer for {bundle.name}"
+            fix = build_fix(_accept(folder), f", with the operator's newest answer for {bundle.name}")
             raise ProtocolError("certificate_refused", role=bundle.name, where=wrong, fix=fix)
 
 
-def _accept(folder: Path) -> str:
-    return f"siloquent federation accept ANSWER --bundle {shlex.quote(str(folder))}"
+def _accept(folder: Path) -> RunCommand:
+    return run("federation accept", "ANSWER", "--bundle", folder)

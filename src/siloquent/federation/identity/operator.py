@@ -7,7 +7,6 @@ eight words.
 
 from __future__ import annotations
 
-import shlex
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -35,6 +34,7 @@ from siloquent.federation.identity.bundle import (
 from siloquent.federation.identity.roster import KINDS, Roster, RosterEntry, read_roster, sign_roster
 from siloquent.federation.identity.seal import Keys, is_signed_by
 from siloquent.federation.messages.payload import encode_canonical, parse
+from siloquent.fixes import UseOption, build_fix, run
 from siloquent.foreign import load_toml
 
 if TYPE_CHECKING:
@@ -169,7 +169,10 @@ def open_authority(folder: Path) -> Authority:
     from siloquent.foreign.certificates import load_certificate
 
     if not (folder / CA_KEY).is_file():
-        raise WorkspaceError(f"{folder} holds no CA.", fix="siloquent federation init FILE -o DIR, then --ca DIR/ca")
+        raise WorkspaceError(
+            f"{folder} holds no CA.",
+            fix=build_fix(run("federation init", "FILE", "-o", "DIR"), ", then ", UseOption("ca", "DIR/ca")),
+        )
     refuse_loose_modes(folder)
     pem = read_small(folder / CA)
     issued = parse(read_small(folder / ISSUED))
@@ -218,7 +221,7 @@ def sign(authority: Authority, requests: Iterable[bytes]) -> tuple[Authority, di
         old = next((known for known in authority.roster.roles if known.name == role.name), None)
         if old is not None and old != role:
             detail = f"Role {role.name} is in the roster with other keys, kind or owner."
-            raise NotAllowed(detail, fix=f"siloquent federation revoke {role.name}")
+            raise NotAllowed(detail, fix=run("federation revoke", role.name))
         if old is None:
             authority = replace(authority, roster=authority.roster.add_role(role))
     certificates = {role.name: authority.issue(role.name, role.kind, public_key) for role, public_key in read}
@@ -305,7 +308,9 @@ def _read_request(text: bytes) -> tuple[RosterEntry, Any]:
         role = RosterEntry.from_json(body["role"])
         public_key = load_public_key(bytes.fromhex(body["tls"]))
     except (ProtocolError, KeyError, TypeError, ValueError, UnsupportedAlgorithm):
-        raise SchemaError("The file is not a request.", fix="siloquent federation request NAME --role KIND") from None
+        raise SchemaError(
+            "The file is not a request.", fix=run("federation request", "NAME", "--role", "KIND", "--owner", "OWNER")
+        ) from None
     good = isinstance(public_key, ec.EllipticCurvePublicKey) and isinstance(public_key.curve, ec.SECP256R1)
     if not good or not is_signed_by(role.sign_key, REQUEST, encode_canonical(body), signature):
         raise SchemaError(f"The request of {role.name} is not signed by the keys that it names.")
@@ -322,7 +327,7 @@ def _split_offer(text: bytes, folder: Path) -> tuple[str, bytes, bytes, bytes]:
     except (ProtocolError, KeyError, TypeError):
         raise SchemaError("The file is neither an answer nor a roster.") from None
     if not (folder / CA).is_file():
-        fix = f"siloquent federation accept {ANSWER} --bundle {shlex.quote(str(folder))}"
+        fix = run("federation accept", ANSWER, "--bundle", folder)
         raise WorkspaceError("This bundle knows no CA yet.", fix=fix)
     return "", b"", read_small(folder / CA), text.strip()
 

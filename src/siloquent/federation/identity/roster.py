@@ -12,6 +12,7 @@ from siloquent.errors import NotAllowed, ProtocolError, SchemaError, UnknownName
 from siloquent.federation.channel.base import NAME, Member, Members, RoleKind
 from siloquent.federation.identity.fingerprint import compute_fingerprint
 from siloquent.federation.messages.payload import encode_canonical, parse
+from siloquent.fixes import UseOption, run
 
 FORMAT = 1
 KINDS: tuple[RoleKind, ...] = ("party", "worker", "moderator", "relay")
@@ -49,7 +50,7 @@ class RosterEntry:
             raise SchemaError(f"Role {self.name!r} is a {self.kind!r}, not one of {', '.join(KINDS)}.")
         if not isinstance(self.owner, str) or not 0 < len(self.owner) <= MAX_TEXT or not self.owner.isprintable():
             told = f"Role {self.name!r} names no owner of 1 to {MAX_TEXT} printable characters."
-            raise SchemaError(told, fix="--owner 'North Clinic'")
+            raise SchemaError(told, fix=UseOption("owner", "North Clinic"))
         if not all(isinstance(key, str) and KEY.fullmatch(key) for key in (self.sign_key, self.seal_key)):
             raise SchemaError(f"Role {self.name!r} lacks a key of 32 bytes in hex.")
 
@@ -232,4 +233,4 @@ def _read(text: bytes) -> tuple[Roster, bytes]:
         revoked = tuple(str(serial) for serial in body["revoked"])
         return Roster(body["name"], body["relay"], body["version"], body["ca"], roles, revoked), signature
     except (ProtocolError, KeyError, TypeError, ValueError):
-        raise SchemaError("The file is not a roster.", fix="siloquent federation accept roster.json") from None
+        raise SchemaError("The file is not a roster.", fix=run("federation accept", "roster.json")) from None

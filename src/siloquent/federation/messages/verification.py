@@ -10,6 +10,7 @@ from siloquent.federation.identity.seal import is_signed_by
 from siloquent.federation.messages.journal import RoleJournal
 from siloquent.federation.messages.payload import parse
 from siloquent.federation.messages.transcript import check_transcript, split_head
+from siloquent.fixes import run
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ def verify_session(bundle: Bundle, journal: RoleJournal, session: str) -> Transc
     """
     kept = journal.find_result(session)
     if kept is None:
-        raise RequestError("This session has no signed end.", fix=f"siloquent federation status {session[:12]}")
+        raise RequestError("This session has no signed end.", fix=run("federation status", session[:12]))
     try:
         heads = parse(kept)
         count, head = split_head(heads[bundle.name]["head"])

@@ -16,6 +16,7 @@ from siloquent.federation.identity.roster import Roster, read_roster
 from siloquent.federation.relay.app import Relay, watch_app
 from siloquent.federation.relay.rates import RelayRates
 from siloquent.federation.relay.store import RelayLimits, RelayStore
+from siloquent.fixes import run
 from siloquent.foreign.addresses import address_of
 from siloquent.foreign.connections import build_limited_protocol, prepare_process
 
@@ -48,7 +49,7 @@ class CurrentRoster:
         for role in roster.roles:
             if (role.name, role.kind) == (name, kind) and kind != "relay":
                 return name
-        raise NotAllowed("The roster knows no such role.", fix="siloquent federation accept roster.json")
+        raise NotAllowed("The roster knows no such role.", fix=run("federation accept", "roster.json"))
 
     def list_members(self) -> frozenset[str]:
         """Return the names of the roles that may be members of a session."""

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from siloquent.errors import LedgerError
+from siloquent.fixes import FixLike, run
 from siloquent.ledger.backends.forks import TransactionGate, register_forks
 from siloquent.ledger.backends.sql import FORMAT, LEDGER, SqlStorage
 from siloquent.ledger.backends.storage import LedgerStorage
@@ -67,7 +68,7 @@ class DatabaseLedger(BaseLedger):
         """Give this transaction a constant view of the database."""
 
     @abstractmethod
-    def _explain(self, failed: DBAPIError) -> tuple[str, str]:
+    def _explain(self, failed: DBAPIError) -> tuple[str, FixLike]:
         """Describe a database failure for the user: the problem and the fix."""
 
     @abstractmethod
@@ -110,7 +111,7 @@ class DatabaseLedger(BaseLedger):
             raise LedgerError(f"{what} Nothing was charged.", fix=fix) from None
         except SQLAlchemyError:
             self._drop_connection()
-            raise LedgerError("The ledger's database does not answer.", fix="siloquent doctor") from None
+            raise LedgerError("The ledger's database does not answer.", fix=run("doctor")) from None
 
     @contextmanager
     def _write(self, point: str) -> Iterator[LedgerStorage]:

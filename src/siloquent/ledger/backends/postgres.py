@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from siloquent.errors import LedgerError, MissingExtra
+from siloquent.fixes import FixLike, run
 from siloquent.ledger.backends.database import DatabaseLedger
 from siloquent.ledger.backends.sql import FORMAT, KEPT_FOR_EVER, LEDGER, metadata
 from siloquent.ledger.base_ledger import CrashPoints
@@ -59,8 +60,8 @@ class PostgresLedger(DatabaseLedger):
             connection.exec_driver_sql(f'ALTER TABLE "{table}" ENABLE TRIGGER USER')
         return True
 
-    def _explain(self, failed: DBAPIError) -> tuple[str, str]:
-        what, fix = _FAILURES.get(_get_error_class(failed), ("cannot be used", "siloquent doctor"))
+    def _explain(self, failed: DBAPIError) -> tuple[str, FixLike]:
+        what, fix = _FAILURES.get(_get_error_class(failed), ("cannot be used", run("doctor")))
         if self._is_made_new and _get_error_class(failed) == "3D":
             fix = "createdb, then the same again"
         return f"The ledger's database {what}.", fix

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, bindparam, select
 from sqlalchemy.exc import DBAPIError
 
 from siloquent.errors import ChainBroken
+from siloquent.fixes import run
 from siloquent.ledger.backends.storage import ANSWER_PAGE, PAGE, AnswerRow, EntryRow, PermitRow, split_account_path
 from siloquent.ledger.base import Account, Head
 from siloquent.ledger.chain import AccountsHash, compute_genesis_hash
@@ -293,7 +294,7 @@ def _parse_entries(rows: list[Any]) -> list[EntryRow]:
 def _parse_account(row: Any) -> Account:
     texts = (row.name, row.accountant, row.unit, row.adjacency, row.parent or "", row.successor or "")
     if not all(type(text) is str for text in texts) or row.disclosures not in (0, 1):
-        raise ChainBroken("An account holds values that no ledger writes.", seq=0, fix="siloquent ledger verify")
+        raise ChainBroken("An account holds values that no ledger writes.", seq=0, fix=run("ledger verify"))
     return Account(
         name=row.name,
         parent=row.parent,

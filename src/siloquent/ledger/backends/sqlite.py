@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from siloquent.errors import LedgerError
+from siloquent.fixes import FixLike, build_fix, run
 from siloquent.ledger.backends.database import DatabaseLedger
 from siloquent.ledger.backends.sql import run_in_driver
 from siloquent.ledger.backends.tables import fill, is_current, rebuild
@@ -51,7 +52,9 @@ class SQLiteLedger(DatabaseLedger):
         if not path.is_file() and not create:
             raise LedgerError(
                 f"There is no ledger {path.name} in {path.parent}: it holds what was spent, and a new one would not.",
-                fix="put the newest copy back as docs/how-to/restore-a-backup.md says, then: siloquent ledger verify",
+                fix=build_fix(
+                    "put the newest copy back as docs/how-to/restore-a-backup.md says, then: ", run("ledger verify")
+                ),
             )
         engine = _create_engine(path, busy_seconds)
         make = partial(_make, path) if create and not path.exists() else None
@@ -85,7 +88,7 @@ class SQLiteLedger(DatabaseLedger):
         rebuild(connection)
         return True
 
-    def _explain(self, failed: DBAPIError) -> tuple[str, str]:
+    def _explain(self, failed: DBAPIError) -> tuple[str, FixLike]:
         words = str(failed.orig).lower()
         what, fix = next(((what, fix) for sign, what, fix in _FAILURES if sign in words), _UNKNOWN)
         return f"The ledger {self._path.name} {what}.", fix
@@ -95,16 +98,17 @@ class SQLiteLedger(DatabaseLedger):
         return "disk i/o" in str(failed.orig).lower()
 
 
-_UNKNOWN = ("cannot be used", "siloquent doctor")
+_VERIFY = build_fix("put the newest copy back, then: ", run("ledger verify"))
+_UNKNOWN = ("cannot be used", run("doctor"))
 _FAILURES = (
     ("locked", "was busy for too long", "try again; if it stays so, find the process that holds it"),
     ("full", "has no room left on its disk", "make room on the disk, then ask again"),
     ("disk i/o", "cannot be read or written: the disk refuses", "make room or repair the disk, then ask again"),
     ("readonly", "cannot be written", "correct the permissions of the file and its folder"),
     ("unable to open", "cannot be opened", "correct the permissions of the file and its folder"),
-    ("not a database", "is not a ledger", "put the newest copy back, then: siloquent ledger verify"),
-    ("malformed", "is damaged", "put the newest copy back, then: siloquent ledger verify"),
-    ("no such table", "is not a ledger", "put the newest copy back, then: siloquent ledger verify"),
+    ("not a database", "is not a ledger", _VERIFY),
+    ("malformed", "is damaged", _VERIFY),
+    ("no such table", "is not a ledger", _VERIFY),
 )
 
 

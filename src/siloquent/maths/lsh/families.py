@@ -14,20 +14,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import KernelInvalid
+from siloquent.fixes import UseOption, build_fix
 
 Floats = NDArray[np.float64]
 MAX_BITS = 62
 
 
+_PRODUCT = {
+    "kind": "product",
+    "kernels": [{"kind": "laplacian", "bandwidth": 1.0}, {"kind": "angular", "bits": 4}],
+}
+
+
+def _use_surrogate(bits: int) -> UseOption:
+    return UseOption("kernel", {"kind": "surrogate", "bits": bits}, f"Surrogate(bits={bits})")
+
+
 def _require_positive(name: str, value: float) -> None:
     if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-        raise KernelInvalid(f"{name} must be a finite number above 0, not {str(value)[:40]!r}.", fix=f"{name}=1.0")
+        raise KernelInvalid(
+            f"{name} must be a finite number above 0, not {str(value)[:40]!r}.", fix=UseOption(name, 1.0)
+        )
 
 
 def _require_count(name: str, value: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_BITS:
         raise KernelInvalid(
-            f"{name} must be a whole number from 1 to {MAX_BITS}, not {str(value)[:40]!r}.", fix=f"{name}=4"
+            f"{name} must be a whole number from 1 to {MAX_BITS}, not {str(value)[:40]!r}.", fix=UseOption(name, 4)
         )
 
 
@@ -44,7 +57,8 @@ class PStable:
     def __post_init__(self) -> None:
         if self.order not in (1, 2):
             raise KernelInvalid(
-                f"order must be 1 (L1 distance) or 2 (Euclidean), not {str(self.order)[:40]!r}.", fix="order=2"
+                f"order must be 1 (L1 distance) or 2 (Euclidean), not {str(self.order)[:40]!r}.",
+                fix=UseOption("order", 2),
             )
         _require_positive("bandwidth", self.bandwidth)
 
@@ -123,7 +137,7 @@ class Surrogate:
         if not 2 <= self.bits <= 16:
             raise KernelInvalid(
                 f"A surrogate loss takes 2 to 16 bits, not {self.bits}: with one it is constant.",
-                fix="Surrogate(bits=4)",
+                fix=_use_surrogate(4),
             )
 
     def probability(self, angle: Floats) -> Floats:
@@ -156,7 +170,7 @@ class Power:
         if isinstance(self.kernel, Surrogate):
             raise KernelInvalid(
                 "A power of a surrogate loss is a surrogate loss of more bits.",
-                fix=f"Surrogate(bits={min(self.kernel.bits * self.times, 16)})",
+                fix=_use_surrogate(min(self.kernel.bits * self.times, 16)),
             )
 
 
@@ -168,14 +182,22 @@ class Product:
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernels, tuple) or len(self.kernels) < 2:
-            raise KernelInvalid("A product has at least two kernels.", fix="Product((Laplacian(1.0), Angular(4)))")
+            raise KernelInvalid(
+                "A product has at least two kernels.",
+                fix=UseOption("kernel", _PRODUCT, "Product((Laplacian(1.0), Angular(4)))"),
+            )
         for kernel in self.kernels:
             _require_kernel(kernel)
         if any(isinstance(kernel, Surrogate) for kernel in self.kernels):
-            raise KernelInvalid("A surrogate loss cannot be a factor of a product.", fix="Surrogate(bits=4) alone")
+            raise KernelInvalid(
+                "A surrogate loss cannot be a factor of a product.", fix=build_fix(_use_surrogate(4), " alone")
+            )
         if any(is_of_sets(kernel) for kernel in self.kernels):
             raise KernelInvalid(
-                "Jaccard is a kernel of sets, which no product with kernels of numbers has.", fix="Power(Jaccard(), 4)"
+                "Jaccard is a kernel of sets, which no product with kernels of numbers has.",
+                fix=UseOption(
+                    "kernel", {"kind": "power", "kernel": {"kind": "jaccard"}, "times": 4}, "Power(Jaccard(), 4)"
+                ),
             )
 
 
@@ -193,7 +215,10 @@ KINDS: dict[str, type[Any]] = {
 
 def _require_kernel(kernel: object) -> None:
     if not isinstance(kernel, (*KINDS.values(), Power, Product)):
-        raise KernelInvalid(f"{type(kernel).__name__} is not a kernel.", fix="Laplacian(1.0)")
+        raise KernelInvalid(
+            f"{type(kernel).__name__} is not a kernel.",
+            fix=UseOption("kernel", {"kind": "laplacian", "bandwidth": 1.0}, "Laplacian(1.0)"),
+        )
 
 
 def is_of_sets(kernel: Kernel) -> bool:
@@ -208,7 +233,10 @@ def compute_similarity(kernel: Kernel, points: Floats, queries: Floats) -> Float
     if isinstance(kernel, Product):
         return np.asarray(np.prod([compute_similarity(part, points, queries) for part in kernel.kernels], axis=0))
     if isinstance(kernel, Jaccard):
-        raise KernelInvalid("Jaccard compares sets, not rows of numbers.", fix="Laplacian(1.0)")
+        raise KernelInvalid(
+            "Jaccard compares sets, not rows of numbers.",
+            fix=UseOption("kernel", {"kind": "laplacian", "bandwidth": 1.0}, "Laplacian(1.0)"),
+        )
     return kernel.probability(_compute_distance(kernel, points, queries))
 
 

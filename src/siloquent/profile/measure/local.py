@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError, SchemaError
+from siloquent.fixes import UseOption
 from siloquent.maths.dependencies import DiscoveryProgress, discover
 from siloquent.profile.measure.snapshot import Snapshot, encode_snapshot
 from siloquent.profile.spec.columns import ProfileColumn
@@ -55,7 +56,7 @@ def discover_locally(
 
     arrow = pa.table(table)
     if max_lhs is not None and (type(max_lhs) is not int or max_lhs < 1):
-        raise RequestError(f"max_lhs is a whole number of at least 1, not {max_lhs!r}.", fix="max_lhs=3")
+        raise RequestError(f"max_lhs is a whole number of at least 1, not {max_lhs!r}.", fix=UseOption("max_lhs", 3))
     if max_lhs is None and arrow.num_columns > WIDE_TABLE:
         max_lhs = LOCAL_LHS
     codes = _encode_codes(arrow, nulls)

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption
 from siloquent.foreign.numbers import parse_plain_float
 from siloquent.foreign.spec_types import check_types
 from siloquent.maths.dependencies import MAX_LATTICE
@@ -70,23 +71,31 @@ class ProfileSpec:
             if getattr(self, name) not in known:
                 raise RequestError(f"{name} is one of {', '.join(known)}, not {getattr(self, name)!r}.")
         if not self.kinds or any(kind not in KINDS for kind in self.kinds):
-            raise RequestError(f"kinds are some of {', '.join(KINDS)}.", fix='kinds=("cfd", "ufd")')
+            raise RequestError(f"kinds are some of {', '.join(KINDS)}.", fix=UseOption("kinds", ("cfd", "ufd")))
         self._check_numbers()
 
     def _check_numbers(self) -> None:
         if self.max_lhs is not None and not (isinstance(self.max_lhs, int) and 1 <= self.max_lhs <= len(self.columns)):
             raise RequestError(f"max_lhs is 1 to {len(self.columns)}, not {self.max_lhs!r}.", fix="max_lhs = 2")
         if not 0 <= self.canaries <= 1:
-            raise RequestError(f"canaries is a share from 0 to 1, not {self.canaries}.", fix="canaries=.05")
+            raise RequestError(
+                f"canaries is a share from 0 to 1, not {self.canaries}.", fix=UseOption("canaries", 0.05)
+            )
         if not isinstance(self.min_rows, int) or self.min_rows < 2:
             # One row is one value: a shared value reveals the membership of that row.
-            raise RequestError("min_rows is at least 2: a single row would be shown whole.", fix="min_rows=30")
+            raise RequestError(
+                "min_rows is at least 2: a single row would be shown whole.", fix=UseOption("min_rows", 30)
+            )
         if self.max_sets is not None and not (isinstance(self.max_sets, int) and self.max_sets >= 1):
-            raise RequestError(f"max_sets is a whole number of at least 1, not {self.max_sets!r}.", fix="max_sets=400")
+            raise RequestError(
+                f"max_sets is a whole number of at least 1, not {self.max_sets!r}.", fix=UseOption("max_sets", 400)
+            )
         if self.protocol == "smfd" and (self.empty_lhs or "keys" in self.kinds):
-            raise RequestError("The thesis' protocol has neither empty left sides nor keys.", fix='protocol="padded"')
+            raise RequestError(
+                "The thesis' protocol has neither empty left sides nor keys.", fix=UseOption("protocol", "padded")
+            )
         if not self.deadline > 0:
-            raise RequestError("deadline is a number of seconds above 0.", fix="deadline=86400")
+            raise RequestError("deadline is a number of seconds above 0.", fix=UseOption("deadline", 86400))
 
     @property
     def most(self) -> int:
@@ -113,7 +122,9 @@ def _parse_share(given: object) -> Fraction:
     try:
         return given if isinstance(given, Fraction) else parse_fraction(str(given) if type(given) is float else given)
     except (ValueError, ZeroDivisionError):
-        raise RequestError(f"canaries is a share from 0 to 1, not {str(given)[:40]}.", fix="canaries=.05") from None
+        raise RequestError(
+            f"canaries is a share from 0 to 1, not {str(given)[:40]}.", fix=UseOption("canaries", 0.05)
+        ) from None
 
 
 def parse_spec(plain: Any) -> ProfileSpec:

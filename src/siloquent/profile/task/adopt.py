@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from siloquent.errors import RequestError, SchemaError
+from siloquent.fixes import run
 from siloquent.profile.spec import Dependency, FDReport, parse_dependency
 from siloquent.schema.build import parse_schema
 from siloquent.schema.domains import DomainFolder
@@ -32,7 +33,7 @@ def choose_dependencies(report: FDReport, pick: Sequence[str]) -> tuple[Dependen
         if key not in known:
             why = "holds in each party, but not over all rows" if key in inside else "is not among those found"
             listed = "; ".join(str(one) for one in report.ufd[:5])
-            raise RequestError(f"{text!r} {why}. Found: {listed or 'none'}.", fix=f"siloquent profile show {report.id}")
+            raise RequestError(f"{text!r} {why}. Found: {listed or 'none'}.", fix=run("profile show", report.id))
         found.append(known[key])
     return tuple(found)
 

@@ -9,6 +9,7 @@ from siloquent.errors import RequestError
 from siloquent.federation.channel import Channel, Member, Members, MemoryNetwork, run_all
 from siloquent.federation.crypto.group import Group, Ristretto
 from siloquent.federation.crypto.worker import ChainWorker
+from siloquent.fixes import UseOption, build_fix
 from siloquent.profile.measure import Snapshot, read_arrow_snapshot
 from siloquent.profile.spec import FDReport, ProfileColumn, ProfileSpec
 from siloquent.profile.task.discover import discover
@@ -39,7 +40,10 @@ def simulate(
         As ``discover``.
     """
     if len(tables) < 2 or workers < 2:
-        raise RequestError("A simulation has two parties and two workers at least.", fix="--split 3 --workers 3")
+        raise RequestError(
+            "A simulation has two parties and two workers at least.",
+            fix=build_fix(UseOption("split", 3), " ", UseOption("workers", 3)),
+        )
     chosen = network or MemoryNetwork(build_roster(len(tables), workers))
     snapshots = [open_in_memory(table, name) for table, name in zip(tables, chosen.members.parties, strict=True)]
     parts = build_parts(chosen.members, Terms(spec, tuple(columns)), snapshots, group=group or Ristretto(), say=say)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from typing import TYPE_CHECKING, Any
 
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption
 from siloquent.remote.answers import RemoteAnswer, RemoteExplanation, parse_answer
 from siloquent.remote.calls import build_call
 from siloquent.remote.clients import ApiClient, verb
@@ -93,5 +93,5 @@ def require_key(key: str | None) -> str:
     if key is None:
         return f"py-{uuid.uuid4().hex[:20]}"
     if not isinstance(key, str) or not 1 <= len(key) <= 64 or not key.isascii() or not key.isprintable():
-        raise RequestError("A key has 1 to 64 printable characters.", fix=f"key={json.dumps(str(key)[:40])}")
+        raise RequestError("A key has 1 to 64 printable characters.", fix=UseOption("key", str(key)[:40]))
     return key

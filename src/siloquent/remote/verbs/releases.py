@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.documents.releases import build_release_document
 from siloquent.errors import ReleaseError, RequestError
+from siloquent.fixes import UseOption, run
 from siloquent.releases import ReleaseVerdict, read_manifest
 from siloquent.releases.manifest import MANIFEST
 from siloquent.remote.api_document import ApiDocument, DocumentField, read_boolean, read_list, read_many, read_text
@@ -208,14 +209,20 @@ def _dump_sketch_question(question: Density | Classify | Anomaly | Modes) -> dic
 
     kinds = {Density: ("density",), Classify: ("classify",), Anomaly: ("anomaly", "share"), Modes: ("modes", "count")}
     if type(question) not in kinds:
-        raise RequestError("A server answers Density, Classify, Anomaly and Modes.", fix="session.fetch(RELEASE, DIR)")
+        raise RequestError(
+            "A server answers Density, Classify, Anomaly and Modes.", fix=run("job fetch", "RELEASE", "-o", "DIR")
+        )
     kind, *taken = kinds[type(question)]
     body: dict[str, Any] = {"kind": kind, **{name: getattr(question, name) for name in taken}}
     for one in fields(question):
         if one.name == "points":
             body["points"] = np.asarray(question.points, dtype=np.float64).tolist()  # type: ignore[union-attr]
         elif one.name not in taken and one.default is not MISSING and getattr(question, one.name) != one.default:
-            raise RequestError(f"A server does not know the option {one.name}.", fix="session.fetch(RELEASE, DIR)")
+            raise RequestError(
+                f"A server does not know the option {one.name}.", fix=run("job fetch", "RELEASE", "-o", "DIR")
+            )
     if body.get("share", 0) is None:
-        raise RequestError("A server judges an anomaly by its share.", fix="Anomaly(points, share=0.01)")
+        raise RequestError(
+            "A server judges an anomaly by its share.", fix=UseOption("share", 0.01, "Anomaly(points, share=0.01)")
+        )
     return body

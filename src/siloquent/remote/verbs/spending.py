@@ -7,6 +7,7 @@ from typing import Any
 
 from siloquent.documents.ledger import build_ledger_document
 from siloquent.errors import LedgerError, RequestError, UnknownName
+from siloquent.fixes import run
 from siloquent.ledger import Account, Checkpoint, Head, LedgerVerdict
 from siloquent.ledger import Entry as LedgerEntry
 from siloquent.remote.api_document import (
@@ -110,7 +111,7 @@ class RemoteLedgerVerbs(ApiClient):
         """
         known = {one.name: one for one in (yield from _fetch_accounts(self))}
         if name not in known:
-            raise UnknownName("account", name, known, fix="siloquent ledger show")
+            raise UnknownName("account", name, known, fix=run("ledger show"))
         return build_account(known[name])
 
     @verb

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.documents.ledger import parse_amount
 from siloquent.errors import LedgerError, RequestError, UnknownName
+from siloquent.fixes import run
 from siloquent.ledger import Account
 from siloquent.remote.api_document import read_list
 from siloquent.remote.calls import ApiCall, build_call
@@ -127,7 +128,7 @@ def _fetch_table_lines(face: ApiClient) -> Steps[list[TableLine]]:
 def _fetch_table(face: ApiClient, name: str) -> Steps[Table]:
     known = [one.name for one in (yield from _fetch_table_lines(face))]
     if name not in known:
-        raise UnknownName("table", name, known, fix="siloquent tables")
+        raise UnknownName("table", name, known, fix=run("tables"))
     return (yield from _fetch_tagged(face, build_call("show_table", {"table": name})))
 
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from siloquent.errors import RequestError, SiloquentError
+from siloquent.fixes import run
 from siloquent.foreign import DocumentTooLarge, read_text
 from siloquent.schema.declaring.code_lists import CODE_LISTS, find_code_list
 from siloquent.schema.declaring.meanings import ListFinder, Meaning, convert_attribute
@@ -49,9 +50,9 @@ def _copy_attribute(text: str, workspace: Workspace | None) -> Meaning:
         schema = parse_schema(text, DomainFolder(workspace.folder))
         return convert_attribute(schema.domain[column])
     except (OSError, UnicodeDecodeError):
-        raise RequestError(f"schemas/{table}.toml cannot be read as UTF-8.", fix=f"siloquent check {table}") from None
+        raise RequestError(f"schemas/{table}.toml cannot be read as UTF-8.", fix=run("check", table)) from None
     except SiloquentError as wrong:
-        raise RequestError(f"schemas/{table}.toml: {wrong.detail}", fix=wrong.fix) from None
+        raise RequestError(f"schemas/{table}.toml: {wrong.detail}", fix=wrong.remedy) from None
 
 
 def _read_values(name: str, workspace: Workspace, address: str) -> tuple[str, ...]:

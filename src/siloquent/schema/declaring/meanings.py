@@ -103,7 +103,7 @@ def require_valid(name: str, meaning: Meaning) -> None:
         )
         parse_attribute(read_toml(f"entry = {entry}")["entry"])
     except SchemaError as wrong:
-        raise RequestError(wrong.detail, fix=wrong.fix) from None
+        raise RequestError(wrong.detail, fix=wrong.remedy) from None
 
 
 def _suggest_for_kind(column: Column) -> str:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Literal
 
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption, use_budget
 from siloquent.maths.sensitivity.joint import JointRelease
 from siloquent.maths.tails.distributions import compute_laplace_variance
 from siloquent.privacy import Composed, Event, format_digits, get_accountant
@@ -106,7 +107,9 @@ def plan(spec: OfferSpec, schema: TableSchema) -> OfferPlan:
         RequestError: Too many numbers, or the budget does not fit the account.
     """
     if schema.budget.accountant == "pure" and spec.order > 2:
-        raise RequestError("Higher orders have Gaussian noise; a pure account needs another.", fix="order = 2")
+        raise RequestError(
+            "Higher orders have Gaussian noise; a pure account needs another.", fix=UseOption("order", 2)
+        )
     if schema.budget.accountant == "pure" and spec.mechanism != "joint":
         raise RequestError("The paper's mechanisms add Gaussian noise; a pure account needs another.", fix="joint")
     features, keys = build_features(spec, schema), tuple(build_join_key(key, schema) for key in spec.keys)
@@ -197,7 +200,7 @@ def _compute_shares(made: OfferPlan) -> tuple[Fraction, ...]:
     elif counts == 0:
         raise RequestError(
             "Counts need a share of the price: how many rows there are is private in this table.",
-            fix='shares=("0.02", "0.18", "0.8")',
+            fix=UseOption("shares", ("0.02", "0.18", "0.8")),
         )
     return (counts, *others)
 
@@ -232,7 +235,9 @@ def _compute_rho(made: OfferPlan, release: JointRelease, shares: tuple[Fraction,
 def _plan_laplace(made: OfferPlan) -> OfferPlan | None:
     """Plan Laplace noise for each order from its own part of epsilon, since one unit can change all orders at once."""
     if made.spec.budget is None:
-        raise RequestError("An accuracy is planned in zCDP accounts; a pure one needs a budget.", fix="--epsilon 1")
+        raise RequestError(
+            "An accuracy is planned in zCDP accounts; a pure one needs a budget.", fix=use_budget("epsilon", "1")
+        )
     release, shares = _build_joint_release(made), _compute_shares(made)
     found = release.split_scales(shares, _compute_amount(made))
     if any(scale is not None and scale > _MAX_SCALE for scale in found):
@@ -268,7 +273,7 @@ def _compute_amount(made: OfferPlan) -> Fraction:
 def _compute_whole_amount(made: OfferPlan) -> Fraction:
     """Return the budget in the account's unit, less the two ledger units by which rounding may raise the price."""
     if made.spec.budget is None:
-        raise RequestError("Estimated ranges are planned for a budget.", fix='budget=Budget(epsilon="1")')
+        raise RequestError("Estimated ranges are planned for a budget.", fix=use_budget("epsilon", "1"))
     declared = made.schema.budget
     amount = made.spec.budget.convert_to_account(declared.accountant, delta=declared.delta - declared.delta_events)
     return subtract_rounding(amount, get_accountant(declared.accountant).scale)

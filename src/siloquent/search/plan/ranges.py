@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption
 from siloquent.privacy import ExponentialSelect
 from siloquent.schema import TableSchema
 from siloquent.search.domains import Feature
@@ -31,7 +32,7 @@ def plan_range_selection(
     """
     numbers = [feature for feature in features if is_estimated(feature)]
     if not numbers:
-        raise RequestError("Only numbers have ranges to estimate.", fix='range="declared"')
+        raise RequestError("Only numbers have ranges to estimate.", fix=UseOption("range", "declared"))
     wide = next((feature for feature in numbers if feature.steps > MAX_CELLS), None)
     if wide is not None:
         raise RequestError(
@@ -44,7 +45,7 @@ def plan_range_selection(
     # Rounded down, so that the selections cost no more than their part.
     rate = Fraction(math.floor(wanted / (2 * moved) * (1 - Fraction(1, 2**30)) * _FINE), _FINE)
     if rate <= 0:
-        raise RequestError("The budget is too small to estimate ranges.", fix='range="declared"')
+        raise RequestError("The budget is too small to estimate ranges.", fix=UseOption("range", "declared"))
     return rate, ExponentialSelect(rounds, 2 * moved * rate)
 
 

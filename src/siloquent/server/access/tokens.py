@@ -15,6 +15,7 @@ from typing import Literal
 
 from siloquent.documents.server import build_token_document
 from siloquent.errors import NotAllowed, RequestError, UnknownName
+from siloquent.fixes import UseOption, run
 from siloquent.server.store import Store
 
 Role = Literal["owner", "analyst", "auditor", "collector", "operator"]
@@ -79,18 +80,20 @@ class Tokens:
         """
         if not _NAME.fullmatch(name):
             raise RequestError(
-                "A token's name is 1 to 64 letters, digits, '_', '.' and '-'.", fix="siloquent token create ana"
+                "A token's name is 1 to 64 letters, digits, '_', '.' and '-'.", fix=run("token create", "ana")
             )
         if role not in ROLES:
-            raise RequestError(f"A role is one of {', '.join(ROLES)}, not {role[:40]!r}.", fix="--role analyst")
+            raise RequestError(
+                f"A role is one of {', '.join(ROLES)}, not {role[:40]!r}.", fix=UseOption("role", "analyst")
+            )
         if tables and role == "owner":
             raise RequestError("An owner declares tables and makes tokens, so an owner's token is for all of them.")
         declared = None if known is None else sorted(known)
         for table in tables:
             if declared is not None and table not in declared:
-                raise UnknownName("table", table[:64], declared, fix="siloquent tables")
+                raise UnknownName("table", table[:64], declared, fix=run("tables"))
         if not 1 <= days <= MAX_DAYS:
-            raise RequestError(f"A token lasts 1 to {MAX_DAYS} days, not {days}.", fix="--days 90")
+            raise RequestError(f"A token lasts 1 to {MAX_DAYS} days, not {days}.", fix=UseOption("days", 90))
         number = secrets.token_hex(4)  # allowed: an id
         secret, now = secrets.token_urlsafe(32), int(time.time())  # allowed: a token
         text = f"sq_{number}_{secret}"
@@ -134,7 +137,7 @@ class Tokens:
                 "UPDATE token SET revoked = coalesce(revoked, ?) WHERE id = ?", (int(time.time()), number)
             )
             if not changed.rowcount:
-                raise UnknownName("token", number[:40], [], fix="siloquent token list")
+                raise UnknownName("token", number[:40], [], fix=run("token list"))
             db.execute("DELETE FROM browser WHERE token = ?", (number,))
             db.execute("DELETE FROM login WHERE token = ?", (number,))
             if also is not None:

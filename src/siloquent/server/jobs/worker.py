@@ -15,6 +15,7 @@ from pathlib import Path
 from siloquent.documents.problems import build_problem, log_details
 from siloquent.errors import NotAllowed, SiloquentError
 from siloquent.server.access.tokens import Tokens
+from siloquent.server.fixes import HTTP
 from siloquent.server.jobs.queue import cost_of_job
 from siloquent.server.jobs.tasks import TASKS
 from siloquent.server.repeats import ledger_key_of
@@ -66,7 +67,7 @@ def _do(folder: Path, number: str, most_bytes: int, holder: str) -> int:
         problem = build_problem(failed)
         if problem.code == "internal":
             log_details(folder, problem, failed)
-        state, result = "failed", problem.to_json()
+        state, result = "failed", problem.translate(HTTP).to_json()
     store.write(
         f"UPDATE job SET state = ?, result = ?, changed = ? {_HELD}",
         *(state, json.dumps(result), int(time.time()), number, holder),

@@ -22,6 +22,7 @@ from siloquent.server.access.acts import write_act
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.access.tokens import Principal
 from siloquent.server.declaring import declarations_held
+from siloquent.server.fixes import HTTP
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.routes.bodies import AdoptionBody, ApprovalBody
 from siloquent.server.routes.releases import load_manifest
@@ -125,7 +126,7 @@ async def describe_federation(house: AppState, folder: Path, person: Principal) 
         role = _load_bundle(folder, house.settings.bundle)
         with open_journal(role) as journal:
             sessions = sorted(journal.list_sessions(), key=lambda known: known.state != "invited")
-        return build_federation_document(role, check_certificate_days(role), sessions)
+        return build_federation_document(role, check_certificate_days(role), sessions, language=HTTP)
 
     async with house.room.hold_place(person.token):
         return await house.heavy.run_in_turn(person.name, None, work)

@@ -29,6 +29,7 @@ from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.access.scope import require_table
 from siloquent.server.access.tokens import Principal
 from siloquent.server.declaring import Precondition, declared, tag_of
+from siloquent.server.fixes import HTTP
 from siloquent.server.keeper import is_named, remove_upload
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.repeats import REPLAYED, KeyTaken, Repeat, is_known, keep, kept, repeat_of
@@ -121,7 +122,7 @@ async def check_table(request: Request, table: str, person: CurrentUser) -> dict
     def work(session: Any) -> dict[str, Any]:
         if table not in session.list_tables():
             raise build_not_found()
-        return build_check_document([build_check_report(session, table, alone=False)])
+        return build_check_document([build_check_report(session, table, alone=False, language=HTTP)])
 
     house = get_app_state(request)
     async with house.room.hold_place(person.token):

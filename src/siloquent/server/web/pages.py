@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,12 @@ from starlette.staticfiles import StaticFiles
 from siloquent.charts.text import draw_share_bar, format_label, format_number
 from siloquent.documents.ledger import format_significant
 from siloquent.documents.problems import Problem
+from siloquent.errors import SiloquentError
 from siloquent.explore.spec.answers.text import describe_label
+from siloquent.fixes import build_fix, parse_fix
 from siloquent.server.access.guard import COOKIE, count_open, require_proof
 from siloquent.server.access.tokens import Principal
+from siloquent.server.fixes import PAGE
 from siloquent.server.problems import Refused
 from siloquent.server.state import AppState, get_app_state
 from siloquent.version import VERSION
@@ -46,7 +50,7 @@ class Pages:
             "number": format_number,
             "url": lambda text: quote(text, safe=""),
         }
-        self._templates.filters |= {"holds": describe_label}
+        self._templates.filters |= {"holds": describe_label, "fix": format_fix}
         self._templates.filters |= {
             "four": _format_remaining,
             "four_up": lambda text: format_significant(Fraction(text), "up"),
@@ -140,6 +144,15 @@ def start_session(house: AppState, cookie: str) -> Response:
         path="/",
     )
     return response
+
+
+def format_fix(wrong: Problem | SiloquentError | Mapping[str, Any]) -> str:
+    """Return the fix of a problem, or of a failed job's document, in the words of the pages."""
+    if isinstance(wrong, Mapping):
+        remedy = parse_fix(wrong["remedy"]) if "remedy" in wrong else build_fix(str(wrong.get("fix", "")))
+    else:
+        remedy = wrong.remedy or build_fix(wrong.fix)
+    return remedy.render(PAGE)
 
 
 def _format_remaining(text: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError, RequestError
+from siloquent.fixes import run
 from siloquent.share.spec import Agreement
 from siloquent.share.spec.encoding import Encoding, build_encoding
 from siloquent.share.spec.layout import Layout
@@ -83,7 +84,7 @@ def pool_releases(releases: Sequence[ShareRelease]) -> Pool:
     """
     agreement = check_together(releases)
     if agreement.method == "tree":
-        raise RequestError("Trees vote; they do not add up.", fix="synthesize(releases)")
+        raise RequestError("Trees vote; they do not add up.", fix=run("share synthesize", "RELEASE", "-o", "ROWS.csv"))
     if agreement.trust == "sum" and len(releases) > 1:
         raise RequestError("A secure sum is one release for all of its silos: name one of the copies.")
     encoding = build_encoding(agreement)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption
 from siloquent.maths.models.moments import Moments
 from siloquent.maths.models.ridge import choose_ridge, estimate_covariance_matrix, solve_slopes
 from siloquent.share.estimate.pool import Pool, clamp_rows
@@ -44,7 +45,7 @@ def clean_tables(pooled: Pool) -> CleanedTables:
         RequestError: The releases are not marginals.
     """
     if pooled.agreement.method != "marginals":
-        raise RequestError("Rows come from marginals or trees.", fix='method = "marginals"')
+        raise RequestError("Rows come from marginals or trees.", fix=UseOption("method", "marginals"))
     encoding = pooled.encoding
     cells = pooled.counts.reshape(encoding.classes, encoding.columns)
     deviation = float(pooled.deviations[0])

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError
+from siloquent.fixes import build_fix, run
 from siloquent.share.estimate.consistency import make_consistent, round_rows
 from siloquent.share.estimate.pool import check_together, clamp_rows, compute_max_rows
 from siloquent.share.estimate.stack import Fit, fit_alone
@@ -54,7 +55,8 @@ def rebuild_tree(release: ShareRelease, encoding: Encoding, *, optimise: bool = 
             raise ValueError("levels")
     except (ValueError, IndexError):
         raise ReleaseError(
-            f"The tree of {release.name} was truncated or altered.", fix="siloquent verify RELEASE, then send it again"
+            f"The tree of {release.name} was truncated or altered.",
+            fix=build_fix(run("verify", "RELEASE"), ", then send it again"),
         ) from None
     levels = np.split(release.values["levels"].astype(np.float64), np.cumsum(nodes)[:-1])
     sizes = leaves.sum(axis=1).astype(np.float64)

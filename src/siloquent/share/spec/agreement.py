@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from siloquent.errors import ReleaseError, SchemaError, SiloquentError
+from siloquent.fixes import run
 from siloquent.foreign import load_json
 from siloquent.schema import Attribute, TableSchema
 from siloquent.schema.toml import parse_finite
@@ -135,7 +136,7 @@ def parse_agreement(text: str) -> Agreement:
     except ReleaseError:
         raise
     except (SiloquentError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
-        raise ReleaseError("What the silos agreed on cannot be read.", fix="siloquent verify RELEASE") from None
+        raise ReleaseError("What the silos agreed on cannot be read.", fix=run("verify", "RELEASE")) from None
     if made.method not in ("marginals", "gram", "moments", "tree") or not made.features:
         raise ReleaseError(f"This version knows no release of {_shorten_text(made.method)}.")
     return made

@@ -31,7 +31,7 @@ class LearnSpec:
     def __post_init__(self) -> None:
         check_types(self, RequestError)
         if not self.releases:
-            raise RequestError("Learning needs at least one release.", fix="releases=(theirs, ..)")
+            raise RequestError("Learning needs at least one release.", fix="name the others' releases")
         if self.model not in (None, *MODELS):
             raise RequestError(f"model is one of {', '.join(MODELS)}, not {self.model!r}.")
         if not isinstance(self.folds, int) or not 2 <= self.folds <= 20:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError
+from siloquent.fixes import run
 from siloquent.privacy import Event, event_from_json, event_to_json, parse_fraction
 from siloquent.releases.arrays import pack, unpack
 from siloquent.releases.provenance import Provenance
@@ -153,7 +154,7 @@ def _parse_release(values: dict[str, Any], words: dict[str, Any], agent: str) ->
             agent=agent,
         )
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
-        raise ReleaseError("The release's words cannot be read.", fix="siloquent verify RELEASE") from None
+        raise ReleaseError("The release's words cannot be read.", fix=run("verify", "RELEASE")) from None
     if any(noise.variance < 0 for noise in made.noise):
         raise ReleaseError("The release names noise that there is not.")
     return made

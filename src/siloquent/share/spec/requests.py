@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption, build_fix, join_choices, run
 from siloquent.foreign.spec_types import check_types
 from siloquent.privacy.budget import Budget
 
@@ -91,20 +92,24 @@ class ShareSpec:
         if self.trust == "local":
             if self.honest is not None or self.colluding != 1:
                 raise RequestError(
-                    "honest and colluding belong to secure sums.", fix='trust = "sum", or leave them out'
+                    "honest and colluding belong to secure sums.",
+                    fix=join_choices([UseOption("trust", "sum"), "leave them out"]),
                 )
             return
         if self.method == "tree":
-            raise RequestError("Trees of several silos cannot be added up.", fix='method = "gram", or trust = "local"')
+            raise RequestError(
+                "Trees of several silos cannot be added up.",
+                fix=join_choices([UseOption("method", "gram"), UseOption("trust", "local")]),
+            )
         if self.agents is None or self.honest is None:
             raise RequestError("A secure sum needs to know how many silos take part, and how many are honest.",
-                               fix="agents = 5, honest = 4")  # fmt: skip
+                               fix=build_fix(UseOption("agents", 5), ", ", UseOption("honest", 4)))  # fmt: skip
         if self.honest + self.colluding > self.agents:
             most = max(self.agents - self.colluding, 0)
             raise RequestError(
                 f"honest is at most {most} of {self.agents} silos, not {self.honest}: {self.colluding} may show "
                 "their noise to others, and every silo knows its own.",
-                fix=f"honest = {most}" if most else "more silos",
+                fix=UseOption("honest", most) if most else "more silos",
             )
 
 
@@ -126,4 +131,4 @@ def parse_spec(plain: dict[str, Any]) -> ShareSpec:
             values["tree"] = TreeSpec(**values["tree"])
         return ShareSpec(**values)
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-        raise RequestError(f"The spec cannot be read: {wrong}.", fix="siloquent share release --help") from None
+        raise RequestError(f"The spec cannot be read: {wrong}.", fix=run("share release", "--help")) from None

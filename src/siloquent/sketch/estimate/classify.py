@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption, build_fix
 from siloquent.sketch.estimate.points import compute_kernel_sums, quantile
 from siloquent.sketch.sketch import Sketch
 from siloquent.sketch.spec import Classify, Verdicts
@@ -21,7 +22,7 @@ def classify(sketch: Sketch, question: Classify) -> Verdicts:
     """
     labels = sketch.plan.labels
     if len(labels) < 2:
-        raise RequestError("This sketch has no classes.", fix='build it with label=".."')
+        raise RequestError("This sketch has no classes.", fix=build_fix("build it with ", UseOption("label", "..")))
     sums, outside = compute_kernel_sums(sketch, question.points)
     factors = _compute_factors(sketch, question)
     scores, errors = sums.values * factors[:, None], sums.errors * factors[:, None]
@@ -46,6 +47,12 @@ def _compute_factors(sketch: Sketch, question: Classify) -> np.ndarray[tuple[int
         order = ", ".join(str(label) for label in sketch.plan.labels)
         raise RequestError(
             f"priors are {len(sizes)} numbers that add up to 1, in the order of the classes: {order}.",
-            fix=f"priors=({', '.join(['..'] * len(sizes))})",
+            fix=UseOption("priors", _list_even_shares(len(sizes))),
         )
     return np.asarray(priors / sizes)
+
+
+def _list_even_shares(count: int) -> list[float]:
+    """Return shares that add up to 1, as even as two digits allow."""
+    share = round(1 / count, 2)
+    return [*[share] * (count - 1), round(1 - share * (count - 1), 2)]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import LedgerError
+from siloquent.fixes import run
 from siloquent.maths.models.moments import Moments, fit_linear_model
 from siloquent.privacy import Composed, DiscreteGaussian, DiscreteLaplace, Event
 from siloquent.privacy.events import parse_fraction
@@ -34,7 +35,7 @@ def build_stored_model(chosen: MomentsPlan, payload: bytes, event: Event) -> Lin
             first, middle, last = (parse_fraction(number) for number in plain["parameters"])
             chosen = replace(chosen, quanta=int(plain["quanta"]), parameters=(first, middle, last))
     except (ValueError, KeyError, TypeError) as broken:
-        raise LedgerError("Stored moments cannot be read.", fix="siloquent ledger verify") from broken
+        raise LedgerError("Stored moments cannot be read.", fix=run("ledger verify")) from broken
     return build_linear_model(chosen, count, sums, second)
 
 

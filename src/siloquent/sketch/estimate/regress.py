@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption, build_fix
 from siloquent.maths.lsh import Hashes, Surrogate, compute_row_sums, lift_models
 from siloquent.sketch.sketch import Sketch
 from siloquent.sketch.spec import LinearModel, Regress
@@ -28,7 +29,10 @@ def regress(sketch: Sketch, question: Regress) -> LinearModel:
     names = [feature.name for feature in plan.features]
     if not isinstance(plan.kernel, Surrogate) or not isinstance(hashes, Hashes):
         raise RequestError(
-            "This sketch has no surrogate loss.", fix="build it with kernel=Surrogate(4), or regress(session, ..)"
+            "This sketch has no surrogate loss.",
+            fix=build_fix(
+                "build it with ", UseOption("kernel", {"kind": "surrogate", "bits": 4}, "kernel=Surrogate(4)")
+            ),
         )
     if question.target not in names:
         raise RequestError(f"This sketch has no feature {question.target!r}. Known: {', '.join(names)}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from siloquent.errors import RequestError, SchemaError
+from siloquent.fixes import UseOption
 from siloquent.maths.lsh import Axes, Hamming, Kernel, Power, Surrogate, build_surrogate_axes
 from siloquent.maths.lsh.families import is_of_sets
 from siloquent.schema import Attribute, TableSchema
@@ -18,7 +19,9 @@ def build_hashed_features(spec: SketchSpec, schema: TableSchema) -> tuple[tuple[
         raise RequestError("A surrogate loss needs a target and something to tell it by: two features or more.")
     if not is_of_sets(spec.kernel):
         if spec.group is not None:
-            raise RequestError("Only kernels of sets have a group.", fix="kernel=Jaccard()")
+            raise RequestError(
+                "Only kernels of sets have a group.", fix=UseOption("kernel", {"kind": "jaccard"}, "kernel=Jaccard()")
+            )
         return tuple(_build_number_feature(spec, attribute, i) for i, attribute in enumerate(declared)), "none"
     if spec.group is not None:
         return _build_grouped_features(spec, schema, declared)
@@ -41,7 +44,7 @@ def _build_number_feature(spec: SketchSpec, attribute: Attribute, i: int) -> Has
     if not (attribute.is_numeric or attribute.is_temporal or attribute.kind == "boolean"):
         raise SchemaError(
             f"Attribute {attribute.name!r} is {attribute.kind}, which has no finite domain of numbers.",
-            fix="name integer, real, date or boolean features; Jaccard() compares texts and categories",
+            fix="name integer, real, date or boolean features; the kernel jaccard compares texts and categories",
         )
     if attribute.is_numeric:
         lo, grid = float(attribute.lo), float(attribute.grid)  # type: ignore[arg-type]

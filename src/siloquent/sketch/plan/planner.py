@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from siloquent.errors import AccuracyUnreachable, RequestError
+from siloquent.fixes import UseOption, join_choices, run, use_budget
 from siloquent.foreign import DocumentTooLarge, read_text
 from siloquent.foreign.documents import MAX_JSON_BYTES
 from siloquent.maths import normal_quantile
@@ -184,7 +185,7 @@ def _draw_hashes(spec: SketchSpec, features: tuple[HashedFeature, ...], rows: in
         axes = build_axes(spec.kernel, features)
         return draw_hashes(spec.kernel, axes, rows=rows, seed=seed, width=width, projections=how)
     except ValueError as wrong:
-        raise RequestError(f"This kernel cannot be drawn: {wrong}.", fix="width=4096") from None
+        raise RequestError(f"This kernel cannot be drawn: {wrong}.", fix=UseOption("width", 4096)) from None
 
 
 def _choose_width(spec: SketchSpec, features: tuple[HashedFeature, ...], seed: int) -> int | None:
@@ -219,7 +220,7 @@ def _choose_rows(
             if _choose_width(spec, features, seed) is None:
                 width = 1.1 * _estimate_range(spec, features, seed)  # all rows together may have somewhat more codes
         except ValueError as wrong:
-            raise RequestError(f"This kernel cannot be drawn: {wrong}.", fix="width=4096") from None
+            raise RequestError(f"This kernel cannot be drawn: {wrong}.", fix=UseOption("width", 4096)) from None
     fits = 1 << math.floor(math.log2(max(MAX_AUTO_COUNTERS / (classes * width), MIN_AUTO_ROWS)))
     most = min(MAX_AUTO_ROWS, fits)
     if spec.accuracy is not None:
@@ -260,7 +261,7 @@ def _choose_rows_for_accuracy(spec: SketchSpec, schema: TableSchema, most: int) 
         raise AccuracyUnreachable(
             f"This accuracy needs {rows:,} rows of counters; {most:,} fit.",
             best_alpha=best,
-            fix=f"relative = {format_digits(best, 3)}, or planning = 'typical'",
+            fix=join_choices([UseOption("relative", format_digits(best, 3)), UseOption("planning", "typical")]),
         )
     return rows
 
@@ -289,7 +290,9 @@ def read_hash_plan(path: Path) -> HashPlan:
     try:
         return parse_hash_plan(read_text(path, MAX_JSON_BYTES))
     except (OSError, UnicodeDecodeError, DocumentTooLarge):
-        raise RequestError(f"{path} cannot be read as a hash plan.", fix="siloquent sketch plan .. -o FILE") from None
+        raise RequestError(
+            f"{path} cannot be read as a hash plan.", fix=run("sketch plan", "..", "-o", "FILE")
+        ) from None
 
 
 def _check_room(hashed: HashPlan) -> None:
@@ -298,22 +301,25 @@ def _check_room(hashed: HashPlan) -> None:
         fits = 1 << math.floor(math.log2(max(MAX_COUNTERS / (classes * width), 1)))
         raise RequestError(
             f"{classes} x {rows:,} x {width:,} counters do not fit; the most is {MAX_COUNTERS:,}.",
-            fix=f"rows={fits}, or a wider bandwidth" if fits >= 2 else "width=4096",
+            fix=join_choices([UseOption("rows", fits), "a wider bandwidth"]) if fits >= 2 else UseOption("width", 4096),
         )
 
 
 def _count_hits(spec: SketchSpec, schema: TableSchema, rows: int, pure: bool) -> int | None:
     if spec.hits > rows:
-        raise RequestError(f"hits is at most the number of rows, {rows}.", fix=f"hits={rows}")
+        raise RequestError(f"hits is at most the number of rows, {rows}.", fix=UseOption("hits", rows))
     if spec.mechanism == "race-2021" or spec.mode == "dense":
         return None
     if spec.mode == "sparse":
         if not pure:
             raise RequestError(
-                "A sparse sketch in a zCDP account has R / hits times the noise of a dense one.", fix='mode="dense"'
+                "A sparse sketch in a zCDP account has R / hits times the noise of a dense one.",
+                fix=UseOption("mode", "dense"),
             )
         if rows & (rows - 1):
-            raise RequestError(f"A sparse sketch needs a power of two of rows, not {rows}.", fix="rows=1024")
+            raise RequestError(
+                f"A sparse sketch needs a power of two of rows, not {rows}.", fix=UseOption("rows", 1024)
+            )
         return spec.hits
     heavy = (schema.size_hint or 0) * rows > 2e9
     return spec.hits if pure and heavy and not rows & (rows - 1) else None
@@ -325,7 +331,7 @@ def _compute_epsilon(spec: SketchSpec, schema: TableSchema) -> Fraction:
     if spec.mechanism == "race-2021" and spec.budget.epsilon is not None:
         return _compute_pure_amount(parse_exact(spec.budget.epsilon), schema.budget.accountant)
     if schema.budget.accountant != "pure":
-        raise RequestError("The paper's method pays in epsilon.", fix='Budget(epsilon="1")')
+        raise RequestError("The paper's method pays in epsilon.", fix=use_budget("epsilon", "1"))
     return convert_budget(spec.budget, schema)
 
 
@@ -407,7 +413,7 @@ def _compute_amount(
     allowed, variance = _compute_wanted_variance(spec, schema)
     noise = allowed - variance / rows
     if noise <= 0:
-        raise AccuracyUnreachable(f"{rows} rows cannot be so exact.", fix='rows="auto"')
+        raise AccuracyUnreachable(f"{rows} rows cannot be so exact.", fix=UseOption("rows", "auto"))
     # A kernel sum has 1/rows of one counter's variance: 2 scale^2 / rows, or variance / rows.
     return Fraction(moved.l1 * math.sqrt(2 / (rows * noise)) if pure else moved.l2_squared / (2 * rows * noise))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ConstraintProblem, RequestError, SchemaError
+from siloquent.fixes import UseOption
 from siloquent.maths.graphical.fit import GraphicalModel
 from siloquent.maths.graphical.marginals import weight_beliefs
 from siloquent.schema import AttributeRef, Comparison, DenialConstraint, TableSchema, parse_comparisons
@@ -121,7 +121,7 @@ def parse_condition(text: str, schema: TableSchema, compiled: CompiledConstraint
         raise RequestError(f"No row can have {text[:200]}.", fix="a condition that some row can meet") from None
     except (SchemaError, ConstraintProblem) as wrong:
         detail = wrong.detail.replace("Constraint", "Condition", 1)
-        raise RequestError(detail, fix=f"--where {shlex.quote(_format_example(schema, compiled))}") from None
+        raise RequestError(detail, fix=UseOption("where", _format_example(schema, compiled))) from None
     if form.pairs or form.second:
         raise RequestError("A condition speaks of one row.", fix="leave t1. and t2. out")
     for name in form.attributes:

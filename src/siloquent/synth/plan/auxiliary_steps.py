@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption
 from siloquent.privacy import parse_exact
 from siloquent.synth.plan.budget import TABLES_LEAST, TABLES_MOST, TABLES_TOGETHER, Law, VectorNoise, calibrate_noise
 from siloquent.synth.spec.compiled import CompiledConstraints, TableNeed
@@ -69,7 +70,7 @@ def select_paid_rates(spec: SynthSpec, compiled: CompiledConstraints) -> tuple[i
         )
     if parse_exact(spec.measure_rates) and not soft - known:
         raise RequestError(
-            "There is no soft constraint over two rows whose rate could be bought.", fix="measure_rates = 0"
+            "There is no soft constraint over two rows whose rate could be bought.", fix=UseOption("measure_rates", 0)
         )
     return tuple(sorted(soft - known)) if parse_exact(spec.measure_rates) else ()
 

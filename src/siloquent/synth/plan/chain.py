@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption
 from siloquent.privacy import Composed, Event, SampledGaussian, get_accountant, parse_exact
 from siloquent.privacy.budget import round_up_to_drawable
 from siloquent.synth.plan.budget import VectorNoise, calibrate_noise, calibrate_selection
@@ -232,10 +233,13 @@ def _check(spec: SynthSpec, schema: TableSchema) -> None:
         )
     if schema.unit.max_rows > 1:
         raise RequestError(
-            "Engine 'chain' protects single rows; users with several rows need engine 'tree'.", fix="engine = 'tree'"
+            "Engine 'chain' protects single rows; users with several rows need engine 'tree'.",
+            fix=UseOption("engine", "tree"),
         )
     if spec.chain.sampler == "accept-reject" and any(getattr(one, "hard", False) for one in schema.constraints):
-        raise RequestError("accept-reject may refuse for ever under hard constraints.", fix="sampler = 'direct'")
+        raise RequestError(
+            "accept-reject may refuse for ever under hard constraints.", fix=UseOption("sampler", "direct")
+        )
 
 
 def _compute_step_budget(first: TreePlan, joint: VectorNoise | None) -> Fraction:

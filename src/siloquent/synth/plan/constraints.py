@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from siloquent.errors import ConstraintProblem
+from siloquent.fixes import UseOption, join_choices
 from siloquent.schema import Domain, ForeignKey
 from siloquent.schema.constraints import describe_constraint
 from siloquent.synth.plan.constraints_classes import (
@@ -92,7 +93,7 @@ def _compile_entry(number: int, constraint: Constraint, chosen: Domain, domain: 
     except NeverFires as why:
         return replace(entry, kept=f"never broken: {why}")
     except ConstraintProblem as problem:
-        raise ConstraintProblem(f"Constraint {number} ({text}): {problem.detail}", fix=problem.fix) from None
+        raise ConstraintProblem(f"Constraint {number} ({text}): {problem.detail}", fix=problem.remedy) from None
     return replace(entry, kind=classify_form(form), form=form)
 
 
@@ -208,7 +209,7 @@ def _check_keys(compiled: CompiledConstraints, rows: int | None) -> None:
         if rows is not None and rows > room:
             raise ConstraintProblem(
                 f"Constraint {one.number} ({one.text}) has {room:,} combinations, and {rows:,} rows were asked for.",
-                fix=f"rows = {room}, or leave the key out",
+                fix=join_choices([UseOption("rows", room), "leave the key out"]),
             )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,6 +9,7 @@ from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
 from siloquent.errors import AccuracyUnreachable, ConstraintProblem, RequestError
+from siloquent.fixes import UseOption
 from siloquent.privacy import Composed, Event, format_digits, get_accountant, parse_exact
 from siloquent.synth.plan.auxiliary_steps import (
     compute_table_shares,
@@ -292,7 +292,7 @@ def _require_rows(spec: SynthSpec, schema: TableSchema, compiled: CompiledConstr
         raise ConstraintProblem(
             f"Constraint {first.number} ({first.text}) is broken by two equal rows, so it limits how many rows "
             "there can be: say how many are wanted.",
-            fix=f"rows = {schema.size_hint or 1000}",
+            fix=UseOption("rows", schema.size_hint or 1000),
         )
 
 
@@ -306,7 +306,7 @@ def _choose_columns(spec: SynthSpec, schema: TableSchema) -> tuple[str, ...]:
     if len(countable) > MAX_COLUMNS:
         raise RequestError(
             f"{len(countable)} columns are more than the {MAX_COLUMNS} that one model takes.",
-            fix=f"columns = {json.dumps(countable[:2], ensure_ascii=False)}",
+            fix=UseOption("columns", countable[:2]),
         )
     for name in spec.targets:
         if schema.domain[name].name not in countable:

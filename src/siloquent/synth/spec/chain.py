@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption
 from siloquent.foreign.spec_types import check_types
 from siloquent.privacy import parse_exact
 from siloquent.privacy.budget import Exact
@@ -56,7 +57,7 @@ class ChainSpec:
         if not 1 <= self.steps <= 10**6:
             raise RequestError(f"steps lie between 1 and 1,000,000, not at {self.steps}.")
         if self.clip < 1 or self.clip & (self.clip - 1) or self.clip > 2**10:
-            raise RequestError(f"clip is a power of two from 1 to 1,024, not {self.clip}.", fix="clip = 8")
+            raise RequestError(f"clip is a power of two from 1 to 1,024, not {self.clip}.", fix=UseOption("clip", 8))
         # A file gives decimals; the training uses doubles.
         for name in ("rate", "resample"):
             object.__setattr__(self, name, float(getattr(self, name)))
@@ -65,11 +66,15 @@ class ChainSpec:
         if self.sampler not in ("direct", "accept-reject"):
             raise RequestError(f"sampler is 'direct' or 'accept-reject', not {self.sampler!r}.")
         if not 0 < parse_exact(self.counts) < 1:
-            raise RequestError(f"counts is a share between 0 and 1, not {self.counts!r}.", fix='counts = "0.1"')
+            raise RequestError(
+                f"counts is a share between 0 and 1, not {self.counts!r}.", fix=UseOption("counts", "0.1")
+            )
         if not 0 <= self.resample <= 10:
             raise RequestError(f"resample lies between 0 and 10 times the rows, not at {self.resample}.")
         if not 1 <= self.hyper <= MAX_HYPER:
-            raise RequestError(f"hyper lies between 1 and {MAX_HYPER:,} cells, not at {self.hyper}.", fix="hyper = 128")
+            raise RequestError(
+                f"hyper lies between 1 and {MAX_HYPER:,} cells, not at {self.hyper}.", fix=UseOption("hyper", 128)
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as JSON values."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from siloquent.errors import ReleaseError
+from siloquent.fixes import run
 from siloquent.privacy import Event, event_from_json, event_to_json
 from siloquent.releases.arrays import pack, unpack
 from siloquent.releases.rules import RULES as RELEASE_RULES
@@ -131,4 +132,4 @@ def decode_run_measurements(data: bytes) -> Measurements:
         starts = tuple((name, part) for (name, _), part in zip(words["starts"], places, strict=True))
         return Measurements(words["request"], words["schema"], event_from_json(words["event"]), steps, starts)
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
-        raise ReleaseError("The measurements were truncated or altered.", fix="siloquent verify RELEASE") from None
+        raise ReleaseError("The measurements were truncated or altered.", fix=run("verify", "RELEASE")) from None

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from siloquent.errors import ReleaseError, SiloquentError
+from siloquent.fixes import run
 from siloquent.schema import (
     Attribute,
     AttributeRef,
@@ -70,7 +71,7 @@ def parse_schema_document(plain: object) -> TableSchema:
     except (SiloquentError, TypeError, ValueError, KeyError, ArithmeticError, RecursionError):
         found = None
     if not isinstance(found, TableSchema):
-        raise ReleaseError("The model file holds no declaration of a table.", fix="siloquent verify RELEASE")
+        raise ReleaseError("The model file holds no declaration of a table.", fix=run("verify", "RELEASE"))
     return found
 
 

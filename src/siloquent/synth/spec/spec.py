@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption, join_choices
 from siloquent.foreign import load_toml, read_bounded
 from siloquent.foreign.documents import MAX_TOML_BYTES
 from siloquent.foreign.spec_types import check_types
@@ -71,7 +72,9 @@ class SynthSpec:
             if given is not None and len(set(given)) != len(given):
                 raise RequestError(f"{name} names a column twice.")
         if self.rows is not None and not (_is_whole(self.rows) and 1 <= self.rows <= MAX_ROWS):
-            raise RequestError(f"rows is a whole number from 1 to {MAX_ROWS:,}, not {self.rows!r}.", fix="rows = 10000")
+            raise RequestError(
+                f"rows is a whole number from 1 to {MAX_ROWS:,}, not {self.rows!r}.", fix=UseOption("rows", 10000)
+            )
         if not _is_whole(self.seed) or not 0 <= self.seed < 2**63:
             raise RequestError(f"seed is a whole number from 0 to 2^63 - 1, not {self.seed!r}.")
         self._check_words()
@@ -83,14 +86,17 @@ class SynthSpec:
         if self.constraints not in ("declared", "none"):
             raise RequestError(f"constraints is 'declared' or 'none', not {self.constraints!r}.")
         if self.engine not in ENGINES:
-            raise RequestError(f"There is no engine {self.engine!r}.", fix="engine = 'tree' or 'chain'")
+            raise RequestError(
+                f"There is no engine {self.engine!r}.",
+                fix=join_choices([UseOption("engine", "tree"), UseOption("engine", "chain")]),
+            )
         if self.engine != "chain" and (self.weights or self.chain != OURS):
-            raise RequestError("chain and weights are settings of engine 'chain'.", fix="engine = 'chain'")
+            raise RequestError("chain and weights are settings of engine 'chain'.", fix=UseOption("engine", "chain"))
         for name, weight in self.weights.items():
             if not str(name).isdigit():
                 raise RequestError(
                     f"weights are numbers by the number of a constraint, not {name!r} = {weight!r}.",
-                    fix='weights = { "3" = "0.7" }',
+                    fix=UseOption("weights", {"3": "0.7"}),
                 )
             parse_exact(weight)
 
@@ -101,13 +107,13 @@ class SynthSpec:
         if self.shares >= MAX_SHARES:
             raise RequestError(
                 "measure_rates and report take three fifths of the budget or more; the model needs the rest.",
-                fix="report = 0.02",
+                fix=UseOption("report", 0.02),
             )
         for name, rate in self.rates.items():
             if not (str(name).isdigit() and 0 <= parse_exact(rate) <= 1):
                 raise RequestError(
                     f"rates are shares by the number of a constraint, not {name!r} = {rate!r}.",
-                    fix='rates = { "3" = "0.018" }',
+                    fix=UseOption("rates", {"3": "0.018"}),
                 )
 
     @property
@@ -213,7 +219,7 @@ def _parse_budget(given: object) -> Budget:
         return given
     if isinstance(given, Mapping):
         return Budget(**given)
-    raise RequestError("A budget is a table of epsilon (with delta) or rho.", fix='budget = { epsilon = "1" }')
+    raise RequestError("A budget is a table of epsilon (with delta) or rho.", fix=UseOption("budget", {"epsilon": "1"}))
 
 
 def _is_whole(value: object) -> bool:

@@ -12,6 +12,7 @@ from siloquent.explore.spec.language.refusals import CLAUSES, RESERVED, WHY_NOT,
 from siloquent.explore.spec.language.tokens import Token, split_tokens
 from siloquent.explore.spec.normal_form import MAX_DEPTH
 from siloquent.explore.spec.numbers import check_number
+from siloquent.fixes import Fix, FixLike, build_fix
 
 _MAX_WORD_LENGTH = 40
 
@@ -129,9 +130,10 @@ class Cursor:
         place = f"{_format_token(self.token)} at character {self.token.start}"
         return RequestError(f"{why.reason.removesuffix('.')} ({place}).", fix=self.format_example(why.fix))
 
-    def format_example(self, text: str) -> str:
-        """Return ``text`` with visits, ward and cost replaced by this query's table, key and attribute."""
-        return replace_names(text, find_names(self._tokens))
+    def format_example(self, fix: FixLike) -> Fix:
+        """Return ``fix`` with visits, ward and cost replaced by this query's table, key and attribute."""
+        own = find_names(self._tokens)
+        return build_fix(fix).map_texts(lambda text: replace_names(text, own))
 
 
 def _find_near(token: Token, expected: Sequence[str]) -> str:

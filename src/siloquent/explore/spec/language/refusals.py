@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from siloquent.fixes import AskWith, FixLike, build_fix
+
 _RESERVED = "SELECT FROM WHERE GROUP HAVING ORDER LIMIT AND OR NOT IN LIKE BETWEEN IS NULL TRUE FALSE AS ERROR BUDGET"
 RESERVED = frozenset(_RESERVED.split())
 """Words that are names only in double quotes; all others are distinguished from names by their position."""
@@ -19,12 +21,12 @@ class Refusal(NamedTuple):
     """The reason why a query is not supported, and an alternative."""
 
     reason: str
-    fix: str
+    fix: FixLike
 
 
 _ROWS = Refusal(
     "Rows are never shown, only counts and sums of them.",
-    "SELECT COUNT(*) FROM visits ERROR 200",
+    AskWith("SELECT COUNT(*) FROM visits ERROR 200"),
 )
 _READS = Refusal("Questions only read.", "begin with SELECT, BIN or EXPLAIN PRIVACY")
 _JOIN = Refusal("A question has one table, or two that are joined on one key.", "FROM visits JOIN wards USING (ward)")
@@ -37,11 +39,14 @@ _LIMIT = Refusal("Groups come in declared order, all of them.", "ORDER BY COUNT(
 _PARAMETER = Refusal("Query parameters are not supported.", "write the value itself: age > 30")
 _CASE = Refusal(
     "CASE is not a part of the language.",
-    "write one predicate for each case: BIN visits ON COUNT(*) WHERE W = {age < 18, age >= 18} ERROR 200",
+    build_fix(
+        "write one predicate for each case: ",
+        AskWith("BIN visits ON COUNT(*) WHERE W = {age < 18, age >= 18} ERROR 200"),
+    ),
 )
 _CAST = Refusal("Attributes have their declared type; nothing is cast.", "write the constant in the attribute's type")
 _SETTINGS = Refusal(
-    "Only plain GROUP BY is a part of it.", "BIN visits ON COUNT(*) WHERE W = CUBE(ward, sex) ERROR 200"
+    "Only plain GROUP BY is a part of it.", AskWith("BIN visits ON COUNT(*) WHERE W = CUBE(ward, sex) ERROR 200")
 )
 _CONDITION = Refusal(
     "This test is not a part of the language.", "use =, <, BETWEEN, IN, LIKE, IS NULL with AND, OR, NOT"
@@ -84,9 +89,9 @@ WHY_NOT: dict[str, Refusal] = {
     **dict.fromkeys(_STATEMENTS.split(), _READS),
     "DISTINCT": Refusal(
         "DISTINCT has no error bound here; groups are distinct already, and empty ones appear too.",
-        "SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 100 ERROR 50",
+        AskWith("SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 100 ERROR 50"),
     ),
-    "FILTER": Refusal("FILTER is not a part of it.", "BIN visits ON COUNT(*) WHERE W = {age > 30} ERROR 200"),
+    "FILTER": Refusal("FILTER is not a part of it.", AskWith("BIN visits ON COUNT(*) WHERE W = {age > 30} ERROR 200")),
     "RELATIVE": Refusal(
         "An error relative to the true count would show that count.", "ERROR 200, or ERROR 2 PERCENT of size_hint"
     ),
@@ -105,7 +110,9 @@ _SAMPLE_SPREAD = Refusal(
     "VAR and STDDEV divide by the number of rows, not by one less; private answers cannot tell the two apart.",
     "VAR(cost) or STDDEV(cost)",
 )
-_PAIRS = Refusal("Aggregates take one attribute.", "BIN visits ON COUNT(*) WHERE W = CUBE(ward, sex) ERROR 200")
+_PAIRS = Refusal(
+    "Aggregates take one attribute.", AskWith("BIN visits ON COUNT(*) WHERE W = CUBE(ward, sex) ERROR 200")
+)
 _INTERPOLATED = Refusal("A quantile here is a declared value, with a bound on its rank.", "QUANTILE(cost, 0.9)")
 _MODE = Refusal("The most frequent value is a choice among groups.", "GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1")
 

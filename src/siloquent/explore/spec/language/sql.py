@@ -18,6 +18,7 @@ from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.refusals import CLAUSES, TAIL, WHY_NOT, Refusal, quote_name
 from siloquent.explore.spec.predicate import And, Expression, Value
 from siloquent.explore.spec.query import GroupBy, Item, Join, Predicates, Query, Workload
+from siloquent.fixes import AskWith
 
 EVERY_ROW = Predicates((And(()),))
 """The workload of a SELECT without GROUP BY: one part that includes every row."""
@@ -170,7 +171,7 @@ def _read_groups(cursor: Cursor, items: _Items) -> Workload:
                 "Values are shown for groups only, never for single rows",
                 position=items.keys[0][0],
                 expected="GROUP BY",
-                fix=cursor.format_example("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200"),
+                fix=cursor.format_example(AskWith("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200")),
             )
         return EVERY_ROW
     cursor.expect("BY")
@@ -184,7 +185,7 @@ def _read_groups(cursor: Cursor, items: _Items) -> Workload:
             raise SyntaxProblem(
                 f"This item {wrong}",
                 position=start,
-                fix=cursor.format_example("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200"),
+                fix=cursor.format_example(AskWith("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200")),
             )
         known.discard(key)
     return workload
@@ -214,5 +215,5 @@ def _build_nothing_asked(cursor: Cursor) -> SyntaxProblem:
         "Nothing is asked about the groups",
         position=cursor.token.start,
         expected="an aggregate among the items, HAVING, or ORDER BY .. LIMIT",
-        fix=cursor.format_example("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200"),
+        fix=cursor.format_example(AskWith("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200")),
     )
