@@ -211,6 +211,7 @@ FLOORS = (
     "synth",
     "collect",
     "remote",
+    "testing",
 )
 
 

@@ -26,7 +26,7 @@ from siloquent.federation.channel import Channel, MemoryNetwork, run_all
 from siloquent.maths.dependencies import FD, discover
 from siloquent.profile.spec import FDReport, ProfileColumn, ProfileSpec, build_dependencies
 from siloquent.profile.task import Terms
-from siloquent.profile.task.simulate import build_parts, build_roster, open_in_memory
+from siloquent.testing.profile import build_parts, build_roster, open_in_memory
 
 RUNS, QUICK_RUNS = 1_000, 30
 NAMES = ("a", "b", "c")

@@ -23,7 +23,7 @@ from siloquent.federation.channel import Channel, MemoryNetwork, run_all
 from siloquent.federation.crypto.group import Ristretto
 from siloquent.profile.spec import FDReport, ProfileColumn, ProfileSpec
 from siloquent.profile.task import Terms
-from siloquent.profile.task.simulate import build_parts, build_roster, open_in_memory
+from siloquent.testing.profile import build_parts, build_roster, open_in_memory
 
 SMALL = ("iris", "balance-scale")
 SETS: Mapping[str, tuple[int, int]] = {

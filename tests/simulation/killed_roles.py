@@ -44,7 +44,7 @@ from siloquent.maths.dependencies import discover
 from siloquent.profile import federated
 from siloquent.profile.spec import ProfileColumn, ProfileSpec, build_dependencies
 from siloquent.profile.task import Terms, respond
-from siloquent.profile.task.simulate import open_in_memory
+from siloquent.testing.profile import open_in_memory
 
 LOADED = (cryptography, httpx, nacl, rbcl, uvicorn)
 LENGTH = 64

@@ -15,7 +15,7 @@ from siloquent.maths.dependencies import discover as in_the_open
 from siloquent.profile.federated import build_invitation
 from siloquent.profile.spec import FDReport, ProfileColumn, ProfileSpec, build_dependencies
 from siloquent.profile.task import Terms, discover, respond
-from siloquent.profile.task.simulate import open_in_memory
+from siloquent.testing.profile import open_in_memory
 from simulation.simulator import LASTS_S, MEMBERS, Run, Simulation
 
 COLUMNS = ("a", "b", "c")

@@ -17,7 +17,8 @@ from siloquent.federation.identity.seal import Keys
 from siloquent.federation.messages.journal import RoleJournal, SessionRecord
 from siloquent.federation.peer import Peer
 from siloquent.federation.relay.store import RelayStore
-from siloquent.federation.transport import StoreTransport, Transport
+from siloquent.federation.transport import Transport
+from siloquent.testing.federation import StoreTransport
 
 
 def keys_and_roster(members: Members = MEMBERS) -> tuple[dict[str, Keys], Roster]:

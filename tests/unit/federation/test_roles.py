@@ -24,7 +24,7 @@ from siloquent.federation.policy import Policy, Rule
 from siloquent.federation.protocols import ProtocolRegistry
 from siloquent.federation.relay.store import RelayStore, StoredEnvelope
 from siloquent.federation.role import RoleRunner, SessionResult, begin, moderate_session
-from siloquent.federation.transport import StoreTransport
+from siloquent.testing.federation import StoreTransport
 from unit.federation.places import keys_and_roster
 
 ALL = ("north", "river", "w1", "w2", "office")

@@ -14,7 +14,7 @@ from siloquent.federation.channel import MemoryNetwork
 from siloquent.maths.dependencies import FD, list_columns
 from siloquent.profile.spec import Dependency, FDReport, ProfileColumn, ProfileSpec, build_dependencies
 from siloquent.profile.task import simulate
-from siloquent.profile.task.simulate import build_roster
+from siloquent.testing.profile import build_roster
 
 Codes = NDArray[np.int64]
 

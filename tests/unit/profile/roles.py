@@ -11,8 +11,8 @@ from siloquent.federation.channel import Channel, MemoryNetwork, run_all
 from siloquent.federation.messages.payload import parse_kind, unpack_bytes, unpack_json, unpack_words
 from siloquent.profile.spec import FDReport, ProfileColumn, ProfileSpec
 from siloquent.profile.task.respond import RowOpener
-from siloquent.profile.task.simulate import build_parts, open_in_memory
 from siloquent.profile.terms import Terms
+from siloquent.testing.profile import build_parts, open_in_memory
 from unit.profile.lattice import Codes, as_table, names
 
 Part = Callable[[Channel], Any]

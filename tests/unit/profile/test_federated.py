@@ -19,9 +19,9 @@ from siloquent.profile import ProfileSpec, Terms, build_row_opener
 from siloquent.profile.federated import SERVICE, add_protocols, build_invitation, build_moderator_part
 from siloquent.profile.measure.encode import NULL
 from siloquent.profile.spec import build_columns
-from siloquent.profile.task.simulate import build_roster
 from siloquent.schema.build import parse_schema
 from siloquent.session import WorkspaceSession
+from siloquent.testing.profile import build_roster
 from unit.federation.places import StoreNetwork
 from unit.profile.lattice import as_dependencies, exhaustive, network, random_parts
 from unit.profile.roles import honest, terms

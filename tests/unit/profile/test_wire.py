@@ -21,7 +21,7 @@ from siloquent.federation.messages.payload import pack_bytes, pack_json, unpack_
 from siloquent.federation.messages.step_message import DocumentMessage, StepMessage
 from siloquent.profile import protocol as profile_messages
 from siloquent.profile.protocol import Agreed, Entry, Final, Level, SearchPass, Sizes, Verdicts, VoteRound, VoteVerdicts
-from siloquent.profile.task.simulate import build_parts, open_in_memory
+from siloquent.testing.profile import build_parts, open_in_memory
 from unit.profile.lattice import as_table, network, random_parts
 from unit.profile.roles import terms
 
