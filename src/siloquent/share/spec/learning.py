@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from siloquent.errors import RequestError
 from siloquent.foreign.spec_types import check_types
-from siloquent.share.spec.release import ShareRelease
+
+if TYPE_CHECKING:
+    from siloquent.share.spec.release import ShareRelease
 
 ModelKind = Literal["logistic", "svm", "linear"]
 MODELS = ("logistic", "svm", "linear")
