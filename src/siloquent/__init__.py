@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from siloquent.remote import Timeouts, connect, connect_async
     from siloquent.schema import Attribute, TableBudget, Unit
-    from siloquent.schema.declaring import Declaration
+    from siloquent.schema.declaring import Declaration, declare_attribute
     from siloquent.session import create_workspace
 
 __version__ = VERSION
@@ -47,6 +47,7 @@ __all__ = [
     "count",
     "create_workspace",
     "declare",
+    "declare_attribute",
     "deviation_of",
     "median_of",
     "open",
@@ -72,6 +73,7 @@ _HOMES = {
     "count": ("siloquent.explore", "count"),
     "create_workspace": ("siloquent.session", "create_workspace"),
     "declare": ("siloquent.api", "declare"),
+    "declare_attribute": ("siloquent.schema.declaring", "declare_attribute"),
     "deviation_of": ("siloquent.explore", "deviation_of"),
     "median_of": ("siloquent.explore", "median_of"),
     "open": ("siloquent.api", "open_session"),

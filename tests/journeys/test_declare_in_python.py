@@ -95,10 +95,10 @@ def test_a_file_is_declared_as_by_the_command_line(tmp_path: Path, monkeypatch: 
 
 def test_classes_declare_a_table_and_are_readable() -> None:
     attributes = [
-        sq.Attribute.parse("patient", "id"),
-        sq.Attribute.parse("age", "0..120 by 10", null="cell"),
-        sq.Attribute.parse("ward", "A, B", null="A"),
-        sq.Attribute.parse("day", "2024-01-01..2024-12-31"),
+        sq.declare_attribute("patient", "id"),
+        sq.declare_attribute("age", "0..120 by 10", null="cell"),
+        sq.declare_attribute("ward", "A, B", null="A"),
+        sq.declare_attribute("day", "2024-01-01..2024-12-31"),
     ]
     declaration = sq.Declaration(
         "visits", attributes, unit=sq.Unit.person("patient", max_rows=4), budget=sq.TableBudget.of("0.5", delta="1e-6")

@@ -21,6 +21,8 @@ from siloquent.schema.coercion import count_microseconds, read_boolean, read_dat
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from siloquent.schema.meaning import Meaning
+
 Kind = Literal["integer", "real", "category", "boolean", "date", "datetime", "id", "text"]
 Bound = Decimal | datetime | None
 
@@ -41,6 +43,7 @@ FUNCTIONS = {
     "dayofweek": ("date", "datetime"),
 }
 """The functions of derived attributes and the attribute kinds that they accept."""
+_NULLS = {"drop": "without empty cells", "cell": "empty cells are a group"}
 
 
 @lru_cache(maxsize=1_024)
@@ -79,26 +82,36 @@ class Attribute:
     function: str = ""
     argument: str = ""
 
-    @classmethod
-    def parse(cls, name: str, meaning: str, *, null: str = "drop") -> Attribute:
-        """Return an attribute by a short text: ``0..120``, ``F, M``, ``2024-01-01..2024-12-31``, ``yes/no``, ``id``.
-
-        Args:
-            null: The meaning of NULL: ``drop``, ``cell``, or a value.
-        Raises:
-            RequestError: the text is not understood; the message says how one looks.
-
-        >>> Attribute.parse("age", "0..120").hi
-        Decimal('120')
-        """
-        from siloquent.schema.declaring.attributes import parse_short
-
-        return parse_short(name, meaning, null=null)
-
     def __str__(self) -> str:
-        from siloquent.schema.declaring.attributes import describe_attribute
+        """Return the attribute in one line, in the words in which it may be typed."""
+        from siloquent.schema.meaning import describe_meaning
 
-        return describe_attribute(self)
+        text = f"{self.name}: {describe_meaning(self.to_meaning())}"
+        if self.function:
+            text += f"; {self.function} of {self.argument}"
+        if self.lo is not None:
+            text += "; beyond counts as the bound" if self.outside == "clamp" else "; beyond is left out"
+        if self.kind == "category":
+            text += "; others are a group" if self.other == "cell" else "; others are left out"
+        if self.is_countable:
+            text += f"; {_NULLS.get(self.null, f'empty cells are {self.null_value}')}"
+        return text
+
+    def to_meaning(self) -> Meaning:
+        """Return the meaning that copies this attribute."""
+        from siloquent.schema.meaning import TEXT_BYTES, Meaning, format_bins, format_bound, format_grid, format_null
+
+        kind, null = self.kind, format_null(self.null, self.null_value) if self.is_countable else ""
+        if kind in ("id", "boolean"):
+            return Meaning(kind, null=null)
+        if kind == "text":
+            return Meaning(kind, max_bytes=self.max_bytes or TEXT_BYTES)
+        if kind == "category":
+            return Meaning(kind, values=self.values, null=null, other=self.other)
+        lo, hi = (format_bound(bound, kind) for bound in (self.lo, self.hi))
+        bins = format_bins(self.edges, lo=self.lo, hi=self.hi, grid=self.grid)
+        grid = format_grid(self.grid, kind)
+        return Meaning(kind, lo=lo, hi=hi, grid=grid, bins=bins, null=null, outside=self.outside)
 
     def _repr_html_(self) -> str:
         return f"<code>{html.escape(str(self))}</code>"

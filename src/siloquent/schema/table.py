@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from siloquent.schema.public_table import PublicTable
 
 Adjacency = Literal["add-remove", "replace-one"]
+MAX_LISTED = 60
 EXACT_KINDS = ("id", "category", "text")
 SOURCE_KINDS = ("csv", "csv-records", "parquet", "duckdb", "postgres", "spark")
 
@@ -206,9 +207,13 @@ class TableSchema:
         object.__setattr__(self, "unit", replace(self.unit, column=column.name))
 
     def __str__(self) -> str:
-        from siloquent.schema.declaring.attributes import describe_table
-
-        return describe_table(self)
+        """Return the table's attributes, unit and budget, one a line."""
+        attributes = list(self.domain)
+        lines = [f"Table {self.name}: {len(attributes):,} columns{f' of {self.source}' if self.source else ''}"]
+        lines += [f"  {attribute}" for attribute in attributes[:MAX_LISTED]]
+        lines += [f"  and {len(attributes) - MAX_LISTED:,} more"] if len(attributes) > MAX_LISTED else []
+        lines += [f"  hidden: {self.unit.description}", f"  budget: {self.budget}"]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"

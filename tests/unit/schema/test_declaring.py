@@ -24,9 +24,9 @@ from siloquent.schema.declaring import (
 )
 from siloquent.schema.declaring.code_lists import CODE_LISTS
 from siloquent.schema.declaring.draft import apply_answers
-from siloquent.schema.declaring.meanings import compose_entry, convert_attribute
 from siloquent.schema.declaring.names import propose_meaning
 from siloquent.schema.declaring.questions import answer_question, decide_defaults
+from siloquent.schema.meaning import compose_entry
 from siloquent.schema.source_kinds import SourceKind
 from siloquent.schema.toml import read_toml
 
@@ -121,7 +121,7 @@ def test_a_declared_attribute_is_copied_and_described_as_typed(text: str) -> Non
     assert describe_meaning(meaning) == text
     entry = compose_entry("x", meaning).removesuffix(" }") + (', null = "drop" }' if meaning.has_cells else " }")
     attribute = parse_attribute(read_toml(f"a = {entry}")["a"])
-    copied = compose_entry("x", convert_attribute(attribute))
+    copied = compose_entry("x", attribute.to_meaning())
     assert parse_attribute(read_toml(f"a = {copied}")["a"]) == attribute
 
 

@@ -1,12 +1,14 @@
 """The questions that lead from a source's column names to a table file. This package never reads rows."""
 
+from siloquent.schema.declaring.attributes import declare_attribute
 from siloquent.schema.declaring.columns import Column, Source
 from siloquent.schema.declaring.compose import compose_table_file
 from siloquent.schema.declaring.declaration import Declaration, DeclarationDraft
 from siloquent.schema.declaring.draft import Answers, TableDraft, read_answers, start_draft, write_answers
-from siloquent.schema.declaring.meanings import Meaning, describe_meaning, parse_meaning
+from siloquent.schema.declaring.meanings import parse_meaning
 from siloquent.schema.declaring.names import derive_table_name
 from siloquent.schema.declaring.questions import Question, find_next_question, list_open_questions
+from siloquent.schema.meaning import Meaning, describe_meaning
 
 __all__ = [
     "Answers",
@@ -18,6 +20,7 @@ __all__ = [
     "Source",
     "TableDraft",
     "compose_table_file",
+    "declare_attribute",
     "derive_table_name",
     "describe_meaning",
     "find_next_question",

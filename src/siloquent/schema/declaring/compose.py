@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from siloquent.errors import RequestError
 from siloquent.schema.declaring.draft import TableDraft
-from siloquent.schema.declaring.meanings import compose_entry
+from siloquent.schema.meaning import compose_entry
 from siloquent.schema.toml import quote_text
 
 MIN_DELTA_DIGITS = 6

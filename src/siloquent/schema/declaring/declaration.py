@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, TypedDict
 
 from siloquent.errors import RequestError
 from siloquent.schema.attribute import Attribute
-from siloquent.schema.declaring.attributes import describe_table
 from siloquent.schema.declaring.columns import Source
 from siloquent.schema.declaring.compose import compose_table_file
 from siloquent.schema.declaring.draft import Answers, TableDraft, apply_answers, say_columns, set_meanings, start_draft
 from siloquent.schema.declaring.lists import build_list_finder
-from siloquent.schema.declaring.meanings import compose_entry, convert_attribute, describe_meaning
 from siloquent.schema.declaring.questions import Question, decide_defaults, list_open_questions
 from siloquent.schema.declaring.statements import split_statement
+from siloquent.schema.meaning import compose_entry, describe_meaning
 from siloquent.schema.table import Adjacency, TableBudget, TableSchema, Unit, format_fraction
 from siloquent.schema.toml import quote_text
 
@@ -46,7 +45,7 @@ class Declaration:
 
     Args:
         name: The table's name.
-        attributes: Its columns: ``Attribute.parse("age", "0..120")``.
+        attributes: Its columns: ``siloquent.declare_attribute("age", "0..120")``.
         unit: What stays hidden: ``Unit()`` for a row, ``Unit.person("patient", max_rows=4)`` for a person.
         budget: ``TableBudget.of("1", delta="1e-6")``.
         rows: How many rows there are, roughly and publicly.
@@ -72,7 +71,7 @@ class Declaration:
         lines = [
             "format = 1",
             "attribute = [",
-            *(f"  {compose_entry(one.name, convert_attribute(one))}," for one in self.attributes),
+            *(f"  {compose_entry(one.name, one.to_meaning())}," for one in self.attributes),
             "]",
             "[table]",
             f"name = {quote_text(self.name)}",
@@ -96,7 +95,7 @@ class Declaration:
         return parse_schema(self.to_toml())
 
     def __repr__(self) -> str:
-        return describe_table(self.to_schema())
+        return str(self.to_schema())
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"
@@ -244,7 +243,7 @@ def _say_meaning(draft: TableDraft, name: str, meant: Meant) -> TableDraft:
         return say_columns(draft, f"{subject} = {meant}")
     if isinstance(meant, Attribute):
         chosen, _ = split_statement(f"{subject} = id", draft.columns, draft.rest_columns)
-        copied = convert_attribute(meant)
+        copied = meant.to_meaning()
         return set_meanings(draft, {column.name: copied for column in chosen or ()})
     if not all(isinstance(value, str) for value in meant):
         raise RequestError(f"The values of {name!r} are texts.", fix='["1", "2"], or "codes 1..2"')

@@ -9,9 +9,10 @@ from types import MappingProxyType
 
 from siloquent.errors import RequestError, SchemaError
 from siloquent.schema.declaring.columns import Column, Source
-from siloquent.schema.declaring.meanings import SKIPPED, ListFinder, Meaning, parse_meaning, require_valid
+from siloquent.schema.declaring.meanings import SKIPPED, ListFinder, parse_meaning, require_valid
 from siloquent.schema.declaring.names import Proposal, propose_meaning
 from siloquent.schema.declaring.statements import find_column, format_names, split_outside_quotes, split_statement
+from siloquent.schema.meaning import Meaning
 from siloquent.schema.table import EXACT_KINDS
 from siloquent.schema.toml import MAX_ENTRIES, quote_short, quote_text, read_toml
 

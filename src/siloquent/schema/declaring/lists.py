@@ -9,8 +9,9 @@ from siloquent.errors import RequestError, SiloquentError
 from siloquent.fixes import run
 from siloquent.foreign import DocumentTooLarge, read_text
 from siloquent.schema.declaring.code_lists import CODE_LISTS, find_code_list
-from siloquent.schema.declaring.meanings import ListFinder, Meaning, convert_attribute
+from siloquent.schema.declaring.meanings import ListFinder
 from siloquent.schema.domains import DomainFolder
+from siloquent.schema.meaning import Meaning
 from siloquent.schema.toml import quote_short
 from siloquent.schema.workspace import Workspace
 
@@ -48,7 +49,7 @@ def _copy_attribute(text: str, workspace: Workspace | None) -> Meaning:
     try:
         text = workspace.get_schema_file(table).read_text(encoding="utf-8")
         schema = parse_schema(text, DomainFolder(workspace.folder))
-        return convert_attribute(schema.domain[column])
+        return schema.domain[column].to_meaning()
     except (OSError, UnicodeDecodeError):
         raise RequestError(f"schemas/{table}.toml cannot be read as UTF-8.", fix=run("check", table)) from None
     except SiloquentError as wrong:

@@ -5,21 +5,15 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from siloquent.errors import RequestError, SchemaError
-from siloquent.schema.bins import cut_by_width
 from siloquent.schema.declaring.columns import Column
+from siloquent.schema.meaning import TEXT_BYTES, Meaning, compose_entry
 from siloquent.schema.toml import quote_short, quote_text, read_toml
 
-if TYPE_CHECKING:
-    from siloquent.schema.attribute import Attribute, Bound
-
 MAX_CODES = 10_000
-TEXT_BYTES = 1_000
 REAL_DIGITS = 5
 EXAMPLES = "0..120, 0.00..999.99, 2019-01-01..2024-12-31, a list such as F, M, or one of: yes/no, id, text, skip"
 _WORDS = {
@@ -40,27 +34,6 @@ _RANGE = re.compile(
     r"(?:\s+step\s+(?P<step>[0-9.]+|day|hour|minute|second))?(?:\s+by\s+(?P<width>[0-9.]+))?",
     re.IGNORECASE,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """One column's declaration; bounds, grid, bins and ``null`` as in a table file. ``type`` is empty if left out."""
-
-    type: str
-    lo: str = ""
-    hi: str = ""
-    grid: str = ""
-    bins: str = ""
-    values: tuple[str, ...] = ()
-    max_bytes: int = 0
-    null: str = ""
-    outside: str = "clamp"
-    other: str = "cell"
-
-    @property
-    def has_cells(self) -> bool:
-        """Whether its values can be counted, so that NULL needs a meaning."""
-        return self.type not in ("", "id", "text")
 
 
 SKIPPED = Meaning("")
@@ -222,83 +195,3 @@ def _parse_list(text: str, column: Column, *, ranges: bool = False) -> Meaning:
     if not values:
         raise RequestError(f"{quote_short(column.name)}: the list has no values.", fix="F, M")
     return Meaning("category", values=tuple(dict.fromkeys(values)))
-
-
-def compose_entry(name: str, meaning: Meaning) -> str:
-    """Return the column's entry in a table file."""
-    parts = [f"name = {quote_text(name)}", f"type = {quote_text(meaning.type)}"]
-    for key, value in (("lo", meaning.lo), ("hi", meaning.hi), ("grid", meaning.grid), ("bins", meaning.bins)):
-        parts += [f"{key} = {value}"] if value else []
-    if meaning.type == "category":
-        parts.append(f"values = [{', '.join(map(quote_text, meaning.values))}]")
-        parts += [f"other = {quote_text(meaning.other)}"] if meaning.other != "drop" else []
-    if meaning.type == "text":
-        parts.append(f"max_bytes = {meaning.max_bytes}")
-    if meaning.lo:
-        parts.append(f"outside = {quote_text(meaning.outside)}")
-    parts += [f"null = {meaning.null}"] if meaning.null and meaning.has_cells else []
-    return f"{{ {', '.join(parts)} }}"
-
-
-def describe_meaning(meaning: Meaning, *, most: int = 60) -> str:
-    """Describe a meaning in the words in which it may be typed; a long list is cut.
-
-    >>> describe_meaning(parse_meaning("0..120 by 10", Column("age")))
-    '0..120 by 10'
-    """
-    if meaning.type == "category":
-        text = ", ".join(value if re.fullmatch(r"[^\",|]+", value) else quote_text(value) for value in meaning.values)
-        return text if len(text) <= most else f"{len(meaning.values)} values: {text[:most]}…"
-    if meaning.lo:
-        by = re.fullmatch(r"\{ width = (\S+) \}", meaning.bins)
-        kind = "real " if meaning.type == "real" and "." not in meaning.lo + meaning.hi else ""
-        return f"{kind}{meaning.lo}..{meaning.hi}{f' by {by[1]}' if by else ''}"
-    words = {"": "skip", "boolean": "yes/no", "text": f"text {meaning.max_bytes}"}
-    return words.get(meaning.type, meaning.type)
-
-
-def convert_attribute(attribute: Attribute) -> Meaning:
-    """Return the meaning that copies a declared attribute."""
-    kind = attribute.kind
-    if kind in ("id", "boolean"):
-        return Meaning(kind, null=_format_null(attribute))
-    if kind == "text":
-        return Meaning(kind, max_bytes=attribute.max_bytes or TEXT_BYTES)
-    if kind == "category":
-        return Meaning(kind, values=attribute.values, null=_format_null(attribute), other=attribute.other)
-    grid = f"{attribute.grid:f}" if attribute.grid is not None and kind in ("integer", "real") else ""
-    grid = "" if kind == "integer" and grid == "1" else grid
-    if attribute.is_temporal:
-        steps = {86_400: "day", 3_600: "hour", 60: "minute", 1: "second"}
-        grid = quote_text(steps.get(int(attribute.grid or 1), "second"))
-    lo, hi = (_format_bound(bound, kind) for bound in (attribute.lo, attribute.hi))
-    bins = _format_bins(attribute)
-    null, outside = _format_null(attribute), attribute.outside
-    return Meaning(kind, lo=lo, hi=hi, grid=grid, bins=bins, null=null, outside=outside)
-
-
-def _format_bins(attribute: Attribute) -> str:
-    """Return bins as a table file says them: by their width if they have one, otherwise by their edges."""
-    edges, lo, hi = attribute.edges, attribute.lo, attribute.hi
-    if not edges or not isinstance(lo, Decimal) or not isinstance(hi, Decimal):
-        return ""
-    width = edges[1] - edges[0]
-    if cut_by_width(lo, hi, attribute.grid or Decimal(1), width) == edges:
-        return f"{{ width = {width:f} }}"
-    return f"{{ edges = [{', '.join(f'{edge:f}' for edge in edges)}] }}"
-
-
-def _format_bound(bound: Bound, kind: str) -> str:
-    if isinstance(bound, datetime):
-        return str(bound.date() if kind == "date" else bound)
-    return f"{bound:f}" if bound is not None else ""
-
-
-def _format_null(attribute: Attribute) -> str:
-    if attribute.null != "value":
-        return quote_text(attribute.null) if attribute.is_countable else ""
-    value = attribute.null_value
-    text = (
-        str(value).lower() if isinstance(value, bool) else quote_text(value) if isinstance(value, str) else str(value)
-    )
-    return f"{{ value = {text} }}"

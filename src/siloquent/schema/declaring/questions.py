@@ -15,8 +15,9 @@ from siloquent.schema.declaring.draft import (
     accept_proposals,
     say_columns,
 )
-from siloquent.schema.declaring.meanings import EXAMPLES, Meaning
+from siloquent.schema.declaring.meanings import EXAMPLES
 from siloquent.schema.declaring.names import HINTS, group_columns, is_person_like
+from siloquent.schema.meaning import Meaning
 from siloquent.schema.toml import quote_short
 
 MAX_NAMED = 6
