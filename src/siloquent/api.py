@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, Unpack, runtime_checkable
 from siloquent import session as floor
 from siloquent.deprecation import keep_old_methods
 from siloquent.errors import NotAllowed, RequestError, SchemaError
-from siloquent.fixes import BeOwner, UseOption
+from siloquent.fixes import BeOwner, RunCommand, UseOption
 from siloquent.schema import TableSchema
 from siloquent.schema.workspace import find_workspace, read_workspace
 
@@ -200,7 +200,10 @@ def _parse_question(session: Session, question: str | Query | SupportsQuery) -> 
 
     if isinstance(question, str):
         if is_discovery(question):
-            raise RequestError("A discovery gives no answer with intervals.", fix="session.discover.sql(TEXT)")
+            raise RequestError(
+                "A discovery gives no answer with intervals.",
+                fix=RunCommand("discover", ("TABLE", "COLUMN"), python="session.discover.sql(TEXT)"),
+            )
         with reading(session, question):
             return parse(question)
     return question if isinstance(question, Query) else question.query()

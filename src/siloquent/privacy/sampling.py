@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 
 from siloquent.errors import AccuracyUnreachable
+from siloquent.fixes import UseOption, build_fix
 
 ORDERS = (*range(2, 65), 80, 128, 256)
 MIN_MULTIPLIER, MAX_MULTIPLIER = 0.3, 500.0
@@ -64,7 +65,7 @@ def find_multiplier(epsilon: Fraction, *, rate: float, steps: int, delta: float)
     if compute_steps_epsilon(rate=rate, multiplier=high, steps=steps, delta=delta) > epsilon:
         raise AccuracyUnreachable(
             f"{steps:,} steps on samples of {rate:.3g} do not fit into epsilon {float(epsilon):.4g} at any noise.",
-            fix="fewer steps, a larger budget, or engine = 'tree'",
+            fix=build_fix("fewer steps, a larger budget, or ", UseOption("engine", "tree")),
         )
     while high - low > 1e-4:
         middle = (low + high) / 2

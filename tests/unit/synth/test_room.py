@@ -25,7 +25,7 @@ def test_rows_that_need_more_memory_than_there_is_are_refused_with_what_fits(
     rows: int, columns: int, memory: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory_limit, "find_memory_limit", lambda: memory)
-    with pytest.raises(RequestError, match=r"GB of memory.*rows = [1-9]"):
+    with pytest.raises(RequestError, match=r"GB of memory.*rows=[1-9]"):
         memory_limit.require_memory(rows, columns)
     monkeypatch.setattr(memory_limit, "find_memory_limit", lambda: rows * columns * memory_limit.CELL_BYTES)
     memory_limit.require_memory(rows, columns)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from siloquent.errors import ConstraintProblem
+from siloquent.fixes import UseOption, build_fix
 from siloquent.maths.pairs.counting import Operator, combine_operators
 from siloquent.maths.pairs.tables import MAX_CELLS, NOBODY, CountAxis, CountTerm, PairTables
 from siloquent.synth.spec.compiled import CompiledConstraints, NormalForm, PairTest, RowTest, evaluate_row_test
@@ -85,7 +86,7 @@ def _expand_terms(
             raise ConstraintProblem(
                 f"A constraint over {', '.join(sorted({t.left.attribute for t in tests}))} needs {term.cells:,} "
                 f"counts; the most is {MAX_CELLS:,}.",
-                fix="declare coarser grids, or use engine = 'tree'",
+                fix=build_fix("declare coarser grids, or use ", UseOption("engine", "tree")),
             )
         found.append(term)
     return found
@@ -142,7 +143,7 @@ def _build_filter_axis(test: RowTest, compiled: CompiledConstraints, *, asked: b
     if len(test.attributes) > 1:
         raise ConstraintProblem(
             f"A condition that compares {' and '.join(test.attributes)} of one row has no count table.",
-            fix="use engine = 'tree'",
+            fix=UseOption("engine", "tree"),
         )
     (name,) = test.attributes
     cells = _list_cells(name, compiled)

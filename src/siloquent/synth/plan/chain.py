@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from siloquent.errors import RequestError
-from siloquent.fixes import UseOption
+from siloquent.fixes import UseOption, build_fix
 from siloquent.privacy import Composed, Event, SampledGaussian, get_accountant, parse_exact
 from siloquent.privacy.budget import round_up_to_drawable
 from siloquent.synth.plan.budget import VectorNoise, calibrate_noise, calibrate_selection
@@ -224,12 +224,16 @@ def _check(spec: SynthSpec, schema: TableSchema) -> None:
     if schema.size_hint is None:
         raise RequestError(
             "Engine 'chain' samples rows at a rate that hangs on a public number of rows.",
-            fix=f"size_hint = 10000 under [table] in schemas/{schema.name}.toml, or engine = 'tree'",
+            fix=build_fix(
+                f"size_hint = 10000 under [table] in schemas/{schema.name}.toml, or ", UseOption("engine", "tree")
+            ),
         )
     if not schema.budget.delta_events > 0:
         raise RequestError(
             "Engine 'chain' is (epsilon, delta)-private, and this account keeps no delta for such events.",
-            fix=f"accountant = \"zcdp\" with delta_events in schemas/{schema.name}.toml, or engine = 'tree'",
+            fix=build_fix(
+                f'accountant = "zcdp" with delta_events in schemas/{schema.name}.toml, or ', UseOption("engine", "tree")
+            ),
         )
     if schema.unit.max_rows > 1:
         raise RequestError(
@@ -248,7 +252,7 @@ def _compute_step_budget(first: TreePlan, joint: VectorNoise | None) -> Fraction
     if left <= 0:
         raise RequestError(
             "Counts, bought rates and the report together take the whole budget or more.",
-            fix='a smaller counts, such as counts = "0.1"',
+            fix=build_fix("a smaller counts, such as ", UseOption("counts", "0.1")),
         )
     return Fraction(math.isqrt(math.floor(2 * left * 10**18)), 10**9)
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from siloquent.errors import RequestError
+from siloquent.fixes import UseOption, build_fix
 
 CELL_BYTES = 24
 """Bytes for each output cell, from its group to its entry in a column; measured: 8 to 18."""
@@ -46,5 +47,5 @@ def require_memory(rows: int | None, columns: int) -> None:
         raise RequestError(
             f"{rows:,} rows of {columns} columns take some {need / 10**9:.3g} GB of memory; there are "
             f"{room / 10**9:.3g} GB here.",
-            fix=f"rows = {fits}, then more from the model, which is free",
+            fix=build_fix(UseOption("rows", fits), ", then more from the model, which is free"),
         )
