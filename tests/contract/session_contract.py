@@ -44,7 +44,7 @@ class SessionContract(ABC):
         assert (told.account, told.symbol) == ("visits@1/ana", "rho")
         assert 0 < told.price < told.left_before
         assert told.left_after is not None
-        assert told.to_json()["schema"] == "siloquent/explanation/1"
+        assert told.to_json()["schema"] == "siloquent/explanation/2"
         assert session.get_remaining("visits") == before
 
     def test_an_answer_is_charged_once_and_free_again(self, session: Session | RemoteSession) -> None:

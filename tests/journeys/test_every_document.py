@@ -96,6 +96,11 @@ def a_workspace_and_its_tables(types: Commands) -> None:
     skip = ("--column", "rest = skip", "--accept", "--max-rows", "4")
     types("declare", "data/visits.parquet", "--name", "v", *skip, kind="declaration")
     Path("schemas/v.toml").unlink()
+    file = types.theirs / "schemas" / "visits.toml"
+    file.write_text(file.read_text().replace("[budget]", '[budget]\ndelta_events = "5e-7"'))
+    discover = ("discover", "visits", "note", "--epsilon", "0.5", "--workspace", str(types.theirs))
+    types(*discover, "--explain", kind="discovery-plan")
+    types(*discover, "--yes", kind="discovery")
     types("check", "visits", kind="check")
     types("doctor", kind="doctor")
 
@@ -152,7 +157,7 @@ def search_and_sharing(types: Commands) -> None:
     made = types(*offer, "--yes", kind="offer")
     types("search", "catalogue", "add", "catalogue", Path(made["folder"]).name, kind="catalogue")
     listed = types("search", "catalogue", "list", "--for", "visits", kind="catalogue")
-    assert listed["fitting"]
+    assert listed["matching_keys"]
     types(*FIND, "-o", "found.json", kind="found")
     types("search", "augment", "found.json", "-o", "augmented.parquet", kind="augmented")
     types("share", "release", *SHARE, "--explain", kind="share-plan")

@@ -134,4 +134,4 @@ def test_the_shown_price_is_what_the_ledger_charges_however_little_that_is(types
     answer = types("ask", question, "--yes", "--json").document
     assert owner.spent() == 1
     assert shown["cost"]["rho"] == answer["cost"]["rho"] == "0.000000000001"
-    assert {one["worst"] for one in shown["candidates"]} == {"0.000000000001"}
+    assert {one["max_cost"] for one in shown["candidates"]} == {"0.000000000001"}

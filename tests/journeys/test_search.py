@@ -92,7 +92,7 @@ def test_an_offer_under_its_key_is_free_the_second_time_and_verifies(office: Per
 def test_the_catalogue_says_what_fits_a_table(office: Person) -> None:
     document = office.types("search", "catalogue", "list", "--for", "lungs", "--json").document
     assert list(faults(document, json_schema("catalogue"))) == []
-    assert [(one["own"], one["contained"]) for one in document["fitting"]] == [("postcode", 1.0)] * 3
+    assert [(one["own_key"], one["overlap"]) for one in document["matching_keys"]] == [("postcode", 1.0)] * 3
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ def test_the_receipt_shows_what_the_deciding_look_cost_and_so_does_a_replay(tmp_
         paid = Decimal(document["cost"]["epsilon"])
         assert plan["chosen"] == document["mechanism"] == "multi-poking"
         assert first.rows == (("A",),)
-        assert Decimal(chosen["least"]) <= paid < worst / 3
+        assert Decimal(chosen["min_cost"]) <= paid < worst / 3
         assert first.cost.left == 10 - first.cost.amount
         assert 0 <= first.cost.amount - first.guarantee.epsilon < Fraction(1, 10**9)
     with opened(tmp_path / "w") as later:
@@ -62,8 +62,8 @@ def test_the_worst_must_fit_although_less_would_be_charged(tmp_path: Path) -> No
     with opened(tmp_path / "w") as session:
         plan = session.explain(EARLY).to_json()
     (chosen,) = (c for c in plan["candidates"] if c["name"] == plan["chosen"])
-    between = (Decimal(chosen["least"]) + Decimal(chosen["worst"])) / 2
-    with opened(tmp_path / "x", budget=f'epsilon = "{chosen["worst"]}"') as session:
+    between = (Decimal(chosen["min_cost"]) + Decimal(chosen["max_cost"])) / 2
+    with opened(tmp_path / "x", budget=f'epsilon = "{chosen["max_cost"]}"') as session:
         session.ask(ICEBERG.replace("100", "1000"))
         with pytest.raises(BudgetExceeded):
             session.ask(EARLY)
@@ -73,5 +73,5 @@ def test_the_worst_must_fit_although_less_would_be_charged(tmp_path: Path) -> No
 def test_a_zcdp_account_keeps_the_worst_so_nothing_stops_early_there(tmp_path: Path) -> None:
     with opened(tmp_path / "w", "zcdp", 'rho = "10"\ndelta = "1e-6"') as session:
         plan = session.explain(EARLY).to_json()
-        assert all(c["least"] == c["worst"] for c in plan["candidates"])
+        assert all(c["min_cost"] == c["max_cost"] for c in plan["candidates"])
         assert session.ask(EARLY).mechanism == "gaussian"

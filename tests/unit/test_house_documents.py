@@ -14,8 +14,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "siloquent"
 ID = re.compile(r"siloquent/[a-z-]+/[0-9]+")
 OWN = {
     "siloquent/answer/1": "explore/spec/answers/answer.py",
-    "siloquent/explanation/1": "explore/plan/explain.py",
-    "siloquent/composite-explanation/1": "explore/plan/explain.py",
+    "siloquent/explanation/2": "explore/plan/explain.py",
+    "siloquent/composite-explanation/2": "explore/plan/explain.py",
 }
 """Values of a task that users turn into documents themselves, with ``to_json``: a task cannot import ``documents``."""
 

@@ -28,16 +28,16 @@ def build_local_document(table: str, found: LocalResult) -> dict[str, Any]:
 
 
 def build_plan_document(planned: SessionPlan) -> dict[str, Any]:
-    """Return a plan as a document of kind ``siloquent/fd-plan/1``."""
+    """Return a plan as a document of kind ``siloquent/fd-plan/2``."""
     return {
-        "schema": "siloquent/fd-plan/1",
+        "schema": "siloquent/fd-plan/2",
         "table": planned.spec.table,
         "columns": list(planned.spec.columns),
         "protocol": planned.spec.protocol,
         "parties": planned.parties,
         "workers": planned.workers,
-        "most_sets": planned.most_sets,
-        "most_votes": planned.most_votes,
+        "max_sets": planned.most_sets,
+        "max_votes": planned.most_votes,
         "set_bytes": planned.set_bytes,
         "set_seconds": round(planned.set_seconds, 6),
         "statement": [list(pair) for pair in planned.statement],

@@ -16,18 +16,18 @@ def list_uses(offer: Offer) -> list[str]:
 
 
 def build_offer_document(offer: Offer, folder: Path | None, key: str) -> dict[str, Any]:
-    """Return an offer as a document of kind ``siloquent/offer/1``; its sums are in its file; ``key``: free with it."""
+    """Return an offer as a document of kind ``siloquent/offer/2``; its sums are in its file; ``key``: free with it."""
     part = offer.part
     assert part is not None
     return {
-        "schema": "siloquent/offer/1",
+        "schema": "siloquent/offer/2",
         "id": offer.id,
         "folder": str(folder or ""),
         "table": offer.table,
         "owner": offer.owner,
         "features": [feature.name for feature in offer.features],
         "keys": [{"name": key.name, "cells": key.cells, "digest": key.digest} for key in offer.keys],
-        "serves": list_uses(offer),
+        "usable_for": list_uses(offer),
         "guarantee": offer.describe_guarantee(),
         "receipt": {"ledger": part.ledger, "seq": part.seq, "hash": part.hash},
         "notes": list(offer.notes),
@@ -38,9 +38,9 @@ def build_offer_document(offer: Offer, folder: Path | None, key: str) -> dict[st
 def build_catalogue_document(
     catalogue: Catalogue, folder: Path, fitting: Sequence[tuple[str, str, str, float]]
 ) -> dict[str, Any]:
-    """Return a document of kind ``siloquent/catalogue/1``; ``fitting``: (offer, its key, own key, share)."""
+    """Return a document of kind ``siloquent/catalogue/2``; ``fitting``: (offer, its key, own key, share)."""
     return {
-        "schema": "siloquent/catalogue/1",
+        "schema": "siloquent/catalogue/2",
         "folder": str(folder),
         "offers": [
             {
@@ -49,12 +49,12 @@ def build_catalogue_document(
                 "owner": offer.owner,
                 "features": [feature.name for feature in offer.features],
                 "keys": [key.name for key in offer.keys],
-                "serves": list_uses(offer),
+                "usable_for": list_uses(offer),
             }
             for offer in catalogue.offers
         ],
-        "fitting": [
-            {"offer": offer, "key": theirs, "own": own, "contained": share} for offer, theirs, own, share in fitting
+        "matching_keys": [
+            {"offer": offer, "key": theirs, "own_key": own, "overlap": share} for offer, theirs, own, share in fitting
         ],
         "notes": catalogue.list_notes(),
     }

@@ -21,20 +21,26 @@ WORST = 5
 
 
 def build_synthesis_document(made: SyntheticRelease, folder: Path, key: str) -> dict[str, Any]:
-    """Return a release as a document of kind ``siloquent/synth/1``; ``key``: under which it is free."""
+    """Return a release as a document of kind ``siloquent/synth/2``; ``key``: under which it is free."""
     ledger, seq, digest = made.receipt
     report = made.report
     return {
-        "schema": "siloquent/synth/1",
+        "schema": "siloquent/synth/2",
         "release": str(folder),
         "table": report.table,
         "rows": report.rows,
         "columns": made.rows.column_names,
         "constraints": [
-            {"constraint": one.text, "hard": one.hard, "broken": one.pairs, "of": one.possible, "kept": one.how}
+            {
+                "constraint": one.text,
+                "hard": one.hard,
+                "violations": one.pairs,
+                "possible": one.possible,
+                "kept": one.how,
+            }
             for one in report.constraints
         ],
-        "truth": [{"name": p.name, "value": p.value, "low": p.low, "high": p.high} for p in report.paid],
+        "real": [{"name": p.name, "value": p.value, "low": p.low, "high": p.high} for p in report.paid],
         "guarantee": made.guarantee.describe(),
         "receipt": {"ledger": ledger, "seq": seq, "hash": digest},
         "known": list(report.known),
@@ -75,7 +81,7 @@ def build_check_document(
     found: PublicRows,
     counts: dict[int, Violations],
 ) -> dict[str, Any]:
-    """Return a check's findings as a document of kind ``siloquent/synth-check/1``."""
+    """Return a check's findings as a document of kind ``siloquent/synth-check/2``."""
     listed = []
     for one in compiled.constraints:
         count = counts.get(one.number)
@@ -85,20 +91,20 @@ def build_check_document(
                 "constraint": one.text,
                 "kind": one.kind,
                 "hard": one.hard,
-                "broken": count.pairs if count else 0,
-                "broken_one_way": count.one_way if count else 0,
+                "violations": count.pairs if count else 0,
+                "violations_ordered": count.one_way if count else 0,
                 "possible": count.possible if count else 0,
                 "rate": count.rate if count else 0.0,
                 "note": one.kept if one.form is None else "",
             }
         )
     return {
-        "schema": "siloquent/synth-check/1",
+        "schema": "siloquent/synth-check/2",
         "table": schema.name,
         "file": path.name,
         "rows": len(found.cells),
         "outside": int((found.cells < 0).sum()),
-        "kept": all(not entry["broken"] for entry in listed if entry["hard"]),
+        "kept": all(not entry["violations"] for entry in listed if entry["hard"]),
         "constraints": listed,
     }
 
@@ -106,7 +112,7 @@ def build_check_document(
 def build_repair_document(
     schema: TableSchema, output: Path, compiled: CompiledConstraints, found: PublicRows, repaired: RepairResult
 ) -> dict[str, Any]:
-    """Return a repair's changes as a document of kind ``siloquent/synth-repair/1``; rows count from 1."""
+    """Return a repair's changes as a document of kind ``siloquent/synth-repair/2``; rows count from 1."""
     changes = []
     for row, column in repaired.changed.tolist():
         attribute = compiled.declared[column]
@@ -121,24 +127,24 @@ def build_repair_document(
         )
     texts = {one.number: one.text for one in compiled.constraints}
     return {
-        "schema": "siloquent/synth-repair/1",
+        "schema": "siloquent/synth-repair/2",
         "table": schema.name,
         "file": str(output),
         "rows": len(found.cells),
-        "broken": [{"constraint": texts[number], "count": count} for number, count in repaired.before.items()],
+        "violations": [{"constraint": texts[number], "count": count} for number, count in repaired.before.items()],
         "changes": changes,
     }
 
 
 def build_evaluation_document(table: str, found: Evaluation, compiled: CompiledConstraints) -> dict[str, Any]:
-    """Return an evaluation as a document of kind ``siloquent/synth-evaluation/1``; ``private``: figures are exact."""
+    """Return an evaluation as a document of kind ``siloquent/synth-evaluation/2``; ``private``: figures are exact."""
     texts = {one.number: (one.text, one.hard) for one in compiled.constraints}
     return {
-        "schema": "siloquent/synth-evaluation/1",
+        "schema": "siloquent/synth-evaluation/2",
         "private": True,
         "table": table,
         "rows": found.rows,
-        "true_rows": found.true_rows,
+        "real_rows": found.true_rows,
         "single": _summarise_distances(found.ones),
         "pairs": _summarise_distances(found.pairs),
         "constraints": [
@@ -146,9 +152,9 @@ def build_evaluation_document(table: str, found: Evaluation, compiled: CompiledC
                 "number": number,
                 "constraint": texts[number][0],
                 "hard": texts[number][1],
-                "broken": ours.pairs,
+                "violations": ours.pairs,
                 "rate": ours.rate,
-                "true_rate": theirs.rate,
+                "real_rate": theirs.rate,
             }
             for number, ours, theirs in found.broken
         ],
@@ -156,8 +162,8 @@ def build_evaluation_document(table: str, found: Evaluation, compiled: CompiledC
             {
                 "target": one.target,
                 "classifier": one.classifier,
-                "trained_on_output": round(one.on_output, 5),
-                "trained_on_truth": round(one.on_truth, 5),
+                "trained_on_synthetic": round(one.on_output, 5),
+                "trained_on_real": round(one.on_truth, 5),
             }
             for one in found.right
         ],

@@ -170,7 +170,7 @@ class Dependencies(ApiDocument):
 
 
 class CatalogueListing(ApiDocument):
-    """The offers in a catalogue (``siloquent/catalogue/1``)."""
+    """The offers in a catalogue (``siloquent/catalogue/2``)."""
 
     offers = DocumentField(read_many(read_object))
     notes = DocumentField(read_many(read_text), shown=False)

@@ -23,7 +23,7 @@ def test_the_price_is_said_before_and_costs_nothing(served: Served) -> None:
     before = spent(served)
     with served.client("ana") as client:
         plan = client.post("/v1/explanations", json={"sql": WARDS}).json()
-    assert (plan["schema"], plan["data_touched"]) == ("siloquent/explanation/1", False)
+    assert (plan["schema"], plan["data_touched"]) == ("siloquent/explanation/2", False)
     assert spent(served) == before
 
 

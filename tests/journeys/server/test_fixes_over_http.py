@@ -66,7 +66,7 @@ def test_a_body_that_plain_curl_sends_as_a_form_is_told_what_it_lacks(served: Se
     refused = json.loads(subprocess.run(["curl", "-s", *head], capture_output=True, check=True).stdout)
     assert (refused["code"], refused["fix"]) == ("request_unreadable", "Content-Type: application/json")
     told = subprocess.run(["curl", "-s", "-H", refused["fix"], *head], capture_output=True, check=True).stdout
-    assert json.loads(told)["schema"] == "siloquent/explanation/1"
+    assert json.loads(told)["schema"] == "siloquent/explanation/2"
 
 
 def test_a_token_for_a_table_that_is_not_declared_is_refused_with_the_known_names(served: Served) -> None:

@@ -65,7 +65,7 @@ def test_a_check_counts_pairs_in_both_directions_and_fails_on_broken_hard_ones(
     assert run(folder, "check", str(folder / "rows.csv"), "--table", "visits", "--json") == 1
     document = json.loads(capsys.readouterr().out)
     assert list(faults(document, json_schema("synth-check"))) == []
-    assert [entry["broken"] for entry in document["constraints"]] == [2, 1, 5]
+    assert [entry["violations"] for entry in document["constraints"]] == [2, 1, 5]
     assert (document["kept"], document["outside"], document["rows"]) == (False, 0, 6)
 
 

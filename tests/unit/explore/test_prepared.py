@@ -98,7 +98,7 @@ def test_a_question_of_one_part_is_explained_like_one_of_several(session: sq.Ses
     (part,) = single.parts
     assert (single.chosen, single.label, single.candidates) == (part.chosen, part.label, part.candidates)
     documents = [told.to_json() for told in (single, double)]
-    assert [one["schema"] for one in documents] == ["siloquent/explanation/1", "siloquent/composite-explanation/1"]
+    assert [one["schema"] for one in documents] == ["siloquent/explanation/2", "siloquent/composite-explanation/2"]
     assert {**part.to_dict(), **documents[0]} == {**documents[0], "part": "count"}
     assert [one["part"] for step in documents[1]["steps"] for one in step] == ["moment_cost"] * 2
 

@@ -137,7 +137,7 @@ def _build_candidates(explanation: QuotedPrice, document: dict[str, Any]) -> _Ta
         [
             ">" if candidate["name"] == explanation.chosen else "",
             clean_text(candidate["name"]),
-            str(candidate["worst"]),
+            str(candidate.get("max_cost") or candidate["worst"]),  # a server of 0.1 says worst
             "yes" if candidate["reusable"] else "no",
         ]
         for candidate in document["candidates"]

@@ -144,7 +144,7 @@ def _show_check(options: Options, document: dict[str, Any], path: Path) -> None:
                 str(entry["number"]),
                 clean_text(entry["constraint"]),
                 "hard" if entry["hard"] else "soft",
-                f"{entry['broken']:,}",
+                f"{entry['violations']:,}",
                 f"{entry['possible']:,}",
                 f"{100 * entry['rate']:.4g}",
             )
@@ -165,7 +165,7 @@ def _show_check(options: Options, document: dict[str, Any], path: Path) -> None:
 
 def _show_repair(options: Options, document: dict[str, Any]) -> None:
     screen, changes = options.screen, document["changes"]
-    for entry in document["broken"]:
+    for entry in document["violations"]:
         screen.write_line(f"{clean_text(entry['constraint'])}: was broken {entry['count']:,} times.")
     screen.write_table(
         [("row", RIGHT), ("attribute", LEFT), ("was", LEFT), ("is", LEFT)],

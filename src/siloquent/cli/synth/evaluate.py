@@ -71,7 +71,7 @@ def _show(options: Options, document: dict[str, Any]) -> None:
     )
     screen.write_facts(
         [
-            ("rows", f"{document['rows']:,}, and {document['true_rows']:,} true ones"),
+            ("rows", f"{document['rows']:,}, and {document['real_rows']:,} true ones"),
             (
                 "single columns",
                 f"off by {document['single']['mean']:.4f} on average (half of all differences of shares)",
@@ -92,7 +92,7 @@ def _show(options: Options, document: dict[str, Any]) -> None:
                     clean_text(one["constraint"]),
                     "yes" if one["hard"] else "no",
                     f"{100 * one['rate']:.4g}",
-                    f"{100 * one['true_rate']:.4g}",
+                    f"{100 * one['real_rate']:.4g}",
                 )
                 for one in document["constraints"]
             ],
@@ -104,8 +104,8 @@ def _show(options: Options, document: dict[str, Any]) -> None:
                 (
                     clean_text(one["target"]),
                     one["classifier"],
-                    f"{one['trained_on_output']:.4f}",
-                    f"{one['trained_on_truth']:.4f}",
+                    f"{one['trained_on_synthetic']:.4f}",
+                    f"{one['trained_on_real']:.4f}",
                 )
                 for one in document["classifiers"]
             ],

@@ -101,16 +101,17 @@ class ExplainedPart:
             "answers": compiled.answers,
             "cells": sum(part.block.size for part in compiled.parts),
             "blocks": len(compiled.parts),
-            "d1": compiled.sensitivity.l1,
-            "d2_squared": compiled.sensitivity.l2_squared,
-            "dinf": compiled.sensitivity.linf,
+            "l1_sensitivity": compiled.sensitivity.l1,
+            "l2_sensitivity_squared": compiled.sensitivity.l2_squared,
+            "linf_sensitivity": compiled.sensitivity.linf,
             "candidates": [
                 {
                     "name": c.priced.name,
-                    "worst": format_digits(self._round_charge(c.amount), 6),
-                    "least": format_digits(self._round_charge(c.amount if c.least is None else c.least), 6),
+                    "max_cost": format_digits(self._round_charge(c.amount), 6),
+                    "min_cost": format_digits(self._round_charge(c.amount if c.least is None else c.least), 6),
                     "reusable": c.priced.reusable,
                     "calibration": c.priced.calibration,
+                    "worst": format_digits(self._round_charge(c.amount), 6),  # clients of 0.1 read this name
                 }
                 for c in self.candidates
             ],
@@ -203,11 +204,11 @@ class Explanation:
         return tuple(next(c for c in part.candidates if c.priced is part.plan.chosen) for part in self.parts)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a document of kind ``siloquent/explanation/1``, or ``siloquent/composite-explanation/1``."""
+        """Return a document of kind ``siloquent/explanation/2``, or ``siloquent/composite-explanation/2``."""
         query = self.course.query
         steps = [[part.to_dict() for part in step] for step in self.steps] if query.is_composite else []
         return {
-            "schema": "siloquent/composite-explanation/1" if query.is_composite else "siloquent/explanation/1",
+            "schema": "siloquent/composite-explanation/2" if query.is_composite else "siloquent/explanation/2",
             "kind": "composite" if query.is_composite else self.plan.kind,
             "promise": self.promise,
             **({"beta": str(query.promise.beta), "steps": steps} if steps else self.parts[0].describe_measurement()),
