@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MAX_KEY_BYTES = 256
 """Longer texts count as no key: a function of the row alone, and a bound on the memory of a key."""
-MAX_HELD_BYTES = 2**28
+MAX_HELD_BYTES = 2**29
 """Keys that take more memory are counted part by part, by the first digits of their hash."""
 MAX_DIGITS = 6
 _DIGITS = "0123456789abcdef"

@@ -111,6 +111,14 @@ def test_users_in_parts_count_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     assert collect(table.count_units_by_key("note", permit, keys_each=2)) == count_plainly(rows, USER, 2)
 
 
+def test_rows_in_parts_count_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[Pair] = [(f"p{i % 97}", f"key{i % 211}") for i in range(2_000)]
+    table, permit = opened(declared(ROW), frame(rows))
+    engine = table.open_for_owner()[0]
+    monkeypatch.setattr(engine, "_parts", 4)
+    assert collect(table.count_units_by_key("note", permit, keys_each=1)) == count_plainly(rows, ROW, 1)
+
+
 ROWS: list[Pair] = [(f"p{i % 7}", HOSTILE[(i * i) % 20]) for i in range(200)] + [(None, "flu"), ("p1", None)]
 
 

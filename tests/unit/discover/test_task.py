@@ -166,6 +166,36 @@ def test_a_person_with_many_rows_of_one_key_counts_once(tmp_path: Path) -> None:
     assert open_clinic(tmp_path, frame).discover("visits", "diagnosis", epsilon="1", keys_each=3).keys == ("flu",)
 
 
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_the_noise_is_that_of_the_event_on_counts_of_as_many_keys(
+    adjacency: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[tuple[list[int], Any]] = []
+
+    def add_gaussian(values: Any, *, variance: Any) -> Any:
+        drawn.append((sorted(values.tolist()), variance))
+        return values
+
+    monkeypatch.setattr("siloquent.privacy.noise.add_gaussian", add_gaussian)
+    people = [f"p{i}" for i in range(200)]
+    held = [(who, f"key {n}") for who in people for n in range(5)] * 2
+    frame = table([who for who, _ in held], [what for _, what in held])
+    session = open_clinic(tmp_path, frame, adjacency=adjacency)
+    planned = session.discover.explain("visits", "diagnosis", rho="0.5", keys_each=2)
+    assert isinstance(planned, KeysPlan)
+    found = session.discover("visits", "diagnosis", rho="0.5", keys_each=2)
+    ((counts, variance),) = drawn
+    assert sum(counts) == 2 * len(people)
+    assert variance == planned.event.variance == (4 if adjacency == "replace-one" else 2)
+    assert isinstance(found, DiscoveredKeys)
+    assert len(found.keys) == sum(count >= planned.event.threshold for count in counts)
+    exact = session.discover.explain("visits", "cost", rho="0.5")
+    assert isinstance(exact, BoundsPlan)
+    session.discover("visits", "cost", rho="0.5")
+    assert sum(drawn[1][0]) == 3 * len(people)
+    assert drawn[1][1] == 9 * (2 if adjacency == "replace-one" else 1)
+
+
 def test_nothing_found_is_an_answer(tmp_path: Path) -> None:
     session = open_clinic(tmp_path, rows(("a", "flu", 3)))
     found = session.discover("visits", "diagnosis", epsilon="0.1")
