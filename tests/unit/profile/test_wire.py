@@ -195,3 +195,20 @@ def test_a_message_that_the_receiver_computes_matches_no_other() -> None:
     assert not level.matches(pack_json({**document, "first": 1}))
     assert not level.matches(pack_json({**document, "more": 1}))
     assert not level.matches(pack_json([]))
+
+
+def test_the_reference_is_enough_to_find_the_canaries_among_the_ballots() -> None:
+    """What the page says of derivations and positions, written down with hashlib alone."""
+    net = record("padded", ToyGroup())
+    traffic = net.list_traffic()
+    asked = unpack_json(traffic["office", "p1", "v0/0", 0])
+    opened = traffic["w2", "p1", "v3/0", 0][6:]
+    label = b"stream shuffle votes"
+    data = len(label).to_bytes(2, "big") + label + net.session + (0).to_bytes(8, "big")
+    key = hashlib.shake_256(hashlib.blake2b(data, key=bytes.fromhex(asked["order"])).digest()).digest(32)
+    words = hashlib.shake_256(b"permutation" + key).digest(16 * len(opened))
+    halves = [int.from_bytes(words[at : at + 8], "little") for at in range(0, len(words), 8)]
+    positions = sorted(range(len(opened)), key=lambda i: (halves[2 * i], halves[2 * i + 1]))
+    canaries = positions[len(opened) - len(asked["canaries"]) :]
+    assert [opened[place] for place in canaries] == [kind == -1 for kind in asked["canaries"]]
+    assert {opened[place] for place in canaries} == {0, 1}
