@@ -181,19 +181,19 @@ def test_the_noise_is_that_of_the_event_on_counts_of_as_many_keys(
     held = [(who, f"key {n}") for who in people for n in range(5)] * 2
     frame = table([who for who, _ in held], [what for _, what in held])
     session = open_clinic(tmp_path, frame, adjacency=adjacency)
-    planned = session.discover.explain("visits", "diagnosis", rho="0.5", keys_each=2)
+    planned = session.discover.explain("visits", "diagnosis", rho="0.125", keys_each=2)
     assert isinstance(planned, KeysPlan)
-    found = session.discover("visits", "diagnosis", rho="0.5", keys_each=2)
+    found = session.discover("visits", "diagnosis", rho="0.125", keys_each=2)
     ((counts, variance),) = drawn
     assert sum(counts) == 2 * len(people)
-    assert variance == planned.event.variance == (4 if adjacency == "replace-one" else 2)
+    assert variance == planned.event.variance == (16 if adjacency == "replace-one" else 8)
     assert isinstance(found, DiscoveredKeys)
     assert len(found.keys) == sum(count >= planned.event.threshold for count in counts)
-    exact = session.discover.explain("visits", "cost", rho="0.5")
+    exact = session.discover.explain("visits", "cost", rho="0.125")
     assert isinstance(exact, BoundsPlan)
-    session.discover("visits", "cost", rho="0.5")
+    session.discover("visits", "cost", rho="0.125")
     assert sum(drawn[1][0]) == 3 * len(people)
-    assert drawn[1][1] == 9 * (2 if adjacency == "replace-one" else 1)
+    assert drawn[1][1] == 36 * (2 if adjacency == "replace-one" else 1)
 
 
 def test_nothing_found_is_an_answer(tmp_path: Path) -> None:
