@@ -162,6 +162,25 @@ def test_lists_are_copied_from_codes_files_and_other_tables(folder: Path, capfd:
     assert (len(month.values), ward.values, years.edges[1]) == (12, ("icu", "surgery"), 10)
 
 
+def test_columns_of_declared_tables_are_proposed_to_their_namesakes(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    declare(capfd, "visits.csv", *SAID)
+    (folder / "stays.csv").write_text("Sex,cost,days\n")
+    status, told = declare(capfd, "stays.csv", "--column", "days = 0..99", "--accept")
+    assert status == 0
+    sex, cost, _ = parse_schema(told["toml"]).domain
+    assert (sex.values, str(cost.hi)) == (("F", "M"), "999.99")
+    file = folder / "schemas" / "visits.toml"
+    file.write_text(file.read_text().replace('"F", "M"', '"F", "M", "X"'))
+    status, told = declare(capfd, "visits.csv", "--accept", "--column", "age = 18..99", "--max-rows", "4", "--replace")
+    assert status == 0
+    _, age, sex, _ = parse_schema(told["toml"]).domain
+    assert (sex.values, str(age.lo)) == (("F", "M", "X"), "18")
+    pyarrow.parquet.write_table(pa.table({"sex": [1.5], "cost": [2.5]}), folder / "odd.parquet")
+    assert "'sex = ..'" in declare(capfd, "odd.parquet", "--accept")[1]["detail"]
+
+
 @pytest.mark.parametrize("name", ["@visits.csv", "@nowhere", "=visits.age", "=visits", "@", "@../../etc/passwd"])
 def test_rows_are_no_list(folder: Path, name: str, capfd: pytest.CaptureFixture[str]) -> None:
     status, told = declare(capfd, "visits.csv", "--column", f"sex = {name}", "--accept")

@@ -62,7 +62,7 @@ def declare(
     """Declare a private table: reads its columns' names and types, never a row, and asks about each in plain words."""
     from siloquent.api import find_source, read_source
     from siloquent.schema.declaring import Answers, derive_table_name, start_draft
-    from siloquent.schema.declaring.lists import build_list_finder
+    from siloquent.schema.declaring.lists import build_list_finder, list_declared_columns
 
     options.require_owner("A declaration")
     workspace = load_workspace(options)
@@ -71,7 +71,12 @@ def declare(
     _require_free(place, replace_file)
     found = read_source(address, workspace)
     _require_header(options, found, origin, header)
-    draft = start_draft(found, name=place.table, find_list=build_list_finder(workspace, found.address))
+    draft = start_draft(
+        found,
+        name=place.table,
+        find_list=build_list_finder(workspace, found.address),
+        declared=list_declared_columns(workspace, place.table),
+    )
     given = Answers(tuple(column or ()), accept or None, empty, person, max_rows, rows, epsilon, delta)
     draft = _take_given(options, draft, answers, given)
     if options.screen.can_ask:

@@ -35,8 +35,9 @@ def ask_questions(options: Options, place: DeclarationFiles, draft: TableDraft, 
 
     screen = options.screen
     draft = draft if afresh else _resume(options, place, draft)
-    names = f"{len(draft.columns):,} columns, by name and type; no row is read. ? explains, Control-C stops and keeps."
-    screen.note(names)
+    screen.note(f"{len(draft.columns):,} columns, by name and type; no row is read.")
+    screen.note("One answer may be about several columns: price, fee = 0.00..999.99; rest = skip.")
+    screen.note("? explains more. Control-C stops and keeps the answers.")
     lists = ", ".join(f"@{one}" for one in CODE_LISTS)
     try:
         while (question := find_next_question(draft)) is not None:
@@ -71,9 +72,8 @@ def _show_question(options: Options, draft: TableDraft, question: Question) -> N
         width = max(len(clean_text(column.name)[:40]) for column in question.columns[:MAX_SHOWN])
         for column in question.columns[:MAX_SHOWN]:
             proposal = draft.proposals[column.name]
-            screen.note(
-                f"  {clean_text(column.name)[:40]:{width}}  {proposal.meaning}  (from {clean_text(proposal.reason)})"
-            )
+            meaning, reason = clean_text(proposal.meaning), clean_text(proposal.reason)
+            screen.note(f"  {clean_text(column.name)[:40]:{width}}  {meaning}  (from {reason})")
         if len(question.columns) > MAX_SHOWN:
             screen.note(f"  .. and {len(question.columns) - MAX_SHOWN:,} more")
     screen.note(clean_text(question.text), style="bold")

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, TypedDict
 
 from siloquent.errors import RequestError
 from siloquent.schema.attribute import Attribute
+from siloquent.schema.declaring.answers import Answers
 from siloquent.schema.declaring.columns import Source
 from siloquent.schema.declaring.compose import compose_table_file
-from siloquent.schema.declaring.draft import Answers, TableDraft, apply_answers, say_columns, set_meanings, start_draft
-from siloquent.schema.declaring.lists import build_list_finder
+from siloquent.schema.declaring.draft import TableDraft, apply_answers, say_columns, set_meanings, start_draft
+from siloquent.schema.declaring.lists import build_list_finder, list_declared_columns
 from siloquent.schema.declaring.questions import Question, decide_defaults, list_open_questions
 from siloquent.schema.declaring.statements import split_statement
 from siloquent.schema.meaning import compose_entry, describe_meaning
@@ -233,7 +234,8 @@ class DeclarationDraft:
 def begin_declaration(source: Source, workspace: Workspace | None, *, name: str, origin: str) -> DeclarationDraft:
     """Return the declaration of ``source`` with nothing answered."""
     finder = build_list_finder(workspace, source.address)
-    return DeclarationDraft(start_draft(source, name=name, find_list=finder), origin)
+    declared = list_declared_columns(workspace, name)
+    return DeclarationDraft(start_draft(source, name=name, find_list=finder, declared=declared), origin)
 
 
 def _say_meaning(draft: TableDraft, name: str, meant: Meant) -> TableDraft:

@@ -4,37 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from siloquent.errors import RequestError, SchemaError
+from siloquent.errors import RequestError
+from siloquent.schema.declaring.answers import Answers
 from siloquent.schema.declaring.columns import Column, Source
 from siloquent.schema.declaring.meanings import SKIPPED, ListFinder, parse_meaning, require_valid
 from siloquent.schema.declaring.names import Proposal, propose_meaning
 from siloquent.schema.declaring.statements import find_column, format_names, split_outside_quotes, split_statement
 from siloquent.schema.meaning import Meaning
 from siloquent.schema.table import EXACT_KINDS
-from siloquent.schema.toml import MAX_ENTRIES, quote_short, quote_text, read_toml
+from siloquent.schema.toml import MAX_ENTRIES, quote_short, quote_text
 
 NO_PERSON = ("", "none", "no", "row", "rows", "nobody")
 YES, NO = ("", "y", "yes", "ok"), ("n", "no", "none")
 _GROUP = ("group", "own group", "cell", "null")
 _DROP = ("drop", "leave out", "ignore", "do not count")
 _AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?([eE]-?[0-9]+)?")
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """Answers as they were typed; None where a question is open. They hold no row."""
-
-    columns: tuple[str, ...] = ()
-    accept: bool | None = None
-    empty: str | None = None
-    person: str | None = None
-    max_rows: str | None = None
-    rows: str | None = None
-    epsilon: str | None = None
-    delta: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +32,7 @@ class TableDraft:
     source: Source
     proposals: Mapping[str, Proposal]
     find_list: ListFinder | None = None
-    answers: Answers = Answers()
+    answers: Answers = field(default_factory=Answers)
     meanings: Mapping[str, Meaning] = field(default_factory=lambda: MappingProxyType({}))
     nulls: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -83,11 +70,32 @@ class TableDraft:
         return self.nulls.get(name) or meaning.null or default
 
 
-def start_draft(source: Source, *, name: str, find_list: ListFinder | None = None) -> TableDraft:
-    """Begin a declaration; columns whose names no attribute can have are left out."""
-    proposals = {one.name: found for one in source.columns if one.is_declarable and (found := propose_meaning(one))}
+def start_draft(
+    source: Source, *, name: str, find_list: ListFinder | None = None, declared: Mapping[str, str] | None = None
+) -> TableDraft:
+    """Begin a declaration; columns whose names no attribute can have are left out.
+
+    Args:
+        declared: Columns of declared tables, as ``=TABLE.COLUMN`` by their folded names: proposals for their namesakes.
+    """
+    proposals = {}
+    for column in source.columns:
+        if column.is_declarable and (found := _propose(column, find_list, declared or {})):
+            proposals[column.name] = found
     left_out = {one.name: SKIPPED for one in source.columns if not one.is_declarable}
     return TableDraft(name, source, MappingProxyType(proposals), find_list, meanings=MappingProxyType(left_out))
+
+
+def _propose(column: Column, find_list: ListFinder | None, declared: Mapping[str, str]) -> Proposal | None:
+    """Return a namesake's declaration in the workspace if it fits, otherwise a proposal from name and type."""
+    copied = declared.get(column.name.casefold())
+    if copied is not None:
+        try:
+            parse_meaning(copied, column, find_list)
+        except RequestError:
+            return propose_meaning(column)
+        return Proposal(copied, f"the table {copied[1:].partition('.')[0]}")
+    return propose_meaning(column)
 
 
 def say_columns(draft: TableDraft, text: str, asked: Iterable[Column] = ()) -> TableDraft:
@@ -114,7 +122,10 @@ def say_columns(draft: TableDraft, text: str, asked: Iterable[Column] = ()) -> T
 def accept_proposals(draft: TableDraft, accept: bool) -> TableDraft:
     """Confirm the proposals for columns that have no meaning yet, or dismiss them."""
     if accept:
-        found = {one.name: parse_meaning(draft.proposals[one.name].meaning, one) for one in draft.proposed_columns}
+        found = {
+            one.name: parse_meaning(draft.proposals[one.name].meaning, one, draft.find_list)
+            for one in draft.proposed_columns
+        }
         draft = set_meanings(draft, found)
     return replace(draft, answers=replace(draft.answers, accept=accept))
 
@@ -258,37 +269,3 @@ def apply_answers(draft: TableDraft, answers: Answers) -> tuple[TableDraft, list
         except RequestError as wrong:
             faults.append(wrong)
     return draft, faults
-
-
-def write_answers(source: str, answers: Answers) -> str:
-    """Return answers as the text of a file that ``read_answers`` reads."""
-    lines = [
-        "# Answers to `siloquent declare`, kept to go on later. No row stands here.",
-        f"source = {quote_text(source)}",
-    ]
-    for key, value in asdict(answers).items():
-        if key == "columns":
-            lines += ["columns = [", *(f"  {quote_text(one)}," for one in value), "]"] if value else []
-        elif value is not None:
-            lines.append(f"{key} = {quote_text(value) if isinstance(value, str) else str(value).lower()}")
-    return "\n".join(lines) + "\n"
-
-
-def read_answers(text: str) -> Answers:
-    """Parse a file of answers.
-
-    Raises:
-        SchemaError: it is not TOML, or has keys or values that no question has.
-    """
-    raw = read_toml(text)
-    known = {*Answers.__dataclass_fields__, "source"}
-    unknown = sorted(set(raw) - known)
-    if unknown:
-        raise SchemaError(f"Answers have no {quote_short(unknown[0])}. Known: {', '.join(sorted(known))}.")
-    columns, accept = raw.get("columns", []), raw.get("accept")
-    if not isinstance(columns, list) or not all(isinstance(one, str) for one in columns):
-        raise SchemaError("columns is a list of texts.", fix='columns = ["age = 0..120", "sex = F, M"]')
-    if accept is not None and not isinstance(accept, bool):
-        raise SchemaError("accept is true or false.", fix="accept = true")
-    rest = {key: str(raw[key]) for key in STEPS if key in raw}
-    return Answers(tuple(columns), accept, **rest)

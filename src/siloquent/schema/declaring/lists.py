@@ -36,6 +36,26 @@ def build_list_finder(workspace: Workspace | None, address: str) -> ListFinder:
     return find
 
 
+def list_declared_columns(workspace: Workspace | None, first: str) -> dict[str, str]:
+    """Return ``=TABLE.COLUMN`` by the folded name of each column that a table of the workspace declares.
+
+    Args:
+        first: The table whose own declaration comes first, when it is declared again.
+    """
+    from siloquent.schema.build import parse_schema
+
+    names = workspace.list_table_names() if workspace else []
+    found: dict[str, str] = {}
+    for table in sorted(names, key=lambda name: name != first):
+        with suppress(OSError, UnicodeDecodeError, SiloquentError):
+            assert workspace is not None
+            text = workspace.get_schema_file(table).read_text(encoding="utf-8")
+            for attribute in parse_schema(text, DomainFolder(workspace.folder)).domain:
+                if not attribute.function:
+                    found.setdefault(attribute.name.casefold(), f"={table}.{attribute.name}")
+    return found
+
+
 def _copy_attribute(text: str, workspace: Workspace | None) -> Meaning:
     from siloquent.schema.build import parse_schema
 

@@ -1,0 +1,58 @@
+"""Answers as they were typed, and the file that keeps them. They hold no row."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from siloquent.errors import SchemaError
+from siloquent.schema.toml import quote_short, quote_text, read_toml
+
+_TEXTS = ("empty", "person", "max_rows", "rows", "epsilon", "delta")
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Answers as they were typed; None where a question is open. They hold no row."""
+
+    columns: tuple[str, ...] = ()
+    accept: bool | None = None
+    empty: str | None = None
+    person: str | None = None
+    max_rows: str | None = None
+    rows: str | None = None
+    epsilon: str | None = None
+    delta: str | None = None
+
+
+def write_answers(source: str, answers: Answers) -> str:
+    """Return answers as the text of a file that ``read_answers`` reads."""
+    lines = [
+        "# Answers to `siloquent declare`, kept to go on later. No row stands here.",
+        f"source = {quote_text(source)}",
+    ]
+    for key, value in asdict(answers).items():
+        if key == "columns":
+            lines += ["columns = [", *(f"  {quote_text(one)}," for one in value), "]"] if value else []
+        elif value is not None:
+            lines.append(f"{key} = {quote_text(value) if isinstance(value, str) else str(value).lower()}")
+    return "\n".join(lines) + "\n"
+
+
+def read_answers(text: str) -> Answers:
+    """Parse a file of answers.
+
+    Raises:
+        SchemaError: it is not TOML, or has keys or values that no question has.
+    """
+    raw = read_toml(text)
+    known = {*Answers.__dataclass_fields__, "source"}
+    unknown = sorted(set(raw) - known)
+    if unknown:
+        raise SchemaError(f"Answers have no {quote_short(unknown[0])}. Known: {', '.join(sorted(known))}.")
+    columns, accept = raw.get("columns", []), raw.get("accept")
+    if not isinstance(columns, list) or not all(isinstance(one, str) for one in columns):
+        raise SchemaError("columns is a list of texts.", fix='columns = ["age = 0..120", "sex = F, M"]')
+    if accept is not None and not isinstance(accept, bool):
+        raise SchemaError("accept is true or false.", fix="accept = true")
+    rest = {key: str(raw[key]) for key in _TEXTS if key in raw}
+    return Answers(tuple(columns), accept, **rest)
