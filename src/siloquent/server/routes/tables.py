@@ -24,6 +24,7 @@ from siloquent.documents.tables import (
     build_table_line,
     build_table_list_document,
 )
+from siloquent.fixes import FixLanguage
 from siloquent.server.access.acts import record, write_act
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.access.scope import require_table
@@ -117,12 +118,17 @@ async def put_table(request: Request, table: str, body: TableBody, person: Curre
 @router.post("/tables/{table}/check")
 async def check_table(request: Request, table: str, person: CurrentUser) -> dict[str, Any]:
     """Check a table's rows against its declaration, in exact counts: for its owner only."""
+    return await check_rows(request, table, person, HTTP)
+
+
+async def check_rows(request: Request, table: str, person: Principal, language: FixLanguage) -> dict[str, Any]:
+    """Return the owner's check as a document of kind ``siloquent/check/1``, its fixes in ``language``."""
     require_table(person, table)
 
     def work(session: Any) -> dict[str, Any]:
         if table not in session.list_tables():
             raise build_not_found()
-        return build_check_document([build_check_report(session, table, alone=False, language=HTTP)])
+        return build_check_document([build_check_report(session, table, alone=False, language=language)])
 
     house = get_app_state(request)
     async with house.room.hold_place(person.token):

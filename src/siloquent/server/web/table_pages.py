@@ -12,6 +12,7 @@ from siloquent.errors import SiloquentError
 from siloquent.server.access.scope import require_table
 from siloquent.server.access.tokens import Principal
 from siloquent.server.declaring import Precondition, declared, tag_of
+from siloquent.server.fixes import PAGE
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.routes import tables
 from siloquent.server.state import get_app_state
@@ -78,7 +79,7 @@ async def show_table(request: Request, table: str) -> Response:
 async def check_table(request: Request, table: str) -> Response:
     person = require_visitor(request, "owner")
     await read_form(request, person)
-    report = (await tables.check_table(request, table, person))["tables"][0]
+    report = (await tables.check_rows(request, table, person, PAGE))["tables"][0]
     try:
         shown = await tables.shown(request, table, person)
     except SiloquentError:
