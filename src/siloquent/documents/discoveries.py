@@ -38,7 +38,7 @@ def build_discovery_plan_document(planned: DiscoverPlan, left: Cost) -> dict[str
     }
 
 
-def build_discovery_document(found: DiscoveredKeys | ProposedBounds, file: Path | None) -> dict[str, Any]:
+def build_discovery_document(found: DiscoveredKeys | ProposedBounds, file: Path | None, key: str) -> dict[str, Any]:
     """Return a discovery as a document of kind ``siloquent/discovery/1``; ``file``: of a released domain."""
     from siloquent.discover import DiscoveredKeys
 
@@ -72,4 +72,5 @@ def build_discovery_document(found: DiscoveredKeys | ProposedBounds, file: Path 
             "hash": found.provenance.hash,
             "account": found.provenance.account,
         },
+        "key": key,
     }

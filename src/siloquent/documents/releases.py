@@ -13,9 +13,15 @@ if TYPE_CHECKING:
     from siloquent.releases import Manifest, ReleaseVerdict
 
 
-def build_answer_document(answer: Answer, key: str) -> dict[str, Any]:
-    """Return the answer's own document, of kind ``siloquent/answer/1``, with the key under which it is free."""
-    return {**answer.to_json(), "key": key}
+def build_answer_document(answer: Answer, key: str, *, replayed: bool | None = None) -> dict[str, Any]:
+    """Return the answer's own document, of kind ``siloquent/answer/1``, with the key under which it is free.
+
+    ``replayed``: for a server, which keeps replies: whether it gave this one before.
+    """
+    document = answer.to_json()
+    if replayed is not None:
+        document["replayed"] = replayed
+    return {**document, "key": key}
 
 
 def build_release_document(

@@ -117,7 +117,7 @@ def _run(
             found = prepared.run(max_cost=max_cost)
             file = session.discover.save(found) if isinstance(found, DiscoveredKeys) else None
             if options.as_json:
-                options.screen.write_document({**build_discovery_document(found, file), "key": own_key})
+                options.screen.write_document(build_discovery_document(found, file, own_key))
             else:
                 _show(options.screen, found)
                 options.screen.note(_format_next(found))

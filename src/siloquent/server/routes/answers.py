@@ -74,7 +74,7 @@ async def build_answer(
         require_declared(session, person, query.table)
         found = session.ask(query, key=ledger_key_of(person.name, key), max_cost=max_cost)
         _save_reply(house, session, person, found)
-        return {**build_answer_document(found, key), "replayed": False}
+        return build_answer_document(found, key, replayed=False)
 
     async with house.room.hold_place(person.token):
         # Planned under limits: a question too large to plan never reaches a thread that reads rows.
