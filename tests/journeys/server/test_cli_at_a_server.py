@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from journeys.clinic import WARDS
 from journeys.documents import misfits
 from journeys.served import Served
 from siloquent.cli.app import run
+from siloquent.errors import RequestError, SiloquentError
+from siloquent.remote import connect
 from siloquent.server.repeats import ledger_key_of
 
 
@@ -63,6 +66,21 @@ def test_a_refusal_has_the_same_exit_status_and_fix(at: Any) -> None:
     assert "explain 'SELECT ward, COUNT(*)" in err
     assert at("ana", "show", "vists")[0] == 2
     assert at("auditor", "ask", WARDS, "--yes")[0] == 8
+
+
+def test_the_fix_of_a_refusal_by_the_server_is_a_command_to_paste_here(at: Any, served: Served, tmp_path: Path) -> None:
+    status, _, err = at("ana", "ask", WARDS, "--key", "dear", "--max-cost", "0.00000001")
+    fix = next(line for line in err.splitlines() if line.startswith("Fix: ")).removeprefix("Fix: ")
+    assert (status, fix.startswith(f"siloquent --server {served.address} ")) == (2, True)
+    assert "--key dear --max-cost 0." in fix
+    assert run(shlex.split(fix)[1:]) == 0
+    with connect(served.address, token_file=tmp_path / "ana.token") as session:
+        with pytest.raises(RequestError) as refused:
+            session.ask(WARDS.replace("ERROR 200", "ERROR 90"), key="too dear", max_cost="0.00000001")
+        assert refused.value.fix.startswith('max_cost="0.')
+        with pytest.raises(SiloquentError) as unknown:
+            session.explain(WARDS.replace("ward", "wrad"))
+        assert unknown.value.fix.startswith("SELECT ward, COUNT(*) FROM visits")
 
 
 def test_tables_history_releases_and_money_are_listed(at: Any) -> None:
