@@ -6,12 +6,13 @@ privacy that no ledger counts. ``discover`` releases them with a guarantee; ``pr
 
 from siloquent.discover.plan import BoundsPlan, KeysPlan, plan
 from siloquent.discover.release import DiscoveredKeys, ProposedBounds
-from siloquent.discover.spec import BoundsSpec, DiscoverSpec, KeysSpec, build_spec
+from siloquent.discover.spec import BoundsSpec, DiscoverRequest, DiscoverSpec, KeysSpec, build_spec, parse_spec
 from siloquent.discover.task import discover, prepare, save_domain
 
 __all__ = [
     "BoundsPlan",
     "BoundsSpec",
+    "DiscoverRequest",
     "DiscoverSpec",
     "DiscoveredKeys",
     "KeysPlan",
@@ -19,6 +20,7 @@ __all__ = [
     "ProposedBounds",
     "build_spec",
     "discover",
+    "parse_spec",
     "plan",
     "prepare",
     "save_domain",

@@ -112,6 +112,53 @@ def build_spec(
     return BoundsSpec(schema.name, attribute.name, budget)
 
 
+@dataclass(frozen=True, slots=True)
+class DiscoverRequest:
+    """A discovery as a JSON document describes it: keys or bounds, as the type of the column says."""
+
+    table: str
+    column: str
+    budget: Budget
+    at_least: int | None = None
+    keys_each: int | None = None
+    delta: Exact | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        check_types(self, RequestError)
+
+    def build_spec(self, schema: TableSchema) -> DiscoverSpec:
+        """Build the spec for the table of ``schema``; see the function ``build_spec``."""
+        return build_spec(
+            schema,
+            self.column,
+            self.budget,
+            at_least=self.at_least,
+            keys_each=self.keys_each,
+            delta=self.delta,
+            name=self.name,
+        )
+
+
+def parse_spec(plain: dict[str, Any]) -> DiscoverRequest:
+    """Parse the request in a JSON document.
+
+    Raises:
+        RequestError: An unknown key, or an invalid value.
+    """
+    known = DiscoverRequest.__dataclass_fields__
+    unknown = sorted(set(plain) - set(known))
+    if unknown:
+        raise RequestError(f"A discovery has no {unknown[0]!r}. Known: {', '.join(sorted(known))}.")
+    try:
+        return DiscoverRequest(**{**plain, "budget": Budget(**plain["budget"])})
+    except (KeyError, TypeError) as wrong:
+        raise RequestError(
+            f"The discovery cannot be read: {wrong}.",
+            fix='{"table": "visits", "column": "diagnosis", "budget": {"epsilon": "0.2"}}',
+        ) from None
+
+
 def _build_name(table: str, column: str) -> str:
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in column)
     return f"{table.encode('ascii', 'replace').decode().replace('?', '_')}-{plain}"[:64]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from siloquent.charge import PreparedRelease
     from siloquent.discover.plan import DiscoverPlan
     from siloquent.discover.release import ProposedBounds
+    from siloquent.discover.spec import DiscoverRequest
     from siloquent.session import WorkspaceSession
 
 
@@ -99,6 +100,12 @@ class DiscoverVerbs:
     ) -> PreparedRelease[DiscoverPlan, DiscoveredKeys | ProposedBounds]:
         """Plan the discovery of ``sql`` once. Does not read data."""
         asked = parse_discovery(text)
+        return task.prepare(self.session, asked.build_spec(self.session.schema(asked.table)), key=key)
+
+    def prepare_request(
+        self, asked: DiscoverRequest, *, key: str | None = None
+    ) -> PreparedRelease[DiscoverPlan, DiscoveredKeys | ProposedBounds]:
+        """Plan the discovery that a JSON document describes. Does not read data."""
         return task.prepare(self.session, asked.build_spec(self.session.schema(asked.table)), key=key)
 
     def save(self, found: DiscoveredKeys) -> Path:

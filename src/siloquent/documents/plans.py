@@ -185,6 +185,11 @@ def plan_of_job(session: Session, task: str, spec: Mapping[str, Any]) -> dict[st
         from siloquent.share import parse_spec as share_spec
 
         return share_plan_document(session.share.explain(share_spec(plain)), left)
+    if task == "discover":
+        from siloquent.discover import parse_spec as discover_spec
+        from siloquent.documents.discoveries import build_discovery_plan_document
+
+        return build_discovery_plan_document(session.discover.prepare_request(discover_spec(plain)).plan, left)
     if task == "search":
         from siloquent.search import parse_spec as offer_spec
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 Schema = dict[str, Any]
-PLANS = ("sketch-plan", "synth-plan", "offer-plan", "share-plan")
+PLANS = ("sketch-plan", "synth-plan", "offer-plan", "share-plan", "discovery-plan")
 DOCUMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "me": ("person",),

@@ -21,6 +21,7 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
     "synth": ("synth-plan", {"table": "visits", "columns": ["age", "ward"], **BUDGET}),
     "search": ("offer-plan", {"table": "visits", "features": ["cost"], "keys": ["ward"], **BUDGET}),
     "share": ("share-plan", {"table": "visits", "label": "ward", "features": ["age", "cost"], **BUDGET}),
+    "discover": ("discovery-plan", {"table": "visits", "column": "cost", **BUDGET}),
 }
 
 

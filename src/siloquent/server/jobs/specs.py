@@ -24,12 +24,20 @@ _SIMPLE: Mapping[Any, Schema] = {
 
 def job_schemas() -> dict[str, Schema]:
     """Return the schema of the spec of each task that runs as a job."""
+    from siloquent.discover import DiscoverRequest
     from siloquent.search import OfferSpec, RequestSpec
     from siloquent.share import ShareSpec
     from siloquent.sketch import SketchSpec
     from siloquent.synth import SynthSpec
 
-    kinds = {"sketch": SketchSpec, "synth": SynthSpec, "search": OfferSpec, "find": RequestSpec, "share": ShareSpec}
+    kinds: dict[str, type] = {
+        "sketch": SketchSpec,
+        "synth": SynthSpec,
+        "search": OfferSpec,
+        "find": RequestSpec,
+        "share": ShareSpec,
+        "discover": DiscoverRequest,
+    }
     return {task: schema_of(kind) for task, kind in kinds.items()}
 
 

@@ -81,12 +81,28 @@ def _run_share(
     return _run_in_three_steps(session.share, parse_spec(spec), key, max_cost, tell)
 
 
+def _run_discover(
+    session: Session, spec: dict[str, Any], key: str, max_cost: str | None, tell: ProgressReporter
+) -> dict[str, Any]:
+    from siloquent.discover import DiscoveredKeys, parse_spec
+    from siloquent.documents.discoveries import build_discovery_document
+
+    prepared = session.discover.prepare_request(parse_spec(spec), key=key)
+    tell(PRICED, WRITTEN)
+    found = prepared.run(max_cost=max_cost)
+    tell(MADE, WRITTEN)
+    if isinstance(found, DiscoveredKeys):
+        session.discover.save(found)
+    return {"discovery": build_discovery_document(found, None)}
+
+
 TASKS: Mapping[str, JobTask] = {
     "sketch": _run_sketch,
     "synth": _run_synth,
     "search": _run_search,
     "find": _run_find,
     "share": _run_share,
+    "discover": _run_discover,
 }
 
 

@@ -1,0 +1,47 @@
+"""Values that nobody declared, discovered as a job at a server, then declared over HTTP and asked by."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from journeys.documents import faults
+from journeys.served import WIDE, clinic_workspace, serving
+from siloquent.cli.workspace.document_kinds import json_schema
+
+LISTED = '{ name = "ward", type = "category", values = ["A", "B", "=1+1", "icu"], null = "drop" }'
+TEXT = '{ name = "ward", type = "text", max_bytes = 100 }'
+DISCOVER = {"task": "discover", "spec": {"table": "visits", "column": "ward", "budget": {"epsilon": "2"}}}
+
+
+@pytest.mark.slow
+def test_values_are_discovered_as_a_job_and_declared(tmp_path: Path) -> None:
+    toml = WIDE.replace(LISTED, TEXT).replace("[budget]", '[budget]\ndelta_events = "5e-7"')
+    folder = clinic_workspace(tmp_path / "clinic", toml=toml)
+    with serving(folder) as served, served.client("owner") as owner, served.client("ana") as ana:
+        price = ana.post("/v1/jobs/prices", json=DISCOVER).json()
+        assert list(faults(price, json_schema("discovery-plan"))) == []
+        made = ana.post("/v1/jobs", json=DISCOVER, headers={"Idempotency-Key": "wards"})
+        job: dict[str, Any] = made.json()
+        for _ in range(1_200):
+            if job["state"] in ("done", "failed"):
+                break
+            time.sleep(0.05)
+            job = ana.get(f"/v1/jobs/{job['id']}").json()
+        assert (job["state"], job["done"], job["steps"]) == ("done", 3, 3), job
+        found = job["result"]["discovery"]
+        assert list(faults(found, json_schema("discovery"))) == []
+        assert found["keys"] == ["=1+1", "A", "B", "icu"]
+        assert float(job["cost"]["delta"]) > 0
+        assert (folder / "domains" / "visits-ward.toml").is_file()
+        current = owner.get("/v1/tables/visits")
+        text = (folder / "schemas" / "visits.toml").read_text().replace(TEXT, found["declaration"])
+        put = owner.put("/v1/tables/visits", json={"toml": text}, headers={"If-Match": current.headers["etag"]})
+        assert put.status_code in (200, 204), put.text
+        sql = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 100"
+        answer = served.ask("ana", sql, "by ward")
+        assert answer.status_code == 200, answer.text
+        assert "(other)" in answer.text
