@@ -93,7 +93,7 @@ def _run_discover(
     tell(MADE, WRITTEN)
     if isinstance(found, DiscoveredKeys):
         session.discover.save(found)
-    return {"discovery": build_discovery_document(found, None)}
+    return {"discovery": build_discovery_document(found, None, "")}
 
 
 TASKS: Mapping[str, JobTask] = {
