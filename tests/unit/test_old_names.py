@@ -65,6 +65,20 @@ def test_the_old_package_of_charts_is_there() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_old_module_of_the_operator_is_there() -> None:
+    program = (
+        "import warnings\n"
+        "with warnings.catch_warnings(record=True) as told:\n"
+        "    warnings.simplefilter('always')\n"
+        "    from siloquent.federation import operator\n"
+        "from siloquent.federation.identity import operator as now\n"
+        "assert all(getattr(operator, name) is getattr(now, name) for name in operator.__all__)\n"
+        "assert any('operator is now siloquent.federation.identity.operator;' in str(one.message) for one in told), told\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_old_name_without_a_new_one_would_be_noticed() -> None:
     class Kind:
         pass
