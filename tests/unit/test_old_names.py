@@ -73,7 +73,7 @@ def test_the_old_module_of_the_operator_is_there() -> None:
         "    from siloquent.federation import operator\n"
         "from siloquent.federation.identity import operator as now\n"
         "assert all(getattr(operator, name) is getattr(now, name) for name in operator.__all__)\n"
-        "assert any('operator is now siloquent.federation.identity.operator;' in str(one.message) for one in told), told\n"
+        "assert any('is now siloquent.federation.identity.operator;' in str(one.message) for one in told), told\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
