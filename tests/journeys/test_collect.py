@@ -120,7 +120,7 @@ def test_many_devices_answer_questions_with_error_bars(person: Person, types: Ty
 REFUSED: dict[str, tuple[tuple[str, ...], str, int]] = {
     "no document": (("check", "./shops.json"), "Did you mean 'shop'", 2),
     "no declaration": (("design", "nowhere.toml"), "cannot be read", 2),
-    "a document that is there": (("design", "shop.toml", "-o", "./shop.json"), "is there already", 2),
+    "a document that is there": (("design", "shop.toml", "-o", "./shop.json"), "already exists", 2),
     "no service": (("perturb", "./shop.json", "three.jsonl", "-o", "./x.bin"), "--service NAME", 2),
     "an unknown service": (("perturb", "./shop.json", "three.jsonl", "--service", "order"), "Did you mean 'orders'", 2),
     "no rows": (("perturb", "./shop.json", "x.jsonl", "--service", "orders", "-o", "./x.bin"), "cannot be read", 2),
@@ -145,7 +145,7 @@ def test_a_file_without_reports_is_no_success(person: Person, types: Types, desi
         (person.folder / name).write_bytes(content)
     none = types("collect", "ingest", "./shop.json", "./empty.bin", "./notes.bin", "--json")
     assert (none.status, none.document["code"]) == (2, "request_invalid")
-    assert none.document["detail"] == "empty.bin, notes.bin: no reports there, so nothing was ingested."
+    assert none.document["detail"] == "empty.bin, notes.bin: no reports, so nothing was ingested."
 
 
 def test_a_design_that_hides_everything_says_so_before_devices_pay(person: Person, types: Types) -> None:

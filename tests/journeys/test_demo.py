@@ -36,7 +36,7 @@ def test_prices_answers_receipts_refusals_and_the_ledger_are_shown(told: tuple[P
     _, done = told
     for words in (
         "No value is more than 200 rows off, with probability 0.99.",
-        "not touched; nothing was spent",
+        "not read; nothing was spent",
         "nothing: this key was answered before",
         "Differential privacy for all rows of one patient (at most 6 count)",
         "All 12 entries are as they were written.",

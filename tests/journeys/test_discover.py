@@ -41,7 +41,7 @@ def steward(owner: Person) -> Person:
 def test_the_price_comes_first_and_costs_nothing(steward: Person, types: Types) -> None:
     said = types(*FIND, "--explain")
     assert said.status == 0
-    for words in ("epsilon 0.5", "not touched; nothing was spent", "probability 0.95", "domains/visits-ward.toml"):
+    for words in ("epsilon 0.5", "not read; nothing was spent", "probability 0.95", "domains/visits-ward.toml"):
         assert words in said.out
     document = types(*FIND, "--explain", "--json").document
     assert list(faults(document, json_schema("discovery-plan"))) == []
@@ -93,8 +93,8 @@ def test_bounds_are_proposed_and_nothing_is_written(owner: Person, types: Types)
 
 def test_the_same_as_text(steward: Person, types: Types) -> None:
     text = "DISCOVER ward FROM visits AT LEAST 20 UNITS BUDGET 0.5 EPSILON AS wards"
-    assert "not touched" in types("ask", text, "--explain").out
-    assert "not touched" in types("ask", f"EXPLAIN PRIVACY {text}").out
+    assert "not read" in types("ask", text, "--explain").out
+    assert "not read" in types("ask", f"EXPLAIN PRIVACY {text}").out
     assert spent(steward) == 0
     found = types("ask", text, "--yes", "--json").document
     assert list(faults(found, json_schema("discovery"))) == []

@@ -112,7 +112,7 @@ def test_what_explains_the_target_is_found_for_nothing_and_joins_ones_own_rows(o
     assert rows.num_rows == 9_600
     assert {"score", "air.pm25", "air.pm25 error", "income.income"} <= set(rows.column_names)
     taken = office.types("search", "augment", "plan.json", "-o", "augmented.parquet")
-    assert (taken.status, "is there already" in taken.err) == (2, True)
+    assert (taken.status, "already exists" in taken.err) == (2, True)
 
 
 @pytest.mark.slow
@@ -148,9 +148,9 @@ REFUSED: dict[str, tuple[tuple[str, ...], str, int]] = {
     "no key": (("search", "find", "lungs", "--target", "score"), "Joins need a key", 2),
     "no common key": (("search", "find", "lungs", "--target", "score", "--by", "smoker"), "shares half", 2),
     "no plan": (("search", "augment", "request.toml", "-o", "x.csv"), "not a plan", 2),
-    "augmented rows without a place": (("search", "augment", "request.toml"), "need a file", 2),
+    "augmented rows without a place": (("search", "augment", "request.toml"), "need an output file", 2),
     "another format": (("search", "augment", "plan.json", "-o", "rows.xls"), "parquet", 2),
-    "nothing to explain": ((*FIND, "--explain"), "costs nothing", 2),
+    "nothing to explain": ((*FIND, "--explain"), "no price to explain", 2),
 }
 
 

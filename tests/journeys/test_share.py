@@ -63,7 +63,7 @@ def spent(folder: Path) -> int:
 def test_three_clinics_release_ask_and_learn(silos: dict[str, Path], at: Types) -> None:
     priced = at("north", *RELEASE, "--explain")
     assert priced.status == 0
-    for words in ("on its own", "not touched; nothing was spent", "bins", "equal at every silo"):
+    for words in ("on its own", "not read; nothing was spent", "bins", "equal at every silo"):
         assert words in priced.out
     assert list(faults(at("north", *RELEASE, "--explain", "--json").document, json_schema("share-plan"))) == []
     assert spent(silos["north"]) == 0
@@ -84,7 +84,7 @@ def test_three_clinics_release_ask_and_learn(silos: dict[str, Path], at: Types) 
     assert told["recommended"] == told["sentence"].startswith("Yes")
     assert [model["model"] for model in told["models"]] == ["constant", "alone", "shared", "stacked"]
     learnt = at("hill", "share", "learn", "patients", north, river, "-o", "model.npz")
-    assert "your exact rows are in it: keep it" in learnt.out
+    assert "computed from your exact rows: do not share it" in learnt.out
     given = at("hill", "share", "learn", "patients", north, "--shared-only", "-o", "given.npz", "--json").document
     assert list(faults(given, json_schema("share-model"))) == []
     assert given["holds_own_rows"] is False

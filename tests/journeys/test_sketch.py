@@ -51,7 +51,7 @@ def points(owner: Person) -> Path:
 def test_the_price_is_shown_first_and_costs_nothing(owner: Person, types: Types) -> None:
     said = types("sketch", "plan", *BUILD[2:])
     assert said.status == 0
-    for words in ("rho 0.0", "epsilon 0.5", "not touched; nothing was spent", "typical error", "256 rows"):
+    for words in ("rho 0.0", "epsilon 0.5", "not read; nothing was spent", "typical error", "256 rows"):
         assert words in said.out
     document = types("sketch", "plan", *BUILD[2:], "--json").document
     assert list(faults(document, json_schema("sketch-plan"))) == []
@@ -209,7 +209,7 @@ REFUSED: dict[str, tuple[tuple[str, ...], str, int]] = {
         "Fix: --rule likelihood",
         2,
     ),
-    "two questions": (("sketch", "ask", "x", "--modes", "1", "--sample", "2"), "Ask one thing", 2),
+    "two questions": (("sketch", "ask", "x", "--modes", "1", "--sample", "2"), "Expected exactly one of", 2),
     "a path as a name": ((*BUILD, "--yes", "-o", ".."), "not a valid name for a release", 2),
     "no sketch": (("sketch", "show", "r-000001"), "No release named", 2),
 }
@@ -229,7 +229,7 @@ POINT_FILES: dict[str, tuple[str, str]] = {
     "a missing column": ("age,price\n1,2\n", "Did you mean"),
     "a NaN": ("age,cost\n1,2\n3,\n", "Point 1 holds a NaN"),
     "text": ("age,cost\nold,2\n", "must be numbers"),
-    "no CSV": ('"', "cannot be read as points"),
+    "no CSV": ('"', "not a readable file of points"),
 }
 
 
@@ -247,7 +247,7 @@ def test_a_place_that_is_taken_is_refused_before_anything_is_spent(owner: Person
     paid = owner.spent()
     again = types(*BUILD, "--yes", "-o", "map")
     assert again.status == 2
-    assert "is there already" in again.err
+    assert "already exists" in again.err
     assert owner.spent() == paid
     assert "not a list of numbers" in types("sketch", "ask", "map", "--classify", "x", "--priors", "much").err
 

@@ -31,7 +31,7 @@ def spent(owner: Person) -> int:
 def test_the_plan_shows_price_and_steps_and_costs_nothing(owner: Person, types: Types) -> None:
     said = types("synth", "plan", *RUN[2:])
     assert said.status == 0
-    for words in ("rho 0.0", "more rows are free", "not touched; nothing was spent", "single columns"):
+    for words in ("rho 0.0", "more rows are free", "not read; nothing was spent", "single columns"):
         assert words in said.out
     document = types("synth", "plan", *RUN[2:], "--json").document
     assert list(faults(document, json_schema("synth-plan"))) == []
@@ -89,7 +89,7 @@ def test_a_spec_file_is_a_request(owner: Person, types: Types) -> None:
         ('budgt = { epsilon = "1" }', "A synthesis has no 'budgt'. Did you mean 'budget'?"),
         ('budget = { epsilom = "1" }', "A budget has no 'epsilom'. Did you mean 'epsilon'?"),
         ('budget = { eps = "1" }', "A budget has no 'eps'."),
-        ('rows = "many"', "A synthesis needs a price"),
+        ('rows = "many"', "A synthesis needs a budget"),
     ],
 )
 def test_a_word_that_no_spec_has_is_named_before_what_is_missing(
@@ -111,7 +111,7 @@ def test_a_word_that_no_spec_has_is_named_before_what_is_missing(
         (("synth", "run", "visits", "--epsilon", "0.0001", "--yes"), 4, "nothing could be learned"),
         (("synth", "run", "visits", "--rho", "50", "--yes"), 3, "left"),
         (RUN, 2, "standard input is not a terminal"),
-        (("synth", "rows", "nothing"), 2, "no release"),
+        (("synth", "rows", "nothing"), 2, "does not exist"),
     ],
 )
 def test_what_cannot_be_done_costs_nothing(
@@ -130,7 +130,7 @@ def test_what_cannot_be_done_costs_nothing(
         (("synth", "plan", "visits", "--epsilon", "1", "--rows", "0"), "Fix: --rows 10000"),
         (("synth", "plan", "visits", "--epsilon", "1", "--report", "0.9"), "Fix: --report 0.02"),
         (("synth", "plan", "visits", "--epsilon", "1", "--engine", "magic"), "Fix: --engine tree, or --engine chain"),
-        (("synth", "check", "nope.csv", "--table", "visits"), "Fix: name a file that is there"),
+        (("synth", "check", "nope.csv", "--table", "visits"), "Fix: name an existing file"),
     ],
 )
 def test_what_mends_a_command_line_is_an_option_of_it(types: Types, words: tuple[str, ...], fix: str) -> None:
@@ -170,13 +170,15 @@ def test_an_owner_compares_the_output_with_the_truth_and_nobody_else_does(owner:
     paid = owner.spent()
     said = types("synth", "evaluate", release, "--truth", "truth.csv")
     assert said.status == 0, said
-    assert "for the owner's eyes alone" in said.out + said.err
+    assert "for the owner only" in said.out + said.err
     document = types("synth", "evaluate", release, "--truth", "truth.csv", "--json").document
     truth = (owner.folder / "truth.csv").read_text()
     (owner.folder / "ragged.csv").write_text(truth + "1,2,3,4,5,6,7,8,9,10,11,12\n")
     ragged = types("synth", "evaluate", release, "--truth", "ragged.csv", "--json")
     assert ragged.document == document
-    assert "1 line has another number of columns" in types("synth", "evaluate", release, "--truth", "ragged.csv").err
+    assert (
+        "1 line has a different number of columns" in types("synth", "evaluate", release, "--truth", "ragged.csv").err
+    )
     assert list(faults(document, json_schema("synth-evaluation"))) == []
     assert document["private"]
     assert 0 < document["single"]["mean"] < 0.6

@@ -102,7 +102,7 @@ class Model:
             with path.open("xb") as file:
                 file.write(pack(arrays, words))
         except FileExistsError:
-            raise RequestError(f"{path} is there already.", fix="name another file, or remove it") from None
+            raise RequestError(f"{path} already exists.", fix="choose another file, or remove it") from None
         except OSError as failed:
             raise ReleaseError(f"{path} cannot be written: {failed.strerror}.", fix="name another file") from None
 

@@ -77,7 +77,7 @@ def test_a_plan_says_what_would_be_shown_and_touches_nothing(office: Person) -> 
 def test_a_report_is_shown_and_verified_and_an_edited_one_is_not(
     office: Person, report: dict[str, Any], tmp_path: Path
 ) -> None:
-    assert "in each silo, not over all rows" in office.types("profile", "show", "rules").out
+    assert "within each silo, not over all rows" in office.types("profile", "show", "rules").out
     assert office.types("profile", "verify", "rules").status == 0
     plain = json.loads((office.folder / "releases" / "rules" / "report.json").read_text())
     plain["ufd"] = plain["ufd"][1:]

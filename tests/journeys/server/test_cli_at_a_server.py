@@ -44,7 +44,7 @@ def document(said: tuple[int, str, str]) -> dict[str, Any]:
 
 
 def test_price_answer_and_free_repeat_as_on_this_machine(at: Any) -> None:
-    assert "not touched; nothing was spent" in at("ana", "explain", WARDS)[1]
+    assert "not read; nothing was spent" in at("ana", "explain", WARDS)[1]
     first = document(at("ana", "--json", "ask", WARDS, "--key", "cli", "--yes"))
     again = document(at("ana", "--json", "ask", WARDS, "--key", "cli", "--yes"))
     assert (first["rows"], first["receipt"]) == (again["rows"], again["receipt"])

@@ -152,7 +152,7 @@ def test_dependencies_are_drawn_listed_and_adopted_with_the_keyboard(visit: Visi
     page.goto("/dependencies")
     page.get_by_role("link", name=silo.report).click()
     assert page.locator("figure svg path[stroke-dasharray]").count() == 1
-    page.get_by_text("in each silo, not over all rows").first.wait_for()
+    page.get_by_text("within each silo, not over all rows").first.wait_for()
     page.get_by_text("its own votes").wait_for()
     with no_barriers(page):
         pass

@@ -142,7 +142,7 @@ EXPLANATION = """
 promise  No value is more than 200 rows off, with probability 0.99.
 price    rho 0.00009795 (epsilon 0.05314 on its own); visits@1 has rho 0.02435 left, and 0.02425 afterwards
          █░░░░░░░░░░░░░░░░░░░ 1 % of what is left
-data     not touched; nothing was spent
+data     not read; nothing was spent
      mechanism    rho at most   reusable
  ───────────────────────────────────────
  >   gaussian    0.0000979461   yes

@@ -37,7 +37,7 @@ def test_words_may_be_typed_with_blanks_and_in_capitals_and_must_be_given(tmp_pa
     authority, answers = operator.sign(authority, [request])
     file = tmp_path / "answer.json"
     file.write_bytes(answers["north"])
-    for words, told in ((None, "No words were given"), ("other-words", "not those that were given")):
+    for words, told in ((None, "--words is missing"), ("other-words", "do not match the roster")):
         with pytest.raises(NotAllowed, match=told) as refused:
             accept(Options(quiet=True), file, tmp_path / "north", words)
         assert f"accept {file} --bundle {tmp_path / 'north'} --words" in say(refused.value)
@@ -47,7 +47,7 @@ def test_words_may_be_typed_with_blanks_and_in_capitals_and_must_be_given(tmp_pa
 
 @pytest.mark.parametrize(
     ("decided", "state", "says"),
-    [("refused", "invited", "refused already"), ("", "aborted", "aborted already"), ("approved", "running", "running")],
+    [("refused", "invited", "already refused"), ("", "aborted", "already aborted"), ("approved", "running", "running")],
 )
 def test_what_was_decided_is_said_before_anybody_is_asked_for_a_yes(
     tmp_path: Path, decided: str, state: RoleState, says: str

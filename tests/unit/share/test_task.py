@@ -167,7 +167,7 @@ def test_releases_and_models_survive_their_files(clinics: list[sq.Session], tmp_
     model = share.learn(clinics[0], LearnSpec("patients", "sick", found))
     model.save(tmp_path / "model.npz")
     assert share.load_model(tmp_path / "model.npz").predict(PEOPLE) == model.predict(PEOPLE)
-    with pytest.raises(RequestError, match="is there already"):
+    with pytest.raises(RequestError, match="already exists"):
         model.save(tmp_path / "model.npz")
     with pytest.raises(ReleaseError, match="cannot be written"):
         model.save(tmp_path / "nowhere" / "model.npz")

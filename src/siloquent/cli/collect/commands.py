@@ -18,10 +18,11 @@ from siloquent.documents.collect import (
 )
 from siloquent.errors import RequestError
 
-NAMED = "A collection's name among the workspace's, walks-1, or a document as a path with /."
+NAMED = "The name of a collection in the workspace, such as walks-1, or a document as a path with /."
 One = Annotated[str, typer.Argument(metavar="COLLECTION", help=NAMED)]
 Out = Annotated[
-    str | None, typer.Option("-o", "--output", metavar="FILE", help="A name among the collections, or a path with /.")
+    str | None,
+    typer.Option("-o", "--output", metavar="FILE", help="A name in the collections folder, or a path with /."),
 ]
 MAX_REPORT_BYTES = 2**32
 HIDES = 0.2  # a standard error of this share of all users makes an answer almost worthless
@@ -29,7 +30,7 @@ HIDES = 0.2  # a standard error of this share of all users makes an answer almos
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    group = typer.Typer(help="Statistics from devices that send nothing true, over several services.")
+    group = typer.Typer(help="Collect statistics from devices that randomize their reports, across several services.")
     register_command(group, "design", design)
     register_command(group, "check", check)
     register_command(group, "perturb", perturb)
@@ -41,13 +42,14 @@ def register(app: typer.Typer) -> None:
 
 def design(
     options: Options,
-    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="Services, attributes, epsilon of a user.")],
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="Services, attributes, and the epsilon per user.")],
     output: Out = None,
     users: Annotated[
-        int, typer.Option("--users", help="How many users may report: for the predicted errors.")
+        int, typer.Option("--users", help="The expected number of users, for the predicted errors.")
     ] = 100_000,
 ) -> None:
-    """Design a collection: a public document for clients and collector, and the services' secret for the epoch."""
+    """Design a collection: a public document for clients and the collector, and the services' secret key for the
+    epoch."""
     from siloquent import collect
     from siloquent.cli.collect.inputs import read_text, write_new_collection
     from siloquent.cli.collect.output import show_design
@@ -58,8 +60,8 @@ def design(
     best = min((one.relative for one in predicted), default=0.0)
     if best > HIDES:  # now, since devices pay with their first report
         options.screen.warn(
-            f"At epsilon {made.spec.epsilon} even the best answer is off by some {100 * best:.0f} % of all {users:,} "
-            "users: noise hides what is asked. A larger epsilon or more users help."
+            f"At epsilon {made.spec.epsilon} even the best answer is off by about {100 * best:.0f} % of all "
+            f"{users:,} users: noise dominates. Use a larger epsilon or collect from more users."
         )
     if options.as_json:
         options.screen.write_document(build_design_document(made, document, key, users, predicted))
@@ -70,7 +72,7 @@ def design(
 
 
 def check(options: Options, collection: One) -> int:
-    """Prove from a document's whole numbers that no user's reports exceed epsilon; exit 1 if they do."""
+    """Prove from a document's integer parameters that no user's reports exceed epsilon; exit 1 if they do."""
     from siloquent import collect
     from siloquent.cli.collect.inputs import load_collection
     from siloquent.cli.collect.output import show_check
@@ -87,26 +89,28 @@ def check(options: Options, collection: One) -> int:
 def perturb(
     options: Options,
     collection: One,
-    rows: Annotated[Path | None, typer.Argument(metavar="[ROWS.jsonl]", help="Standard input if left out.")] = None,
-    service: Annotated[str | None, typer.Option("--service", help="Whose rows these are.")] = None,
+    rows: Annotated[
+        Path | None, typer.Argument(metavar="[ROWS.jsonl]", help="The rows (default: standard input).")
+    ] = None,
+    service: Annotated[str | None, typer.Option("--service", help="The service that holds these rows.")] = None,
     secret: Annotated[
-        Path | None, typer.Option("--secret", metavar="FILE", help="The epoch's key, if not beside the document.")
+        Path | None, typer.Option("--secret", metavar="FILE", help="The epoch's key (default: next to the document).")
     ] = None,
     memory: Annotated[
         Path | None,
         typer.Option(
             "--memory",
             metavar="FILE",
-            help="Reports already sent, to be sent again unchanged (default: this account's).",
+            help="The store of reports already sent, which are sent again unchanged (default: this account's).",
         ),
     ] = None,
     tables: Annotated[
         list[str] | None,
-        typer.Option("--table", metavar="NAME=FILE", help="A public table of the collection's, one JSON row a line."),
+        typer.Option("--table", metavar="NAME=FILE", help="A public table of the collection, one JSON row per line."),
     ] = None,
     output: Out = None,
 ) -> None:
-    """Make reports as devices do: lines {"user": "u1", "rows": [..]} in, one report of a fixed length a user out."""
+    """Make reports as devices do: read lines {"user": "u1", "rows": [..]}, write one fixed-length report per user."""
     from siloquent.cli.base.paths import resolve_file
     from siloquent.cli.collect.inputs import build_reports, load_collection, read_public_tables, write_bytes
 
@@ -118,7 +122,7 @@ def perturb(
     )
     if output is not None:
         path = write_bytes(options, output, data)
-        options.screen.note(f"{len(data):,} bytes of reports are in {path}.")
+        options.screen.note(f"Wrote {len(data):,} bytes of reports to {path}.")
     elif sys.stdout.isatty():
         raise RequestError("Reports are binary; write them to a file.", fix="-o reports.bin, or > reports.bin")
     else:
@@ -136,7 +140,7 @@ def ingest(
         ),
     ],
 ) -> None:
-    """Take reports in: one a user and service counts, all others are refused and counted by reason."""
+    """Ingest reports: one per user and service is accepted; others are rejected and counted by reason."""
     from siloquent.cli.collect.inputs import ingest_file, load_collection, open_report_store, resolve_collection_path
     from siloquent.cli.collect.output import show_counters
     from siloquent.collect import Counters
@@ -148,20 +152,20 @@ def ingest(
             path = resolve_collection_path(options, name)
             try:
                 if path.stat().st_size > MAX_REPORT_BYTES:
-                    raise RequestError(f"{path} is larger than 4 GiB.", fix="send it in parts")
+                    raise RequestError(f"{path} is too large: the limit is 4 GiB.", fix="split it into parts")
                 own = ingest_file(store, path)
                 if own == Counters(bad_length=own.bad_length):
                     without.append(str(path))
                 taken = taken.combine(own)
             except OSError:
-                raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
+                raise RequestError(f"{path} cannot be read.", fix="name an existing file") from None
         if len(without) == len(reports):
             raise RequestError(
-                f"{', '.join(without)}: no reports there, so nothing was ingested.",
+                f"{', '.join(without)}: no reports, so nothing was ingested.",
                 fix=options.format_command("collect", "perturb", collection, "ROWS.jsonl", "-o", "reports.bin"),
             )
         for empty in without:
-            options.screen.warn(f"No report is in {empty}.")
+            options.screen.warn(f"{empty} contains no reports.")
         if options.as_json:
             options.screen.write_document(build_counters_document(made, taken, store))
         else:
@@ -173,10 +177,10 @@ def estimate(
     collection: One,
     question: Annotated[str, typer.Argument(metavar="SQL", help="SELECT COUNT(*), SUM or AVG .. FROM a service ..")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="The rows as CSV, or a picture as SVG.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the rows as CSV or a chart as SVG.")
     ] = None,
 ) -> None:
-    """Ask in SQL: free, however often. Each number comes with its standard error and a 95 % interval."""
+    """Query in SQL, free, any number of times. Each number comes with its standard error and a 95 % interval."""
     from siloquent import collect
     from siloquent.cli.collect.inputs import load_collection, open_report_store
     from siloquent.cli.collect.output import keep_answer, show_answer

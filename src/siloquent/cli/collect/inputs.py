@@ -39,7 +39,7 @@ def read_text(path: Path, most: int = MAX_TOML) -> str:
     except DocumentTooLarge:
         raise RequestError(f"{path} is too large.") from None
     except (OSError, UnicodeDecodeError):
-        raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
+        raise RequestError(f"{path} cannot be read.", fix="name an existing file") from None
 
 
 def resolve_collection_path(options: Options, text: str) -> Path:
@@ -68,9 +68,11 @@ def write_new_collection(options: Options, made: Collection, output: str | None)
         with open(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
             file.write(secrets.token_hex(32) + "\n")  # allowed: an epoch's key, no noise
     except FileExistsError:
-        raise RequestError(f"{path} or its key is there already.", fix="name another with -o, or raise epoch") from None
+        raise RequestError(
+            f"{path} or its key already exists.", fix="choose another name with -o, or raise epoch"
+        ) from None
     except OSError as failed:
-        raise RequestError(f"{path} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
+        raise RequestError(f"Cannot write {path}: {failed.strerror}.", fix="name a file in another folder") from None
     return path, key
 
 
@@ -127,7 +129,7 @@ def write_bytes(options: Options, output: str, data: bytes) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as failed:
-        raise RequestError(f"{path} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
+        raise RequestError(f"Cannot write {path}: {failed.strerror}.", fix="name a file in another folder") from None
     write_new(path, data)
     return path
 
@@ -155,18 +157,20 @@ def build_reports(
 
     if service is None:
         if made.spec.client == "separate" and len(made.spec.services) > 1:
-            raise RequestError("Each service reports alone: whose rows are these?", fix="--service NAME")
+            raise RequestError(
+                "Each service reports separately: name the service that holds these rows.", fix="--service NAME"
+            )
         service = made.spec.services[0].name
     service = made.spec.get_service(service).name
     try:
         key = bytes.fromhex(read_text(secret or document.with_suffix(".key")).strip())
     except ValueError:
-        raise RequestError("The epoch's key is hexadecimal text.", fix="--secret FILE") from None
+        raise RequestError("The epoch's key must be hexadecimal text.", fix="--secret FILE") from None
     plain = load_json(made.to_json())
     try:
         client = Client(plain)
     except ValueError as wrong:
-        raise SchemaError(f"Devices refuse this document: {wrong}.", fix=_DESIGN) from None
+        raise SchemaError(f"Devices would reject this document: {wrong}.", fix=_DESIGN) from None
     asked = list(_read_users(options, rows))  # before other processes have to wait: standard input may take long
     # Always kept: a device that forgot its reports would draw, and pay epsilon, a second time. They are stored for the
     # account, whatever file the document is in, and in the document's folder, which may move to another machine.
@@ -183,9 +187,7 @@ def build_reports(
         raise RequestError(f"{wrong}.", fix="--memory FILE") from None
     except OSError as failed:
         where = failed.filename or kept[0]
-        raise RequestError(
-            f"{where} cannot be written: {failed.strerror}; nothing was sent.", fix="--memory FILE"
-        ) from None
+        raise RequestError(f"Cannot write {where}: {failed.strerror}; nothing was sent.", fix="--memory FILE") from None
     return b"".join(found)
 
 
@@ -198,13 +200,13 @@ def _name_line(number: int, epoch: int) -> Iterator[None]:
         yield
     except AnotherDesign as wrong:
         raise RequestError(
-            f"Line {number}: {wrong}. A second report would cost its user a second epsilon.",
+            f"Line {number}: {wrong}. A second report would spend the user's epsilon twice.",
             fix=f"epoch = {epoch + 1} in the design",
         ) from None
     except ValueError as wrong:  # the client's own words, which hold no value
         raise RequestError(f"Line {number}: {wrong}.", fix=_LINE) from None
     except (AttributeError, TypeError, IndexError, KeyError):
-        raise RequestError(f"Line {number} does not hold a user's rows.", fix=_LINE) from None
+        raise RequestError(f"Line {number} is not an object with a user and rows.", fix=_LINE) from None
 
 
 _DESIGN = "siloquent collect design SPEC.toml -o C.json"
@@ -234,12 +236,12 @@ def read_public_tables(options: Options, made: Collection, given: Sequence[str])
             found[dimension.name] = {row[dimension.key]: row for row in rows}
         except (ValueError, KeyError, TypeError, RecursionError):
             raise RequestError(
-                f"{file} holds no rows with {dimension.key!r}.", fix=f'lines like {{"{dimension.key}": "a", ..}}'
+                f"{file} contains no rows with {dimension.key!r}.", fix=f'lines like {{"{dimension.key}": "a", ..}}'
             ) from None
     for dimension in made.spec.dimensions:
         if dimension.name not in found:
             raise RequestError(
-                f"Rows have values from the public table {dimension.name!r}.",
+                f"Rows already contain values of the public table {dimension.name!r}.",
                 fix=f"--table {dimension.name}=rows.jsonl",
             )
     return found
@@ -256,10 +258,10 @@ def _read_users(options: Options, rows: Path | None) -> Iterator[tuple[int, str,
                 if line.strip():
                     yield number, *_parse_user(number, line)
     except DocumentTooLarge:
-        raise RequestError(f"A line of the rows is longer than {MAX_LINE:,} characters.", fix=_LINE) from None
+        raise RequestError(f"A line of the rows exceeds {MAX_LINE:,} characters.", fix=_LINE) from None
     except (OSError, UnicodeDecodeError):
         source = "The rows on standard input" if rows is None else str(rows)
-        raise RequestError(f"{source} cannot be read.", fix="name a file of JSON lines that is there") from None
+        raise RequestError(f"{source} cannot be read.", fix="name an existing file of JSON lines") from None
 
 
 def _parse_user(number: int, line: str) -> tuple[str, Any]:
@@ -269,5 +271,5 @@ def _parse_user(number: int, line: str) -> tuple[str, Any]:
         if not isinstance(user, str | int) or not isinstance(own, list | dict):
             raise TypeError
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise RequestError(f"Line {number} does not hold a user's rows.", fix=_LINE) from None
+        raise RequestError(f"Line {number} is not an object with a user and rows.", fix=_LINE) from None
     return str(user), own

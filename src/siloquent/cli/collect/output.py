@@ -41,11 +41,11 @@ def show_design(
     spec = made.spec
     screen.write_facts(
         [
-            ("collection", f"{spec.name}, epoch {spec.epoch}: epsilon {spec.epsilon} of each user, in all services"),
+            ("collection", f"{spec.name}, epoch {spec.epoch}: epsilon {spec.epsilon} per user, over all services"),
             *[
                 (
                     "reports",
-                    f"{' with '.join(channel.services)}: {made.get_report_length(at)} bytes a user, "
+                    f"{' with '.join(channel.services)}: {made.get_report_length(at)}bytes per user,  "
                     + f"epsilon {channel.epsilon}, "
                     + ("1 layer" if len(channel.layers) == 1 else f"{len(channel.layers)} layers")
                     + (f", one of {channel.slots} rows" if channel.slots > 1 else ""),
@@ -53,7 +53,7 @@ def show_design(
                 for at, channel in enumerate(made.channels)
             ],
             ("document", f"{document}: public; clients pin its digest {made.digest[:16]}"),
-            ("secret", f"{key}: for the services alone, never for the collector"),
+            ("secret", f"{key}: for the services only, never for the collector"),
         ]
     )
     screen.write_table(
@@ -96,7 +96,8 @@ def show_counters(screen: Screen, made: Collection, counters: Counters, store: R
     for one in find_client_anomalies(made, [store.tally((at,)) for at in range(len(made.channels))]):
         if one.is_odd:
             screen.warn(
-                f"Odd in reports of {' and '.join(one.services)}: {one.what}. Some clients may not draw honestly."
+                f"Anomaly in reports of {' and '.join(one.services)}: {one.what}. Some clients may not follow the "
+                "protocol."
             )
 
 
@@ -115,7 +116,7 @@ def show_answer(screen: Screen, answer: CollectAnswer) -> None:
             screen.write_line(line)
     screen.write_facts(
         [
-            ("reports", f"of {answer.users:,} users; asking again costs nothing"),
+            ("reports", f"of {answer.users:,} users; further queries are free"),
             ("privacy", clean_lines(answer.guarantee)),
             *[("note", note) for note in answer.notes],
         ]
@@ -165,7 +166,7 @@ def keep_answer(output: Path, answer: CollectAnswer) -> None:
     if output.suffix == ".svg":
         picture = build_chart(answer)
         if picture is None:
-            raise RequestError("A picture shows one group column.", fix="GROUP BY one attribute, or -o rows.csv")
+            raise RequestError("A chart needs exactly one group column.", fix="GROUP BY one attribute, or -o rows.csv")
         write_new(output, picture.svg() + "\n")
         return
     if output.suffix.lower() in PICTURES:

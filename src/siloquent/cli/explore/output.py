@@ -106,7 +106,7 @@ def show_explanation(screen: Screen, explanation: QuotedPrice, *, ask: str) -> N
             ("", f"{part} of what is left"),
             *([("holds", holds)] if holds else []),
             *[("note", clean_text(note)) for note in explanation.notes],
-            ("data", "not touched; nothing was spent"),
+            ("data", "not read; nothing was spent"),
         ]
     )
     screen.write_table(

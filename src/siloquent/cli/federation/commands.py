@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 BundleOption = Annotated[Path, typer.Option("--bundle", metavar="DIR", help="The role's folder.")]
 CaOption = Annotated[Path, typer.Option("--ca", metavar="DIR", help="The operator's folder with the CA.")]
-OutFile = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write.")]
+OutFile = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The output file or folder.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The role's name: a-z, 0-9 and -.")]
-SEEN_ALL = "Whoever ran this command has seen every private key: for trials only. Else: request, sign, accept."
+SEEN_ALL = "This command handled every private key: for trials only. Otherwise use request, sign and accept."
 
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    group = typer.Typer(help="Set up a federation of silos, and see what goes on in it.")
+    group = typer.Typer(help="Set up and monitor a federation of silos.")
     for name, body in (
         ("init", init), ("request", request_certificate), ("sign", sign), ("accept", accept), ("renew", renew),
         ("revoke", revoke), ("check", check), ("status", report_status), ("verify", verify),
@@ -48,15 +48,15 @@ def init(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="TOML: name, relay, role = [{ name, kind, owner }, ..].")
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the bundles go.")] = Path(
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder for the bundles.")] = Path(
         "bundles"
     ),
 ) -> None:
-    """Make a whole federation at once, for trials: a CA, a roster, and one bundle a role."""
+    """Make a complete federation for trials: a CA, a roster, and one bundle per role."""
     from siloquent.federation.identity import operator
 
     if not file.is_file():
-        raise RequestError(f"There is no file {file}.", fix=operator.DESCRIBED)
+        raise RequestError(f"File {file} does not exist.", fix=operator.DESCRIBED)
     roster = operator.init(operator.read_description(file), output)
     many = "1 bundle" if len(roster.roles) == 1 else f"{len(roster.roles)} bundles"
     _show_roster(options, roster, f"{many} and the operator's folder ca are in {output}.")
@@ -67,20 +67,20 @@ def request_certificate(
     options: Options,
     name: Name,
     kind: Annotated[str, typer.Option("--role", metavar="KIND", help="party, worker, moderator or relay.")],
-    owner: Annotated[str, typer.Option("--owner", help="Whose role it is: all members see it.")],
+    owner: Annotated[str, typer.Option("--owner", help="The owner of the role, visible to all members.")],
     bundle: BundleOption = Path("bundle"),
     output: OutFile = Path("request.json"),
 ) -> None:
-    """Make a role's keys at home, and the request that the operator signs. No private key leaves the bundle."""
+    """Make a role's keys locally, and a request for the operator to sign. No private key leaves the bundle."""
     from siloquent.federation.identity import operator
     from siloquent.federation.identity.roster import KINDS
 
     if kind not in KINDS:
-        raise RequestError(f"--role {kind!r} is none of {', '.join(KINDS)}.", fix="--role party")
+        raise RequestError(f"--role must be one of {', '.join(KINDS)}, not {kind!r}.", fix="--role party")
     made = operator.create_request(name, next(known for known in KINDS if known == kind), owner, bundle)
     output.write_bytes(made + b"\n")
     then = f"siloquent federation accept ANSWER --bundle {shlex.quote(str(bundle))}"
-    options.screen.note(f"Keys are in {bundle}; send {output} to the operator, then: {then}")
+    options.screen.note(f"Keys are in {bundle}. Send {output} to the operator, then run: {then}")
 
 
 def sign(
@@ -88,11 +88,14 @@ def sign(
     requests: Annotated[list[Path], typer.Argument(metavar="REQUEST..", help="Request files of owners.")],
     ca: CaOption = Path("ca"),
     new: Annotated[
-        Path | None, typer.Option("--new", metavar="FILE", help="Begin a federation: its TOML with name and relay.")
+        Path | None,
+        typer.Option("--new", metavar="FILE", help="Start a federation: its TOML file with name and relay."),
     ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the answers go.")] = Path("."),
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder for the answers.")] = Path(
+        "."
+    ),
 ) -> None:
-    """Sign owners' requests: an answer file for each, and a roster one version later."""
+    """Sign the owners' requests: write an answer file for each, and the next version of the roster."""
     from siloquent.federation.identity import operator
     from siloquent.federation.identity.bundle import read_small
 
@@ -109,11 +112,9 @@ def accept(
     options: Options,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The operator's answer, or a newer roster.json.")],
     bundle: BundleOption = Path("bundle"),
-    words: Annotated[
-        str | None, typer.Option("--words", metavar="WORDS", help="The eight words that the operator told you.")
-    ] = None,
+    words: Annotated[str | None, typer.Option("--words", metavar="WORDS", help="The operator's eight words.")] = None,
 ) -> None:
-    """Take the operator's answer or roster, after its eight words were compared by another way than this file's."""
+    """Accept the operator's answer or roster after comparing its eight words over a separate channel."""
     from siloquent.federation.identity import operator
     from siloquent.federation.identity.bundle import read_small
 
@@ -121,12 +122,12 @@ def accept(
     roster = operator.read_offer(text, bundle)
     if words is None and options.screen.can_ask:  # never with --json
         _show_roster(options, roster, "")
-        if not options.screen.confirm("Did the operator tell you the same eight words?"):
-            raise NotAllowed("Nothing was taken.", fix="ask the operator for the words by telephone")
+        if not options.screen.confirm("Do these match the operator's eight words?"):
+            raise NotAllowed("Nothing was accepted.", fix="compare the words with the operator by telephone")
     elif words is None or _normalise_words(words) != roster.words:
         there = shlex.join(["siloquent", "federation", "accept", str(file), "--bundle", str(bundle)])
-        told = "No words were given." if words is None else "The roster's words are not those that were given."
-        raise NotAllowed(told, fix=f"{there} --words WORDS, with the eight words that the operator tells you")
+        told = "--words is missing." if words is None else "The given words do not match the roster."
+        raise NotAllowed(told, fix=f"{there} --words WORDS, with the operator's eight words")
     taken = operator.accept(text, bundle)
     if options.as_json:
         options.screen.write_document(build_roster_document(taken.roster))
@@ -134,15 +135,17 @@ def accept(
 
 
 def renew(options: Options, bundle: BundleOption = Path("bundle"), output: OutFile = Path("request.json")) -> None:
-    """Ask for a new certificate over a fresh TLS key; the role and its other keys stay."""
+    """Request a new certificate with a new TLS key; the role keeps its other keys."""
     from siloquent.federation.identity import operator
 
     output.write_bytes(operator.renew(bundle) + b"\n")
-    options.screen.note(f"Send {output} to the operator, then: siloquent federation accept ANSWER --bundle {bundle}")
+    options.screen.note(
+        f"Send {output} to the operator, then run: siloquent federation accept ANSWER --bundle {bundle}"
+    )
 
 
 def revoke(options: Options, name: Name, ca: CaOption = Path("ca")) -> None:
-    """Take a role out of the roster. It is refused from when the relay has the new roster: accept it there at once."""
+    """Remove a role from the roster. The relay rejects the role once it accepts the new roster; do that immediately."""
     from siloquent.federation.identity import operator
 
     authority = operator.open_authority(ca)
@@ -153,13 +156,14 @@ def revoke(options: Options, name: Name, ca: CaOption = Path("ca")) -> None:
         raise unknown
     authority = operator.revoke(authority, name)
     told = (
-        f"{name} is out. Hand {ca}/roster.json to all roles, the relay first: siloquent federation accept roster.json"
+        f"Removed {name}. Send {ca}/roster.json to all roles, to the relay first, and run: siloquent federation "
+        "accept roster.json"
     )
     _show_roster(options, authority.roster, told)
 
 
 def check(options: Options, bundle: BundleOption = Path("bundle")) -> int:
-    """Try the way to the relay step by step, and say which step fails."""
+    """Test the connection to the relay step by step, and show which step fails."""
     from siloquent.federation.connection_check import check as tried
     from siloquent.federation.identity.bundle import read_bundle
 
@@ -176,13 +180,14 @@ def check(options: Options, bundle: BundleOption = Path("bundle")) -> int:
 
 def report_status(
     options: Options,
-    session: Annotated[str | None, typer.Argument(metavar="[SESSION]", help="A session's id or its beginning.")] = None,
+    session: Annotated[
+        str | None, typer.Argument(metavar="[SESSION]", help="A session's id or a prefix of it.")
+    ] = None,
     bundle: BundleOption = Path("bundle"),
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Show it again every two seconds, until it has ended.")
-    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh every two seconds until the session ends.")] = False,
 ) -> None:
-    """Say who is where in a session, and who is waited for since when; without a session, list this role's."""
+    """Show each role's step in a session, and which roles it waits for; without a session, list this role's
+    sessions."""
     from contextlib import closing
 
     from siloquent.federation.identity.bundle import read_bundle
@@ -208,10 +213,10 @@ def report_status(
 
 def verify(
     options: Options,
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="A session's id or its beginning.")],
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="A session's id or a prefix of it.")],
     bundle: BundleOption = Path("bundle"),
 ) -> int:
-    """Recompute a session's transcript from the headers that this role kept, and check every role's signed head."""
+    """Recompute a session's transcript from the headers stored by this role, and verify every role's signed head."""
     from siloquent.federation.identity.bundle import read_bundle
     from siloquent.federation.messages.verification import verify_session
     from siloquent.federation.role_process import open_journal

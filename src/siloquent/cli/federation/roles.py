@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from siloquent.federation.identity.bundle import Bundle
     from siloquent.federation.protocols import ProtocolRegistry
 
-SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="A session's id or its beginning.")]
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="A session's id or a prefix of it.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
     groups: dict[str, tuple[str, dict[str, CommandBody]]] = {
-        "relay": ("The mailbox of a federation.", {"run": serve_relay}),
-        "worker": ("A host that computes for others and holds no data.", {"run": serve_worker}),
+        "relay": ("Run the mailbox of a federation.", {"run": serve_relay}),
+        "worker": ("Run a host that computes for others and holds no data.", {"run": serve_worker}),
         "party": (
-            "A silo that answers sessions from its workspace.",
+            "Run a silo that answers sessions from its workspace.",
             {"run": serve_party, "list": list_party_sessions, "approve": approve_session, "refuse": refuse_session},
         ),
     }
@@ -44,17 +44,19 @@ def register(app: typer.Typer) -> None:
 def serve_relay(
     options: Options,
     bundle: BundleOption = Path("bundle"),
-    host: Annotated[str, typer.Option("--host", help="Where to listen (default: the roster's address).")] = "",
+    host: Annotated[str, typer.Option("--host", help="The address to listen on (default: the roster's).")] = "",
     port: Annotated[int, typer.Option("--port", help="The port (default: the roster's).")] = 0,
     metrics_port: Annotated[int, typer.Option("--metrics-port", help="Loopback port for /healthz, /metrics.")] = 0,
-    rate: Annotated[float, typer.Option("--rate", help="Requests a second that one role may make.")] = 50.0,
-    burst: Annotated[float, typer.Option("--burst", help="Requests that it may make at once.")] = 500.0,
-    most_bytes: Annotated[int, typer.Option("--session-bytes", help="Bytes that a session may store.")] = 20 * 10**9,
+    rate: Annotated[float, typer.Option("--rate", help="The limit on requests per second of one role.")] = 50.0,
+    burst: Annotated[float, typer.Option("--burst", help="The limit on requests in one burst.")] = 500.0,
+    most_bytes: Annotated[int, typer.Option("--session-bytes", help="The limit on bytes stored per session.")] = 20
+    * 10**9,
     unacknowledged: Annotated[
-        int, typer.Option("--unacknowledged", help="Messages that may wait between a sender and a receiver.")
+        int, typer.Option("--unacknowledged", help="The limit on messages queued between a sender and a receiver.")
     ] = 256,
 ) -> None:
-    """Store and forward sealed messages until stopped; needs an address that all roles reach, and sees no content."""
+    """Store and forward sealed messages until stopped. The relay needs an address that all roles can reach; it sees
+    no content."""
     from siloquent.federation.identity.bundle import read_bundle
     from siloquent.federation.relay.rates import RelayRates
     from siloquent.federation.relay.server import run_relay
@@ -69,7 +71,8 @@ def serve_relay(
 
 
 def serve_worker(options: Options, bundle: BundleOption = Path("bundle")) -> None:
-    """Serve sessions of the federation until stopped; connects outwards only, and goes on where it was killed."""
+    """Serve sessions of the federation until stopped. A worker only makes outbound connections and resumes after a
+    crash."""
     from siloquent.federation.identity.bundle import read_bundle
     from siloquent.federation.role_process import serve
 
@@ -82,7 +85,7 @@ def serve_worker(options: Options, bundle: BundleOption = Path("bundle")) -> Non
 
 
 def serve_party(options: Options, bundle: BundleOption = Path("bundle")) -> None:
-    """Answer sessions from this workspace until stopped, as federation.toml or a person allows."""
+    """Answer sessions from this workspace until stopped, as federation.toml or the owner allows."""
     from siloquent.federation.identity.bundle import read_bundle
     from siloquent.federation.policy import read_policy
     from siloquent.federation.role_process import serve
@@ -93,7 +96,7 @@ def serve_party(options: Options, bundle: BundleOption = Path("bundle")) -> None
         policy = read_policy(session.workspace.folder)
     many = "1 rule" if len(policy.rules) == 1 else f"{len(policy.rules)} rules"
     by_hand = options.format_command("party", "list", "--bundle", str(bundle))
-    rules = f"{many} in federation.toml" if policy.rules else f"every session needs a person: {by_hand}"
+    rules = f"{many} in federation.toml" if policy.rules else f"every session needs approval: {by_hand}"
     _greet(options, role, rules)
 
     def desk() -> AbstractContextManager[Any]:
@@ -104,7 +107,7 @@ def serve_party(options: Options, bundle: BundleOption = Path("bundle")) -> None
 
 
 def list_party_sessions(options: Options, bundle: BundleOption = Path("bundle")) -> None:
-    """List this party's sessions, with what waits for a yes first."""
+    """List this party's sessions, those awaiting approval first."""
     from siloquent.federation.identity.bundle import read_bundle
     from siloquent.federation.role_process import open_journal
 
@@ -127,14 +130,14 @@ def approve_session(
     options: Options,
     session: SessionArgument,
     bundle: BundleOption = Path("bundle"),
-    yes: Annotated[bool, typer.Option("--yes", help="Agree without being asked.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Agree without confirmation.")] = False,
 ) -> None:
-    """Show who asks for what, what each role learns and what it costs; then agree."""
+    """Show a session's moderator, request, price and what each role learns; then approve it."""
     _decide(options, bundle, session, "approved", is_sure=yes)
 
 
 def refuse_session(options: Options, session: SessionArgument, bundle: BundleOption = Path("bundle")) -> None:
-    """Refuse a session. The moderator hears the word "policy" and no reason."""
+    """Refuse a session. The moderator receives the code "policy" and no reason."""
     _decide(options, bundle, session, "refused", is_sure=True)
 
 
@@ -166,12 +169,12 @@ def _decide(options: Options, bundle: Path, asked: str, decision: str, *, is_sur
         if decision == "approved" and not options.as_json:
             _show(options, build_session_entry(role, known))
         if not is_sure and not (options.screen.can_ask and options.screen.confirm("Agree to this session?")):
-            raise RequestError("The answer was not yes.", fix=options.format_rerun("--yes"))
+            raise RequestError("The session was not approved.", fix=options.format_rerun("--yes"))
         if not journal.decide(known.id, decision):  # decided in the meantime
             _require_undecided(options, find_session(journal.list_sessions(), known.id, bundle), bundle)
     if options.as_json:
         options.screen.write_document(build_decision_document(known.id, decision))
-    options.screen.note(f"{known.id[:12]}: {decision}; the running party goes on with it.")
+    options.screen.note(f"{known.id[:12]}: {decision}; the running party continues.")
 
 
 def _require_undecided(options: Options, known: Any, bundle: Path) -> None:
@@ -183,7 +186,7 @@ def _require_undecided(options: Options, known: Any, bundle: Path) -> None:
     if known.decided or known.state != "invited":
         now = known.decided if known.state == "invited" else known.state
         fix = options.format_command("party", "list", "--bundle", str(bundle))
-        raise RequestError(f"This session is {now} already.", fix=fix)
+        raise RequestError(f"This session is already {now}.", fix=fix)
 
 
 def _show(options: Options, told: dict[str, Any]) -> None:

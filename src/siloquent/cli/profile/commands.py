@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 Spec = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="Table, columns, kinds, max_lhs, protocol.")]
 Report = Annotated[str, typer.Argument(metavar="REPORT", help="A release's id, or a report's file or folder.")]
-Workers = Annotated[int, typer.Option("--workers", help="How many workers stand between the parties.")]
+Workers = Annotated[int, typer.Option("--workers", help="The number of workers between the parties.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    group = typer.Typer(help="Functional dependencies, of one table or over several silos.")
+    group = typer.Typer(help="Find functional dependencies in one table or across several silos.")
     for name, body in (
         ("local", profile_locally),
         ("plan", plan),
@@ -54,15 +54,17 @@ def profile_locally(
     options: Options,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A declared table, or a .csv or .parquet file.")],
     columns: Annotated[str | None, typer.Option("--columns", metavar="A,B", help="Only these columns.")] = None,
-    max_lhs: Annotated[int | None, typer.Option("--max-lhs", metavar="K", help="Left sides of at most K.")] = None,
+    max_lhs: Annotated[
+        int | None, typer.Option("--max-lhs", metavar="K", help="The maximum number of columns on a left side.")
+    ] = None,
     nulls: Annotated[str, typer.Option("--nulls", help="value: NULL equals NULL; distinct: nothing.")] = "value",
 ) -> None:
-    """Find the dependencies of one table: exact, not private, for its owner alone."""
+    """Find the dependencies of one table: exact, not private, for the owner only."""
     from siloquent.cli.profile.inputs import build_progress_reporter, read_open_table
     from siloquent.cli.profile.output import show_local
     from siloquent.profile import discover_locally as find
 
-    options.require_owner("A local profile shows what rows have in common, so it")
+    options.require_owner("A local profile shows exact facts about rows, so it")
     chosen, tell = split_names(columns), build_progress_reporter(options.screen)
     if Path(table).suffix in (".csv", ".parquet"):
         found = find(read_open_table(options, Path(table), chosen), max_lhs=max_lhs, nulls=nulls, progress=tell)
@@ -78,10 +80,10 @@ def profile_locally(
 def plan(
     options: Options,
     spec: Spec,
-    parties: Annotated[int, typer.Option("--parties", help="How many silos take part.")] = 3,
+    parties: Annotated[int, typer.Option("--parties", help="The number of silos that take part.")] = 3,
     workers: Workers = 3,
 ) -> None:
-    """Say what a session would take and what each role could learn. Contacts nobody, reads no row."""
+    """Show the cost of a session and what each role could learn. Contacts no other role, reads no rows."""
     from siloquent.cli.profile.inputs import read_profile_spec
     from siloquent.cli.profile.output import show_plan
 
@@ -98,41 +100,39 @@ def run(
     options: Options,
     spec: Spec,
     bundle: Annotated[
-        Path | None, typer.Option("--bundle", metavar="DIR", help="The moderator's bundle: run over its federation.")
+        Path | None, typer.Option("--bundle", metavar="DIR", help="The moderator's bundle; runs over its federation.")
     ] = None,
     without: Annotated[
         str | None, typer.Option("--without", metavar="A,B", help="Roles of the federation that are not invited.")
     ] = None,
-    resume: Annotated[
-        str | None, typer.Option("--resume", metavar="SESSION", help="Go on with a session that was begun before.")
-    ] = None,
+    resume: Annotated[str | None, typer.Option("--resume", metavar="SESSION", help="Resume a session.")] = None,
     party: Annotated[
         list[str] | None,
-        typer.Option("--party", metavar="NAME=DIR", help="Instead: a silo's workspace on this machine; once for each."),
+        typer.Option("--party", metavar="NAME=DIR", help="Instead: a silo's workspace on this machine; repeatable."),
     ] = None,
     workers: Workers = 3,
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="NAME", help="A name among the releases, or a path with /.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Agree to what is revealed, for every silo named.")] = False,
-    dry: Annotated[bool, typer.Option("--explain", help="Only say what would be revealed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Agree to what is revealed, for every silo named here.")] = False,
+    dry: Annotated[bool, typer.Option("--explain", help="Only show what would be revealed.")] = False,
 ) -> int | None:
-    """Find the dependencies of several silos' rows together. What is revealed is shown first and goes on record."""
+    """Find dependencies over the rows of several silos. The facts to be revealed are shown first and recorded."""
     from siloquent.cli.profile.inputs import choose_release_folder, read_profile_spec, resolve_participants
     from siloquent.cli.profile.output import show_report
 
     asked = read_profile_spec(options, spec)
     if bundle is None and (resume or without):
-        raise RequestError("--resume and --without are about a federation.", fix="--bundle DIR, the moderator's")
+        raise RequestError("--resume and --without require --bundle.", fix="--bundle DIR, the moderator's")
     silos, parties, workers = resolve_participants(options, party or [], bundle, split_names(without), workers)
     if dry:
         plan(options, spec, parties=parties, workers=workers)
         return None
     place = None if output is None else choose_release_folder(options, output)
     if place is not None and place.exists() and resume is None:
-        raise ReleaseError(f"{place} is there already.", fix=f"the same command with -o {output}-2")
+        raise ReleaseError(f"{place} already exists.", fix=f"the same command with -o {output}-2")
     if not _confirm_session(options, asked, parties, workers, yes=yes):
-        options.screen.note("Nothing was read, nothing was revealed.")
+        options.screen.note("Nothing was read or revealed.")
         return 2
     if bundle is None:
         report = _run_together(options, asked, silos, workers)
@@ -184,7 +184,7 @@ def _run_over_relay(
         except ProtocolError as failed:
             failed.remedy = failed.remedy.map(RunCommand, partial(_add_bundle, folder))
             if going_on := _format_resume(options, journal, resume):
-                failed.add_note(f"The session is open still. Once that is corrected: {going_on}")
+                failed.add_note(f"The session is still open. After correcting this, run: {going_on}")
             raise
 
 
@@ -238,14 +238,14 @@ def _confirm_session(options: Options, spec: ProfileSpec, parties: int, workers:
     if not options.screen.can_ask:
         told = f"This reveals what the plan says; {UNCONFIRMED}"
         raise RequestError(told, fix=options.format_rerun("--yes"))
-    options.screen.warn("The dependencies are exact, not differentially private. Besides them:")
+    options.screen.warn("The dependencies are exact, not differentially private. In addition:")
     for role, text in describe_leakage(spec.protocol, parties=parties, workers=workers, size_class=spec.size_class):
         options.screen.warn(f"  {role}: {text}")
     return options.screen.confirm("Run it?")
 
 
 def show(options: Options, report: Report) -> None:
-    """Show a report: what holds over all rows, what holds only inside each silo, and what was revealed."""
+    """Show a report: dependencies over all rows, dependencies only within each silo, and what was revealed."""
     from siloquent.cli.profile.inputs import find_report
     from siloquent.cli.profile.output import show_report
 
@@ -257,7 +257,7 @@ def show(options: Options, report: Report) -> None:
 
 
 def verify(options: Options, report: Report) -> int:
-    """Check a report: unchanged, confirmed by every party, without contradictions; exit 1 if not."""
+    """Verify that a report is unaltered, confirmed by every party and free of contradictions; exit 1 if not."""
     from siloquent.cli.profile.inputs import find_report
     from siloquent.profile import check_report
 
@@ -281,11 +281,11 @@ def adopt(
     table: Annotated[str, typer.Option("--table", help="The declared table that gets the constraints.")],
     pick: Annotated[
         list[str] | None,
-        typer.Option("--pick", metavar='"A, B -> C"', help="A dependency over all rows; once for each."),
+        typer.Option("--pick", metavar='"A, B -> C"', help="A dependency over all rows; repeatable."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Write without being asked.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Write without confirmation.")] = False,
 ) -> int | None:
-    """Write dependencies that were found into a table's declaration, as hard constraints."""
+    """Write dependencies from a report into a table's declaration, as hard constraints."""
     from siloquent.cli.profile.inputs import find_report
 
     found, _ = find_report(options, report)
@@ -303,7 +303,7 @@ def adopt(
         options.screen.write_document(build_adoption_document(found.id, table, wanted, changed=changed))
     else:
         options.screen.write_line(
-            f"schemas/{table}.toml now declares: {'; '.join(wanted)}." if changed else "They were declared already."
+            f"schemas/{table}.toml now declares: {'; '.join(wanted)}." if changed else "They were already declared."
         )
     return None
 
@@ -312,10 +312,12 @@ def simulate(
     options: Options,
     spec: Spec,
     data: Annotated[Path, typer.Option("--data", metavar="FILE", help="Public rows: .csv or .parquet.")],
-    split: Annotated[int, typer.Option("--split", help="How many parties the rows are cut into, in order.")] = 3,
+    split: Annotated[
+        int, typer.Option("--split", help="The number of parties that the rows are split into, in order.")
+    ] = 3,
     workers: Workers = 3,
 ) -> None:
-    """Run every role in memory on public rows: to see what a session would find and show. Nothing is charged."""
+    """Run every role in memory on public rows, to see what a session would find and reveal. Free."""
     from siloquent.cli.profile.inputs import read_profile_spec, split_public_rows
     from siloquent.cli.profile.output import show_report
     from siloquent.profile import simulate as run_all

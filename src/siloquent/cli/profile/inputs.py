@@ -72,10 +72,14 @@ def resolve_silos(options: Options, given: Sequence[str]) -> dict[str, Path]:
     for text in given:
         name, equals, folder = text.partition("=")
         if not equals or not _ROLE.fullmatch(name) or name in found:
-            raise RequestError(f"--party {text!r} is not NAME=DIR with a new name.", fix="--party north=silos/north")
+            raise RequestError(
+                f"--party {text!r} must be NAME=DIR, with a name that is not used yet.", fix="--party north=silos/north"
+            )
         found[name] = resolve_file(options, Path(folder))
     if len(found) < 2:
-        raise RequestError("Two silos at least take part.", fix="--party north=silos/north --party river=silos/river")
+        raise RequestError(
+            "A session needs at least two silos.", fix="--party north=silos/north --party river=silos/river"
+        )
     return found
 
 
@@ -108,7 +112,9 @@ def build_progress_reporter(screen: Screen) -> Callable[[DiscoveryProgress], Non
         nonlocal last
         if time.monotonic() - last >= SILENCE_S:
             last = time.monotonic()
-            screen.note(f"left sides of {progress.size} columns: {progress.open:,} candidates are open; Ctrl-C ends it")
+            screen.note(
+                f"left sides of {progress.size} columns: {progress.open:,} candidates remain; press Ctrl-C to stop"
+            )
 
     return tell
 
@@ -141,11 +147,12 @@ def read_open_table(options: Options, path: Path, columns: Sequence[str]) -> Any
     try:
         if place.stat().st_size > MAX_BYTES:
             raise RequestError(
-                f"{path} is larger than 2 GiB.", fix=build_fix(run("init", "DIR"), ", and declare it as a table")
+                f"{path} is too large: the limit is 2 GiB.",
+                fix=build_fix(run("init", "DIR"), ", and declare it as a table"),
             )
         table = read_table(place)
     except (OSError, ValueError):
-        raise RequestError(f"{path} cannot be read as a table.", fix="a .csv or .parquet file") from None
+        raise RequestError(f"{path} is not a readable table.", fix="a .csv or .parquet file") from None
     for name in columns:
         if name not in table.column_names:
             raise UnknownName(f"column in {path}", name, table.column_names, fix="--columns A,B")
@@ -161,7 +168,7 @@ def split_public_rows(
     from siloquent.profile import ProfileColumn
 
     if not 2 <= split <= 16:
-        raise RequestError(f"--split is 2 to 16, not {split}.", fix="--split 3")
+        raise RequestError(f"--split must be between 2 and 16, not {split}.", fix="--split 3")
     table = read_open_table(options, path, spec.columns)
     texts = pa.table({name: table[name].cast(pa.string()) for name in spec.columns})
     ends = [texts.num_rows * part // split for part in range(split + 1)]

@@ -20,7 +20,7 @@ def show_local(screen: Screen, found: LocalResult) -> None:
     _show(screen, [(one, "on these rows") for one in found.dependencies])
     if found.constants:
         screen.write_line(f"Constant: {clean_text(', '.join(found.constants))}.")
-    screen.note("These are exact facts about the rows, for their owner's eyes: nothing was hidden.")
+    screen.note("These are exact facts about the rows, for the owner only: no noise was added.")
 
 
 def show_plan(screen: Screen, planned: SessionPlan) -> None:
@@ -31,7 +31,7 @@ def show_plan(screen: Screen, planned: SessionPlan) -> None:
     )
     screen.write_facts(
         [
-            ("sets asked", f"at most {planned.most_sets:,}; few of them as a rule"),
+            ("sets asked", f"at most {planned.most_sets:,}; usually far fewer"),
             ("votes", f"at most {planned.most_votes:,}"),
             (
                 "a set costs",
@@ -40,7 +40,7 @@ def show_plan(screen: Screen, planned: SessionPlan) -> None:
             ("a vote costs", f"{planned.vote_bytes} bytes and {planned.vote_seconds * 1e3:.2g} CPU ms"),
         ]
     )
-    screen.write_line("Not differential privacy. Besides the dependencies, each role could learn:")
+    screen.write_line("Not differential privacy. In addition to the dependencies, each role could learn:")
     _show_statement(screen, planned.statement)
     for warning in planned.warnings:
         screen.write_line(f"Note: {clean_text(warning)}")
@@ -49,17 +49,17 @@ def show_plan(screen: Screen, planned: SessionPlan) -> None:
 def show_report(screen: Screen, report: FDReport) -> None:
     """Print a report: dependencies over all rows, then those within single silos."""
     rows = [(one, "over all rows") for one in report.ufd]
-    rows += [(one, "in each silo, not over all rows") for one in report.only_inside]
+    rows += [(one, "within each silo, not over all rows") for one in report.only_inside]
     _show(screen, rows)
     for key in report.keys:
         screen.write_line(f"Key: {clean_text(', '.join(key))}.")
     if report.complete_to_lhs < len(report.columns):
-        screen.write_line(f"Left sides of more than {report.complete_to_lhs} columns were not searched.")
+        screen.write_line(f"Left sides with more than {report.complete_to_lhs} columns were not searched.")
     screen.write_line(
         f"{report.leakage.sets} sets and {report.leakage.votes} candidates were asked in {report.leakage.passes} "
         f"passes; {report.canaries[0]} canaries, none failed; confirmed by {len(report.signatures)} parties."
     )
-    screen.write_line("Not differential privacy. Besides the dependencies, each role could learn:")
+    screen.write_line("Not differential privacy. In addition to the dependencies, each role could learn:")
     _show_statement(screen, report.leakage.statement)
 
 

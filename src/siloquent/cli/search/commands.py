@@ -25,27 +25,30 @@ if TYPE_CHECKING:
     from siloquent.search import OfferPlan
 
 PLACE = "A name in the workspace (default: catalogue), or a path with /."
-Features = Annotated[str | None, typer.Option("--features", metavar="A,B", help="The attributes, with commas.")]
+Features = Annotated[str | None, typer.Option("--features", metavar="A,B", help="The attributes, separated by commas.")]
 By = Annotated[
     list[str] | None,
-    typer.Option("--by", metavar="KEY", help="A join key; several times; A+B for both together; A:2 with a parent."),
+    typer.Option(
+        "--by", metavar="KEY", help="A join key; repeatable; A+B for a compound key; A:2 with a parent of 2 characters."
+    ),
 ]
 Ranges = Annotated[
     str, typer.Option("--ranges", metavar="WHICH", help="declared, or quantiles: estimated for a tenth of the price.")
 ]
 Order = Annotated[
-    int, typer.Option("--order", metavar="K", help="3 or 4: products of so many, for logistic models of unions.")
+    int,
+    typer.Option("--order", metavar="K", help="3 or 4: products of that many features, for logistic models of unions."),
 ]
 CatalogueOption = Annotated[str | None, typer.Option("--catalogue", metavar="DIR", help=PLACE)]
 
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    group = typer.Typer(help="Find the table that improves your model, without seeing it.")
+    group = typer.Typer(help="Find tables that improve your model, without seeing them.")
     register_command(group, "offer", offer)
     register_command(group, "find", find)
     register_command(group, "augment", augment)
-    catalogue = typer.Typer(help="Folders of offers: nothing but releases.")
+    catalogue = typer.Typer(help="Manage folders of offers, which hold only releases.")
     register_command(catalogue, "add", add)
     register_command(catalogue, "list", show)
     group.add_typer(catalogue, name="catalogue")
@@ -63,16 +66,16 @@ def offer(
         str | None, typer.Option("--second-moments", metavar="WHICH", help="none, total (for unions) or per-key.")
     ] = None,
     norm_cut: Annotated[
-        float | None, typer.Option("--norm-cut", metavar="B", help="Draw longer records in to B half ranges.")
+        float | None, typer.Option("--norm-cut", metavar="B", help="Clip records to a norm of B half ranges.")
     ] = None,
     ranges: Ranges = "declared",
     order: Order = 2,
-    owner: Annotated[str | None, typer.Option("--owner", help="Who answers for the rows, for others to see.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="The owner of the rows, shown to others.")] = None,
     catalogue: Annotated[
         str | None, typer.Option("--catalogue", metavar="DIR", help=f"Add it there at once. {PLACE}")
     ] = None,
     output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="NAME", help="A path with / for the release's folder.")
+        str | None, typer.Option("-o", "--output", metavar="NAME", help="The release's folder, as a path with /.")
     ] = None,
     key: Key = None,
     yes: Yes = False,
@@ -89,7 +92,7 @@ def offer(
             None if output is None else resolve_release_path(options, output),
         )
         if place is not None and place.exists() and key is None:
-            raise RequestError(f"{place} is there already.", fix="name another one with -o")
+            raise RequestError(f"{place} already exists.", fix="choose another name with -o")
         if dry:
             planned, left = session.search.explain(spec), session.get_remaining(spec.table)
             if options.as_json:
@@ -100,7 +103,7 @@ def offer(
         own_key = key or create_key()
         prepared = session.search.prepare(spec, key=own_key)
         if not _confirm_offer(options, prepared.plan, yes=yes, max_cost=max_cost):
-            options.screen.note("Nothing was offered, nothing was spent.")
+            options.screen.note("Nothing was offered or spent.")
             return 2
         with track_charge(options, session, own_key):
             made = prepared.run(max_cost=max_cost)
@@ -124,7 +127,7 @@ def _confirm_offer(options: Options, planned: OfferPlan, *, yes: bool, max_cost:
     for note in planned.notes:  # whether it can work is printed before payment, also without a confirmation
         options.screen.warn(clean_lines(note))
     price = price_words(planned)
-    what = f"A release of {planned.schema.name}'s sums costs {price}. What is done with it costs nothing."
+    what = f"A release of {planned.schema.name}'s sums costs {price}. Using it is free."
     return confirm_price(options, price, what=what, question="Release them?", yes=yes, max_cost=max_cost)
 
 
@@ -133,7 +136,7 @@ def add(
     folder: Annotated[str, typer.Argument(metavar="DIR", help=PLACE)],
     releases: Annotated[list[str], typer.Argument(metavar="RELEASE ..", help="Releases by id, or their folders.")],
 ) -> None:
-    """Copy offers into a catalogue's folder; each is checked first."""
+    """Copy offers into a catalogue's folder; each is verified first."""
     from siloquent.cli.search.output import show_catalogue
     from siloquent.search import add_to_catalogue, open_catalogue
 
@@ -151,10 +154,11 @@ def show(
     options: Options,
     folder: Annotated[str | None, typer.Argument(metavar="[DIR]", help=PLACE)] = None,
     table: Annotated[
-        str | None, typer.Option("--for", metavar="TABLE", help="Which offers share a key with this table of yours.")
+        str | None,
+        typer.Option("--for", metavar="TABLE", help="Show which offers share a key with this table of yours."),
     ] = None,
 ) -> None:
-    """List a catalogue's offers, and which keys they share with a table: from declarations alone."""
+    """List a catalogue's offers and the keys they share with a table. Reads declarations only."""
     from siloquent.cli.search.output import show_catalogue
     from siloquent.search import find_matching_offers, open_catalogue
 
@@ -174,16 +178,16 @@ def find(
     request: Annotated[
         str, typer.Argument(metavar="REQUEST", help="A .toml file with the request, or your own table's name.")
     ],
-    target: Annotated[str | None, typer.Option("--target", help="What is to be predicted.")] = None,
+    target: Annotated[str | None, typer.Option("--target", help="The attribute to predict.")] = None,
     features: Features = None,
     by: By = None,
     kinds: Annotated[str, typer.Option("--kinds", metavar="A,B", help="join, union, or both.")] = "join",
-    most: Annotated[int, typer.Option("--most", metavar="N", help="Take at most N offers together.")] = 1,
+    most: Annotated[int, typer.Option("--most", metavar="N", help="Combine at most N offers.")] = 1,
     model: Annotated[str, typer.Option("--model", help="linear, logistic or poisson.")] = "linear",
     epsilon: Annotated[
-        str | None, typer.Option("--epsilon", help="Platform scoring: release your moments for so much.")
+        str | None, typer.Option("--epsilon", help="Platform scoring: the price of releasing your moments, in epsilon.")
     ] = None,
-    rho: Annotated[str | None, typer.Option("--rho", help="Platform scoring, in rho.")] = None,
+    rho: Annotated[str | None, typer.Option("--rho", help="Platform scoring: the price in rho.")] = None,
     ranges: Ranges = "declared",
     order: Order = 2,
     catalogue: CatalogueOption = None,
@@ -198,7 +202,8 @@ def find(
     max_cost: MaxCost = None,
     dry: Dry = False,
 ) -> int | None:
-    """Rank offers by what they add to your model. Free on your own rows; with --epsilon from a release of yours."""
+    """Rank offers by how much they improve your model. Free on your own rows; --epsilon pays for a release of their
+    sums."""
     from siloquent.cli.search.output import show_found, show_plan
 
     given = locals()
@@ -206,7 +211,7 @@ def find(
         spec = build_request_spec(options, request, given)
         place = None if output is None else resolve_path(options, output)
         if place is not None and place.exists() and key is None:
-            raise RequestError(f"{place} is there already.", fix="name another file with -o, or remove it")
+            raise RequestError(f"{place} already exists.", fix="choose another file with -o, or remove it")
         if spec.scoring == "platform":
             if dry:
                 planned, left = session.search.explain(spec.build_offer_spec()), session.get_remaining(spec.table)
@@ -217,12 +222,10 @@ def find(
                 return None
             planned = session.search.explain(spec.build_offer_spec())
             if not _confirm_offer(options, planned, yes=yes, max_cost=max_cost):
-                options.screen.note("Nothing was asked, nothing was spent.")
+                options.screen.note("Nothing was requested or spent.")
                 return 2
         elif dry:
-            raise RequestError(
-                "Local scoring costs nothing, so there is nothing to explain.", fix="leave --explain out"
-            )
+            raise RequestError("Local scoring is free, so there is no price to explain.", fix="omit --explain")
         with track_charge(options, session, key) as own_key:
             found = session.search.find(
                 spec, resolve_catalogue_path(options, catalogue), key=own_key, max_cost=max_cost
@@ -241,7 +244,7 @@ def find(
 
 def augment(
     options: Options,
-    plan: Annotated[str, typer.Argument(metavar="PLAN.json", help="What search find kept with -o.")],
+    plan: Annotated[str, typer.Argument(metavar="PLAN.json", help="The plan that search find saved with -o.")],
     table: Annotated[str | None, typer.Option("--table", help="Your table (default: the plan's).")] = None,
     output: Annotated[
         str | None,
@@ -250,19 +253,23 @@ def augment(
         ),
     ] = None,
 ) -> None:
-    """Add the found features, with their standard errors, to your own rows: for their owner alone."""
+    """Add the chosen features, with their standard errors, to your own rows; for the owner only."""
     from siloquent.cli.base.screen import LEFT, RIGHT
     from siloquent.releases import FORMATS
 
-    options.require_owner("augment shows rows as they are, so it")
+    options.require_owner("augment shows exact rows, so it")
     if output is None:
-        raise RequestError("Augmented rows need a file.", fix=run("search augment", plan, "-o", "augmented.parquet"))
+        raise RequestError(
+            "Augmented rows need an output file.", fix=run("search augment", plan, "-o", "augmented.parquet")
+        )
     chosen, place = load_plan(options, plan), resolve_path(options, output)
     form = place.suffix.removeprefix(".")
     if form not in FORMATS:
-        raise RequestError(f"Rows are written as {', '.join(FORMATS)}, not {form!r}.", fix="-o augmented.parquet")
+        raise RequestError(
+            f"The format of rows must be one of {', '.join(FORMATS)}, not {form!r}.", fix="-o augmented.parquet"
+        )
     if place.exists():
-        raise RequestError(f"{place} is there already.", fix="name another file with -o, or remove it")
+        raise RequestError(f"{place} already exists.", fix="choose another file with -o, or remove it")
     with options.open_session() as session:
         rows = session.search.augment(chosen, table)
     write_rows(place, rows)
@@ -272,5 +279,5 @@ def augment(
         screen = options.screen
         screen.write_table([("added", LEFT), ("offer", RIGHT)], [(step.name, step.offer) for step in chosen.steps])
         screen.write_facts(
-            [("file", str(place)), ("note", "your own rows, exactly: publishing it is a release of its own")]
+            [("file", str(place)), ("note", "your own rows, exactly: publishing them requires a separate release")]
         )

@@ -85,7 +85,7 @@ def build_budget(given: dict[str, Any], fix: str) -> dict[str, str]:
     """Return the price given on a command line."""
     found = {name: given[name] for name in ("epsilon", "rho") if given[name] is not None}
     if len(found) != 1:
-        raise RequestError("An offer needs a price: either --epsilon or --rho.", fix=fix or "--epsilon 1")
+        raise RequestError("An offer needs a price: --epsilon or --rho.", fix=fix or "--epsilon 1")
     return found
 
 
@@ -100,7 +100,7 @@ def parse_keys(by: Sequence[str] | None) -> list[dict[str, Any]]:
     for text in by or ():
         name, _, parent = text.partition(":")
         if parent and not (parent.isascii() and parent.isdigit()):
-            raise RequestError(f"--by {text!r}: behind : stands a number of characters.", fix="--by dbn:2")
+            raise RequestError(f"--by {text!r}: a number of characters must follow the colon.", fix="--by dbn:2")
         found.append({"attributes": [part.strip() for part in name.split("+")], "parent": int(parent or 0) or None})
     return found
 
@@ -122,7 +122,7 @@ def load_plan(options: Options, name: str) -> AugmentPlan:
     try:
         return parse_augment_plan(read_text(path, MAX_PLAN))
     except DocumentTooLarge:
-        raise RequestError(f"{path} is too large for a plan.") from None
+        raise RequestError(f"{path} is too large to be a plan.") from None
     except (OSError, UnicodeDecodeError):
         raise RequestError(
             f"{path} cannot be read.", fix=run("search find", "REQUEST.toml", "-o", "PLAN.json")

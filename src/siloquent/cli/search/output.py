@@ -28,11 +28,11 @@ def show_plan(screen: Screen, planned: OfferPlan, left: Cost) -> None:
     book = get_accountant(planned.schema.budget.accountant)
     screen.write_facts(
         [
-            ("price", f"{price_words(planned)}; whoever has the offer searches for free"),
+            ("price", f"{price_words(planned)}; searching with the offer is free"),
             ("left", f"{book.symbol} {format_significant(Fraction(left.amount, book.scale), 'down')}"),
             ("features", clean_text(", ".join(feature.name for feature in planned.features))),
             ("released", f"{planned.numbers:,} noisy sums ({planned.noise})"),
-            ("data", "not touched; nothing was spent"),
+            ("data", "not read; nothing was spent"),
             *[("note", clean_lines(note)) for note in planned.notes],
         ]
     )
@@ -107,8 +107,12 @@ def show_found(screen: Screen, found: SearchResult, plan: Path | None) -> None:
     ]
     screen.write_facts(
         [
-            *(chosen or [("chosen", "nothing: no augmentation surely helps")]),
-            ("R2", f"{found.base_r2:.3f} alone, {found.r2:.3f} with the chosen; {found.candidates:,} candidates"),
+            *(chosen or [("chosen", "none: no augmentation helps with certainty")]),
+            (
+                "R2",
+                f"{found.base_r2:.3f} without offers, {found.r2:.3f} with the chosen ones; {found.candidates:,} "
+                "candidates",
+            ),
             *([("privacy", clean_lines(found.guarantee))] if found.guarantee else []),
             *([("plan", str(plan))] if plan is not None else []),
             *[("note", clean_text(note)) for note in found.notes],
@@ -126,9 +130,9 @@ def show_found(screen: Screen, found: SearchResult, plan: Path | None) -> None:
         ],
     )
     if found.scoring == "local":
-        screen.note("Free: your own rows were read for your eyes; publishing any of it is a release of its own.")
+        screen.note("Free: only your own rows were read. Publishing this result requires a separate release.")
 
 
 def _describe_chosen(one: Augmentation) -> str:
-    aside = "" if one.realised is None else f"; {one.realised:.3f} on rows kept aside"
+    aside = "" if one.realised is None else f"; {one.realised:.3f}on held-out rows"
     return f"{one.name}: +{one.gain:.3f}{aside}"

@@ -38,10 +38,10 @@ def start(
         str, typer.Option("--max-cost", metavar="X", help="Pay up to X in the account's epsilon or rho.")
     ],
     key: Annotated[
-        str | None, typer.Option("--key", help="A name for this job: starting it again with it is free.")
+        str | None, typer.Option("--key", help="A name for this job: starting it again with the same name is free.")
     ] = None,
 ) -> None:
-    """Start a job. It is charged once, whatever happens to the server or to this command."""
+    """Start a job. It is charged once, even if the server or this command fails."""
     with options.connect() as session:
         _tell(options, session.start(task, read_spec(spec), key=key, max_cost=max_cost))
 
@@ -60,13 +60,13 @@ def list_all(options: Options) -> None:
 
 
 def show(options: Options, job: Job) -> int:
-    """Show how far a job is; exit 1 if it failed."""
+    """Show a job's progress; exit 1 if it failed."""
     with options.connect() as session:
         return _tell(options, session.get_job(job))
 
 
 def wait(options: Options, job: Job) -> int:
-    """Wait until a job has ended; exit 1 if it failed."""
+    """Wait until a job ends; exit 1 if it failed."""
 
     def told(done: int, steps: int) -> None:
         options.screen.note(f"{done} of {steps} steps done")
@@ -76,23 +76,23 @@ def wait(options: Options, job: Job) -> int:
 
 
 def cancel(options: Options, job: Job) -> None:
-    """End a job that is not done. What it was charged stays."""
+    """Cancel an unfinished job. Its charge is not refunded."""
     with options.connect() as session:
         _tell(options, session.cancel(job))
 
 
 def fetch(
     options: Options,
-    release: Annotated[str, typer.Argument(metavar="RELEASE", help="A release's id, as a job or an answer names it.")],
+    release: Annotated[str, typer.Argument(metavar="RELEASE", help="A release's id, from a job or an answer.")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="A new folder for its files.")],
 ) -> None:
-    """Fetch a release's files from the server; each is compared with what the manifest says of it."""
+    """Fetch a release's files from the server, and verify each against the manifest."""
     with options.connect() as session:
         found = session.fetch(release, output)
     if options.as_json:
         options.screen.write_document(found.to_json())
     else:
-        options.screen.write_line(f"{len(found.files)} files of {clean_text(release)} are in {output}.")
+        options.screen.write_line(f"Wrote {len(found.files)} files of {clean_text(release)} to {output}.")
 
 
 def _tell(options: Options, job: RemoteJob) -> int:
@@ -122,13 +122,16 @@ def read_spec(path: Path) -> dict[str, Any]:
             text = opened.read(MAX_SPEC_BYTES + 1).decode()
         found = load_json(text, most=MAX_SPEC_BYTES) if path.suffix == ".json" else load_toml(text, most=MAX_SPEC_BYTES)
     except OSError as failed:
-        raise RequestError(f"{path} cannot be read: {failed.strerror}.", fix="name a file that is there") from None
+        raise RequestError(f"Cannot read {path}: {failed.strerror}.", fix="name an existing file") from None
     except ValueError as unreadable:
         raise RequestError(
-            f"{path} is not valid TOML or JSON: {str(unreadable)[:200]}.", fix="correct that place"
+            f"{path} is not valid TOML or JSON: {str(unreadable)[:200]}.", fix="correct the file at that position"
         ) from None
     if len(text) > MAX_SPEC_BYTES:
-        raise RequestError(f"{path} is longer than {MAX_SPEC_BYTES:,} bytes.", fix="a spec names columns, not rows")
+        raise RequestError(
+            f"{path} is too large: the limit is {MAX_SPEC_BYTES:,} bytes.",
+            fix="a spec with the names of columns, not with rows",
+        )
     if not isinstance(found, dict):
-        raise RequestError(f"{path} is not a spec: it is not a JSON object.", fix='{"table": "visits"}')
+        raise RequestError(f"{path} must be a JSON object.", fix='{"table": "visits"}')
     return found

@@ -25,12 +25,12 @@ def register(app: typer.Typer) -> None:
     """Add this file's commands."""
     register_command(app, "serve", serve, panel="Server")
     register_command(app, "openapi", print_openapi, panel="Server")
-    group = typer.Typer(help="Who may come in: tokens are shown once and kept as hashes.")
+    group = typer.Typer(help="Manage access tokens: shown once, stored as hashes.")
     register_command(group, "create", create)
     register_command(group, "list", list_all)
     register_command(group, "revoke", revoke)
     app.add_typer(group, name="token", rich_help_panel="Server")
-    group = typer.Typer(help="What a server should be told about this machine.")
+    group = typer.Typer(help="Measure settings of a server on this machine.")
     register_command(group, "calibrate", calibrate)
     app.add_typer(group, name="server", rich_help_panel="Server")
 
@@ -41,10 +41,12 @@ def serve(
     port: Annotated[int | None, typer.Option("--port", help="The port.")] = None,
     tls_cert: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="The certificate, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM.")] = None,
-    login: Annotated[str | None, typer.Option("--login", metavar="TOKEN_ID", help="Print its login link.")] = None,
-    show: Annotated[bool, typer.Option("--show", help="Only show the settings.")] = False,
+    login: Annotated[
+        str | None, typer.Option("--login", metavar="TOKEN_ID", help="Print a login link for the token.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--show", help="Show the settings and exit.")] = False,
 ) -> None:
-    """Serve the workspace: an HTTP API and pages. By itself it speaks to this machine only."""
+    """Serve the workspace: an HTTP API and web pages. By default only this machine can connect."""
     options.require_owner("Serving")
     _require_extra()
     from siloquent.server.settings import read_settings
@@ -76,7 +78,7 @@ def serve(
     address = f"{'https' if settings.tls_cert else 'http'}://{settings.host}:{settings.port}"
     if login is not None:
         options.screen.write_line(f"{address}/login/{app.state.house.tokens.create_login_link(login)}")
-    options.screen.note(f"{address} serves {folder}. Control-C ends it.")
+    options.screen.note(f"{address} serves {folder}. Press Ctrl-C to stop.")
     uvicorn.run(
         app,
         http=build_limited_protocol(
@@ -138,9 +140,10 @@ def _tls_context(certificate: str, key: str) -> ssl.SSLContext:
 def calibrate(
     options: Options,
     table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="One table (default: all).")] = None,
-    answers: Annotated[int, typer.Option("--answers", min=1, max=10_000, help="How many answers are timed.")] = 200,
+    answers: Annotated[int, typer.Option("--answers", min=1, max=10_000, help="The number of answers to time.")] = 200,
 ) -> None:
-    """Say how long slots must be here: answers about invented rows of the declared size, timed. Reads no row."""
+    """Measure how long slots must be on this machine, by timing answers over generated rows of the declared size.
+    Reads no rows of the table."""
     options.require_owner("Calibrating")
     import numpy as np
 
@@ -174,12 +177,14 @@ def print_openapi(options: Options) -> None:
 
 def create(
     options: Options,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who it is for; an analyst's share has this name.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The token's user; an analyst's budget share has the same name.")
+    ],
     role: Annotated[str, typer.Option("--role", help="owner, analyst, auditor, collector or operator.")] = "analyst",
     tables: Annotated[str, typer.Option("--tables", metavar="A,B", help="Only these tables (default: all).")] = "",
-    days: Annotated[int, typer.Option("--days", help="How long it lasts, at most 365.")] = 90,
+    days: Annotated[int, typer.Option("--days", help="The lifetime in days, at most 365.")] = 90,
 ) -> None:
-    """Make a token. It is shown once: what is kept is a hash."""
+    """Make a token. It is shown once; only its hash is stored."""
     options.require_owner("Making a token")
     wanted = tuple(filter(None, (one.strip() for one in tables.split(","))))
     from siloquent.schema.workspace import read_workspace
@@ -195,7 +200,7 @@ def create(
     options.screen.write_line(text)
     until = _day(made["expires"])
     options.screen.note(
-        f"Give it to {clean_text(name)}; it is not shown again. Its id is {made['id']}; it ends on {until}."
+        f"Give it to {clean_text(name)}; it is not shown again. Its id is {made['id']}; it expires on {until}."
     )
 
 
@@ -230,7 +235,7 @@ def _day(seconds: Any) -> str:
 
 
 def revoke(options: Options, token: Annotated[str, typer.Argument(metavar="ID", help="The token's id.")]) -> None:
-    """End a token and every browser session that it opened, at once."""
+    """Revoke a token and end every browser session that it opened, immediately."""
     options.require_owner("Revoking a token")
     from siloquent.server.access.acts import recorded
 

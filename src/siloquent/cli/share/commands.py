@@ -29,17 +29,21 @@ Table = Annotated[str, typer.Argument(metavar="TABLE", help="A declared table, o
 Releases = Annotated[
     list[str], typer.Argument(metavar="RELEASE ..", help="Files or folders from other silos, or ids of releases here.")
 ]
-Label = Annotated[str | None, typer.Option("--label", help="What is to be predicted.")]
-Features = Annotated[str | None, typer.Option("--features", metavar="A,B", help="From what, with commas.")]
+Label = Annotated[str | None, typer.Option("--label", help="The attribute to predict.")]
+Features = Annotated[
+    str | None, typer.Option("--features", metavar="A,B", help="The predicting attributes, separated by commas.")
+]
 MethodOption = Annotated[str | None, typer.Option("--method", help="marginals (default), gram, moments or tree.")]
-Agents = Annotated[int | None, typer.Option("--agents", help="How many silos take part, to say how noisy it gets.")]
-Overlap = Annotated[int | None, typer.Option("--overlap", help="In how many silos one person may have rows.")]
+Agents = Annotated[int | None, typer.Option("--agents", help="The number of silos, to predict the noise.")]
+Overlap = Annotated[
+    int | None, typer.Option("--overlap", help="The number of silos in which one person may have rows.")
+]
 ModelOption = Annotated[str | None, typer.Option("--model", help="logistic (default for classes), svm or linear.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    group = typer.Typer(help="Learn together with other silos: one release each, no rows.")
+    group = typer.Typer(help="Learn with other silos from one release each, without sharing rows.")
     register_command(group, "release", release)
     register_command(group, "sum", hold)
     register_command(group, "advise", advise)
@@ -59,7 +63,7 @@ def release(
     agents: Agents = None,
     overlap: Overlap = None,
     output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Also write it as one file, to send. " + PLACE)
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Also write it as one file to send.  " + PLACE)
     ] = None,
     key: Key = None,
     yes: Yes = False,
@@ -83,11 +87,11 @@ def release(
             return None
         place = None if output is None else resolve_path(options, output)
         if place is not None and place.exists() and key is None:
-            raise RequestError(f"{place} is there already.", fix="name another file with -o")
+            raise RequestError(f"{place} already exists.", fix="choose another file with -o")
         price = price_words(planned)
-        what = f"A release of {spec.table} costs {price}. What is learnt from it costs nothing."
+        what = f"A release of {spec.table} costs {price}. Learning from it is free."
         if not confirm_price(options, price, what=what, question="Release it?", yes=yes, max_cost=max_cost):
-            options.screen.note("Nothing was released, nothing was spent.")
+            options.screen.note("Nothing was released or spent.")
             return 2
         with track_charge(options, session, own_key):
             made = prepared.run(max_cost=max_cost)
@@ -100,7 +104,7 @@ def release(
                 show_release(options.screen, made, folder)
                 sent = place if place is not None else folder
                 then = options.format_command("share", "advise", spec.table, "THEIRS")
-                options.screen.note(f"\nSend {sent} to the other silos, and get theirs. Then: {then}")
+                options.screen.note(f"\nSend {sent} to the other silos and collect theirs. Then run: {then}")
     return None
 
 
@@ -109,7 +113,7 @@ def hold(
     table: Annotated[str, typer.Argument(metavar="SPEC", help='A .toml file with trust = "sum".')],
     bundle: Annotated[Path, typer.Option("--bundle", metavar="DIR", help="The moderator's bundle.")] = Path("bundle"),
 ) -> None:
-    """Hold a secure sum as the moderator: all parties of the roster are asked; each keeps the sum as its release."""
+    """Run a secure sum as the moderator: all parties of the roster are invited; each stores the sum as its release."""
     from siloquent.cli.share.output import show_sum
     from siloquent.federation.identity.bundle import read_bundle
     from siloquent.federation.role_process import moderate
@@ -137,7 +141,8 @@ def _build_learn_spec(
 
 
 def advise(options: Options, table: Table, releases: Releases, model: ModelOption = None) -> None:
-    """Say whether the others' releases help: four models compared on your own rows. Free, and for your eyes only."""
+    """Show whether the others' releases help, by comparing four models on your own rows. Free; the result is for you
+    only."""
     from siloquent.cli.share.output import show_advice
 
     with options.open_session() as session:
@@ -153,13 +158,14 @@ def learn(
     options: Options,
     table: Table,
     releases: Releases,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="Where the model goes. " + PLACE)],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The file for the model.  " + PLACE)],
     model: ModelOption = None,
     shared_only: Annotated[
-        bool, typer.Option("--shared-only", help="Leave own rows out: such a model may be given away.")
+        bool, typer.Option("--shared-only", help="Exclude your own rows, so that the model may be shared.")
     ] = False,
 ) -> None:
-    """Learn a model from the others' releases and your own rows. Free; with own rows it must stay with you."""
+    """Learn a model from the others' releases and your own rows. Free; a model with your own rows must not be
+    shared."""
     from siloquent.cli.share.output import show_model
 
     place = resolve_path(options, output)
@@ -177,12 +183,14 @@ def synthesize(
     options: Options,
     releases: Releases,
     output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="Where the rows go (CSV or Parquet). " + PLACE)
+        str, typer.Option("-o", "--output", metavar="FILE", help="The file for the rows (CSV or Parquet).  " + PLACE)
     ],
-    rows: Annotated[int | None, typer.Option("--rows", help="How many (default: as the releases say).")] = None,
+    rows: Annotated[
+        int | None, typer.Option("--rows", help="The number of rows (default: as many as the releases state).")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Equal seeds, equal rows.")] = 0,
 ) -> None:
-    """Draw labelled rows from marginals or trees: free, and no row is anybody's."""
+    """Draw labelled rows from marginals or trees; free, and every row is synthetic."""
     from siloquent.cli.share.output import show_rows
     from siloquent.share import synthesize as drawn
 

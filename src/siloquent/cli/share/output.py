@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 _MODELS = {
-    "constant": "the most frequent label, always",
-    "alone": "your rows alone",
-    "shared": "the others' releases alone",
-    "stacked": "your rows with the others' releases",
+    "constant": "always the most frequent label",
+    "alone": "your rows only",
+    "shared": "the others' releases only",
+    "stacked": "your rows and the others' releases",
 }
 
 
@@ -36,9 +36,9 @@ def show_plan(screen: Screen, planned: SharePlan, left: Cost) -> None:
 
     book, relative = get_accountant(planned.schema.budget.accountant), planned.compute_relative_noise()
     bins = [("bins", clean_text(", ".join(_list_widths(planned))))]
-    noise = f"{planned.noise}, +-{_format_three_digits(planned.deviation)} on a number"
+    noise = f"{planned.noise}, +-{_format_three_digits(planned.deviation)} per number"
     if relative is not None:
-        noise += f", {_format_three_digits(relative)} times what an average cell of all silos holds"
+        noise += f", {_format_three_digits(relative)} times the average cell over all silos"
     screen.write_facts(
         [
             ("price", f"{price_words(planned)}; learning from it is free"),
@@ -47,8 +47,11 @@ def show_plan(screen: Screen, planned: SharePlan, left: Cost) -> None:
             *bins,
             ("noise", noise),
             *_describe_silos(planned.spec),
-            ("agreement", f"{planned.agreement.digest[:16]}: equal at every silo, or releases will not fit"),
-            ("data", "not touched; nothing was spent"),
+            (
+                "agreement",
+                f"{planned.agreement.digest[:16]}: must be equal at every silo, or releases cannot be combined",
+            ),
+            ("data", "not read; nothing was spent"),
             *[("note", clean_lines(note)) for note in planned.notes],
         ]
     )
@@ -59,7 +62,7 @@ def _describe_silos(spec: ShareSpec) -> list[tuple[str, str]]:
     if spec.trust == "local" or spec.honest is None:
         return []
     least = f"{spec.agents} take part, and a sum needs {spec.honest + spec.colluding} of them"
-    return [("silos", f"{least}; no more than {spec.colluding} of those in it may show their noise to others")]
+    return [("silos", f"{least}; at most {spec.colluding} of them may reveal their noise to others")]
 
 
 def _describe_method(agreement: Agreement) -> str:
@@ -95,7 +98,7 @@ def show_sum(screen: Screen, spec: ShareSpec, held: SessionResult) -> None:
             ("sum", f"{spec.method} of {clean_text(spec.label)}: {held.result.total.size:,} numbers"),
             ("silos", clean_text(", ".join(held.result.parties))),
             ("session", held.session[:16]),
-            ("kept", "by every silo that is in it, as a release of its own workspace: siloquent release list"),
+            ("kept", "by every silo in the sum, as a release in its own workspace: siloquent release list"),
         ]
     )
 
@@ -119,10 +122,10 @@ def show_advice(screen: Screen, advice: Advice, releases: Sequence[ShareRelease]
             (
                 "difference",
                 f"loss {_format_interval(advice.loss)}; error {_format_interval(advice.error)} "
-                "(stacked less alone, 95 %)",
+                "(stacked minus your rows only, 95 %)",
             ),
             ("from", f"{silos} silo{'s' * (silos > 1)}: {clean_text(', '.join(release.name for release in releases))}"),
-            ("private", "this table is about your rows: it is not a release. Nothing was spent."),
+            ("private", "this table describes your exact rows: it is not a release. Nothing was spent."),
         ]
     )
 
@@ -133,7 +136,8 @@ def _format_interval(difference: Any) -> str:
 
 def show_model(screen: Screen, model: Model, file: Path) -> None:
     """Print the model, the strongest predictors of the label, and whether it may be given away."""
-    told = "your exact rows are in it: keep it" if model.holds_own_rows else "from releases alone: it may be given away"
+    told = "computed from your exact rows: do not share it" if model.holds_own_rows else "computed from releases "
+    "only: it may be shared"
     screen.write_facts(
         [
             (
@@ -156,9 +160,7 @@ def show_rows(screen: Screen, table: pa.Table, releases: Sequence[ShareRelease],
     shown = table.slice(0, SHOWN).to_pylist()
     sides = [(name, RIGHT if _is_number(table, name) else LEFT) for name in table.column_names]
     screen.write_table(sides, [[format_label(row[name]) for name in table.column_names] for row in shown])
-    screen.write_line(
-        f"{table.num_rows:,} rows in {file}. Free: they are drawn from what {len(releases)} silos released."
-    )
+    screen.write_line(f"{table.num_rows:,} rows in {file}. Free: drawn from the releases of {len(releases)} silos.")
 
 
 def _is_number(table: pa.Table, name: str) -> bool:

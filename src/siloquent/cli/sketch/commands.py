@@ -29,7 +29,7 @@ Table = Annotated[
     str | None,
     typer.Argument(metavar="[TABLE]", help="A declared table, or a .toml file that describes the sketch."),
 ]
-Features = Annotated[str | None, typer.Option("--features", metavar="A,B", help="The attributes, with commas.")]
+Features = Annotated[str | None, typer.Option("--features", metavar="A,B", help="The attributes, separated by commas.")]
 KernelName = Annotated[
     str,
     typer.Option(
@@ -37,15 +37,24 @@ KernelName = Annotated[
     ),
 ]
 Bandwidth = Annotated[
-    float, typer.Option("--bandwidth", help="How near is near: in units after --scale; bits for angular and hamming.")
+    float,
+    typer.Option("--bandwidth", help="The kernel's width: in units after --scale; in bits for angular and hamming."),
 ]
-Error = Annotated[str | None, typer.Option("--error", metavar="PERCENT", help="Instead: the error at --at-density.")]
-AtDensity = Annotated[float, typer.Option("--at-density", help="Where --error holds: a share of all records.")]
+Error = Annotated[
+    str | None, typer.Option("--error", metavar="PERCENT", help="Instead of a price: the error at --at-density.")
+]
+AtDensity = Annotated[
+    float, typer.Option("--at-density", help="The density at which --error holds: a share of all records.")
+]
 Scale = Annotated[str, typer.Option("--scale", help="raw, or range: every feature to 0..1 by its bounds.")]
-LabelOption = Annotated[str | None, typer.Option("--label", help="A category: one stack of counters a class.")]
-Group = Annotated[str | None, typer.Option("--group", help="The unit's column: all rows of one user are one set.")]
-Rows = Annotated[int | None, typer.Option("--rows", help="Rows of counters (default: as the price allows).")]
-PlanFile = Annotated[Path | None, typer.Option("--plan", metavar="FILE", help="Use this hash plan, as other silos do.")]
+LabelOption = Annotated[str | None, typer.Option("--label", help="A category: one stack of counters per class.")]
+Group = Annotated[str | None, typer.Option("--group", help="The unit's column: all rows of one user form one set.")]
+Rows = Annotated[
+    int | None, typer.Option("--rows", help="The number of rows of counters (default: as many as the price allows).")
+]
+PlanFile = Annotated[
+    Path | None, typer.Option("--plan", metavar="FILE", help="Use this hash plan, shared with other silos.")
+]
 One = Annotated[str, typer.Argument(metavar="SKETCH", help="A release's id or name, or its folder as a path.")]
 NAME = "A name among the releases, or a path with /."
 Out = Annotated[str | None, typer.Option("-o", "--output", metavar="NAME", help=NAME)]
@@ -53,7 +62,7 @@ Out = Annotated[str | None, typer.Option("-o", "--output", metavar="NAME", help=
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    group = typer.Typer(help="Release a table once as a sketch, then ask it without end.")
+    group = typer.Typer(help="Release a table once as a sketch, then query it any number of times.")
     register_command(group, "plan", plan)
     register_command(group, "build", build)
     register_command(group, "ask", ask)
@@ -100,10 +109,10 @@ def plan(
     options: Options,
     spec: Any,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Keep the hash plan for other silos.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Save the hash plan for other silos.")
     ] = None,
 ) -> None:
-    """Say what a sketch would cost and how exact it would be. Touches no data; -o keeps the hash plan for silos."""
+    """Show the price and accuracy of a sketch. Reads no rows; free. -o saves the hash plan for other silos."""
     from siloquent.cli.sketch.output import show_plan
 
     with options.open_session() as session:
@@ -129,13 +138,13 @@ def build(
     max_cost: MaxCost = None,
     dry: Dry = False,
 ) -> int | None:
-    """Build a sketch in one pass over the rows; the price is shown first. Everything asked of it later is free."""
+    """Build a sketch in one pass over the rows; the price is shown first. Queries to it are free."""
     from siloquent.cli.sketch.output import show_plan, show_sketch
 
     with options.open_session() as session:
         place = None if output is None else resolve_release_path(options, output)
         if place is not None and place.exists() and key is None:
-            raise RequestError(f"{place} is there already.", fix="name another one with -o")
+            raise RequestError(f"{place} already exists.", fix="choose another name with -o")
         own_key = key or create_key()
         prepared = session.sketch.prepare(spec, key=None if dry else own_key)
         planned, left = prepared.plan, session.get_remaining(spec.table)
@@ -146,9 +155,9 @@ def build(
                 show_plan(options.screen, planned, left)
             return None
         price = price_words(planned)
-        what = f"A sketch of {spec.table} costs {price}. What is asked of it later costs nothing."
+        what = f"A sketch of {spec.table} costs {price}. Queries to it are free."
         if not confirm_price(options, price, what=what, question="Build it?", yes=yes, max_cost=max_cost):
-            options.screen.note("Nothing was built, nothing was spent.")
+            options.screen.note("Nothing was built or spent.")
             return 2
         with track_charge(options, session, own_key):
             made = prepared.run(max_cost=max_cost)
@@ -166,39 +175,43 @@ def ask(
     options: Options,
     sketch: One,
     density: Annotated[
-        Path | None, typer.Option("--density", metavar="POINTS", help="How many records are near each point (CSV).")
+        Path | None,
+        typer.Option("--density", metavar="POINTS", help="Estimate how many records are near each point (CSV)."),
     ] = None,
     classify: Annotated[
-        Path | None, typer.Option("--classify", metavar="POINTS", help="The likeliest class of each point (CSV).")
+        Path | None, typer.Option("--classify", metavar="POINTS", help="Show the likeliest class of each point (CSV).")
     ] = None,
     anomaly: Annotated[
-        Path | None, typer.Option("--anomaly", metavar="POINTS", help="Which points are unusual (CSV).")
+        Path | None, typer.Option("--anomaly", metavar="POINTS", help="Show which points are unusual (CSV).")
     ] = None,
-    share: Annotated[float, typer.Option("--share", help="Unusual: as the least dense share of records.")] = 0.01,
+    share: Annotated[float, typer.Option("--share", help="Unusual: among this least dense share of records.")] = 0.01,
     threshold: Annotated[
         float | None, typer.Option("--threshold", help="Instead: unusual below this density, a share of all records.")
     ] = None,
     priors: Annotated[
-        str | None, typer.Option("--priors", metavar="P,P", help="How frequent the classes are, if that is known.")
+        str | None, typer.Option("--priors", metavar="P,P", help="The known frequencies of the classes.")
     ] = None,
     rule: Annotated[
-        str, typer.Option("--rule", help="likelihood, or map: the class with most records near, frequent ones first.")
+        str,
+        typer.Option(
+            "--rule", help="likelihood, or map: the class with the most records nearby, which favours frequent classes."
+        ),
     ] = "likelihood",
-    modes: Annotated[int | None, typer.Option("--modes", metavar="N", help="The N highest peaks.")] = None,
-    sample: Annotated[int | None, typer.Option("--sample", metavar="N", help="N points from the density.")] = None,
+    modes: Annotated[int | None, typer.Option("--modes", metavar="N", help="Find the N highest peaks.")] = None,
+    sample: Annotated[int | None, typer.Option("--sample", metavar="N", help="Draw N points from the density.")] = None,
     target: Annotated[
-        str | None, typer.Option("--regress", metavar="TARGET", help="A linear model, by the kernel surrogate.")
+        str | None, typer.Option("--regress", metavar="TARGET", help="Fit a linear model, by the kernel surrogate.")
     ] = None,
     picture: Annotated[
-        str | None, typer.Option("--map", metavar="A[,B]", help="A picture over one or two features.")
+        str | None, typer.Option("--map", metavar="A[,B]", help="Draw a chart over one or two features.")
     ] = None,
-    normalise: Annotated[bool, typer.Option("--normalise", help="Densities as shares of all records.")] = False,
+    normalise: Annotated[bool, typer.Option("--normalise", help="Show densities as shares of all records.")] = False,
     seed: Annotated[int, typer.Option("--seed", help="For --modes, --sample: equal seeds, equal points.")] = 0,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="The picture as SVG, the rows as CSV.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the chart as SVG or the rows as CSV.")
     ] = None,
 ) -> None:
-    """Ask a sketch: free, however often. Each value comes with its standard error and a 95 % interval."""
+    """Query a sketch, free, any number of times. Each value comes with its standard error and a 95 % interval."""
     from siloquent import sketch as task
     from siloquent.cli.sketch.map import show_map
     from siloquent.cli.sketch.output import show_answer
@@ -206,7 +219,7 @@ def ask(
     chosen = [word for word in (density, classify, anomaly, modes, sample, target, picture) if word is not None]
     if len(chosen) != 1:
         raise RequestError(
-            "Ask one thing: --density, --classify, --anomaly, --modes, --sample, --regress or --map.",
+            "Expected exactly one of --density, --classify, --anomaly, --modes, --sample, --regress or --map.",
             fix=run("sketch ask", sketch, "--modes", "3"),
         )
     judged, frequencies = choose_rule(rule, priors), parse_numbers(priors)
@@ -234,10 +247,10 @@ def ask(
 
 def merge(
     options: Options,
-    sketches: Annotated[list[str], typer.Argument(metavar="SKETCH ..", help="Releases or paths, each once.")],
+    sketches: Annotated[list[str], typer.Argument(metavar="SKETCH ..", help="Distinct releases or paths.")],
     output: Annotated[str, typer.Option("-o", "--output", metavar="NAME", help=NAME)],
 ) -> None:
-    """Add up sketches of several silos that were built with one hash plan: free."""
+    """Add the sketches of several silos that share one hash plan; free."""
     from siloquent import sketch as task
     from siloquent.cli.sketch.output import show_sketch
 
@@ -250,7 +263,7 @@ def merge(
 
 
 def show(options: Options, sketch: One) -> None:
-    """Show a sketch: what was promised, how many records it holds, how exact its answers are."""
+    """Show a sketch: its guarantee, its number of records, and the accuracy of its answers."""
     from siloquent.cli.sketch.output import show_sketch
 
     made = find_sketch(options, sketch)

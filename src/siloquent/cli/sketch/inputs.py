@@ -108,7 +108,7 @@ def choose_rule(rule: str, priors: str | None) -> Literal["likelihood", "prior",
     if rule == "likelihood":
         return "likelihood" if priors is None else "prior"
     if rule != "map" or priors is not None:
-        raise RequestError("The rule is likelihood, with --priors or without, or map.", fix="--rule likelihood")
+        raise RequestError("The rule must be likelihood, with or without --priors, or map.", fix="--rule likelihood")
     return "map"
 
 
@@ -122,12 +122,12 @@ def read_points(sketch: Sketch, path: Path) -> Any:
 
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise RequestError(f"{path} is larger than 64 MiB.", fix="ask in parts")
+            raise RequestError(f"{path} is too large: the limit is 64 MiB.", fix="split the file")
         table = read_table(path)
     except FileNotFoundError:
-        raise RequestError(f"There is no file {path}.", fix="name a file that is there") from None
+        raise RequestError(f"File {path} does not exist.", fix="name an existing file") from None
     except (OSError, ValueError):
-        raise RequestError(f"{path} cannot be read as points.", fix="a CSV file with a line of names") from None
+        raise RequestError(f"{path} is not a readable file of points.", fix="a CSV file with a header line") from None
     names = [feature.name for feature in sketch.plan.features]
     for name in names:
         if name not in table.column_names:

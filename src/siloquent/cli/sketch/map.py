@@ -27,7 +27,7 @@ def show_map(screen: Screen, sketch: Sketch, names: list[str], output: Path | No
     """
     axes = [_find_axis(sketch, name.strip()) for name in names]
     if not 1 <= len(axes) <= 2:
-        raise RequestError("A picture is over one or two features.", fix="--map age,bmi")
+        raise RequestError("A chart takes one or two features.", fix="--map age,bmi")
     if output is not None:
         require_svg(output, "-o")
         write_new(output, build_density_chart(sketch, axes, FINE, FINE if len(axes) == 2 else 1).svg())
@@ -43,7 +43,7 @@ def show_map(screen: Screen, sketch: Sketch, names: list[str], output: Path | No
     picture = build_density_chart(sketch, axes, across, down)
     for line in picture.lines(width=ACROSS + 20, ascii_only=screen.ascii_only):
         screen.write_line(line)
-    screen.note(f"{picture.words.about} Free: it is computed from what was released.")
+    screen.note(f"{picture.words.about} Free: computed from the release.")
 
 
 def build_density_chart(sketch: Sketch, axes: list[int], across: int, down: int) -> Chart:

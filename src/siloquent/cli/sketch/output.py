@@ -31,14 +31,16 @@ def show_plan(screen: Screen, planned: SketchPlan, left: Cost) -> None:
     book = get_accountant(planned.schema.budget.accountant)
     classes, rows, width = planned.hash_plan.shape
     stacks = f"{classes} classes x " if classes > 1 else ""
-    kind = "every record counts in all rows" if planned.hits is None else f"a record counts in {planned.hits} of them"
+    kind = "every record is counted in all rows"
+    if planned.hits is not None:
+        kind = f"a record is counted in {planned.hits} of them"
     screen.write_facts(
         [
-            ("price", f"{price_words(planned)}; asking is free afterwards"),
+            ("price", f"{price_words(planned)}; queries are free afterwards"),
             ("left", f"{book.symbol} {format_significant(Fraction(left.amount, book.scale), 'down')}"),
             ("counters", f"{stacks}{rows:,} rows x {width:,}, {8 * planned.counters / 2**20:,.1f} MiB; {kind}"),
             ("noise", f"{planned.noise}, +-{format_three_digits(planned.noise_deviation)} records on each kernel sum"),
-            ("data", "not touched; nothing was spent"),
+            ("data", "not read; nothing was spent"),
             *[("note", clean_lines(note)) for note in planned.notes],
         ]
     )
@@ -99,7 +101,7 @@ def show_answer(screen: Screen, answer: Mapping[str, Any], output: Path | None) 
         screen.note(f"{len(rows) - MAX_SHOWN:,} more rows: -o FILE.csv")
     for note in answer["notes"]:
         screen.note(f"Note: {note}.")
-    screen.note("Free: it is computed from what was released.")
+    screen.note("Free: computed from the release.")
 
 
 def _format_cell(value: Any) -> str:

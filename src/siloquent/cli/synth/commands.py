@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 Asked = Annotated[
     str, typer.Argument(metavar="SPEC", help="A .toml file that describes the synthesis, or a declared table.")
 ]
-Epsilon = Annotated[str | None, typer.Option("--epsilon", help="What it may cost, in epsilon.")]
-Rho = Annotated[str | None, typer.Option("--rho", help="What it may cost, in rho (zCDP accounts).")]
-Rows = Annotated[int | None, typer.Option("--rows", metavar="N", help="How many rows (default: as the table has).")]
+Epsilon = Annotated[str | None, typer.Option("--epsilon", help="The price to pay, in epsilon.")]
+Rho = Annotated[str | None, typer.Option("--rho", help="The price to pay, in rho (zCDP accounts).")]
+Rows = Annotated[
+    int | None, typer.Option("--rows", metavar="N", help="The number of rows (default: as many as the table has).")
+]
 Targets = Annotated[
-    str | None, typer.Option("--targets", metavar="A,B", help="Columns that others will be predicted from.")
+    str | None, typer.Option("--targets", metavar="A,B", help="Columns that will serve as prediction targets.")
 ]
 Columns = Annotated[str | None, typer.Option("--columns", metavar="A,B", help="Only these columns.")]
 Quality = Annotated[str | None, typer.Option("--quality", help="fast, default or best.")]
@@ -36,14 +38,16 @@ Preset = Annotated[
     str | None,
     typer.Option("--preset", help="How engine chain learns: default, paper (the thesis's settings) or search."),
 ]
-Report = Annotated[str | None, typer.Option("--report", help="The share that buys a comparison with the truth.")]
-Seed = Annotated[int, typer.Option("--seed", help="Another seed, other rows.")]
+Report = Annotated[
+    str | None, typer.Option("--report", help="The share of the budget that pays for a comparison with the true rows.")
+]
+Seed = Annotated[int, typer.Option("--seed", help="The seed of the rows; another seed draws different rows.")]
 One = Annotated[str, typer.Argument(metavar="RELEASE", help="A release's id or name, or its folder as a path.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    group = typer.Typer(help="Make a synthetic table that keeps the rules and the statistics of the real one.")
+    group = typer.Typer(help="Make a synthetic table that preserves the constraints and statistics of the real one.")
     register_command(group, "plan", plan)
     register_command(group, "run", run)
     register_command(group, "rows", draw_rows)
@@ -67,7 +71,7 @@ def plan(
     report: Report = None,
     seed: Seed = 0,
 ) -> None:
-    """Say what it would cost, how each constraint would be kept and how noisy each step is. Touches no data."""
+    """Show the price, how each constraint would be enforced and how noisy each step is. Reads no rows; free."""
     from siloquent.cli.synth.output import show_plan
 
     asked = _read_spec(options, spec, locals())
@@ -97,22 +101,23 @@ def run(
         str | None, typer.Option("-o", "--output", metavar="NAME", help="A name among the releases, or a path with /.")
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", help="A name for this run: again with it is free, and goes on where it was.")
+        str | None,
+        typer.Option("--key", help="A name for this run: repeating it is free, and an interrupted run resumes."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Pay the price without being asked.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Pay the price without confirmation.")] = False,
     max_cost: Annotated[
         str | None, typer.Option("--max-cost", metavar="X", help="Pay up to X in the account's epsilon or rho.")
     ] = None,
-    dry: Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")] = False,
+    dry: Annotated[bool, typer.Option("--explain", help="Only show the price.")] = False,
 ) -> int | None:
-    """Make a synthetic table; the price is shown first. More rows of it cost nothing afterwards."""
+    """Make a synthetic table; the price is shown first. Further rows from it are free."""
     from siloquent.cli.synth.output import show_plan, show_release
 
     asked = _read_spec(options, spec, locals())
     with options.open_session() as session:
         place = None if output is None else resolve_release_path(options, output)
         if place is not None and place.exists() and key is None:
-            raise RequestError(f"{place} is there already.", fix="name another one with -o")
+            raise RequestError(f"{place} already exists.", fix="choose another name with -o")
         if dry:
             document = synth_plan_document(session.synth.explain(asked), session.get_remaining(asked.table))
             options.screen.write_document(document) if options.as_json else show_plan(options.screen, document)
@@ -123,9 +128,9 @@ def run(
         for note in planned.notes:  # whether it can work is printed before payment, also without a confirmation
             options.screen.warn(clean_lines(note))
         price = price_words(planned)
-        what = f"A synthetic {asked.table} costs {price}. More rows of it cost nothing."
+        what = f"A synthetic {asked.table} costs {price}. Further rows from it are free."
         if not confirm_price(options, price, what=what, question="Make it?", yes=yes, max_cost=max_cost):
-            options.screen.note("Nothing was made, nothing was spent.")
+            options.screen.note("Nothing was created or spent.")
             return 2
         with track_charge(options, session, key):
             made = prepared.run(max_cost=max_cost, progress=_build_progress_reporter(options, planned))
@@ -145,7 +150,7 @@ def draw_rows(
     options: Options,
     release: One,
     number: Annotated[
-        int | None, typer.Option("--rows", metavar="N", help="How many (default: as the table has).")
+        int | None, typer.Option("--rows", metavar="N", help="The number of rows (default: as many as the table has).")
     ] = None,
     where: Annotated[str | None, typer.Option("--where", metavar="W", help="\"ward = 'A' and age < 30\"")] = None,
     seed: Seed = 0,
@@ -153,14 +158,14 @@ def draw_rows(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="A .csv, .parquet or .arrow file.")
     ] = None,
 ) -> None:
-    """Draw more rows from a release's model: free, every hard constraint kept."""
+    """Draw more rows from a release's model, with every hard constraint satisfied; free."""
     from siloquent.cli.synth.output import show_rows
     from siloquent.releases import write_table
     from siloquent.synth.release import load_model
 
     model = load_model(_find_folder(options, release))
     if output is not None and output.exists():
-        raise RequestError(f"{output} is there already.", fix="name another file with -o")
+        raise RequestError(f"{output} already exists.", fix="choose another file with -o")
     table = model.draw(number, where=where, seed=seed)
     if output is not None:
         write_table(output, table, output.suffix.removeprefix("."))
@@ -177,7 +182,8 @@ def report(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Copy the page to this .html file.")
     ] = None,
 ) -> None:
-    """Say how good a synthetic table is: constraints, columns, pairs, what was bought of the truth. Free."""
+    """Show how good a synthetic table is: constraints, columns, pairs, and the purchased comparison with the true
+    rows. Free."""
     from siloquent.cli.base.paths import write_new
     from siloquent.cli.synth.output import show_report
     from siloquent.synth.release import load_report, read_page
@@ -190,7 +196,7 @@ def report(
         options.screen.write_document(build_report_document(found))
     else:
         show_report(options.screen, found)
-        options.screen.note(f"The page with its pictures: {output or folder / 'report.html'}")
+        options.screen.note(f"The page with its charts: {output or folder / 'report.html'}")
 
 
 def _read_spec(options: Options, asked: str, given: dict[str, Any]) -> SynthSpec:
@@ -206,7 +212,7 @@ def _read_spec(options: Options, asked: str, given: dict[str, Any]) -> SynthSpec
     if budget:
         plain["budget"] = budget
     if "budget" not in plain:
-        raise RequestError("A synthesis needs a price.", fix=options.format_rerun("--epsilon", "1"))
+        raise RequestError("A synthesis needs a budget.", fix=options.format_rerun("--epsilon", "1"))
     for name in ("targets", "columns"):
         if given[name] is not None:
             plain[name] = [each.strip() for each in given[name].split(",")]
@@ -223,7 +229,7 @@ def _read_spec(options: Options, asked: str, given: dict[str, Any]) -> SynthSpec
 def _find_folder(options: Options, release: str) -> Path:
     folder = resolve_release_path(options, release)
     if not folder.is_dir():
-        raise ReleaseError(f"There is no release {release!r}.", fix=options.format_command("release", "list"))
+        raise ReleaseError(f"Release {release!r} does not exist.", fix=options.format_command("release", "list"))
     return folder
 
 

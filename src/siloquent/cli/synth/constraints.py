@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 MAX_SHOWN = 50
 Rows = Annotated[str, typer.Argument(metavar="RELEASE|FILE", help="A release's id, or a public CSV or Parquet file.")]
 TableName = Annotated[
-    str | None, typer.Option("--table", metavar="T", help="Whose constraints; a release knows its table.")
+    str | None,
+    typer.Option("--table", metavar="T", help="The table whose constraints to check; a release names its own."),
 ]
 
 
@@ -37,7 +38,7 @@ def mount(group: typer.Typer) -> None:
 
 
 def check(options: Options, rows: Rows, table: TableName = None) -> int:
-    """Count exactly how often rows break each constraint, in both directions; free on releases and public files."""
+    """Count exactly how often rows violate each constraint, in both directions; free on releases and public files."""
     from siloquent.synth.estimate.enforce.constraints import count_violations
 
     path, schema = _resolve_rows(options, rows, table)
@@ -56,9 +57,10 @@ def repair(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A public or synthetic CSV or Parquet file.")],
     table: Annotated[str, typer.Option("--table", metavar="T", help="Whose constraints.")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The new file.")],
-    seed: Annotated[int, typer.Option("--seed", help="Which of several equal repairs.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="The seed that chooses among equal repairs.")] = 0,
 ) -> None:
-    """Write the table with every hard constraint kept, and list the changed cells. A second run changes nothing."""
+    """Write the table with every hard constraint satisfied, and list the changed cells. A second run changes
+    nothing."""
     import numpy as np
 
     from siloquent.synth.estimate.public_rows import copy_public, write_public
@@ -82,7 +84,9 @@ def repair(
 def import_dcs(
     options: Options,
     file: Annotated[Path, typer.Argument(metavar="FILE.ic", help="Lines t1&t2&EQ(t1.a,t2.a)&IQ(t1.b,t2.b).")],
-    soft: Annotated[bool, typer.Option("--soft", help="As soft constraints: kept in their rate only.")] = False,
+    soft: Annotated[
+        bool, typer.Option("--soft", help="Write soft constraints: only their violation rate is preserved.")
+    ] = False,
 ) -> None:
     """Print the denial constraints of an .ic file as the constraint entry of a table file."""
     from siloquent.synth.spec.constraint_text import parse_ic, render_constraints_toml
@@ -90,9 +94,9 @@ def import_dcs(
     try:
         text = read_text(file, MAX_TOML_BYTES)
     except DocumentTooLarge:
-        raise RequestError(f"{file} is too large for constraints: 1 MiB at most.") from None
+        raise RequestError(f"{file} is too large for a constraint file: the limit is 1 MiB.") from None
     except (OSError, UnicodeDecodeError):
-        raise RequestError(f"{file} cannot be read.", fix="name a text file that is there") from None
+        raise RequestError(f"{file} cannot be read.", fix="name an existing text file") from None
     found = parse_ic(text, hard=not soft)
     toml = render_constraints_toml(found)
     if options.as_json:
@@ -112,10 +116,12 @@ def _resolve_rows(options: Options, rows: str, table: str | None) -> tuple[Path,
         path = Path(rows)
         if path.is_file():
             if table is None:
-                raise RequestError(f"{rows} does not say whose constraints to check.", fix="--table NAME")
+                raise RequestError(
+                    f"{rows} does not name a table, so it is unclear which constraints to check.", fix="--table NAME"
+                )
             return path, session.schema(table)
         if not path.exists() and (is_path(rows) or path.suffix in (".csv", ".parquet")):
-            raise RequestError(f"There is no file {rows}.", fix="name a file that is there")
+            raise RequestError(f"File {rows} does not exist.", fix="name an existing file")
         folder = path if path.is_dir() else get_release_folder(session.workspace.releases, rows)
         manifest = read_manifest(folder)
         inside = [entry.name for entry in manifest.files if entry.name.startswith("rows.")]
@@ -155,8 +161,8 @@ def _show_check(options: Options, document: dict[str, Any], path: Path) -> None:
         if entry["note"]:
             screen.note(f"{entry['number']}: {clean_text(entry['note'])}.")
     if document["outside"]:
-        screen.note(f"{document['outside']:,} values are not in the declared domain; they break nothing.")
-    verdict = "Every hard constraint is kept" if document["kept"] else "Hard constraints are broken"
+        screen.note(f"{document['outside']:,} values lie outside the declared domain; they violate no constraint.")
+    verdict = "Every hard constraint is satisfied" if document["kept"] else "Hard constraints are violated"
     screen.write_line(f"{verdict} by {document['rows']:,} rows (pairs of rows, in either direction).")
     if not document["kept"]:
         then = options.format_command("synth", "repair", str(path), "--table", document["table"], "-o", "repaired.csv")
@@ -166,7 +172,7 @@ def _show_check(options: Options, document: dict[str, Any], path: Path) -> None:
 def _show_repair(options: Options, document: dict[str, Any]) -> None:
     screen, changes = options.screen, document["changes"]
     for entry in document["violations"]:
-        screen.write_line(f"{clean_text(entry['constraint'])}: was broken {entry['count']:,} times.")
+        screen.write_line(f"{clean_text(entry['constraint'])}: was violated {entry['count']:,} times.")
     screen.write_table(
         [("row", RIGHT), ("attribute", LEFT), ("was", LEFT), ("is", LEFT)],
         [
@@ -181,4 +187,4 @@ def _show_repair(options: Options, document: dict[str, Any]) -> None:
     )
     if len(changes) > MAX_SHOWN:
         screen.note(f"And {len(changes) - MAX_SHOWN:,} more; --json lists all.")
-    screen.write_line(f"{len(changes):,} cells changed; every hard constraint is kept in {document['file']}.")
+    screen.write_line(f"{len(changes):,} cells changed; every hard constraint is satisfied in {document['file']}.")

@@ -25,7 +25,7 @@ def evaluate(
     release: Annotated[str, typer.Argument(metavar="RELEASE", help="A release's id or name, or its folder as a path.")],
     truth: Annotated[Path, typer.Option("--truth", metavar="FILE", help="The true rows, as CSV or Parquet.")],
 ) -> None:
-    """Compare a synthetic table with the true rows, exactly, for the owner's eyes alone; nothing is written."""
+    """Compare a synthetic table with the true rows, exactly, for the owner only; nothing is written."""
     from siloquent.synth.estimate.public_rows import read_file_columns, read_public
     from siloquent.synth.estimate.report.evaluate import evaluate as compared
     from siloquent.synth.plan.constraints import compile_constraints
@@ -34,7 +34,7 @@ def evaluate(
     options.require_owner("An evaluation")
     folder = resolve_release_path(options, release)
     if not folder.is_dir():
-        raise ReleaseError(f"There is no release {release!r}.", fix=options.format_command("release", "list"))
+        raise ReleaseError(f"Release {release!r} does not exist.", fix=options.format_command("release", "list"))
     model = load_model(folder)
     if not truth.is_file():
         raise RequestError(f"{truth} is not a file.", fix="--truth ROWS.csv")
@@ -49,7 +49,8 @@ def evaluate(
     if true_rows.left_out:
         lines = number_of(true_rows.left_out, "line has", "lines have")
         options.screen.note(
-            f"{lines} another number of columns than {clean_text(truth.name)} names: left out, as in a source."
+            f"{lines} a different number of columns than the header of {clean_text(truth.name)}: skipped, as in a "
+            "source."
         )
     found = compared(
         read_public(drawn, compiled.declared).cells,
@@ -67,11 +68,11 @@ def evaluate(
 def _show(options: Options, document: dict[str, Any]) -> None:
     screen = options.screen
     screen.note(
-        "Exact figures of the true rows, for the owner's eyes alone: they are in no release and under no guarantee."
+        "Exact figures of the true rows, for the owner only: they are part of no release and have no privacy guarantee."
     )
     screen.write_facts(
         [
-            ("rows", f"{document['rows']:,}, and {document['real_rows']:,} true ones"),
+            ("rows", f"{document['rows']:,}, against {document['real_rows']:,} true rows"),
             (
                 "single columns",
                 f"off by {document['single']['mean']:.4f} on average (half of all differences of shares)",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from siloquent.synth.spec.release import SyntheticRelease
 
-NO_FORECAST = "no forecast: engine tree makes one where the table declares a size_hint, such as size_hint = 5000"
+NO_FORECAST = "no forecast: engine tree makes one if the table declares a size_hint, such as size_hint = 5000"
 
 
 def show_plan(screen: Screen, plan: Mapping[str, Any]) -> None:
@@ -30,16 +30,14 @@ def show_plan(screen: Screen, plan: Mapping[str, Any]) -> None:
             ("model", plan["model"]),
             (
                 "expect",
-                NO_FORECAST
-                if expected is None
-                else f"two columns together are off in about {expected:.1%} of the rows",
+                NO_FORECAST if expected is None else f"pairs of columns are off in about {expected:.1%} of the rows",
             ),
-            ("data", "not touched; nothing was spent"),
+            ("data", "not read; nothing was spent"),
         ]
     )
     if plan["constraints"]:
         screen.write_table(
-            [("", RIGHT), ("constraint", LEFT), ("hard", LEFT), ("how it is kept", LEFT)],
+            [("", RIGHT), ("constraint", LEFT), ("hard", LEFT), ("how it is enforced", LEFT)],
             [
                 (
                     str(one["number"]),
@@ -69,18 +67,18 @@ def show_release(screen: Screen, made: SyntheticRelease, folder: Path) -> None:
         [
             ("release", str(folder)),
             ("rows", f"{report.rows:,} of {len(made.rows.column_names)} columns"),
-            ("constraints", f"{kept} hard ones, none broken" if kept else "no hard ones"),
+            ("constraints", f"{kept} hard ones, none violated" if kept else "no hard ones"),
             *[(f"{p.name}", f"{p.value:.4f} ({p.low:.4f} to {p.high:.4f})") for p in report.paid],
             ("guarantee", made.guarantee.describe()),
         ]
     )
-    screen.note(f"The report with its pictures: {folder / 'report.html'}")
+    screen.note(f"The report with its charts: {folder / 'report.html'}")
 
 
 def show_rows(screen: Screen, table: pa.Table, output: Path | None) -> None:
     """Print the location of the rows, or the first of them."""
     if output is not None:
-        screen.write_line(f"{table.num_rows:,} rows in {output}; this cost nothing.")
+        screen.write_line(f"{table.num_rows:,} rows in {output}; free.")
         return
     screen.write_line(_format_csv(table.column_names))
     for row in table.slice(0, FIRST_ROWS).to_pylist():
@@ -93,7 +91,7 @@ def show_report(screen: Screen, report: Mapping[str, Any]) -> None:
     """Print constraints, the worst columns and pairs, and the measured statistics of the true table."""
     screen.write_line(clean_text(report["guarantee"]))
     screen.write_table(
-        [("constraint", LEFT), ("hard", LEFT), ("broken", RIGHT), ("of", RIGHT), ("how it is kept", LEFT)],
+        [("constraint", LEFT), ("hard", LEFT), ("broken", RIGHT), ("of", RIGHT), ("how it is enforced", LEFT)],
         [
             (
                 clean_text(one["text"]),
@@ -106,13 +104,13 @@ def show_report(screen: Screen, report: Mapping[str, Any]) -> None:
         ],
     )
     screen.write_table(
-        [("column", LEFT), ("groups", RIGHT), ("share of rows in another group than measured", RIGHT)],
+        [("column", LEFT), ("groups", RIGHT), ("share of rows in a different group than measured", RIGHT)],
         [(clean_text(c["name"]), str(len(c["groups"])), f"{_compute_distance(c):.4f}") for c in report["columns"]],
     )
     measured = [pair for pair in report["pairs"] if pair["measured"]]
     screen.write_line(
-        f"{len(measured):,} of {len(report['pairs']):,} pairs of columns were counted together; "
-        "the model joins the rest."
+        f"{len(measured):,} of {len(report['pairs']):,} pairs of columns were counted jointly; the model infers the "
+        "rest."
     )
     for paid in report["paid"]:
         screen.write_line(f"{paid['name']}: {paid['value']:.4f} (95 %: {paid['low']:.4f} to {paid['high']:.4f})")

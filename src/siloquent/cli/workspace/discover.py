@@ -156,7 +156,7 @@ def _show_plan(screen: Screen, planned: DiscoverPlan, left: Cost) -> None:
             ("not found", f"a unit's own values, but for a probability of {single}"),
             ("kept as", f"domains/{planned.spec.domain_name}.toml"),
         ]
-    screen.write_facts([*facts, ("data", "not touched; nothing was spent")])
+    screen.write_facts([*facts, ("data", "not read; nothing was spent")])
 
 
 def _show(screen: Screen, found: DiscoveredKeys | ProposedBounds) -> None:

@@ -88,14 +88,14 @@ def write_public(path: Path, table: pa.Table) -> None:
     import pyarrow.parquet
 
     if path.exists():
-        raise RequestError(f"{path} is there already.", fix="name another file, or remove it")
+        raise RequestError(f"{path} already exists.", fix="choose another file, or remove it")
     try:
         if path.suffix == ".parquet":
             pyarrow.parquet.write_table(table, path)
         else:
             _write_csv(path, table)
     except OSError as failed:
-        raise RequestError(f"{path} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
+        raise RequestError(f"Cannot write {path}: {failed.strerror}.", fix="name a file in another folder") from None
 
 
 def _write_csv(path: Path, table: pa.Table) -> None:
@@ -117,9 +117,9 @@ def copy_public(path: Path, output: Path) -> None:
         with path.open("rb") as old, output.open("xb") as new:
             shutil.copyfileobj(old, new)
     except FileExistsError:
-        raise RequestError(f"{output} is there already.", fix="name another file, or remove it") from None
+        raise RequestError(f"{output} already exists.", fix="choose another file, or remove it") from None
     except OSError as failed:
-        raise RequestError(f"{output} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
+        raise RequestError(f"Cannot write {output}: {failed.strerror}.", fix="name a file in another folder") from None
 
 
 def _read_table(path: Path, left_out: list[int] | None) -> pa.Table:
