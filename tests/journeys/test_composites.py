@@ -239,7 +239,7 @@ def test_refusals_do_not_depend_on_rows(tmp_path: Path, rows: int) -> None:
             said.append(str(refused.value))
         assert session.get_remaining("visits").amount == 1000 * 10**9
     assert said == [
-        "AVG takes a number; 'ward' is category. Fix: GROUP BY it, and ask COUNT(*). [request_invalid; spent: nothing]",
+        "AVG takes a number; 'ward' is category. Fix: GROUP BY it and use COUNT(*). [request_invalid; spent: nothing]",
         *said[1:],
     ]
     assert all("spent: nothing" in one for one in said)

@@ -63,7 +63,7 @@ def test_fractions_are_counted_as_they_are_written(session: Session, table: str,
 
 def test_a_question_that_is_not_exact_costs_nothing(session: Session) -> None:
     before = session.get_remaining("wide")
-    with pytest.raises(RequestError, match=r"passes 2\^53") as refused:
+    with pytest.raises(RequestError, match=r"exceeds 2\^53") as refused:
         session.ask(ASK.format("wide", "d + 0.00000000000000000001 > 1"))
     assert refused.value.code == "request_invalid"
     assert session.get_remaining("wide") == before

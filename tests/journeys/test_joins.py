@@ -97,7 +97,7 @@ BROKEN = {
     "a key twice": ("data/wards.csv", ROWS + "A,west,3\n", "occurs twice"),
     "a column that is not there": ("data/wards.csv", ROWS.replace("beds", "bed"), "does not name 'beds'"),
     "no file": (*_file(DECLARED.replace("wards.csv", "none.csv")), "none.csv"),
-    "another key": (*_file(DECLARED.replace('key = "ward"', 'key = "code"')), "name one table and one key"),
+    "another key": (*_file(DECLARED.replace('key = "ward"', 'key = "code"')), "name the same table and key"),
     "an unknown word": (*_file(DECLARED + "keys = 1\n"), "Did you mean 'key'"),
     "no format": (*_file(DECLARED.replace("format = 1", "format = 2")), "format = 1"),
     "a database": (*_file(DECLARED.replace("csv:data/wards.csv", "postgres:x#wards")), "csv: or parquet:"),
@@ -106,7 +106,7 @@ BROKEN = {
         "no cells",
     ),
     "its own name": (*_file(DECLARED.replace('"region"', '"age"')), "is an attribute of 'visits' and of"),
-    "the key again": (*_file(DECLARED.replace('"beds"', '"ward"')), "by the private table alone"),
+    "the key again": (*_file(DECLARED.replace('"beds"', '"ward"')), "only in the private table"),
     "no attributes": (
         *_file(DECLARED.replace("attribute = [", "attribute = 3 #").replace("\n  {", " #").replace("\n]", "")),
         "list",

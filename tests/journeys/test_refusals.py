@@ -65,7 +65,7 @@ QUESTIONS = {
     "certainty": (COUNT + "ERROR 200 CONFIDENCE 1", 2, "request_invalid", "between 0 and 1", "CONFIDENCE"),
     "no confidence": (COUNT + "ERROR 200 CONFIDENCE 0", 2, "request_invalid", "between 0 and 1", "CONFIDENCE"),
     "more than certainty": (COUNT + "ERROR 200 CONFIDENCE 1.5", 2, "request_invalid", "between 0 and 1", "CONFIDENCE"),
-    "no accuracy at all": (COUNT, 2, "syntax", "how exact", "ERROR 200"),
+    "no accuracy at all": (COUNT, 2, "syntax", "neither an error bound", "ERROR 200"),
     "an unreachable accuracy": (COUNT + "ERROR 0.5", 4, "accuracy_unreachable", "whole budget", "siloquent explain"),
     "too many bins": (HISTOGRAM, 2, "request_invalid", "100,000", "siloquent tables"),
     "numbers without bins": (
@@ -117,7 +117,7 @@ QUESTIONS = {
         "SELECT COUNT(*) FROM visits ERROR 9; DROP TABLE visits",
         2,
         "request_invalid",
-        "One question",
+        "one query",
         "one after",
     ),
     "an order to write": ("DELETE FROM visits", 2, "request_invalid", "only read", "SELECT"),
@@ -125,7 +125,7 @@ QUESTIONS = {
         "SELECT COUNT(*) FROM read_csv('/etc/passwd') ERROR 9",
         2,
         "syntax",
-        "does not fit",
+        "is not valid here",
         "siloquent explain",
     ),
     "a subquery": (
@@ -147,7 +147,7 @@ QUESTIONS = {
         "SELECT COUNT(*) FROM visits WHERE ward = 'A ERROR 9",
         2,
         "syntax",
-        "never closed",
+        "is not closed",
         "siloquent explain",
     ),
     "a control character": (
@@ -157,7 +157,7 @@ QUESTIONS = {
         "U+001B",
         "siloquent explain",
     ),
-    "nothing": ("", 2, "syntax", "too early", "siloquent explain"),
+    "nothing": ("", 2, "syntax", "ends unexpectedly", "siloquent explain"),
 }
 
 
@@ -236,8 +236,8 @@ DECLARATIONS = {
     "a budget of zero": ('epsilon = "1"', 'epsilon = "0"', "above 0", 'epsilon = "1"'),
     "a negative budget": ('epsilon = "1"', 'epsilon = "-1"', "above 0", 'epsilon = "1"'),
     "a budget that is no number": ('epsilon = "1"', 'epsilon = "nan"', "finite", "siloquent check"),
-    "a delta of zero": ('delta = "1e-6"', 'delta = "0"', "delta in (0, 1)", 'delta = "1e-6"'),
-    "no TOML": ("[table]", "[table", "not TOML", "siloquent check"),
+    "a delta of zero": ('delta = "1e-6"', 'delta = "0"', "delta between 0 and 1", 'delta = "1e-6"'),
+    "no TOML": ("[table]", "[table", "not valid TOML", "siloquent check"),
     "deep nesting": ("format = 1", "format = 1\nx = " + "[" * 5000, "nested too deeply", "siloquent check"),
     "another format": ("format = 1", "format = 2", "format", "siloquent check"),
     "a program as a source": ("parquet:data", "exec:data", "csv:, csv-records:, parquet:", "siloquent check"),

@@ -51,9 +51,7 @@ def _find_working(session: WorkspaceSession, text: str, refused: RequestError, m
     mentioned = [name for name in names if _is_in(name, text[:MAX_TEXT])]
     schemas = [session.schema(name) for name in (mentioned or names)[:MAX_TABLES]]
     if len(text) <= MAX_TEXT and (quoted := _with_quotes(text, schemas)):
-        return build_fix(
-            "names with blanks, or that are words of the language, stand in double quotes: ", AskWith(quoted)
-        )
+        return build_fix("put reserved words and names with spaces in double quotes: ", AskWith(quoted))
     remedy = refused.remedy
     found = remedy.find(AskWith)
     if found is None and (remedy or not isinstance(refused, SyntaxProblem)):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from siloquent.explore.spec import Query
     from siloquent.session import WorkspaceSession
 
-NOTHING = build_fix("ask the table's owner for budget: what is left pays for no such answer")
+NOTHING = build_fix("ask the table's owner for more budget: the remaining budget is too small for such an answer")
 
 
 @contextmanager
@@ -44,9 +44,9 @@ def suggest_affordable(session: WorkspaceSession, query: Query) -> Iterator[None
         else:
             refused.best_alpha, refused.remedy = None, _suggest_smaller(session, query, verb="explain")
             if _is_beyond(session, query.promise, query.table):
-                refused.detail = f"This BUDGET is more than the whole budget of {query.table!r}."
+                refused.detail = f"This BUDGET exceeds the whole budget of {query.table!r}."
             elif query.is_composite:
-                refused.detail = "This BUDGET is too small for all that is asked."
+                refused.detail = "This BUDGET is too small for the query."
         raise
     except BudgetExceeded as refused:
         if isinstance(query.promise, Spend):

@@ -188,7 +188,7 @@ def _require_no_dearer(prepared: PreparedQuery, current: PreparedQuery) -> None:
     book = get_accountant(current.course.schema.budget.accountant)
     was, costs = (format_digits(Fraction(cost.amount, book.scale)) for cost in (before, now))
     raise RequestError(
-        f"The question costs {book.symbol} {costs} now, and {was} when it was planned: what made it cheaper, such as "
+        f"The query costs {book.symbol} {costs} now, but {was} when it was planned: a saving, such as "
         "earlier answers about the same rows, no longer applies.",
         fix="ask again",
     )

@@ -119,7 +119,7 @@ class Attribute:
     def __post_init__(self) -> None:
         if not 1 <= len(self.name) <= MAX_NAME_LENGTH or any(ord(c) < 32 or c == '"' for c in self.name):
             raise SchemaError(
-                f"An attribute's name is 1 to {MAX_NAME_LENGTH} characters without double quotes, "
+                f"An attribute's name must have 1 to {MAX_NAME_LENGTH} characters without double quotes, "
                 f"not {self.name[:20]!r}.",
                 fix="rename the column in its source, and declare it under the new name",
             )
@@ -140,7 +140,9 @@ class Attribute:
             raise self._build_error("has no grid", fix=f'add grid = .. to the attribute named "{self.name}"')
         bounds = (self.lo, self.hi)
         if not all(isinstance(bound, datetime if self.is_temporal else Decimal) for bound in bounds):
-            raise self._build_error(f"is a {self.kind}, so its bounds are {'dates' if self.is_temporal else 'numbers'}")
+            raise self._build_error(
+                f"is a {self.kind}, so its bounds must be {'dates' if self.is_temporal else 'numbers'}"
+            )
         if not all(x.is_finite() for x in (*bounds, self.grid) if isinstance(x, Decimal)):
             raise self._build_error("has bounds or a grid that are not finite")
         if self.grid <= 0 or not self.lo <= self.hi:  # type: ignore[operator]
@@ -161,9 +163,9 @@ class Attribute:
                 f"has a grid that is not a whole number of {'days' if self.kind == 'date' else 'seconds'}"
             )
         if self.kind == "date" and lo.time() != time(0):
-            raise self._build_error("is a date, so its bounds have no time of day", fix='type = "datetime"')
+            raise self._build_error("is a date, so its bounds cannot have a time of day", fix='type = "datetime"')
         if self._compute_span() % grid:
-            raise self._build_error(f"needs bounds that are multiples of its grid ({self.grid} s) apart")
+            raise self._build_error(f"needs bounds whose distance is a multiple of its grid ({self.grid} s)")
 
     def _check_numbers(self) -> None:
         # Fractions, since Decimal rounds to 28 digits and refuses remainders beyond them.
@@ -171,9 +173,9 @@ class Attribute:
         if lo % grid or hi % grid:
             raise self._build_error(f"lo and hi must be multiples of the grid {self.grid}")
         if self.kind == "integer" and (grid % 1 or lo % 1):
-            raise self._build_error("is an integer, so lo, hi and grid are whole", fix='type = "real"')
+            raise self._build_error("is an integer, so lo, hi and grid must be whole numbers", fix='type = "real"')
         if self.kind == "integer" and max(abs(lo), abs(hi)) >= MAX_INTEGER:
-            raise self._build_error("is an integer, so its bounds lie within 2^62", fix='type = "real"')
+            raise self._build_error("is an integer, so its bounds must be within 2^62", fix='type = "real"')
         if max(abs(lo), abs(hi)) / grid > MAX_FROM_ZERO:
             raise self._build_error(
                 "is more than 2^48 grid steps away from zero, where doubles are too coarse", fix="use a coarser grid"
@@ -183,7 +185,7 @@ class Attribute:
         if not self.edges:
             return
         if self.is_temporal or any(a >= b for a, b in zip(self.edges, self.edges[1:], strict=False)):
-            raise self._build_error("bins belong to numbers and their edges increase")
+            raise self._build_error("bins require a number and increasing edges")
         beyond = Fraction(self.hi) + Fraction(self.grid or 1)  # type: ignore[arg-type]
         if self.edges[0] != self.lo or (self.edges[-1] != self.hi and Fraction(self.edges[-1]) != beyond):
             raise self._build_error(f"its bins must begin at lo ({self.lo}) and end at hi ({self.hi})")
@@ -332,8 +334,8 @@ class Attribute:
         first = int(Fraction(self.lo) / Fraction(self.grid or 1))  # type: ignore[arg-type]
         if max(abs(first), abs(first + self.steps - 1)) * whole >= MAX_INTEGER:
             raise RequestError(
-                f"Attribute {self.name!r} has values too large to compute with: they pass 2^62 grid steps.",
-                fix="compare it as it is with constants, or declare it in a larger unit",
+                f"Attribute {self.name!r} has values too large to compute with: they exceed 2^62 grid steps.",
+                fix="compare it directly with constants, or declare it in a larger unit",
             )
         places = places.astype(np.int64) + first
         return (places * whole if places.any() else places), denominator
@@ -341,7 +343,8 @@ class Attribute:
     def _all_places(self) -> NDArray[np.int64]:
         if self.is_wide:
             raise RequestError(
-                f"Attribute {self.name!r} has {self.steps:,} values; at most {MAX_POINTS:,} are looked at one by one.",
+                f"Attribute {self.name!r} has {self.steps:,} values; the limit for checking them one by one is "
+                f"{MAX_POINTS:,}.",
                 fix="compare it with constants, or declare a coarser grid",
             )
         return np.arange(self.steps, dtype=np.int64)

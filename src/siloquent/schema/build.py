@@ -64,7 +64,7 @@ def parse_schema(text: str, domains: DomainFolder | None = None) -> TableSchema:
     raw = inline_domains(read_toml(text), domains)
     file = validate_table_file(raw)
     if len(file.attribute) + len(file.derived) > MAX_ENTRIES:
-        raise SchemaError(f"A table has at most {MAX_ENTRIES:,} attributes.")
+        raise SchemaError(f"A table can have at most {MAX_ENTRIES:,} attributes.")
     faults: list[SchemaError] = []
     columns = tuple(_build_each(file.attribute, _build_attribute, faults))
     budgets = _build_each([file.budget], _build_budget, faults)
@@ -125,7 +125,9 @@ def parse_attributes(raw: object) -> tuple[Attribute, ...]:
         SchemaError: as for ``parse_schema``; or ``raw`` is not a list of tables.
     """
     if not isinstance(raw, list) or not all(isinstance(one, dict) for one in raw) or len(raw) > MAX_ENTRIES:
-        raise SchemaError(f"Attributes are a list of 1 to {MAX_ENTRIES:,} tables.", fix="attribute = [{ name = .. }]")
+        raise SchemaError(
+            f"Attributes must be a list of 1 to {MAX_ENTRIES:,} tables.", fix="attribute = [{ name = .. }]"
+        )
     return tuple(parse_attribute(one) for one in raw)
 
 
@@ -136,7 +138,8 @@ def _parse_decimal(value: object, name: str) -> Decimal:
         raise SchemaError(f"Attribute {name!r}: {quote_short(value)} is not a number.") from None
     except ValueError:
         raise SchemaError(
-            f"Attribute {name!r}: bounds, grids and bins are finite numbers of at most 1e40, not {quote_short(value)}."
+            f"Attribute {name!r}: bounds, grids and bins must be finite numbers of at most 1e40, not "
+            f"{quote_short(value)}."
         ) from None
 
 
@@ -148,9 +151,9 @@ def _parse_bound(value: object, column: ColumnEntry) -> Bound:
             return _drop_zone(value, column.name)
         if isinstance(value, date):
             return datetime(value.year, value.month, value.day)
-        raise SchemaError(f"Attribute {column.name!r}: bounds of a {column.type} are dates, such as 2024-01-31.")
+        raise SchemaError(f"Attribute {column.name!r}: bounds of a {column.type} must be dates, such as 2024-01-31.")
     if isinstance(value, (datetime, date)):
-        raise SchemaError(f"Attribute {column.name!r}: bounds of a {column.type} are numbers, not dates.")
+        raise SchemaError(f"Attribute {column.name!r}: bounds of a {column.type} must be numbers, not dates.")
     return _parse_decimal(value, column.name)
 
 
@@ -159,7 +162,7 @@ def _drop_zone(moment: datetime, name: str) -> datetime:
     try:
         return moment.replace(tzinfo=None) - (moment.utcoffset() or timedelta(0))
     except OverflowError:
-        raise SchemaError(f"Attribute {name!r}: bounds lie within the years 1 to 9999, also in UTC.") from None
+        raise SchemaError(f"Attribute {name!r}: bounds must be within the years 1 to 9999, also in UTC.") from None
 
 
 def _parse_grid(column: ColumnEntry) -> Decimal | None:
@@ -167,15 +170,16 @@ def _parse_grid(column: ColumnEntry) -> Decimal | None:
         return {"integer": Decimal(1), "date": Decimal(86_400)}.get(column.type)
     if isinstance(column.grid, str):
         if column.type not in ("date", "datetime"):
-            raise SchemaError(f"Attribute {column.name!r}: the grid of a {column.type} is a number.")
+            raise SchemaError(f"Attribute {column.name!r}: the grid of a {column.type} must be a number.")
         seconds = STEP_SECONDS[column.grid]
         if column.type == "date" and seconds < 86_400:
             raise SchemaError(
-                f"Attribute {column.name!r}: a date has no hours.", fix='grid = "day", or type = "datetime"'
+                f"Attribute {column.name!r}: the grid of a date cannot be shorter than a day.",
+                fix='grid = "day", or type = "datetime"',
             )
         return Decimal(seconds)
     if column.type in ("date", "datetime"):
-        raise SchemaError(f"Attribute {column.name!r}: the grid of a {column.type} is a word.", fix='grid = "day"')
+        raise SchemaError(f"Attribute {column.name!r}: the grid of a {column.type} must be a word.", fix='grid = "day"')
     return _parse_decimal(column.grid, column.name)
 
 
@@ -202,12 +206,12 @@ def _find_key_faults(column: ColumnEntry) -> Iterator[SchemaError]:
             yield SchemaError(f"Attribute {column.name!r}: {key!r} does not belong to type {column.type!r}.")
     if ranged and column.outside is None:
         yield SchemaError(
-            f"Attribute {column.name!r} does not say what becomes of values outside its bounds.",
+            f"Attribute {column.name!r} does not declare how to treat values outside its bounds.",
             fix=f'outside = "clamp" or "drop" in the attribute named "{column.name}"',
         )
     if column.type not in ("id", "text") and column.null is None:
         yield SchemaError(
-            f"Attribute {column.name!r} does not say what becomes of NULL.",
+            f"Attribute {column.name!r} does not declare how to treat NULL.",
             fix=f'null = "drop", "cell" or {{ value = .. }} in the attribute named "{column.name}"',
         )
 
@@ -223,7 +227,7 @@ def _build_checked(column: ColumnEntry, function: str, argument: str) -> Attribu
     """Build an attribute whose keys belong to its type."""
     if isinstance(column.values, ReleasedEntry):
         raise SchemaError(
-            f"Attribute {column.name!r}: only attributes of private tables use released values.",
+            f"Attribute {column.name!r}: only attributes of private tables can use released values.",
             fix="list the values",
         )
     null, null_value = _parse_null(column)
@@ -250,7 +254,7 @@ def _parse_edges(column: ColumnEntry, lo: Bound, hi: Bound, grid: Decimal | None
     if column.bins is None or not isinstance(lo, Decimal) or not isinstance(hi, Decimal):
         return ()
     if (column.bins.width is None) == (column.bins.edges is None):
-        raise SchemaError(f"Attribute {column.name!r}: bins have either a width or edges.")
+        raise SchemaError(f"Attribute {column.name!r}: bins take either a width or edges.")
     if column.bins.edges is not None:
         edges = tuple(_parse_decimal(edge, column.name) for edge in column.bins.edges)
         if len(edges) < 2:
@@ -261,20 +265,20 @@ def _parse_edges(column: ColumnEntry, lo: Bound, hi: Bound, grid: Decimal | None
         return ()  # the attribute itself reports wrong bounds or a wrong grid
     cut = cut_by_width(lo, hi, grid, width) if width > 0 else None
     if cut is None:
-        raise SchemaError(f"Attribute {column.name!r}: bins have a width above 0 and number at most {MAX_BINS:,}.")
+        raise SchemaError(f"Attribute {column.name!r}: bins must have a width above 0; the limit is {MAX_BINS:,} bins.")
     return cut
 
 
 def _build_derived(column: DerivedEntry, domain: Domain) -> Attribute:
     if len(column.from_) != 1:
-        raise SchemaError(f"Derived attribute {column.name!r}: {column.function} is a function of one attribute.")
+        raise SchemaError(f"Derived attribute {column.name!r}: {column.function} takes exactly one attribute.")
     source = domain[column.from_[0]]
     if source.kind not in FUNCTIONS[column.function]:
         kinds = " or ".join(FUNCTIONS[column.function])
         raise SchemaError(f"Derived attribute {column.name!r}: {column.function} takes a {kinds}, not a {source.kind}.")
     if column.type != "integer":
         raise SchemaError(
-            f"Derived attribute {column.name!r}: {column.function} gives an integer.", fix='type = "integer"'
+            f"Derived attribute {column.name!r}: {column.function} returns an integer.", fix='type = "integer"'
         )
     return _build_attribute(column, function=column.function, argument=source.name)
 
@@ -290,8 +294,8 @@ def _parse_fraction(value: str | int, key: str) -> Fraction:
 def _build_budget(budget: BudgetEntry) -> TableBudget:
     if budget.sharing == "own" and not budget.analysts:
         raise SchemaError(
-            '[budget] sharing = "own" needs analysts: without them, all pay from one account and none has own answers.',
-            fix='analysts = { ana = "0.5", bo = "0.5" } under [budget], or leave sharing out',
+            '[budget] sharing = "own" requires analysts: without them, all queries use one account.',
+            fix='analysts = { ana = "0.5", bo = "0.5" } under [budget], or remove sharing',
         )
     return TableBudget(
         accountant=budget.accountant,
@@ -318,10 +322,10 @@ def _build_constraint(raw: ConstraintEntry) -> Constraint:
     for key in sorted(set(_NEEDS[raw.kind]) - given):
         raise SchemaError(f"A constraint of kind {raw.kind!r} needs {key.rstrip('_')!r}.")
     for key in sorted(given - set(_NEEDS[raw.kind]) - set(_MAY[raw.kind])):
-        raise SchemaError(f"A constraint of kind {raw.kind!r} does not have {key.rstrip('_')!r}.")
+        raise SchemaError(f"A constraint of kind {raw.kind!r} does not take {key.rstrip('_')!r}.")
     weight = None if raw.weight is None else Fraction(_parse_decimal(raw.weight, "weight"))
     if raw.hard and weight is not None:
-        raise SchemaError("A hard constraint has no weight: it always holds.", fix="hard = false")
+        raise SchemaError("A hard constraint cannot have a weight: it always holds.", fix="hard = false")
     if raw.kind == "fd":
         when = parse_comparisons(raw.when, default_row=1) if raw.when else ()
         return FunctionalDependency(tuple(raw.lhs or ()), raw.rhs or "", when, raw.hard, weight, raw.source)
@@ -333,5 +337,5 @@ def _build_constraint(raw: ConstraintEntry) -> Constraint:
         return Key(columns, raw.hard)
     found = _REFERENCE.fullmatch(raw.references or "")
     if not found:
-        raise SchemaError("references is TABLE(COLUMN, ..).", fix='references = "wards(ward)"')
+        raise SchemaError("references must have the form TABLE(COLUMN, ...).", fix='references = "wards(ward)"')
     return ForeignKey(columns, found[1], tuple(part.strip() for part in found[2].split(",")))

@@ -164,7 +164,7 @@ def parse_comparisons(text: str, *, default_row: int | None = None) -> tuple[Com
     ['t1.age > t2.age', 't1.weight < 80']
     """
     if len(text) > 10_000:
-        raise SchemaError("A constraint is at most 10,000 characters long.")
+        raise SchemaError("A constraint can have at most 10,000 characters.")
     tokens = _split_tokens(text)
     comparisons = []
     while True:
@@ -177,12 +177,12 @@ def parse_comparisons(text: str, *, default_row: int | None = None) -> tuple[Com
             raise _build_error(text, tokens[0][2], "'and' between comparisons")
         tokens = tokens[1:]
     if len(comparisons) > MAX_COMPARISONS:
-        raise SchemaError(f"A constraint has at most {MAX_COMPARISONS} comparisons, this one {len(comparisons)}.")
+        raise SchemaError(f"A constraint can have at most {MAX_COMPARISONS} comparisons, not {len(comparisons)}.")
     return tuple(comparisons)
 
 
 def _build_error(text: str, at: int, expected: str) -> SchemaError:
-    return SchemaError(f"Constraint {text[:80]!r} cannot be read at character {at}: expected {expected}.")
+    return SchemaError(f"Constraint {text[:80]!r} has a syntax error at character {at}: expected {expected}.")
 
 
 def _split_tokens(text: str) -> list[tuple[str, str | AttributeRef | Decimal, int]]:

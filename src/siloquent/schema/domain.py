@@ -31,7 +31,7 @@ class Domain:
         for attribute in self.attributes:
             folded = attribute.name.casefold()
             if folded in seen:
-                raise SchemaError(f"Attribute {attribute.name!r} is declared twice (case does not count).")
+                raise SchemaError(f"Attribute {attribute.name!r} is declared twice (case is ignored).")
             seen.add(folded)
 
     def __iter__(self) -> Iterator[Attribute]:
@@ -136,8 +136,8 @@ class Block:
             raise RequestError("A block needs one class map for each attribute.")
         if self.size > MAX_CELLS:
             raise RequestError(
-                f"The question needs {self.size:,} cells of {', '.join(self.attributes)}; the most is {MAX_CELLS:,}.",
-                fix="ask about fewer attributes at once, or group by declared bins",
+                f"The query needs {self.size:,} cells of {', '.join(self.attributes)}; the limit is {MAX_CELLS:,}.",
+                fix="use fewer attributes, or group by declared bins",
             )
 
     @property

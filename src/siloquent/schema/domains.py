@@ -36,7 +36,7 @@ def check_domain_name(name: str) -> str:
     """Return ``name`` if it is a file name that cannot lead to another folder."""
     if not _NAME.fullmatch(name):
         raise SchemaError(
-            f"The name of a released domain is 1 to 64 letters, digits, '_', '.' and '-', not {name[:20]!r}.",
+            f"The name of a released domain must be 1 to 64 letters, digits, '_', '.' and '-', not {name[:20]!r}.",
             fix='values = { released = "visits-diagnosis" }',
         )
     return name
@@ -73,7 +73,7 @@ class DomainFolder:
             raise SchemaError(f"domains/{name}.toml cannot be read.") from None
         if not domain.values:
             raise SchemaError(
-                f"domains/{name}.toml holds no values: none was shared by enough people.",
+                f"domains/{name}.toml contains no values: none was shared by enough people.",
                 fix=build_fix(run("discover", domain.table, domain.column), " with a larger budget and another name"),
             )
         return domain.values
@@ -111,13 +111,15 @@ def _inline_values(raw: object, domains: DomainFolder | None) -> object:
         return raw
     name, where = values["released"], f"Attribute {str(raw.get('name'))[:60]!r}"
     if not isinstance(name, str):
-        raise SchemaError(f"{where}: the name of a released domain is text.", fix='{ released = "visits-diagnosis" }')
+        raise SchemaError(
+            f"{where}: the name of a released domain must be a text.", fix='{ released = "visits-diagnosis" }'
+        )
     if raw.get("other", "cell") != "cell":
         raise SchemaError(
-            f"{where}: rows with values that were not released have a cell of their own.", fix='other = "cell"'
+            f"{where}: rows with values that were not released need a separate cell.", fix='other = "cell"'
         )
     if domains is None:
-        raise SchemaError(f"{where}: released values belong to a workspace.", fix="list the values here")
+        raise SchemaError(f"{where}: released values can be used only in a workspace.", fix="list the values here")
     return {**raw, "values": list(domains.read(name)), "other": "cell"}
 
 
@@ -168,11 +170,11 @@ def parse_domain(text: str) -> ReleasedDomain:
     values = raw.get("values")
     texts = [raw.get(key) for key in ("name", "table", "column")]
     if type(raw.get("format")) is not int or raw["format"] != 1 or not all(isinstance(one, str) for one in texts):
-        raise SchemaError("A released domain says format = 1, name, table and column.")
+        raise SchemaError("A released domain must state format = 1, name, table and column.")
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise SchemaError("A released domain lists its values as texts.")
+        raise SchemaError("A released domain must list its values as texts.")
     if len(values) > MAX_DOMAIN_VALUES:
-        raise SchemaError(f"A released domain has at most {MAX_DOMAIN_VALUES:,} values.")
+        raise SchemaError(f"A released domain can have at most {MAX_DOMAIN_VALUES:,} values.")
     return ReleasedDomain(str(texts[0]), str(texts[1]), str(texts[2]), tuple(values))
 
 

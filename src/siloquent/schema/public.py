@@ -42,10 +42,10 @@ def parse_public(text: str) -> PublicFile:
     if unknown:
         raise UnknownName("key of a public table", unknown[0][:60], _KEYS)
     if type(raw.get("format")) is not int or raw["format"] != 1:
-        raise SchemaError("A public table says format = 1; this version reads no other.", fix=_EXAMPLE)
+        raise SchemaError("A public table must state format = 1, the only supported format.", fix=_EXAMPLE)
     name, key, source = (_require_text(raw, word) for word in ("name", "key", "source"))
     if source.partition(":")[0] not in ("csv", "csv-records", "parquet"):
-        raise SchemaError(f"A public table is a csv: or parquet: file, not {quote_short(source)}.", fix=_EXAMPLE)
+        raise SchemaError(f"A public table must be a csv: or parquet: file, not {quote_short(source)}.", fix=_EXAMPLE)
     attributes = parse_attributes(raw.get("attribute"))
     for attribute in attributes:
         if not attribute.is_countable:
@@ -54,7 +54,7 @@ def parse_public(text: str) -> PublicFile:
                 fix='type = "category" with its values',
             )
         if attribute.name.casefold() == key.casefold():
-            raise SchemaError(f"The key {key!r} is declared by the private table alone.", fix="leave it out here")
+            raise SchemaError(f"The key {key!r} must be declared only in the private table.", fix="remove it here")
     return PublicFile(name, key, source, attributes)
 
 
@@ -68,7 +68,7 @@ def check_fits(schema: TableSchema, key: ForeignKey, declared: PublicFile) -> No
         raise SchemaError(
             f"It declares {declared.name}({declared.key}), and {schema.name!r} refers to "
             f"{key.table}({', '.join(key.referenced)}).",
-            fix="name one table and one key in both files",
+            fix="name the same table and key in both files",
         )
     own = {name.casefold() for name in schema.domain.names}
     for attribute in declared.attributes:
@@ -82,5 +82,5 @@ def check_fits(schema: TableSchema, key: ForeignKey, declared: PublicFile) -> No
 def _require_text(raw: Mapping[str, Any], key: str) -> str:
     value = raw.get(key)
     if not isinstance(value, str) or not value.strip():
-        raise SchemaError(f"A public table says its {key} as text.", fix=_EXAMPLE)
+        raise SchemaError(f"A public table must state its {key} as a text.", fix=_EXAMPLE)
     return value

@@ -45,7 +45,7 @@ class Unit:
                 "A user unit needs the column that names the user.", fix='unit = { column = "patient", .. }'
             )
         if not 1 <= self.max_rows <= 10**6 or (self.kind == "row" and self.max_rows != 1):
-            raise SchemaError("max_rows is 1 for row units and 1 to 1,000,000 for user units.")
+            raise SchemaError("max_rows must be 1 for row units and between 1 and 1,000,000 for user units.")
 
     @property
     def code(self) -> str:
@@ -117,32 +117,35 @@ class TableBudget:
     def __post_init__(self) -> None:
         given = [amount for amount in (self.epsilon, self.rho) if amount is not None]
         if len(given) != 1 or given[0] <= 0:
-            raise SchemaError("A budget is one of epsilon or rho, above 0.", fix='epsilon = "1" under [budget]')
+            raise SchemaError(
+                "A budget must be either epsilon or rho, and above 0.", fix='epsilon = "1" under [budget]'
+            )
         if self.accountant == "pure" and (self.rho is not None or self.delta):
-            raise SchemaError("A pure budget is epsilon alone.", fix='accountant = "zcdp", or leave rho and delta out')
+            raise SchemaError("A pure budget takes only epsilon.", fix='accountant = "zcdp", or remove rho and delta')
         if self.accountant == "zcdp" and not 0 < self.delta < 1:
             raise SchemaError(
-                "A zcdp budget reports epsilon at a delta in (0, 1).", fix='delta = "1e-6" under [budget]'
+                "A zcdp budget needs a delta between 0 and 1 at which epsilon is reported.",
+                fix='delta = "1e-6" under [budget]',
             )
         if not 0 <= self.delta_events <= self.delta or (self.delta_events and self.delta_events == self.delta):
-            raise SchemaError("delta_events is a part of delta, smaller than it.")
+            raise SchemaError("delta_events must be smaller than delta, of which it is a part.")
         if any(not 0 < share <= 1 for _, share in self.shares):
-            raise SchemaError("An analyst's share is above 0 and at most 1.", fix='analysts = { ana = "0.5" }')
+            raise SchemaError("An analyst's share must be above 0 and at most 1.", fix='analysts = { ana = "0.5" }')
         if self.epoch < 1:
-            raise SchemaError("Epochs count from 1.")
+            raise SchemaError("epoch must be at least 1.")
 
 
 def _parse_amount(value: str | int | Fraction, key: str) -> Fraction:
     from siloquent.schema.toml import parse_finite
 
     if isinstance(value, float):
-        raise SchemaError(f"{key} is a text, since {value!r} is not exact in binary.", fix=f'{key}="{value}"')
+        raise SchemaError(f"{key} must be a text, since {value!r} is not exact in binary.", fix=f'{key}="{value}"')
     try:
         return value if isinstance(value, Fraction) else Fraction(parse_finite(str(value)))
     except (ValueError, ArithmeticError):
         text = str(value)[:40]
         comma = f" Did you mean {text.replace(',', '.')!r}?" if text.count(",") == 1 else ""
-        raise SchemaError(f"{key} is a number such as 0.5, not {text!r}.{comma}", fix=f'{key}="0.5"') from None
+        raise SchemaError(f"{key} must be a number such as 0.5, not {text!r}.{comma}", fix=f'{key}="0.5"') from None
 
 
 def format_fraction(value: Fraction) -> str:
@@ -181,13 +184,13 @@ class TableSchema:
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or len(self.name) > 64:
-            raise SchemaError(f"A table's name is letters, digits and _, at most 64, not {self.name[:20]!r}.")
+            raise SchemaError(f"A table's name must be 1 to 64 letters, digits and _, not {self.name[:20]!r}.")
         if self.unit.kind == "user":
             self._check_unit()
         if self.size_hint is not None and self.size_hint < 1:
-            raise SchemaError("size_hint is a rough public number of rows, at least 1.")
+            raise SchemaError("size_hint must be a rough public number of rows, at least 1.")
         if self.source and self.source.partition(":")[0] not in SOURCE_KINDS:
-            raise SchemaError(f"A source begins with one of {', '.join(k + ':' for k in SOURCE_KINDS)}")
+            raise SchemaError(f"A source must begin with one of {', '.join(k + ':' for k in SOURCE_KINDS)}")
         check_names(self.constraints, self.domain.__getitem__)
         # From here on, errors about unknown attribute names say where the table's attributes are listed.
         object.__setattr__(self, "domain", replace(self.domain, table=self.name))

@@ -60,11 +60,11 @@ def read_toml(text: str) -> dict[str, Any]:
         SchemaError: too large or too deep, or not TOML; the message gives the line.
     """
     if not isinstance(text, str):
-        raise SchemaError(f"A declaration is TOML text, not {type(text).__name__}.", fix=_FROM_A_FILE)
+        raise SchemaError(f"A declaration must be TOML text, not {type(text).__name__}.", fix=_FROM_A_FILE)
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        raise SchemaError(f"A file of declarations is at most {MAX_BYTES // 2**20} MiB.")
+        raise SchemaError(f"A file of declarations can have at most {MAX_BYTES // 2**20} MiB.")
     if text.count("\n") > MAX_LINES:
-        raise SchemaError(f"A file of declarations is at most {MAX_LINES:,} lines long.")
+        raise SchemaError(f"A file of declarations can have at most {MAX_LINES:,} lines.")
     if _DOTTED.search(text):
         raise _build_depth_error()
     try:
@@ -72,18 +72,18 @@ def read_toml(text: str) -> dict[str, Any]:
         _check_values(raw)
     except TomlError as wrong:
         is_path = "\n" not in text and text.strip().endswith(".toml")
-        raise SchemaError(f"This is not TOML: {wrong}.", fix=_FROM_A_FILE if is_path else "") from None
+        raise SchemaError(f"The text is not valid TOML: {wrong}.", fix=_FROM_A_FILE if is_path else "") from None
     except RecursionError:
         raise _build_depth_error() from None
     except DocumentTooLarge as wrong:
-        raise SchemaError(f"A file of declarations is refused: {wrong}.") from None
+        raise SchemaError(f"The file of declarations is not valid: {wrong}.") from None
     except (ValueError, InvalidOperation):
-        raise SchemaError("A number is out of range: bounds, grids and budgets are finite.") from None
+        raise SchemaError("A number is out of range: bounds, grids and budgets must be finite.") from None
     return raw
 
 
 def _build_depth_error() -> SchemaError:
-    return SchemaError(f"This file is nested too deeply: {MAX_NESTING} levels are far more than it needs.")
+    return SchemaError(f"The file is nested too deeply; the limit is {MAX_NESTING} levels.")
 
 
 def _check_values(raw: dict[str, Any]) -> None:
@@ -135,7 +135,7 @@ def validate_table_file(raw: Mapping[str, Any]) -> TableFile:
     for key, kind in (("attribute", "attributes"), ("derived", "attributes"), ("constraint", "constraints")):
         listed = raw.get(key)
         if isinstance(listed, list) and len(listed) > MAX_ENTRIES:  # each invalid value would be described
-            raise SchemaError(f"A table has at most {MAX_ENTRIES:,} {kind}.")
+            raise SchemaError(f"A table can have at most {MAX_ENTRIES:,} {kind}.")
     try:
         return TableFile.model_validate(raw)
     except ValidationError as wrong:
@@ -191,7 +191,7 @@ def _describe_problems(wrong: ValidationError, raw: Mapping[str, Any]) -> Iterat
             yield f"Missing {str(last)!r}{where}: add `{last} = ..`."
         elif key is not None:
             hint = format_hint(suggest_value(str(key), error["input"], ()))
-            yield f"{quote_short(last)}{where} is {_WANTED[key]}, not {_format_value(error['input'])}.{hint}"
+            yield f"{quote_short(last)}{where} must be {_WANTED[key]}, not {_format_value(error['input'])}.{hint}"
         else:
             expected = re.findall("'([^']*)'", str(error.get("ctx", {}).get("expected", "")))
             hint = format_hint(suggest_value(str(last), error["input"], expected))

@@ -110,16 +110,16 @@ def read_workspace(folder: Path) -> Workspace:
     if unknown:
         raise UnknownName(f"setting in {WORKSPACE_FILE}", unknown[0][:MAX_SHOWN], _KEYS)
     if type(raw.get("format")) is not int or raw["format"] != 1:
-        raise SchemaError(f"{WORKSPACE_FILE} must say format = 1; this version reads no other.")
+        raise SchemaError(f"{WORKSPACE_FILE} must state format = 1, the only supported format.")
     ledger = _get_section(raw, "ledger", {"url"}).get("url", "ledger.sqlite")
     if not _is_plain(ledger) or _PASSWORD.search(ledger) or _is_no_file(ledger):
         raise SchemaError(
-            "[ledger] url is a file name or a PostgreSQL URL without a password.",
+            "[ledger] url must be a file name or a PostgreSQL URL without a password.",
             fix="put the password into PGPASSWORD or ~/.pgpass",
         )
     master = _get_section(raw, "spark", {"master"}).get("master", "local[*]")
     if not _is_plain(master):
-        raise SchemaError("[spark] master is the address of a Spark cluster.", fix='master = "local[*]"')
+        raise SchemaError("[spark] master must be the address of a Spark cluster.", fix='master = "local[*]"')
     return Workspace(
         folder=folder,
         ledger=ledger,
@@ -156,7 +156,7 @@ def _is_no_file(ledger: str) -> bool:
 def _get_section(raw: dict[str, Any], key: str, allowed: set[str] | None) -> dict[str, Any]:
     value = raw.get(key, {})
     if not isinstance(value, dict):
-        raise SchemaError(f"[{key}] in {WORKSPACE_FILE} is a table.")
+        raise SchemaError(f"[{key}] in {WORKSPACE_FILE} must be a table.")
     unknown = sorted(set(value) - allowed) if allowed is not None else []
     if unknown:
         raise UnknownName(f"setting in [{key}]", unknown[0][:MAX_SHOWN], allowed or ())
@@ -171,8 +171,8 @@ def _parse_database(name: str, entry: object) -> tuple[str, str, str]:
         or (key == "dsn_file" and _is_plain(value) and "://" not in value and not _PASSWORD.search(value))
     ):
         raise SchemaError(
-            f"[postgres.{name[:MAX_SHOWN]}] says where the connection text is kept, "
-            "so that no password stands in this file.",
+            f"[postgres.{name[:MAX_SHOWN]}] must state where the connection text is kept, "
+            "so that this file contains no password.",
             fix='dsn_env = "NAME_OF_A_VARIABLE", or dsn_file = "a file that only you can read"',
         )
     return name, key, str(value)

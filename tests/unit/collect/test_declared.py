@@ -75,7 +75,7 @@ REFUSED: dict[str, tuple[str, str]] = {
         text(PROFILE.replace("value = 0 }", "value = 0 }, resolution = 4, alone = [0, 9, 24]")),
         "too few for 3 values alone",
     ),
-    "no TOML": ("format = ", "not TOML"),
+    "no TOML": ("format = ", "not valid TOML"),
 }
 
 

@@ -122,13 +122,13 @@ def test_an_attribute_of_too_many_values_serves_sums_only() -> None:
         (lambda: number(kind="integer", grid=Decimal("0.5")), "is an integer"),
         (lambda: number(lo=Decimal("NaN")), "not finite"),
         (lambda: number(hi=Decimal("Infinity")), "not finite"),
-        (lambda: number(lo=datetime(2024, 1, 1)), "its bounds are numbers"),
+        (lambda: number(lo=datetime(2024, 1, 1)), "its bounds must be numbers"),
         (lambda: number(hi=Decimal(2**40)), "more than 2\\^40 grid steps"),
         (lambda: number(lo=Decimal(2**49), hi=Decimal(2**49 + 1)), "2\\^48 grid steps away from zero"),
         (lambda: number(hi=Decimal(10**39), grid=Decimal(1)), "2\\^48"),
         (lambda: number(kind="integer", lo=Decimal(0), hi=Decimal(10**19), grid=Decimal(10**18)), "within 2\\^62"),
         (lambda: number(edges=(Decimal(0), Decimal(5))), "must begin at lo"),
-        (lambda: number(edges=(Decimal(0), Decimal(5), Decimal(5), Decimal(10))), "edges increase"),
+        (lambda: number(edges=(Decimal(0), Decimal(5), Decimal(5), Decimal(10))), "increasing edges"),
         (lambda: number(edges=(Decimal(0), Decimal("0.5"), Decimal(10))), "edges must be multiples"),
         (lambda: number(null="value", null_value=Decimal(99), outside="drop"), "not one of its own values"),
         (lambda: number(null="value", null_value="x"), "not one of its own values"),
@@ -137,20 +137,23 @@ def test_an_attribute_of_too_many_values_serves_sums_only() -> None:
         (lambda: Attribute("c", "category", values=("A", "A")), "twice"),
         (lambda: Attribute("c", "category", values=(OTHER,)), "is the name of the cell"),
         (lambda: Attribute("c", "category", values=("a\0b",)), "NUL"),
-        (lambda: Attribute("d", "date", lo=Decimal(1), hi=Decimal(2), grid=Decimal(86_400)), "its bounds are dates"),
+        (
+            lambda: Attribute("d", "date", lo=Decimal(1), hi=Decimal(2), grid=Decimal(86_400)),
+            "its bounds must be dates",
+        ),
         (lambda: moments("date", 0, 0, grid="5"), "of days"),
         (lambda: moments("datetime", 0, 0, grid="0.5"), "of seconds"),
         (
             lambda: Attribute(
                 "d", "date", lo=datetime(2024, 1, 1, 5), hi=datetime(2024, 1, 2, 5), grid=Decimal(86_400)
             ),
-            "no time of day",
+            "a time of day",
         ),
         (
             lambda: Attribute(
                 "t", "datetime", lo=datetime(2024, 1, 1), hi=datetime(2024, 1, 2, 1), grid=Decimal(86_400)
             ),
-            "apart",
+            "distance",
         ),
         (lambda: Attribute("", "id"), "1 to 128 characters"),
         (lambda: Attribute('a"b', "id"), "without double quotes"),

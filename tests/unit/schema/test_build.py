@@ -71,7 +71,7 @@ def constraint(text: str) -> str:
 
 
 REFUSED = {
-    "not TOML": ("format = = 1", "This is not TOML", ""),
+    "not TOML": ("format = = 1", "not valid TOML", ""),
     "another format": (table_file().replace("format = 1", "format = 2"), "'format'", ""),
     "an unknown key": (attribute('name = "age", typ = "integer"'), "Did you mean 'type'", ""),
     "an unknown key of the table": (table('kind = "row"', more="sise_hint = 5"), "Did you mean 'size_hint'", ""),
@@ -86,7 +86,7 @@ REFUSED = {
     ),
     "no word on NULL": (
         attribute('name = "age", type = "integer", lo = 0, hi = 1, outside = "drop"'),
-        "what becomes of NULL",
+        "how to treat NULL",
         'null = "drop", "cell" or { value = .. }',
     ),
     "no values": (
@@ -97,7 +97,7 @@ REFUSED = {
     "a key of another type": (attribute('name = "p", type = "id", lo = 0'), "'lo' does not belong to type 'id'", ""),
     "dates as bounds of a number": (
         attribute(f'name = "a", type = "integer", lo = 2024-01-01, hi = 2, {DROP}'),
-        "bounds of a integer are numbers",
+        "bounds of a integer must be numbers",
         "",
     ),
     "numbers as bounds of a date": (
@@ -105,8 +105,8 @@ REFUSED = {
         "dates, such as",
         "",
     ),
-    "hours of a date": (attribute(f'{DAY}, grid = "hour"'), "a date has no hours", 'grid = "day"'),
-    "a number as grid of a date": (attribute(f"{DAY}, grid = 5"), "is a word", 'grid = "day"'),
+    "hours of a date": (attribute(f'{DAY}, grid = "hour"'), "shorter than a day", 'grid = "day"'),
+    "a number as grid of a date": (attribute(f"{DAY}, grid = 5"), "must be a word", 'grid = "day"'),
     "an infinite bound": (
         attribute(f'name = "w", type = "real", lo = -inf, hi = 1, grid = 1, {DROP}'),
         "out of range",
@@ -121,30 +121,30 @@ REFUSED = {
     "a unit that is not declared": (table('kind = "user", column = "patient"'), "No attribute named 'patient'", ""),
     "a user unit without a column": (table('kind = "user"'), "needs the column", "unit = { column ="),
     "a user unit of no rows": (table('kind = "user", column = "age", max_rows = 0'), "max_rows", ""),
-    "a row unit of two rows": (table('kind = "row", max_rows = 2'), "max_rows is 1 for row units", ""),
+    "a row unit of two rows": (table('kind = "row", max_rows = 2'), "max_rows must be 1 for row units", ""),
     "a source of no kind": (
         table('kind = "row"', more='source = "excel:x"'),
-        "begins with one of csv:, csv-records:, parquet:",
+        "begin with one of csv:, csv-records:, parquet:",
         "",
     ),
     "a table's name": (table('kind = "row"', name="my table"), "letters, digits and _", ""),
-    "no budget": (table_file(budget='accountant = "pure"'), "one of epsilon or rho", 'epsilon = "1"'),
+    "no budget": (table_file(budget='accountant = "pure"'), "either epsilon or rho", 'epsilon = "1"'),
     "a budget of nothing": (table_file(budget='accountant = "pure"\nepsilon = "0"'), "above 0", 'epsilon = "1"'),
     "answers of one's own without analysts": (
         table_file(budget='accountant = "pure"\nepsilon = "1"\nsharing = "own"'),
-        "needs analysts",
+        "requires analysts",
         "analysts = {",
     ),
     "an infinite budget": (table_file(budget='accountant = "pure"\nepsilon = "inf"'), "not a finite number", ""),
     "a budget as a float": (table_file(budget='accountant = "pure"\nepsilon = 0.1'), "epsilon", ""),
     "a pure budget with delta": (
         table_file(budget='accountant = "pure"\nepsilon = "1"\ndelta = "1e-6"'),
-        "epsilon alone",
+        "only epsilon",
         'accountant = "zcdp"',
     ),
     "a zcdp budget without delta": (
         table_file(budget='accountant = "zcdp"\nepsilon = "1"'),
-        "reports epsilon at a delta",
+        "needs a delta",
         'delta = "1e-6"',
     ),
     "a share above the whole": (
@@ -155,17 +155,17 @@ REFUSED = {
     "a constraint without its parts": (constraint('kind = "fd", lhs = ["age"]'), "needs 'rhs'", ""),
     "a constraint with foreign parts": (
         constraint('kind = "key", columns = ["age"], rhs = "age"'),
-        "does not have 'rhs'",
+        "does not take 'rhs'",
         "",
     ),
     "a hard constraint with a weight": (
         constraint('kind = "denial", not = "age < 0", weight = 1'),
-        "has no weight",
+        "cannot have a weight",
         "hard = false",
     ),
     "a reference that is none": (
         constraint('kind = "foreign_key", columns = ["age"], references = "ages"'),
-        "TABLE(COLUMN, ..)",
+        "TABLE(COLUMN, ...)",
         'references = "wards(ward)"',
     ),
 }

@@ -76,7 +76,7 @@ def test_what_cannot_be_read_is_refused_where_it_stands(text: str, at: int, expe
 
 
 def test_long_and_many_comparisons_are_refused() -> None:
-    with pytest.raises(SchemaError, match="at most 8 comparisons, this one 9"):
+    with pytest.raises(SchemaError, match="at most 8 comparisons, not 9"):
         parse_comparisons(" and ".join(["a = 1"] * 9), default_row=1)
     with pytest.raises(SchemaError, match=r"at most 10,000 characters"):
         parse_comparisons("a" * 10_001, default_row=1)

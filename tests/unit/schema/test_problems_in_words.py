@@ -26,10 +26,14 @@ epsilon = "1"
 @pytest.mark.parametrize(
     ("right", "wrong", "words"),
     [
-        ('epsilon = "1"', "epsilon = 0.1", "'epsilon' in [budget] is an amount as text, such as \"0.1\", not 0.1."),
-        ("lo = 0, hi = 120", 'lo = "a", hi = 120', "'lo' in [attribute 'age'] is a number, or a date"),
-        ("grid = 0.5", 'grid = "x"', "'grid' in [attribute 'size'] is a number, or \"day\""),
-        ('null = "drop" },\n  {', "null = 3 },\n  {", "'null' in [attribute 'age'] is \"drop\", \"cell\""),
+        (
+            'epsilon = "1"',
+            "epsilon = 0.1",
+            "'epsilon' in [budget] must be an amount as text, such as \"0.1\", not 0.1.",
+        ),
+        ("lo = 0, hi = 120", 'lo = "a", hi = 120', "'lo' in [attribute 'age'] must be a number, or a date"),
+        ("grid = 0.5", 'grid = "x"', "'grid' in [attribute 'size'] must be a number, or \"day\""),
+        ('null = "drop" },\n  {', "null = 3 },\n  {", "'null' in [attribute 'age'] must be \"drop\", \"cell\""),
     ],
 )
 def test_one_sentence_says_what_to_write(right: str, wrong: str, words: str) -> None:
@@ -91,7 +95,7 @@ def test_all_contradictions_of_a_file_are_told_at_once() -> None:
     for part in (
         "'age': has no bounds",
         "'values' does not belong to type 'real'",
-        "'size' does not say what becomes",
+        "'size' does not declare how to treat",
         "above 0",
     ):
         assert part in refused.value.detail

@@ -35,11 +35,11 @@ def test_released_values_are_those_that_the_file_lists(tmp_path: Path) -> None:
     [
         (RELEASED.replace("diagnoses", "diagnosis"), "No released domain named 'diagnosis'. Did you mean 'diagnoses'"),
         (RELEASED.replace("diagnoses", "../schemas/visits"), "name of a released domain"),
-        (RELEASED.replace("diagnoses", "empty"), "holds no values"),
+        (RELEASED.replace("diagnoses", "empty"), "contains no values"),
         (RELEASED.replace("diagnoses", "broken"), "cannot be read"),
-        (RELEASED.replace("diagnoses", "strange"), "says format = 1"),
-        (RELEASED.replace('null = "drop"', 'other = "drop", null = "drop"'), "cell of their own"),
-        (RELEASED.replace('"diagnoses"', "3"), "is text"),
+        (RELEASED.replace("diagnoses", "strange"), "must state format = 1"),
+        (RELEASED.replace('null = "drop"', 'other = "drop", null = "drop"'), "need a separate cell"),
+        (RELEASED.replace('"diagnoses"', "3"), "must be a text"),
         (RELEASED.replace("released", "from"), "a list of texts, or"),
         (RELEASED.replace('{ released = "diagnoses" }', '"flu"'), "a list of texts, or"),
         (RELEASED.replace("category", "text"), "does not belong to type"),
@@ -55,7 +55,7 @@ def test_what_cannot_be_used_is_refused(column: str, message: str, tmp_path: Pat
 
 
 def test_released_values_belong_to_a_workspace() -> None:
-    with pytest.raises(SchemaError, match="belong to a workspace"):
+    with pytest.raises(SchemaError, match="only in a workspace"):
         sq.read_schema(declare(diagnosis=RELEASED))
 
 

@@ -111,7 +111,7 @@ def test_conditions_hold_for_every_row(made: SyntheticRelease) -> None:
     ("where", "says"),
     [
         ("wrad = 'A'", "Did you mean 'ward'"),
-        ("ward ==", "cannot be read"),
+        ("ward ==", "syntax error"),
         ("age > 200", "No row"),
         ("age < 12 and smoker = true", "no row|Fewer"),
         ("t1.age < t2.age", "one row"),

@@ -44,7 +44,7 @@ class QueryProgress:
         found = decode_measurements(stored.payload)
         step = next((way for way in step.ways if len(way.plans) == len(found)), step)
         if len(found) != len(step.plans):
-            raise LedgerError("A stored answer does not belong to this question.", fix=run("ledger verify"))
+            raise LedgerError("A stored answer does not belong to this query.", fix=run("ledger verify"))
         # The original guarantee, even if the current planner would give another one.
         parts = tuple(
             ReleasedPart(replace(plan, alpha=Fraction(one.alpha)), one)

@@ -25,11 +25,11 @@ def read_off(compiled: CompiledWorkload, measured: StoredMeasurement, share: Fra
     groups, columns = compiled.answers, compiled.parts[0].columns
     matrix = measured.strategy[0] if len(measured.strategy) == 1 else None
     if not isinstance(matrix, np.ndarray) or matrix.shape != (len(measured.values), columns) or len(matrix) % groups:
-        raise LedgerError("A stored answer does not belong to this question.", fix=run("ledger verify"))
+        raise LedgerError("A stored answer does not belong to this query.", fix=run("ledger verify"))
     asked, values = len(matrix) // groups, columns // groups
     back = reconstruct(np.tril(np.ones((values, values))), matrix[:asked, :values])
     if back is None:
-        raise LedgerError("A stored answer does not belong to this question.", fix=run("ledger verify"))
+        raise LedgerError("A stored answer does not belong to this query.", fix=run("ledger verify"))
     noisy = np.array(measured.values, dtype=np.float64).reshape(groups, asked)
     upto = (
         np.rint(noisy @ back.T * PARTS_OF_A_STEP).astype(np.int64).astype(object)

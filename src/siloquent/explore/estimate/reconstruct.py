@@ -76,7 +76,7 @@ def apply_choice(choice: Having | Top | None, values: Sequence[Fraction]) -> lis
 
 def _require(holds: bool) -> None:
     if not holds:
-        raise LedgerError("A stored answer does not belong to this question.", fix=run("ledger verify"))
+        raise LedgerError("A stored answer does not belong to this query.", fix=run("ledger verify"))
 
 
 def _list_key_names(compiled: CompiledWorkload) -> tuple[str, ...]:

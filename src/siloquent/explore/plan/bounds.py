@@ -46,11 +46,11 @@ def list_parts(aggregate: Aggregate, schema: TableSchema) -> tuple[Part, ...]:
     name = attribute.name
     if not attribute.is_numeric:
         word = {Sum: "SUM", Average: "AVG", Variance: "VAR", Deviation: "STDDEV"}.get(type(aggregate), "It")
-        raise RequestError(f"{word} takes a number; {name!r} is {attribute.kind}.", fix="GROUP BY it, and ask COUNT(*)")
+        raise RequestError(f"{word} takes a number; {name!r} is {attribute.kind}.", fix="GROUP BY it and use COUNT(*)")
     if isinstance(aggregate, (Sum, Moment)):
         return (aggregate,)
     if attribute.steps == 1:
-        raise RequestError(f"{name!r} has one declared value, so there is nothing to ask.", fix="COUNT(*)")
+        raise RequestError(f"{name!r} has only one declared value, so the answer is already known.", fix="COUNT(*)")
     most = 2 if isinstance(aggregate, Average) else 3
     return (build_row_count(attribute), Moment(name, 1), Moment(name, 2))[:most]
 

@@ -126,15 +126,15 @@ def plan(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
         )
     if query.kind == "tcq" and query.top is not None and query.top.k >= compiled.answers:
         raise RequestError(
-            f"There are {compiled.answers:,} groups, so the top {query.top.k:,} are all of them.",
-            fix="a smaller LIMIT, or ask for the values and sort them for free",
+            f"The query has only {compiled.answers:,} groups, so the top {query.top.k:,} would include all of them.",
+            fix="use a smaller LIMIT, or query the values and sort them at no cost",
         )
     wanted = _build_requirement(query, compiled)
     if isinstance(query.promise, Spend):
         allowed = compute_allowed_cost(query.promise, schema)
         steps = _find_least_steps(compiled, wanted, schema, allowed)
         if steps is None:
-            raise AccuracyUnreachable("No error bound can be promised for so little.", fix="raise BUDGET")
+            raise AccuracyUnreachable("The budget is too small for any error bound.", fix="raise BUDGET")
         alpha = steps * compiled.grid
         left = Cost(min(left.amount, allowed.amount), left.delta)
     else:
@@ -216,7 +216,7 @@ def compute_error_bound(promise: Accuracy, schema: TableSchema) -> Fraction:
         return Fraction(promise.error)
     if schema.size_hint is None:
         raise RequestError(
-            "ERROR in PERCENT needs a public number of rows, and the table declares none.",
+            "ERROR in PERCENT requires a public number of rows; the table declares none.",
             fix="size_hint = 10000 under [table], or ERROR 200",
         )
     return Fraction(promise.error) * schema.size_hint / 100
@@ -303,7 +303,7 @@ def compute_allowed_cost(spend: Spend, schema: TableSchema) -> Cost:
     """Compute the cost that BUDGET allows, in the account's whole units, rounded down."""
     pure = schema.budget.accountant == "pure"
     if pure and (spend.currency == "rho" or spend.delta is not None):
-        raise RequestError("This table's account counts pure epsilon.", fix="BUDGET 0.01 EPSILON")
+        raise RequestError("This table's account accepts only pure epsilon.", fix="BUDGET 0.01 EPSILON")
     amount = Fraction(spend.amount)
     if not pure and spend.currency == "epsilon":
         delta = Fraction(spend.delta) if spend.delta is not None else schema.budget.delta - schema.budget.delta_events
@@ -313,7 +313,7 @@ def compute_allowed_cost(spend: Spend, schema: TableSchema) -> Cost:
     if amount < least:
         symbol = get_accountant(name).symbol
         raise AccuracyUnreachable(
-            f"The budget is below {symbol} {format_digits(least)}, the least that is ever charged.",
+            f"The budget is below {symbol} {format_digits(least)}, the smallest possible charge.",
             fix=AskWith(change=f"BUDGET {format_digits(least)} {symbol.upper()}"),
         )
     return Cost(int(round_down_to_units(amount, name) * get_accountant(name).scale))
@@ -367,5 +367,5 @@ def _build_unreachable(
     return AccuracyUnreachable(
         f"An error of {format_digits(alpha, 6)} would cost more than the whole budget of {schema.name!r}.",
         best_alpha=best,
-        fix="ask for less, or with a lower CONFIDENCE" if best is None else AskWith(change=f"ERROR {best:g}"),
+        fix="query fewer values, or lower CONFIDENCE" if best is None else AskWith(change=f"ERROR {best:g}"),
     )

@@ -237,7 +237,7 @@ def _find_promised_rows(query: Query, schema: TableSchema) -> Fraction | None:
     if promise.at_least is not None:
         if schema.size_hint is not None and promise.at_least > schema.size_hint * ROUGH:
             raise RequestError(
-                f"No group has {promise.at_least:,} rows: {schema.name!r} has about {schema.size_hint:,} in all.",
+                f"No group has {promise.at_least:,} rows: {schema.name!r} has about {schema.size_hint:,} in total.",
                 fix=f"FOR AT LEAST {max(schema.size_hint // 10, 1)} ROWS",
             )
         return Fraction(promise.at_least)
@@ -248,7 +248,7 @@ def _find_promised_rows(query: Query, schema: TableSchema) -> Fraction | None:
         least = Fraction(query.having.threshold) - _get_error(query, len(query.bounded) - 1, schema)
         if not isinstance(query.having.of, Count) or least < 1:
             raise RequestError(
-                "AVG does not know from this HAVING how many rows a reported group has.",
+                "AVG cannot derive a minimum group size from this HAVING.",
                 fix="FOR AT LEAST 5000 ROWS, or HAVING COUNT(*) > 1000 with a smaller error",
             )
         return least
@@ -370,7 +370,7 @@ def _split_share(query: Query, schema: TableSchema, error: Fraction | None, time
     book = get_accountant(schema.budget.accountant)
     amount = Decimal(math.floor(compute_allowed_cost(promise, schema).amount * times / number)) / book.scale
     if not amount:
-        raise AccuracyUnreachable("No error bound can be promised for so little.", fix="raise BUDGET")
+        raise AccuracyUnreachable("The budget is too small for any error bound.", fix="raise BUDGET")
     return Spend(amount, "epsilon" if book.symbol == "epsilon" else "rho", None, beta, promise.joint)
 
 
@@ -441,8 +441,8 @@ def format_errors(query: Query) -> str:
 def _build_unreachable(query: Query, schema: TableSchema, left: Cost) -> AccuracyUnreachable:
     wider = find_least_widening(query, schema, left=left)
     return AccuracyUnreachable(
-        f"Even the whole budget of {schema.name!r} would not pay for all that is asked.",
-        fix="ask for less, or with a lower CONFIDENCE"
+        f"This query would cost more than the whole budget of {schema.name!r}.",
+        fix="query fewer values, or lower CONFIDENCE"
         if wider is None
         else AskWith(render(wider), f"ERROR {format_errors(wider)}"),
     )

@@ -60,11 +60,12 @@ class Quantile:
         check_number(self.share, "The share of a quantile")
         if not 0 < self.share < 1:
             raise RequestError(
-                f"The share of a quantile lies between 0 and 1, both excluded, not {format_number(self.share)}.",
-                fix=f"QUANTILE({quote_name(self.attribute)}, 0.99): the very first and last value are single people's",
+                f"The share of a quantile must be between 0 and 1 (both excluded), not {format_number(self.share)}.",
+                fix=f"QUANTILE({quote_name(self.attribute)}, 0.99): the smallest and largest values reveal single "
+                "people",
             )
         if (self.share * 10**SHARE_DIGITS) % 1:
-            raise RequestError(f"The share of a quantile has at most {SHARE_DIGITS} places.", fix="0.9995")
+            raise RequestError(f"The share of a quantile can have at most {SHARE_DIGITS} decimal places.", fix="0.9995")
 
     @property
     def fraction(self) -> Fraction:

@@ -178,7 +178,7 @@ class Question:
             units: Its error bound, if it is a sum that is not shown.
         """
         if (over is None) == (at_least is None):
-            raise RequestError("having takes over or at_least.", fix="having(over=1000)")
+            raise RequestError("having takes either over or at_least.", fix="having(over=1000)")
         by = parse_aggregate(of) if of else None
         op: Literal[">", ">="] = ">" if over is not None else ">="
         threshold = parse_decimal(over, "over") if over is not None else parse_decimal(at_least, "at_least")
@@ -240,7 +240,7 @@ class Question:
             rho: The price in a zCDP account.
         """
         if (epsilon is None) == (rho is None):
-            raise RequestError("spend takes epsilon or rho.", fix='spend(epsilon="0.01")')
+            raise RequestError("spend takes either epsilon or rho.", fix='spend(epsilon="0.01")')
         currency: Literal["epsilon", "rho"] = "rho" if epsilon is None else "epsilon"
         amount = parse_decimal(rho if epsilon is None else epsilon, currency)
         share = None if delta is None else parse_decimal(delta, "delta")
@@ -262,7 +262,7 @@ class Question:
         """
         if self.promise is None:
             raise RequestError(
-                "A question says how exact its answer must be, or what it may cost.",
+                "The query states neither an error bound nor a budget.",
                 fix="add .within(rows=200), or .spend(epsilon='0.01')",
             )
         return Query(
@@ -287,17 +287,17 @@ class Question:
         if isinstance(promise, Accuracy):
             return replace(promise, more=tuple(bound for bound in bounds if bound is not None))
         if any(bounds):
-            raise RequestError("A question has error bounds or a budget, not both.", fix="also('AVG(cost)')")
+            raise RequestError("A query can have error bounds or a budget, not both.", fix="also('AVG(cost)')")
         return promise
 
     def _set_workload(self, workload: Workload) -> Question:
         if self.workload != EVERY_ROW:
-            raise RequestError("A question has one workload.", fix="say by, over, histogram, prefix or cube once")
+            raise RequestError("A query takes one workload.", fix="use by, over, histogram, prefix or cube once")
         return replace(self, workload=workload)
 
     def _choose(self, choice: Having | Top, values: bool) -> Question:
         if self.choice is not None:
-            raise RequestError("A question has one having or top.", fix="ask for the counts, and filter them for free")
+            raise RequestError("A query takes one having or top.", fix="query the counts and filter them at no cost")
         return replace(self, choice=choice, shows_values=values)
 
 
@@ -306,7 +306,7 @@ def _parse_condition(condition: Condition) -> Predicate:
         return parse_predicate(condition)
     if not isinstance(condition, Predicate):
         raise RequestError(
-            f"A condition is written as behind WHERE, not as {type(condition).__name__}.", fix='.where("age > 30")'
+            f"A condition must be text as after WHERE, not {type(condition).__name__}.", fix='.where("age > 30")'
         )
     return condition
 
@@ -324,7 +324,7 @@ def _build_ranges(
 def _require_whole(k: Number, what: str = "k") -> int:
     number = parse_decimal(k, what)
     if number % 1:
-        raise RequestError(f"{what} is a whole number, not {number}.", fix=f"{what}=3")
+        raise RequestError(f"{what} must be a whole number, not {number}.", fix=f"{what}=3")
     return int(number)
 
 

@@ -118,7 +118,7 @@ def _(expression: Value, depth: int) -> str | None:
 @_find_attribute.register
 def _(expression: Call, depth: int) -> str | None:
     if expression.function not in FUNCTIONS:
-        raise RequestError(f"There is no function {expression.function[:40]!r}. Known: {', '.join(FUNCTIONS)}.")
+        raise RequestError(f"Unknown function {expression.function[:40]!r}. Known: {', '.join(FUNCTIONS)}.")
     return _find_attribute(expression.argument, _increase_depth(depth))
 
 
@@ -131,7 +131,7 @@ def _(expression: Arithmetic, depth: int) -> str | None:
     if len(names) == 2:
         raise RequestError(
             f"One side of a comparison mixes the attributes {names[0]!r} and {names[1]!r}.",
-            fix="compare them with each other (a < b), or declare what is computed as an attribute of its own",
+            fix="compare them with each other (a < b), or declare the computed value as a separate attribute",
         )
     return names[0] if names else None
 
@@ -142,5 +142,7 @@ def _list_names(names: Iterable[str | None]) -> list[str]:
 
 def _increase_depth(depth: int) -> int:
     if depth >= MAX_DEPTH:
-        raise RequestError(f"Conditions and expressions nest at most {MAX_DEPTH} deep.", fix="ask in smaller pieces")
+        raise RequestError(
+            f"Conditions and expressions can be nested at most {MAX_DEPTH} levels deep.", fix="split the query"
+        )
     return depth + 1

@@ -24,7 +24,7 @@ def parse_decimal(value: object, what: str) -> Decimal:
             raise ValueError
         number = Decimal(text)
     except (ValueError, InvalidOperation):
-        raise RequestError(f"{what} is a number as 200, 0.5 or 1e-6.") from None
+        raise RequestError(f"{what} must be a number such as 200, 0.5 or 1e-6.") from None
     check_number(number, what)
     return number
 
@@ -37,12 +37,12 @@ def check_number(number: Decimal | int, what: str, *, before: int = MAX_DIGITS, 
     if isinstance(number, int):
         fits = abs(number) < 10**before
     elif not number.is_finite():
-        raise RequestError(f"{what} is a finite number, not {number}.")
+        raise RequestError(f"{what} must be a finite number, not {number}.")
     else:
         # The tuple is cheap for any exponent; the number itself must not be written out.
         fits = -after <= int(number.as_tuple().exponent) < before and number.adjusted() < before
     if not fits:
-        raise RequestError(f"{what} has at most {before} digits before and {after} after the point.")
+        raise RequestError(f"{what} can have at most {before} digits before and {after} after the decimal point.")
 
 
 def format_number(number: Decimal | int) -> str:

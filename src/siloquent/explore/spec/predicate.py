@@ -144,7 +144,7 @@ Predicate = Compare | InList | Like | IsNull | And | Or | Not
 def check_name(name: str, what: str) -> None:
     """Refuse names that no declaration could have: empty, longer than 128 characters, or with control characters."""
     if not 1 <= len(name) <= MAX_NAME_LENGTH or not _is_text(name) or any(ord(letter) < 32 for letter in name):
-        raise RequestError(f"The name of an {what} has 1 to {MAX_NAME_LENGTH} characters, not {name[:20]!r}.")
+        raise RequestError(f"The name of an {what} must have 1 to {MAX_NAME_LENGTH} characters, not {name[:20]!r}.")
 
 
 def normalize_constant(constant: Constant) -> Constant:
@@ -160,12 +160,14 @@ def normalize_constant(constant: Constant) -> Constant:
         return int(constant) if constant == int(constant) else constant
     if isinstance(constant, str):
         if not _is_text(constant):
-            raise RequestError("A text holds a NUL or half a character (a lone surrogate).")
+            raise RequestError("A text contains a NUL character or a lone surrogate.")
     elif isinstance(constant, datetime):
         if constant.tzinfo is not None:
-            raise RequestError("Moments have no time zone here.", fix="TIMESTAMP '2024-01-31 10:30:00'")
+            raise RequestError("Timestamps cannot have a time zone.", fix="TIMESTAMP '2024-01-31 10:30:00'")
     elif not isinstance(constant, date):
-        raise RequestError(f"{type(constant).__name__} is not a type of constants.", fix="an int, a Decimal or a text")
+        raise RequestError(
+            f"{type(constant).__name__} is not a supported type of constant.", fix="an int, a Decimal or a text"
+        )
     return constant
 
 

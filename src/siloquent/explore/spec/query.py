@@ -41,7 +41,7 @@ class GroupBy:
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.keys) <= MAX_KEYS:
-            raise RequestError(f"GROUP BY has 1 to {MAX_KEYS} keys, not {len(self.keys):,}.")
+            raise RequestError(f"GROUP BY takes 1 to {MAX_KEYS} keys, not {len(self.keys):,}.")
         for key in self.keys:
             require_attribute(key)
         if len(set(self.keys)) != len(self.keys):
@@ -56,7 +56,7 @@ class Predicates:
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.parts) <= MAX_PREDICATES:
-            raise RequestError(f"A workload has 1 to {MAX_PREDICATES:,} predicates, not {len(self.parts):,}.")
+            raise RequestError(f"A workload must have 1 to {MAX_PREDICATES:,} predicates, not {len(self.parts):,}.")
         object.__setattr__(self, "parts", tuple(normalize_predicate(part) for part in self.parts))
 
 
@@ -91,7 +91,7 @@ class Cube:
         for name in self.attributes:
             check_name(name, "attribute")
         if not 1 <= len(self.attributes) <= MAX_KEYS or len(set(self.attributes)) != len(self.attributes):
-            raise RequestError(f"CUBE names 1 to {MAX_KEYS} attributes, each once.", fix="CUBE(ward, sex)")
+            raise RequestError(f"CUBE takes 1 to {MAX_KEYS} distinct attributes.", fix="CUBE(ward, sex)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Having:
 
     def __post_init__(self) -> None:
         if self.op not in (">", ">="):
-            raise RequestError("HAVING reports the parts above a threshold.", fix="HAVING COUNT(*) > 100")
+            raise RequestError("HAVING can only report parts above a threshold.", fix="HAVING COUNT(*) > 100")
         check_number(self.threshold, "A threshold")
 
 
@@ -129,7 +129,7 @@ class Top:
 
     def __post_init__(self) -> None:
         if not 1 <= self.k <= MAX_PREDICATES:
-            raise RequestError(f"LIMIT is 1 to {MAX_PREDICATES:,}.", fix="LIMIT 3")
+            raise RequestError(f"LIMIT must be between 1 and {MAX_PREDICATES:,}.", fix="LIMIT 3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Bound:
     def __post_init__(self) -> None:
         check_number(self.error, "ERROR")
         if self.error <= 0:
-            raise RequestError(f"ERROR is a number above 0, not {self.error}.", fix="ERROR 200")
+            raise RequestError(f"ERROR must be a number above 0, not {self.error}.", fix="ERROR 200")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class Accuracy:
         Bound(self.error, self.percent)  # checks both
         _check_beta(self.beta)
         if self.at_least is not None and not 1 <= self.at_least <= MAX_ROWS:
-            raise RequestError(f"FOR AT LEAST is 1 to {MAX_ROWS:,} rows.", fix="FOR AT LEAST 5000 ROWS")
+            raise RequestError(f"FOR AT LEAST must be between 1 and {MAX_ROWS:,} rows.", fix="FOR AT LEAST 5000 ROWS")
 
     @property
     def bounds(self) -> tuple[Bound, ...]:
@@ -186,7 +186,7 @@ class Spend:
     def __post_init__(self) -> None:
         check_number(self.amount, "BUDGET")
         if self.amount <= 0:
-            raise RequestError(f"BUDGET is a number above 0, not {self.amount}.", fix="BUDGET 0.01 EPSILON")
+            raise RequestError(f"BUDGET must be a number above 0, not {self.amount}.", fix="BUDGET 0.01 EPSILON")
         if self.delta is not None:
             self._check_delta(self.delta)
         _check_beta(self.beta)
@@ -194,9 +194,9 @@ class Spend:
     def _check_delta(self, delta: Decimal) -> None:
         check_number(delta, "DELTA")
         if not 0 < delta < 1:
-            raise RequestError(f"DELTA lies between 0 and 1, not {delta}.", fix="BUDGET 0.01 EPSILON DELTA 1e-6")
+            raise RequestError(f"DELTA must be between 0 and 1, not {delta}.", fix="BUDGET 0.01 EPSILON DELTA 1e-6")
         if self.currency == "rho":
-            raise RequestError("RHO has no DELTA.", fix="BUDGET 0.01 RHO")
+            raise RequestError("RHO does not take DELTA.", fix="BUDGET 0.01 RHO")
 
 
 SMALLEST_MISS = Fraction(1, 10**15)
@@ -205,11 +205,11 @@ SMALLEST_MISS = Fraction(1, 10**15)
 
 def _check_beta(beta: Fraction) -> None:
     if not 0 < beta < 1:
-        raise RequestError("CONFIDENCE lies between 0 and 1, both excluded.", fix="CONFIDENCE 0.9995")
+        raise RequestError("CONFIDENCE must be between 0 and 1 (both excluded).", fix="CONFIDENCE 0.9995")
     if min(beta, 1 - beta) < SMALLEST_MISS:
         raise RequestError(
-            f"CONFIDENCE lies between {float(SMALLEST_MISS):.0e} and 1 - {float(SMALLEST_MISS):.0e}: "
-            "beyond, tails of noise cannot be computed in double precision.",
+            f"CONFIDENCE must be between {float(SMALLEST_MISS):.0e} and 1 - {float(SMALLEST_MISS):.0e}: "
+            "beyond that, noise tails cannot be computed in double precision.",
             fix="CONFIDENCE 0.999999",
         )
     if beta.denominator > 10**MAX_DIGITS:
@@ -285,38 +285,38 @@ class Query:
 
     def _check_choice(self) -> None:
         if self.having and self.top:
-            raise RequestError("A question has HAVING or LIMIT, not both.", fix="ask for the counts and filter them")
+            raise RequestError("A query can have HAVING or LIMIT, not both.", fix="query the counts and filter them")
         if not self.shows_values and not (self.having or self.top):
-            raise RequestError("Nothing is asked for.", fix="SELECT ward, COUNT(*) FROM ..")
+            raise RequestError("The query requests nothing.", fix="SELECT ward, COUNT(*) FROM ..")
         if not self.shows_values and not isinstance(self.aggregate, (Count, Sum)):
             raise RequestError(
-                "Groups are chosen unseen by COUNT(*) or SUM only.",
-                fix="put the aggregate among the items: the choice is then free",
+                "Without being selected, only COUNT(*) and SUM can choose groups.",
+                fix="add the aggregate to the SELECT list: the choice is then free",
             )
         if self.shows_values and (self.having or self.top) and not isinstance(self.workload, GroupBy):
             raise RequestError(
-                "BIN shows values or chooses parts, not both.",
-                fix="leave HAVING or LIMIT out, and filter the answer for free",
+                "BIN can return values or choose parts, not both.",
+                fix="remove HAVING or LIMIT, and filter the answer at no cost",
             )
         if self.top and self.top.of is not None and self.top.of not in self.aggregates:
-            raise RequestError("ORDER BY takes an aggregate that is asked for.", fix="put it among the items, too")
+            raise RequestError("ORDER BY takes only an aggregate of the query.", fix="add it to the SELECT list")
         if self.chooses_by_another and not isinstance(self.having.of, (Count, Sum)):  # type: ignore[union-attr]
-            raise RequestError("HAVING takes COUNT(*), SUM, or an aggregate that is asked for.")
+            raise RequestError("HAVING takes only COUNT(*), SUM, or another aggregate of the query.")
 
     def _check_items(self) -> None:
         if self.alias:
             check_name(self.alias, "column")
             if not self.shows_values:
-                raise RequestError("Only shown values have a name.", fix="leave AS out")
+                raise RequestError("AS can only name values that are returned.", fix="remove AS")
         if not self.others:
             return
         if not self.shows_values or len(self.others) >= MAX_ITEMS:
-            raise RequestError(f"A question shows 1 to {MAX_ITEMS} aggregates.")
+            raise RequestError(f"A query can return 1 to {MAX_ITEMS} aggregates.")
         if len(set(self.aggregates)) != len(self.aggregates):
-            raise RequestError("The question names an aggregate twice.", fix="name it once")
+            raise RequestError("The query lists an aggregate twice.", fix="name it once")
         names = [item.column for item in self.items]
         if len(set(names)) != len(names):
-            raise RequestError("Two columns of the answer have one name.", fix="AVG(cost) AS mean_cost")
+            raise RequestError("Two columns of the answer have the same name.", fix="AVG(cost) AS mean_cost")
 
     def _check_bounds(self) -> None:
         promise = self.promise
@@ -338,13 +338,13 @@ class Query:
         spread = any(isinstance(one, (Variance, Deviation)) for one in asked)
         if spread and promise.at_least is None:
             raise RequestError(
-                "VAR and STDDEV keep an error for groups of some size only.",
+                "VAR and STDDEV can promise an error only for groups of a minimum size.",
                 fix="FOR AT LEAST 5000 ROWS, or BUDGET 0.1 EPSILON instead of ERROR",
             )
         if promise.at_least is not None and not spread and not any(isinstance(one, Average) for one in asked):
             raise RequestError(
-                "FOR AT LEAST belongs to AVG, VAR and STDDEV: other errors do not depend on a group's size.",
-                fix="leave it out",
+                "FOR AT LEAST applies only to AVG, VAR and STDDEV: other errors do not depend on the group size.",
+                fix="remove it",
             )
 
     @property

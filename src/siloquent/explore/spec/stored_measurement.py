@@ -81,7 +81,7 @@ class StoredMeasurement:
         """
         measured = decode_measurements(payload)
         if len(measured) != 1:
-            raise LedgerError("A stored answer does not belong to this question.", fix=run("ledger verify"))
+            raise LedgerError("A stored answer does not belong to this query.", fix=run("ledger verify"))
         return measured[0]
 
     @classmethod
@@ -149,7 +149,7 @@ def decode_measurements(payload: bytes) -> tuple[StoredMeasurement, ...]:
     try:
         plain = json.loads(payload)
         if plain["format"] != 1:
-            raise LedgerError("A stored answer has a later format.", fix="pip install --upgrade siloquent")
+            raise LedgerError("A stored answer has a newer format.", fix="pip install --upgrade siloquent")
         return tuple(StoredMeasurement._from_plain(part) for part in plain.get("parts", [plain]))
     except (ValueError, KeyError, TypeError, AttributeError) as broken:
         raise LedgerError("A stored answer cannot be read.", fix=run("ledger verify")) from broken

@@ -64,5 +64,5 @@ def test_a_mistyped_shape_is_recognised() -> None:
 
 
 def test_another_aggregate_than_the_one_asked_for_is_refused() -> None:
-    with pytest.raises(SyntaxProblem, match="by the aggregate behind ON"):
+    with pytest.raises(SyntaxProblem, match="by the aggregate after ON"):
         parse("BIN t ON COUNT(*) WHERE W = CUBE(ward) HAVING SUM(cost) > 5 ERROR 5")

@@ -116,18 +116,18 @@ def test_constants_keep_all_their_digits() -> None:
         ("age + weight > 3", "mixes the attributes 'age' and 'weight'", "a < b"),
         ("1 = 1", "is constant", "age > 30"),
         ("age = NULL", "never true", "IS NULL"),
-        ("ward IN ('A', NULL)", "NULL equals nothing", "ward IS NULL"),
-        ("smoker IS TRUE", "NULL alone", "smoker = TRUE"),
-        ("ward ILIKE 'a%'", "not a part", "LIKE"),
-        ("ward || 'x' = 'Ax'", "not joined", "AND"),
+        ("ward IN ('A', NULL)", "IN never matches NULL", "ward IS NULL"),
+        ("smoker IS TRUE", "only test for NULL", "smoker = TRUE"),
+        ("ward ILIKE 'a%'", "not supported", "LIKE"),
+        ("ward || 'x' = 'Ax'", "concatenation", "AND"),
         ("CAST(age AS TEXT) = '3'", "declared type", "constant"),
         ("age::TEXT = '3'", "declared type", "constant"),
-        ("COUNT(*) > 3", "no condition on rows", "HAVING"),
-        ("MIN(age) > 3", "single people's values", "QUANTILE"),
+        ("COUNT(*) > 3", "condition on rows", "HAVING"),
+        ("MIN(age) > 3", "values of single people", "QUANTILE"),
         ("yaer(day) = 2024", "Did you mean year", "derived"),
         ("age > $1", "Query parameters", "write the value"),
         ("age > ?", "Query parameters", "write the value"),
-        ("age IN (SELECT age FROM t)", "no other question", "AND, OR and NOT"),
+        ("age IN (SELECT age FROM t)", "Subqueries", "AND, OR and NOT"),
         ("CASE WHEN a THEN b END", "CASE", "BIN"),
         ("day > INTERVAL 3 DAY", "INTERVAL", "DATE"),
         ("lower(ward) + 'x' = 3", "takes numbers", "age - 1"),
@@ -162,5 +162,5 @@ def test_an_unreadable_condition_says_where(text: str, position: int) -> None:
 
 def test_sixty_four_levels_are_read_and_one_more_is_not() -> None:
     assert parse_predicate("NOT " * 63 + "age > 3")
-    with pytest.raises(RequestError, match="at most 64 deep"):
+    with pytest.raises(RequestError, match="at most 64 levels deep"):
         parse_predicate("NOT " * 64 + "age > 3")

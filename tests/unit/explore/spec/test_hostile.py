@@ -50,5 +50,5 @@ def test_a_caller_who_is_deep_in_the_stack_gets_an_error_of_ours() -> None:
         return call() if frames == 0 else deep(frames - 1, call)
 
     text = ASK.format("(" * 64 + "age > 650" + ")" * 64)
-    with pytest.raises(SyntaxProblem, match="nests too deep"):
+    with pytest.raises(SyntaxProblem, match="nested too deeply"):
         deep(650, lambda: parse(text))

@@ -28,7 +28,7 @@ def test_what_is_no_finite_number_of_sane_length_is_refused(given: object) -> No
 
 @pytest.mark.parametrize("number", [Decimal("0e999999999"), Decimal("1e-999999999"), Decimal("9" * 61), 10**60])
 def test_a_number_that_cannot_be_written_out_is_refused_at_once(number: Decimal | int) -> None:
-    with pytest.raises(RequestError, match="60 after the point"):
+    with pytest.raises(RequestError, match="60 after the decimal point"):
         check_number(number, "it")
 
 

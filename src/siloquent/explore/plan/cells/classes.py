@@ -100,8 +100,9 @@ def check_work(tests: Sequence[tuple[Test, Attribute]]) -> None:
         return
     widest = max((attribute for _, attribute in tests), key=lambda attribute: attribute.size)
     raise RequestError(
-        f"The question has {len(tests):,} conditions, on attributes of up to {widest.size:,} values: too much to plan.",
-        fix=f"compare {widest.name} itself with constants, ask fewer conditions at once, or declare a coarser grid",
+        f"The query has {len(tests):,} conditions, on attributes of up to {widest.size:,} values, which is too "
+        "many to plan.",
+        fix=f"compare {widest.name} directly with constants, use fewer conditions, or declare a coarser grid",
     )
 
 
@@ -119,8 +120,8 @@ def build_classes(parts: Sequence[Runs], size: int) -> tuple[Classes, Integers]:
         starts = np.unique(np.concatenate([starts, *(part.starts for part in parts)]))
     if passes(total, MAX_RUNS) or passes(len(starts) * len(parts), MAX_REFINED):
         raise RequestError(
-            f"{len(parts):,} conditions on one attribute tell its {size:,} values apart in too many ways to plan.",
-            fix="ask fewer conditions at once, or declare a coarser grid",
+            f"{len(parts):,} conditions on one attribute split its {size:,} values in too many ways to plan.",
+            fix="use fewer conditions, or declare a coarser grid",
         )
     ids = np.zeros(len(starts), dtype=np.int64)
     for part in parts:

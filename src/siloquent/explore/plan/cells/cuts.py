@@ -99,7 +99,7 @@ def find_truth_starts(test: Test, attribute: Attribute) -> Integers:
 
 def _require_starts(stretches: _Stretches | None, expression: Expression, attribute: Attribute) -> Integers:
     if stretches is None:
-        raise _build_refusal(expression, attribute, "cannot be told apart without a look at each of them")
+        raise _build_refusal(expression, attribute, "cannot be distinguished without checking each one")
     return stretches.starts
 
 
@@ -110,7 +110,7 @@ def _build_refusal(expression: Expression, attribute: Attribute, why: str) -> Re
     shown = render_expression(expression)
     return RequestError(
         f"Attribute {attribute.name!r} has {attribute.steps:,} values, and those of {shown} {why}.",
-        fix=f"compare {attribute.name} itself, as in {name} > {constant}, or declare a coarser grid",
+        fix=f"compare {attribute.name} directly, as in {name} > {constant}, or declare a coarser grid",
     )
 
 

@@ -50,14 +50,14 @@ def list_keys(workload: GroupBy | Cube | Ranges | Any, domain: Domain) -> tuple[
         values += domain[name].size if listed and name is not None else 0
         if passes(values, MAX_VALUES):
             raise RequestError(
-                f"The keys have more than {MAX_VALUES:,} values together.",
+                f"The keys have more than {MAX_VALUES:,} values in total.",
                 fix="group by fewer keys, or coarser columns",
             )
         keys.append(_build_key(expression, domain))
         groups *= len(keys[-1].labels)
         if passes(groups, MAX_PREDICATES):
             raise RequestError(
-                f"The question makes more than {MAX_PREDICATES:,} groups.", fix="group by fewer or coarser keys"
+                f"The query creates more than {MAX_PREDICATES:,} groups.", fix="group by fewer or coarser keys"
             )
     return keys, False
 
@@ -87,14 +87,14 @@ def _build_key(expression: Expression, domain: Domain) -> GroupKey:
     if attribute.is_numeric:
         if not attribute.edges:
             raise RequestError(
-                f"Attribute {attribute.name!r} is a number without declared bins, so it cannot be grouped by as it is.",
+                f"Attribute {attribute.name!r} is a number without declared bins, so it cannot be a GROUP BY key.",
                 fix=f"GROUP BY {quote_name(attribute.name)} // {_width(attribute)}, or bins = {{ width = .. }} in its "
                 "declaration",
             )
         return GroupKey(attribute.name, _build_bins(attribute), tuple(attribute.list_bin_labels()), attribute.name)
     if not attribute.is_countable or (attribute.is_temporal and attribute.steps > MAX_DATES):
         fix = f"GROUP BY year({quote_name(attribute.name)})" if attribute.is_temporal else "group by a category"
-        raise RequestError(f"Attribute {attribute.name!r} cannot be grouped by as it is.", fix=fix)
+        raise RequestError(f"Attribute {attribute.name!r} cannot be a GROUP BY key.", fix=fix)
     groups = np.append(np.arange(attribute.size), -1)
     labels = tuple(attribute.label(i) for i in range(attribute.size))
     return GroupKey(attribute.name, Runs.from_vector(groups), labels, attribute.name)

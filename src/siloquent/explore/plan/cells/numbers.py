@@ -165,7 +165,7 @@ def _find_max(data: NDArray[Any]) -> int:
 def _build_too_large(op: str, denominator: int) -> RequestError:
     steps = f", in steps of 1/{denominator}," if 1 < denominator <= LARGEST else ""
     return RequestError(
-        f"A number in the condition{steps} passes 2^53, so it would not be exact: {op}.",
+        f"A number in the condition{steps} exceeds 2^53, so it would not be exact: {op}.",
         fix="compute with smaller numbers, or with constants of fewer digits",
     )
 

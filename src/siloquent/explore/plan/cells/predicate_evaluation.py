@@ -80,7 +80,7 @@ def evaluate_expression(
     """
     if not attribute.is_countable:
         raise RequestError(
-            f"Attribute {attribute.name!r} is {attribute.kind}: it can stand in no condition and no answer.",
+            f"Attribute {attribute.name!r} is {attribute.kind}: it cannot be used in a condition or an answer.",
             fix="use a derived attribute",
         )
     return _evaluate(expression, _require_cells(attribute, places))
@@ -89,7 +89,7 @@ def evaluate_expression(
 def _require_cells(attribute: Attribute, places: NDArray[np.int64] | None) -> Cells:
     if places is None and attribute.is_wide:
         raise RequestError(
-            f"Attribute {attribute.name!r} has {attribute.steps:,} values: too many to look at one by one.",
+            f"Attribute {attribute.name!r} has {attribute.steps:,} values, too many to check one by one.",
             fix="compare it with constants, or declare a coarser grid",
         )
     return Cells(attribute, np.arange(attribute.size + 1) if places is None else places)
@@ -203,7 +203,7 @@ def evaluate_atom(
     if isinstance(predicate, Like):
         tested = evaluate_expression(predicate.expression, attribute, places)
         if tested.kind != "text":
-            raise RequestError("LIKE tests a category.", fix=_instead_of_like(predicate.expression, tested))
+            raise RequestError("LIKE takes a category.", fix=_instead_of_like(predicate.expression, tested))
         return _evaluate_like(tested, predicate.pattern)
     if isinstance(predicate, InList):
         tests = [Compare(predicate.expression, "=", Value(value)) for value in predicate.values]
@@ -248,7 +248,7 @@ def check_comparable(left: Values, right: Values, op: str) -> None:
     if left.kind != right.kind and not {left.kind, right.kind} <= {"day", "moment"}:
         raise RequestError(f"A {left.kind} cannot be compared with a {right.kind}.", fix=_suggest_cast(left, right))
     if left.kind == "truth" and op not in ("=", "!="):
-        raise RequestError("A truth value is compared by = or != only.")
+        raise RequestError("A boolean can only be compared with = or !=.")
 
 
 def _suggest_cast(left: Values, right: Values) -> str:
@@ -350,7 +350,7 @@ def _is_null(predicate: IsNull, attribute: Attribute, places: NDArray[np.int64] 
     if isinstance(predicate.expression, Column) and attribute.null != "cell":
         raise RequestError(
             f"{attribute.name!r} is never NULL: it is declared with null = {attribute.null!r}.",
-            fix=f'null = "cell" in the attribute named "{attribute.name}", if NULL is to be counted',
+            fix=f'null = "cell" in the attribute named "{attribute.name}", to count NULL',
         )
     cells = _require_cells(attribute, places).places
     values = evaluate_expression(predicate.expression, attribute, cells)

@@ -206,8 +206,8 @@ def _build_parts(predicates: list[Predicate], domain: Domain) -> list[WorkloadPa
         shape, size = space.block.shape, space.block.size  # each one inspects all values
         if passes(len(predicates) * size, MAX_ENTRIES):
             raise RequestError(
-                f"{len(predicates):,} predicates over {size:,} cells are too many.",
-                fix="ask about fewer attributes at once",
+                f"{len(predicates):,} predicates over {size:,} cells exceed the limit.",
+                fix="use fewer attributes",
             )
         cells: NDArray[Any] = np.zeros((len(predicates), size), dtype=np.int8)
         for i in members:
@@ -216,8 +216,8 @@ def _build_parts(predicates: list[Predicate], domain: Domain) -> list[WorkloadPa
         weights, column = merge_columns(cells)
         if passes(weights.size, MAX_WEIGHTS):
             raise RequestError(
-                f"{len(predicates):,} predicates tell {weights.shape[1]:,} kinds of rows apart, above the limit.",
-                fix="ask fewer predicates at once",
+                f"{len(predicates):,} predicates produce {weights.shape[1]:,} distinct row classes, above the limit.",
+                fix="use fewer predicates",
             )
         parts.append(WorkloadPart(space.block, column, weights.shape[1], weights.astype(np.int8)))
     return parts

@@ -104,8 +104,9 @@ class Space:
         self.block = Block(self.names, tuple(classes))
         if passes(len(tests) * self.block.size, max_truths.get()):
             raise RequestError(
-                f"{len(tests):,} conditions over {self.block.size:,} cells of {', '.join(self.names)} are too many.",
-                fix="ask fewer conditions at once, or about fewer attributes",
+                f"{len(tests):,} conditions over {self.block.size:,} cells of {', '.join(self.names)} exceed the "
+                "limit.",
+                fix="use fewer conditions or fewer attributes",
             )
 
     def _list_names(self, test: Test) -> set[str]:

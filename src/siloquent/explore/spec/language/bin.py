@@ -30,7 +30,9 @@ def read_bin(cursor: Cursor, *, explain: bool = False) -> Query:
     items = [Item(aggregate, alias)]
     having = read_having(cursor, items)
     if having and having[0] != aggregate:
-        raise SyntaxProblem("BIN chooses parts by the aggregate behind ON", position=start, fix="ask two questions")
+        raise SyntaxProblem(
+            "BIN can choose parts only by the aggregate after ON", position=start, fix="run two queries"
+        )
     top = read_top(cursor, items, largest=True)
     promise, tail = read_tail(cursor, [aggregate])
     check_qualifiers(cursor, table)

@@ -24,12 +24,10 @@ from siloquent.explore.spec.normal_form import FLIPPED
 from siloquent.explore.spec.predicate import CompareOp
 from siloquent.explore.spec.query import DEFAULT_BETA, Accuracy, Bound, Having, Item, Promise, Reuse, Spend, Top
 
-_COUNT_OF = Refusal(
-    "COUNT counts rows: COUNT(*).", "COUNT(*), with WHERE ward IS NOT NULL where rows without a ward are to be left out"
-)
-_SEPARATORS = Refusal("Numbers take a point and no separators.", "ERROR 1000, CONFIDENCE 0.95")
+_COUNT_OF = Refusal("COUNT accepts only *.", "COUNT(*), with WHERE ward IS NOT NULL to exclude rows without a ward")
+_SEPARATORS = Refusal("Numbers use a decimal point and no thousands separators.", "ERROR 1000, CONFIDENCE 0.95")
 _IN_ROWS = Refusal(
-    "The errors of SUM, AVG, VAR and STDDEV are in the attribute's own unit.", "ERROR 5000, without ROWS"
+    "The errors of SUM, AVG, VAR and STDDEV are in the attribute's unit, not in rows.", "ERROR 5000, without ROWS"
 )
 
 
@@ -47,7 +45,7 @@ def read_aggregate(cursor: Cursor) -> Aggregate:
     cursor.expect("(")
     if is_at_aggregate(cursor):
         raise cursor.build_refusal(
-            Refusal("Aggregates do not nest.", "ask the inner one for each group, with its own ERROR")
+            Refusal("Aggregates cannot be nested.", "query the inner aggregate for each group, with its own ERROR")
         )
     if cursor.is_at("DISTINCT"):
         raise cursor.build_problem()
@@ -79,7 +77,7 @@ def _read_count(cursor: Cursor) -> Count:
 def _read_of_attribute(cursor: Cursor, function: str) -> Aggregate:
     only = Refusal(
         f"{function} takes one declared attribute.",
-        f"declare what is wanted as an attribute of its own, then {function}(cost)",
+        f"declare the expression as a separate attribute, then {function}(cost)",
     )
     if cursor.token.kind not in ("word", "quoted"):
         raise cursor.build_refusal(only)
@@ -128,14 +126,14 @@ def read_having(cursor: Cursor, items: Sequence[Item]) -> tuple[Aggregate, Havin
         threshold = cursor.take_number("A threshold")
     if op not in (">", ">="):
         raise SyntaxProblem(
-            "HAVING reports the parts above a threshold",
+            "HAVING can only report parts above a threshold",
             position=start,
             expected="> or >=",
             fix="HAVING COUNT(*) > 100",
         )
     if cursor.is_at("AND", "OR"):
         raise cursor.build_refusal(
-            Refusal("HAVING has one threshold.", "ask for the counts, and filter the answer for free")
+            Refusal("HAVING takes a single threshold.", "query the counts and filter the answer at no cost")
         )
     return found, Having(op, threshold, found if items else None)
 
@@ -153,7 +151,7 @@ def _read_chosen_by(cursor: Cursor, items: Sequence[Item]) -> Aggregate:
                 cursor.advance()
                 return item.aggregate
     if not is_at_aggregate(cursor) and here.kind in ("word", "quoted"):
-        why = "Groups come in declared order; only an aggregate sorts or filters them."
+        why = "Groups keep declared order; only an aggregate can sort or filter them."
         raise cursor.build_refusal(Refusal(why, "ORDER BY COUNT(*) DESC LIMIT 3, or put conditions on rows into WHERE"))
     return read_aggregate(cursor)
 
@@ -167,7 +165,7 @@ def read_top(cursor: Cursor, items: Sequence[Item], *, largest: bool) -> tuple[A
     found = _read_chosen_by(cursor, items)
     if items and all(item.aggregate != found for item in items):
         raise SyntaxProblem(
-            "ORDER BY takes an aggregate that is asked for", position=start, fix="put it among the items, too"
+            "ORDER BY takes only an aggregate of the query", position=start, fix="add it to the SELECT list"
         )
     direction = cursor.take("DESC", "ASC")
     if cursor.is_at(","):
@@ -177,7 +175,7 @@ def read_top(cursor: Cursor, items: Sequence[Item], *, largest: bool) -> tuple[A
         raise cursor.build_refusal(refusal)
     if not cursor.is_at("LIMIT") and (cursor.token.kind == "end" or cursor.is_at(*TAIL)):
         raise cursor.build_refusal(
-            Refusal("ORDER BY needs LIMIT k.", "leave ORDER BY out, and sort the answer for free; or add LIMIT 3")
+            Refusal("ORDER BY requires LIMIT.", "remove ORDER BY and sort the answer at no cost, or add LIMIT 3")
         )
     cursor.expect("LIMIT")
     k = _read_whole(cursor, "LIMIT")
@@ -188,9 +186,9 @@ def _read_whole(cursor: Cursor, what: str) -> int:
     start = cursor.token.start
     number = cursor.take_number(what)
     if number != number.to_integral_value():
-        raise SyntaxProblem(f"{what} is a whole number", position=start)
+        raise SyntaxProblem(f"{what} must be a whole number", position=start)
     if cursor.is_at("PERCENT", "%"):
-        raise cursor.build_refusal(Refusal(f"{what} is a number of groups, not a share.", "LIMIT 3"))
+        raise cursor.build_refusal(Refusal(f"{what} must be a number of groups, not a share.", "LIMIT 3"))
     return int(number)
 
 
@@ -228,7 +226,7 @@ def read_tail(cursor: Cursor, asked: Sequence[Aggregate]) -> tuple[Promise, Tail
         start = cursor.token.start
         word = cursor.advance().word
         if word not in left:
-            raise SyntaxProblem("A question has ERROR or BUDGET once, and each other clause once", position=start)
+            raise SyntaxProblem("ERROR or BUDGET, and each other clause, can appear only once", position=start)
         left = [other for other in left if other != word and {other, word} != {"ERROR", "BUDGET"}]
         _READERS[word](cursor, tail)
     if not cursor.is_over:
@@ -237,13 +235,15 @@ def read_tail(cursor: Cursor, asked: Sequence[Aggregate]) -> tuple[Promise, Tail
     promise = tail.build_promise()
     if promise is None:
         raise SyntaxProblem(
-            "A question says how exact its answer must be, or what it may cost",
+            "The query states neither an error bound nor a budget",
             position=cursor.token.start,
             expected="ERROR or BUDGET",
             fix="add ERROR 200, or BUDGET 0.01 EPSILON",
         )
     if tail.at_least is not None and not tail.bounds:
-        raise RequestError("FOR AT LEAST belongs to ERROR.", fix="leave it out, or write ERROR instead of BUDGET")
+        raise RequestError(
+            "FOR AT LEAST can only be used with ERROR.", fix="remove it, or write ERROR instead of BUDGET"
+        )
     return promise, tail
 
 
@@ -256,7 +256,7 @@ def _read_error(cursor: Cursor, tail: Tail) -> None:
             raise cursor.build_refusal(_IN_ROWS)
         tail.bounds.append(Bound(error, cursor.take("ROWS", "PERCENT") == "PERCENT"))
         if cursor.is_at("%"):
-            raise cursor.build_refusal(Refusal("The share of size_hint is written in words.", "ERROR 2 PERCENT"))
+            raise cursor.build_refusal(Refusal("A share of size_hint must be written with PERCENT.", "ERROR 2 PERCENT"))
         comma = cursor.token
         if not cursor.take(","):
             return
@@ -279,12 +279,12 @@ def _read_confidence(cursor: Cursor, tail: Tail) -> None:
     if cursor.take("/"):
         whole = Fraction(cursor.take_number("CONFIDENCE"))
         if not whole:
-            raise SyntaxProblem("Nothing is divided by zero", position=start)
+            raise SyntaxProblem("Division by zero", position=start)
         share /= whole
     if cursor.is_at(","):
         raise cursor.build_refusal(_SEPARATORS)
     if cursor.is_at("%", "PERCENT"):
-        raise cursor.build_refusal(Refusal("CONFIDENCE lies between 0 and 1.", "CONFIDENCE 0.9995"))
+        raise cursor.build_refusal(Refusal("CONFIDENCE must be between 0 and 1.", "CONFIDENCE 0.9995"))
     tail.beta = 1 - share
     tail.joint = cursor.take("JOINT") == "JOINT"
 

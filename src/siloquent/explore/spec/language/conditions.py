@@ -74,14 +74,16 @@ def _require_predicate(cursor: Cursor, start: int, node: Node) -> Predicate:
     if isinstance(node, _EXPRESSIONS):
         if cursor.token.word in WHY_NOT or cursor.token.kind == "end":
             raise cursor.build_problem(*COMPARISONS)
-        raise SyntaxProblem("This is a value, not a condition", position=start, expected="a comparison as age > 30")
+        raise SyntaxProblem(
+            "This is a value, not a condition", position=start, expected="a comparison such as age > 30"
+        )
     return node
 
 
 def _require_expression(cursor: Cursor, start: int, node: Node) -> Expression:
     if isinstance(node, _EXPRESSIONS):
         return node
-    raise SyntaxProblem("A condition cannot be compared or computed with", position=start, expected="a value")
+    raise SyntaxProblem("A condition cannot be used as a value", position=start, expected="a value")
 
 
 def _read_or(cursor: Cursor) -> Node:
@@ -110,7 +112,7 @@ def _read_not(cursor: Cursor) -> Node:
         nots += 1
     start = cursor.token.start
     if nots > MAX_DEPTH:
-        raise SyntaxProblem(f"Conditions nest more than {MAX_DEPTH} deep", position=start)
+        raise SyntaxProblem(f"Conditions are nested more than {MAX_DEPTH} levels deep", position=start)
     node = _read_comparison(cursor)
     for _ in range(nots):
         node = Not(_require_predicate(cursor, start, node))
@@ -134,7 +136,9 @@ def _read_comparison(cursor: Cursor) -> Node:
     else:
         return node
     if cursor.is_at(*COMPARISONS, "IS", "IN", "LIKE", "BETWEEN"):
-        raise SyntaxProblem("Comparisons do not chain", position=cursor.token.start, fix="join two of them with AND")
+        raise SyntaxProblem(
+            "Chained comparisons are not supported", position=cursor.token.start, fix="join two of them with AND"
+        )
     return node
 
 
@@ -149,7 +153,7 @@ def _read_null_test(cursor: Cursor, expression: Expression) -> Predicate:
     cursor.expect("IS")
     negated = cursor.take("NOT")
     if cursor.is_at("TRUE", "FALSE"):
-        raise cursor.build_refusal(Refusal("IS tests for NULL alone.", "smoker = TRUE"))
+        raise cursor.build_refusal(Refusal("IS can only test for NULL.", "smoker = TRUE"))
     cursor.expect("NULL")
     return Not(IsNull(expression)) if negated else IsNull(expression)
 
@@ -164,7 +168,7 @@ def _read_test(cursor: Cursor, expression: Expression) -> Predicate:
         return And((Compare(expression, ">=", low), Compare(expression, "<=", high)))
     if cursor.take("LIKE"):
         if cursor.token.kind != "text":
-            raise cursor.build_problem("a pattern in single quotes, as 'A%'")
+            raise cursor.build_problem("a pattern in single quotes, such as 'A%'")
         return Like(expression, cursor.advance().text)
     cursor.expect("IN")
     cursor.expect("(")
@@ -177,9 +181,7 @@ def _read_test(cursor: Cursor, expression: Expression) -> Predicate:
 
 def _read_constant(cursor: Cursor) -> Constant:
     if cursor.is_at("NULL"):
-        raise cursor.build_refusal(
-            Refusal("NULL equals nothing, not even in a list.", "ward IN ('A', 'B') OR ward IS NULL")
-        )
+        raise cursor.build_refusal(Refusal("IN never matches NULL.", "ward IN ('A', 'B') OR ward IS NULL"))
     if cursor.is_at("SELECT"):
         raise cursor.build_problem()
     if cursor.is_at("-", "+") or cursor.token.kind == "number":
@@ -205,7 +207,7 @@ def _read_arithmetic(cursor: Cursor, operators: Sequence[str], read: Callable[[C
         left = _require_expression(cursor, start, node)
         place, steps = cursor.token.start, steps + 1
         if steps > MAX_DEPTH:
-            raise SyntaxProblem(f"Expressions nest more than {MAX_DEPTH} deep", position=place)
+            raise SyntaxProblem(f"Expressions are nested more than {MAX_DEPTH} levels deep", position=place)
         node = Arithmetic(left, cast(ArithmeticOp, op), _require_expression(cursor, place, read(cursor)))
     return node
 
@@ -231,7 +233,9 @@ def _read_primary(cursor: Cursor) -> Node:
     if cursor.is_at("("):
         return _read_nested(cursor)
     if cursor.is_at("NULL"):
-        raise cursor.build_refusal(Refusal("NULL cannot be computed or compared with.", "IS NULL, or IS NOT NULL"))
+        raise cursor.build_refusal(
+            Refusal("NULL cannot be used in an expression or comparison.", "IS NULL, or IS NOT NULL")
+        )
     if cursor.token.kind == "number":
         return Value(cursor.take_number("A constant"))
     literal = _read_literal(cursor)
@@ -276,7 +280,7 @@ def _read_datetime(cursor: Cursor) -> date | datetime:
         return date.fromisoformat(token.text) if is_day else datetime.fromisoformat(token.text)
     except ValueError:
         expected = "DATE '2024-01-31'" if is_day else "TIMESTAMP '2024-01-31 10:30:00', without a zone"
-        raise SyntaxProblem("This is not a day or a moment", position=token.start, expected=expected) from None
+        raise SyntaxProblem("Invalid date or timestamp", position=token.start, expected=expected) from None
 
 
 def _read_column(cursor: Cursor) -> Column:
@@ -291,8 +295,8 @@ def _read_column(cursor: Cursor) -> Column:
 def _read_call(cursor: Cursor) -> Call:
     word = cursor.token.word
     if word in OTHER_AGGREGATES or word in AGGREGATES:
-        why = "Counts and sums are made of rows, so no condition on rows can hold one."
-        raise cursor.build_refusal(OTHER_AGGREGATES.get(word) or Refusal(why, "HAVING COUNT(*) > 100, behind GROUP BY"))
+        why = "A condition on rows cannot contain an aggregate."
+        raise cursor.build_refusal(OTHER_AGGREGATES.get(word) or Refusal(why, "HAVING COUNT(*) > 100, after GROUP BY"))
     if word in WHY_NOT:
         raise cursor.build_problem()
     function = cursor.token.text.lower()
@@ -300,9 +304,9 @@ def _read_call(cursor: Cursor) -> Call:
         near = get_close_matches(function[:40], FUNCTIONS, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise RequestError(
-            f"There is no function {function[:40]!r} (at character {cursor.token.start}).{hint} "
+            f"Unknown function {function[:40]!r} (at character {cursor.token.start}).{hint} "
             f"Known: {', '.join(FUNCTIONS)}.",
-            fix="declare a derived attribute, or compare the attribute itself",
+            fix="declare a derived attribute, or compare the attribute directly",
         )
     cursor.advance()
     cursor.expect("(")

@@ -62,10 +62,10 @@ class Cursor:
         token = self.token
         if token.word in RESERVED:
             raise SyntaxProblem(
-                f"{token.word} is a word of the language",
+                f"{token.word} is a reserved word",
                 position=token.start,
                 expected=f"the name of {what}",
-                fix=f'write "{token.text}" in double quotes to mean a name',
+                fix=f'write "{token.text}" in double quotes to use it as a name',
             )
         if token.kind not in ("word", "quoted"):
             raise self.build_problem(f"the name of {what}")
@@ -77,7 +77,9 @@ class Cursor:
         sign = self.take("-", "+")
         token = self.token
         if token.word in ("NAN", "INF", "INFINITY"):
-            raise self.build_refusal(Refusal(f"{what} is a finite number, not {token.text}.", "write it in digits"))
+            raise self.build_refusal(
+                Refusal(f"{what} must be a finite number, not {token.text}.", "write it in digits")
+            )
         if token.kind != "number":
             raise self.build_problem("a number")
         self.advance()
@@ -85,7 +87,7 @@ class Cursor:
             number = Decimal(f"{sign}{token.text}")
             check_number(number, what)
         except (ArithmeticError, RequestError):
-            raise SyntaxProblem(f"{what} is too large or too fine a number", position=start) from None
+            raise SyntaxProblem(f"{what} is too large or has too many digits", position=start) from None
         return number
 
     def enter_parenthesis(self) -> None:
@@ -116,13 +118,13 @@ class Cursor:
             return self.build_refusal(WHY_NOT[token.word])
         fix = ""
         if token.kind == "end":
-            detail = "The text ends too early"
+            detail = "The text ends unexpectedly"
         elif token.word in [clause.split()[0] for clause in CLAUSES]:
-            detail = f"{token.word} stands in the wrong place: the order is {', '.join(CLAUSES[:-1])}"
+            detail = f"{token.word} is in the wrong place: the order is {', '.join(CLAUSES[:-1])}"
         elif near := _find_near(token, expected):
             detail, fix = f"Did you mean {near} instead of {token.text!r}?", f"write {near}"
         else:
-            detail = f"{_format_token(token)} does not fit here"
+            detail = f"{_format_token(token)} is not valid here"
         return SyntaxProblem(detail, position=token.start, expected=" or ".join(expected), fix=fix)
 
     def build_refusal(self, why: Refusal) -> RequestError:

@@ -87,7 +87,7 @@ def _read_explain(cursor: Cursor) -> bool:
 def _read_unqualified(cursor: Cursor, read: Callable[[Cursor], _Read]) -> _Read:
     found = read(cursor)
     if cursor.qualifiers:
-        raise SyntaxProblem("Leave the table's name out here", position=cursor.qualifiers[0].start)
+        raise SyntaxProblem("A table name is not allowed here", position=cursor.qualifiers[0].start)
     return found
 
 
@@ -98,7 +98,7 @@ def _read_whole(text: str, read: Callable[[Cursor], _Read]) -> _Read:
         cursor.finish()
     except RecursionError:
         # Only a caller that is itself hundreds of frames deep leaves too few for 64 parentheses.
-        raise SyntaxProblem(f"The text nests too deep to be read here (at most {MAX_DEPTH})") from None
+        raise SyntaxProblem(f"The text is nested too deeply; the limit is {MAX_DEPTH} levels") from None
     return found
 
 

@@ -25,33 +25,34 @@ class Refusal(NamedTuple):
 
 
 _ROWS = Refusal(
-    "Rows are never shown, only counts and sums of them.",
+    "Queries cannot return rows, only counts and sums.",
     AskWith("SELECT COUNT(*) FROM visits ERROR 200"),
 )
-_READS = Refusal("Questions only read.", "begin with SELECT, BIN or EXPLAIN PRIVACY")
-_JOIN = Refusal("A question has one table, or two that are joined on one key.", "FROM visits JOIN wards USING (ward)")
-_NESTED = Refusal(
-    "A question holds no other question (subquery, WITH).", "write the condition with AND, OR and NOT over attributes"
+_READS = Refusal("Queries can only read data.", "begin with SELECT, BIN or EXPLAIN PRIVACY")
+_JOIN = Refusal("A query takes one table, or two tables joined on one key.", "FROM visits JOIN wards USING (ward)")
+_NESTED = Refusal("Subqueries and WITH are not supported.", "write the condition with AND, OR and NOT over attributes")
+_SETS = Refusal("UNION, INTERSECT and EXCEPT are not supported.", "run two queries")
+_WINDOW = Refusal("Window functions are not supported: they return single rows.", "use COUNT(*) or SUM with GROUP BY")
+_LIMIT = Refusal(
+    "LIMIT requires ORDER BY with an aggregate; otherwise all groups are returned.",
+    "ORDER BY COUNT(*) DESC LIMIT 3, for the largest ones",
 )
-_SETS = Refusal("One question at a time: there is no UNION, INTERSECT or EXCEPT.", "ask both questions")
-_WINDOW = Refusal("Window functions show single rows.", "ask a COUNT(*) or a SUM for each group")
-_LIMIT = Refusal("Groups come in declared order, all of them.", "ORDER BY COUNT(*) DESC LIMIT 3, for the largest ones")
 _PARAMETER = Refusal("Query parameters are not supported.", "write the value itself: age > 30")
 _CASE = Refusal(
-    "CASE is not a part of the language.",
+    "CASE is not supported.",
     build_fix(
         "write one predicate for each case: ",
         AskWith("BIN visits ON COUNT(*) WHERE W = {age < 18, age >= 18} ERROR 200"),
     ),
 )
-_CAST = Refusal("Attributes have their declared type; nothing is cast.", "write the constant in the attribute's type")
+_CAST = Refusal(
+    "Casts are not supported: attributes have their declared type.", "write the constant in the attribute's type"
+)
 _SETTINGS = Refusal(
-    "Only plain GROUP BY is a part of it.", AskWith("BIN visits ON COUNT(*) WHERE W = CUBE(ward, sex) ERROR 200")
+    "Only plain GROUP BY is supported.", AskWith("BIN visits ON COUNT(*) WHERE W = CUBE(ward, sex) ERROR 200")
 )
-_CONDITION = Refusal(
-    "This test is not a part of the language.", "use =, <, BETWEEN, IN, LIKE, IS NULL with AND, OR, NOT"
-)
-_SAMPLE = Refusal("Answers are about all rows, never about a sample of them.", "leave the sample out")
+_CONDITION = Refusal("This test is not supported.", "use =, <, BETWEEN, IN, LIKE, IS NULL with AND, OR, NOT")
+_SAMPLE = Refusal("Sampling is not supported: answers cover all rows.", "remove the sampling clause")
 
 _STATEMENTS = """INSERT UPDATE DELETE MERGE CREATE DROP ALTER TRUNCATE ATTACH DETACH COPY EXPORT IMPORT INSTALL LOAD
     PRAGMA SET CALL EXECUTE PREPARE VACUUM GRANT REVOKE BEGIN COMMIT ROLLBACK USE SHOW DESCRIBE SUMMARIZE VALUES"""
@@ -60,9 +61,9 @@ WHY_NOT: dict[str, Refusal] = {
     "*": _ROWS,
     "/": Refusal(
         "'/' is not supported: results would not lie on a declared grid.",
-        "divide whole with //, or compare age > 2 * 30",
+        "use integer division with //, or compare age > 2 * 30",
     ),
-    "||": Refusal("Texts are not joined.", "compare each attribute on its own, with AND"),
+    "||": Refusal("Text concatenation is not supported.", "compare each attribute on its own, with AND"),
     "::": _CAST,
     "CAST": _CAST,
     "TRY_CAST": _CAST,
@@ -84,37 +85,41 @@ WHY_NOT: dict[str, Refusal] = {
     **dict.fromkeys(("ROLLUP", "GROUPING", "SETS"), _SETTINGS),
     **dict.fromkeys(("ILIKE", "SIMILAR", "GLOB", "REGEXP", "RLIKE", "MATCH", "~", "ESCAPE"), _CONDITION),
     **dict.fromkeys(
-        ("ISNULL", "NOTNULL", "UNKNOWN"), Refusal("Tests for NULL are IS NULL and IS NOT NULL.", "IS NULL")
+        ("ISNULL", "NOTNULL", "UNKNOWN"), Refusal("Only IS NULL and IS NOT NULL can test for NULL.", "IS NULL")
     ),
     **dict.fromkeys(_STATEMENTS.split(), _READS),
     "DISTINCT": Refusal(
-        "DISTINCT has no error bound here; groups are distinct already, and empty ones appear too.",
+        "DISTINCT is not supported: it has no error bound. Groups are already distinct and include empty ones.",
         AskWith("SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 100 ERROR 50"),
     ),
-    "FILTER": Refusal("FILTER is not a part of it.", AskWith("BIN visits ON COUNT(*) WHERE W = {age > 30} ERROR 200")),
+    "FILTER": Refusal("FILTER is not supported.", AskWith("BIN visits ON COUNT(*) WHERE W = {age > 30} ERROR 200")),
     "RELATIVE": Refusal(
-        "An error relative to the true count would show that count.", "ERROR 200, or ERROR 2 PERCENT of size_hint"
+        "An error relative to the true count would reveal that count.", "ERROR 200, or ERROR 2 PERCENT of size_hint"
     ),
-    "NULLS": Refusal("Counts and sums are never NULL.", "leave NULLS FIRST or LAST out"),
+    "NULLS": Refusal("Counts and sums are never NULL.", "remove NULLS FIRST or NULLS LAST"),
     "KEYS": Refusal(
-        "Groups over undeclared values are not in this version: which values occur would itself be told.",
+        "Groups of undeclared values are not supported: the list of values would itself reveal data.",
         "declare the attribute's values, then GROUP BY it",
     ),
-    "INTERVAL": Refusal("INTERVAL is not a part of the language.", "write the date: day >= DATE '2024-01-31'"),
-    ";": Refusal("One question at a time.", "ask them one after the other"),
+    "INTERVAL": Refusal("INTERVAL is not supported.", "write the date: day >= DATE '2024-01-31'"),
+    ";": Refusal("Only one query at a time is supported.", "run the queries one after another"),
 }
 """Refusals for words at positions where nothing in the language fits; as column names, the words are allowed."""
 
-_BOUNDS = Refusal("MIN and MAX show single people's values.", "QUANTILE(cost, 0.99)")
+_BOUNDS = Refusal("MIN and MAX are not supported: they reveal values of single people.", "QUANTILE(cost, 0.99)")
 _SAMPLE_SPREAD = Refusal(
-    "VAR and STDDEV divide by the number of rows, not by one less; private answers cannot tell the two apart.",
+    "VAR and STDDEV divide by n, not by n - 1; noisy answers cannot distinguish the two.",
     "VAR(cost) or STDDEV(cost)",
 )
 _PAIRS = Refusal(
-    "Aggregates take one attribute.", AskWith("BIN visits ON COUNT(*) WHERE W = CUBE(ward, sex) ERROR 200")
+    "Aggregates take exactly one attribute.", AskWith("BIN visits ON COUNT(*) WHERE W = CUBE(ward, sex) ERROR 200")
 )
-_INTERPOLATED = Refusal("A quantile here is a declared value, with a bound on its rank.", "QUANTILE(cost, 0.9)")
-_MODE = Refusal("The most frequent value is a choice among groups.", "GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1")
+_INTERPOLATED = Refusal(
+    "Interpolation is not supported: a quantile is a declared value with a bound on its rank.", "QUANTILE(cost, 0.9)"
+)
+_MODE = Refusal(
+    "MODE is not supported; rank the groups by their counts.", "GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1"
+)
 
 
 def quote_name(name: str) -> str:
@@ -142,7 +147,7 @@ _EXAMPLE = re.compile(r"\b(visits|ward|cost)\b")
 
 OTHER_AGGREGATES: dict[str, Refusal] = {
     **dict.fromkeys(("MIN", "MAX", "ARG_MIN", "ARG_MAX"), _BOUNDS),
-    "MEAN": Refusal("The average is called AVG.", "AVG(cost)"),
+    "MEAN": Refusal("MEAN is not supported; use AVG.", "AVG(cost)"),
     **dict.fromkeys(("VARIANCE", "VAR_SAMP", "STDDEV_SAMP"), _SAMPLE_SPREAD),
     **dict.fromkeys(("CORR", "COVAR_POP", "COVAR_SAMP"), _PAIRS),
     **dict.fromkeys(("QUANTILE_CONT", "QUANTILE_DISC", "PERCENTILE_CONT", "PERCENTILE_DISC"), _INTERPOLATED),

@@ -23,9 +23,9 @@ from siloquent.fixes import AskWith
 EVERY_ROW = Predicates((And(()),))
 """The workload of a SELECT without GROUP BY: one part that includes every row."""
 
-_TABLE_ALIAS = Refusal("Tables and attributes have no other names (aliases).", "use the declared names alone")
-_KEY_ALIAS = Refusal("A key keeps its own name.", "leave AS out; only aggregates may be renamed")
-_NO_GROUPS = Refusal("HAVING and ORDER BY .. LIMIT choose among groups.", "add GROUP BY")
+_TABLE_ALIAS = Refusal("Aliases for tables and attributes are not supported.", "use only the declared names")
+_KEY_ALIAS = Refusal("A key cannot be renamed.", "remove AS; only aggregates can be renamed")
+_NO_GROUPS = Refusal("HAVING and ORDER BY ... LIMIT require GROUP BY.", "add GROUP BY")
 
 
 @dataclass(slots=True)
@@ -78,10 +78,10 @@ def check_qualifiers(cursor: Cursor, table: str, join: Join | None = None) -> No
     for token in cursor.qualifiers:
         if token.text not in known:
             raise SyntaxProblem(
-                f"{token.text[:40]!r} is not the table of this question",
+                f"{token.text[:40]!r} is not a table of this query",
                 position=token.start,
                 expected=f"{' or '.join(map(repr, known))}, or no table name",
-                fix="leave the prefix out",
+                fix="remove the prefix",
             )
 
 
@@ -94,7 +94,7 @@ def _read_items(cursor: Cursor) -> _Items:
             items.shown.append(Item(read_aggregate(cursor), read_alias(cursor)))
             if _is_bare_alias(cursor, ",", "FROM"):
                 raise cursor.build_refusal(
-                    Refusal("A column of the answer is named behind AS.", f"AS {cursor.token.text[:40]}")
+                    Refusal("A column name in the answer must follow AS.", f"AS {cursor.token.text[:40]}")
                 )
         else:
             items.keys.append((cursor.token.start, read_expression(cursor)))
@@ -142,9 +142,9 @@ def read_table_name(cursor: Cursor) -> str:
         raise cursor.build_refusal(WHY_NOT["SELECT"])
     table = cursor.take_name("a table")
     if cursor.is_at("."):
-        raise cursor.build_refusal(Refusal("Tables have one name, without database or schema.", "FROM visits"))
+        raise cursor.build_refusal(Refusal("A table name cannot include a database or schema.", "FROM visits"))
     if cursor.is_at("AS"):
-        raise cursor.build_refusal(Refusal("A question has one table, so it needs no other name.", "leave AS out"))
+        raise cursor.build_refusal(Refusal("Table aliases are not supported.", "remove the alias"))
     if _is_bare_alias(cursor, ",", "JOIN", "USING", "ON", *_CLAUSES, *TAIL) or (
         cursor.token.kind in ("word", "quoted") and cursor.following.kind == "end" and cursor.token.word not in _WORDS
     ):
@@ -168,7 +168,7 @@ def _read_groups(cursor: Cursor, items: _Items) -> Workload:
             raise cursor.build_problem(*CLAUSES[1:])
         if items.keys:
             raise SyntaxProblem(
-                "Values are shown for groups only, never for single rows",
+                "Values can be selected only for groups, not for single rows",
                 position=items.keys[0][0],
                 expected="GROUP BY",
                 fix=cursor.format_example(AskWith("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200")),
@@ -181,7 +181,7 @@ def _read_groups(cursor: Cursor, items: _Items) -> Workload:
     workload, known = GroupBy(tuple(keys)), set(keys)
     for start, key in items.keys:
         if key not in known:
-            wrong = "is not one of the keys behind GROUP BY" if key not in keys else "is named twice"
+            wrong = "is not one of the GROUP BY keys" if key not in keys else "appears twice"
             raise SyntaxProblem(
                 f"This item {wrong}",
                 position=start,
@@ -193,16 +193,16 @@ def _read_groups(cursor: Cursor, items: _Items) -> Workload:
 
 def _read_key(cursor: Cursor) -> Expression:
     if is_at_aggregate(cursor):
-        raise cursor.build_refusal(Refusal("Groups are made of attributes, not of aggregates.", "GROUP BY ward"))
+        raise cursor.build_refusal(Refusal("GROUP BY takes attributes, not aggregates.", "GROUP BY ward"))
     if cursor.token.word in ("CUBE", "ROLLUP", "GROUPING") and cursor.following.word in ("(", "SETS"):
         raise cursor.build_refusal(WHY_NOT["ROLLUP"])
     if cursor.is_at("ALL") and not cursor.following.word == ",":
-        raise cursor.build_refusal(Refusal("Keys are named one by one.", "GROUP BY ward, sex"))
+        raise cursor.build_refusal(Refusal("GROUP BY keys must be listed individually.", "GROUP BY ward, sex"))
     start = cursor.token.start
     key = read_expression(cursor)
     if isinstance(key, Value):
         raise SyntaxProblem(
-            "A key is named, not numbered",
+            "GROUP BY keys must be names, not positions",
             position=start,
             expected="an attribute",
             fix=cursor.format_example("GROUP BY ward"),
@@ -212,8 +212,8 @@ def _read_key(cursor: Cursor) -> Expression:
 
 def _build_nothing_asked(cursor: Cursor) -> SyntaxProblem:
     return SyntaxProblem(
-        "Nothing is asked about the groups",
+        "The query requests nothing about its groups",
         position=cursor.token.start,
-        expected="an aggregate among the items, HAVING, or ORDER BY .. LIMIT",
+        expected="an aggregate in the SELECT list, HAVING, or ORDER BY ... LIMIT",
         fix=cursor.format_example(AskWith("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200")),
     )

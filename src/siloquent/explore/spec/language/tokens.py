@@ -65,11 +65,11 @@ def _check_text(text: str) -> None:
         # A text with more characters than allowed bytes is too long, without encoding it first.
         size = len(text) if len(text) > MAX_BYTES else len(text.encode())
     except UnicodeEncodeError as wrong:
-        raise SyntaxProblem("The text holds half a character (a lone surrogate)", position=wrong.start) from None
+        raise SyntaxProblem("The text contains a lone surrogate", position=wrong.start) from None
     if size > MAX_BYTES:
-        raise SyntaxProblem(f"A question has at most {MAX_BYTES:,} bytes", position=MAX_BYTES)
+        raise SyntaxProblem(f"A query can have at most {MAX_BYTES:,} bytes", position=MAX_BYTES)
     if "\0" in text:
-        raise SyntaxProblem("The text holds a NUL character", position=text.index("\0"))
+        raise SyntaxProblem("The text contains a NUL character", position=text.index("\0"))
 
 
 def _build_token(shape: str, found: str, start: int) -> Token:
@@ -88,5 +88,5 @@ def _build_token(shape: str, found: str, start: int) -> Token:
 def _build_unreadable(text: str, place: int) -> SyntaxProblem:
     sign = text[place]
     if sign in _NEVER_CLOSED:
-        return SyntaxProblem(f"A {_NEVER_CLOSED[sign]} is never closed", position=place, expected="its end")
-    return SyntaxProblem(f"The character {sign!r} (U+{ord(sign):04X}) means nothing here", position=place)
+        return SyntaxProblem(f"The {_NEVER_CLOSED[sign]} is not closed", position=place, expected="its end")
+    return SyntaxProblem(f"The character {sign!r} (U+{ord(sign):04X}) is not valid here", position=place)
