@@ -132,7 +132,7 @@ QUESTIONS = {
         "SELECT COUNT(*) FROM visits WHERE age = (SELECT 1) ERROR 9",
         2,
         "request_invalid",
-        "subquery",
+        "Subqueries",
         "AND",
     ),
     "deep nesting": (
