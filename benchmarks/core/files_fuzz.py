@@ -39,7 +39,7 @@ from siloquent.ledger import Ledger, MemoryLedger, SettledAnswer, open_ledger
 from siloquent.privacy import DiscreteLaplace
 from siloquent.schema import Block
 from siloquent.schema.build import parse_schema
-from siloquent.schema.toml import MAX_BYTES
+from siloquent.schema.files.toml import MAX_BYTES
 from siloquent.schema.workspace import WORKSPACE_FILE, Workspace, read_workspace
 
 SEED, INPUTS, QUICK_INPUTS, WARM = 20240229, 100_000, 500, 50

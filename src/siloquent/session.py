@@ -118,7 +118,7 @@ class WorkspaceSession:
     def load_epoch_schema(self, name: str, epoch: int) -> TableSchema:
         """Return the declaration of ``name`` in another epoch, if only the epoch's number has changed."""
         from siloquent.schema.domains import DomainFolder, inline_domains
-        from siloquent.schema.toml import hash_declaration, read_toml
+        from siloquent.schema.files.toml import hash_declaration, read_toml
 
         schema = self.schema(name)
         if name in self._frames:

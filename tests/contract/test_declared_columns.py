@@ -12,7 +12,7 @@ from siloquent.api import read_source
 from siloquent.cli.app import run
 from siloquent.errors import DataError, UnknownName
 from siloquent.schema.build import parse_schema
-from siloquent.schema.declaring import Column
+from siloquent.schema.declaring import ColumnHeader
 from siloquent.schema.workspace import read_workspace
 from siloquent.session import create_workspace
 
@@ -40,7 +40,7 @@ def test_a_catalogue_tells_names_and_types(
     kinds = [column.kind for column in read_source("postgres:clinic#visits", workspace).columns]
     assert kinds == ["integer", "integer", "decimal", "real", "text", "text", "boolean", "date", "datetime", "other"]
     viewed = read_source("postgres:clinic#some view", workspace)
-    assert viewed.columns == (Column("age", "integer", "smallint"), Column("day", "date", "date"))
+    assert viewed.columns == (ColumnHeader("age", "integer", "smallint"), ColumnHeader("day", "date", "date"))
     with pytest.raises(UnknownName, match="Did you mean 'visits'"):
         read_source("postgres:clinic#visit", workspace)
     said = "cost, ratio = 0..500; ward, tag = A, B"

@@ -26,7 +26,7 @@ def test_every_error_code_has_a_section_and_advice() -> None:
 
 
 def test_every_key_of_a_table_file_is_explained() -> None:
-    from siloquent.schema import file_models
+    from siloquent.schema.files import models as file_models
 
     models = [
         kind for kind in vars(file_models).values() if isinstance(kind, type) and issubclass(kind, file_models.Strict)

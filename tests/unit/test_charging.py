@@ -58,7 +58,7 @@ def test_the_limit_is_compared_with_what_would_be_charged_and_not_with_the_exact
         session, THIRD
     )  # charged: one third, rounded up
     assert refusal is not None
-    assert "--max-cost 0.3334" in str(refusal)
+    assert 'max_cost="0.3334"' in str(refusal)
     assert charge(session, max_cost="0.333333334").find_cost_refusal(session, THIRD) is None
 
 

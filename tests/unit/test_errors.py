@@ -48,7 +48,7 @@ def subclasses(kind: type) -> Iterator[type]:
 def every_error() -> list[type[BaseException]]:
     """All exceptions that siloquent's modules define, public or not."""
     for module in pkgutil.walk_packages(siloquent.__path__, "siloquent."):
-        if module.name == "siloquent.pictures":  # an old name, which warns
+        if module.name in ("siloquent.pictures", "siloquent.federation.operator"):  # old names, which warn
             continue
         if module.name not in OPTIONAL and not module.name.endswith("__main__"):
             importlib.import_module(module.name)

@@ -13,7 +13,7 @@ from siloquent.data.engines.base import ReadLimits, get_source_kind, hide_failur
 from siloquent.data.sources.files import find_source_file, read_first_bytes
 from siloquent.errors import RequestError, SchemaError
 from siloquent.fixes import run
-from siloquent.schema.declaring.columns import Column, Source
+from siloquent.schema.declaring.columns import ColumnHeader, Source
 from siloquent.schema.source_kinds import SourceKind
 from siloquent.schema.table import SOURCE_KINDS
 
@@ -87,16 +87,16 @@ def read_columns(address: str, workspace: Workspace | None) -> Source:
     )
 
 
-def _read_header(where: str, folder: Path) -> tuple[Column, ...]:
+def _read_header(where: str, folder: Path) -> tuple[ColumnHeader, ...]:
     from siloquent.data.sources.csv import read_header
 
     file = find_source_file(where, folder, table=Path(where).name)
     packed = read_first_bytes(file, 2) == _GZIP
     names, _ = read_header(file, ReadLimits(), packed=packed, table=Path(where).name)
-    return tuple(Column(name) for name in names)
+    return tuple(ColumnHeader(name) for name in names)
 
 
-def _read_parquet_columns(where: str, folder: Path) -> tuple[Column, ...]:
+def _read_parquet_columns(where: str, folder: Path) -> tuple[ColumnHeader, ...]:
     from siloquent.data.sources.parquet import attach_parquet
 
     file = find_source_file(where, folder, table=Path(where).name)
@@ -107,7 +107,7 @@ def _read_parquet_columns(where: str, folder: Path) -> tuple[Column, ...]:
     return _describe(attach, file.path)
 
 
-def _read_database_columns(path: str, inner: str, folder: Path) -> tuple[str, tuple[Column, ...]]:
+def _read_database_columns(path: str, inner: str, folder: Path) -> tuple[str, tuple[ColumnHeader, ...]]:
     """Return the table of a DuckDB file, the only one if none is named, and its columns."""
     from siloquent.data.sources.database import attach_database, list_database_tables
 
@@ -127,7 +127,7 @@ def _read_database_columns(path: str, inner: str, folder: Path) -> tuple[str, tu
     return tables[0], columns
 
 
-def _describe(attach: Callable[[duckdb.DuckDBPyConnection], None], path: str) -> tuple[Column, ...]:
+def _describe(attach: Callable[[duckdb.DuckDBPyConnection], None], path: str) -> tuple[ColumnHeader, ...]:
     from siloquent.data.engines.duckdb import DuckDBEngine
 
     engine = DuckDBEngine(attach, files=[path], limits=ReadLimits(threads=1))
@@ -137,16 +137,16 @@ def _describe(attach: Callable[[duckdb.DuckDBPyConnection], None], path: str) ->
         engine.close()
 
 
-def _convert_types(columns: Mapping[str, str]) -> tuple[Column, ...]:
-    return tuple(Column(name, get_source_kind(holds), holds) for name, holds in columns.items())
+def _convert_types(columns: Mapping[str, str]) -> tuple[ColumnHeader, ...]:
+    return tuple(ColumnHeader(name, get_source_kind(holds), holds) for name, holds in columns.items())
 
 
-def _read_catalogue(where: str, workspace: Workspace | None) -> tuple[Column, ...]:
+def _read_catalogue(where: str, workspace: Workspace | None) -> tuple[ColumnHeader, ...]:
     from siloquent.data.sources.postgres import PostgresTable
 
     name, _, inner = where.partition("#")
     found = PostgresTable(workspace, name, inner, (), ReadLimits(), table=inner or name)
-    return tuple(Column(column, kind, holds) for column, (kind, holds) in found.types.items())
+    return tuple(ColumnHeader(column, kind, holds) for column, (kind, holds) in found.types.items())
 
 
 @hide_failures
@@ -183,15 +183,15 @@ _PANDAS: dict[str, SourceKind] = {
 }
 
 
-def _convert_pandas_type(name: str, holds: str) -> Column:
+def _convert_pandas_type(name: str, holds: str) -> ColumnHeader:
     if holds == "object":
-        return Column(name)
+        return ColumnHeader(name)
     head = holds.casefold().rstrip("0123456789") if not holds.startswith("datetime64") else "datetime64"
     kinds: dict[str, SourceKind] = {"int": "integer", "uint": "integer", "float": "real"}
-    return Column(name, _PANDAS.get(head) or kinds.get(head) or "other", holds)
+    return ColumnHeader(name, _PANDAS.get(head) or kinds.get(head) or "other", holds)
 
 
-def _convert_named_type(name: str, holds: str) -> Column:
+def _convert_named_type(name: str, holds: str) -> ColumnHeader:
     """Return a column for the name of a polars type, or of a type of another library named alike."""
     head = holds.partition("(")[0].casefold().rstrip("0123456789")
     kinds: dict[str, SourceKind] = {
@@ -203,10 +203,10 @@ def _convert_named_type(name: str, holds: str) -> Column:
         "date": "date",
         "datetime": "datetime",
     }
-    return Column(name, kinds.get(head, "other"), holds)
+    return ColumnHeader(name, kinds.get(head, "other"), holds)
 
 
-def _convert_arrow_type(name: str, holds: pa.DataType) -> Column:
+def _convert_arrow_type(name: str, holds: pa.DataType) -> ColumnHeader:
     import pyarrow as pa
 
     plain = holds.value_type if pa.types.is_dictionary(holds) else holds
@@ -221,4 +221,4 @@ def _convert_arrow_type(name: str, holds: pa.DataType) -> Column:
     }
     fits = [kind for kind, some in tests.items() if any(test(plain) for test in some)]
     kind: SourceKind = fits[0] if fits else "other"
-    return Column(name, kind, str(holds))
+    return ColumnHeader(name, kind, str(holds))

@@ -13,7 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from siloquent.schema import OUTSIDE, Attribute
-from siloquent.schema.coercion import (
+from siloquent.schema.files.coercion import (
     DATETIME_PATTERN,
     EARLIEST,
     FALSE_WORDS,

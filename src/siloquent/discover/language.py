@@ -23,7 +23,7 @@ _TOKEN = re.compile(
 )
 
 
-class Token(NamedTuple):
+class _Token(NamedTuple):
     """A word, quoted name or number of the text, or its end."""
 
     kind: str
@@ -132,7 +132,7 @@ class _Reader:
         self._place = 0
 
     @property
-    def token(self) -> Token:
+    def token(self) -> _Token:
         return self._tokens[self._place]
 
     def is_at(self, word: str) -> bool:
@@ -184,14 +184,14 @@ class _Reader:
         )
 
 
-def _split(text: str) -> list[Token]:
-    tokens: list[Token] = []
+def _split(text: str) -> list[_Token]:
+    tokens: list[_Token] = []
     place = 0
     while not tokens or tokens[-1].kind != "end":
         found = _TOKEN.match(text, place)
         if found is None:
             raise SyntaxProblem("A character is not expected", position=place, expected="a word or number", fix=GRAMMAR)
         kind = str(found.lastgroup)
-        tokens.append(Token(kind, found[kind], found.start(kind)))
+        tokens.append(_Token(kind, found[kind], found.start(kind)))
         place = found.end()
     return tokens

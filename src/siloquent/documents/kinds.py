@@ -25,7 +25,7 @@ def json_schema(kind: str) -> dict[str, Any]:
         UnknownName: There is no such kind.
     """
     if kind == TABLE_FILE:
-        from siloquent.schema.toml import build_json_schema as of_table_files
+        from siloquent.schema.files.toml import build_json_schema as of_table_files
 
         return of_table_files()
     if kind not in kinds():

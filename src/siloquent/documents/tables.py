@@ -76,6 +76,12 @@ def build_table_list_document(lines: Sequence[dict[str, Any]]) -> dict[str, Any]
     return {"schema": "siloquent/table-list/1", "tables": list(lines)}
 
 
+def build_shown_table(session: Session, name: str) -> dict[str, Any]:
+    """Return a table as a document of kind ``siloquent/table/1``, with what ``session`` can still spend on it."""
+    remaining = session.get_remaining(name).amount
+    return build_table_document(session.schema(name), session.get_account(name), remaining)
+
+
 def build_table_document(schema: TableSchema, account: Account, remaining: int) -> dict[str, Any]:
     """Return a table's declaration as a document of kind ``siloquent/table/1``.
 

@@ -21,7 +21,7 @@ from siloquent.profile.terms import Terms
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(DocumentMessage):
+class EntryMessage(DocumentMessage):
     """A party joins: a digest of its columns, the size of its batches, a commitment to its rows for a dispute."""
 
     step_name = "entry"
@@ -83,7 +83,7 @@ class Sizes(DocumentMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdicts(DocumentMessage):
+class VerdictsMessage(DocumentMessage):
     """Bits that answer the last questions: all that the last message of ``v0`` and ``u0`` holds.
 
     Longer messages of these steps hold them, too; whether the search goes on follows from them.
@@ -108,7 +108,7 @@ class Verdicts(DocumentMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class VoteVerdicts(Verdicts):
+class VoteVerdicts(VerdictsMessage):
     """The verdicts of the last round of votes, as many as it had candidates; none before the first round."""
 
     step_name = "v0/{round}"
@@ -148,7 +148,7 @@ class VoteRound(VoteVerdicts):
 
 
 @dataclass(frozen=True, slots=True)
-class PassVerdicts(Verdicts):
+class PassVerdicts(VerdictsMessage):
     """The results of the comparisons of the last pass, as many as the search needs; none before the first pass."""
 
     step_name = "u0/{number}"
@@ -198,7 +198,7 @@ class SearchPass(PassVerdicts):
 
 
 @dataclass(frozen=True, slots=True)
-class Level(DocumentMessage):
+class LevelMessage(DocumentMessage):
     """A level of the thesis' traversal: its new sets, a digest of its candidates, the number of its first query.
 
     Parties compute it themselves and accept no other.
@@ -213,7 +213,7 @@ class Level(DocumentMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class LevelVerdicts(Verdicts):
+class LevelVerdicts(VerdictsMessage):
     """The verdicts on the candidates of a level."""
 
     step_name = "s9/{level}"
@@ -266,6 +266,6 @@ class Final(DocumentMessage):
 
 
 MESSAGES: tuple[type[StepMessage], ...] = (
-    Terms, Entry, CanaryKey, Sizes, VoteRound, VoteVerdicts, SearchPass, PassVerdicts, Level, LevelVerdicts, Report,
-    Agreed, Final,
+    Terms, EntryMessage, CanaryKey, Sizes, VoteRound, VoteVerdicts, SearchPass, PassVerdicts, LevelMessage,
+    LevelVerdicts, Report, Agreed, Final,
 )  # fmt: skip

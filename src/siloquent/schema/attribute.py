@@ -16,7 +16,7 @@ import numpy as np
 
 from siloquent.errors import RequestError, SchemaError
 from siloquent.schema.bins import format_bin_names
-from siloquent.schema.coercion import count_microseconds, read_boolean, read_datetime, read_number, read_text
+from siloquent.schema.files.coercion import count_microseconds, read_boolean, read_datetime, read_number, read_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -257,7 +257,7 @@ class Attribute:
     def index(self, value: object) -> int:
         """Return the index of one value: 0..size-1, or OUTSIDE. Total: it never fails, whatever the value's type.
 
-        A value that cannot be parsed as this kind is NULL (see ``schema/coercion.py``).
+        A value that cannot be parsed as this kind is NULL (see ``schema/files/coercion.py``).
 
         >>> Attribute("age", "integer", lo=Decimal(0), hi=Decimal(9), grid=Decimal(1), outside="clamp").index(99)
         9

@@ -22,7 +22,7 @@ from siloquent.schema.constraints import (
 )
 from siloquent.schema.domain import Domain
 from siloquent.schema.domains import DomainFolder, inline_domains
-from siloquent.schema.file_models import (
+from siloquent.schema.files.models import (
     BudgetEntry,
     ColumnEntry,
     ConstraintEntry,
@@ -30,8 +30,7 @@ from siloquent.schema.file_models import (
     NullValueEntry,
     ReleasedEntry,
 )
-from siloquent.schema.table import TableBudget, TableSchema, Unit
-from siloquent.schema.toml import (
+from siloquent.schema.files.toml import (
     MAX_ENTRIES,
     MAX_TOLD,
     hash_declaration,
@@ -41,7 +40,8 @@ from siloquent.schema.toml import (
     validate_column,
     validate_table_file,
 )
-from siloquent.schema.trade_words import format_hint, suggest_value
+from siloquent.schema.files.trade_words import format_hint, suggest_value
+from siloquent.schema.table import TableBudget, TableSchema, Unit
 
 Entry = TypeVar("Entry")
 Built = TypeVar("Built")

@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from siloquent.schema.bins import cut_by_width
-from siloquent.schema.toml import quote_text
+from siloquent.schema.files.toml import quote_text
 
 TEXT_BYTES = 1_000
 _STEPS = {86_400: "day", 3_600: "hour", 60: "minute", 1: "second"}

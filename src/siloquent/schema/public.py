@@ -14,8 +14,8 @@ from siloquent.errors import SchemaError, UnknownName
 from siloquent.schema.attribute import Attribute
 from siloquent.schema.build import parse_attributes
 from siloquent.schema.constraints import ForeignKey
+from siloquent.schema.files.toml import quote_short, read_toml
 from siloquent.schema.table import TableSchema
-from siloquent.schema.toml import quote_short, read_toml
 
 _KEYS = {"format", "name", "key", "source", "attribute"}
 _EXAMPLE = 'format = 1, name = "wards", key = "ward", source = "csv:data/wards.csv", attribute = [{ .. }]'

@@ -136,7 +136,7 @@ class TableBudget:
 
 
 def _parse_amount(value: str | int | Fraction, key: str) -> Fraction:
-    from siloquent.schema.toml import parse_finite
+    from siloquent.schema.files.toml import parse_finite
 
     if isinstance(value, float):
         raise SchemaError(f"{key} must be a text, since {value!r} is not exact in binary.", fix=f'{key}="{value}"')

@@ -9,7 +9,7 @@ from typing import Any
 
 from siloquent.errors import SchemaError, UnknownName, WorkspaceError
 from siloquent.fixes import UseOption, build_fix, run
-from siloquent.schema.toml import MAX_BYTES, MAX_SHOWN, read_toml
+from siloquent.schema.files.toml import MAX_BYTES, MAX_SHOWN, read_toml
 
 WORKSPACE_FILE = "siloquent.toml"
 LAST_BACKUP = ".last-backup"

@@ -21,7 +21,7 @@ from siloquent.data.sources import frames, milliseconds
 from siloquent.errors import SiloquentError
 from siloquent.ledger import MemoryLedger
 from siloquent.schema.build import parse_schema
-from siloquent.schema.coercion import EARLIEST, LATEST, count_microseconds
+from siloquent.schema.files.coercion import EARLIEST, LATEST, count_microseconds
 from siloquent.schema.workspace import Workspace
 
 EPOCH = datetime(1970, 1, 1)

@@ -17,7 +17,7 @@ from siloquent.errors import SchemaError
 from siloquent.schema import Attribute
 from siloquent.schema.attribute import STEP_SECONDS
 from siloquent.schema.build import parse_schema
-from siloquent.schema.toml import read_toml
+from siloquent.schema.files.toml import read_toml
 from unit.schema.declared import table_file
 
 

@@ -16,11 +16,21 @@ from siloquent.errors import ProtocolError
 from siloquent.federation.channel import MemoryNetwork, run_all
 from siloquent.federation.crypto import worker_messages
 from siloquent.federation.crypto.group import Ristretto
-from siloquent.federation.crypto.worker_messages import EndOrder, HopOrder, Order, VoteOrder, parse_order
+from siloquent.federation.crypto.worker_messages import EndOrder, HopOrder, VoteOrder, WorkerOrder, parse_order
 from siloquent.federation.messages.payload import pack_bytes, pack_json, unpack_document, unpack_json
 from siloquent.federation.messages.step_message import DocumentMessage, StepMessage
 from siloquent.profile import protocol as profile_messages
-from siloquent.profile.protocol import Agreed, Entry, Final, Level, SearchPass, Sizes, Verdicts, VoteRound, VoteVerdicts
+from siloquent.profile.protocol import (
+    Agreed,
+    EntryMessage,
+    Final,
+    LevelMessage,
+    SearchPass,
+    Sizes,
+    VerdictsMessage,
+    VoteRound,
+    VoteVerdicts,
+)
 from siloquent.testing.profile import build_parts, open_in_memory
 from unit.profile.lattice import as_table, network, random_parts
 from unit.profile.roles import terms
@@ -86,12 +96,12 @@ def encode_again(kind: type[StepMessage], payload: bytes, sizes: list[int]) -> b
     """The payload, read into ``kind`` and written again; empty if it is of another kind."""
     made: Any = kind
     try:
-        if issubclass(kind, Order):
+        if issubclass(kind, WorkerOrder):
             order = parse_order(payload)
             return order.to_payload() if isinstance(order, kind) else b""
         if kind is SearchPass:
             return SearchPass.from_payload(payload, sizes).to_payload()
-        if kind in (Level, Agreed, Final):  # compared as a whole, not read
+        if kind in (LevelMessage, Agreed, Final):  # compared as a whole, not read
             message = made(**unpack_document(payload))
             assert message.matches(payload)
             return bytes(message.to_payload())
@@ -146,7 +156,7 @@ ROUND = {"bits": "", "digest": "0" * 64, "canaries": [-1, 0], "order": "00" * 32
         (parse_order, [ORDER]),
         (parse_order, {"do": "hop", "sizes": [], "exact": True, "shown": 2, "chunks": [], "chunk": 0}),
         (parse_order, {"do": "hop", "sizes": {}, "exact": True, "shown": 2, "chunks": [7], "chunk": 0}),
-        (Entry.from_payload, {"columns": "", "size": "9", "commitment": ""}),
+        (EntryMessage.from_payload, {"columns": "", "size": "9", "commitment": ""}),
         (Sizes.from_payload, {"sizes": [9, -1]}),
         (Sizes.from_payload, {"sizes": [True]}),
         (VoteVerdicts.from_payload, {"bits": "012"}),
@@ -185,11 +195,11 @@ def test_a_message_is_read_as_it_was_sent() -> None:
         EndOrder(),
     ]
     assert (VoteRound.step(round=3), HopOrder.step(number=4)) == ("v0/3", "order/4")
-    assert issubclass(VoteRound, Verdicts)
+    assert issubclass(VoteRound, VerdictsMessage)
 
 
 def test_a_message_that_the_receiver_computes_matches_no_other() -> None:
-    level = Level((1, 2), "0" * 64, 0)
+    level = LevelMessage((1, 2), "0" * 64, 0)
     assert level.matches(level.to_payload())
     document = unpack_json(level.to_payload())
     assert not level.matches(pack_json({**document, "first": 1}))

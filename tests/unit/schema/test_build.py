@@ -19,7 +19,7 @@ from siloquent.schema import (
     Unit,
 )
 from siloquent.schema.build import parse_schema
-from siloquent.schema.toml import build_json_schema
+from siloquent.schema.files.toml import build_json_schema
 from unit.schema.declared import AGE, WHOLE, schema, table_file
 
 

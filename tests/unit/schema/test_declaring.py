@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from siloquent.errors import RequestError, SchemaError
 from siloquent.schema.build import parse_attribute, parse_schema
 from siloquent.schema.declaring import (
-    Answers,
-    Column,
+    ColumnHeader,
+    GivenAnswers,
     Source,
     TableDraft,
     compose_table_file,
@@ -26,15 +26,17 @@ from siloquent.schema.declaring.code_lists import CODE_LISTS
 from siloquent.schema.declaring.draft import apply_answers
 from siloquent.schema.declaring.names import propose_meaning
 from siloquent.schema.declaring.questions import answer_question, decide_defaults
+from siloquent.schema.files.toml import read_toml
 from siloquent.schema.meaning import compose_entry
 from siloquent.schema.source_kinds import SourceKind
-from siloquent.schema.toml import read_toml
 
 VISITS = ("patient_id", "age", "sex", "ward", "cost1", "cost2", "day", "note")
 
 
 def draft_of(*names: str, kind: SourceKind | None = None) -> TableDraft:
-    return start_draft(Source("csv:t.csv", tuple(Column(name, kind, str(kind or "")) for name in names)), name="t")
+    return start_draft(
+        Source("csv:t.csv", tuple(ColumnHeader(name, kind, str(kind or "")) for name in names)), name="t"
+    )
 
 
 def talk(draft: TableDraft, *typed: str) -> TableDraft:
@@ -74,7 +76,7 @@ def talk(draft: TableDraft, *typed: str) -> TableDraft:
     ],
 )
 def test_a_short_text_is_an_entry_of_a_table_file(text: str, entry: str) -> None:
-    composed = compose_entry("x", parse_meaning(text, Column("x")))
+    composed = compose_entry("x", parse_meaning(text, ColumnHeader("x")))
     assert composed == f'{{ name = "x", {entry} }}'
 
 
@@ -97,7 +99,7 @@ def test_a_short_text_is_an_entry_of_a_table_file(text: str, entry: str) -> None
 )
 def test_what_is_not_understood_is_refused_with_an_example(text: str, told: str, fix: str) -> None:
     with pytest.raises(RequestError) as refused:
-        parse_meaning(text, Column("x"))
+        parse_meaning(text, ColumnHeader("x"))
     assert told in refused.value.detail
     assert fix in refused.value.fix
 
@@ -105,7 +107,7 @@ def test_what_is_not_understood_is_refused_with_an_example(text: str, told: str,
 @given(text=st.text(max_size=40))
 def test_any_text_is_a_valid_entry_or_refused(text: str) -> None:
     try:
-        meaning = parse_meaning(text, Column("x"))
+        meaning = parse_meaning(text, ColumnHeader("x"))
     except RequestError:
         return
     if meaning.type:
@@ -117,7 +119,7 @@ def test_any_text_is_a_valid_entry_or_refused(text: str) -> None:
     "text", ["0..120 by 20", "0.00..99.99", "2024-01-01..2024-12-31", "F, M", "yes/no", "id", "text 9"]
 )
 def test_a_declared_attribute_is_copied_and_described_as_typed(text: str) -> None:
-    meaning = parse_meaning(text, Column("x"))
+    meaning = parse_meaning(text, ColumnHeader("x"))
     assert describe_meaning(meaning) == text
     entry = compose_entry("x", meaning).removesuffix(" }") + (', null = "drop" }' if meaning.has_cells else " }")
     attribute = parse_attribute(read_toml(f"a = {entry}")["a"])
@@ -139,28 +141,32 @@ def test_code_lists_have_no_value_twice(name: str) -> None:
     ],
 )  # fmt: skip
 def test_names_propose_a_meaning_that_is_valid(name: str, meaning: str) -> None:
-    proposal = propose_meaning(Column(name))
+    proposal = propose_meaning(ColumnHeader(name))
     assert proposal is not None
     assert proposal.meaning == meaning
-    assert parse_meaning(proposal.meaning, Column(name)).type
+    assert parse_meaning(proposal.meaning, ColumnHeader(name)).type
 
 
 @pytest.mark.parametrize("name", ["default_payment_next_month", "nr_employed", "sex", "identity", "a1", "", "1"])
 def test_a_name_that_may_mean_anything_proposes_nothing(name: str) -> None:
-    assert propose_meaning(Column(name)) is None
+    assert propose_meaning(ColumnHeader(name)) is None
 
 
 def test_types_of_the_source_bound_what_a_column_can_be() -> None:
-    boolean, day, blob = Column("x", "boolean", "BOOLEAN"), Column("x", "date", "DATE"), Column("x", "other", "BLOB")
+    boolean, day, blob = (
+        ColumnHeader("x", "boolean", "BOOLEAN"),
+        ColumnHeader("x", "date", "DATE"),
+        ColumnHeader("x", "other", "BLOB"),
+    )
     proposals = [propose_meaning(one) for one in (boolean, day, blob)]
     assert [one and one.meaning for one in proposals] == ["yes/no", "1900-01-01..2099-12-31", "skip"]
-    assert propose_meaning(Column("age", "text", "VARCHAR")) is not None
-    assert propose_meaning(Column("created_at", "boolean", "BOOLEAN")) == proposals[0].__class__(
+    assert propose_meaning(ColumnHeader("age", "text", "VARCHAR")) is not None
+    assert propose_meaning(ColumnHeader("created_at", "boolean", "BOOLEAN")) == proposals[0].__class__(
         "yes/no", "its type, BOOLEAN"
     )
     with pytest.raises(RequestError, match="holds DOUBLE, which cannot be read as category"):
-        parse_meaning("A, B", Column("x", "real", "DOUBLE"))
-    assert parse_meaning("0..120", Column("x", "real", "DOUBLE")).type == "real"
+        parse_meaning("A, B", ColumnHeader("x", "real", "DOUBLE"))
+    assert parse_meaning("0..120", ColumnHeader("x", "real", "DOUBLE")).type == "real"
 
 
 def test_eight_columns_need_eight_short_answers() -> None:
@@ -258,7 +264,7 @@ def test_answers_survive_a_file() -> None:
 
 
 def test_answers_that_no_longer_fit_are_left_out_and_told() -> None:
-    answers = Answers(columns=("age = 0..120", "gone = 0..9"), person="gone", epsilon="2,0")
+    answers = GivenAnswers(columns=("age = 0..120", "gone = 0..9"), person="gone", epsilon="2,0")
     draft, faults = apply_answers(draft_of("age"), answers)
     assert describe_meaning(draft.meanings["age"]) == "0..120"
     assert ["gone" in fault.detail for fault in faults] == [True, True, False]
@@ -276,7 +282,7 @@ NAMES = st.lists(st.text(min_size=0, max_size=12), min_size=1, max_size=12, uniq
 
 @given(names=NAMES, said=st.sampled_from(["0..9", "A, B", "id", "yes/no", "text", "2024-01-01..2024-02-01"]))
 def test_whatever_the_names_the_file_is_accepted(names: list[str], said: str) -> None:
-    draft = talk(start_draft(Source("csv:t.csv", tuple(map(Column, names))), name="t"))
+    draft = talk(start_draft(Source("csv:t.csv", tuple(map(ColumnHeader, names))), name="t"))
     open_ones = [column.name for column in draft.columns if column.is_declarable]
     while (question := find_next_question(draft)) is not None:
         draft = answer_question(draft, question, {"columns": said, "max_rows": "3"}.get(question.key, ""))
@@ -304,6 +310,6 @@ def test_more_columns_than_a_table_has_are_refused_until_some_are_left_out() -> 
 
 
 def test_a_file_without_a_header_is_noticed() -> None:
-    assert Source("csv:t.csv", (Column("39"), Column("State-gov"), Column("2024-01-05"))).lacks_header
-    assert not Source("csv:t.csv", (Column("age"), Column("a1"), Column("q_2024"))).lacks_header
-    assert not Source("duckdb:t#t", (Column("1", "integer", "INTEGER"),)).lacks_header
+    assert Source("csv:t.csv", (ColumnHeader("39"), ColumnHeader("State-gov"), ColumnHeader("2024-01-05"))).lacks_header
+    assert not Source("csv:t.csv", (ColumnHeader("age"), ColumnHeader("a1"), ColumnHeader("q_2024"))).lacks_header
+    assert not Source("duckdb:t#t", (ColumnHeader("1", "integer", "INTEGER"),)).lacks_header

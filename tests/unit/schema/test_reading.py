@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from siloquent.schema.coercion import (
+from siloquent.schema.files.coercion import (
     EARLIEST,
     LATEST,
     count_microseconds,

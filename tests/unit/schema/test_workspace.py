@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from siloquent.errors import SchemaError, UnknownName
-from siloquent.schema.toml import MAX_BYTES
+from siloquent.schema.files.toml import MAX_BYTES
 from siloquent.schema.workspace import find_workspace, read_workspace
 
 

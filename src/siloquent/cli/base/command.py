@@ -25,7 +25,7 @@ from siloquent.fixes import BeOwner, Fix, run
 
 if TYPE_CHECKING:
     from siloquent.api import Session
-    from siloquent.documents.query_session import QuerySession
+    from siloquent.cli.base.query_session import QuerySession
     from siloquent.remote import RemoteSession
 
 NO_PLACE = "name a place that is there and that you may write to"
@@ -87,7 +87,7 @@ class Options:
             with self.connect() as served:
                 yield served
             return
-        from siloquent.documents.query_session import WorkspaceQueries
+        from siloquent.cli.base.query_session import WorkspaceQueries
 
         with self.open_session() as session:
             yield WorkspaceQueries(session)

@@ -11,18 +11,18 @@ import typer
 
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.consent import Dry, Key, MaxCost, Yes, create_key, report_charge_on_failure
+from siloquent.cli.base.query_session import WorkspaceQueries, prepare_question
 from siloquent.cli.explore.prices import confirm_explained_price, show_price
 from siloquent.cli.explore.questions import (
     build_typed_question,
     parse_question,
     read_question,
 )
-from siloquent.documents.query_session import WorkspaceQueries, prepare_question
 from siloquent.documents.releases import build_answer_document
 from siloquent.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from siloquent.documents.query_session import PreparedQuestion, QuerySession
+    from siloquent.cli.base.query_session import PreparedQuestion, QuerySession
     from siloquent.explore import Answer, Query
 
 Question = Annotated[

@@ -13,7 +13,7 @@ from siloquent.cli.base.screen import LEFT, RIGHT, Screen, Side
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from siloquent.documents.query_session import QuotedPrice
+    from siloquent.cli.base.query_session import QuotedPrice
     from siloquent.explore import Answer
 
 MAX_SHOWN = 100

@@ -10,7 +10,7 @@ from siloquent.cli.explore.questions import TypedQuestion, strip_explain
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
-    from siloquent.documents.query_session import QuotedPrice
+    from siloquent.cli.base.query_session import QuotedPrice
     from siloquent.explore import Query
 
 

@@ -13,7 +13,7 @@ from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.fixes import AskWith
 
 if TYPE_CHECKING:
-    from siloquent.documents.query_session import QuerySession
+    from siloquent.cli.base.query_session import QuerySession
     from siloquent.explore import Query
 
 MAX_BYTES = 64 * 2**10

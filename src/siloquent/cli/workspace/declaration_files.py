@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
-    from siloquent.schema.declaring import Answers, TableDraft
+    from siloquent.schema.declaring import GivenAnswers, TableDraft
     from siloquent.schema.workspace import Workspace
 
 
@@ -46,7 +46,7 @@ class DeclarationFiles:
         return old
 
 
-def read_answers_file(file: Path) -> Answers:
+def read_answers_file(file: Path) -> GivenAnswers:
     """Read answers from a file.
 
     Raises:
@@ -54,7 +54,7 @@ def read_answers_file(file: Path) -> Answers:
     """
     from siloquent.foreign import DocumentTooLarge, read_text
     from siloquent.schema.declaring import read_answers
-    from siloquent.schema.toml import MAX_BYTES
+    from siloquent.schema.files.toml import MAX_BYTES
 
     try:
         return read_answers(read_text(file, MAX_BYTES))

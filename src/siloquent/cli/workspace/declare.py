@@ -20,7 +20,7 @@ from siloquent.errors import NotAllowed, RequestError
 if TYPE_CHECKING:
     from siloquent.cli.workspace.first_query import FirstQuery
     from siloquent.schema import TableSchema
-    from siloquent.schema.declaring import Answers, Source, TableDraft
+    from siloquent.schema.declaring import GivenAnswers, Source, TableDraft
 
 _TABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 
@@ -61,7 +61,7 @@ def declare(
 ) -> None:
     """Declare a private table: reads its columns' names and types, never a row, and asks about each in plain words."""
     from siloquent.api import find_source, read_source
-    from siloquent.schema.declaring import Answers, derive_table_name, start_draft
+    from siloquent.schema.declaring import GivenAnswers, derive_table_name, start_draft
     from siloquent.schema.declaring.lists import build_list_finder, list_declared_columns
 
     options.require_owner("A declaration")
@@ -77,7 +77,7 @@ def declare(
         find_list=build_list_finder(workspace, found.address),
         declared=list_declared_columns(workspace, place.table),
     )
-    given = Answers(tuple(column or ()), accept or None, empty, person, max_rows, rows, epsilon, delta)
+    given = GivenAnswers(tuple(column or ()), accept or None, empty, person, max_rows, rows, epsilon, delta)
     draft = _take_given(options, draft, answers, given)
     if options.screen.can_ask:
         draft = ask_questions(options, place, draft, afresh)
@@ -108,7 +108,7 @@ def _require_header(options: Options, source: Source, origin: str, header: bool)
     )
 
 
-def _take_given(options: Options, draft: TableDraft, file: Path | None, given: Answers) -> TableDraft:
+def _take_given(options: Options, draft: TableDraft, file: Path | None, given: GivenAnswers) -> TableDraft:
     """Take in the answers of options and of a file; all faults are reported at once."""
     from siloquent.schema.declaring.draft import apply_answers
 

@@ -14,7 +14,7 @@ from siloquent.cli.workspace.declaration_files import DeclarationFiles, read_ans
 from siloquent.errors import RequestError, SchemaError
 
 if TYPE_CHECKING:
-    from siloquent.schema.declaring import Question, TableDraft
+    from siloquent.schema.declaring import DeclarationQuestion, TableDraft
 
 MAX_SHOWN = 40
 HELP = """\
@@ -65,7 +65,7 @@ def _resume(options: Options, place: DeclarationFiles, draft: TableDraft) -> Tab
     return draft
 
 
-def _show_question(options: Options, draft: TableDraft, question: Question) -> None:
+def _show_question(options: Options, draft: TableDraft, question: DeclarationQuestion) -> None:
     screen = options.screen
     screen.note("")
     if question.key == "accept":
@@ -82,7 +82,7 @@ def _show_question(options: Options, draft: TableDraft, question: Question) -> N
 
 
 def _take_answer(
-    options: Options, place: DeclarationFiles, draft: TableDraft, question: Question, help_text: str
+    options: Options, place: DeclarationFiles, draft: TableDraft, question: DeclarationQuestion, help_text: str
 ) -> TableDraft:
     from siloquent.schema.declaring.questions import answer_question
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from siloquent.errors import RequestError, SchemaError
-from siloquent.schema.coercion import DATETIME_PATTERN, NUMBER_PATTERN
-from siloquent.schema.declaring import Column
+from siloquent.schema.declaring import ColumnHeader
 from siloquent.schema.declaring.names import find_topic, is_id_like, is_person_like, propose_meaning
-from siloquent.schema.toml import quote_text
+from siloquent.schema.files.coercion import DATETIME_PATTERN, NUMBER_PATTERN
+from siloquent.schema.files.toml import quote_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -251,7 +251,9 @@ def _draft_text(name: str, values: list[str], null: str) -> str:
 def _are_codes(name: str, values: list[int]) -> bool:
     """Return whether whole numbers are likely codes: few of them, in a column that is not named after an amount."""
     few = len(set(values)) <= MAX_CODES < len(values) and max(values) - min(values) <= MAX_CODE_SPAN
-    return few and find_topic(name) not in ("amount", "measure", "count") and propose_meaning(Column(name)) is None
+    return (
+        few and find_topic(name) not in ("amount", "measure", "count") and propose_meaning(ColumnHeader(name)) is None
+    )
 
 
 def _ends_like_id(name: str) -> bool:

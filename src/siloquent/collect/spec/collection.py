@@ -21,7 +21,7 @@ from siloquent.maths.local.hierarchy import Tree
 from siloquent.privacy import parse_fraction
 from siloquent.schema import Attribute
 from siloquent.schema.build import parse_attribute
-from siloquent.schema.toml import parse_finite
+from siloquent.schema.files.toml import parse_finite
 
 WORDS = 2**32
 """The number of values of the 32 bits that fix a user's layers; each assignment has a share of them."""

@@ -15,7 +15,7 @@ from siloquent.fixes import UseOption, join_choices
 from siloquent.foreign.numbers import is_plain_number
 from siloquent.foreign.spec_types import check_types
 from siloquent.schema.build import parse_attribute
-from siloquent.schema.toml import read_toml
+from siloquent.schema.files.toml import read_toml
 
 Client = Literal["separate", "coordinated"]
 Scope = Literal["pairs", "full"]

@@ -24,8 +24,8 @@ from siloquent.schema import (
     TableSchema,
     Unit,
 )
-from siloquent.schema.coercion import read_datetime
 from siloquent.schema.constraints import describe_constraint
+from siloquent.schema.files.coercion import read_datetime
 from siloquent.schema.public_table import PublicTable
 
 MAX_CANDIDATES = 10**9

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar
 
 from siloquent.errors import DataError, SiloquentError
-from siloquent.schema.coercion import MAX_TEXT
+from siloquent.schema.files.coercion import MAX_TEXT
 from siloquent.schema.source_kinds import SourceKind
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from siloquent.data.engines.base import SOURCE
 from siloquent.data.sources.files import SourceFile, read_first_bytes
 from siloquent.errors import SchemaError, UnknownName
-from siloquent.schema.coercion import EARLIEST, LATEST
+from siloquent.schema.files.coercion import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     import duckdb

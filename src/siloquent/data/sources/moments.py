@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from siloquent.schema.coercion import EARLIEST, LATEST, count_microseconds
+from siloquent.schema.files.coercion import EARLIEST, LATEST, count_microseconds
 
 if TYPE_CHECKING:
     import pyarrow as pa

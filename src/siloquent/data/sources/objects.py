@@ -16,7 +16,7 @@ from uuid import UUID
 
 import numpy as np
 
-from siloquent.schema.coercion import read_datetime
+from siloquent.schema.files.coercion import read_datetime
 
 if TYPE_CHECKING:
     import pyarrow as pa

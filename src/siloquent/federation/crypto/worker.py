@@ -30,9 +30,9 @@ from siloquent.federation.crypto.worker_messages import (
     MixOrder,
     MixTags,
     OpenedBallots,
-    Order,
     SharedSeed,
     VoteOrder,
+    WorkerOrder,
     ZeroOrder,
     ZeroPairs,
     ZeroPoints,
@@ -104,7 +104,7 @@ class ChainWorker:
 
     def _obey(self, number: int) -> bool:
         """Carry out order ``number``; return whether more may follow."""
-        step = Order.step(number=number)
+        step = WorkerOrder.step(number=number)
         order = parse_order(self.channel.receive(step, self.channel.members.moderator))
         try:
             match order:

@@ -65,7 +65,7 @@ class SharedSeed(BytesMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class Order(DocumentMessage):
+class WorkerOrder(DocumentMessage):
     """An order of the moderator, the same one for every worker; ``do`` names its kind."""
 
     step_name = "order/{number}"
@@ -89,7 +89,7 @@ class Order(DocumentMessage):
 
 
 @dataclass(frozen=True, slots=True)
-class HopOrder(Order):
+class HopOrder(WorkerOrder):
     """Run one pass of chains.
 
     ``sizes``: elements of each party's batch, at most or ``exact``. ``shown``: the least number of parties of which the
@@ -120,7 +120,7 @@ class HopOrder(Order):
 
 
 @dataclass(frozen=True, slots=True)
-class VoteOrder(Order):
+class VoteOrder(WorkerOrder):
     """Open the ``count`` ballots of round ``level``."""
 
     do = "vote"
@@ -129,7 +129,7 @@ class VoteOrder(Order):
 
 
 @dataclass(frozen=True, slots=True)
-class MixOrder(Order):
+class MixOrder(WorkerOrder):
     """Mix the pairs of ``count`` sets, queries from ``first`` on; a party has at most ``most`` pairs of a set."""
 
     do = "mix"
@@ -140,7 +140,7 @@ class MixOrder(Order):
 
 
 @dataclass(frozen=True, slots=True)
-class ZeroOrder(Order):
+class ZeroOrder(WorkerOrder):
     """Test ``count`` sums of encrypted numbers for zero, queries from ``first`` on."""
 
     do = "zero"
@@ -150,16 +150,16 @@ class ZeroOrder(Order):
 
 
 @dataclass(frozen=True, slots=True)
-class EndOrder(Order):
+class EndOrder(WorkerOrder):
     """End the session for workers."""
 
     do = "end"
 
 
-ORDERS: tuple[type[Order], ...] = (HopOrder, VoteOrder, MixOrder, ZeroOrder, EndOrder)
+ORDERS: tuple[type[WorkerOrder], ...] = (HopOrder, VoteOrder, MixOrder, ZeroOrder, EndOrder)
 
 
-def parse_order(payload: bytes) -> Order:
+def parse_order(payload: bytes) -> WorkerOrder:
     """Parse an order of any kind.
 
     Raises:

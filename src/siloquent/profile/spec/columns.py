@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from siloquent.errors import RequestError
-from siloquent.schema.toml import parse_finite
+from siloquent.schema.files.toml import parse_finite
 
 if TYPE_CHECKING:
     from siloquent.schema import TableSchema

@@ -12,7 +12,7 @@ from siloquent.fixes import run
 from siloquent.profile.spec import Dependency, FDReport, parse_dependency
 from siloquent.schema.build import parse_schema
 from siloquent.schema.domains import DomainFolder
-from siloquent.schema.toml import read_toml
+from siloquent.schema.files.toml import read_toml
 
 _ARRAY = re.compile(r"^constraint\s*=\s*\[", re.MULTILINE)
 

@@ -7,7 +7,7 @@ from siloquent.federation.channel import Channel
 from siloquent.federation.crypto.group import Group, Ristretto
 from siloquent.federation.crypto.worker_messages import EndOrder
 from siloquent.maths.dependencies import FD, list_columns
-from siloquent.profile.protocol import Agreed, Entry, Final, Report, Sizes
+from siloquent.profile.protocol import Agreed, EntryMessage, Final, Report, Sizes
 from siloquent.profile.spec import FDReport, Leakage, build_dependencies, compute_columns_digest, describe_leakage
 from siloquent.profile.task.level_search import ask_levels
 from siloquent.profile.task.moderator import Moderator
@@ -54,10 +54,10 @@ def _start(moderator: Moderator) -> None:
         raise ProtocolError("policy_refused", role=channel.me)
     moderator.tell(Terms.step(), terms)
     digest = compute_columns_digest(terms.columns)
-    for party, payload in channel.gather(Entry.step(), moderator.parties).items():
-        entry = Entry.from_payload(payload)
+    for party, payload in channel.gather(EntryMessage.step(), moderator.parties).items():
+        entry = EntryMessage.from_payload(payload)
         if entry.columns != digest or not terms.spec.min_rows <= entry.size <= MAX_ROWS:
-            raise ProtocolError("bad_encoding", role=party, step=Entry.step())
+            raise ProtocolError("bad_encoding", role=party, step=EntryMessage.step())
         moderator.sizes.append(entry.size)
     moderator.tell(Sizes.step(), Sizes(tuple(moderator.sizes)))
     moderator.say(f"{len(moderator.sizes)} parties joined")

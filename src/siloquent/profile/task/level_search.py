@@ -19,7 +19,7 @@ from siloquent.profile.encodings import digest_candidates
 from siloquent.profile.estimate import count_distinct_tags
 from siloquent.profile.plan.levelwise import LevelwiseSearch
 from siloquent.profile.plan.sizes import split_sets
-from siloquent.profile.protocol import Level, LevelVerdicts
+from siloquent.profile.protocol import LevelMessage, LevelVerdicts
 from siloquent.profile.spec import ProfileSpec
 from siloquent.profile.task.moderator import Moderator
 from siloquent.profile.task.party import Party
@@ -31,7 +31,7 @@ def ask_levels(moderator: Moderator) -> list[FD]:
     shared: dict[int, int] = {}
     while candidates := traversal.list_candidates():
         sets = traversal.list_new_sets(candidates)
-        moderator.tell(Level.step(level=number), Level(tuple(sets), digest_candidates(candidates), first))
+        moderator.tell(LevelMessage.step(level=number), LevelMessage(tuple(sets), digest_candidates(candidates), first))
         shared |= dict(zip(sets, _count_shared_occurrences(moderator, first, len(sets), chunk), strict=True))
         chunk += len(split_sets(first, len(sets), moderator.sizes))
         second = first + len(sets)
@@ -91,11 +91,11 @@ def answer_levels(party: Party) -> list[FD]:
     spec, own, data, key = party.terms.spec, party.own_seed, party.data, party.joint_key
     traversal, number, first, chunk = _start_traversal(spec), 0, 0, 0
     while candidates := traversal.list_candidates():
-        payload = party.receive(Level.step(level=number))
+        payload = party.receive(LevelMessage.step(level=number))
         sets = traversal.list_new_sets(candidates)
         # Reusing a query's number would reuse its random numbers for other values.
-        if not Level(tuple(sets), digest_candidates(candidates), first).matches(payload):
-            raise party.refuse(Level.step(level=number))
+        if not LevelMessage(tuple(sets), digest_candidates(candidates), first).matches(payload):
+            raise party.refuse(LevelMessage.step(level=number))
         second = first + len(sets)
         for queries in split_sets(first, len(sets), party.sizes):
             masks = [(query, sets[query - first]) for query in queries]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from siloquent.federation.channel import Channel
 from siloquent.federation.crypto.group import Group
 from siloquent.federation.crypto.seed_store import load_seed
-from siloquent.federation.crypto.worker_messages import Order
+from siloquent.federation.crypto.worker_messages import WorkerOrder
 from siloquent.federation.messages.step_message import StepMessage
 from siloquent.profile.task.progress import ProgressCallback
 from siloquent.profile.terms import Terms
@@ -58,9 +58,9 @@ class Moderator:
         for party in self.parties:
             self.channel.send(party, step, payload)
 
-    def order(self, order: Order) -> None:
+    def order(self, order: WorkerOrder) -> None:
         """Send the next order to every worker."""
-        payload, step = order.to_payload(), Order.step(number=self.orders)
+        payload, step = order.to_payload(), WorkerOrder.step(number=self.orders)
         for worker in self.workers:
             self.channel.send(worker, step, payload)
         self.orders += 1

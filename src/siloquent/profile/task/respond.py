@@ -20,7 +20,7 @@ from siloquent.federation.crypto.worker_messages import SharedSeed
 from siloquent.maths.dependencies import FD, list_columns
 from siloquent.profile.encodings import compute_digest
 from siloquent.profile.measure import PartyData, Snapshot
-from siloquent.profile.protocol import Agreed, CanaryKey, Entry, Final, Report, Sizes
+from siloquent.profile.protocol import Agreed, CanaryKey, EntryMessage, Final, Report, Sizes
 from siloquent.profile.spec import FDReport, build_dependencies, compute_columns_digest
 from siloquent.profile.task.level_search import answer_levels
 from siloquent.profile.task.party import Party
@@ -82,8 +82,8 @@ def _join(party: Party, open_rows: RowOpener) -> None:
     salt = channel.state.get("salt") or secrets.token_bytes(32)  # allowed: salt of a commitment, no noise
     channel.state.put("salt", salt)
     size = party.data.compute_batch_size(rounded=spec.size_class)
-    entry = Entry(compute_columns_digest(party.terms.columns), size, party.data.compute_commitment(salt))
-    channel.send(party.moderator, Entry.step(), entry.to_payload())
+    entry = EntryMessage(compute_columns_digest(party.terms.columns), size, party.data.compute_commitment(salt))
+    channel.send(party.moderator, EntryMessage.step(), entry.to_payload())
     for worker in members.workers:
         if not channel.is_sent(worker, SharedSeed.step()):
             seed = SharedSeed(load_seed(channel.state, f"with-{worker}"))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from siloquent.errors import SchemaError
-from siloquent.schema.toml import quote_short, quote_text, read_toml
+from siloquent.schema.files.toml import quote_short, quote_text, read_toml
 
 _TEXTS = ("empty", "person", "max_rows", "rows", "epsilon", "delta")
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class GivenAnswers:
     """Answers as they were typed; None where a question is open. They hold no row."""
 
     columns: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class Answers:
     delta: str | None = None
 
 
-def write_answers(source: str, answers: Answers) -> str:
+def write_answers(source: str, answers: GivenAnswers) -> str:
     """Return answers as the text of a file that ``read_answers`` reads."""
     lines = [
         "# Answers to `siloquent declare`, kept to go on later. No row stands here.",
@@ -38,14 +38,14 @@ def write_answers(source: str, answers: Answers) -> str:
     return "\n".join(lines) + "\n"
 
 
-def read_answers(text: str) -> Answers:
+def read_answers(text: str) -> GivenAnswers:
     """Parse a file of answers.
 
     Raises:
         SchemaError: it is not TOML, or has keys or values that no question has.
     """
     raw = read_toml(text)
-    known = {*Answers.__dataclass_fields__, "source"}
+    known = {*GivenAnswers.__dataclass_fields__, "source"}
     unknown = sorted(set(raw) - known)
     if unknown:
         raise SchemaError(f"Answers have no {quote_short(unknown[0])}. Known: {', '.join(sorted(known))}.")
@@ -55,4 +55,4 @@ def read_answers(text: str) -> Answers:
     if accept is not None and not isinstance(accept, bool):
         raise SchemaError("accept is true or false.", fix="accept = true")
     rest = {key: str(raw[key]) for key in _TEXTS if key in raw}
-    return Answers(tuple(columns), accept, **rest)
+    return GivenAnswers(tuple(columns), accept, **rest)

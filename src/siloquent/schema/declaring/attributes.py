@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from siloquent.schema.attribute import Attribute
 from siloquent.schema.build import parse_attribute
-from siloquent.schema.declaring.columns import Column
+from siloquent.schema.declaring.columns import ColumnHeader
 from siloquent.schema.declaring.draft import parse_null
 from siloquent.schema.declaring.meanings import parse_meaning
+from siloquent.schema.files.toml import read_toml
 from siloquent.schema.meaning import compose_entry
-from siloquent.schema.toml import read_toml
 
 
 def declare_attribute(name: str, meaning: str, *, null: str = "drop") -> Attribute:
@@ -26,7 +26,7 @@ def declare_attribute(name: str, meaning: str, *, null: str = "drop") -> Attribu
     >>> print(declare_attribute("age", "0..120"))
     age: 0..120; beyond counts as the bound; without empty cells
     """
-    parsed = parse_meaning(meaning, Column(name))
+    parsed = parse_meaning(meaning, ColumnHeader(name))
     if parsed.has_cells:
         parsed = replace(parsed, null=parse_null(null, parsed))
     return parse_attribute(read_toml(f"entry = {compose_entry(name, parsed)}")["entry"])

@@ -13,7 +13,7 @@ MAX_VALUE_LENGTH = 40  # a longer text is no number, and the pattern is slow on 
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ColumnHeader:
     """One column: its name, and the kind and the source's own name of its type; empty if the source has no types."""
 
     name: str
@@ -40,7 +40,7 @@ class Source:
     """A source as a table file names it, and its columns in order."""
 
     address: str
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnHeader, ...]
 
     @property
     def lacks_header(self) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from siloquent.errors import RequestError
 from siloquent.schema.declaring.draft import TableDraft
+from siloquent.schema.files.toml import quote_text
 from siloquent.schema.meaning import compose_entry
-from siloquent.schema.toml import quote_text
 
 MIN_DELTA_DIGITS = 6
 _COMMENTS = {

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, TypedDict
 
 from siloquent.errors import RequestError
 from siloquent.schema.attribute import Attribute
-from siloquent.schema.declaring.answers import Answers
+from siloquent.schema.declaring.answers import GivenAnswers
 from siloquent.schema.declaring.columns import Source
 from siloquent.schema.declaring.compose import compose_table_file
 from siloquent.schema.declaring.draft import TableDraft, apply_answers, say_columns, set_meanings, start_draft
 from siloquent.schema.declaring.lists import build_list_finder, list_declared_columns
-from siloquent.schema.declaring.questions import Question, decide_defaults, list_open_questions
+from siloquent.schema.declaring.questions import DeclarationQuestion, decide_defaults, list_open_questions
 from siloquent.schema.declaring.statements import split_statement
+from siloquent.schema.files.toml import quote_text
 from siloquent.schema.meaning import compose_entry, describe_meaning
 from siloquent.schema.table import Adjacency, TableBudget, TableSchema, Unit, format_fraction
-from siloquent.schema.toml import quote_text
 
 if TYPE_CHECKING:
     from siloquent.schema.workspace import Workspace
@@ -153,7 +153,7 @@ class DeclarationDraft:
                 faults.append(wrong)
         texts = {key: None if value is None else str(value) for key, value in (("max_rows", max_rows), ("rows", rows))}
         amounts = {"epsilon": None if epsilon is None else str(epsilon), "delta": delta}
-        draft, wrongs = apply_answers(draft, Answers((), accept, empty, person, **texts, **amounts))
+        draft, wrongs = apply_answers(draft, GivenAnswers((), accept, empty, person, **texts, **amounts))
         faults += wrongs
         if faults:
             told = " ".join(f"{one.detail}{f' Fix: {one.fix}.' if one.fix else ''}" for one in faults[:20])
@@ -161,11 +161,11 @@ class DeclarationDraft:
         return replace(self, draft=draft)
 
     @property
-    def questions(self) -> list[Question]:
+    def questions(self) -> list[DeclarationQuestion]:
         """The questions that need an answer; others take their default."""
         return self._decide()[1]
 
-    def _decide(self) -> tuple[TableDraft, list[Question]]:
+    def _decide(self) -> tuple[TableDraft, list[DeclarationQuestion]]:
         """Return the draft with defaults where there are some, and the questions that need an answer."""
         draft = self.draft
         while found := list(list_open_questions(draft)):
@@ -253,7 +253,7 @@ def _say_meaning(draft: TableDraft, name: str, meant: Meant) -> TableDraft:
     return say_columns(draft, f"{subject} = values {values}")
 
 
-def _suggest_call(questions: Sequence[Question]) -> str:
+def _suggest_call(questions: Sequence[DeclarationQuestion]) -> str:
     """Return the arguments that would answer ``questions``."""
     columns = [question.columns[0].name for question in questions if question.key == "columns"]
     parts = [f"{{{columns[0]!r}: '..'}}"] if columns else []

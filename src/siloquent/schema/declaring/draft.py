@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from siloquent.errors import RequestError
-from siloquent.schema.declaring.answers import Answers
-from siloquent.schema.declaring.columns import Column, Source
+from siloquent.schema.declaring.answers import GivenAnswers
+from siloquent.schema.declaring.columns import ColumnHeader, Source
 from siloquent.schema.declaring.meanings import SKIPPED, ListFinder, parse_meaning, require_valid
 from siloquent.schema.declaring.names import Proposal, propose_meaning
 from siloquent.schema.declaring.statements import find_column, format_names, split_outside_quotes, split_statement
+from siloquent.schema.files.toml import MAX_ENTRIES, quote_short, quote_text
 from siloquent.schema.meaning import Meaning
 from siloquent.schema.table import EXACT_KINDS
-from siloquent.schema.toml import MAX_ENTRIES, quote_short, quote_text
 
 NO_PERSON = ("", "none", "no", "row", "rows", "nobody")
 YES, NO = ("", "y", "yes", "ok"), ("n", "no", "none")
@@ -32,33 +32,33 @@ class TableDraft:
     source: Source
     proposals: Mapping[str, Proposal]
     find_list: ListFinder | None = None
-    answers: Answers = field(default_factory=Answers)
+    answers: GivenAnswers = field(default_factory=GivenAnswers)
     meanings: Mapping[str, Meaning] = field(default_factory=lambda: MappingProxyType({}))
     nulls: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[ColumnHeader, ...]:
         """The source's columns."""
         return self.source.columns
 
     @property
-    def open_columns(self) -> list[Column]:
+    def open_columns(self) -> list[ColumnHeader]:
         """The columns without a meaning."""
         return [column for column in self.columns if column.name not in self.meanings]
 
     @property
-    def proposed_columns(self) -> list[Column]:
+    def proposed_columns(self) -> list[ColumnHeader]:
         """The columns whose proposals wait for a confirmation."""
         return [] if self.answers.accept is False else [one for one in self.open_columns if one.name in self.proposals]
 
     @property
-    def rest_columns(self) -> list[Column]:
+    def rest_columns(self) -> list[ColumnHeader]:
         """The columns that ``rest`` names: those with neither a meaning nor a proposal."""
         waiting = {column.name for column in self.proposed_columns}
         return [column for column in self.open_columns if column.name not in waiting]
 
     @property
-    def person(self) -> Column | None:
+    def person(self) -> ColumnHeader | None:
         """The column that says whose row it is; None while that is open, or if each row is another person."""
         said = self.answers.person
         return None if said is None or said.casefold() in NO_PERSON else find_column(said, self.columns)
@@ -86,7 +86,7 @@ def start_draft(
     return TableDraft(name, source, MappingProxyType(proposals), find_list, meanings=MappingProxyType(left_out))
 
 
-def _propose(column: Column, find_list: ListFinder | None, declared: Mapping[str, str]) -> Proposal | None:
+def _propose(column: ColumnHeader, find_list: ListFinder | None, declared: Mapping[str, str]) -> Proposal | None:
     """Return a namesake's declaration in the workspace if it fits, otherwise a proposal from name and type."""
     copied = declared.get(column.name.casefold())
     if copied is not None:
@@ -98,7 +98,7 @@ def _propose(column: Column, find_list: ListFinder | None, declared: Mapping[str
     return propose_meaning(column)
 
 
-def say_columns(draft: TableDraft, text: str, asked: Iterable[Column] = ()) -> TableDraft:
+def say_columns(draft: TableDraft, text: str, asked: Iterable[ColumnHeader] = ()) -> TableDraft:
     """Take in statements about columns; one that names no columns is about those ``asked``.
 
     Raises:
@@ -250,7 +250,7 @@ STEPS: dict[str, Callable[[TableDraft, str], TableDraft]] = {
 """The function that takes in each answer, in the order of the questions."""
 
 
-def apply_answers(draft: TableDraft, answers: Answers) -> tuple[TableDraft, list[RequestError]]:
+def apply_answers(draft: TableDraft, answers: GivenAnswers) -> tuple[TableDraft, list[RequestError]]:
     """Take in all answers; those that do not fit are left out, and their faults returned."""
     faults: list[RequestError] = []
     for text in answers.columns:

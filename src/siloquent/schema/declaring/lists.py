@@ -11,8 +11,8 @@ from siloquent.foreign import DocumentTooLarge, read_text
 from siloquent.schema.declaring.code_lists import CODE_LISTS, find_code_list
 from siloquent.schema.declaring.meanings import ListFinder
 from siloquent.schema.domains import DomainFolder
+from siloquent.schema.files.toml import quote_short
 from siloquent.schema.meaning import Meaning
-from siloquent.schema.toml import quote_short
 from siloquent.schema.workspace import Workspace
 
 MAX_LIST_BYTES = 2**21

@@ -9,9 +9,9 @@ from dataclasses import replace
 from decimal import Decimal
 
 from siloquent.errors import RequestError, SchemaError
-from siloquent.schema.declaring.columns import Column
+from siloquent.schema.declaring.columns import ColumnHeader
+from siloquent.schema.files.toml import quote_short, quote_text, read_toml
 from siloquent.schema.meaning import TEXT_BYTES, Meaning, compose_entry
-from siloquent.schema.toml import quote_short, quote_text, read_toml
 
 MAX_CODES = 10_000
 REAL_DIGITS = 5
@@ -41,7 +41,7 @@ ListFinder = Callable[[str], Meaning]
 """Returns the declaration that ``@NAME`` or ``=TABLE.COLUMN`` names; raises RequestError."""
 
 
-def parse_meaning(text: str, column: Column, find_list: ListFinder | None = None) -> Meaning:
+def parse_meaning(text: str, column: ColumnHeader, find_list: ListFinder | None = None) -> Meaning:
     """Parse the meaning of ``column``.
 
     Raises:
@@ -79,7 +79,7 @@ def require_valid(name: str, meaning: Meaning) -> None:
         raise RequestError(wrong.detail, fix=wrong.remedy) from None
 
 
-def _suggest_for_kind(column: Column) -> str:
+def _suggest_for_kind(column: ColumnHeader) -> str:
     """Return meanings that fit the type of ``column``."""
     fits = {
         **dict.fromkeys(("integer", "decimal", "real"), "0..120, or id, or skip"),
@@ -90,7 +90,7 @@ def _suggest_for_kind(column: Column) -> str:
     return fits.get(column.kind or "text", "id, or skip")
 
 
-def _parse(text: str, column: Column, find_list: ListFinder | None) -> Meaning:
+def _parse(text: str, column: ColumnHeader, find_list: ListFinder | None) -> Meaning:
     if text[:1] in ("@", "="):
         if find_list is None:
             raise RequestError(f"{quote_short(text)}: no lists are available here.", fix=EXAMPLES)
@@ -126,7 +126,7 @@ def _split_word(text: str) -> tuple[str, str]:
     return "", text
 
 
-def _build_refusal(text: str, word: str, rest: str, column: Column) -> RequestError:
+def _build_refusal(text: str, word: str, rest: str, column: ColumnHeader) -> RequestError:
     name = quote_short(column.name)
     if not text:
         return RequestError(f"{name} has no meaning yet.", fix=EXAMPLES)
@@ -142,7 +142,7 @@ def _build_refusal(text: str, word: str, rest: str, column: Column) -> RequestEr
     return RequestError(f"{name}: {quote_short(text)} is not understood.", fix=EXAMPLES)
 
 
-def _parse_range(found: re.Match[str], word: str, column: Column) -> Meaning:
+def _parse_range(found: re.Match[str], word: str, column: ColumnHeader) -> Meaning:
     lo, hi, step, width = found["lo"], found["hi"], found["step"] or "", found["width"] or ""
     if "-" in lo[1:]:
         is_day = len(lo) == len(hi) == 10 and word != "datetime" and column.kind != "datetime"
@@ -179,7 +179,7 @@ def _choose_grid(lo: Decimal, hi: Decimal, decimals: int) -> str:
     return f"{Decimal(1).scaleb(-decimals):f}"
 
 
-def _parse_list(text: str, column: Column, *, ranges: bool = False) -> Meaning:
+def _parse_list(text: str, column: ColumnHeader, *, ranges: bool = False) -> Meaning:
     """Return a category of the listed values; with ``ranges``, ``1..7`` lists whole numbers."""
     by = "|" if "|" in text and "," not in text else ","
     try:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from siloquent.schema.declaring.columns import Column
+from siloquent.schema.declaring.columns import ColumnHeader
 
 _TOKEN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
 _IDS = {"id", "ids", "uuid", "guid", "key", "ssn", "identif", "identifier", "serialno", "mrn", "iban", "email"}
@@ -80,7 +80,7 @@ def split_tokens(name: str) -> list[str]:
     return [token.casefold() for token in _TOKEN.findall(name)]
 
 
-def propose_meaning(column: Column) -> Proposal | None:
+def propose_meaning(column: ColumnHeader) -> Proposal | None:
     """Return a meaning that the column's type or name suggests, or None."""
     by_type = _propose_for_type(column)
     if by_type is not None and column.kind in ("boolean", "other"):
@@ -94,7 +94,7 @@ def propose_meaning(column: Column) -> Proposal | None:
     return by_type if found is None else Proposal(found, "its name")
 
 
-def _propose_for_type(column: Column) -> Proposal | None:
+def _propose_for_type(column: ColumnHeader) -> Proposal | None:
     reason = f"its type, {column.holds}"
     if column.kind == "boolean":
         return Proposal("yes/no", reason)
@@ -150,12 +150,12 @@ def find_topic(name: str) -> str:
     return ""
 
 
-def group_columns(columns: Sequence[Column]) -> list[tuple[str, list[Column]]]:
+def group_columns(columns: Sequence[ColumnHeader]) -> list[tuple[str, list[ColumnHeader]]]:
     """Return (topic, columns): those of one topic or of one name with running numbers belong together."""
     stems: dict[str, int] = {}
     for column in columns:
         stems[_find_stem(column.name)] = stems.get(_find_stem(column.name), 0) + 1
-    groups: dict[tuple[str, str, str], list[Column]] = {}
+    groups: dict[tuple[str, str, str], list[ColumnHeader]] = {}
     for place, column in enumerate(columns):
         topic, stem = find_topic(column.name), _find_stem(column.name)
         key = (

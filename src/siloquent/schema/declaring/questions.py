@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from siloquent.schema.declaring.columns import Column
+from siloquent.schema.declaring.columns import ColumnHeader
 from siloquent.schema.declaring.draft import (
     NO,
     NO_PERSON,
@@ -17,14 +17,14 @@ from siloquent.schema.declaring.draft import (
 )
 from siloquent.schema.declaring.meanings import EXAMPLES
 from siloquent.schema.declaring.names import HINTS, group_columns, is_person_like
+from siloquent.schema.files.toml import quote_short
 from siloquent.schema.meaning import Meaning
-from siloquent.schema.toml import quote_short
 
 MAX_NAMED = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DeclarationQuestion:
     """One question: its key among the answers, its text, how an answer may look, and the meaning of no answer.
 
     ``default`` is None if an answer is needed. ``columns`` are those that an answer without a name is about.
@@ -34,7 +34,7 @@ class Question:
     text: str
     hint: str = ""
     default: str | None = None
-    columns: tuple[Column, ...] = ()
+    columns: tuple[ColumnHeader, ...] = ()
 
     @property
     def option(self) -> str:
@@ -47,17 +47,17 @@ class Question:
         return f"--{self.key.replace('_', '-')}"
 
 
-def find_next_question(draft: TableDraft) -> Question | None:
+def find_next_question(draft: TableDraft) -> DeclarationQuestion | None:
     """Return the next open question; None if all are answered."""
     return next(list_open_questions(draft), None)
 
 
-def list_open_questions(draft: TableDraft) -> Iterator[Question]:
+def list_open_questions(draft: TableDraft) -> Iterator[DeclarationQuestion]:
     """Yield the open questions in order, as far as they are known before the first of them is answered."""
     answers = draft.answers
     proposed = draft.proposed_columns if answers.accept is None else []
     if proposed:
-        yield Question(
+        yield DeclarationQuestion(
             "accept",
             f"Are the proposals for {_name_columns(proposed)} right?",
             "Enter accepts them; or correct some and accept the others: age = 18..99; sex = F, M. no dismisses all.",
@@ -66,7 +66,7 @@ def list_open_questions(draft: TableDraft) -> Iterator[Question]:
         )
     waiting = {column.name for column in proposed}
     for topic, columns in group_columns([one for one in draft.open_columns if one.name not in waiting]):
-        yield Question(
+        yield DeclarationQuestion(
             "columns",
             f"What could stand in {_name_columns(columns)}{_describe_types(columns)}?",
             HINTS.get(topic, EXAMPLES),
@@ -74,7 +74,7 @@ def list_open_questions(draft: TableDraft) -> Iterator[Question]:
         )
     counts = bool(draft.open_columns) or any(meaning.has_cells for meaning in draft.meanings.values())
     if answers.empty is None and counts:
-        yield Question(
+        yield DeclarationQuestion(
             "empty",
             "What does an empty cell mean?",
             "group: empty cells are a group of their own; drop: the row does not count where the column is used; or a "
@@ -83,27 +83,27 @@ def list_open_questions(draft: TableDraft) -> Iterator[Question]:
         )
     if answers.person is None:
         likely = _find_person(draft)
-        yield Question(
+        yield DeclarationQuestion(
             "person",
             "If one person can have several rows, which column says whose row it is?",
             "none: each row is another person. What one person adds to the table is what stays hidden.",
             likely.name if likely else "none, each row is another person",
         )
     elif draft.person is not None and answers.max_rows is None:
-        yield Question(
+        yield DeclarationQuestion(
             "max_rows",
             f"How many rows of one {_shorten(draft.person.name)} may count?",
             "More rows of one are left out; a larger number means more noise. Take what nearly all stay below.",
         )
     if answers.rows is None:
-        yield Question(
+        yield DeclarationQuestion(
             "rows",
             "Roughly how many rows are there, as far as that is public?",
             "It is used for averages and written down for everybody.",
             "not known",
         )
     if answers.epsilon is None:
-        yield Question(
+        yield DeclarationQuestion(
             "epsilon",
             "How much may all answers together reveal (epsilon)?",
             "0.1 is strict, 1 is common, above 5 is lax. It can be changed as long as nothing is asked.",
@@ -111,7 +111,7 @@ def list_open_questions(draft: TableDraft) -> Iterator[Question]:
         )
 
 
-def answer_question(draft: TableDraft, question: Question, text: str) -> TableDraft:
+def answer_question(draft: TableDraft, question: DeclarationQuestion, text: str) -> TableDraft:
     """Take in the answer to ``question``; an empty text takes the default.
 
     Raises:
@@ -131,7 +131,7 @@ def answer_question(draft: TableDraft, question: Question, text: str) -> TableDr
     return STEPS[question.key](draft, text)
 
 
-def _refuse_empty(draft: TableDraft, question: Question) -> TableDraft:
+def _refuse_empty(draft: TableDraft, question: DeclarationQuestion) -> TableDraft:
     from siloquent.schema.declaring.meanings import parse_meaning
 
     parse_meaning("", question.columns[0])
@@ -146,7 +146,7 @@ def decide_defaults(draft: TableDraft) -> TableDraft:
     return draft
 
 
-def _find_person(draft: TableDraft) -> Column | None:
+def _find_person(draft: TableDraft) -> ColumnHeader | None:
     """Return the id column whose name says that it is a person's, if there is one."""
     for column in draft.columns:
         meaning = draft.meanings.get(column.name, Meaning(""))
@@ -155,14 +155,14 @@ def _find_person(draft: TableDraft) -> Column | None:
     return None
 
 
-def _name_columns(columns: Sequence[Column]) -> str:
+def _name_columns(columns: Sequence[ColumnHeader]) -> str:
     names = [_shorten(column.name) for column in columns[:MAX_NAMED]]
     if len(columns) > MAX_NAMED:
         return f"{', '.join(names)} and {len(columns) - MAX_NAMED:,} more columns"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _describe_types(columns: Sequence[Column]) -> str:
+def _describe_types(columns: Sequence[ColumnHeader]) -> str:
     types = list(dict.fromkeys(column.holds for column in columns if column.holds))
     return f" ({', '.join(types[:3])})" if types else ""
 

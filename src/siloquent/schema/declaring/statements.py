@@ -8,8 +8,8 @@ from difflib import get_close_matches
 
 from siloquent.errors import RequestError
 from siloquent.schema.attribute import MAX_NAME_LENGTH
-from siloquent.schema.declaring.columns import Column
-from siloquent.schema.toml import quote_short, quote_text
+from siloquent.schema.declaring.columns import ColumnHeader
+from siloquent.schema.files.toml import quote_short, quote_text
 
 REST = "rest"
 MAX_STARS = 3
@@ -31,7 +31,9 @@ def split_outside_quotes(text: str, separator: str) -> list[str]:
     return parts
 
 
-def split_statement(text: str, columns: Sequence[Column], rest: Sequence[Column]) -> tuple[list[Column] | None, str]:
+def split_statement(
+    text: str, columns: Sequence[ColumnHeader], rest: Sequence[ColumnHeader]
+) -> tuple[list[ColumnHeader] | None, str]:
     """Return the columns that a statement names and what it says of them; None if it names no columns.
 
     Values may hold ``=``, as in ``<=50K, >50K``: without columns before it or blanks around it, it belongs to a value.
@@ -55,7 +57,7 @@ def split_statement(text: str, columns: Sequence[Column], rest: Sequence[Column]
     raise RequestError(f"No column named {quote_short(unknown)}.{hint}", fix="a name, its number, or rest")
 
 
-def find_column(text: str, columns: Sequence[Column]) -> Column:
+def find_column(text: str, columns: Sequence[ColumnHeader]) -> ColumnHeader:
     """Return the one column that ``text`` names.
 
     Raises:
@@ -68,12 +70,14 @@ def find_column(text: str, columns: Sequence[Column]) -> Column:
     return found[0]
 
 
-def format_names(columns: Sequence[Column]) -> str:
+def format_names(columns: Sequence[ColumnHeader]) -> str:
     """Return columns as a statement names them."""
     return ", ".join(quote_text(column.name) for column in columns)
 
 
-def _resolve(text: str, columns: Sequence[Column], rest: Sequence[Column]) -> tuple[list[Column], str]:
+def _resolve(
+    text: str, columns: Sequence[ColumnHeader], rest: Sequence[ColumnHeader]
+) -> tuple[list[ColumnHeader], str]:
     """Return the columns named by ``text`` and the first part that names none; "" if each part names some."""
     by_name = {column.name.casefold(): place for place, column in enumerate(columns)}
     if text.casefold() == REST and REST not in by_name:
@@ -90,7 +94,7 @@ def _resolve(text: str, columns: Sequence[Column], rest: Sequence[Column]) -> tu
     return [], next((piece for piece, some in zip(parts, each, strict=True) if not some), text)
 
 
-def _find(text: str, columns: Sequence[Column], by_name: Mapping[str, int]) -> list[Column]:
+def _find(text: str, columns: Sequence[ColumnHeader], by_name: Mapping[str, int]) -> list[ColumnHeader]:
     if len(text) > 1 and text[0] == text[-1] == '"':
         text = text[1:-1].replace('\\"', '"').replace("\\\\", "\\")
     if text.casefold() in by_name:

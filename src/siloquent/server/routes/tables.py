@@ -16,11 +16,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from siloquent.documents.ledger import build_history_document
-from siloquent.documents.query_session import build_shown_table
 from siloquent.documents.server import build_person_document, build_upload_document, build_upload_list_document
 from siloquent.documents.tables import (
     build_check_document,
     build_check_report,
+    build_shown_table,
     build_table_line,
     build_table_list_document,
 )

@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from siloquent.errors import SchemaError, SiloquentError
-from siloquent.schema.declaring import Column, parse_meaning
+from siloquent.schema.declaring import ColumnHeader, parse_meaning
 from siloquent.schema.declaring.names import HINTS, find_topic, is_person_like, propose_meaning
-from siloquent.schema.toml import quote_text
+from siloquent.schema.files.toml import quote_text
 from siloquent.server.access.guard import require_proof
 from siloquent.server.declaring import declared
 from siloquent.server.problems import Refused
@@ -114,7 +114,7 @@ def propose_fields(names: list[str]) -> dict[str, str]:
     """
     fields: dict[str, str] = {}
     for place, name in enumerate(names):
-        column = Column(name)
+        column = ColumnHeader(name)
         proposal = propose_meaning(column) if column.is_declarable else None
         meaning = parse_meaning(proposal.meaning, column) if proposal else None
         if meaning is None or meaning.type not in TYPES:

@@ -13,7 +13,7 @@ from siloquent.errors import ReleaseError, SchemaError, SiloquentError
 from siloquent.fixes import run
 from siloquent.foreign import load_json
 from siloquent.schema import Attribute, TableSchema
-from siloquent.schema.toml import parse_finite
+from siloquent.schema.files.toml import parse_finite
 from siloquent.share.spec.requests import MAX_BINS, ShareSpec, TreeSpec
 
 FORMAT = 1

@@ -12,7 +12,7 @@ import numpy as np
 from siloquent.errors import ConstraintProblem
 from siloquent.maths.pairs.counting import combine_operators
 from siloquent.schema import Attribute, AttributeRef, Comparison, DenialConstraint, Domain, FunctionalDependency, Key
-from siloquent.schema.coercion import read_datetime
+from siloquent.schema.files.coercion import read_datetime
 from siloquent.synth.spec.compiled import Axis, NormalForm, PairTest, RowTest, Side, evaluate_row_test
 
 NOWHERE = -9.0

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from siloquent.errors import SchemaError
 from siloquent.foreign import DocumentTooLarge, TomlError, load_toml
 from siloquent.foreign.numbers import is_plain_number
-from siloquent.schema import file_models
-from siloquent.schema.file_models import ColumnEntry, TableFile
-from siloquent.schema.trade_words import format_hint, suggest_key, suggest_value
+from siloquent.schema.files import models as file_models
+from siloquent.schema.files.models import ColumnEntry, TableFile
+from siloquent.schema.files.trade_words import format_hint, suggest_key, suggest_value
 
 MAX_BYTES = 4 * 2**20
 MAX_LINES = 200_000

@@ -13,7 +13,7 @@ from siloquent.documents.ledger import (
     build_history_document,
     build_ledger_document,
 )
-from siloquent.documents.tables import build_table_document, build_table_line
+from siloquent.documents.tables import build_shown_table, build_table_line
 
 if TYPE_CHECKING:
     from siloquent.api import Session
@@ -179,12 +179,6 @@ def prepare_question(session: QuerySession, question: Query, *, key: str | None 
     if isinstance(session, WorkspaceQueries):
         return session.session.prepare(question, key=key)
     return _SentQuestion(session, question, key)
-
-
-def build_shown_table(session: Session, name: str) -> dict[str, Any]:
-    """Return a table as a document of kind ``siloquent/table/1``, with what ``session`` can still spend on it."""
-    remaining = session.get_remaining(name).amount
-    return build_table_document(session.schema(name), session.get_account(name), remaining)
 
 
 def _is_under(name: str, roots: list[str]) -> bool:
