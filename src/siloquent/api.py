@@ -95,7 +95,7 @@ class Session(floor.WorkspaceSession):
             NotAllowed: this session is an analyst's.
         """
         if self.analyst is not None:
-            raise NotAllowed("check shows exact counts: only the owner may use it.", fix=BeOwner())
+            raise NotAllowed("Only the owner may run check: it shows exact counts.", fix=BeOwner())
         from siloquent.data import check
         from siloquent.explore import find_changed_entry
 
@@ -189,7 +189,7 @@ class Session(floor.WorkspaceSession):
 def _require_text_key(key: str | None) -> None:
     if key is not None and not isinstance(key, str):
         raise RequestError(
-            f"A key has 1 to 64 printable characters; this one is {type(key).__name__}.",
+            f"A key must be a text of 1 to 64 printable characters, not {type(key).__name__}.",
             fix=UseOption("key", str(key)[:40]),
         )
 

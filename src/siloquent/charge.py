@@ -63,7 +63,9 @@ class Charge:
 
     def __post_init__(self) -> None:
         if self.key is not None and not (1 <= len(self.key) <= 64 and self.key.isascii() and self.key.isprintable()):
-            raise RequestError("A key is 1 to 64 printable ASCII characters.", fix=UseOption("key", "monday-report"))
+            raise RequestError(
+                "A key must have 1 to 64 printable ASCII characters.", fix=UseOption("key", "monday-report")
+            )
         if self.max_cost is not None:
             parse_exact(self.max_cost)  # an invalid limit is rejected before planning starts
 
@@ -190,8 +192,8 @@ def require_planned(permit: Permit, event: Event) -> None:
     """
     if permit.event != event:
         raise RequestError(
-            "This key holds a charge that was planned differently, by another version of siloquent or when the source "
-            "held other rows; the charge stands.",
+            "This key has a charge that was planned differently, by another version of siloquent or when the source "
+            "had other rows; that charge remains.",
             fix="ask again with a new key",
         )
 

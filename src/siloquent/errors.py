@@ -85,7 +85,7 @@ class SchemaError(SiloquentError):
 
     code = "schema_invalid"
     exit_status, http_status = 2, 422
-    title = "A declaration is wrong"
+    title = "Invalid declaration"
 
 
 class UnknownName(SchemaError):
@@ -184,7 +184,7 @@ class AccuracyUnreachable(RequestError):
 
     code = "accuracy_unreachable"
     exit_status = 4
-    title = "This accuracy costs more than the whole budget"
+    title = "The requested accuracy costs more than the whole budget"
     FIELDS = ("best_alpha",)
 
     def __init__(self, detail: str, *, best_alpha: float | None = None, fix: FixLike = "") -> None:
@@ -248,29 +248,38 @@ CAUSES: Mapping[str, tuple[str, FixLike]] = {
     "protocol_failed": ("A peer did not follow the protocol or could not be reached.", ""),
     "relay_unreachable": ("The relay could not be reached.", run("federation check")),
     "certificate_refused": (
-        "A certificate was refused: of another CA, of another name, or revoked.",
+        "A certificate was rejected: wrong CA, wrong name, or revoked.",
         run("federation check"),
     ),
     "certificate_expired": ("A certificate has expired or is not yet valid.", run("federation renew")),
     "roster_mismatch": ("Two roles hold different rosters.", run("federation accept", "roster.json")),
-    "version_mismatch": ("Two roles speak different versions.", "pip install --upgrade 'siloquent[federation]'"),
+    "version_mismatch": ("Two roles run different versions.", "pip install --upgrade 'siloquent[federation]'"),
     "policy_refused": ("A party's policy does not allow this session.", "ask that party's owner"),
     "peer_missing": ("A role did not answer before the deadline.", run("federation status")),
-    "message_conflict": ("One message came with two contents.", "end that role, then start a new session"),
+    "message_conflict": (
+        "A message was received with two different contents.",
+        "end that role, then start a new session",
+    ),
     "bad_signature": ("A message was not signed by the role that it names.", "start a new session"),
     "bad_seal": ("A sealed message could not be opened.", "start a new session"),
-    "bad_encoding": ("A message is not of the form that its step asks for.", "start a new session"),
+    "bad_encoding": ("A message does not have the form that its step requires.", "start a new session"),
     "bad_chain": ("A message is missing, repeated or out of order.", "start a new session"),
-    "batch_size": ("A message holds another number of values than agreed.", "start a new session"),
-    "duplicate_points": ("A batch holds one point twice.", "start a new session"),
-    "canary_failed": ("A worker did not compute what was asked.", "take another worker, then start a new session"),
-    "planner_mismatch": ("A request is not the one that the protocol asks for.", "start a new session"),
+    "batch_size": ("A message does not have the agreed number of values.", "start a new session"),
+    "duplicate_points": ("A batch contains a point twice.", "start a new session"),
+    "canary_failed": (
+        "A worker did not compute the requested result.",
+        "take another worker, then start a new session",
+    ),
+    "planner_mismatch": ("A request differs from the one that the protocol requires.", "start a new session"),
     "secret_reuse": ("A secret would be used a second time.", "start a new session"),
-    "role_running_twice": ("Another process runs with this bundle.", "end one of the two"),
-    "state_lost": ("This role's journal lacks what it sent before.", "start a new session"),
-    "too_large": ("A message or session is larger than the relay takes.", run("relay run", "--help")),
-    "quota": ("The relay holds too much for this role or session.", "wait until its receivers have caught up"),
-    "unknown_session": ("The relay knows no such session for this role.", run("federation status")),
+    "role_running_twice": ("Another process is running with this bundle.", "stop one of the two"),
+    "state_lost": ("This role's journal lacks messages that it already sent.", "start a new session"),
+    "too_large": ("A message or session exceeds the relay's size limit.", run("relay run", "--help")),
+    "quota": (
+        "The relay's quota for this role or session is full.",
+        "wait until the receivers have fetched their messages",
+    ),
+    "unknown_session": ("The relay has no such session for this role.", run("federation status")),
     "session_closed": ("The session has ended.", run("federation status")),
     "aborted_by": ("A role has ended the session.", run("federation status")),
 }
@@ -338,7 +347,7 @@ class ReleaseError(SiloquentError):
 
     code = "release_invalid"
     exit_status, http_status = 2, 422
-    title = "The release is not what it says"
+    title = "The release does not match its manifest"
 
 
 class NotAllowed(SiloquentError):

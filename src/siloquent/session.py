@@ -55,7 +55,7 @@ class WorkspaceSession:
     def __init__(self, workspace: Workspace, ledger: Ledger, *, analyst: str | None = None) -> None:
         if analyst is not None and not _NAME.fullmatch(analyst):
             raise RequestError(
-                "An analyst's name is 1 to 64 letters, digits, '_', '.' and '-'.", fix=UseOption("analyst", "ana")
+                "An analyst's name must be 1 to 64 letters, digits, '_', '.' and '-'.", fix=UseOption("analyst", "ana")
             )
         self.workspace, self.ledger, self.analyst = workspace, ledger, analyst
         self._closed = False
@@ -144,11 +144,11 @@ class WorkspaceSession:
             schema = schema.to_schema()
         if not isinstance(schema, TableSchema):
             raise SchemaError(
-                f"A frame needs its declaration first, not {type(schema).__name__}.",
+                f"A frame requires a declaration first, not {type(schema).__name__}.",
                 fix="session.add_frame(siloquent.declare(frame, ..), frame), or siloquent.read_schema(text)",
             )
         if schema.name in self.workspace.list_table_names():
-            raise SchemaError(f"The workspace declares a table {schema.name!r} already.", fix="give it another name")
+            raise SchemaError(f"The workspace already declares a table {schema.name!r}.", fix="give it another name")
         schema = self._add_public_tables(schema)
         self._forget(schema.name)
         self._frames[schema.name] = (schema, frame)
@@ -341,7 +341,7 @@ class WorkspaceSession:
             self.ledger.set_limit(account, limit)
         except RequestError as refused:
             refused.remedy = refused.remedy or build_fix(
-                run("ledger show", name), " says what is spent: declare no less"
+                run("ledger show", name), " shows the amount spent: declare at least that"
             )
             raise
 
@@ -371,7 +371,7 @@ class WorkspaceSession:
         if known is None and schema.budget.epoch > 1 and parent is None:
             raise LedgerError(
                 f"The ledger has no account {account!r}: a new epoch is the owner's statement, not an edit.",
-                fix=build_fix("set epoch back, then: ", _open_epoch(schema)),
+                fix=build_fix("restore epoch, then: ", _open_epoch(schema)),
             )
         if known is None:
             own: dict[str, Any] = dict(zip(("accountant", "unit", "adjacency"), declared, strict=True))
@@ -380,7 +380,7 @@ class WorkspaceSession:
         if (known.accountant, known.unit, known.adjacency) != declared:
             raise LedgerError(
                 f"Account {account!r} was opened for {known.accountant}, {known.unit}, {known.adjacency}; "
-                f"schemas/{schema.name}.toml now says {', '.join(declared)}. What was spent cannot be translated.",
+                f"schemas/{schema.name}.toml now declares {', '.join(declared)}. The amount spent cannot be converted.",
                 fix=build_fix("restore the declaration, or if all people are new: ", _open_epoch(schema)),
             )
         if known.limit != limit:
@@ -434,7 +434,7 @@ def create_workspace(folder: Path | str, *, ledger: str = "ledger.sqlite") -> Wo
     folder = Path(folder)
     if (folder / WORKSPACE_FILE).exists():
         raise WorkspaceError(
-            f"{folder} is a workspace already.",
+            f"{folder} is already a workspace.",
             fix=RunCommand("tables", ("--workspace", str(folder)), python=f"siloquent.open({str(folder)!r})"),
         )
     try:
@@ -444,7 +444,7 @@ def create_workspace(folder: Path | str, *, ledger: str = "ledger.sqlite") -> Wo
         (folder / WORKSPACE_FILE).write_text(settings, encoding="utf-8")
     except OSError as failed:
         raise WorkspaceError(
-            f"{folder} cannot be made a workspace: {failed.strerror}.", fix="name a folder elsewhere"
+            f"Cannot create a workspace in {folder}: {failed.strerror}.", fix="name a folder elsewhere"
         ) from None
     workspace = read_workspace(folder)
     open_workspace_ledger(workspace, create=True).close()

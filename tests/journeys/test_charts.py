@@ -12,7 +12,7 @@ def test_an_answer_is_drawn_on_the_terminal_and_in_a_file(owner: Person, types: 
     assert asked.status == 0, asked
     assert "count by ward" in asked.out
     assert "██" in asked.out
-    assert "The picture is in wards.svg." in asked.err
+    assert "Wrote the picture to wards.svg." in asked.err
     text = (owner.folder / "wards.svg").read_text(encoding="utf-8")
     root = ElementTree.fromstring(text)
     assert root.find("{http://www.w3.org/2000/svg}desc") is not None
@@ -33,7 +33,7 @@ def test_what_cannot_be_drawn_is_refused_before_anything_is_spent(owner: Person,
     for words, why in [
         ((unseen, "--chart"), "nothing to draw"),
         ((WARDS, "--chart", "--json"), "one document"),
-        ((WARDS, "--chart-file", "old.svg"), "is there already"),
+        ((WARDS, "--chart-file", "old.svg"), "already exists"),
     ]:
         refused = types("ask", *words, "--yes")
         assert refused.status == 2

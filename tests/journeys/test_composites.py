@@ -289,7 +289,7 @@ def test_the_command_line_explains_asks_and_repeats(owner: Person, types: Types,
     assert list(faults(asked, json_schema("answer"))) == []
     spent = owner.spent()
     shown = types("ask", text, "--key", "k", "--yes")
-    assert "nothing: this key was answered before" in shown.out + shown.err
+    assert "nothing: this key was used before" in shown.out + shown.err
     assert owner.spent() == spent
 
 

@@ -37,9 +37,9 @@ def test_prices_answers_receipts_refusals_and_the_ledger_are_shown(told: tuple[P
     for words in (
         "No value is more than 200 rows off, with probability 0.99.",
         "not read; nothing was spent",
-        "nothing: this key was answered before",
+        "nothing: this key was used before",
         "Differential privacy for all rows of one patient (at most 6 count)",
-        "All 12 entries are as they were written.",
+        "Verified 12 entries: none was altered.",
     ):
         assert words in done.out
     for words in ("Did you mean 'ward'", "[budget_exceeded]", "ERROR 142", "Spent: nothing."):

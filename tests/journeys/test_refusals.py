@@ -494,7 +494,7 @@ def test_a_release_that_cannot_be_kept_is_a_warning_beside_the_answer(ready: Typ
     done = ready("ask", WARDS, "--key", "k", "--yes")
     assert done.status == 0
     assert "icu" in done.out
-    assert "its release does not" in done.err
+    assert "its release was not written" in done.err
 
 
 def test_an_unforeseen_error_is_our_bug_with_a_report_and_no_value(

@@ -121,7 +121,7 @@ def test_control_c_after_the_charge_says_so_and_how_to_go_on(
         stopped = types("ask", WARDS, "--key", "k", "--yes")
         said = types("ask", WARDS, "--key", "other", "--yes", "--json").document
     assert stopped.status == 130
-    assert "the price is charged" in stopped.err
+    assert "the cost is charged" in stopped.err
     assert "--key k --yes" in stopped.err
     assert (said["code"], said["exit"]) == ("interrupted", 130)
     charged = owner.spent()

@@ -67,7 +67,7 @@ def test_a_key_is_made_and_the_command_that_repeats_for_free_is_shown(owner: Per
     again = shlex.split(first.err[first.err.index("siloquent ask") :].strip())
     second = types(*again[1:])
     assert second.out.splitlines()[:8] == first.out.splitlines()[:8]
-    assert "nothing: this key was answered before" in second.out
+    assert "nothing: this key was used before" in second.out
     assert owner.spent() == spent
 
 

@@ -69,11 +69,11 @@ def set_global_options(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Say the version.", callback=_show_version, is_eager=True, rich_help_panel=EVERYWHERE
+            "--version", help="Show the version.", callback=_show_version, is_eager=True, rich_help_panel=EVERYWHERE
         ),
     ] = False,
 ) -> None:
-    """Learn from data that you may not see: private answers with the error bound that you ask for.
+    """Learn from data that you may not see: private answers with the error bound that you request.
 
     First: siloquent demo. Then: siloquent init DIR, siloquent check, siloquent explain "SELECT ..".
     """

@@ -33,24 +33,25 @@ class _Demo:
         self,
         options: Options,
         folder: Annotated[
-            Path, typer.Option("--folder", metavar="DIR", help="Where the demo's workspace goes.")
+            Path, typer.Option("--folder", metavar="DIR", help="The folder for the demo's workspace.")
         ] = FOLDER,
-        quick: Annotated[bool, typer.Option("--quick", help="Only the first answer and its free repeat.")] = False,
+        quick: Annotated[bool, typer.Option("--quick", help="Show only the first answer and its free repeat.")] = False,
         processes: Annotated[
             bool | None,
             typer.Option(
                 "--processes/--no-processes",
-                help="Relay, clinics and hosts of the profile as processes (default: with the extra federation).",
+                help="Run the profile's relay, clinics and hosts as processes (default: if the extra federation "
+                "is installed).",
             ),
         ] = None,
         serve: Annotated[
             bool | None,
             typer.Option(
                 "--serve/--no-serve",
-                help="Leave its pages running (default: where somebody can look, not with --quick).",
+                help="Keep its pages running (default: in an interactive terminal, not with --quick).",
             ),
         ] = None,
-        port: Annotated[int, typer.Option("--port", help="Where its pages are.")] = PORT,
+        port: Annotated[int, typer.Option("--port", help="The port of its pages.")] = PORT,
     ) -> int:
         """Make a clinic that does not exist, and ask it questions: prices, answers, refusals, the ledger."""
         from siloquent.demo import create_clinic, profiling_roles, story
@@ -58,7 +59,8 @@ class _Demo:
         screen = options.screen
         if options.as_json:
             raise RequestError(
-                "The demo is a story for people.", fix=build_fix(run("demo"), ", or --json with one of its commands")
+                "The demo is interactive and has no JSON output.",
+                fix=build_fix(run("demo"), ", or --json with one of its commands"),
             )
         create_clinic(folder)
         with_roles = not quick and _decide_roles(processes)
@@ -111,7 +113,7 @@ def _serve(options: Options, folder: Path, port: int) -> None:
     links = [tokens.create_login_link(tokens.create(*one, days=1)[3:11], seconds=LINK_SECONDS) for one in roles]
     store.close()
     within = f"within {LINK_SECONDS // 60} minutes"
-    options.screen.write_line(f"\nThe same in a browser. Each link opens one session, {within}. As the owner:")
+    options.screen.write_line(f"\nTo view this in a browser (each link opens one session, {within}), as the owner:")
     options.screen.write_line(f"http://127.0.0.1:{port}/login/{links[0]}")
     options.screen.write_line("As Ana, best in another browser or a private window:")
     options.screen.write_line(f"http://127.0.0.1:{port}/login/{links[1]}")

@@ -57,7 +57,7 @@ def _require_all(schema: TableSchema, wanted: Iterable[str], columns: Mapping[st
     missing = [attribute for attribute in wanted if not _find_column(attribute, columns)]
     kind, fix = (
         f"column in the source of {schema.name!r}",
-        f"attributes and columns of {schema.name} bear the same names",
+        f"attributes and columns of {schema.name} must have the same names",
     )
     if len(missing) == 1:
         raise UnknownName(kind, missing[0], columns, fix=fix)

@@ -47,7 +47,7 @@ def find_address(text: str, folder: Path) -> tuple[str, str]:
     except OSError as failed:
         raise RequestError(f"{text[:100]} cannot be read: {failed.strerror}.", fix="correct its permissions") from None
     except ValueError:
-        raise RequestError(f"{text[:100]!r} is not the name of a file.", fix=run("declare", "ROWS.csv")) from None
+        raise RequestError(f"{text[:100]!r} is not a file name.", fix=run("declare", "ROWS.csv")) from None
     straight, inside = file.resolve(), folder.resolve()
     there = straight.relative_to(inside).as_posix() if straight.is_relative_to(inside) else str(straight)
     if first[:4] == _PARQUET:
@@ -83,7 +83,7 @@ def read_columns(address: str, workspace: Workspace | None) -> Source:
         engine = open_spark(where, workspace.spark_master if workspace else "local[*]", table="the new table")
         return Source(address, _convert_types(engine.list_columns()))
     raise SchemaError(
-        f"{address[:60]!r} is not a source.", fix=f"begin with one of {', '.join(SOURCE_KINDS)}, and a colon"
+        f"{address[:60]!r} is not a valid source.", fix=f"begin with one of {', '.join(SOURCE_KINDS)}, and a colon"
     )
 
 
@@ -119,7 +119,7 @@ def _read_database_columns(path: str, inner: str, folder: Path) -> tuple[str, tu
         if len(tables) != 1:
             known = ", ".join(tables[:20]) or "none"
             raise SchemaError(
-                f"{Path(path).name} holds these tables: {known}; expected the name of one.", fix=f"{path}#TABLE"
+                f"{Path(path).name} contains these tables: {known}; name one of them.", fix=f"{path}#TABLE"
             )
         attach_database(connection, file, tables[0], {}, table=Path(path).name)
 

@@ -28,7 +28,7 @@ def read_public(declared: PublicFile, key: Attribute, workspace: Workspace) -> P
     """
     if not key.is_countable or key.function or key.size > MAX_KEYS:
         raise SchemaError(
-            f"{key.name!r} cannot lead to a public table: a key is an attribute of at most {MAX_KEYS:,} cells.",
+            f"{key.name!r} cannot refer to a public table: a key must be an attribute of at most {MAX_KEYS:,} cells.",
             fix=f'declare "{key.name}" as a category with its values, or as an integer with bounds',
         )
     # A public row whose key is empty, not listed or out of bounds matches no private row.

@@ -228,7 +228,9 @@ class PrivateTable:
 
     def _require(self, permit: Permit) -> None:
         if _is_free(permit.event):
-            raise NotAllowed("This permit paid for nothing, so it opens nothing.", fix="reserve what is to be released")
+            raise NotAllowed(
+                "This permit reserved no cost, so it allows no release.", fix="reserve the cost of the release"
+            )
         self._permits.require_open(permit, account=self._schema.account)
 
     def _find_column(self, attribute: str) -> SourceColumn:

@@ -61,7 +61,7 @@ def parse_amount(text: Any) -> Fraction:
         RequestError: The text is not an amount.
     """
     if not isinstance(text, str) or not _AMOUNT.fullmatch(text):
-        raise RequestError("The server tells an amount that is none.", fix="look at the server's address")
+        raise RequestError("The server returned an invalid amount.", fix="check the server's address")
     return Fraction(text)
 
 

@@ -25,11 +25,11 @@ INTERRUPTED = 130
 
 # The fix for errors without one of their own: every refusal ends with a concrete next step.
 FIXES: Mapping[str, FixLike] = {
-    "schema_invalid": build_fix("correct the file that is named, then: ", run("check")),
+    "schema_invalid": build_fix("correct the named file, then: ", run("check")),
     "workspace": build_fix(run("init", "DIR"), ", or name the folder of one"),
     "unknown_name": run("tables"),
     "request_invalid": run("tables"),
-    "unanswered": build_fix(run("tables"), ", to see whether it answers again"),
+    "unanswered": build_fix(run("tables"), ", to check whether the server responds"),
     "kernel_invalid": run("sketch plan", "--help"),
     "installation": run("doctor"),
     "syntax": run("tables"),
@@ -38,8 +38,8 @@ FIXES: Mapping[str, FixLike] = {
     "accuracy_unreachable": "ask with a larger ERROR",
     "budget_exceeded": build_fix(run("ledger show"), ", then ask with a larger ERROR"),
     "ledger": run("doctor"),
-    "ledger_rolled_back": build_fix("put the newest ledger.sqlite back, then: ", run("ledger verify")),
-    "chain_broken": build_fix("stop asking, keep all files, then: ", run("ledger verify", "--checkpoint", "FILE")),
+    "ledger_rolled_back": build_fix("restore the newest ledger.sqlite, then: ", run("ledger verify")),
+    "chain_broken": build_fix("stop querying, keep all files, then: ", run("ledger verify", "--checkpoint", "FILE")),
     "release_invalid": run("release list"),
     "not_allowed": "ask the table's owner",
 }
@@ -107,7 +107,7 @@ def build_problem(error: BaseException) -> Problem:
         )
     if isinstance(error, KeyboardInterrupt):
         spent, fix = getattr(error, "spent", "nothing"), getattr(error, "fix", "")
-        return Problem("interrupted", "Interrupted", "You stopped it.", INTERRUPTED, fix, spent, 499)
+        return Problem("interrupted", "Interrupted", "The command was interrupted.", INTERRUPTED, fix, spent, 499)
     report = uuid.uuid4()
     return Problem(
         code=SiloquentError.code,
@@ -115,7 +115,7 @@ def build_problem(error: BaseException) -> Problem:
         detail=f"An unexpected internal error occurred. Report id: {report}.",
         exit_status=SiloquentError.exit_status,
         fix="report the id and the command; the workspace's owner finds the details in its owner.log",
-        spent="a charge that was reserved stays; asking again with the same --key costs no more",
+        spent="a reserved charge remains; repeating with the same --key costs no more",
         http_status=SiloquentError.http_status,
         instance=f"urn:uuid:{report}",
         notes=notes,

@@ -127,7 +127,9 @@ class BaseLedger(ABC):
                 return existing[0]
             account = rules.build_next_epoch(before, new)
             if existing:
-                raise LedgerError(f"Account {new!r} exists and did not follow {old!r}.", fix=run("ledger show"))
+                raise LedgerError(
+                    f"Account {new!r} already exists and is not the successor of {old!r}.", fix=run("ledger show")
+                )
             books.put_account(replace(before, successor=new))
             books.add_account(account)
             self._append(books, "epoch", new, {"old": old, "statement": statement, **_build_account_facts(account)})
@@ -246,7 +248,7 @@ class BaseLedger(ABC):
         with self._read() as books:
             row = books.find_permit(seq=parse_permit_id(permit_id))
             if row is None:
-                raise NotAllowed(f"No permit {permit_id!r} was given.", fix="reserve first")
+                raise NotAllowed(f"Permit {permit_id!r} does not exist.", fix="reserve first")
             self._open_permits.require_unsettled(books, row)
             return build_permit(row, load_reserve_body(books, row))
 
@@ -254,7 +256,9 @@ class BaseLedger(ABC):
         with self._read() as books:
             self._open_permits.require_unsettled(books, recognise(books, permit)[0])
         if account is not None and not f"{permit.account}/".startswith(f"{account}/"):
-            raise NotAllowed(f"Permit {permit.id} is of {permit.account!r}, not of {account!r}.", fix="reserve there")
+            raise NotAllowed(
+                f"Permit {permit.id} belongs to {permit.account!r}, not to {account!r}.", fix="reserve there"
+            )
 
     def iter_answers(self, account: str, *, after_seq: int = 0) -> Iterator[SettledAnswer]:
         with self._read() as books:

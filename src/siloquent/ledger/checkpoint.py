@@ -39,8 +39,8 @@ class Checkpoint:
         try:
             facts = load_json(text)
             if facts["format"] != FORMAT:
-                raise LedgerError(f"This checkpoint has format {facts['format']!r}, not {FORMAT}.", fix=fix)
+                raise LedgerError(f"The checkpoint has format {facts['format']!r}, not {FORMAT}.", fix=fix)
             spent = {str(name): Cost(amount, delta) for name, (amount, delta) in facts["spent"].items()}
             return cls(str(facts["ledger"]), int(facts["seq"]), str(facts["hash"]), spent)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, RequestError) as broken:
-            raise LedgerError("This text is not a ledger checkpoint.", fix=fix) from broken
+            raise LedgerError("The text is not a ledger checkpoint.", fix=fix) from broken

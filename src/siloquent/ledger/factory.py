@@ -31,7 +31,7 @@ def open_ledger(where: str | Path, *, head: Path | None = None, create: bool = F
         return PostgresLedger(url, head=head, create=create)
     if "://" in text:
         raise LedgerError(
-            f"A ledger is a file or a PostgreSQL database, not {text.partition(':')[0]!r}.",
+            f"A ledger must be a file or a PostgreSQL database, not {text.partition(':')[0]!r}.",
             fix='[ledger] url = "ledger.sqlite"',
         )
     from siloquent.ledger.backends.sqlite import SQLiteLedger
@@ -49,7 +49,7 @@ def adopt_ledger(where: str | Path, *, head: Path, checkpoint: Checkpoint | None
     """
     note = HeadFile(head)
     if note.read() is not None:
-        raise LedgerError(f"{head.name} is there: nothing is to be adopted.", fix=run("ledger verify"))
+        raise LedgerError(f"{head.name} already exists: there is nothing to adopt.", fix=run("ledger verify"))
     ledger = open_ledger(where)
     try:
         verdict = ledger.verify(checkpoint)

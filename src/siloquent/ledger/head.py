@@ -86,7 +86,7 @@ class HeadFile:
         if found is None:
             raise LedgerError(
                 f"{self.path.name} is not a ledger's head file.",
-                fix=build_fix("restore it from where it was kept, then: ", run("ledger verify")),
+                fix=build_fix("restore it from a backup, then: ", run("ledger verify")),
             )
         return Head(int(found[1]), found[2])
 
@@ -100,9 +100,9 @@ class HeadFile:
         if noted is None and self.required and books.get_head().seq:
             raise LedgerRolledBack(
                 f"The ledger has {books.get_head().seq:,} entries and {self.path.name} is missing: "
-                "this may be an older copy, and what was spent since would be forgotten.",
+                "this may be an older copy, which lacks recent charges.",
                 fix=build_fix(
-                    f"put {self.path.name} back beside it; if this is surely the newest copy: ", run("ledger adopt")
+                    f"restore {self.path.name} next to it; if this is certainly the newest copy: ", run("ledger adopt")
                 ),
             )
         if noted is None or noted.seq == 0:
@@ -111,8 +111,8 @@ class HeadFile:
         entry = newest if newest is not None and newest.seq == noted.seq else books.find_entry(noted.seq)
         if entry is None or entry.hash != noted.hash:
             raise LedgerRolledBack(
-                f"The ledger has no entry {noted.seq} with the hash that {self.path.name} notes: "
-                "an older copy was put in its place, and what was spent since is missing.",
+                f"The ledger has no entry {noted.seq} with the hash that {self.path.name} records: "
+                "it was replaced by an older copy, which lacks recent charges.",
                 fix="put the newest copy back; if it is lost, the owner follows docs/how-to/restore-a-backup.md",
             )
 
@@ -131,8 +131,8 @@ class HeadFile:
                     self._overwrite(head)
         except OSError as failed:
             raise LedgerError(
-                f"{self.path.name} cannot be written: {failed.strerror}. The charge itself is kept.",
-                fix="make room or correct the folder's permissions, then repeat with the same key",
+                f"{self.path.name} cannot be written: {failed.strerror}. The charge itself is recorded.",
+                fix="free disk space or correct the folder's permissions, then repeat with the same key",
                 spent="what was reserved; a repeat with the same key costs no more",
             ) from None
 

@@ -39,7 +39,7 @@ def load_mark_key(file: Path) -> bytes:
     if len(key) != KEY_BYTES:
         raise LedgerError(
             f"{file.name} is not a key of {KEY_BYTES} bytes.",
-            fix=f"restore it, or remove it: earlier answers are then not drawn from ({file})",
+            fix=f"restore it, or remove it: earlier answers are then not reused ({file})",
         )
     return key
 

@@ -93,8 +93,8 @@ class OpenPermits:
         """Refuse a permit that was already measured."""
         if self.find_answer(books, row) is not None:
             raise NotAllowed(
-                f"Permit {format_permit_id(row.seq)} is settled: one permit, one measurement.",
-                fix="the same key gives the stored answer",
+                f"Permit {format_permit_id(row.seq)} is already settled; a permit allows one measurement.",
+                fix="use the same key to get the stored answer",
             )
 
     def _is_open(self, books: LedgerStorage, permit: int) -> bool:

@@ -125,7 +125,7 @@ def recognise(books: LedgerStorage, permit: Permit) -> tuple[PermitRow, dict[str
     row = books.find_permit(seq=permit.seq)
     facts = load_reserve_body(books, row) if row else {}
     if row is None or build_permit(row, facts) != permit:
-        raise NotAllowed(f"Permit {permit.id!r} was not given by this ledger.", fix="reserve first")
+        raise NotAllowed(f"Permit {permit.id!r} was not issued by this ledger.", fix="reserve first")
     return row, facts
 
 

@@ -42,7 +42,7 @@ _EPOCH = re.compile(r"(?P<table>[^/]+)@(?P<epoch>[0-9]+)")
 def check_text(what: str, text: str, longest: int) -> str:
     """Return ``text`` if it is printable, not blank and not too long: names and keys appear in terminals and pages."""
     if not isinstance(text, str) or not text.strip() or len(text) > longest or not text.isprintable():
-        raise RequestError(f"A {what} has 1 to {longest} printable characters, not {str(text)[:50]!r}.")
+        raise RequestError(f"A {what} must have 1 to {longest} printable characters, not {str(text)[:50]!r}.")
     return text
 
 
@@ -51,10 +51,10 @@ def check_limit(name: AccountantName, limit: Cost) -> Cost:
     unit = get_accountant(name)
     if not isinstance(limit, Cost):
         raise RequestError(
-            f"A limit is a Cost in whole units, not {type(limit).__name__}.", fix='build_limit("zcdp", "1")'
+            f"A limit must be a Cost in whole units, not {type(limit).__name__}.", fix='build_limit("zcdp", "1")'
         )
     if limit.amount > LARGEST_LIMIT * unit.scale or limit.delta > ATTO:
-        raise RequestError(f"A limit may be at most {unit.symbol} {LARGEST_LIMIT} and delta 1.")
+        raise RequestError(f"A limit can be at most {unit.symbol} {LARGEST_LIMIT} and delta 1.")
     return limit
 
 
@@ -92,7 +92,7 @@ def build_account(
 
 def _inherit_setting(name: str, word: str, given: _Setting | None, own: _Setting) -> _Setting:
     if given is not None and given != own:
-        raise RequestError(f"The {word} of {name!r} is its parent's, {own!r}, not {given!r}.")
+        raise RequestError(f"The {word} of {name!r} must be its parent's, {own!r}, not {given!r}.")
     return own
 
 
@@ -101,13 +101,13 @@ def require_same(existing: Account, wanted: Account) -> Account:
     for word in ("accountant", "unit", "adjacency", "disclosures"):
         if getattr(existing, word) != getattr(wanted, word):
             raise LedgerError(
-                f"Account {wanted.name!r} exists with another {word}: {getattr(existing, word)!r}.",
-                fix=f"put {word} back in the table file; people who are new to the table get a new epoch",
+                f"Account {wanted.name!r} already exists with another {word}: {getattr(existing, word)!r}.",
+                fix=f"restore {word} in the table file; open a new epoch for people who are new to the table",
             )
     if existing.limit != wanted.limit:
         has, asked = (format_cost(a.accountant, a.limit, delta=True) for a in (existing, wanted))
         raise LedgerError(
-            f"Account {wanted.name!r} exists with a limit of {has}, not {asked}.",
+            f"Account {wanted.name!r} already exists with a limit of {has}, not {asked}.",
             fix=run("budget set", parse_table_name(wanted.name)),
         )
     return existing
@@ -117,7 +117,7 @@ def build_next_epoch(old: Account, new: str) -> Account:
     """Build the account of the epoch ``new`` after ``old``."""
     was, will = _EPOCH.fullmatch(old.name), _EPOCH.fullmatch(new)
     if not was or not will or was["table"] != will["table"] or int(will["epoch"]) <= int(was["epoch"]):
-        raise RequestError(f"An epoch goes from TABLE@1 to TABLE@2 or later, not from {old.name!r} to {new!r}.")
+        raise RequestError(f"An epoch must go from TABLE@1 to TABLE@2 or later, not from {old.name!r} to {new!r}.")
     if old.successor is not None:
         raise NotAllowed(f"{old.name!r} was already closed by {old.successor!r}.", fix="open the epoch after that one")
     return replace(old, name=new, spent=Cost(0), successor=None)
@@ -128,7 +128,7 @@ def change_limit(account: Account, limit: Cost) -> Account:
     check_limit(account.accountant, limit)
     if limit.amount < account.spent.amount or limit.delta < account.spent.delta:
         spent = format_cost(account.accountant, account.spent, delta=True)
-        raise RequestError(f"The limit of {account.name!r} cannot go below the {spent} already spent.")
+        raise RequestError(f"The limit of {account.name!r} cannot be below the {spent} already spent.")
     return replace(account, limit=limit)
 
 
@@ -140,13 +140,13 @@ def serialize_event(event: Event) -> str:
         RequestError: It is too large to be stored.
     """
     if type(event) not in get_args(Event):
-        raise NotAllowed(f"{type(event).__name__} is not an event that this version knows.")
+        raise NotAllowed(f"{type(event).__name__} is not an event known to this version.")
     try:
         text = event_to_json(event)
     except ValueError as broken:  # numbers of more than 4,300 digits
-        raise RequestError("The event's numbers are too long to be kept.") from broken
+        raise RequestError("The event's numbers are too long to store.") from broken
     if len(text) > MAX_EVENT_LENGTH:
-        raise RequestError(f"An event may take {MAX_EVENT_LENGTH} characters, not {len(text)}.")
+        raise RequestError(f"An event can have at most {MAX_EVENT_LENGTH} characters, not {len(text)}.")
     return text
 
 
@@ -160,7 +160,7 @@ def require_current(event: Event) -> None:
         for part in event.parts:
             require_current(part)
     if isinstance(event, StabilityThreshold):
-        raise NotAllowed(f"No mechanism makes {event.tag} any more.", fix="reserve the event of a mechanism")
+        raise NotAllowed(f"No mechanism in this version produces {event.tag}.", fix="reserve the event of a mechanism")
 
 
 def price_event(line: Sequence[Account], event: Event) -> Cost:
@@ -186,7 +186,7 @@ def price_event(line: Sequence[Account], event: Event) -> Cost:
         raise NotAllowed(
             f"The price of {event.tag} holds for {'rows' if rows_only else 'units'} added or removed only; "
             f"account {account.name!r} is about {account.unit}, {account.adjacency}.",
-            fix="ask in a form whose price holds here",
+            fix="use a query form whose price holds here",
         )
     return get_accountant(account.accountant).compute_cost(event)
 
@@ -215,7 +215,7 @@ def _suggest_affordable(account: Account, *, delta: bool) -> Fix:
     """Suggest the largest affordable price of ``account`` as an option; if there is none, name the contact."""
     book, see = get_accountant(account.accountant), run("ledger show", parse_table_name(account.name))
     if delta or account.left.amount <= 0:
-        return build_fix("ask the table's owner for budget, or see ", see)
+        return build_fix("ask the table's owner for more budget, or see ", see)
     left = format_digits(Fraction(account.left.amount, book.scale), up=False)
     return build_fix(use_budget(book.symbol, left), " at most; see ", see)
 
@@ -237,7 +237,7 @@ def compute_final_cost(line: Sequence[Account], reserved: Event, cost: Cost, set
     if not _is_covered(cost, paid) or not _is_stopped_early(reserved, settled):
         raise LedgerError(
             f"A permit for {reserved.tag} was settled with an event of another price.",
-            fix="report this; the question can be asked again with the same key",
+            fix="report this; repeat the query with the same key",
             spent="the reserved cost stays charged",
         )
     floor = get_accountant(line[0].accountant).compute_floor(reserved)

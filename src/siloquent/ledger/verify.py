@@ -53,7 +53,7 @@ class _Tally:
         limit = self.account.limit
         self.amount, self.delta = self.amount + amount, self.delta + delta
         if not (0 <= self.amount <= limit.amount and 0 <= self.delta <= limit.delta):
-            raise _Wrong(f"account {self.account.name!r} goes beyond its limit")
+            raise _Wrong(f"account {self.account.name!r} exceeds its limit")
 
     def to_account(self) -> Account:
         return replace(self.account, spent=Cost(self.amount, self.delta))
@@ -94,13 +94,13 @@ class _SideRows(Generic[_R]):
         if row is None or row.seq > seq:
             raise _Wrong(f"the {self.what} of entry {seq} is missing")
         if row.seq < seq:
-            raise _Wrong(f"the {self.what} at entry {row.seq} was given by no entry")
+            raise _Wrong(f"the {self.what} at entry {row.seq} belongs to no entry")
         return row
 
     def end(self) -> None:
         row = next(self.rows, None)
         if row is not None:
-            raise _Wrong(f"the {self.what} at entry {row.seq} was given by no entry")
+            raise _Wrong(f"the {self.what} at entry {row.seq} belongs to no entry")
 
 
 class _Replay:
@@ -127,7 +127,7 @@ class _Replay:
 
     def run(self) -> None:
         if self.checkpoint is not None and self.checkpoint.ledger != self.ledger:
-            raise _Wrong("the checkpoint is of another ledger")
+            raise _Wrong("the checkpoint belongs to another ledger")
         self._compare_checkpoint()
         for entry in iter_all_entries(self.books):
             try:
@@ -136,7 +136,9 @@ class _Replay:
                 raise _Wrong(wrong.problem, entry.seq) from None
             self._compare_checkpoint()
         if self.checkpoint is not None and self.seq < self.checkpoint.seq:
-            raise _Wrong(f"entries after {self.seq} are gone: the checkpoint has {self.checkpoint.seq}", self.seq + 1)
+            raise _Wrong(
+                f"entries after {self.seq} are missing: the checkpoint has {self.checkpoint.seq}", self.seq + 1
+            )
         self._compare_tables()
 
     def _step(self, entry: EntryRow) -> None:
@@ -153,14 +155,14 @@ class _Replay:
         try:
             facts, end = _DECODE(entry.body)
             if end != len(entry.body):
-                raise _Wrong(f"entry {entry.seq} has more after its body")
+                raise _Wrong(f"entry {entry.seq} has extra data after its body")
             if facts["account"] != entry.account:
-                raise _Wrong(f"entry {entry.seq} is filed under another account")
+                raise _Wrong(f"entry {entry.seq} is stored under another account")
             self.kinds[facts["kind"]](facts)
             if "accounts" in facts:
                 self._compare_accounts(facts["accounts"])
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, SiloquentError) as broken:
-            raise _Wrong(f"entry {entry.seq} is not one that a ledger writes") from broken
+            raise _Wrong(f"entry {entry.seq} is not a valid ledger entry") from broken
 
     def _compare_checkpoint(self) -> None:
         """Check that hash and totals at the checkpoint's position equal those in the checkpoint."""
@@ -168,9 +170,9 @@ class _Replay:
         if kept is None or kept.seq != self.seq:
             return
         if kept.hash != self.hash:
-            raise _Wrong(f"entry {self.seq} is not the one that the checkpoint kept", self.seq)
+            raise _Wrong(f"entry {self.seq} differs from the checkpoint", self.seq)
         if kept.spent != self._list_spent():
-            raise _Wrong(f"the totals at entry {self.seq} are not those that the checkpoint kept", self.seq)
+            raise _Wrong(f"the totals at entry {self.seq} differ from the checkpoint", self.seq)
 
     def _list_spent(self) -> dict[str, Cost]:
         return {name: Cost(tally.amount, tally.delta) for name, tally in self.tallies.items()}
@@ -185,7 +187,7 @@ class _Replay:
             self.accounts.spend(tally.account.name, tally.amount, tally.delta)
         self.paid.clear()
         if kept != self.accounts.format_hex():
-            raise _Wrong("an entry knows accounts that the chain does not give")
+            raise _Wrong("an entry refers to accounts that are not in the chain")
 
     def _compare_tables(self) -> None:
         """Check that the rows outside the chain are complete, correct and no more."""
@@ -197,7 +199,7 @@ class _Replay:
             raise _Wrong("accounts hold values that no ledger writes") from broken
         for name, tally in self.tallies.items():
             if stored.pop(name, None) != tally.to_account():
-                raise _Wrong(f"account {name!r} has limits, totals or settings that the chain does not give it")
+                raise _Wrong(f"account {name!r} has limits, totals or settings that differ from the chain")
         if stored:
             raise _Wrong(f"account {min(stored)!r} was never opened")
 
@@ -246,7 +248,7 @@ class _Replay:
             raise _Wrong("an event was charged less than its price")
         own, table = line[0], line[-1]
         if facts["before"] != [own.amount, own.delta] or facts["table_before"] != [table.amount, table.delta]:
-            raise _Wrong("a reservation starts from totals that the chain does not give")
+            raise _Wrong("a reservation starts from totals that differ from the chain")
         for tally in line:
             tally.add(amount, delta)
         self.paid += line
@@ -263,13 +265,13 @@ class _Replay:
     def _settle(self, facts: dict[str, Any]) -> None:
         account, key, event, *cost = self.open.pop(facts["permit"], _NEVER)
         if (account, key) != (facts["account"], facts["key"]):
-            raise _Wrong("a permit is settled that was not open")
+            raise _Wrong("an entry settles a permit that was not open")
         line = self.lines[account]
         if facts["event"] != event or facts["cost"] != cost:
             self._lower(line, event, Cost(*cost), facts)
         answer = self.answers.take(self.seq)
         if (answer.permit, answer.table) != (facts["permit"], line[-1].account.name):
-            raise _Wrong(f"the answer of entry {self.seq} is filed under another permit")
+            raise _Wrong(f"the answer of entry {self.seq} is stored under another permit")
         if type(answer.payload) is not bytes or hashlib.sha256(answer.payload).hexdigest() != facts["payload"]:
             raise _Wrong(f"the answer of entry {self.seq} was changed")
 
@@ -277,11 +279,11 @@ class _Replay:
         """Apply a settlement with another event, which may have lowered the charge."""
         paid, events = Cost(*facts["cost"]), (event_from_json(reserved), event_from_json(facts["event"]))
         if paid != rules.compute_final_cost([tally.account for tally in line], events[0], cost, events[1]):
-            raise _Wrong("a settlement gives back what it may not")
+            raise _Wrong("a settlement refunds more than allowed")
         self.paid += line
         for tally in line:
             tally.add(paid.amount - cost.amount, paid.delta - cost.delta)
 
     def _compare_totals(self, facts: dict[str, Any]) -> None:
         if {name: Cost(*pair) for name, pair in facts["spent"].items()} != self._list_spent():
-            raise _Wrong("a checkpoint holds totals that the chain does not give")
+            raise _Wrong("a checkpoint has totals that differ from the chain")

@@ -102,7 +102,7 @@ class Accountant(Protocol):
 def _refuse(event: Event, accountant: str) -> NotAllowed:
     return NotAllowed(
         f"A {accountant} account cannot pay for {event.tag}.",
-        fix='set accountant = "zcdp" in the table file' if accountant == "pure" else "use an account of its own",
+        fix='set accountant = "zcdp" in the table file' if accountant == "pure" else "use a separate account",
     )
 
 

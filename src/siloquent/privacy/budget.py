@@ -35,13 +35,13 @@ class Budget:
     def __post_init__(self) -> None:
         check_types(self, RequestError)
         if (self.epsilon is None) == (self.rho is None) or (self.rho is not None and self.delta is not None):
-            raise RequestError("A budget is one of epsilon (with delta) and rho.", fix=use_budget("epsilon", "1"))
+            raise RequestError("A budget must be either epsilon (with delta) or rho.", fix=use_budget("epsilon", "1"))
         given = self.rho if self.epsilon is None else self.epsilon
         assert given is not None
         if not parse_exact(given) > 0:
             raise RequestError(f"A budget must be above 0, not {given}.", fix=use_budget("epsilon", "1"))
         if self.delta is not None and not 0 < parse_exact(self.delta) < 1:
-            raise RequestError(f"delta lies between 0 and 1, not at {self.delta}.", fix=UseOption("delta", "1e-6"))
+            raise RequestError(f"delta must be between 0 and 1, not {self.delta}.", fix=UseOption("delta", "1e-6"))
 
     def to_dict(self) -> dict[str, str]:
         """Return the given amounts as exact text; equal budgets give equal results."""
@@ -66,7 +66,7 @@ class Budget:
     def _compute_amount(self, name: str, delta: Fraction) -> Fraction:
         if name == "pure":
             if self.epsilon is None or self.delta is not None:
-                raise RequestError("This account is pure: it pays in epsilon alone.", fix=use_budget("epsilon", "1"))
+                raise RequestError("This account is pure: it accepts only epsilon.", fix=use_budget("epsilon", "1"))
             return parse_exact(self.epsilon)
         if self.epsilon is None:
             assert self.rho is not None
@@ -86,7 +86,7 @@ def round_down_to_units(amount: Fraction, name: str) -> Fraction:
     if units < 1:
         least = format_digits(Fraction(1, book.scale))
         raise RequestError(
-            f"The budget is below {book.symbol} {least}, the least that is ever charged.",
+            f"The budget is below {book.symbol} {least}, the smallest possible charge.",
             fix=build_fix(use_budget(book.symbol, least), " or more"),
         )
     return Fraction(units, book.scale)

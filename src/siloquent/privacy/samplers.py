@@ -23,6 +23,6 @@ def require_samplers(*, compiled: bool = False) -> None:
             from siloquent.privacy.noise import kernels  # noqa: F401
     except (ImportError, OSError) as broken:
         raise InstallationError(
-            f"The samplers of noise cannot be loaded: {str(broken)[:200]}.",
+            f"The noise samplers cannot be loaded: {str(broken)[:200]}.",
             fix=build_fix(run("doctor"), ", then install siloquent again in an environment of its own"),
         ) from broken

@@ -64,7 +64,7 @@ def find_multiplier(epsilon: Fraction, *, rate: float, steps: int, delta: float)
     low, high = MIN_MULTIPLIER, MAX_MULTIPLIER
     if compute_steps_epsilon(rate=rate, multiplier=high, steps=steps, delta=delta) > epsilon:
         raise AccuracyUnreachable(
-            f"{steps:,} steps on samples of {rate:.3g} do not fit into epsilon {float(epsilon):.4g} at any noise.",
+            f"{steps:,} steps on samples of {rate:.3g} exceed epsilon {float(epsilon):.4g} at any noise level.",
             fix=build_fix("fewer steps, a larger budget, or ", UseOption("engine", "tree")),
         )
     while high - low > 1e-4:

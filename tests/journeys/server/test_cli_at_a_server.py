@@ -50,7 +50,7 @@ def test_price_answer_and_free_repeat_as_on_this_machine(at: Any) -> None:
     assert (first["rows"], first["receipt"]) == (again["rows"], again["receipt"])
     assert (first["replayed"], again["replayed"]) == (False, True)
     status, out, err = at("ana", "ask", WARDS, "--key", "cli", "--yes")
-    assert (status, "nothing: this key was answered before" in out) == (0, True)
+    assert (status, "nothing: this key was used before" in out) == (0, True)
     assert "--server http://127.0.0.1" in err
     assert "sq_" not in out + err
 

@@ -106,7 +106,7 @@ def test_names_alone_have_no_numbers(capfd: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"replayed": True}, "nothing: this key was answered before"),
+        ({"replayed": True}, "nothing: this key was used before"),
         ({"cost": AnswerCost("visits@1", "rho", F(0), F(9, 1000))}, "nothing: it is computed from earlier answers"),
     ],
 )

@@ -46,8 +46,8 @@ def test_a_changed_total_is_named_by_every_command_that_looks(folder: Path) -> N
 
 def test_migrate_gives_an_earlier_ledger_this_revisions_tables(folder: Path) -> None:
     code, said = run(folder, "migrate")
-    assert (code, "tables are those of this version" in said) == (0, True), said
-    assert "tables are those" not in run(folder, "migrate")[1]
+    assert (code, "ledger's tables to this version" in said) == (0, True), said
+    assert "Upgraded the ledger" not in run(folder, "migrate")[1]
     assert run(folder, "ledger", "verify")[0] == 0
     with closing(sqlite3.connect(folder / "ledger.sqlite")) as connection, pytest.raises(sqlite3.IntegrityError):
         connection.execute("DELETE FROM account")

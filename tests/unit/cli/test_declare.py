@@ -197,7 +197,7 @@ HOSTILE = {
     "sep=": (b"sep=;\n" + HEADER.encode(), 2, "sep="),
     "empty": (b"", 2, "no header line"),
     "twice": (b"age,sex,Age\n", 2, "columns 1 and 3 the same name"),
-    "no header": (b"39,State-gov,77516\n", 8, "somebody's row"),
+    "no header": (b"39,State-gov,77516\n", 8, "a row of data"),
     "latin-1": ("größe,sex\n".encode("latin-1"), 2, "not UTF-8"),
     "utf-16": (HEADER.encode("utf-16"), 2, "not UTF-8"),
     "open quote": (b'"age,sex\n1,2\n', 2, "quotes"),

@@ -121,7 +121,7 @@ def test_a_draft_says_where_it_is_in_doubt(tmp_path: Path) -> None:
     rows = "".join(f"p{i % 150},{i if i % 50 else 'x'}\n" for i in range(300))
     (tmp_path / "rows.csv").write_text(f"reference,age\n{rows}")
     text = draft_schema(tmp_path / "rows.csv", name="t", source="csv:rows.csv")
-    assert '# too many different values for a category: type = "id"' in text
+    assert '# too many distinct values for a category: type = "id"' in text
     assert "# 294 of 300 cells are numbers" in text
 
 

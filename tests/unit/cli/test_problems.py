@@ -249,7 +249,7 @@ def test_a_place_that_was_typed_and_cannot_be_used_is_no_bug_of_ours(
     assert run_guarded(Options(typed=("synth", "rows", "-o", typed)), body) == 2
     told = capfd.readouterr().err
     assert f"{typed} cannot be used: No such file or directory." in told
-    assert "asking again with the same --key costs no more" in told
+    assert "repeating with the same --key costs no more" in told
 
 
 def test_a_place_that_nobody_typed_stays_in_the_owners_log(

@@ -116,9 +116,9 @@ def test_a_gzipped_file_is_known_by_its_first_bytes(tmp_path: Path) -> None:
         (b"age,Age,ward\n", "columns 1 and 2 the same name"),
         (b'"age,ward\n1,2\n', "quotes in its header"),
         (b",".join(b"c%d" % i for i in range(5_000)), "has 5,000 columns"),
-        (b"age,ward\r1,A\r2,B\r", "CR alone"),
-        (b"age,ward\r1,A\n2,B\n", "CR alone"),
-        (b'"age\r",ward\n1,A\n', "CR alone"),
+        (b"age,ward\r1,A\r2,B\r", "only CR"),
+        (b"age,ward\r1,A\n2,B\n", "only CR"),
+        (b'"age\r",ward\n1,A\n', "only CR"),
         (b"a" * (2**20 + 5), "header line over"),
         (b"\x1f\x8bnot gzip at all", "cannot be unpacked"),
     ],
@@ -132,7 +132,7 @@ def test_the_owner_learns_how_many_lines_are_left_out(tmp_path: Path) -> None:
     table, _ = table_of(tmp_path, b"age,ward\n1,A\n1\n\xff,A\n2,B\n" + b"z" * 2**21 + b"\n")
     report = check(table)
     lines = [(f.count, f.fix.partition(" ")[0]) for f in report.findings if f.kind == "unreadable_lines"]
-    assert (report.rows, lines) == (2, [(1, "save"), (2, "write")])
+    assert (report.rows, lines) == (2, [(1, "save"), (2, "rewrite")])
 
 
 def test_the_owner_learns_that_a_file_is_not_utf_8(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_a_permit_that_paid_for_nothing_opens_nothing(ledger: Ledger, event: Eve
     permit = reserved(ledger, table.schema.account, event)
     assert permit.cost == Cost(0)
     for ask in asks(table, permit):
-        with pytest.raises(NotAllowed, match="paid for nothing"):
+        with pytest.raises(NotAllowed, match="reserved no cost"):
             ask()
 
 

@@ -254,7 +254,7 @@ def test_a_server_that_goes_away_is_the_one_fixed_error(workspace: Workspace, mo
         ((("clinic", "dsn_env", "NO_SUCH_VARIABLE"),), "clinic", "export NO_SUCH_VARIABLE=postgresql://"),
         ((("clinic", "dsn_file", "missing"),), "clinic", "cannot be opened"),
         ((("clinic", "dsn_file", "open"),), "clinic", "chmod 600"),
-        ((("clinic", "dsn_file", "link"),), "clinic", "cannot be opened or is a link"),
+        ((("clinic", "dsn_file", "link"),), "clinic", "cannot be opened or is a symbolic link"),
     ],
 )
 def test_a_connection_text_that_is_not_there_or_not_secret_is_refused(

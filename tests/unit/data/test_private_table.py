@@ -291,5 +291,5 @@ def test_a_permit_that_paid_for_nothing_opens_nothing(event: Event) -> None:
     permit = ledger.reserve(schema.account, event, key=None, digest="2" * 64)
     assert isinstance(permit, Permit)
     for ask in asks(table, permit):
-        with pytest.raises(NotAllowed, match="paid for nothing"):
+        with pytest.raises(NotAllowed, match="reserved no cost"):
             ask()

@@ -130,7 +130,7 @@ def test_a_revoked_role_is_gone_and_all_its_certificates_are_named(made: Path) -
 
 def test_keys_of_another_bundle_do_not_belong(made: Path) -> None:
     write_private(made / "north" / "seal.key", read_small(made / "w1" / "seal.key"))
-    with pytest.raises(ProtocolError, match="certificate was refused"):
+    with pytest.raises(ProtocolError, match="certificate was rejected"):
         read_bundle(made / "north")
 
 

@@ -96,5 +96,5 @@ def test_a_role_that_lost_its_state_is_told_so() -> None:
     roles = honest(net, random_parts(1, columns=4))
     run(net, roles)
     net.open_channel("w1").state.erase("elgamal")
-    with pytest.raises(ProtocolError, match="two contents"):
+    with pytest.raises(ProtocolError, match="two different contents"):
         roles["w1"](net.open_channel("w1"))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from siloquent.cli.base.query_session import QuerySession
     from siloquent.remote import RemoteSession
 
-NO_PLACE = "name a place that is there and that you may write to"
+NO_PLACE = "name an existing, writable location"
 BROKEN_PIPE = 141  # the shell's exit status for a program ended by a closed pipe
 
 
@@ -134,14 +134,14 @@ class Options:
 EVERYWHERE = "Global options"  # the help panel of global options
 WorkspaceOption = Annotated[
     Path | None,
-    typer.Option("--workspace", help="The workspace's folder (default: the nearest).", rich_help_panel=EVERYWHERE),
+    typer.Option("--workspace", help="The workspace's folder (default: the nearest one).", rich_help_panel=EVERYWHERE),
 ]
 AnalystOption = Annotated[
     str | None,
-    typer.Option("--analyst", help="Who asks: their share of the budget pays.", rich_help_panel=EVERYWHERE),
+    typer.Option("--analyst", help="The analyst whose share of the budget is charged.", rich_help_panel=EVERYWHERE),
 ]
 JsonOption = Annotated[
-    bool, typer.Option("--json", help="One JSON document instead of words.", rich_help_panel=EVERYWHERE)
+    bool, typer.Option("--json", help="Print one JSON document instead of text.", rich_help_panel=EVERYWHERE)
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No notes on standard error.", rich_help_panel=EVERYWHERE)]
 NoColorOption = Annotated[
@@ -149,7 +149,7 @@ NoColorOption = Annotated[
 ]
 ServerOption = Annotated[
     str | None,
-    typer.Option("--server", metavar="URL", help="Ask a server, with a token.", rich_help_panel=EVERYWHERE),
+    typer.Option("--server", metavar="URL", help="Use a server, with a token.", rich_help_panel=EVERYWHERE),
 ]
 TokenOption = Annotated[
     Path | None,
@@ -230,7 +230,7 @@ def _require_place(options: Options, *, at_server: bool) -> None:
         )
     if not at_server and not is_served(" ".join(options.path)):
         raise RequestError(
-            f"This works on a workspace on this machine. At a server: job, {', '.join(SERVED)}.",
+            f"This command requires a workspace on this machine. With --server: job, {', '.join(SERVED)}.",
             fix=run("job list"),
         )
 

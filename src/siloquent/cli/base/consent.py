@@ -17,17 +17,20 @@ if TYPE_CHECKING:
     from siloquent.cli.base.command import Options
 
 # The options of every command that pays.
-Epsilon = Annotated[str | None, typer.Option("--epsilon", help="What it may cost, in epsilon.")]
-Rho = Annotated[str | None, typer.Option("--rho", help="What it may cost, in rho (zCDP accounts).")]
-Key = Annotated[str | None, typer.Option("--key", help="A name for this request: asking again with it is free.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Pay the price without being asked.")]
-MaxCost = Annotated[
-    str | None, typer.Option("--max-cost", metavar="X", help="Pay up to X in the account's epsilon or rho.")
+Epsilon = Annotated[str | None, typer.Option("--epsilon", help="The maximum cost, in epsilon.")]
+Rho = Annotated[str | None, typer.Option("--rho", help="The maximum cost, in rho (zCDP accounts).")]
+Key = Annotated[
+    str | None, typer.Option("--key", help="A name for this request; repeating it with the same key is free.")
 ]
-Dry = Annotated[bool, typer.Option("--explain", help="Only say what it would cost.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Accept the cost without confirmation.")]
+MaxCost = Annotated[
+    str | None,
+    typer.Option("--max-cost", metavar="X", help="Accept a cost of up to X in the account's epsilon or rho."),
+]
+Dry = Annotated[bool, typer.Option("--explain", help="Only show the cost.")]
 
 
-CHARGED = "the price is charged; asking again with the same --key costs no more"
+CHARGED = "the cost is charged; repeating with the same --key costs no more"
 
 
 def confirm_price(options: Options, price: str, *, what: str, question: str, yes: bool, max_cost: str | None) -> bool:
@@ -80,7 +83,7 @@ def report_charge_on_failure(session: Session, key: str, again: str) -> Iterator
         raise
     except Exception as failed:  # allowed: adds what was spent and how to ask again, and raises on
         if is_charged():
-            failed.add_note(f"Again, without paying twice: {again}")
+            failed.add_note(f"To repeat this without a second charge: {again}")
             if isinstance(failed, SiloquentError):
                 failed.spent = CHARGED
         raise

@@ -85,7 +85,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     except DocumentTooLarge as wrong:
         raise RequestError(f"{path} is not valid TOML of {MAX_TOML // 2**10} KiB at most: {wrong}.") from None
     except (OSError, UnicodeDecodeError):
-        raise RequestError(f"{path} cannot be read.", fix="name a file that is there") from None
+        raise RequestError(f"{path} cannot be read.", fix="name an existing file") from None
     except ValueError as wrong:
         raise RequestError(f"{path} is not valid TOML: {wrong}.") from None
 
@@ -98,7 +98,9 @@ def require_svg(path: Path, option: str) -> None:
     """
     if path.suffix.lower() != ".svg":
         told = f"{path.suffix} files" if path.suffix else "files without an ending"
-        raise RequestError(f"Pictures are written as SVG, not as {told}.", fix=f"{option} {path.with_suffix('.svg')}")
+        raise RequestError(
+            f"Pictures can only be written as SVG, not as {told}.", fix=f"{option} {path.with_suffix('.svg')}"
+        )
 
 
 def write_new(path: Path, content: str | bytes) -> None:
@@ -114,7 +116,7 @@ def write_new(path: Path, content: str | bytes) -> None:
         with path.open("xb") as file:
             file.write(data)
     except FileExistsError:
-        raise RequestError(f"{path} is there already.", fix="name another file, or remove it") from None
+        raise RequestError(f"{path} already exists.", fix="name another file, or remove it") from None
     except OSError as failed:
         raise RequestError(f"{path} cannot be written: {failed.strerror}.", fix="name a file elsewhere") from None
 
@@ -128,7 +130,7 @@ def write_rows(path: Path, table: pa.Table) -> None:
     from siloquent.releases import write_table
 
     if path.exists():
-        raise RequestError(f"{path} is there already.", fix="name another file, or remove it")
+        raise RequestError(f"{path} already exists.", fix="name another file, or remove it")
     try:
         write_table(path, table, path.suffix.removeprefix("."))
     except OSError as failed:

@@ -21,7 +21,7 @@ class Interrupted(KeyboardInterrupt):
 
 def build_usage_problem(message: str, fix: str) -> Problem:
     """Return the problem of an invalid command line."""
-    return Problem("usage", "The command line cannot be read", message, USAGE, fix)
+    return Problem("usage", "Invalid command line", message, USAGE, fix)
 
 
 def report_problem(screen: Screen, problem: Problem) -> int:

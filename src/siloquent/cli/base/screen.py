@@ -162,4 +162,4 @@ def _write(data: bytes) -> None:
     except OSError as failed:
         if failed.errno == errno.EPIPE:
             raise
-        raise RequestError(f"Standard output cannot be written: {failed.strerror}.", fix="make room there") from None
+        raise RequestError(f"Standard output cannot be written: {failed.strerror}.", fix="free disk space") from None

@@ -31,7 +31,7 @@ def check_drawable(query: Query, file: Path | None, *, again: str, on_screen: bo
     if not has_values(query):
         raise RequestError(
             "The answer has no values with intervals, so there is nothing to draw. "
-            "With COUNT(*) or SUM among the items there is.",
+            "Add COUNT(*) or SUM to the SELECT list.",
             fix=again,
         )
     if on_screen:
@@ -39,7 +39,7 @@ def check_drawable(query: Query, file: Path | None, *, again: str, on_screen: bo
     if file is not None:
         require_svg(file, "--chart-file")
     if file is not None and file.exists():
-        raise RequestError(f"{file} is there already.", fix="name another file with --chart-file")
+        raise RequestError(f"{file} already exists.", fix="name another file with --chart-file")
 
 
 def show_charts(screen: Screen, answer: Answer) -> None:
@@ -61,4 +61,4 @@ def write_charts(screen: Screen, answer: Answer, file: Path) -> None:
     for number, picture in enumerate(answer.pictures(), 1):
         path = file if number == 1 else file.with_name(f"{file.stem}-{number}{file.suffix}")
         write_new(path, picture.svg())
-        screen.note(f"The picture is in {path}.")
+        screen.note(f"Wrote the picture to {path}.")

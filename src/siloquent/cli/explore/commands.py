@@ -54,9 +54,9 @@ def ask(
     yes: Yes = False,
     max_cost: MaxCost = None,
     dry: Dry = False,
-    full: Annotated[bool, typer.Option("--full", help="Values with all their digits.")] = False,
-    all_rows: Annotated[bool, typer.Option("--all", help="Every row, however many.")] = False,
-    chart: Annotated[bool, typer.Option("--chart", help="Draw the values with their intervals, too.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print values with all their digits.")] = False,
+    all_rows: Annotated[bool, typer.Option("--all", help="Print all rows.")] = False,
+    chart: Annotated[bool, typer.Option("--chart", help="Also draw the values with their intervals.")] = False,
     chart_file: Annotated[
         Path | None, typer.Option("--chart-file", metavar="FILE", help="Write the picture as SVG.")
     ] = None,
@@ -81,7 +81,7 @@ def ask(
             return None
         prepared = _prepare(session, query, key)
         if not confirm_explained_price(asked, lambda: prepared.explanation, yes=yes, max_cost=max_cost):
-            options.screen.note("Nothing was asked, nothing was spent.")
+            options.screen.note("The query was not run; nothing was spent.")
             return 2
         key = create_key() if key is None else key
         again = replace(asked, key=key).format_ask("--yes")
@@ -117,4 +117,6 @@ def _save_release(options: Options, session: QuerySession, answer: Answer, again
         session.save(answer)
     except (ReleaseError, OSError) as failed:
         why = failed.detail if isinstance(failed, ReleaseError) else f"{failed.strerror}."
-        options.screen.warn(f"The answer stands, but its release does not: {why} Later, for free: {again}")
+        options.screen.warn(
+            f"The answer is stored, but its release was not written: {why} To write it later at no cost: {again}"
+        )

@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 def show_history(
     options: Options,
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")],
-    last: Annotated[int, typer.Option("--last", min=1, help="How many of the newest questions to show.")] = 20,
+    last: Annotated[int, typer.Option("--last", min=1, help="The number of newest queries to show.")] = 20,
 ) -> None:
     """Show the questions asked of a table, newest last, with what each cost and drew from."""
     with options.open_queries() as session:

@@ -55,7 +55,7 @@ def _list_facts(answer: Answer) -> list[tuple[str, str]]:
         f"{answer.cost.symbol} {format_significant(answer.cost.left, 'down')} of {clean_text(answer.cost.account)} left"
     )
     if answer.replayed:
-        paid = "nothing: this key was answered before, and the ledger keeps its answer"
+        paid = "nothing: this key was used before; the stored answer is returned"
     elif not answer.cost.amount:
         paid = f"nothing: it is computed from earlier answers; {left}"
     else:

@@ -27,7 +27,7 @@ def read_question(question: str | None, file: Path | None) -> str:
     """
     if (question is None) == (file is None):
         raise RequestError(
-            "A question is given as text, as - for standard input, or with --file.",
+            "Pass a query as text, as - for standard input, or with --file.",
             fix=AskWith("SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 200"),
         )
     try:
@@ -39,11 +39,9 @@ def read_question(question: str | None, file: Path | None) -> str:
         else:
             data = str(question).encode("utf-8", "surrogateescape")
     except OSError as failed:
-        raise RequestError(
-            f"The question cannot be read: {failed.strerror}.", fix="name a file that is there"
-        ) from None
+        raise RequestError(f"The question cannot be read: {failed.strerror}.", fix="name an existing file") from None
     if len(data) > MAX_BYTES:
-        raise RequestError(f"A question is at most {MAX_BYTES // 2**10} KiB long.", fix="ask in parts")
+        raise RequestError(f"A query can have at most {MAX_BYTES // 2**10} KiB.", fix="split the query into parts")
     try:
         return data.decode("utf-8").strip()
     except UnicodeDecodeError:

@@ -20,10 +20,10 @@ NEW_PEOPLE = "these are new people"
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    budget = typer.Typer(help="How much may be spent on a table.")
+    budget = typer.Typer(help="Manage the privacy budget of a table.")
     register_command(budget, "set", set_budget)
     app.add_typer(budget, name="budget", rich_help_panel="Budget and ledger")
-    epoch = typer.Typer(help="A new budget for new people.")
+    epoch = typer.Typer(help="Open a new budget for new people.")
     register_command(epoch, "open", open_epoch)
     app.add_typer(epoch, name="epoch", rich_help_panel="Budget and ledger")
 
@@ -46,7 +46,7 @@ def _changed(name: str, was: Account | None, whole: Account, limit: Cost) -> str
     """Describe the change of one limit. An analyst's share becomes an account at the first question."""
     now = format_exact_amount(whole, limit.amount)
     if was is None and name != whole.name:
-        return f"{name} will have the limit {now}, from its first question on."
+        return f"{name} will have the limit {now} from its first query on."
     if was is None or was.limit == limit:
         return f"{name} has the limit {now}, as declared."
     return f"{name} had the limit {format_exact_amount(was, was.limit.amount)} and now has {now}."

@@ -22,7 +22,7 @@ NEWEST = "this is the newest copy"
 def verify(
     options: Options,
     checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", metavar="FILE", help="A checkpoint kept elsewhere.")
+        Path | None, typer.Option("--checkpoint", metavar="FILE", help="A checkpoint stored elsewhere.")
     ] = None,
 ) -> int:
     """Recompute chain, totals, permits, answers and limits; exit 1 if something is wrong."""
@@ -33,15 +33,15 @@ def verify(
         options.screen.write_document(build_verdict_document(verdict, kept))
         return 0 if verdict.ok else 1
     if verdict.ok:
-        against = f", and nothing is lost since checkpoint {kept.seq}" if kept else ""
-        options.screen.write_line(f"All {verdict.entries} entries are as they were written{against}.")
+        against = f"; none is missing since checkpoint {kept.seq}" if kept else ""
+        options.screen.write_line(f"Verified {verdict.entries} entries: none was altered{against}.")
         if not kept:
             command = options.format_command("ledger", "checkpoint", "-o", "FILE")
             options.screen.note(f"Truncation can be detected only with a checkpoint: {command}")
         return 0
     where = "" if verdict.first_bad_seq is None else f" The first bad entry is {verdict.first_bad_seq}."
     options.screen.write_line(f"Ledger verification failed. {clean_text(verdict.problem)}{where}")
-    options.screen.note("Stop asking, keep all files as they are, and compare with your last checkpoint and backup.")
+    options.screen.note("Stop querying, do not change any file, and compare with your last checkpoint and backup.")
     return 1
 
 
@@ -56,24 +56,26 @@ def _read(path: Path) -> str:
         with path.open("rb") as file:
             return file.read(2**22).decode("utf-8", "replace")
     except OSError as failed:
-        raise RequestError(f"{path} cannot be read: {failed.strerror}.", fix="name a file that is there") from None
+        raise RequestError(f"{path} cannot be read: {failed.strerror}.", fix="name an existing file") from None
 
 
 def write_checkpoint(
     options: Options,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to keep it: another machine.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="The file to write, best on another machine.")
+    ],
 ) -> None:
     """Write down the ledger's head and totals, to keep elsewhere."""
     options.require_owner("A checkpoint")
     if output.exists():
-        raise RequestError(f"{output} is there already.", fix="name a new file: old checkpoints stay useful")
+        raise RequestError(f"{output} already exists.", fix="name a new file: old checkpoints remain useful")
     with options.open_session() as session:
         made = session.ledger.create_checkpoint()
     _write_new(output, made.to_json() + "\n")
     if options.as_json:
         options.screen.write_document(build_checkpoint_document(made, output))
         return
-    options.screen.write_line(f"Checkpoint {made.seq} ({made.hash[:12]}) is in {output}.")
+    options.screen.write_line(f"Checkpoint {made.seq} ({made.hash[:12]}) written to {output}.")
     later = options.format_command("ledger", "verify", "--checkpoint", str(output))
     options.screen.note(f"Keep it where the ledger's machine cannot change it. Later: {later}")
 
@@ -94,7 +96,7 @@ def _write_new(path: Path, text: str) -> None:
 def adopt(
     options: Options,
     checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", metavar="FILE", help="Your last checkpoint, kept elsewhere.")
+        Path | None, typer.Option("--checkpoint", metavar="FILE", help="Your last checkpoint, stored elsewhere.")
     ] = None,
     statement: Annotated[str | None, typer.Option("--statement", help=f'The sentence "{NEWEST}".')] = None,
 ) -> None:
@@ -112,7 +114,7 @@ def adopt(
         )
     if (statement or "").strip().rstrip(".").casefold() != NEWEST:
         raise RequestError(
-            f"To adopt a ledger is the owner's statement about it: {NEWEST!r}.",
+            f"Adopting a ledger requires the owner's statement: {NEWEST!r}.",
             fix=options.format_command("ledger", "adopt", "--statement", NEWEST),
         )
     verdict = adopt_workspace_ledger(workspace, kept)
@@ -125,4 +127,4 @@ def adopt(
     if options.as_json:
         options.screen.write_document(build_verdict_document(verdict, kept))
         return
-    options.screen.write_line(f"The ledger with {verdict.entries:,} entries is adopted; its head file is written.")
+    options.screen.write_line(f"The ledger with {verdict.entries:,} entries was adopted; its head file was written.")

@@ -17,7 +17,7 @@ from siloquent.documents.ledger import format_significant, format_told_amount, p
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    group = typer.Typer(help="What was asked, paid and refused, in a chain that cannot be changed unseen.")
+    group = typer.Typer(help="Show and verify the tamper-evident record of queries, charges and refusals.")
     register_command(group, "show", show)
     register_command(group, "verify", verify)
     register_command(group, "checkpoint", write_checkpoint)
@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 def show(
     options: Options,
     table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="One table's accounts and entries.")] = None,
-    last: Annotated[int, typer.Option("--last", min=0, help="How many of the newest entries to show.")] = 20,
+    last: Annotated[int, typer.Option("--last", min=0, help="The number of newest entries to show.")] = 20,
 ) -> None:
     """Show accounts, and the newest entries of the ledger."""
     with options.open_queries() as session:

@@ -31,7 +31,7 @@ EXIT_STATUS = {"verified": 0, "receipt_only": 0, "invalid": 1, "other_rules": 9}
 
 def register(app: typer.Typer) -> None:
     """Add this file's commands."""
-    group = typer.Typer(help="Answers that were given, as files.")
+    group = typer.Typer(help="Answers stored as files.")
     register_command(group, "list", list_all)
     register_command(group, "show", show)
     register_command(group, "export", export)
@@ -59,7 +59,7 @@ def list_all(options: Options) -> None:
         ],
     )
     if not documents:
-        options.screen.note("Nothing was released yet. An answer becomes a release when it is asked.")
+        options.screen.note("There are no releases yet. Each answered query creates one.")
 
 
 def _list_documents(options: Options) -> list[dict[str, Any]]:
@@ -139,9 +139,9 @@ def export(
 
     chosen = form or output.suffix.lstrip(".")
     if chosen not in FORMATS:
-        raise RequestError(f"The format is one of {', '.join(FORMATS)}, not {chosen!r}.", fix="--format csv")
+        raise RequestError(f"The format must be one of {', '.join(FORMATS)}, not {chosen!r}.", fix="--format csv")
     if output.exists():
-        raise RequestError(f"{output} is there already.", fix="name another file, or remove it")
+        raise RequestError(f"{output} already exists.", fix="name another file, or remove it")
     table = read_release(_find_folder(options, release))
     try:
         with tempfile.TemporaryDirectory(prefix=".siloquent-", dir=output.parent) as building:
@@ -152,7 +152,7 @@ def export(
     if options.as_json:
         options.screen.write_document(build_export_document(release, output, chosen, table.num_rows))
     else:
-        options.screen.write_line(f"{table.num_rows:,} rows of {clean_text(release)} are in {output}.")
+        options.screen.write_line(f"{table.num_rows:,} rows of {clean_text(release)} written to {output}.")
 
 
 def verify(options: Options, release: Release) -> int:
@@ -175,7 +175,9 @@ def verify(options: Options, release: Release) -> int:
     for note in verdict.notes:
         options.screen.note(clean_text(note))
     if verdict.outcome == "invalid":
-        options.screen.note("Do not use it. The ledger keeps the answer: to ask again with the same key is free.")
+        options.screen.note(
+            "Do not use this release. The ledger still holds the answer; repeat the query with its key at no cost."
+        )
     if verdict.outcome == "other_rules":
         options.screen.note(
             "To compare all of it, verify it with the version that made it; or move its folder away and ask again "

@@ -56,12 +56,12 @@ def register(app: typer.Typer) -> None:
 
 def backup(
     options: Options,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where backups are kept.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder for backups.")],
     with_rows: Annotated[
         bool, typer.Option("--with-rows", help="Also all other files of the workspace, such as sources with rows.")
     ] = False,
     keep: Annotated[
-        int | None, typer.Option("--keep", min=1, help="Delete all but so many of the newest backups in FOLDER.")
+        int | None, typer.Option("--keep", min=1, help="Keep only this many of the newest backups in FOLDER.")
     ] = None,
 ) -> None:
     """Copy the workspace, its ledger up to a checkpoint, into a new folder in FOLDER, and verify the copy."""
@@ -70,10 +70,10 @@ def backup(
 
     workspace = read_workspace(options.workspace or find_workspace(Path.cwd()))
     if folder.resolve() == workspace.folder.resolve() or workspace.folder.resolve() in folder.resolve().parents:
-        raise RequestError("A backup inside its workspace is lost with it.", fix="name a folder elsewhere")
+        raise RequestError("A backup cannot be inside its workspace.", fix="name a folder elsewhere")
     made = folder / datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
     if made.exists():
-        raise WorkspaceError(f"{made} was made in this very second.", fix="try again")
+        raise WorkspaceError(f"{made} was created in the same second.", fix="try again")
     building = folder / f".building-{os.getpid()}-{time.monotonic_ns()}"
     try:
         building.mkdir(parents=True, mode=0o700)
@@ -81,8 +81,8 @@ def backup(
         building.rename(made)
     except OSError as failed:
         raise WorkspaceError(
-            f"The backup failed: {failed.strerror}. Nothing of it is kept.",
-            fix="make room, or name a folder that you can write",
+            f"The backup failed: {failed.strerror}. No files were kept.",
+            fix="free disk space, or name a writable folder",
         ) from None
     finally:
         shutil.rmtree(building, ignore_errors=True)
@@ -95,11 +95,13 @@ def backup(
         options.screen.write_document(build_backup_document(made, entries, left_out, [one.name for one in old]))
         return
     options.screen.write_line(
-        f"{clean_text(str(made))} holds the workspace; its ledger's {entries:,} entries are verified."
+        f"{clean_text(str(made))} contains the workspace; verified the {entries:,} entries of its ledger."
     )
     if left_out:
-        options.screen.note(f"Left out, since they may hold rows: {', '.join(left_out)}. With them: --with-rows")
-    options.screen.note("Take it to another machine.")
+        options.screen.note(
+            f"Not copied, since they may contain rows: {', '.join(left_out)}. Include them with --with-rows"
+        )
+    options.screen.note("Copy it to another machine.")
 
 
 def _list_older(folder: Path, keep: int | None, *, of: Path) -> list[Path]:
@@ -203,7 +205,7 @@ def _dump(url: str, target: Path) -> None:
             "The ledger is in PostgreSQL, and pg_dump was not found.", fix="apt-get install postgresql-client"
         ) from None
     if done.returncode:
-        raise LedgerError("pg_dump failed; nothing of the backup is kept.", fix="run it by hand to see why")
+        raise LedgerError("pg_dump failed; no files of the backup were kept.", fix="run it manually to see why")
 
 
 def _verify_copy(ledger: Path, checkpoint: Checkpoint) -> int:
@@ -214,16 +216,16 @@ def _verify_copy(ledger: Path, checkpoint: Checkpoint) -> int:
     for ending in _SQLITE_ENDS:
         ledger.with_name(ledger.name + ending).unlink(missing_ok=True)
     if not verdict.ok:
-        raise LedgerError(f"The copy is not as it should be: {verdict.problem}", fix="use another backup")
+        raise LedgerError(f"The copy is not valid: {verdict.problem}", fix="use another backup")
     return verdict.entries
 
 
 def restore(
     options: Options,
-    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="A folder that `siloquent backup` made.")],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The workspace to make; it is not there yet.")],
+    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="A folder created by `siloquent backup`.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The workspace to create; it must not exist.")],
     keep_tokens: Annotated[
-        bool, typer.Option("--keep-tokens", help="Let tokens in again, also those revoked since the backup.")
+        bool, typer.Option("--keep-tokens", help="Keep tokens valid, including those revoked since the backup.")
     ] = False,
 ) -> None:
     """Make a workspace out of a backup. It answers nobody until its owner adopts its ledger as the newest copy."""
@@ -232,7 +234,7 @@ def restore(
     from siloquent.schema.workspace import read_workspace
 
     if folder.exists():
-        raise WorkspaceError(f"{folder} is there already.", fix="name a folder that is not")
+        raise WorkspaceError(f"{folder} already exists.", fix="name a new folder")
     try:
         checkpoint = Checkpoint.from_json((backup / CHECKPOINT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -260,16 +262,14 @@ def restore(
             _revoke_all(building / "server.sqlite")
         building.rename(folder)
     except OSError as failed:
-        raise WorkspaceError(f"{folder} cannot be made: {failed.strerror}.", fix="name a folder elsewhere") from None
+        raise WorkspaceError(f"Cannot create {folder}: {failed.strerror}.", fix="name a folder elsewhere") from None
     finally:
         shutil.rmtree(building, ignore_errors=True)
     if options.as_json:
         options.screen.write_document(build_restored_document(folder, entries, checkpoint.seq, tokens=keep_tokens))
         return
-    options.screen.write_line(
-        f"{clean_text(str(folder))} is as the backup was: {entries:,} entries, all as they were written."
-    )
-    options.screen.note(f"What was charged since is not in it: {_HOW_TO} says what to do before it is adopted.")
+    options.screen.write_line(f"Restored the backup to {clean_text(str(folder))}: verified {entries:,} entries.")
+    options.screen.note(f"It lacks charges made since the backup; follow {_HOW_TO} before adopting it.")
     if not keep_tokens:
         options.screen.note("All tokens are revoked: siloquent token create NAME")
 

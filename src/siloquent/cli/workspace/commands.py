@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 def init(
     options: Options,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make a workspace of.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder for the workspace.")],
     ledger: Annotated[str, typer.Option("--ledger", help="A file in it, or a PostgreSQL URL.")] = "ledger.sqlite",
 ) -> None:
     """Make a folder a workspace: settings, schemas/, releases/ and a new ledger."""
@@ -38,10 +38,10 @@ def init(
     if options.as_json:
         options.screen.write_document(build_workspace_document(made))
         return
-    options.screen.write_line(f"{folder} is a workspace.")
+    options.screen.write_line(f"Created a workspace in {folder}.")
     there = shlex.join(["siloquent", "--workspace", str(folder)])
     options.screen.note(
-        "Next: declare a table; questions in plain words, and no row is read:\n"
+        "Next: declare a table; guided questions, no row is read:\n"
         f"  {there} declare ROWS.csv\n"
         f"then let the owner check it:\n  {there} check NAME"
     )
@@ -71,7 +71,7 @@ def list_tables(options: Options) -> None:
         if one["problem"]:
             options.screen.warn(f"{clean_text(one['name'])}: {remove_unprintable(one['problem'])}")
     if not listed:
-        options.screen.note(f"No table is declared. Next: {options.format_command('declare', 'ROWS.csv')}")
+        options.screen.note(f"No tables are declared. Next: {options.format_command('declare', 'ROWS.csv')}")
 
 
 def show(options: Options, table: Table) -> None:

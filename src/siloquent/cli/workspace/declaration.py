@@ -15,7 +15,7 @@ from siloquent.errors import NotAllowed, RequestError
 from siloquent.fixes import build_fix, run
 
 PRIVATE_ROWS_WARNING = (
-    "A draft's bounds and values are read off the rows of this file and written down for everybody.\n"
+    "A draft's bounds and values come from the rows of this file and become public.\n"
     "From private rows that is a leak, however small the file."
 )
 
@@ -29,12 +29,12 @@ def register(app: typer.Typer) -> None:
 def draft(
     options: Options,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV or Parquet file of public or invented rows.")],
-    public: Annotated[bool, typer.Option("--public", help="You say that these rows are public.")] = False,
+    public: Annotated[bool, typer.Option("--public", help="Confirm that these rows are public.")] = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the table file here.")
     ] = None,
     source: Annotated[
-        str | None, typer.Option("--source", help="Where the private rows will be (default: this file).")
+        str | None, typer.Option("--source", help="The location of the private rows (default: this file).")
     ] = None,
 ) -> None:
     """Propose a table file from PUBLIC rows; correct it by hand before it is used."""
@@ -47,7 +47,7 @@ def draft(
     if not public:
         _require_public(options, file)
     if output and output.exists():
-        raise RequestError(f"{output} is there already.", fix="name another file, or remove it")
+        raise RequestError(f"{output} already exists.", fix="name another file, or remove it")
     name = output.stem if output and output.suffix == ".toml" else derive_table_name(file)
     form = "parquet" if file.suffix in (".parquet", ".pq") else "csv"
     text = draft_schema(file, name=name, source=source or f"{form}:{_format_source(options, file)}")
@@ -57,7 +57,7 @@ def draft(
     if options.as_json:
         options.screen.write_document(build_draft_document(name, output, text))
     elif output:
-        options.screen.write_line(f"A draft is in {output}.")
+        options.screen.write_line(f"Wrote a draft to {output}.")
     else:
         options.screen.write_line(text.rstrip("\n"))
     options.screen.note("This is a draft: correct every bound and value from what is known of the field, set the unit.")
@@ -105,11 +105,11 @@ def check(
     if options.as_json:
         options.screen.write_document(document)
         return status
-    options.screen.note("Exact counts, for the owner's eyes alone.")
+    options.screen.note("Exact counts, for the owner only.")
     for report in reports:
         _show(options, report)
     if not reports:
-        options.screen.note(f"No table is declared. Next: {options.format_command('declare', 'ROWS.csv')}")
+        options.screen.note(f"No tables are declared. Next: {options.format_command('declare', 'ROWS.csv')}")
     return status
 
 

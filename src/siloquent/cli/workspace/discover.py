@@ -50,10 +50,11 @@ def discover(
     epsilon: Epsilon = None,
     rho: Rho = None,
     at_least: Annotated[
-        int | None, typer.Option("--at-least", metavar="N", help="Values of fewer people are hardly ever released.")
+        int | None, typer.Option("--at-least", metavar="N", help="Values shared by fewer people are rarely released.")
     ] = None,
     keys_each: Annotated[
-        int | None, typer.Option("--keys-each", metavar="K", help="How many values one person counts for (default 1).")
+        int | None,
+        typer.Option("--keys-each", metavar="K", help="The number of values that each person contributes (default 1)."),
     ] = None,
     delta: Annotated[
         str | None, typer.Option("--delta", help="The part of delta_events that it may cost (default: a tenth).")
@@ -132,7 +133,7 @@ def _describe(planned: DiscoverPlan) -> str:
         return f"Bounds of {column} are proposed; nothing is changed."
     return (
         f"Values of {column} that {planned.sure_from:,} or more units share are found with probability 0.95 and are "
-        "public from then on; a value of a single unit hardly ever is."
+        "public from then on; a value of a single unit is rarely found."
     )
 
 

@@ -124,7 +124,7 @@ def _check_random() -> HealthFinding:
     try:
         os.getrandom(16, os.GRND_NONBLOCK)  # allowed: a look whether the source answers; the bytes are dropped
     except BlockingIOError:
-        return HealthFinding("random source", "bad", "not seeded yet", "wait until the machine has gathered entropy")
+        return HealthFinding("random source", "bad", "not seeded yet", "wait until the machine has collected entropy")
     except AttributeError:
         return HealthFinding("random source", "good", "the system's, by name of this platform")
     return HealthFinding("random source", "good", "getrandom answers")
@@ -134,7 +134,7 @@ def _check_disk(folder: Path) -> HealthFinding:
     free = shutil.disk_usage(folder).free
     is_enough = free >= MIN_DISK_BYTES
     return HealthFinding(
-        "disk", "good" if is_enough else "bad", f"{free / 2**30:.1f} GiB free", "" if is_enough else "make room"
+        "disk", "good" if is_enough else "bad", f"{free / 2**30:.1f} GiB free", "" if is_enough else "free disk space"
     )
 
 
@@ -143,7 +143,7 @@ def _check_file_system(folder: Path) -> HealthFinding:
     kind = _read_mount_kind(folder.resolve())
     if kind in REMOTE:
         return HealthFinding("ledger's disk", "bad", f"{kind}, over the network", "put the workspace on a local disk")
-    return HealthFinding("ledger's disk", "good", kind or "not said by this system")
+    return HealthFinding("ledger's disk", "good", kind or "not reported by this system")
 
 
 def _read_mount_kind(folder: Path) -> str:
@@ -203,4 +203,4 @@ def _check_ledger(folder: Path) -> HealthFinding:
         return HealthFinding(
             "ledger", "bad", verdict.problem, "keep all files as they are, then: siloquent ledger verify"
         )
-    return HealthFinding("ledger", "good", f"{verdict.entries:,} entries, all as they were written")
+    return HealthFinding("ledger", "good", f"{verdict.entries:,} entries, none altered")

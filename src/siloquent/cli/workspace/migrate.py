@@ -30,7 +30,7 @@ def migrate(options: Options) -> None:
     ledger = open_workspace_ledger(workspace)
     with closing(ledger):
         if ledger.upgrade():
-            options.screen.note("The ledger's tables are those of this version now; its entries are as they were.")
+            options.screen.note("Upgraded the ledger's tables to this version; its entries are unchanged.")
     parts = [("siloquent.toml", 1, 1, ""), ("ledger", FORMAT, FORMAT, "")]
     store = workspace.folder / "server.sqlite"
     if store.is_file():

@@ -177,7 +177,7 @@ def _list_doubts(name: str, column: pa.ChunkedArray) -> Iterator[str]:
     if len(known) and pc.all(pc.match_substring_regex(known, DECIMAL_COMMA)).as_py():
         yield 'numbers with a decimal comma: write the file with 2.72 for 2,72, then type = "real"'
     elif len(pc.unique(known)) > MAX_VALUES and not _ends_like_id(name) and not is_id_like(name):
-        yield 'too many different values for a category: type = "id" if these name people or things'
+        yield 'too many distinct values for a category: type = "id" if these identify people or things'
 
 
 def _draft_entry(name: str, column: pa.ChunkedArray) -> str:

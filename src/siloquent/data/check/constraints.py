@@ -168,7 +168,7 @@ class _ConstraintChecker:
                 yield _refers_to_nothing(constraint.table, subject, count)
             return
         if constraint.table not in others:
-            sentence = f"The table {constraint.table} is not at hand."
+            sentence = f"The table {constraint.table} is not available."
             yield TableFinding("not_checked", subject, 0, sentence, f"declare {constraint.table} in the same workspace")
             return
         engine, columns = others[constraint.table]
@@ -176,7 +176,7 @@ class _ConstraintChecker:
         mine = [self._find_column(attribute) for attribute in constraint.columns]
         theirs = [by_name[attribute] for attribute in constraint.referenced if attribute in by_name]
         if len(theirs) != len(mine) or any(column.kind not in _TEXTS for column in (*mine, *theirs)):
-            raise NotComparable("only texts, whole numbers, booleans and dates can be compared between tables")
+            raise NotComparable("only texts, integers, booleans and dates can be compared between tables")
         known = engine.aggregate(
             exp.select(_join_texts(theirs)).distinct().from_(_select_source(theirs)).limit(MAX_REFERENCED)
         )
@@ -210,13 +210,13 @@ class _ConstraintChecker:
 
 def _refers_to_nothing(table: str, subject: str, count: int) -> TableFinding:
     sentence = f"{number_of(count, 'row refers', 'rows refer')} to nothing in {table}."
-    fix = f"add what is missing to {table}, or leave the constraint out"
+    fix = f"add the missing rows to {table}, or remove the constraint"
     return TableFinding("violated", subject, count, sentence, fix)
 
 
 def _suggest_fix(constraint: FunctionalDependency | DenialConstraint | Key) -> str:
     if isinstance(constraint, Key):
-        return "leave the key out, or correct the source"
+        return "remove the key, or correct the source"
     return "hard = false, weight = 1 in the constraint, or correct the source"
 
 

@@ -74,7 +74,7 @@ class CheckReport:
             "source",
             0,
             f"The source held other rows when entry {entry} was answered, under the version that is declared now: "
-            "answers about those rows are not drawn from.",
+            "answers about those rows are not reused.",
             f"raise version under [table] in schemas/{self.table}.toml each time the rows change",
         )
         return replace(self, findings=(finding, *self.findings))

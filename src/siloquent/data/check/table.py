@@ -69,7 +69,7 @@ def _check_delta(schema: TableSchema) -> list[TableFinding]:
 
 def _check_lines(engine: Engine) -> list[TableFinding]:
     return [
-        TableFinding("unreadable_lines", "source", count, f"{number_of(count, *_WRONG[fault])}: left out.", _FIX[fault])
+        TableFinding("unreadable_lines", "source", count, f"{number_of(count, *_WRONG[fault])}: skipped.", _FIX[fault])
         for fault, count in sorted(engine.count_unreadable_lines().items())
     ]
 
@@ -77,13 +77,13 @@ def _check_lines(engine: Engine) -> list[TableFinding]:
 _WRONG: dict[LineFault, tuple[str, str]] = {
     "encoding": ("line is not UTF-8", "lines are not UTF-8"),
     "form": (
-        "line cannot be read (quotes, too few or too many columns, or length)",
-        "lines cannot be read (quotes, too few or too many columns, or length)",
+        "line cannot be parsed (quotes, too few or too many columns, or length)",
+        "lines cannot be parsed (quotes, too few or too many columns, or length)",
     ),
 }
 _FIX: dict[LineFault, str] = {
     "encoding": "save the file as UTF-8: iconv -f LATIN1 -t UTF-8, or the program's own choice of encoding",
-    "form": 'write the file anew with a CSV library; if texts in quotes hold line ends: source = "csv-records:.."',
+    "form": 'rewrite the file with a CSV library; if quoted texts contain line breaks: source = "csv-records:.."',
 }
 
 

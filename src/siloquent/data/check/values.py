@@ -72,7 +72,7 @@ def _build_user_findings(unit: Unit, found: dict[str, int]) -> Iterator[TableFin
             found["nobody"],
             f"{number_of(found['nobody'], 'row names', 'rows name')} no {unit.column}: "
             f"{'it never counts' if found['nobody'] == 1 else 'they never count'}.",
-            f"fill in {unit.column} in the source, or leave these rows out on purpose",
+            f"fill in {unit.column} in the source, or exclude these rows deliberately",
         )
     if found["users"]:
         yield TableFinding(
@@ -121,7 +121,7 @@ def _build_finding(kind: str, column: SourceColumn, count: int, table: str) -> T
             "null", subject, count, f"{number_of(count, 'row has', 'rows have')} no {attribute.name}: {meaning}.", fix
         )
     if kind == "unreadable":
-        sentence = f"{hold} something that is not of type {attribute.kind}: it is read as NULL."
+        sentence = f"{hold} a value that is not of type {attribute.kind}: it is read as NULL."
         return TableFinding(
             "unreadable", subject, count, sentence, f"{_FORMS[attribute.kind]}, or declare another type"
         )
@@ -145,7 +145,7 @@ _FORMS = {
     "real": "write numbers as 12, -3.5 or 1e3, with a decimal point",
     "boolean": "write true or false, yes or no, 1 or 0",
     "date": "write dates as 2024-01-31",
-    "datetime": "write moments as 2024-01-31 10:00:00, without a zone or in UTC",
+    "datetime": "write timestamps as 2024-01-31 10:00:00, without a time zone or in UTC",
     "category": "write texts or whole numbers",
     "id": "write an id",
 }

@@ -67,8 +67,8 @@ def _find_columns(names: list[str], columns: Iterable[str], table: str) -> list[
     OWNER_LOG.error("the header line of %s names these columns: %s", table, names)
     first, more = ", ".join(map(repr, missing[:5])), f" and {len(missing) - 5} more" if len(missing) > 5 else ""
     raise SchemaError(
-        f"The first line of the CSV file of {table!r} does not name {first}{more}. What it names instead is in the "
-        "owner's log alone, since it could be somebody's row.",
+        f"The first line of the CSV file of {table!r} does not name {first}{more}. The names found are only in "
+        "the owner's log, since the line could be a row of data.",
         fix="write a header line with the attributes' names, or the columns' names into the table file",
     )
 
@@ -106,7 +106,7 @@ def read_header(
     except csv.Error:
         raise refused("has quotes in its header line that do not match") from None
     if len(found) > limits.columns:
-        raise refused(f"has {len(found):,} columns; the most is {limits.columns:,}")
+        raise refused(f"has {len(found):,} columns; the limit is {limits.columns:,}")
     wanted = {name.casefold() for name in declared}
     names = [name if name.casefold() in wanted else name.strip() for name in found]
     names = [name or f"column{i}" for i, name in enumerate(names, 1)]
@@ -121,9 +121,9 @@ def read_header(
 def _require_names(line: str, table: str) -> None:
     """Refuse a first line that holds the whole file, or a spreadsheet's note about its delimiter."""
     if "\r" in line.rstrip("\r\n"):  # the header line would hold all rows up to the first LF
-        raise _build_refusal("ends its lines with CR alone", table, fix="save it with LF or CR LF at the ends of lines")
+        raise _build_refusal("ends its lines with only CR", table, fix="save it with LF or CR LF at the ends of lines")
     if re.fullmatch(r"sep=.?", line.strip("\r\n"), re.IGNORECASE):
-        raise _build_refusal("begins with a line sep=, which names no columns", table, fix="delete its first line")
+        raise _build_refusal("begins with a sep= line, which does not name columns", table, fix="delete its first line")
 
 
 def read_public_header(file: Path) -> tuple[list[str], str, bool]:
@@ -139,7 +139,7 @@ def read_public_header(file: Path) -> tuple[list[str], str, bool]:
 
 
 def _build_refusal(
-    what: str, table: str, *, fix: str = "write a header line with one name a column, in UTF-8"
+    what: str, table: str, *, fix: str = "write a header line with one name per column, in UTF-8"
 ) -> SchemaError:
     return SchemaError(f"The CSV file of {table!r} {what}.", fix=fix)
 

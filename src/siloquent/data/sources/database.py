@@ -40,13 +40,13 @@ def attach_database(
         raise UnknownName(f"table in the source of {table!r}", inner, known)
     if known[inner][2] != "BASE TABLE":
         raise SchemaError(
-            f"The source of {table!r} is a view, and rows of a view may be made of many others' rows: {inner[:200]!r}.",
-            fix=f"make a table of it in the file: CREATE TABLE {table} AS SELECT .. FROM the view",
+            f"The source of {table!r} is a view; a row of a view may combine rows of several people: {inner[:200]!r}.",
+            fix=f"create a table from it in the file: CREATE TABLE {table} AS SELECT .. FROM the view",
         )
     if _computes(connection, *known[inner][:2]):
         raise SchemaError(
-            f"The source of {table!r} has a computed column, which may become larger than any memory: {inner[:200]!r}.",
-            fix=f"make a table of it in the file: CREATE TABLE {table} AS SELECT * FROM the table",
+            f"The source of {table!r} has a computed column, which may exceed any memory limit: {inner[:200]!r}.",
+            fix=f"create a table from it in the file: CREATE TABLE {table} AS SELECT * FROM the table",
         )
     place = exp.table_(known[inner][1], db=known[inner][0], catalog="origin", quoted=True).sql("duckdb")
     moments = {column.casefold() for column, kind in kinds.items() if kind in ("date", "datetime")}

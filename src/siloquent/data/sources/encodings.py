@@ -37,7 +37,7 @@ def codec_of(encoding: str, *, table: str) -> str:
     """
     if encoding not in _CODECS:
         raise SchemaError(
-            f"The database of {table!r} has the encoding {encoding or 'unknown'}, which siloquent does not read.",
+            f"The database of {table!r} has the encoding {encoding or 'unknown'}, which siloquent does not support.",
             fix="createdb --encoding UTF8 --template template0 COPY && pg_dump DATABASE | psql COPY",
         )
     return _CODECS[encoding]

@@ -37,14 +37,14 @@ def find_source_file(text: str, folder: Path, *, table: str) -> SourceFile:
     """Return the plain file that ``text`` names, relative to ``folder``.
 
     Raises:
-        SchemaError: it does not exist, is not a plain file, or is named by a link, ``..``, a pattern or an address.
+        SchemaError: it does not exist, is not a regular file, or is named by a link, ``..``, a pattern or an address.
     """
 
     def refused(what: str, fix: str = f'source = "csv:data/{table}.csv" in schemas/{table}.toml') -> SchemaError:
         return SchemaError(f"The source of {table!r} {what}: {text[:200]!r}.", fix=fix)
 
     if not text or "\0" in text or _PATTERN.search(text):
-        raise refused("is the name of one file, not a pattern or an address")
+        raise refused("must be the name of one file, not a pattern or an address")
     if ".." in Path(text).parts:
         raise refused("may not contain '..'")
     path = Path(os.path.abspath(folder.resolve() / text))
@@ -52,11 +52,11 @@ def find_source_file(text: str, folder: Path, *, table: str) -> SourceFile:
         straight = path.resolve(strict=True)
         mark = _read_mark(str(path))
     except (OSError, RuntimeError):
-        raise refused("is not there", f"put the file at {path}") from None
+        raise refused("does not exist", f"put the file at {path}") from None
     if straight != path:
         raise refused("is reached by a symbolic link", f"name the file itself: {straight}")
     if not stat.S_ISREG(path.stat(follow_symlinks=False).st_mode):
-        raise refused("is not a plain file")
+        raise refused("is not a regular file")
     return SourceFile(str(path), mark)
 
 

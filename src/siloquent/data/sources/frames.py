@@ -33,7 +33,8 @@ def convert_to_arrow(frame: Any, limits: ReadLimits, columns: Mapping[str, str],
 
     if type(frame).__module__.startswith("pandas") and getattr(frame.columns, "nlevels", 1) > 1:
         raise SchemaError(
-            f"The frame of {table!r} has columns of several levels (a pandas MultiIndex); expected one name a column.",
+            f"The frame of {table!r} has columns of several levels (a pandas MultiIndex); expected one name per "
+            "column.",
             fix='frame.columns = ["_".join(map(str, levels)) for levels in frame.columns]',
         )
     known = hide_failures(_wrap_frame)(frame)
@@ -46,9 +47,9 @@ def convert_to_arrow(frame: Any, limits: ReadLimits, columns: Mapping[str, str],
     opened = hide_failures(_opened)(known)
     folded = [name.casefold() for name in hide_failures(_names)(opened)]
     if len(set(folded)) != len(folded):
-        raise SchemaError(f"The frame of {table!r} has two columns of one name (case does not count).")
+        raise SchemaError(f"The frame of {table!r} has two columns with the same name (case is ignored).")
     if len(folded) > limits.columns:
-        raise SchemaError(f"The frame of {table!r} has {len(folded):,} columns; the most is {limits.columns:,}.")
+        raise SchemaError(f"The frame of {table!r} has {len(folded):,} columns; the limit is {limits.columns:,}.")
     result = hide_failures(_convert_frame)(opened, kinds, table)
     _require_types(result, kinds, table=table)
     return hide_failures(_make_readable)(result, kinds)
@@ -68,14 +69,16 @@ def _require_types(frame: pa.Table, kinds: Mapping[str, str], *, table: str) -> 
             continue
         if kind == "id" and pa.types.is_nested(_plain_type(field.type)):
             raise SchemaError(
-                f"The column {field.name!r} in the frame of {table!r} holds {field.type}; an id is one value a row.",
-                fix="keep one value a row, or leave the attribute out",
+                f"The column {field.name!r} in the frame of {table!r} holds {field.type}; an id must be one value "
+                "per row.",
+                fix="keep one value per row, or remove the attribute",
             )
         zone = field.type.tz if pa.types.is_timestamp(field.type) else None
         if zone and zone.upper() not in _UTC:
             raise SchemaError(
-                f"The column {field.name!r} in the frame of {table!r} holds moments of the time zone {zone}; expected "
-                "moments without a zone, or in UTC.",
+                f"The column {field.name!r} in the frame of {table!r} holds timestamps in the time zone {zone}; "
+                "expected "
+                "timestamps without a time zone, or in UTC.",
                 fix=f'frame["{field.name}"] = frame["{field.name}"].dt.tz_localize(None) keeps the local time',
             )
 

@@ -41,8 +41,8 @@ def pandas_column(column: Any, kind: str, *, table: str) -> pa.Array | pa.Chunke
     letter = _letter(dtype)
     if letter == "b" and isinstance(dtype, np.dtype) and kind in TOLD_APART:
         raise SchemaError(
-            f"The column {column.name!r} in the frame of {table!r} holds booleans of numpy, which one number more "
-            f"turns into numbers; an attribute of type {kind} needs a type that stays.",
+            f"The column {column.name!r} in the frame of {table!r} holds numpy booleans, which one extra number "
+            f"would turn into numbers; an attribute of type {kind} needs a stable type.",
             fix=f'frame["{column.name}"] = frame["{column.name}"].astype("boolean"), or declare it as boolean',
         )
     if letter == _TEXT or letter in _KEPT.get(kind, ""):

@@ -144,8 +144,8 @@ def check_parquet(
         lists = next((leaf.column for leaf in read.values() if leaf.is_repeated), None)
         if lists is not None:
             raise SchemaError(
-                f"The column {lists!r} of the Parquet file of {table!r} holds lists; expected one value a row.",
-                fix="write the file with one value a row, or leave the attribute out",
+                f"The column {lists!r} of the Parquet file of {table!r} holds lists; expected one value per row.",
+                fix="write the file with one value per row, or remove the attribute",
             )
         for chunk in chunks:
             if chunk.leaf in read:

@@ -239,11 +239,13 @@ def _read_secret(path: Path, name: str) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
-        raise SchemaError(f"[postgres.{name}] is kept in {path}, which cannot be opened or is a link.") from None
+        raise SchemaError(
+            f"[postgres.{name}] is kept in {path}, which cannot be opened or is a symbolic link."
+        ) from None
     with open(descriptor, encoding="utf-8", errors="replace") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077 or found.st_uid not in (os.geteuid(), 0):
-            raise SchemaError(f"{path} holds a password and others can read it.", fix=f"chmod 600 {path}")
+            raise SchemaError(f"{path} contains a password and is readable by other users.", fix=f"chmod 600 {path}")
         return file.read(MAX_SECRET)
 
 
