@@ -143,7 +143,7 @@ class DatabaseLedger(BaseLedger):
             self._drop_connection()
             what, fix = self._explain(failed)
             raise LedgerError(
-                f"{what} It failed while recording the charge.",
+                f"{what} It failed while it kept the charge.",
                 fix=f"{fix}; then repeat with the same key",
                 spent="at most what was asked; a repeat with the same key costs no more",
             ) from None

@@ -91,9 +91,9 @@ _FAILURES = {
     "08": ("cannot be reached", "start the server, and check [ledger] url in siloquent.toml"),
     "28": ("refuses this user", "check the user and PGPASSWORD or ~/.pgpass"),
     "3D": ("does not exist", f"correct [ledger] url, or {_RESTORE}"),
-    "42": ("contains no ledger that this user can access", f"grant this user its tables, or {_RESTORE}"),
-    "53": ("has no space left or too many connections", "free space on the server, then try again"),
-    "57": ("is being shut down", "try again when the server is available"),
+    "42": ("holds no ledger, or not for this user", f"grant this user its tables, or {_RESTORE}"),
+    "53": ("has no room left or too many connections", "make room on the server, then ask again"),
+    "57": ("is being shut down", "try again when the server is back"),
 }
 
 
