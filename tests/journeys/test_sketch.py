@@ -108,7 +108,7 @@ def test_a_linear_model_is_asked_of_a_surrogate_loss(owner: Person, types: Types
     assert list(faults(model, json_schema("sketch-answer"))) == []
     assert model["columns"] == ["cost is the sum of", "times"]
     assert [row[0] for row in model["rows"]] == ["age", "constant"]
-    assert "answers Regress alone" in types("sketch", "ask", "line", "--modes", "2").err
+    assert "answers only Regress" in types("sketch", "ask", "line", "--modes", "2").err
     assert "no feature 'price'" in types("sketch", "ask", "line", "--regress", "price").err
 
 
@@ -172,7 +172,7 @@ def test_sketches_of_one_plan_are_added_up(owner: Person, types: Types) -> None:
     assert "of one table, visits@1" in types("sketch", "merge", "a", "again", "-o", "both").err
     twice = types("sketch", "merge", "a", "a", "-o", "twice")
     assert twice.status == 2
-    assert "merged twice" in twice.err
+    assert "named twice" in twice.err
     assert types(*BUILD, "--yes", "-o", "c").status == 0
     assert "different hash plans" in types("sketch", "merge", "a", "c", "-o", "odd").err
 

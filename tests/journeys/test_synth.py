@@ -106,8 +106,8 @@ def test_a_word_that_no_spec_has_is_named_before_what_is_missing(
     [
         (("synth", "run", "visits"), 2, "--epsilon 1"),
         ((*RUN, "--targets", "wrad", "--yes"), 2, "Did you mean 'ward'"),
-        ((*RUN, "--engine", "magic", "--yes"), 2, "no engine"),
-        ((*RUN, "--rows", "0", "--yes"), 2, "rows is a whole number"),
+        ((*RUN, "--engine", "magic", "--yes"), 2, "does not exist"),
+        ((*RUN, "--rows", "0", "--yes"), 2, "rows must be a whole number"),
         (("synth", "run", "visits", "--epsilon", "0.0001", "--yes"), 4, "nothing could be learned"),
         (("synth", "run", "visits", "--rho", "50", "--yes"), 3, "left"),
         (RUN, 2, "standard input is not a terminal"),

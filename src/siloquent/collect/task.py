@@ -27,7 +27,7 @@ def design(spec: CollectionSpec) -> Collection:
     try:
         _load_client(made.to_json())  # as checked by devices, which refuse what they cannot prove
     except ValueError as wrong:
-        raise SchemaError(f"Devices would refuse this design: {wrong}.") from None
+        raise SchemaError(f"Devices would reject this design: {wrong}.") from None
     return made
 
 

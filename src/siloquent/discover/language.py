@@ -90,7 +90,7 @@ def parse_discovery(text: str) -> DiscoveryText:
     20
     """
     if len(text) > MAX_LENGTH:
-        raise SyntaxProblem(f"A discovery has at most {MAX_LENGTH:,} characters", position=MAX_LENGTH)
+        raise SyntaxProblem(f"A discovery takes at most {MAX_LENGTH:,} characters", position=MAX_LENGTH)
     reader = _Reader(text)
     explain = reader.take("EXPLAIN")
     if explain:

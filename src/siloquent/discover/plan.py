@@ -112,7 +112,7 @@ def _(spec: KeysSpec, schema: TableSchema) -> KeysPlan:
     if schema.unit.kind == "row" and spec.keys_each > 1:
         raise RequestError(
             f"A row has one value of {attribute.name!r}, so it cannot count for {spec.keys_each}.",
-            fix="leave out keys_each",
+            fix="omit keys_each",
         )
     delta = _choose_delta(spec, schema)
     amount = _convert_budget(spec, schema)
@@ -195,7 +195,7 @@ def _round_to_drawable(parameter: Fraction) -> Fraction:
     drawable = round_up_to_drawable(parameter)
     if drawable > MAX_PARAMETER:
         raise RequestError(
-            "So much noise cannot be drawn: the budget is too small.",
+            "The budget is too small: that much noise cannot be drawn.",
             fix=build_fix(UseOption("epsilon", "0.01"), ", or more"),
         )
     return drawable
@@ -225,7 +225,7 @@ def _choose_delta(spec: KeysSpec, schema: TableSchema) -> Fraction:
     delta = budget.delta_events / DEFAULT_PART if spec.delta is None else parse_exact(spec.delta)
     if delta > budget.delta_events:
         raise RequestError(
-            f"delta is at most the account's delta_events, {format_digits(budget.delta_events)}.",
+            f"delta must be at most the account's delta_events, {format_digits(budget.delta_events)}.",
             fix=UseOption("delta", format_digits(budget.delta_events / DEFAULT_PART, up=False)),
         )
     return delta

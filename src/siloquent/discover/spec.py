@@ -42,14 +42,16 @@ class KeysSpec:
         check_types(self, RequestError)
         if not 1 <= self.at_least <= MAX_LEAST:
             raise RequestError(
-                f"at_least is 1 to {MAX_LEAST:,} units, not {self.at_least}.", fix=UseOption("at_least", 20)
+                f"at_least must be between 1 and {MAX_LEAST:,} units, not {self.at_least}.",
+                fix=UseOption("at_least", 20),
             )
         if not 1 <= self.keys_each <= MAX_KEYS_EACH:
             raise RequestError(
-                f"keys_each is 1 to {MAX_KEYS_EACH:,} keys, not {self.keys_each}.", fix=UseOption("keys_each", 1)
+                f"keys_each must be between 1 and {MAX_KEYS_EACH:,} keys, not {self.keys_each}.",
+                fix=UseOption("keys_each", 1),
             )
         if self.delta is not None and not 0 < parse_exact(self.delta) < 1:
-            raise RequestError(f"delta lies between 0 and 1, not at {self.delta}.", fix=UseOption("delta", "1e-7"))
+            raise RequestError(f"delta must be between 0 and 1, not {self.delta}.", fix=UseOption("delta", "1e-7"))
         if self.name:
             check_domain_name(self.name)
 

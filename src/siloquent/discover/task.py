@@ -116,7 +116,7 @@ def _build_taken_error(session: WorkspaceSession, name: str, table: str, column:
     taken = {path.stem for path in get_domain_file(session.workspace.folder, name).parent.glob("*.toml")}
     free = next(other for n in range(2, len(taken) + 3) if (other := f"{name[:60]}-{n}") not in taken)
     return RequestError(
-        f"domains/{name}.toml exists already, and what is released stays.",
+        f"domains/{name}.toml already exists, and releases are permanent.",
         fix=RunCommand(
             "discover",
             (table, column, "--name", free),

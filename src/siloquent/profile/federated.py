@@ -94,7 +94,7 @@ def run_session(
     roles = [role for role in bundle.roster.roles if role.name not in left_out]
     names = {kind: [role.name for role in roles if role.kind == kind] for kind in ("party", "worker")}
     if min(map(len, names.values())) < 2:
-        raise RequestError("A session has two parties and two workers at least.", fix="leave fewer roles out")
+        raise RequestError("A session needs at least two parties and two workers.", fix="exclude fewer roles")
     invitation = build_invitation(terms, parties=len(names["party"]), workers=len(names["worker"]))
     members = (*names["party"], *names["worker"])
     held = moderate(bundle, invitation, members, build_moderator_part(terms, say=say), session=session, watch=watch)

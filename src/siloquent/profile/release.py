@@ -36,7 +36,7 @@ def save_report(report: FDReport, folder: Path, *, table: str) -> Path:
     if folder.exists():
         if (folder / FILE).is_file() and load_report(folder).to_json() == report.to_json():
             return folder
-        raise ReleaseError(f"{folder} is there already and is another one.", fix="name another folder")
+        raise ReleaseError(f"{folder} already exists and holds a different report.", fix="choose another folder")
     building: Path | None = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def save_report(report: FDReport, folder: Path, *, table: str) -> Path:
         if building is not None:
             shutil.rmtree(building, ignore_errors=True)
         raise ReleaseError(
-            f"The report could not be written to {folder}: {failed.strerror}.", fix="make room there"
+            f"Cannot write the report to {folder}: {failed.strerror}.", fix="free some disk space"
         ) from None
     return folder
 
@@ -73,7 +73,7 @@ def load_report(folder: Path) -> FDReport:
         text = path.read_text(encoding="utf-8")
         plain = load_json(text)
     except (OSError, ValueError, RecursionError):
-        raise ReleaseError(f"{path} cannot be read as a report.", fix=run("profile show", "REPORT")) from None
+        raise ReleaseError(f"{path} is not a readable report.", fix=run("profile show", "REPORT")) from None
     if folder.is_dir():
         manifest = read_manifest(folder)
         entry = next((file for file in manifest.files if file.name == FILE), None)

@@ -52,7 +52,7 @@ class ProfileVerbs:
             None: exact, so it is refused to analysts.
         """
         if self.session.analyst is not None:
-            raise NotAllowed("A local profile is exact: only the owner may ask for it.", fix=BeOwner())
+            raise NotAllowed("A local profile is exact: only the owner may run it.", fix=BeOwner())
         names = list(columns) or [a.name for a in self.session.schema(table).domain.attributes if not a.function]
         for name in names:
             self.session.schema(table).domain[name]
@@ -113,7 +113,7 @@ class ProfileVerbs:
             The findings are exact: an adopted constraint is a fact about private rows. No sensitivity depends on it.
         """
         if self.session.analyst is not None:
-            raise NotAllowed("Declarations are the owner's.", fix=BeOwner())
+            raise NotAllowed("Only the owner may change declarations.", fix=BeOwner())
         for dependency in choose_dependencies(report, pick):
             for column in (*dependency.lhs, dependency.rhs):
                 self.session.schema(table).domain[column]

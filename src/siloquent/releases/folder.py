@@ -57,8 +57,8 @@ def write_release(
         if target.is_dir():
             return target
         raise ReleaseError(
-            f"The release {manifest.id} could not be written: {failed.strerror}.",
-            fix="make room, then ask again with the same key: it costs nothing",
+            f"Cannot write the release {manifest.id}: {failed.strerror}.",
+            fix="free some disk space, then repeat the request with the same key at no cost",
         ) from None
     return target
 
@@ -164,7 +164,7 @@ def read_release(folder: Path) -> pa.Table:
         return read_parquet(folder / manifest.files[0].name)
     except ValueError:
         raise ReleaseError(
-            f"{manifest.files[0].name} is not a table, or would fill far more memory than it weighs.",
+            f"{manifest.files[0].name} is not a table, or would unpack to far more than its size.",
             fix=run("verify", manifest.id),
         ) from None
 

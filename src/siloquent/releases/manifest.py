@@ -82,7 +82,7 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_MANIFEST_BYTES:
-        raise ReleaseError(f"{folder} holds no readable {MANIFEST}.", fix=run("release list"))
+        raise ReleaseError(f"{folder} does not contain a readable {MANIFEST}.", fix=run("release list"))
     try:
         plain = load_json(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):

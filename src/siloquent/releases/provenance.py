@@ -77,4 +77,4 @@ def read_at_most(path: Path, most: int, kind: str) -> bytes:
     except DocumentTooLarge:
         raise ReleaseError(f"{path} is a link, or too large for {kind}.") from None
     except OSError as failed:
-        raise ReleaseError(f"{path} cannot be read: {failed.strerror}.", fix="name a release's folder") from None
+        raise ReleaseError(f"Cannot read {path}: {failed.strerror}.", fix="name a release's folder") from None

@@ -33,7 +33,7 @@ def write_files(
     """
     if folder.exists():
         if not (folder / MANIFEST).is_file() or read_manifest(folder).receipt != manifest.receipt:
-            raise ReleaseError(f"{folder} is there already and is another one.", fix="name another folder")
+            raise ReleaseError(f"{folder} already exists and holds a different release.", fix="choose another folder")
         return folder
     building: Path | None = None
     try:
@@ -52,7 +52,7 @@ def write_files(
         if building is not None:
             shutil.rmtree(building, ignore_errors=True)
         raise ReleaseError(
-            f"The release could not be written to {folder}: {failed.strerror}.",
-            fix="make room, then ask again with the same key: it costs nothing",
+            f"Cannot write the release to {folder}: {failed.strerror}.",
+            fix="free some disk space, then repeat the request with the same key at no cost",
         ) from None
     return folder

@@ -57,7 +57,7 @@ class EventReader:
         if isinstance(outcome, Reply) and outcome.is_problem:
             return parse_error(outcome.status, outcome.body)
         reason = outcome.reason if isinstance(outcome, Lost) else f"status {outcome.status}, and no event"
-        return Unanswered(f"No server answers at {self._link.address}: {reason}.", fix=run("job wait", "JOB"))
+        return Unanswered(f"Could not connect to {self._link.address}: {reason}.", fix=run("job wait", "JOB"))
 
     def _parse_job(self, event: bytes) -> Job | None:
         """Return the job in an event; None for a comment, which only keeps proxies from closing the connection."""

@@ -41,7 +41,7 @@ class Timeouts:
 
     def __post_init__(self) -> None:
         if not all(isinstance(one, int | float) and 0 < one < 1e6 for one in (self.connect, self.read, self.total)):
-            raise RequestError("A timeout is a positive number of seconds.", fix=UseOption("timeout", 60))
+            raise RequestError("A timeout must be a positive number of seconds.", fix=UseOption("timeout", 60))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +67,17 @@ class Link:
             is_one = False
         if not is_one or parts.username or parts.query:
             raise RequestError(
-                f"{self.address!r} is not a server's address.", fix=_use_server("https://clinic.example.org")
+                f"{self.address!r} is not a valid server address.", fix=_use_server("https://clinic.example.org")
             )
         if parts.scheme == "http" and parts.hostname not in LOOPBACK:
             raise RequestError(
-                "Without TLS a token could be read on its way, so http reaches this machine only.",
+                "Without TLS a token could be intercepted, so http is allowed only for this machine.",
                 fix=_use_server(f"https://{parts.netloc}"),
             )
         if not self.token.isascii() or not self.token.isprintable() or " " in self.token:
-            raise RequestError("This is not a token: one begins with sq_.", fix="export SILOQUENT_TOKEN=sq_..")
+            raise RequestError("The token is not valid: tokens begin with sq_.", fix="export SILOQUENT_TOKEN=sq_..")
         if not isinstance(self.attempts, int) or not 1 <= self.attempts <= 100:
-            raise RequestError("A request is sent 1 to 100 times.", fix=UseOption("attempts", 4))
+            raise RequestError("The number of attempts must be between 1 and 100.", fix=UseOption("attempts", 4))
 
 
 def _use_server(address: str) -> UseOption:
@@ -215,13 +215,13 @@ def _build_failure(link: Link, call: ApiCall, outcome: Reply | Lost, in_doubt: b
         refused = parse_error(outcome.status, outcome.body, spent=UNKNOWN if may_be_charged else "nothing")
         if may_be_charged and refused.spent == "nothing":
             refused.spent = UNKNOWN
-            refused.add_note(f"An earlier attempt was not answered: ask again with the key {call.key!r}.")
+            refused.add_note(f"An earlier attempt was not answered: repeat the request with the key {call.key!r}.")
         return refused
     if isinstance(outcome, Lost) and outcome.error is not None and not may_be_charged:
         return outcome.error
     reason = outcome.reason if isinstance(outcome, Lost) else _read_detail(outcome)
     is_stranger = isinstance(outcome, Reply) and outcome.status not in (502, 503, 504)
-    detail = f"{STRANGER} It was: {reason}." if is_stranger else f"No server answers at {link.address}: {reason}."
+    detail = f"{STRANGER} It was: {reason}." if is_stranger else f"Could not connect to {link.address}: {reason}."
     if call.key is not None:
         fix = f"check that the server is up, then ask again with the key {call.key!r}"
     else:
@@ -239,7 +239,7 @@ def _add_doubt_note(stopped: BaseException, call: ApiCall) -> None:
     """Note on an exception from outside (Control-C, a cancelled task) that a charge may exist."""
     if not call.spends:
         return
-    stopped.add_note(f"A charge may stand. Ask again with the key {call.key!r}: it costs no more.")
+    stopped.add_note(f"A charge may have been made. Repeat the request with the key {call.key!r} at no further cost.")
     if isinstance(stopped, KeyboardInterrupt):
         vars(stopped).setdefault("spent", UNKNOWN)
         vars(stopped).setdefault("fix", f"ask again with the key {call.key!r}")

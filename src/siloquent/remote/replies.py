@@ -56,7 +56,7 @@ class Reply:
         """
         found = self.parse_object()
         if found is None:
-            raise Unanswered(STRANGER, fix="look at the server's address")
+            raise Unanswered(STRANGER, fix="check the server's address")
         return found
 
 
@@ -90,7 +90,7 @@ def build_untrusted(reason: str) -> Lost:
 def build_too_long(most: int) -> Lost:
     """Return the failure for an answer longer than any expected."""
     return Lost(f"the response is longer than {most // 2**20} MiB", is_sent=True, error=RequestError(
-        f"The response is longer than {most // 2**20} MiB.", fix="ask for fewer rows at once"
+        f"The response is too large: the limit is {most // 2**20} MiB.", fix="request fewer rows at once"
     ))  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def parse_error(status: int, data: bytes, *, spent: str = "nothing") -> Siloquen
     """
     document = Reply(data).parse_object()
     if document is None:
-        raise Unanswered(STRANGER, fix="look at the server's address", spent=spent)
+        raise Unanswered(STRANGER, fix="check the server's address", spent=spent)
     code = str(document.get("code", ""))
     detail = str(document.get("detail", f"The server says {status}."))
     kind = dict(_iter_error_kinds()).get(code, NotAllowed if status in (401, 403) else RequestError)

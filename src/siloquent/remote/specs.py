@@ -39,7 +39,7 @@ def _dump_value(name: str, value: Any) -> Any:
         kernel: Any = value
         return dump_kernel(kernel)
     if isinstance(value, Path) or name == "references":
-        raise RequestError(f"A server reads no file of this machine: {name}.", fix=f"leave {name} out")
+        raise RequestError(f"A server cannot read files of this machine: {name}.", fix=f"omit {name}")
     if isinstance(value, Mapping):
         return {str(key): _dump_value(str(key), one) for key, one in value.items()}
     if isinstance(value, tuple | list):

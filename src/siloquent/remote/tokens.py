@@ -25,13 +25,15 @@ def find_token(file: Path | str | None = None, *, environment: Mapping[str, str]
     if named is None:
         if text := environment.get(TOKEN, "").strip():
             return text
-        raise NotAllowed("A server needs a token, and none is set.", fix=f"export {TOKEN_FILE}=FILE, or {TOKEN}=sq_..")
+        raise NotAllowed("A server needs a token, but none is set.", fix=f"export {TOKEN_FILE}=FILE, or {TOKEN}=sq_..")
     try:
         with Path(named).open("rb") as opened:
             if os.fstat(opened.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise NotAllowed(f"Others may read the token in {named}.", fix=f"chmod 600 {named}")
+                raise NotAllowed(
+                    f"Other users of this machine can read the token in {named}.", fix=f"chmod 600 {named}"
+                )
             return opened.read(200).decode("ascii", "replace").strip()
     except OSError as failed:
         raise NotAllowed(
-            f"The token's file cannot be read: {failed.strerror}.", fix=UseOption("token_file", "FILE")
+            f"Cannot read the token file: {failed.strerror}.", fix=UseOption("token_file", "FILE")
         ) from None

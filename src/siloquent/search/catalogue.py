@@ -52,7 +52,7 @@ def load_offer(folder: Path) -> Offer:
     manifest, data = read_checked(folder, FILE, task="search", kind="an offer", most=MAX_BYTES)
     offer = decode_offer(data)
     if offer.part is None or offer.part.hash != manifest.receipt.get("hash"):
-        raise ReleaseError(f"The receipt in {folder} is not that of its offer.", fix="ask its owner for it again")
+        raise ReleaseError(f"The receipt in {folder} is not that of its offer.", fix="request it from its owner again")
     return offer
 
 
@@ -65,7 +65,7 @@ def open_catalogue(folder: Path | str) -> Catalogue:
     folder = Path(folder)
     if not folder.is_dir():
         raise ReleaseError(
-            f"There is no catalogue in {folder}.",
+            f"{folder} does not contain a catalogue.",
             fix=build_fix("name one that is there, or make it: ", run("search catalogue", "add", folder, "RELEASE")),
         )
     found = [load_offer(path) for path in _releases_in(folder)]
@@ -79,11 +79,16 @@ def _releases_in(folder: Path) -> list[Path]:
         for entry in entries:
             names.append(entry.name)
             if len(names) > MAX_ENTRIES:
-                raise ReleaseError(f"{folder} has more than {MAX_ENTRIES:,} entries.", fix="make several catalogues")
+                raise ReleaseError(
+                    f"{folder} has too many entries: the limit is {MAX_ENTRIES:,}.",
+                    fix="split it into several catalogues",
+                )
     found = [folder / name for name in sorted(names) if (folder / name / MANIFEST).is_file()]
     sizes = (path / file for path in found for file in (FILE, COUNTS))
     if sum(file.stat().st_size for file in sizes if file.is_file()) > MAX_TOGETHER:
-        raise ReleaseError(f"The offers in {folder} are larger than 2 GiB together.", fix="make several catalogues")
+        raise ReleaseError(
+            f"The offers in {folder} are larger than 2 GiB together.", fix="split it into several catalogues"
+        )
     return found
 
 
@@ -98,7 +103,7 @@ def add_to_catalogue(folder: Path | str, release: Path) -> Offer:
     if target.exists():
         there = load_offer(target)
         if there.to_bytes() != offer.to_bytes():
-            raise ReleaseError(f"{target} is there already and is another offer.", fix="keep catalogues apart")
+            raise ReleaseError(f"{target} already exists and holds a different offer.", fix="use separate catalogues")
         return offer
     building: Path | None = None
     try:
@@ -111,5 +116,5 @@ def add_to_catalogue(folder: Path | str, release: Path) -> Offer:
     except OSError as failed:
         if building is not None:
             shutil.rmtree(building, ignore_errors=True)
-        raise ReleaseError(f"The offer could not be copied to {folder}: {failed.strerror}.") from None
+        raise ReleaseError(f"Cannot copy the offer to {folder}: {failed.strerror}.") from None
     return offer

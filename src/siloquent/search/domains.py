@@ -140,7 +140,7 @@ class JoinKey:
             ReleaseError: The keys have different numbers of parts.
         """
         if len(self.parts) != len(other.parts):
-            raise ReleaseError(f"The keys {self.name} and {other.name} have another number of attributes.")
+            raise ReleaseError(f"The keys {self.name} and {other.name} have different numbers of attributes.")
         total = np.zeros(1, dtype=np.int64)
         for mine, theirs in zip(self.parts, other.parts, strict=True):
             place = _align_part(mine, theirs)

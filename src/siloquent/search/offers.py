@@ -156,7 +156,7 @@ def decode_offer(data: bytes) -> Offer:
     try:
         arrays, words = unpack(data, ("counts[0-9]{1,3}", "sums[0-9]{1,3}", "second", "order[0-9]"))
         if words["format"] != FORMAT:
-            raise ReleaseError("The offer has a later format.", fix="pip install --upgrade siloquent")
+            raise ReleaseError("The offer has a newer format.", fix="pip install --upgrade siloquent")
         keys = tuple(parse_key(plain) for plain in words["keys"])
         many = range(max(1, len(keys)))
         measured = MeasuredSums(

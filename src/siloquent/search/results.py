@@ -130,11 +130,11 @@ def parse_augment_plan(text: str) -> AugmentPlan:
     try:
         plain = load_json(text)
         if plain["format"] != FORMAT:
-            raise RequestError("The plan has a later format.", fix="pip install --upgrade siloquent")
+            raise RequestError("The plan has a newer format.", fix="pip install --upgrade siloquent")
         return AugmentPlan(str(plain["table"]), tuple(_parse_added_feature(step) for step in plain["steps"]))
     except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
         raise RequestError(
-            "This is not a plan of a search.", fix=run("search find", "REQUEST.toml", "-o", "PLAN.json")
+            "The file is not a search plan.", fix=run("search find", "REQUEST.toml", "-o", "PLAN.json")
         ) from None
 
 

@@ -37,9 +37,9 @@ class OfferAccuracy:
     def __post_init__(self) -> None:
         check_types(self, RequestError)
         if not (isinstance(self.mean_error, int | float) and 0 < self.mean_error < 1):
-            raise RequestError(f"mean_error is a share of the range, between 0 and 1, not {self.mean_error!r}.")
+            raise RequestError(f"mean_error must be a share of the range between 0 and 1, not {self.mean_error!r}.")
         if not isinstance(self.rows_per_key, int) or self.rows_per_key < 1:
-            raise RequestError(f"rows_per_key is a whole number of at least 1, not {self.rows_per_key!r}.")
+            raise RequestError(f"rows_per_key must be a whole number of at least 1, not {self.rows_per_key!r}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ class KeyOf:
         check_types(self, RequestError)
         if not attributes or len(set(attributes)) != len(attributes):
             raise RequestError(
-                "A key is one or several attributes, each named once.",
+                "A key takes one or more distinct attributes.",
                 fix=UseOption("keys", ["district"], 'KeyOf("district")'),
             )
         if parent is not None and (len(attributes) != 1 or not isinstance(parent, int) or parent < 1):
             raise RequestError(
-                "parent is a number of first characters, of a key with one attribute.", fix=UseOption("parent", 2)
+                "parent must be a prefix length, and the key must have one attribute.", fix=UseOption("parent", 2)
             )
 
     @property
@@ -110,16 +110,16 @@ class OfferSpec:
     def __post_init__(self) -> None:
         check_types(self, RequestError)
         if not 1 <= len(self.features) <= MAX_FEATURES or len(set(self.features)) != len(self.features):
-            raise RequestError(f"An offer has 1 to {MAX_FEATURES} features, each named once.")
+            raise RequestError(f"An offer takes 1 to {MAX_FEATURES} distinct features.")
         if len(self.keys) > MAX_KEYS or len({key.name for key in self.keys}) != len(self.keys):
-            raise RequestError(f"An offer has at most {MAX_KEYS} keys, each named once.")
+            raise RequestError(f"An offer takes at most {MAX_KEYS} distinct keys.")
         if (self.budget is None) == (self.accuracy is None):
-            raise RequestError("An offer has either a budget or an accuracy.", fix=use_budget("epsilon", "1"))
+            raise RequestError("An offer takes either a budget or an accuracy.", fix=use_budget("epsilon", "1"))
         both = {name for key in self.keys for name in key.attributes} & set(self.features)
         if both:
-            raise RequestError(f"{sorted(both)[0]!r} is a key and a feature; it can be one of them.")
+            raise RequestError(f"{sorted(both)[0]!r} is both a key and a feature; it can only be one of them.")
         if not set(self.indicators) <= set(self.features):
-            raise RequestError("Indicators belong to features of the offer.", fix="name only features as indicators")
+            raise RequestError("Indicators must name features of the offer.", fix="name only features as indicators")
         self._check_words()
 
     def _check_words(self) -> None:
@@ -129,13 +129,13 @@ class OfferSpec:
             ("range", ("declared", "quantiles")),
         ):
             if getattr(self, name) not in allowed:
-                raise RequestError(f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
+                raise RequestError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
         if not self.keys and self.second_moments == "none":
             object.__setattr__(self, "second_moments", "total")
         if self.second_moments == "per-key" and len(self.keys) != 1:
-            raise RequestError("Second moments per key belong to one key.", fix=UseOption("second_moments", "total"))
+            raise RequestError("Second moments per key need exactly one key.", fix=UseOption("second_moments", "total"))
         if self.norm_cut is not None and not 0 < self.norm_cut < 1_000:
-            raise RequestError(f"norm_cut is a number above 0, not {self.norm_cut!r}.")
+            raise RequestError(f"norm_cut must be above 0, not {self.norm_cut!r}.")
         if self.order not in (2, 3, 4) or (self.order > 2 and (self.keys or self.mechanism != "joint")):
             raise RequestError(
                 f"The order is 2, or 3 or 4 of a joint offer for unions, without keys; not {self.order!r}.",
@@ -220,7 +220,7 @@ class RequestSpec:
         keys = tuple(KeyOf(key) if isinstance(key, str) else key for key in self.keys)
         object.__setattr__(self, "keys", keys)
         if len({*self.features, self.target}) != len(self.features) + 1:
-            raise RequestError("Features and target of a request are different attributes, each named once.")
+            raise RequestError("Features and target of a request must be distinct attributes.")
         self._check_words()
         if self.order not in (2, 3, 4) or (self.order > 2 and (self.model == "linear" or self.kinds != ("union",))):
             raise RequestError(
@@ -241,26 +241,24 @@ class RequestSpec:
                 ),
             )
         if self.scoring == "local" and self.budget is not None:
-            raise RequestError(
-                "Local scoring costs nothing, so it has no budget.", fix=UseOption("scoring", "platform")
-            )
+            raise RequestError("Local scoring is free, so it takes no budget.", fix=UseOption("scoring", "platform"))
         if "join" in self.kinds and not self.keys:
             raise RequestError(
                 "Joins need a key.",
                 fix=join_choices([UseOption("keys", ("district",)), UseOption("kinds", ("union",))]),
             )
         if not 0 <= self.test_share < 1 or not 0 <= self.min_gain < 1:
-            raise RequestError("test_share and min_gain lie from 0 to below 1.")
+            raise RequestError("test_share and min_gain must be at least 0 and below 1.")
         if not isinstance(self.max_augmentations, int) or not 1 <= self.max_augmentations <= 50:
-            raise RequestError(f"max_augmentations is 1 to 50, not {self.max_augmentations!r}.")
+            raise RequestError(f"max_augmentations must be between 1 and 50, not {self.max_augmentations!r}.")
 
     def _check_words(self) -> None:
         if self.scoring not in ("local", "platform"):
-            raise RequestError(f"scoring is local or platform, not {self.scoring!r}.")
+            raise RequestError(f"scoring must be local or platform, not {self.scoring!r}.")
         if not self.kinds or not set(self.kinds) <= {"join", "union"}:
-            raise RequestError(f"kinds are join and union, not {', '.join(map(repr, self.kinds)) or 'nothing'}.")
+            raise RequestError(f"kinds must be join or union, not {', '.join(map(repr, self.kinds)) or 'nothing'}.")
         if self.model not in ("linear", "logistic", "poisson"):
-            raise RequestError(f"model is linear, logistic or poisson, not {self.model!r}.")
+            raise RequestError(f"model must be linear, logistic or poisson, not {self.model!r}.")
 
     def build_offer_spec(self) -> OfferSpec:
         """Build the spec of the own table's release for platform scoring: features, then the target."""
@@ -288,7 +286,7 @@ def parse_spec(plain: dict[str, Any]) -> OfferSpec:
             values["accuracy"] = OfferAccuracy(**values["accuracy"])
         return OfferSpec(**_parse_amounts(values))
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-        raise RequestError(f"The offer cannot be read: {wrong}.", fix=run("search offer", "--help")) from None
+        raise RequestError(f"The offer's spec is invalid: {wrong}.", fix=run("search offer", "--help")) from None
 
 
 def parse_request(plain: dict[str, Any]) -> RequestSpec:
@@ -302,7 +300,7 @@ def parse_request(plain: dict[str, Any]) -> RequestSpec:
         values["keys"] = tuple(_parse_key_spec(key) for key in values.get("keys", ()))
         return RequestSpec(**_parse_amounts(values))
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-        raise RequestError(f"The request cannot be read: {wrong}.", fix=run("search find", "--help")) from None
+        raise RequestError(f"The request is invalid: {wrong}.", fix=run("search find", "--help")) from None
 
 
 def _select_known(plain: dict[str, Any], kind: type[OfferSpec | RequestSpec], what: str) -> dict[str, Any]:

@@ -126,7 +126,7 @@ def find(
     require_candidates(asked, catalogue.offers)
     rows = read_local_rows(session.table(spec.table), asked.features, asked.keys)
     if len(rows.numbers) < len(asked.columns) + 2:
-        raise RequestError(f"The table {spec.table!r} has too few rows with every key to learn from.")
+        raise RequestError(f"The table {spec.table!r} has too few rows that have every key.")
     return _search_catalogue(
         asked, catalogue, LocalRows(rows.numbers, rows.cells, tuple(key.cells for key in asked.keys)), None
     )
@@ -141,7 +141,9 @@ def _resolve_request(session: WorkspaceSession, spec: RequestSpec) -> ResolvedRe
             fix="name another target",
         )
     if spec.model == "poisson" and schema.domain[spec.target].is_numeric and schema.domain[spec.target].lo < 0:  # type: ignore[operator]
-        raise RequestError(f"A Poisson model needs a target from 0 on; {spec.target!r} may be negative.", fix="linear")
+        raise RequestError(
+            f"A Poisson model needs a non-negative target; {spec.target!r} may be negative.", fix="linear"
+        )
     if spec.model == "logistic" and features[-1].steps != 2:
         raise RequestError(f"A logistic model needs a target of two values; {spec.target!r} has more.", fix="linear")
     return ResolvedRequest(spec, features, tuple(build_join_key(key, schema) for key in spec.keys))
@@ -195,7 +197,7 @@ def augment(session: WorkspaceSession, chosen: AugmentPlan, table: str | None = 
         errors = np.where(has, step.errors[at], step.other_error)
         for column, numbers in ((step.name, values), (f"{step.name} error", errors)):
             if column in rows.column_names:
-                raise RequestError(f"The table {name!r} has a column {column!r} already.", fix="rename it there")
+                raise RequestError(f"The table {name!r} already has a column {column!r}.", fix="rename it there")
             rows = rows.append_column(column, pa.array(numbers))
     return rows
 
@@ -207,6 +209,6 @@ def _require_same_keys(schema: TableSchema, chosen: AugmentPlan) -> None:
         now = build_join_key(KeyOf(*(part.name for part in step.key.parts)), schema)
         if now.digest != replace(step.key, parent=None).digest or now.name != step.key.name:
             raise RequestError(
-                f"The key {step.key.name} of {schema.name!r} is declared otherwise than when the plan was made.",
+                f"The key {step.key.name} of {schema.name!r} is declared differently than when the plan was made.",
                 fix=build_fix(run("search find"), " again"),
             )

@@ -83,8 +83,8 @@ def find_first_difference(mine: Prints, theirs: Prints) -> str:
 def build_left_out_error() -> RequestError:
     """Build the error for a silo that came too late."""
     return RequestError(
-        "The other silos made their sum without this one.",
-        fix="ask one of them for its release: it is theirs to give, and free to learn from",
+        "The other silos completed their sum without this one.",
+        fix="request the release from one of them; learning from it is free",
     )
 
 

@@ -88,7 +88,7 @@ def _take_part(
     def noisy() -> Integers:
         permit = reserve()
         if isinstance(permit, SettledAnswer):
-            raise RequestError("This session was settled before.", fix="start a new session", spent=RESERVED)
+            raise RequestError("This session is already settled.", fix="start a new session", spent=RESERVED)
         require_planned(permit, chosen.event)
         return measure.measure_shared_counts(chosen, session.open_planned_table(chosen.schema, spent=RESERVED), permit)
 

@@ -104,7 +104,7 @@ class Model:
         except FileExistsError:
             raise RequestError(f"{path} already exists.", fix="choose another file, or remove it") from None
         except OSError as failed:
-            raise ReleaseError(f"{path} cannot be written: {failed.strerror}.", fix="name another file") from None
+            raise ReleaseError(f"Cannot write {path}: {failed.strerror}.", fix="choose another file") from None
 
     def require_publishable(self) -> Model:
         """Return the model, if it may be published.
@@ -114,7 +114,7 @@ class Model:
         """
         if self.holds_own_rows:
             raise NotAllowed(
-                "This model was fitted on your own exact rows: whoever gets it learns about them.",
+                "This model was fitted on your own exact rows: sharing it would reveal them.",
                 fix=build_fix(
                     "learn with ", UseOption("shared_only", True, "use_own=False"), ", which uses releases alone"
                 ),
@@ -132,16 +132,16 @@ def load_model(path: Path) -> Model:
         data = read_bounded(path, MAX_BYTES)
     except DocumentTooLarge:
         raise ReleaseError(
-            f"{path} is larger than any model.", fix=run("share learn", "TABLE", "RELEASE", "-o", "FILE")
+            f"{path} is too large to be a model.", fix=run("share learn", "TABLE", "RELEASE", "-o", "FILE")
         ) from None
     except OSError as failed:
         raise ReleaseError(
-            f"{path} cannot be read: {failed.strerror}.", fix=run("share learn", "TABLE", "RELEASE", "-o", "FILE")
+            f"Cannot read {path}: {failed.strerror}.", fix=run("share learn", "TABLE", "RELEASE", "-o", "FILE")
         ) from None
     arrays, words = unpack(data, ("weights", "constant"))
     try:
         if words["format"] != FORMAT:
-            raise ReleaseError("The model has a later format.", fix="pip install --upgrade siloquent")
+            raise ReleaseError("The model has a newer format.", fix="pip install --upgrade siloquent")
         agreement, constant = parse_agreement(words["agreement"]), arrays["constant"]
         encoding = build_encoding(agreement)
         weights = arrays["weights"].reshape(encoding.columns + len(encoding.numeric), len(constant))

@@ -125,7 +125,7 @@ def plan(spec: ShareSpec, schema: TableSchema, *, seed: int | None = None) -> Sh
     if spec.trust == "sum" and noise == "laplace":
         _check_shares(max(run.parameter for run in runs))
     if max(run.parameter for run in runs) > MAX_PARAMETER:
-        raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.01" or more')
+        raise RequestError("The budget is too small: that much noise cannot be drawn.", fix='epsilon = "0.01" or more')
     made = SharePlan(spec, schema, agreement, encoding, layout, noise, tuple(runs), None, event)
     return _add_notes(made)
 
@@ -158,10 +158,12 @@ def _plan_noise(
 def _check(spec: ShareSpec, layout: Layout) -> None:
     encoding = layout.encoding
     if spec.method == "moments" and encoding.classes > 2 and not encoding.is_regression:
-        raise RequestError("Moments take a number or two classes as their label.", fix=UseOption("method", "gram"))
+        raise RequestError(
+            "The label of moments must be a number or have two classes.", fix=UseOption("method", "gram")
+        )
     if layout.length > MAX_NUMBERS:
         raise RequestError(
-            f"This releases {layout.length:,} numbers; the most is {MAX_NUMBERS:,}.",
+            f"This release would publish {layout.length:,} numbers; the limit is {MAX_NUMBERS:,}.",
             fix='fewer features, wider bins, or method = "marginals"',
         )
 
@@ -170,7 +172,7 @@ def _check_shares(scale: Fraction) -> None:
     """Check the scale of Laplace shares: larger ones take longer to draw, and slow ones are refused."""
     if scale > MAX_SHARED_SCALE:
         raise RequestError(
-            f"Shares of Laplace noise of scale {format_digits(scale)} would take too long to draw; the most is "
+            f"Shares of Laplace noise of scale {format_digits(scale)} would take too long to draw; the limit is "
             f"{MAX_SHARED_SCALE}.",
             fix='accountant = "zcdp" for this table, method = "marginals", or a larger budget',
         )

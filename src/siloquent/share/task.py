@@ -239,10 +239,10 @@ def _check(session: WorkspaceSession, spec: LearnSpec) -> Agreement:
             fix=UseOption("label", agreement.label.name),
         )
     if agreement.label.is_numeric != (spec.model in (None, "linear")) and spec.model is not None:
-        raise RequestError(f"A {spec.model} model does not fit the label {spec.label!r}.", fix="leave model out")
+        raise RequestError(f"A {spec.model} model does not fit the label {spec.label!r}.", fix="omit model")
     if not _list_others(session, spec):
         raise RequestError(
-            "All of these releases are this table's own: there is nothing to learn from others.",
+            "All of these releases are this table's own, so there is no other silo to learn from.",
             fix="name the other silos' releases",
         )
     return agreement
@@ -266,14 +266,14 @@ def _fit_shared(session: WorkspaceSession, spec: LearnSpec, own: Integers | None
 def _read_own(session: WorkspaceSession, spec: LearnSpec) -> Integers:
     if session.analyst is not None:
         raise NotAllowed(
-            "Learning from own rows shows exact rows: only the owner may do it.",
+            "Learning from your own rows uses exact rows: only the owner may do it.",
             fix=build_fix(BeOwner(), ", or ", _WITHOUT_OWN),
         )
     schema, agreement = session.schema(spec.table), spec.releases[0].agreement
     odd = find_differing_attribute(agreement, schema)
     if odd:
         raise RequestError(
-            f"{spec.table!r} declares {odd!r} otherwise than the releases do.",
+            f"{spec.table!r} declares {odd!r} differently than the releases do.",
             fix=build_fix("declare it as the other silos do, or ", _WITHOUT_OWN),
         )
     return measure.read_own_indices(session.open_planned_table(schema), build_encoding(agreement))

@@ -78,7 +78,7 @@ def plan_tree(
     """
     if schema.budget.accountant != "pure":
         raise RequestError(
-            "Trees are priced in epsilon alone; this table's account is zcdp.",
+            "Trees are priced in epsilon only; this table's account is zcdp.",
             fix=join_choices([UseOption("method", "gram"), 'accountant = "pure" for this table']),
         )
     if all(attribute.size < 2 for attribute in encoding.features):

@@ -267,7 +267,7 @@ class SketchOutlier(OutlierMixin, _SketchEstimator):  # type: ignore[misc]
             (epsilon, delta)-DP for one row of X added or removed.
         """
         if not 0 < self.contamination <= 0.5:
-            raise ValueError(f"contamination lies in (0, 0.5], not at {self.contamination!r}")
+            raise ValueError(f"contamination must be in (0, 0.5], not {self.contamination!r}")
         X = validate_data(self, X, dtype=np.float64)
         self._fit_sketch(X, None, ())
         low = [feature.lo for feature in self.sketch_.plan.features]

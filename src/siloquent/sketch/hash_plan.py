@@ -124,7 +124,7 @@ def parse_hash_plan(text: str) -> HashPlan:
     try:
         plain = load_json(text)
         if plain["format"] != FORMAT:
-            raise ReleaseError("The hash plan has a later format.", fix="pip install --upgrade siloquent")
+            raise ReleaseError("The hash plan has a newer format.", fix="pip install --upgrade siloquent")
         features = tuple(HashedFeature(**{**f, "values": tuple(f["values"])}) for f in plain["features"])
         made = HashPlan(
             kernel=parse_kernel(plain["kernel"]),

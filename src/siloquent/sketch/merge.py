@@ -25,13 +25,13 @@ def merge(sketches: Sequence[Sketch]) -> Sketch:
         sum can subtract them. A person in one silo has that silo's guarantee; in several, their sum.
     """
     if not sketches:
-        raise RequestError("There is no sketch to merge.", fix=run("sketch merge", "a", "b", "-o", "all"))
+        raise RequestError("Merging needs at least one sketch.", fix=run("sketch merge", "a", "b", "-o", "all"))
     first = sketches[0]
     for other in sketches[1:]:
         for name, mine, theirs in _list_compared(first, other):
             if mine != theirs:
                 raise RequestError(
-                    f"Sketches with different {name} cannot be added up: {mine} and {theirs}.",
+                    f"Sketches with different {name} cannot be added: {mine} and {theirs}.",
                     fix=build_fix(
                         "build all of them from one plan file: ", run("sketch plan", "..", "-o", "plan.json")
                     ),
@@ -55,7 +55,7 @@ def _require_apart(sketches: Sequence[Sketch], parts: Sequence[Provenance]) -> N
     places, accounts = ([key(part) for part in parts] for key in (_get_ledger_entry, _get_account))
     copies = any(np.array_equal(a.counters, b.counters) for a, b in combinations(sketches, 2))
     if len(set(places)) < len(places) or copies:
-        raise RequestError("One release is merged twice: its records would count twice.", fix="name each sketch once")
+        raise RequestError("One release is named twice: its records would count twice.", fix="name each sketch once")
     twice = next((account for i, account in enumerate(accounts) if account in accounts[:i]), None)
     if twice is not None:
         raise RequestError(

@@ -141,7 +141,7 @@ def decode_sketch(data: bytes) -> Sketch:
         if tuple(sorted(arrays)) != _ARRAYS:
             raise ReleaseError("The file is not a sketch: it does not hold the arrays of one.")
         if words["format"] != FORMAT:
-            raise ReleaseError("The sketch has a later format.", fix="pip install --upgrade siloquent")
+            raise ReleaseError("The sketch has a newer format.", fix="pip install --upgrade siloquent")
         sizes, parameter = arrays["sizes"], parse_positive(words["parameter"])
         return Sketch(
             plan=parse_hash_plan(_decode_text(arrays["plan"])),

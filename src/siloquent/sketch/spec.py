@@ -44,7 +44,7 @@ class SketchAccuracy:
             if not (isinstance(value, int | float) and 0 < value < (1 if name != "relative" else float("inf"))):
                 raise RequestError(f"{name} must be a number above 0 and below 1, not {value!r}.")
         if self.planning not in ("guaranteed", "typical"):
-            raise RequestError(f"planning is guaranteed or typical, not {self.planning!r}.")
+            raise RequestError(f"planning must be guaranteed or typical, not {self.planning!r}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +88,20 @@ class SketchSpec:
     def __post_init__(self) -> None:
         check_types(self, RequestError)
         if not 1 <= len(self.features) <= MAX_FEATURES or len(set(self.features)) != len(self.features):
-            raise RequestError(f"A sketch has 1 to {MAX_FEATURES:,} features, each named once.")
+            raise RequestError(f"A sketch takes 1 to {MAX_FEATURES:,} distinct features.")
         if (self.budget is None) == (self.accuracy is None):
-            raise RequestError("A sketch has either a budget or an accuracy.", fix=use_budget("epsilon", "1"))
+            raise RequestError("A sketch takes either a budget or an accuracy.", fix=use_budget("epsilon", "1"))
         self._check_size()
         self._check_words()
         if self.count_share is not None and not 0 < self.count_share < 1:
-            raise RequestError(f"count_share lies between 0 and 1, not at {self.count_share!r}.")
+            raise RequestError(f"count_share must be between 0 and 1, not {self.count_share!r}.")
         if self.label is not None and (self.label in self.features or self.group is not None):
-            raise RequestError("The label is an attribute besides the features, and sets of a group have none.")
+            raise RequestError("The label must be an attribute other than the features; sets of a group take no label.")
 
     def _check_size(self) -> None:
         if self.rows != "auto" and not (isinstance(self.rows, int) and 2 <= self.rows <= MAX_ROWS):
             raise RequestError(
-                f"rows is auto or 2 to {MAX_ROWS:,}, not {self.rows!r}.", fix=UseOption("rows", MAX_ROWS)
+                f"rows must be auto or between 2 and {MAX_ROWS:,}, not {self.rows!r}.", fix=UseOption("rows", MAX_ROWS)
             )
         if isinstance(self.rows, int) and self.rows & (self.rows - 1) and self.is_power_of_two_needed:
             near = 2 ** (self.rows.bit_length() - 1)
@@ -110,9 +110,13 @@ class SketchSpec:
                 fix=join_choices([UseOption("rows", near), UseOption("projections", "iid")]),
             )
         if isinstance(self.width, int) and not (2 <= self.width <= 2**20 and not self.width & (self.width - 1)):
-            raise RequestError(f"width is a power of two up to 2^20, not {self.width}.", fix=UseOption("width", 4096))
+            raise RequestError(
+                f"width must be a power of two up to 2^20, not {self.width}.", fix=UseOption("width", 4096)
+            )
         if not isinstance(self.hits, int) or self.hits < 1 or (isinstance(self.rows, int) and self.hits > self.rows):
-            raise RequestError(f"hits is 1 to the number of rows, not {self.hits!r}.", fix=UseOption("hits", self.rows))
+            raise RequestError(
+                f"hits must be between 1 and the number of rows, not {self.hits!r}.", fix=UseOption("hits", self.rows)
+            )
 
     def _check_words(self) -> None:
         for name, allowed in (
@@ -121,14 +125,14 @@ class SketchSpec:
             ("mechanism", ("default", "race-2021")),
         ):
             if getattr(self, name) not in allowed:
-                raise RequestError(f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
+                raise RequestError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
         if self.width not in ("auto", "range") and not isinstance(self.width, int):
-            raise RequestError(f"width is auto, range or a power of two, not {self.width!r}.")
+            raise RequestError(f"width must be auto, range or a power of two, not {self.width!r}.")
         if isinstance(self.scale, str):
             if self.scale not in ("raw", "range"):
-                raise RequestError(f"scale is raw, range or a number a feature, not {self.scale!r}.")
+                raise RequestError(f"scale must be raw, range or one number per feature, not {self.scale!r}.")
         elif len(self.scale) != len(self.features) or not all(np.isfinite(s) and s > 0 for s in self.scale):
-            raise RequestError("scale has one number above 0 for each feature.")
+            raise RequestError("scale must have one number above 0 for each feature.")
 
     @property
     def share_for_sizes(self) -> float:
@@ -195,7 +199,7 @@ def parse_spec(plain: dict[str, Any]) -> SketchSpec:
             values["plan_file"] = Path(values["plan_file"])
         return SketchSpec(**values)
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-        raise RequestError(f"The sketch cannot be read: {wrong}.", fix=run("sketch plan", "--help")) from None
+        raise RequestError(f"The sketch's spec is invalid: {wrong}.", fix=run("sketch plan", "--help")) from None
 
 
 Points = Any
@@ -254,11 +258,11 @@ class Anomaly:
         check_types(self, RequestError)
         if (self.threshold is None) == (self.share is None):
             raise RequestError(
-                "An anomaly is judged by a threshold or by a share.",
+                "An anomaly takes either a threshold or a share.",
                 fix=UseOption("share", 0.01, "Anomaly(points, share=.01)"),
             )
         if self.share is not None and not 0 < self.share < 1:
-            raise RequestError(f"share lies between 0 and 1, not at {self.share!r}.")
+            raise RequestError(f"share must be between 0 and 1, not {self.share!r}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +275,7 @@ class Modes:
     def __post_init__(self) -> None:
         check_types(self, RequestError)
         if not 1 <= self.count <= 1_000:
-            raise RequestError(f"count is 1 to 1,000, not {self.count!r}.")
+            raise RequestError(f"count must be between 1 and 1,000, not {self.count!r}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +288,7 @@ class Sample:
     def __post_init__(self) -> None:
         check_types(self, RequestError)
         if not 1 <= self.count <= 10**6:
-            raise RequestError(f"count is 1 to 1,000,000, not {self.count!r}.")
+            raise RequestError(f"count must be between 1 and 1,000,000, not {self.count!r}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +306,7 @@ class Regress:
     def __post_init__(self) -> None:
         check_types(self, RequestError)
         if not (isinstance(self.reach, int | float) and 0 < self.reach <= 100):
-            raise RequestError(f"reach is a number above 0, up to 100, not {self.reach!r}.")
+            raise RequestError(f"reach must be above 0 and at most 100, not {self.reach!r}.")
 
 
 Question = Density | Difference | Classify | Anomaly | Modes | Sample | Regress

@@ -118,7 +118,7 @@ def ask(sketch: Sketch, question: Question) -> DensityEstimate | Verdicts | Flag
 def _answer(
     question: object, sketch: Sketch
 ) -> DensityEstimate | Verdicts | Flags | Peaks | SampledPoints | LinearModel:
-    raise RequestError(f"A sketch cannot be asked {type(question).__name__}.", fix="ask(sketch, Density(points))")
+    raise RequestError(f"A sketch does not answer {type(question).__name__}.", fix="ask(sketch, Density(points))")
 
 
 _answer.register(Density)(lambda question, sketch: estimate.estimate_density(sketch, question))

@@ -69,10 +69,10 @@ def _open_reference(path: Path) -> Iterator[BufferedReader]:
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size > MAX_BYTES:
-                raise RequestError(f"{path} is too large for a reference.", fix="a file of its distinct rows")
+                raise RequestError(f"{path} is too large to be a reference.", fix="a file of its distinct rows")
             yield file
     except OSError as failed:
-        raise RequestError(f"The reference {path} cannot be read: {failed.strerror}.", fix="correct its path") from None
+        raise RequestError(f"Cannot read the reference {path}: {failed.strerror}.", fix="correct its path") from None
 
 
 def _read_indices(path: Path, attributes: Sequence[Attribute]) -> list[NDArray[np.int64]]:

@@ -312,7 +312,7 @@ def test_events_go_on_where_a_proxy_cut_them(proxy: Proxy, served: Served, face:
             proxy.tricks = list(tricks)
             assert [one.has_ended for one in session.iter_events(job)][-1]
         proxy.tricks = ["hang up before"] * 9
-        with pytest.raises(Unanswered, match="No server answers"):
+        with pytest.raises(Unanswered, match="Could not connect"):
             list(session.iter_events(job))
         proxy.tricks = ["garbage"] * 9
         with pytest.raises(SiloquentError):

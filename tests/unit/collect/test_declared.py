@@ -26,10 +26,10 @@ from unit.collect.shops import FINE, ORDERS, PROFILE, WIDE, collection, shoppers
 
 REFUSED: dict[str, tuple[str, str]] = {
     "no epsilon": (text(PROFILE).replace('epsilon = "4"', ""), "needs 'epsilon'"),
-    "epsilon 0": (text(PROFILE, epsilon="0"), "epsilon is above 0"),
-    "epsilon that is no number": (text(PROFILE, epsilon="much"), "epsilon is a number"),
+    "epsilon 0": (text(PROFILE, epsilon="0"), "epsilon must be above 0"),
+    "epsilon that is no number": (text(PROFILE, epsilon="much"), "epsilon must be a number"),
     "epsilon above 20": (text(PROFILE, epsilon="21"), "at most 20"),
-    "too many rows a user": (text(ORDERS.replace("per_user = 3", "per_user = 1001")), "1 to 1,000"),
+    "too many rows a user": (text(ORDERS.replace("per_user = 3", "per_user = 1001")), "between 1 and 1,000"),
     "an unknown key": (text(PROFILE, clients="separate"), "Did you mean 'client'"),
     "an unknown key of a service": (text(ORDERS.replace("per_user", "per_users")), "Did you mean 'per_user'"),
     "an unknown key of an attribute": (text(PROFILE.replace("other =", "others =")), "Unknown key 'others'"),
@@ -50,11 +50,11 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "public without everyone": (
         text(ORDERS.replace('null = "drop" },\n]', 'null = "drop", sensitive = false },\n]')),
-        "whether a user has a row would show",
+        "reveal whether a user has a row",
     ),
-    "two services of one name": (text(PROFILE, PROFILE), "one name"),
+    "two services of one name": (text(PROFILE, PROFILE), "the same name"),
     "no service": (text(), "needs 'service'"),
-    "no format": (text(PROFILE).replace("format = 1\n", ""), "begins with its format"),
+    "no format": (text(PROFILE).replace("format = 1\n", ""), "begin with its format"),
     "an unknown client": (text(PROFILE, client="together"), "separate or coordinated"),
     "a client of two services with several rows": (
         text(ORDERS, ORDERS.replace('"orders"', '"returns"'), client="coordinated"),
@@ -88,7 +88,7 @@ def test_a_wrong_declaration_is_refused_with_its_reason(declared: str, said: str
 
 def test_a_joint_table_that_is_too_large_is_refused_before_anybody_reports() -> None:
     wide = WIDE.replace("hi = 24", "hi = 9999").replace("resolution = 5", "resolution = 9999")
-    with pytest.raises(SchemaError, match="cells; reports take 1,048,576"):
+    with pytest.raises(SchemaError, match="cells; the limit for reports is 1,048,576"):
         design(parse_spec(text(wide)))
 
 

@@ -82,7 +82,7 @@ def test_enough_users_must_have_reported_what_is_asked_and_not_anything_else() -
     with ReportStore(made) as store:
         store.add(perturb_all(made, [build_single_row_users(places)]))
         assert estimate(store, "SELECT COUNT(*) FROM wide WHERE a < 9").users == 1_500
-        with pytest.raises(TooFewReports, match="this collection estimates from 500 on"):
+        with pytest.raises(TooFewReports, match="this collection needs at least 500"):
             estimate(store, "SELECT COUNT(*) FROM wide WHERE a < 9 AND b < 9")
 
 

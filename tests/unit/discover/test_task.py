@@ -104,7 +104,7 @@ def test_a_taken_name_is_refused_before_the_charge(tmp_path: Path) -> None:
     session = open_clinic(tmp_path, COMMON)
     session.discover("visits", "diagnosis", epsilon="1")
     before = spent(session)
-    with pytest.raises(RequestError, match="exists already") as refused:
+    with pytest.raises(RequestError, match="already exists") as refused:
         session.discover("visits", "diagnosis", epsilon="1")
     assert "name='visits-diagnosis-2'" in refused.value.fix
     assert spent(session) == before

@@ -50,7 +50,9 @@ BEFORE: dict[str, Callable[[], Reply | Lost]] = {
 AFTER: dict[str, Callable[[], Reply | Lost]] = {
     "cut answer": lambda: Lost("the connection broke", is_sent=True),
     "slow answer": lambda: Lost("it took too long", is_sent=True),
-    "endless answer": lambda: Lost("too long", is_sent=True, error=RequestError("The response is longer than 64 MiB.")),
+    "endless answer": lambda: Lost(
+        "too long", is_sent=True, error=RequestError("The response is too large: the limit is 64 MiB.")
+    ),
     "proxy 504": lambda: page(504),
     "proxy 500": lambda: page(500),
     "half an answer": lambda: Reply(b'{"value": 4', 200),

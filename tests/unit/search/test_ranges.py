@@ -46,7 +46,7 @@ def test_estimated_ranges_are_part_of_the_price(account: str, budget: Budget) ->
 
 
 def test_categories_have_no_range_to_estimate() -> None:
-    with pytest.raises(RequestError, match="Only numbers"):
+    with pytest.raises(RequestError, match="Only ranges of numbers"):
         plan(spec(range="quantiles", features=("kind",)), schema())
 
 

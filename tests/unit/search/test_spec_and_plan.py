@@ -19,20 +19,20 @@ from siloquent.search.plan.discovery import compute_signature, find_matching_key
 from unit.search.tables import PURE, ROW, TOML, USER, ZCDP, schema, spec
 
 WRONG_OFFERS: dict[str, tuple[dict[str, object], str]] = {
-    "no features": ({"features": ()}, "1 to 500 features"),
-    "a feature twice": ({"features": ("x", "x")}, "each named once"),
+    "no features": ({"features": ()}, "1 to 500 distinct features"),
+    "a feature twice": ({"features": ("x", "x")}, "distinct features"),
     "a key that is a feature": ({"features": ("town",)}, "key and a feature"),
     "no price": ({"budget": None}, "either a budget or an accuracy"),
-    "another mechanism": ({"mechanism": "apm"}, "mechanism is one of"),
+    "another mechanism": ({"mechanism": "apm"}, "mechanism must be one of"),
     "shares below 0": ({"shares": ("-1", "1", "0")}, "Shares are"),
     "no share for counts": ({"shares": ("0", "1", "0")}, "counts need a share"),
     "a share for what is not released": ({"shares": ("1", "1", "1")}, "Shares are"),
     "a cut of 0": ({"norm_cut": 0.0}, "norm_cut"),
     "second moments per several keys": (
         {"second_moments": "per-key", "keys": (KeyOf("town"), KeyOf("year"))},
-        "belong to one key",
+        "need exactly one key",
     ),
-    "an indicator of nothing": ({"indicators": ("y",)}, "Indicators belong"),
+    "an indicator of nothing": ({"indicators": ("y",)}, "Indicators must name"),
     "a higher order by key": ({"order": 3}, "without keys"),
     "an order of 5": ({"order": 5, "keys": ()}, "without keys"),
     "shares for another order": ({"order": 4, "keys": (), "shares": ("0.1", "0.2", "0.7")}, "Shares are 5"),
@@ -47,15 +47,15 @@ def test_an_offer_that_makes_no_sense_cannot_be_written(changed: dict[str, objec
 
 
 WRONG_REQUESTS: dict[str, tuple[dict[str, object], str]] = {
-    "the target as a feature": ({"features": ("y",)}, "different attributes"),
+    "the target as a feature": ({"features": ("y",)}, "distinct attributes"),
     "platform without a budget": ({"scoring": "platform"}, "needs a budget"),
-    "local with a budget": ({"budget": Budget(epsilon="1")}, "costs nothing"),
+    "local with a budget": ({"budget": Budget(epsilon="1")}, "is free"),
     "a join without a key": ({"keys": ()}, "Joins need a key"),
-    "another kind": ({"kinds": ("cross",)}, "kinds are"),
-    "another model": ({"model": "tree"}, "model is"),
+    "another kind": ({"kinds": ("cross",)}, "kinds must be"),
+    "another model": ({"model": "tree"}, "model must be"),
     "a higher order of a join": ({"model": "logistic", "order": 4}, "of unions"),
     "a higher order of a linear model": ({"kinds": ("union",), "order": 4}, "of unions"),
-    "too many": ({"max_augmentations": 51}, "1 to 50"),
+    "too many": ({"max_augmentations": 51}, "between 1 and 50"),
     "all rows to test on": ({"test_share": 1.0}, "below 1"),
 }
 
@@ -208,7 +208,7 @@ def test_specs_are_read_from_plain_words_and_unknown_ones_are_named() -> None:
     assert request.keys == (KeyOf("dbn", parent=2),)
     with pytest.raises(RequestError, match="An offer has no 'feature'"):
         parse_spec({"table": "t", "feature": ["x"]})
-    with pytest.raises(RequestError, match="cannot be read"):
+    with pytest.raises(RequestError, match="is invalid"):
         parse_request({"table": "t"})
 
 
@@ -233,7 +233,7 @@ def test_the_accounts_own_price_is_the_events() -> None:
 @pytest.mark.parametrize("budget", ["", PURE])
 def test_the_number_of_rows_is_released_without_noise_only_where_it_is_no_secret(budget: str) -> None:
     declared = schema(budget=budget) if budget else schema()
-    with pytest.raises(RequestError, match="how many rows there are is private"):
+    with pytest.raises(RequestError, match="the number of rows of this table is private"):
         plan(spec(keys=(), shares=("0", "0.2", "0.8"), second_moments="total", budget=Budget(epsilon="0.5")), declared)
 
 

@@ -169,7 +169,7 @@ def test_releases_and_models_survive_their_files(clinics: list[sq.Session], tmp_
     assert share.load_model(tmp_path / "model.npz").predict(PEOPLE) == model.predict(PEOPLE)
     with pytest.raises(RequestError, match="already exists"):
         model.save(tmp_path / "model.npz")
-    with pytest.raises(ReleaseError, match="cannot be written"):
+    with pytest.raises(ReleaseError, match="Cannot write"):
         model.save(tmp_path / "nowhere" / "model.npz")
 
 
@@ -189,16 +189,16 @@ def test_the_sentence_says_what_overlap_costs(clinics: list[sq.Session]) -> None
 
 
 REFUSED_SPECS: dict[str, tuple[dict[str, Any], type[SiloquentError], str]] = {
-    "a label among the features": ({"label": "age"}, RequestError, "each named once"),
+    "a label among the features": ({"label": "age"}, RequestError, "distinct features"),
     "an unknown label": ({"label": "sik"}, UnknownName, "Did you mean 'sick'"),
     "a label that is text": ({"label": "note"}, SchemaError, "it must be a category"),
     "a feature that is an id": ({"features": ("person",)}, SchemaError, "features are numbers"),
-    "an unknown method": ({"method": "magic"}, RequestError, "method is one of"),
+    "an unknown method": ({"method": "magic"}, RequestError, "method must be one of"),
     "moments of three classes": ({"method": "moments", "label": "kind"}, RequestError, "two classes"),
     "a sum without silos": ({"trust": "sum"}, RequestError, "how many silos"),
     "more honest than there are": ({"trust": "sum", "agents": 3, "honest": 3}, RequestError, "at most"),
     "a sum of trees": ({"trust": "sum", "agents": 3, "honest": 2, "method": "tree"}, RequestError, "added up"),
-    "honest without a sum": ({"honest": 2}, RequestError, "belong to secure sums"),
+    "honest without a sum": ({"honest": 2}, RequestError, "only to secure sums"),
     "a sum alone": ({"trust": "sum", "agents": 3, "honest": 2}, RequestError, "needs the other silos"),
     "no budget at all": ({"budget": Budget(rho="1")}, RequestError, "pays in epsilon"),
     "more than is left": ({"budget": Budget(epsilon="5000")}, BudgetExceeded, "has"),
@@ -220,7 +220,7 @@ def test_what_cannot_be_released_costs_nothing(
 
 @pytest.mark.parametrize("wrong", [{"h": 1}, {"h": 4, "p": 5}, {"t": 0}, {"max_nodes": 10**7}, {"variant": "new"}])
 def test_a_tree_that_cannot_grow_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(RequestError, match=r"tree is a whole number|variant is ours"):
+    with pytest.raises(RequestError, match=r"tree must be a whole number|variant must be ours"):
         TreeSpec(**wrong)
 
 
@@ -236,7 +236,7 @@ def test_releases_that_do_not_fit_are_refused_by_name(clinics: list[sq.Session])
     north, river = (replace(r, agent=name) for r, name in ((mine, "north"), (other, "river")))
     cases: list[tuple[list[ShareRelease], str]] = [
         ([north, river], "river was made under another agreement than that of north: they differ in budget"),
-        ([north, replace(north, agent="copy")], "north and copy are the same one"),
+        ([north, replace(north, agent="copy")], "north and copy are the same release"),
         ([north, replace(clinics[0].share.release(spec()), agent="again")], "north and again are both of 'patients@1'"),
         ([replace(clinics[2].share.release(spec(features=("age",))), agent="hill"), north], "number of features"),
     ]
@@ -251,12 +251,12 @@ def test_learning_refuses_what_makes_no_sense(clinics: list[sq.Session], tmp_pat
         share.learn(clinics[0], LearnSpec("patients", "kind", found))
     with pytest.raises(RequestError, match="does not fit the label"):
         share.learn(clinics[0], LearnSpec("patients", "sick", found, "linear"))
-    with pytest.raises(RequestError, match="nothing to learn from others"):
+    with pytest.raises(RequestError, match="no other silo to learn from"):
         share.learn(clinics[0], LearnSpec("patients", "sick", found[:1]))
     with pytest.raises(RequestError, match="Rows come from marginals or trees"):
         share.synthesize([clinics[0].share.release(spec(method="gram"))])
     clamped = session(tmp_path / "clamped", outside="clamp")
-    with pytest.raises(RequestError, match="declares 'dose' otherwise"):
+    with pytest.raises(RequestError, match="declares 'dose' differently"):
         share.learn(clamped, LearnSpec("patients", "sick", found))
     analyst = sq.open(clinics[0].workspace.folder, analyst="ana")
     analyst.add_frame(schema(), rows(50))

@@ -247,7 +247,7 @@ def test_what_does_not_fit_together_is_not_added_up(tmp_path: Path, made: Sketch
     one, two = silos(tmp_path / "a", 2, budget=Budget(epsilon="5"))
     with pytest.raises(RequestError, match="different hash plans"):
         merge([one, made])
-    with pytest.raises(RequestError, match="merged twice"):
+    with pytest.raises(RequestError, match="named twice"):
         merge([one, two, one])
     with pytest.raises(RequestError, match="different noise"):
         merge([one, replace(two, noise="gaussian")])
@@ -259,7 +259,7 @@ def test_what_does_not_fit_together_is_not_added_up(tmp_path: Path, made: Sketch
     with pytest.raises(RequestError, match="of one table, points@1: its records would count twice"):
         merge([one, again])
     copy = replace(one, parts=two.parts)  # a sum that several silos keep, each in its own ledger
-    with pytest.raises(RequestError, match="merged twice"):
+    with pytest.raises(RequestError, match="named twice"):
         merge([one, copy])
 
 
@@ -280,7 +280,7 @@ def test_another_sum_does_not_take_the_place_of_one_with_the_same_first_part(tmp
     one, two, three = silos(tmp_path / "silos", budget=Budget(epsilon="5"))
     folder = save_sketch(merge([one, two]), tmp_path / "all")
     assert save_sketch(merge([one, two]), folder) == folder
-    with pytest.raises(ReleaseError, match="is another one"):
+    with pytest.raises(ReleaseError, match="a different release"):
         save_sketch(merge([one, three]), folder)
 
 

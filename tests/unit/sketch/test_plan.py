@@ -120,8 +120,8 @@ BAD: dict[str, tuple[dict[str, object], type[SiloquentError], str]] = {
     "a group that is no unit": (
         {"features": ("item",), "kernel": Jaccard(), "group": "kind"}, SchemaError, "column of the table's unit",
     ),
-    "a group of numbers": ({"group": "person"}, RequestError, "Only kernels of sets have a group"),
-    "too many counters": ({"rows": 65_536, "width": 4096}, RequestError, "the most is 16,777,216"),
+    "a group of numbers": ({"group": "person"}, RequestError, "Only kernels of sets take a group"),
+    "too many counters": ({"rows": 65_536, "width": 4096}, RequestError, "the limit is 16,777,216"),
     "sparse in a zCDP account": ({"mode": "sparse"}, RequestError, "times the noise of a dense one"),
     "a codeless range": ({"kernel": Laplacian(1.0), "width": "range"}, RequestError, "give a width"),
     "an accuracy without a size": (
@@ -160,19 +160,19 @@ def test_pure_money_cannot_be_given_with_a_delta_nor_rho() -> None:
 SPECS: dict[str, tuple[dict[str, object], str]] = {
     "no budget": ({"budget": None}, "either a budget or an accuracy"),
     "two of them": ({"accuracy": SketchAccuracy(0.1, 0.1)}, "either a budget or an accuracy"),
-    "no features": ({"features": ()}, "1 to 4,096 features"),
-    "a feature twice": ({"features": ("x", "x")}, "each named once"),
-    "one row": ({"rows": 1}, "rows is auto or 2 to"),
+    "no features": ({"features": ()}, "1 to 4,096 distinct features"),
+    "a feature twice": ({"features": ("x", "x")}, "distinct features"),
+    "one row": ({"rows": 1}, "rows must be auto or between 2 and"),
     "rows that are no power of two": ({"rows": 100}, "power of two"),
-    "more hits than rows": ({"rows": 64, "hits": 65}, "hits is 1 to"),
-    "no hits": ({"hits": 0}, "hits is 1 to"),
-    "an odd width": ({"width": 100}, "width is a power of two"),
-    "an unknown mode": ({"mode": "thick"}, "mode is one of"),
-    "an unknown scale": ({"scale": "log"}, "scale is raw, range"),
+    "more hits than rows": ({"rows": 64, "hits": 65}, "hits must be between 1 and"),
+    "no hits": ({"hits": 0}, "hits must be between 1 and"),
+    "an odd width": ({"width": 100}, "width must be a power of two"),
+    "an unknown mode": ({"mode": "thick"}, "mode must be one of"),
+    "an unknown scale": ({"scale": "log"}, "scale must be raw, range"),
     "a scale too few": ({"scale": (1.0,)}, "one number above 0 for each"),
     "a scale of nothing": ({"scale": (1.0, 0.0)}, "one number above 0 for each"),
-    "all for the count": ({"count_share": 1}, "count_share lies between"),
-    "a label that is a feature": ({"label": "x"}, "besides the features"),
+    "all for the count": ({"count_share": 1}, "count_share must be between"),
+    "a label that is a feature": ({"label": "x"}, "other than the features"),
 }
 
 
@@ -212,7 +212,7 @@ def test_a_shared_plan_must_be_made_for_the_same_declaration(tmp_path: Path) -> 
         planned(plan_file=file, kernel=PStable(2, 0.4))
     with pytest.raises(RequestError, match="does not have the same features as"):
         planned(plan_file=file, features=("x",))
-    with pytest.raises(RequestError, match="cannot be read as a hash plan"):
+    with pytest.raises(RequestError, match="not a readable hash plan"):
         planned(plan_file=tmp_path / "none.json")
 
 

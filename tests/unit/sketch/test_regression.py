@@ -155,7 +155,7 @@ def test_a_surrogate_sketch_is_built_kept_and_asked_for_its_model_alone(tmp_path
     assert ask(again, Regress("y")).weights == ask(made, Regress("y")).weights
     one = [[1, 2]]
     for question in (Density(one), Modes(2), Sample(3), Anomaly(one, share=0.1), Difference(one, one)):
-        with pytest.raises(RequestError, match="answers Regress alone"):
+        with pytest.raises(RequestError, match="answers only Regress"):
             ask(made, question)
     with pytest.raises(RequestError, match="no feature 'kind'"):
         ask(made, Regress("kind"))

@@ -68,7 +68,7 @@ REFLEXIVE = rule("t1.a = t2.a and t1.b <= t2.b")
 
 def test_a_rule_that_equal_rows_break_asks_for_the_number_of_rows(tmp_path: Path) -> None:
     session = opened(tmp_path / "w", [number("a"), number("b")], numbers(500, "a", "b"), REFLEXIVE)
-    with pytest.raises(ConstraintProblem, match="say how many"):
+    with pytest.raises(ConstraintProblem, match="set the number of rows"):
         session.synth.synthesize(asked())
     assert unspent(session)
 
@@ -157,7 +157,7 @@ def test_a_table_whose_every_row_is_outside_gives_rows_of_the_declared_domain(tm
 def test_two_hundred_columns_are_too_many_for_one_model_and_some_are_not(tmp_path: Path) -> None:
     names = [f"c{i}" for i in range(200)]
     session = opened(tmp_path / "w", [number(name, hi=1) for name in names], numbers(50, *names), hint=20_000)
-    with pytest.raises(SiloquentError, match="200 columns are more than the 100") as refused:
+    with pytest.raises(SiloquentError, match="200 columns exceed the limit of 100") as refused:
         session.synth.explain(asked())
     assert refused.value.fix == 'columns=("c0", "c1")'
     assert refused.value.remedy.render(CommandLanguage()) == "--columns c0,c1"

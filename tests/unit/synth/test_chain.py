@@ -126,7 +126,7 @@ def test_the_noise_of_a_step_is_what_it_must_hide_and_no_more(
     ("changes", "words"),
     [
         ({"size_hint": None}, "public number of rows"),
-        ({"budget": replace(SCHEMA.budget, delta_events=Fraction(0))}, "keeps no delta"),
+        ({"budget": replace(SCHEMA.budget, delta_events=Fraction(0))}, "reserves no delta"),
         ({"unit": Unit("user", "ward", 2)}, "protects single rows"),
     ],
 )
@@ -153,7 +153,7 @@ def test_no_plan_costs_more_than_its_budget(columns: tuple[str, ...] | None) -> 
 
 
 def test_accept_reject_is_refused_where_it_might_never_end() -> None:
-    with pytest.raises(RequestError, match="may refuse for ever"):
+    with pytest.raises(RequestError, match="may never finish"):
         plan_chain(replace(SPEC, chain=ChainSpec(sampler="accept-reject")), SCHEMA)
 
 

@@ -59,8 +59,8 @@ def test_a_bought_rate_is_near_the_truth_and_is_stored(tmp_path: Path) -> None:
 
 
 def test_rates_of_nothing_are_refused() -> None:
-    with pytest.raises(RequestError, match="no soft constraint"):
+    with pytest.raises(RequestError, match="No soft constraint"):
         planned(measure_rates="0.1")
-    with pytest.raises(RequestError, match="no rate to be met"):
+    with pytest.raises(RequestError, match="no rate to meet"):
         planned(rates={"1": "0.1"})
     assert planned(schema(rules=SOFT), measure_rates="0.1").rate_noise is not None

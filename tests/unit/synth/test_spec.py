@@ -56,16 +56,16 @@ def test_a_toml_file_is_a_request(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"rows": 0}, "rows is a whole number"),
+        ({"rows": 0}, "rows must be a whole number"),
         ({"rows": True}, "rows of SynthSpec is a whole number"),
-        ({"rows": 10**9}, "rows is a whole number"),
-        ({"quality": "good"}, "quality is one of"),
-        ({"constraints": "some"}, "constraints is"),
+        ({"rows": 10**9}, "rows must be a whole number"),
+        ({"quality": "good"}, "quality must be one of"),
+        ({"constraints": "some"}, "constraints must be"),
         ({"report": "0.5", "measure_rates": "0.1"}, "three fifths"),
         ({"report": "-0.1"}, "share of the budget"),
-        ({"rates": {"x": "0.1"}}, "rates are shares"),
-        ({"rates": {"1": "2"}}, "rates are shares"),
-        ({"seed": -1}, "seed is"),
+        ({"rates": {"x": "0.1"}}, "rates must map"),
+        ({"rates": {"1": "2"}}, "rates must map"),
+        ({"seed": -1}, "seed must be"),
         ({"columns": ("age", "age")}, "twice"),
         ({"tragets": ("age",)}, "Did you mean 'targets'"),
         ({"budget": {"eps": 1}}, "A budget has no .eps.. Did you mean .epsilon"),
@@ -83,7 +83,7 @@ def test_a_file_that_is_no_request_is_refused(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(RequestError):
             read_spec(file)
-    with pytest.raises(RequestError, match="cannot be read"):
+    with pytest.raises(RequestError, match="Cannot read"):
         read_spec(tmp_path / "none.toml")
 
 

@@ -35,7 +35,7 @@ def find_channels(collection: Collection, query: AggregateQuery) -> tuple[int, .
         left_out = [name for name in channel.services if name not in query.services]
         if left_out and channel.padded:
             raise RequestError(
-                f"The clients of this collection report joined rows: rows of {' and '.join(query.services)} alone are "
+                f"The clients of this collection report joined rows: rows of only {' and '.join(query.services)} are "
                 "not known.",
                 fix=f"JOIN {left_out[0]} USING (user)",
             )
@@ -54,7 +54,9 @@ def answer(collection: Collection, query: AggregateQuery, counted: CountedReport
     _require_enough(collection, users)
     groups = [_list_groups(collection, column) for column in query.group_by]
     if math.prod(len(one) for one in groups) > MAX_GROUPS:
-        raise RequestError(f"The question has more than {MAX_GROUPS:,} groups.", fix="GROUP BY fewer attributes")
+        raise RequestError(
+            f"The query has too many groups: the limit is {MAX_GROUPS:,}.", fix="GROUP BY fewer attributes"
+        )
     asker = _Asker(collection, query, counted)
     labels, rows = [], []
     for combination in product(*groups):
@@ -76,9 +78,9 @@ def answer(collection: Collection, query: AggregateQuery, counted: CountedReport
 def _require_enough(collection: Collection, users: int) -> None:
     if users < collection.spec.min_reports:
         raise TooFewReports(
-            f"{users:,} users reported to what is asked; this collection estimates from "
-            f"{collection.spec.min_reports:,} on.",
-            fix="ask again when more reports have come",
+            f"{users:,} users reported the attributes of this query; this collection needs at least "
+            f"{collection.spec.min_reports:,}.",
+            fix="retry when more reports have arrived",
         )
 
 
@@ -87,7 +89,7 @@ def _list_groups(collection: Collection, column: ServiceColumn) -> list[tuple[An
     role = collection.spec.get_service(column.service).get_role(column.name)
     attribute = role.attribute
     if role.use == "measure":
-        raise RequestError(f"{column.name!r} is declared for sums, not for groups.", fix=UseOption("use", "both"))
+        raise RequestError(f"{column.name!r} can be summed, but not used in GROUP BY.", fix=UseOption("use", "both"))
     if not role.is_ordered or not role.sensitive:
         places = np.arange(attribute.size)
         return [(attribute.label(at), places == at) for at in range(attribute.size)]

@@ -33,7 +33,7 @@ def estimate_modelled_count(tables: ReportTables, box: Box) -> ModelledCount:
     """
     columns = list(box.masks)
     if len(columns) > MAX_CONDITIONS:
-        raise RequestError(f"A question has conditions on at most {MAX_CONDITIONS} attributes.")
+        raise RequestError(f"A query takes conditions on at most {MAX_CONDITIONS} attributes.")
     rows = tables.compute_moments([Box({})], None, tables.find_covering([])).count
     single, error, reports = np.zeros(len(columns)), np.zeros(len(columns)), 0
     pairs = np.zeros((len(columns),) * 2)
@@ -45,7 +45,7 @@ def estimate_modelled_count(tables: ReportTables, box: Box) -> ModelledCount:
         sets = tables.find_covering([columns[i], columns[j]])
         if not sets:
             raise RequestError(
-                f"No layer knows {columns[i]} and {columns[j]} together.",
+                f"No layer covers both {columns[i]} and {columns[j]}.",
                 fix="join the services whose attributes are named",
             )
         chosen = {columns[k]: box.masks[columns[k]] for k in (i, j)}

@@ -48,7 +48,7 @@ class ReportStore:
         except duckdb.Error:
             raise RequestError(
                 f"The reports in {path} cannot be opened: another program has them open, or they are none.",
-                fix="end the other program, then ask again",
+                fix="stop the other program, then retry",
             ) from None
         self._prepare()
 
@@ -69,7 +69,7 @@ class ReportStore:
         if known and known[0][0] != self.collection.digest:
             self.close()
             raise RequestError(
-                "These reports belong to another collection, epoch or design.",
+                "These reports belong to a different collection, epoch or design.",
                 fix="name the document that the clients use",
             )
         if not known:

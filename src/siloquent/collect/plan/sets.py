@@ -54,7 +54,7 @@ def list_sets(spec: CollectionSpec, roles: Sequence[AttributeRole]) -> list[tupl
         if cells > MAX_NODES:
             names = ", ".join(roles[at].attribute.name for at in one)
             raise SchemaError(
-                f"The joint table of {names} has {cells:,} cells; reports take {MAX_NODES:,}.",
+                f"The joint table of {names} has {cells:,} cells; the limit for reports is {MAX_NODES:,}.",
                 fix='resolution = 25 on the largest, or scope = "pairs"',
             )
     return found

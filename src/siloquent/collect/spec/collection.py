@@ -166,7 +166,7 @@ def read_collection(text: str) -> Collection:
         SchemaError: it is not such a document, or was changed after it was made.
     """
     if len(text) > MAX_BYTES:
-        raise SchemaError("A collection's document is at most 4 MiB.")
+        raise SchemaError("The collection's document is too large: the limit is 4 MiB.")
     try:
         plain = load_json(text)
         digest = plain.pop("digest")
@@ -175,7 +175,7 @@ def read_collection(text: str) -> Collection:
         made = _parse_collection(plain, digest)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
         raise SchemaError(
-            "This is not a collection's document.", fix=run("collect design", "SPEC.toml", "-o", "C.json")
+            "The file is not a collection's document.", fix=run("collect design", "SPEC.toml", "-o", "C.json")
         ) from None
     if compute_plain_digest(plain) != digest or dump_collection(made) != plain:
         raise SchemaError(

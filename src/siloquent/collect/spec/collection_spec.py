@@ -43,19 +43,19 @@ class Service:
     def __post_init__(self) -> None:
         check_types(self, SchemaError)
         if not NAME.fullmatch(self.name):
-            raise SchemaError(f"A service is named with letters, digits and '_', not {self.name[:20]!r}.")
+            raise SchemaError(f"A service's name takes only letters, digits and '_', not {self.name[:20]!r}.")
         if not self.roles:
             raise SchemaError(f"Service {self.name!r} has no attribute.")
         names = [role.attribute.name.casefold() for role in self.roles]
         if len(set(names)) != len(names):
             raise SchemaError(f"Service {self.name!r} declares an attribute twice.")
         if not 1 <= self.per_user <= MAX_ROWS:
-            raise SchemaError(f"per_user of {self.name!r} is 1 to {MAX_ROWS:,}, not {self.per_user!r}.")
+            raise SchemaError(f"per_user of {self.name!r} must be between 1 and {MAX_ROWS:,}, not {self.per_user!r}.")
         if self.everyone:
             self._check_everyone()
         elif any(not role.sensitive for role in self.roles):
             raise SchemaError(
-                f"Service {self.name!r} has a public attribute: whether a user has a row would show.",
+                f"Service {self.name!r} has a public attribute: it would reveal whether a user has a row.",
                 fix="everyone = true, if every user has exactly one row",
             )
         if all(not role.sensitive for role in self.roles):
@@ -120,19 +120,19 @@ class CollectionSpec:
         object.__setattr__(self, "epsilon", _parse_epsilon(self.epsilon))
         check_types(self, SchemaError)
         if not NAME.fullmatch(self.name):
-            raise SchemaError(f"A collection is named with letters, digits and '_', not {self.name[:20]!r}.")
+            raise SchemaError(f"A collection's name takes only letters, digits and '_', not {self.name[:20]!r}.")
         if not 1 <= len(self.services) <= MAX_SERVICES:
-            raise SchemaError(f"A collection has 1 to {MAX_SERVICES} services, not {len(self.services)}.")
+            raise SchemaError(f"A collection takes 1 to {MAX_SERVICES} services, not {len(self.services)}.")
         names = [service.name.casefold() for service in self.services]
         if len(set(names)) != len(names):
-            raise SchemaError("Two services have one name.")
+            raise SchemaError("Two services have the same name.")
         self._check_dimensions(names)
         if not 1 <= self.epoch < 2**31 or not 2 <= self.fanout <= 64 or self.min_reports < 2:
-            raise SchemaError("epoch is at least 1, fanout 2 to 64, min_reports at least 2.")
+            raise SchemaError("epoch must be at least 1, fanout between 2 and 64, and min_reports at least 2.")
         if self.client not in ("separate", "coordinated"):
-            raise SchemaError(f"client is separate or coordinated, not {self.client!r}.")
+            raise SchemaError(f"client must be separate or coordinated, not {self.client!r}.")
         if self.scope not in ("pairs", "full"):
-            raise SchemaError(f"scope is pairs or full, not {self.scope!r}.")
+            raise SchemaError(f"scope must be pairs or full, not {self.scope!r}.")
         if self.client == "coordinated" and sum(service.per_user > 1 for service in self.services) > 1:
             raise SchemaError(
                 "A coordinated client joins the rows of at most one service with several rows a user.",
@@ -143,7 +143,7 @@ class CollectionSpec:
     def _check_dimensions(self, services: Sequence[str]) -> None:
         names = [one.name.casefold() for one in self.dimensions]
         if len({*names, *services}) != len(names) + len(services):
-            raise SchemaError("A dimension has the name of another, or of a service.")
+            raise SchemaError("A dimension has the same name as another dimension or a service.")
         known = {one.name for one in self.dimensions}
         for role in (role for service in self.services for role in service.roles):
             if role.dimension is not None and role.dimension not in known:
@@ -185,10 +185,13 @@ def _parse_epsilon(given: object) -> Fraction:
             raise ValueError("digits are 0 to 9")
         value: Fraction = Fraction(given)  # type: ignore[call-overload]
     except (ValueError, TypeError, ZeroDivisionError, OverflowError):
-        raise SchemaError(f"epsilon is a number, not {str(given)[:40]!r}.", fix=UseOption("epsilon", "2")) from None
+        raise SchemaError(
+            f"epsilon must be a number, not {str(given)[:40]!r}.", fix=UseOption("epsilon", "2")
+        ) from None
     if not 0 < value <= MAX_EPSILON or value.denominator > 10**9:
         raise SchemaError(
-            f"epsilon is above 0, at most {MAX_EPSILON}, with at most 9 decimals.", fix=UseOption("epsilon", "2")
+            f"epsilon must be above 0 and at most {MAX_EPSILON}, with at most 9 decimals.",
+            fix=UseOption("epsilon", "2"),
         )
     return value
 
@@ -208,7 +211,7 @@ def parse_spec(text: str) -> CollectionSpec:
     raw = read_toml(text)
     _check_keys("a collection", raw, _SPEC_KEYS)
     if raw.get("format") != 1:
-        raise SchemaError("A collection's file begins with its format.", fix=UseOption("format", 1))
+        raise SchemaError("A collection's file must begin with its format.", fix=UseOption("format", 1))
     for key in ("name", "epsilon", "service"):
         if key not in raw:
             raise SchemaError(f"A collection needs {key!r}.", fix=f"{key} = ..")
@@ -220,7 +223,7 @@ def parse_spec(text: str) -> CollectionSpec:
     except KeyError as missing:
         raise SchemaError(f"A service needs {missing.args[0]!r}.", fix=f"{missing.args[0]} = ..") from None
     except (TypeError, AttributeError):
-        raise SchemaError("A collection has a name, an epsilon and [[service]] tables.", fix=_EXAMPLE) from None
+        raise SchemaError("A collection takes a name, an epsilon and [[service]] tables.", fix=_EXAMPLE) from None
 
 
 _EXAMPLE = "see docs/reference/collect.md"
@@ -237,7 +240,7 @@ def _parse_service(entry: Mapping[str, Any]) -> Service:
     for raw in entry["attribute"]:
         own = {key: raw[key] for key in _ROLE_KEYS if key in raw}
         if isinstance(own.get("resolution"), Decimal):
-            raise SchemaError("A resolution is a whole number.")
+            raise SchemaError("A resolution must be a whole number.")
         if not isinstance(own.get("alone", []), list):
             raise SchemaError("Values that stand alone are a list.", fix=UseOption("alone", [0, 99]))
         own["alone"] = tuple(own.get("alone", ()))

@@ -34,5 +34,5 @@ class Dimension:
             raise SchemaError(
                 f"The table {self.name!r} is not public: what it holds cannot be added on devices, and a report for "
                 "each pair of a user and one of its rows would be needed.",
-                fix="public = true, if everybody may see it",
+                fix="public = true, if the table is public",
             )

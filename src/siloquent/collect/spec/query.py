@@ -132,6 +132,6 @@ def _require_few_terms(terms: list[Conjunction]) -> list[Conjunction]:
 
 def _build_too_many_error() -> RequestError:
     return RequestError(
-        f"The condition has more than {MAX_TERMS} terms once OR and NOT are multiplied out.",
-        fix="ask its parts, or use IN and BETWEEN on one attribute",
+        f"The condition expands to too many terms: the limit is {MAX_TERMS} after expanding OR and NOT.",
+        fix="query its parts separately, or use IN and BETWEEN on one attribute",
     )

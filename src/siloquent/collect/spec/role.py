@@ -49,19 +49,25 @@ class AttributeRole:
         check_types(self, SchemaError)
         name, kind = self.attribute.name, self.attribute.kind
         if not NAME.fullmatch(name):
-            raise SchemaError(f"An attribute of a service is named with letters, digits and '_', not {name[:20]!r}.")
+            raise SchemaError(
+                f"The name of a service's attribute takes only letters, digits and '_', not {name[:20]!r}."
+            )
         if kind not in KINDS:
             raise SchemaError(f"{name!r} is of type {kind}; devices report {', '.join(KINDS)}.")
         if self.use not in ("filter", "measure", "both"):
-            raise SchemaError(f"{name!r} is used as filter, measure or both, not {self.use!r}.")
+            raise SchemaError(f"{name!r} must be used as filter, measure or both, not {self.use!r}.")
         if self.use != "filter" and not self.attribute.is_numeric:
             raise SchemaError(f"{name!r} is of type {kind}, which has no sum.", fix=UseOption("use", "filter"))
         if self.resolution is not None and not 1 <= self.resolution <= MAX_BINS:
-            raise SchemaError(f"The resolution of {name!r} is 1 to {MAX_BINS:,}, not {self.resolution!r}.")
+            raise SchemaError(
+                f"The resolution of {name!r} must be between 1 and {MAX_BINS:,}, not {self.resolution!r}."
+            )
         if self.attribute.size > 10**6:
             raise SchemaError(f"{name!r} has more than 10^6 values.", fix="declare a coarser grid")
         if not self.sensitive and self.use != "filter":
-            raise SchemaError(f"{name!r} is public: it serves conditions and groups.", fix=UseOption("use", "filter"))
+            raise SchemaError(
+                f"{name!r} is public: it can only be used in conditions and groups.", fix=UseOption("use", "filter")
+            )
         if not self.sensitive and self.dimension is not None:
             raise SchemaError(
                 f"{name!r} tells what a row points at, so it is sensitive.", fix=UseOption("sensitive", True)

@@ -50,13 +50,11 @@ def parse_query(text: str, spec: CollectionSpec) -> AggregateQuery:
         plain = one.unalias()
         if isinstance(plain, exp.Column):
             if names.find_column(plain) not in group_by:
-                raise RequestError(
-                    f"{plain.name!r} is selected without being grouped by.", fix=f"GROUP BY {plain.name}"
-                )
+                raise RequestError(f"{plain.name!r} is selected but not in GROUP BY.", fix=f"GROUP BY {plain.name}")
         else:
             aggregates.append(_parse_aggregate(plain, names))
     if not aggregates:
-        raise RequestError("Nothing is counted, summed or averaged.", fix=EXAMPLE)
+        raise RequestError("The query must select a COUNT, SUM or AVG.", fix=EXAMPLE)
     where: tuple[Box, ...] = (Box({}),)
     if select.args.get("where"):
         where = build_boxes(_parse_terms(select.args["where"].this, names, False, 0))
@@ -80,7 +78,7 @@ _PARTS = {
 
 def _parse_select(text: str) -> exp.Select:
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        raise SyntaxProblem("A question is at most 64 kB of SQL.")
+        raise SyntaxProblem("The query is too long: the limit is 64 kB")
     try:
         statements = parse(text, read="duckdb")
     except (SqlglotError, RecursionError) as wrong:
@@ -88,18 +86,18 @@ def _parse_select(text: str) -> exp.Select:
         said = str(place[0].get("description") or "This is not SQL.").rstrip(".")
         raise SyntaxProblem(f"{said}.", expected=EXAMPLE) from None
     if len(statements) != 1 or not isinstance(statements[0], exp.Select):
-        raise RequestError("Ask one SELECT.", fix=EXAMPLE)
+        raise RequestError("Expected a single SELECT statement.", fix=EXAMPLE)
     select = statements[0]
     for part, value in select.args.items():
         if value and part not in _PARTS - {"hint", "distinct", "limit"}:
-            raise RequestError(f"A collection answers no {part.upper().rstrip('_')}.", fix=EXAMPLE)
+            raise RequestError(f"A collection does not support {part.upper().rstrip('_')}.", fix=EXAMPLE)
     return select
 
 
 def _parse_services(select: exp.Select, spec: CollectionSpec) -> tuple[str, ...]:
     source = select.args.get("from_") or select.args.get("from")
     if source is None or not isinstance(source.this, exp.Table):
-        raise RequestError("FROM names a service.", fix=EXAMPLE)
+        raise RequestError("FROM must name a service.", fix=EXAMPLE)
     names, public = [spec.get_service(source.this.name).name], []
     for join in select.args.get("joins") or []:
         using = [one.name.lower() for one in join.args.get("using") or []]
@@ -109,13 +107,15 @@ def _parse_services(select: exp.Select, spec: CollectionSpec) -> tuple[str, ...]
             public.append(_parse_joined(dimension, using))
             continue
         if not plain or using != ["user"] or not isinstance(join.this, exp.Table):
-            raise RequestError("Services are joined on their user alone.", fix="JOIN profile USING (user)")
+            raise RequestError("Services can only be joined on their user.", fix="JOIN profile USING (user)")
         names.append(spec.get_service(join.this.name).name)
     if len(set(names)) != len(names):
-        raise RequestError("A service is joined with itself, which would show how many rows a user has.", fix=EXAMPLE)
+        raise RequestError(
+            "A service cannot be joined with itself: this would reveal how many rows a user has.", fix=EXAMPLE
+        )
     for name in public:
         if not any(role.dimension == name for service in names for role in spec.get_service(service).roles):
-            raise RequestError(f"No service in the question has values from {name!r}.", fix="leave its JOIN out")
+            raise RequestError(f"No service in the query has values from {name!r}.", fix="omit its JOIN")
     return tuple(names)
 
 
@@ -123,7 +123,7 @@ def _parse_joined(dimension: Dimension, using: list[str]) -> str:
     """Return the name of a joined public table, which devices have already joined by its key."""
     if using != [dimension.key.lower()]:
         raise RequestError(
-            f"{dimension.name} is joined on its key alone.", fix=f"JOIN {dimension.name} USING ({dimension.key})"
+            f"{dimension.name} can only be joined on its key.", fix=f"JOIN {dimension.name} USING ({dimension.key})"
         )
     return dimension.name
 
@@ -137,9 +137,9 @@ class _Names:
     def find_column(self, node: exp.Expr) -> ServiceColumn:
         """Return the column named by ``node``, as attribute or service.attribute."""
         if not isinstance(node, exp.Column):
-            raise RequestError(f"{node.sql()[:60]!r} is not an attribute.", fix="name attributes as they are declared")
+            raise RequestError(f"{node.sql()[:60]!r} is not an attribute.", fix="use declared attribute names")
         if node.name.lower() == "user":
-            raise RequestError("The user is in no condition and no answer.", fix="COUNT(*) counts rows")
+            raise RequestError("The user cannot be selected or used in a condition.", fix="COUNT(*) counts rows")
         dimension = self._spec.find_dimension(node.table)
         if dimension is not None:
             return self._find_dimension_column(dimension.name, node)
@@ -182,7 +182,7 @@ def _require_one(found: list[ServiceColumn], node: exp.Column, known: list[str])
 def _parse_aggregate(node: exp.Expr, names: _Names) -> Aggregate:
     if isinstance(node, exp.Count):
         if not isinstance(node.this, exp.Star):
-            raise RequestError("COUNT counts rows.", fix="COUNT(*)")
+            raise RequestError("COUNT takes only *.", fix="COUNT(*)")
         return Aggregate("COUNT")
     if not isinstance(node, (exp.Sum, exp.Avg)):
         raise RequestError(f"{node.sql()[:60]!r} is not COUNT(*), SUM or AVG.", fix=EXAMPLE)
@@ -190,7 +190,7 @@ def _parse_aggregate(node: exp.Expr, names: _Names) -> Aggregate:
     role = names.get_role(column)
     if role.use == "filter":
         raise RequestError(
-            f"{column.name!r} is declared for conditions, not for sums.", fix='use = "both" in the next design'
+            f"{column.name!r} can be used in conditions, but not summed.", fix='use = "both" in the next design'
         )
     return Aggregate("SUM" if isinstance(node, exp.Sum) else "AVG", column)
 
@@ -220,7 +220,7 @@ def _parse_atom(node: exp.Expr, names: _Names) -> tuple[ServiceColumn, Mask, Mas
     role = names.get_role(column)
     if role.use == "measure":
         raise RequestError(
-            f"{column.name!r} is declared for sums, not for conditions.", fix='use = "both" in the next design'
+            f"{column.name!r} can be summed, but not used in conditions.", fix='use = "both" in the next design'
         )
     cells = _Cells(role)
     if isinstance(node, exp.Is):
@@ -264,7 +264,7 @@ class _Cells:
         }
         symbol = tests.get(type(node))
         if symbol is None:
-            raise RequestError(f"{node.sql()[:60]!r} is not a condition that a collection answers.", fix=EXAMPLE)
+            raise RequestError(f"{node.sql()[:60]!r} is not a supported condition.", fix=EXAMPLE)
         left, right = node.this, node.args["expression"]
         if isinstance(right, exp.Column):
             left, right, symbol = right, left, symbol.translate(str.maketrans("<>", "><")) if symbol != "<>" else "<>"

@@ -56,7 +56,9 @@ def discover_locally(
 
     arrow = pa.table(table)
     if max_lhs is not None and (type(max_lhs) is not int or max_lhs < 1):
-        raise RequestError(f"max_lhs is a whole number of at least 1, not {max_lhs!r}.", fix=UseOption("max_lhs", 3))
+        raise RequestError(
+            f"max_lhs must be a whole number of at least 1, not {max_lhs!r}.", fix=UseOption("max_lhs", 3)
+        )
     if max_lhs is None and arrow.num_columns > WIDE_TABLE:
         max_lhs = LOCAL_LHS
     codes = _encode_codes(arrow, nulls)
@@ -74,7 +76,7 @@ def _encode_codes(table: Any, nulls: str) -> NDArray[np.int64]:
     import pyarrow.compute as pc
 
     if nulls not in ("value", "distinct"):
-        raise RequestError(f"nulls is one of value, distinct, not {nulls!r}.")
+        raise RequestError(f"nulls must be value or distinct, not {nulls!r}.")
     columns = []
     for column in table.columns:
         whole = column.combine_chunks()
@@ -124,7 +126,7 @@ def require_readable(table: PrivateTable, columns: Sequence[ProfileColumn]) -> N
         if column.names_people and kind not in ("text", "integer"):
             raise SchemaError(
                 f"The ids of {column.name!r} are kept as {kind}; a profile compares ids of texts and whole numbers.",
-                fix=f"keep {column.name} as text, or leave it out",
+                fix=f"declare {column.name} as text, or omit it",
             )
 
 

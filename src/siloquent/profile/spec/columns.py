@@ -51,18 +51,18 @@ class ProfileColumn:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not 1 <= len(self.name) <= 128:
-            raise RequestError("A column's name has 1 to 128 characters.")
+            raise RequestError("A column's name must have 1 to 128 characters.")
         if self.type not in KINDS:
-            raise RequestError(f"Column {self.name!r}: type is one of {', '.join(KINDS)}, not {self.type!r}.")
+            raise RequestError(f"Column {self.name!r}: type must be one of {', '.join(KINDS)}, not {self.type!r}.")
         if not isinstance(self.scale, int) or not 0 <= self.scale <= MAX_SCALE:
-            raise RequestError(f"Column {self.name!r}: scale is 0 to {MAX_SCALE}.")
+            raise RequestError(f"Column {self.name!r}: scale must be between 0 and {MAX_SCALE}.")
         if self.type == "real" and not _is_step(self.grid):
             raise RequestError(
-                f"Column {self.name!r} is real and has no grid, so equality would be an accident of rounding.",
+                f"Column {self.name!r} is real and has no grid, so equality would depend on rounding.",
                 fix=f'declare a grid for {self.name}, such as grid = "0.1"',
             )
         if (self.trim or self.casefold) and self.type != "text":
-            raise RequestError(f"Column {self.name!r}: trim and casefold belong to texts.")
+            raise RequestError(f"Column {self.name!r}: trim and casefold apply only to texts.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the column as a JSON-compatible dictionary; unset entries are left out."""
@@ -85,7 +85,7 @@ def parse_column(plain: Any) -> ProfileColumn:
     try:
         return ProfileColumn(**plain)
     except TypeError:
-        raise RequestError("A column has a name and a type, and perhaps scale, grid, trim, casefold.") from None
+        raise RequestError("A column takes name and type, and optionally scale, grid, trim and casefold.") from None
 
 
 def build_columns(schema: TableSchema, names: Iterable[str]) -> tuple[ProfileColumn, ...]:

@@ -149,7 +149,7 @@ def parse_report(plain: Any) -> FDReport:
     """
     try:
         if plain["format"] != FORMAT:
-            raise ReleaseError("The report has a later format.", fix="pip install --upgrade siloquent")
+            raise ReleaseError("The report has a newer format.", fix="pip install --upgrade siloquent")
         shown, conventions = plain["leakage"], plain["conventions"]
         report = FDReport(
             protocol=str(plain["protocol"]),
@@ -175,9 +175,9 @@ def parse_report(plain: Any) -> FDReport:
             signatures={str(name): str(text) for name, text in plain["signatures"].items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError, RequestError):
-        raise ReleaseError("This is not a report of dependencies, or it was truncated or altered.") from None
+        raise ReleaseError("The file is not a report of dependencies, or it was truncated or altered.") from None
     if report.id != plain.get("id"):
-        raise ReleaseError("The report's name is not that of its session.")
+        raise ReleaseError("The report's name does not match its session.")
     return report
 
 

@@ -66,36 +66,38 @@ class ProfileSpec:
         if not self.table:
             raise RequestError("A profile needs a table.", fix=_FIX)
         if not 2 <= len(self.columns) <= MAX_LATTICE or len(set(self.columns)) != len(self.columns):
-            raise RequestError(f"A profile has 2 to {MAX_LATTICE} columns, each named once.", fix=_FIX)
+            raise RequestError(f"A profile takes 2 to {MAX_LATTICE} distinct columns.", fix=_FIX)
         for name, known in (("nulls", ("value", "distinct")), ("protocol", PROTOCOLS)):
             if getattr(self, name) not in known:
-                raise RequestError(f"{name} is one of {', '.join(known)}, not {getattr(self, name)!r}.")
+                raise RequestError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}.")
         if not self.kinds or any(kind not in KINDS for kind in self.kinds):
-            raise RequestError(f"kinds are some of {', '.join(KINDS)}.", fix=UseOption("kinds", ("cfd", "ufd")))
+            raise RequestError(f"kinds must be chosen from {', '.join(KINDS)}.", fix=UseOption("kinds", ("cfd", "ufd")))
         self._check_numbers()
 
     def _check_numbers(self) -> None:
         if self.max_lhs is not None and not (isinstance(self.max_lhs, int) and 1 <= self.max_lhs <= len(self.columns)):
-            raise RequestError(f"max_lhs is 1 to {len(self.columns)}, not {self.max_lhs!r}.", fix="max_lhs = 2")
+            raise RequestError(
+                f"max_lhs must be between 1 and {len(self.columns)}, not {self.max_lhs!r}.", fix="max_lhs = 2"
+            )
         if not 0 <= self.canaries <= 1:
             raise RequestError(
-                f"canaries is a share from 0 to 1, not {self.canaries}.", fix=UseOption("canaries", 0.05)
+                f"canaries must be a share between 0 and 1, not {self.canaries}.", fix=UseOption("canaries", 0.05)
             )
         if not isinstance(self.min_rows, int) or self.min_rows < 2:
             # One row is one value: a shared value reveals the membership of that row.
             raise RequestError(
-                "min_rows is at least 2: a single row would be shown whole.", fix=UseOption("min_rows", 30)
+                "min_rows must be at least 2: with 1, a single row would be revealed.", fix=UseOption("min_rows", 30)
             )
         if self.max_sets is not None and not (isinstance(self.max_sets, int) and self.max_sets >= 1):
             raise RequestError(
-                f"max_sets is a whole number of at least 1, not {self.max_sets!r}.", fix=UseOption("max_sets", 400)
+                f"max_sets must be a whole number of at least 1, not {self.max_sets!r}.", fix=UseOption("max_sets", 400)
             )
         if self.protocol == "smfd" and (self.empty_lhs or "keys" in self.kinds):
             raise RequestError(
-                "The thesis' protocol has neither empty left sides nor keys.", fix=UseOption("protocol", "padded")
+                "The thesis's protocol supports neither empty left sides nor keys.", fix=UseOption("protocol", "padded")
             )
         if not self.deadline > 0:
-            raise RequestError("deadline is a number of seconds above 0.", fix=UseOption("deadline", 86400))
+            raise RequestError("deadline must be a positive number of seconds.", fix=UseOption("deadline", 86400))
 
     @property
     def most(self) -> int:
@@ -123,7 +125,7 @@ def _parse_share(given: object) -> Fraction:
         return given if isinstance(given, Fraction) else parse_fraction(str(given) if type(given) is float else given)
     except (ValueError, ZeroDivisionError):
         raise RequestError(
-            f"canaries is a share from 0 to 1, not {str(given)[:40]}.", fix=UseOption("canaries", 0.05)
+            f"canaries must be a share between 0 and 1, not {str(given)[:40]}.", fix=UseOption("canaries", 0.05)
         ) from None
 
 
@@ -135,7 +137,7 @@ def parse_spec(plain: Any) -> ProfileSpec:
     """
     known = {field.name for field in fields(ProfileSpec)}
     if not isinstance(plain, dict):
-        raise RequestError("A profile is described by keys and values.", fix=_FIX)
+        raise RequestError("A profile's spec must be a table of keys and values.", fix=_FIX)
     unknown = sorted(set(plain) - known)
     if unknown:
         near = get_close_matches(str(unknown[0]), known, n=1)
@@ -158,4 +160,4 @@ def parse_spec(plain: Any) -> ProfileSpec:
             values["deadline"] = parse_plain_float(values["deadline"])
         return ProfileSpec(**values)
     except (TypeError, ValueError, ArithmeticError) as wrong:
-        raise RequestError(f"The profile cannot be read: {wrong}.", fix=_FIX) from None
+        raise RequestError(f"The profile's spec is invalid: {wrong}.", fix=_FIX) from None

@@ -69,7 +69,7 @@ def adopt_constraints(text: str, new: Sequence[dict[str, Any]], domains: DomainF
         same = False
     if not same:
         pasted = ", ".join(lines)
-        raise SchemaError("The constraints cannot be written into this file by themselves.", fix=f"add {pasted}")
+        raise SchemaError("Cannot add the constraints to this file automatically.", fix=f"add {pasted}")
     parse_schema(changed, domains)
     return changed
 

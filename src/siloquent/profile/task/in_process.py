@@ -42,7 +42,7 @@ def discover_in_process(
         As ``discover``, recorded in each workspace's ledger.
     """
     if len(sessions) < 2 or workers < 2:
-        raise RequestError("A session has two parties and two workers at least.", fix="name two workspaces")
+        raise RequestError("A session needs at least two parties and two workers.", fix="name two workspaces")
     members = Members(
         (
             *(Member(name, "party") for name in sessions),

@@ -41,7 +41,7 @@ def simulate(
     """
     if len(tables) < 2 or workers < 2:
         raise RequestError(
-            "A simulation has two parties and two workers at least.",
+            "A simulation needs at least two parties and two workers.",
             fix=build_fix(UseOption("split", 3), " ", UseOption("workers", 3)),
         )
     chosen = network or MemoryNetwork(build_roster(len(tables), workers))

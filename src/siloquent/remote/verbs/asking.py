@@ -93,5 +93,5 @@ def require_key(key: str | None) -> str:
     if key is None:
         return f"py-{uuid.uuid4().hex[:20]}"
     if not isinstance(key, str) or not 1 <= len(key) <= 64 or not key.isascii() or not key.isprintable():
-        raise RequestError("A key has 1 to 64 printable characters.", fix=UseOption("key", str(key)[:40]))
+        raise RequestError("A key must have 1 to 64 printable characters.", fix=UseOption("key", str(key)[:40]))
     return key

@@ -89,7 +89,7 @@ class ReleaseVerbs(ApiClient):
         try:
             folder.mkdir()
         except OSError as failed:
-            raise RequestError(f"{folder} cannot be made: {failed.strerror}.", fix="name a new folder") from None
+            raise RequestError(f"Cannot create {folder}: {failed.strerror}.", fix="choose a new folder") from None
         for one in found.files:
             if Path(one.name).name != one.name:
                 raise RequestError("The server names a file outside of the release.", fix="do not use it")
@@ -180,7 +180,7 @@ def _download(face: ApiClient, release: str, file: str, target: Path, sha256: st
             os.link(building.name, target)  # refuses an existing name
             target.chmod(0o666 & ~_read_umask())
     except OSError as failed:
-        raise RequestError(f"{target} cannot be written: {failed.strerror}.", fix="name another file") from None
+        raise RequestError(f"Cannot write {target}: {failed.strerror}.", fix="choose another file") from None
     return target
 
 
@@ -219,10 +219,10 @@ def _dump_sketch_question(question: Density | Classify | Anomaly | Modes) -> dic
             body["points"] = np.asarray(question.points, dtype=np.float64).tolist()  # type: ignore[union-attr]
         elif one.name not in taken and one.default is not MISSING and getattr(question, one.name) != one.default:
             raise RequestError(
-                f"A server does not know the option {one.name}.", fix=run("job fetch", "RELEASE", "-o", "DIR")
+                f"The server does not support the option {one.name}.", fix=run("job fetch", "RELEASE", "-o", "DIR")
             )
     if body.get("share", 0) is None:
         raise RequestError(
-            "A server judges an anomaly by its share.", fix=UseOption("share", 0.01, "Anomaly(points, share=0.01)")
+            "A server accepts an anomaly's share only.", fix=UseOption("share", 0.01, "Anomaly(points, share=0.01)")
         )
     return body

@@ -174,6 +174,6 @@ def _fetch_all_entries(face: ApiClient, account: str, after: int) -> Steps[list[
     found: list[EntryLine] = []
     while page := (yield from _fetch_entries(face, account, after)):
         if page[-1].seq <= after:
-            raise RequestError("The server's list of entries does not go on.", fix=UPGRADE)
+            raise RequestError("The server's list of entries is incomplete.", fix=UPGRADE)
         found, after = found + page, page[-1].seq
     return found

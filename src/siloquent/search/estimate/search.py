@@ -125,7 +125,7 @@ def list_notes(asked: ResolvedRequest, offers: Sequence[Offer], *, pools_empty: 
         return [f"{one} holds the target itself, which is not a feature" for one in holding]
     if holding:
         raise RequestError(
-            f"All that could be joined is the target {target!r} itself, from {', '.join(holding)}.",
+            f"The only feature to join is the target {target!r} itself, from {', '.join(holding)}.",
             fix='kinds = ["union"] adds its rows instead',
         )
     theirs = sorted({key.name for offer in offers for key in offer.keys})

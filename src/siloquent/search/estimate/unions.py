@@ -60,7 +60,7 @@ def compute_totals(offer: Offer, columns: Sequence[int] | None = None) -> NoisyM
     """
     second = offer.compute_second_moments()
     if second is None:
-        raise RequestError(f"The offer {offer.id} holds no second moments, so it serves joins alone.")
+        raise RequestError(f"The offer {offer.id} has no second moments, so it can only be joined.")
     chosen = list(range(len(offer.columns))) if columns is None else list(columns)
     counts, sums = offer.get_key_sums(0)
     zero, first, last = offer.deviations
@@ -92,8 +92,8 @@ def find_offer_columns(offer: Offer, wanted: Sequence[Feature]) -> list[int] | N
         if theirs != feature:
             raise RequestError(
                 f"The offer {offer.id} declares {feature.name!r} as {_describe_feature(theirs)}, the request as "
-                f"{_describe_feature(feature)}: their sums do not add up.",
-                fix="declare the same range, grid or values in both tables, and offer anew",
+                f"{_describe_feature(feature)}: their sums cannot be added.",
+                fix="declare the same range, grid or values in both tables, and release the offer again",
             )
         found += at
     return found

@@ -22,7 +22,9 @@ def build_features(spec: OfferSpec, schema: TableSchema) -> tuple[Feature, ...]:
     """
     found = tuple(build_feature(schema.domain[name], indicator=name in spec.indicators) for name in spec.features)
     if sum(len(feature.columns) for feature in found) > MAX_COLUMNS:
-        raise SchemaError(f"The features have more than {MAX_COLUMNS:,} columns.", fix="leave wide categories out")
+        raise SchemaError(
+            f"The features have too many columns: the limit is {MAX_COLUMNS:,}.", fix="omit wide categories"
+        )
     return found
 
 
@@ -34,7 +36,7 @@ def build_feature(attribute: Attribute, *, indicator: bool = False) -> Feature:
             fix="derive a number from it in the table file, such as its year or length",
         )
     if attribute.steps < 2:
-        raise SchemaError(f"Attribute {attribute.name!r} has one declared value only, so it tells nothing.")
+        raise SchemaError(f"Attribute {attribute.name!r} has only one declared value, so it carries no information.")
     if attribute.kind == "category":
         return Feature(attribute.name, "category", values=attribute.values, indicator=indicator)
     if attribute.kind == "boolean":
@@ -60,24 +62,24 @@ def build_join_key(key: KeyOf, schema: TableSchema) -> JoinKey:
     cells = math.prod(part.cells for part in parts)
     if cells > MAX_CELLS:
         raise SchemaError(
-            f"The key {key.name} has {cells:,} values; the most is {MAX_CELLS:,}.", fix="join by a coarser attribute"
+            f"The key {key.name} has {cells:,} values; the limit is {MAX_CELLS:,}.", fix="join by a coarser attribute"
         )
     if key.parent is not None and parts[0].kind != "category":
-        raise SchemaError(f"The parent of {key.name} is taken from first characters, so the key must be a category.")
+        raise SchemaError(f"The parent of {key.name} is a prefix of its text, so the key must be a category.")
     return JoinKey(parts, key.parent)
 
 
 def _build_key_part(attribute: Attribute) -> KeyPart:
     if not attribute.is_countable:
         raise SchemaError(
-            f"The key {attribute.name!r} is {attribute.kind}, whose values are not declared and would tell about rows.",
+            f"The key {attribute.name!r} is {attribute.kind}, whose values are not declared and would reveal rows.",
             fix=f'type = "category" with values = [..] for the attribute "{attribute.name}"',
         )
     more = attribute.size - attribute.steps
     if attribute.kind in ("category", "boolean"):
         return KeyPart(attribute.name, attribute.kind, attribute.steps, values=attribute.values, more=more)
     if attribute.steps > MAX_CELLS:
-        raise SchemaError(f"The key {attribute.name!r} has {attribute.steps:,} values; the most is {MAX_CELLS:,}.")
+        raise SchemaError(f"The key {attribute.name!r} has {attribute.steps:,} values; the limit is {MAX_CELLS:,}.")
     lo, grid = attribute.lo, attribute.grid
     first = lo.isoformat() if isinstance(lo, datetime) else str(Fraction(lo))  # type: ignore[arg-type]
     return KeyPart(attribute.name, attribute.kind, attribute.steps, first, str(Fraction(grid)), more=more)  # type: ignore[arg-type]

@@ -119,7 +119,7 @@ def plan(spec: OfferSpec, schema: TableSchema) -> OfferPlan:
             return _add_notes(
                 add_range_selection(made, _compute_whole_amount(made)) if made.spec.range == "quantiles" else made
             )
-    raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.01" or more')
+    raise RequestError("The budget is too small: that much noise cannot be drawn.", fix='epsilon = "0.01" or more')
 
 
 def add_range_selection(made: OfferPlan, amount: Fraction) -> OfferPlan:
@@ -145,12 +145,12 @@ def _build_plan(
     )
     if made.numbers > MAX_SUMS:
         raise RequestError(
-            f"The offer would hold {made.numbers:,} numbers; the most is {MAX_SUMS:,}.",
+            f"The offer would hold {made.numbers:,} numbers; the limit is {MAX_SUMS:,}.",
             fix="a coarser key, fewer features, or no second moments per key",
         )
     if spec.order > 2 and len(made.columns) > MAX_CURVED:
         raise RequestError(
-            f"Of {len(made.columns)} columns there are too many products of {spec.order}; the most is {MAX_CURVED} "
+            f"Of {len(made.columns)} columns there are too many products of {spec.order}; the limit is {MAX_CURVED} "
             "columns.",
             fix="fewer features, or order = 2",
         )
@@ -199,7 +199,7 @@ def _compute_shares(made: OfferPlan) -> tuple[Fraction, ...]:
         counts = Fraction(0)
     elif counts == 0:
         raise RequestError(
-            "Counts need a share of the price: how many rows there are is private in this table.",
+            "Counts need a share of the price: the number of rows of this table is private.",
             fix=UseOption("shares", ("0.02", "0.18", "0.8")),
         )
     return (counts, *others)
@@ -236,7 +236,7 @@ def _plan_laplace(made: OfferPlan) -> OfferPlan | None:
     """Plan Laplace noise for each order from its own part of epsilon, since one unit can change all orders at once."""
     if made.spec.budget is None:
         raise RequestError(
-            "An accuracy is planned in zCDP accounts; a pure one needs a budget.", fix=use_budget("epsilon", "1")
+            "An accuracy target needs a zCDP account; a pure account needs a budget.", fix=use_budget("epsilon", "1")
         )
     release, shares = _build_joint_release(made), _compute_shares(made)
     found = release.split_scales(shares, _compute_amount(made))
@@ -273,7 +273,7 @@ def _compute_amount(made: OfferPlan) -> Fraction:
 def _compute_whole_amount(made: OfferPlan) -> Fraction:
     """Return the budget in the account's unit, less the two ledger units by which rounding may raise the price."""
     if made.spec.budget is None:
-        raise RequestError("Estimated ranges are planned for a budget.", fix=use_budget("epsilon", "1"))
+        raise RequestError("Estimated ranges need a budget, not an accuracy.", fix=use_budget("epsilon", "1"))
     declared = made.schema.budget
     amount = made.spec.budget.convert_to_account(declared.accountant, delta=declared.delta - declared.delta_events)
     return subtract_rounding(amount, get_accountant(declared.accountant).scale)

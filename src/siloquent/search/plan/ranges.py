@@ -32,7 +32,7 @@ def plan_range_selection(
     """
     numbers = [feature for feature in features if is_estimated(feature)]
     if not numbers:
-        raise RequestError("Only numbers have ranges to estimate.", fix=UseOption("range", "declared"))
+        raise RequestError("Only ranges of numbers can be estimated.", fix=UseOption("range", "declared"))
     wide = next((feature for feature in numbers if feature.steps > MAX_CELLS), None)
     if wide is not None:
         raise RequestError(

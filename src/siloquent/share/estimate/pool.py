@@ -67,8 +67,8 @@ def _check_once(seen: dict[tuple[str, str], ShareRelease], release: ShareRelease
     if other is release or not part.ledger or release.agreement.trust == "sum":
         return
     if other.part.seq == part.seq:
-        raise RequestError(f"The releases of {other.name} and {release.name} are the same one.",
-                           fix="name each silo's once")  # fmt: skip
+        raise RequestError(f"The releases of {other.name} and {release.name} are the same release.",
+                           fix="name the release of each silo once")  # fmt: skip
     raise RequestError(
         f"The releases of {other.name} and {release.name} are both of {account!r} in one ledger: its rows would "
         "count twice.",
@@ -84,7 +84,9 @@ def pool_releases(releases: Sequence[ShareRelease]) -> Pool:
     """
     agreement = check_together(releases)
     if agreement.method == "tree":
-        raise RequestError("Trees vote; they do not add up.", fix=run("share synthesize", "RELEASE", "-o", "ROWS.csv"))
+        raise RequestError(
+            "Trees vote; they cannot be added.", fix=run("share synthesize", "RELEASE", "-o", "ROWS.csv")
+        )
     if agreement.trust == "sum" and len(releases) > 1:
         raise RequestError("A secure sum is one release for all of its silos: name one of the copies.")
     encoding = build_encoding(agreement)

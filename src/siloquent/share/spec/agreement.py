@@ -125,7 +125,7 @@ def parse_agreement(text: str) -> Agreement:
     try:
         plain = load_json(text)
         if plain.pop("format") != FORMAT:
-            raise ReleaseError("The release has a later format.", fix="pip install --upgrade siloquent")
+            raise ReleaseError("The release has a newer format.", fix="pip install --upgrade siloquent")
         made = Agreement(
             features=tuple(_parse_attribute(one) for one in plain.pop("features")),
             label=_parse_attribute(plain.pop("label")),
@@ -193,7 +193,7 @@ def _add_equal_bins(attribute: Attribute, count: int) -> Attribute:
     lo, grid, steps = attribute.lo, attribute.grid, attribute.steps - 1
     assert isinstance(lo, Decimal) and grid is not None  # noqa: PT018 - numbers have both
     if steps < 1:
-        raise SchemaError(f"Attribute {attribute.name!r} has one value, so it can tell nothing.")
+        raise SchemaError(f"Attribute {attribute.name!r} has only one value, so it carries no information.")
     if steps < count:
         return attribute
     cuts = sorted({(steps + 1) * i // count for i in range(count)} | {steps})

@@ -35,6 +35,6 @@ class LearnSpec:
         if not self.releases:
             raise RequestError("Learning needs at least one release.", fix="name the others' releases")
         if self.model not in (None, *MODELS):
-            raise RequestError(f"model is one of {', '.join(MODELS)}, not {self.model!r}.")
+            raise RequestError(f"model must be one of {', '.join(MODELS)}, not {self.model!r}.")
         if not isinstance(self.folds, int) or not 2 <= self.folds <= 20:
-            raise RequestError(f"folds is 2 to 20, not {self.folds!r}.")
+            raise RequestError(f"folds must be between 2 and 20, not {self.folds!r}.")

@@ -139,7 +139,7 @@ def decode_release(data: bytes, *, agent: str = "") -> ShareRelease:
 def _parse_release(values: dict[str, Any], words: dict[str, Any], agent: str) -> ShareRelease:
     try:
         if words["format"] != FORMAT:
-            raise ReleaseError("The release has a later format.", fix="pip install --upgrade siloquent")
+            raise ReleaseError("The release has a newer format.", fix="pip install --upgrade siloquent")
         made = ShareRelease(
             agreement=parse_agreement(words["agreement"]),
             values=values,

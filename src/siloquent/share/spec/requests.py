@@ -37,9 +37,11 @@ class TreeSpec:
         for name, least, most in (("h", 2, 16), ("t", 1, 1_000), ("p", 2, self.h), ("max_nodes", 2, MAX_NODES)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-                raise RequestError(f"{name} of a tree is a whole number of {least} to {most:,}, not {value!r}.")
+                raise RequestError(
+                    f"{name} of a tree must be a whole number between {least} and {most:,}, not {value!r}."
+                )
         if self.variant not in ("ours", "aamas-2019"):
-            raise RequestError(f"variant is ours or aamas-2019, not {self.variant!r}.")
+            raise RequestError(f"variant must be ours or aamas-2019, not {self.variant!r}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +80,21 @@ class ShareSpec:
     def __post_init__(self) -> None:
         check_types(self, RequestError)
         if not 1 <= len(self.features) <= MAX_FEATURES or len({*self.features, self.label}) != len(self.features) + 1:
-            raise RequestError(f"A release has 1 to {MAX_FEATURES} features and a label, each named once.")
+            raise RequestError(f"A release takes 1 to {MAX_FEATURES} distinct features and a label.")
         for name, allowed in (("method", METHODS), ("trust", ("local", "sum"))):
             if getattr(self, name) not in allowed:
-                raise RequestError(f"{name} is one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
+                raise RequestError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
         for name, least in (("overlap", 1), ("agents", 2), ("honest", 1), ("public_seed", 0), ("colluding", 1)):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-                raise RequestError(f"{name} is a whole number of at least {least}, not {value!r}.")
+                raise RequestError(f"{name} must be a whole number of at least {least}, not {value!r}.")
         self._check_trust()
 
     def _check_trust(self) -> None:
         if self.trust == "local":
             if self.honest is not None or self.colluding != 1:
                 raise RequestError(
-                    "honest and colluding belong to secure sums.",
+                    "honest and colluding apply only to secure sums.",
                     fix=join_choices([UseOption("trust", "sum"), "leave them out"]),
                 )
             return
@@ -107,8 +109,8 @@ class ShareSpec:
         if self.honest + self.colluding > self.agents:
             most = max(self.agents - self.colluding, 0)
             raise RequestError(
-                f"honest is at most {most} of {self.agents} silos, not {self.honest}: {self.colluding} may show "
-                "their noise to others, and every silo knows its own.",
+                f"honest must be at most {most} of {self.agents} silos, not {self.honest}: {self.colluding} may "
+                "reveal their noise to others, and every silo knows its own.",
                 fix=UseOption("honest", most) if most else "more silos",
             )
 
@@ -131,4 +133,4 @@ def parse_spec(plain: dict[str, Any]) -> ShareSpec:
             values["tree"] = TreeSpec(**values["tree"])
         return ShareSpec(**values)
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
-        raise RequestError(f"The spec cannot be read: {wrong}.", fix=run("share release", "--help")) from None
+        raise RequestError(f"The spec is invalid: {wrong}.", fix=run("share release", "--help")) from None

@@ -41,12 +41,12 @@ def _compute_factors(sketch: Sketch, question: Classify) -> np.ndarray[tuple[int
     if question.rule == "likelihood":
         return 1 / sizes
     if question.rule != "prior":
-        raise RequestError(f"The rule is likelihood, prior or map, not {question.rule!r}.")
+        raise RequestError(f"The rule must be likelihood, prior or map, not {question.rule!r}.")
     priors = np.asarray(question.priors, dtype=float)
     if priors.shape != sizes.shape or not (priors >= 0).all() or abs(priors.sum() - 1) > 1e-9:
         order = ", ".join(str(label) for label in sketch.plan.labels)
         raise RequestError(
-            f"priors are {len(sizes)} numbers that add up to 1, in the order of the classes: {order}.",
+            f"priors must be {len(sizes)} numbers that add up to 1, in the order of the classes: {order}.",
             fix=UseOption("priors", _list_even_shares(len(sizes))),
         )
     return np.asarray(priors / sizes)

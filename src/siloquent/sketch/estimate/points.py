@@ -37,7 +37,7 @@ def build_point_array(plan: HashPlan, points: Any) -> Floats:
     try:
         array = np.asarray(points, dtype=np.float64)
     except (TypeError, ValueError):
-        raise RequestError("The points must be numbers, one row a point.") from None
+        raise RequestError("The points must be numbers, one row per point.") from None
     d = len(plan.features)
     if array.ndim == 1 and (d == 1 or len(array) == d):
         array = array.reshape(-1, d)
@@ -46,13 +46,13 @@ def build_point_array(plan: HashPlan, points: Any) -> Floats:
         raise RequestError(f"Points have {d} numbers each ({names}); these have shape {array.shape}.")
     bad = np.flatnonzero(np.isnan(array).any(axis=1))
     if len(bad):
-        raise RequestError(f"Point {int(bad[0])} holds a NaN.", fix="leave it out, or fill it in")
+        raise RequestError(f"Point {int(bad[0])} holds a NaN.", fix="omit the point, or fill in the value")
     return array
 
 
 def _require_points(plan: HashPlan) -> None:
     if isinstance(plan.kernel, Surrogate):
-        raise RequestError("A sketch of a surrogate loss answers Regress alone.", fix="build it with another kernel")
+        raise RequestError("A sketch of a surrogate loss answers only Regress.", fix="build it with another kernel")
 
 
 def compute_point_indices(plan: HashPlan, array: Floats) -> tuple[Integers, NDArray[np.bool_]]:
@@ -131,5 +131,5 @@ def quantile(rows: int, beta: float) -> float:
     from scipy.special import stdtrit
 
     if not 0 < beta < 1:
-        raise RequestError(f"beta lies between 0 and 1, not at {beta!r}.")
+        raise RequestError(f"beta must be between 0 and 1, not {beta!r}.")
     return float(stdtrit(rows - 1, 1 - beta / 2))

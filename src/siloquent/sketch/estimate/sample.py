@@ -47,7 +47,7 @@ def _draw_by_weight(sketch: Sketch, count: int, low: Floats, high: Floats, rando
     proposals = _spread(random, low, high, 2 ** math.ceil(math.log2(min(PROPOSALS * count, MAX_PROPOSALS))))
     weights = _compute_weights(sketch, proposals)
     if not weights.sum() > 0:
-        raise RequestError("Nothing in this sketch stands out of its noise.", fix="build it with a larger budget")
+        raise RequestError("No value in this sketch exceeds the noise.", fix="build it with a larger budget")
     return proposals[random.choice(len(proposals), count, p=weights / weights.sum())]
 
 
@@ -56,7 +56,7 @@ def _draw_by_chains(sketch: Sketch, count: int, low: Floats, high: Floats, rando
     starts = _spread(random, low, high, 2**14)
     weights = _compute_weights(sketch, starts)
     if not weights.max(initial=0) > 0:
-        raise RequestError("Nothing in this sketch stands out of its noise.", fix="build it with a larger budget")
+        raise RequestError("No value in this sketch exceeds the noise.", fix="build it with a larger budget")
     at = starts[random.choice(len(starts), CHAINS, p=weights / weights.sum())]
     here, step = _compute_weights(sketch, at), compute_bandwidth_steps(sketch) / math.sqrt(len(low))
     kept: list[Floats] = []

@@ -16,11 +16,11 @@ from siloquent.sketch.spec import SketchSpec
 def build_hashed_features(spec: SketchSpec, schema: TableSchema) -> tuple[tuple[HashedFeature, ...], Sets]:
     declared = [schema.domain[name] for name in spec.features]
     if isinstance(spec.kernel, Surrogate) and len(declared) < 2:
-        raise RequestError("A surrogate loss needs a target and something to tell it by: two features or more.")
+        raise RequestError("A surrogate loss needs at least two features: a target and a predictor.")
     if not is_of_sets(spec.kernel):
         if spec.group is not None:
             raise RequestError(
-                "Only kernels of sets have a group.", fix=UseOption("kernel", {"kind": "jaccard"}, "kernel=Jaccard()")
+                "Only kernels of sets take a group.", fix=UseOption("kernel", {"kind": "jaccard"}, "kernel=Jaccard()")
             )
         return tuple(_build_number_feature(spec, attribute, i) for i, attribute in enumerate(declared)), "none"
     if spec.group is not None:

@@ -44,9 +44,9 @@ class MomentsSpec:
     def __post_init__(self) -> None:
         check_types(self, RequestError)
         if not 1 <= len(self.features) <= 1_000 or len({*self.features, self.target}) != len(self.features) + 1:
-            raise RequestError("A regression has 1 to 1,000 features and a target, each named once.")
+            raise RequestError("A regression takes 1 to 1,000 distinct features and a target.")
         if self.radius is not None and not (math.isfinite(self.radius) and self.radius > 0):
-            raise RequestError(f"The radius is a number above 0, not {self.radius!r}.")
+            raise RequestError(f"The radius must be above 0, not {self.radius!r}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def _find_finest_steps(
             found = (count, sums, second)
             moved = release.bound_l1_change(found) if pure else release.bound_change(found)
             return quanta, found, build_joint_event(moved, gaussian=not pure)
-    raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.01" or more')
+    raise RequestError("The budget is too small: that much noise cannot be drawn.", fix='epsilon = "0.01" or more')
 
 
 def _list_all_records(steps: tuple[int, ...]) -> Floats | None:

@@ -290,9 +290,7 @@ def read_hash_plan(path: Path) -> HashPlan:
     try:
         return parse_hash_plan(read_text(path, MAX_JSON_BYTES))
     except (OSError, UnicodeDecodeError, DocumentTooLarge):
-        raise RequestError(
-            f"{path} cannot be read as a hash plan.", fix=run("sketch plan", "..", "-o", "FILE")
-        ) from None
+        raise RequestError(f"{path} is not a readable hash plan.", fix=run("sketch plan", "..", "-o", "FILE")) from None
 
 
 def _check_room(hashed: HashPlan) -> None:
@@ -300,14 +298,14 @@ def _check_room(hashed: HashPlan) -> None:
     if classes * rows * width > MAX_COUNTERS:
         fits = 1 << math.floor(math.log2(max(MAX_COUNTERS / (classes * width), 1)))
         raise RequestError(
-            f"{classes} x {rows:,} x {width:,} counters do not fit; the most is {MAX_COUNTERS:,}.",
+            f"{classes} x {rows:,} x {width:,} counters are too many; the limit is {MAX_COUNTERS:,}.",
             fix=join_choices([UseOption("rows", fits), "a wider bandwidth"]) if fits >= 2 else UseOption("width", 4096),
         )
 
 
 def _count_hits(spec: SketchSpec, schema: TableSchema, rows: int, pure: bool) -> int | None:
     if spec.hits > rows:
-        raise RequestError(f"hits is at most the number of rows, {rows}.", fix=UseOption("hits", rows))
+        raise RequestError(f"hits must be at most the number of rows, {rows}.", fix=UseOption("hits", rows))
     if spec.mechanism == "race-2021" or spec.mode == "dense":
         return None
     if spec.mode == "sparse":
@@ -318,7 +316,8 @@ def _count_hits(spec: SketchSpec, schema: TableSchema, rows: int, pure: bool) ->
             )
         if rows & (rows - 1):
             raise RequestError(
-                f"A sparse sketch needs a power of two of rows, not {rows}.", fix=UseOption("rows", 1024)
+                f"The number of rows of a sparse sketch must be a power of two, not {rows}.",
+                fix=UseOption("rows", 1024),
             )
         return spec.hits
     heavy = (schema.size_hint or 0) * rows > 2e9
@@ -331,7 +330,7 @@ def _compute_epsilon(spec: SketchSpec, schema: TableSchema) -> Fraction:
     if spec.mechanism == "race-2021" and spec.budget.epsilon is not None:
         return _compute_pure_amount(parse_exact(spec.budget.epsilon), schema.budget.accountant)
     if schema.budget.accountant != "pure":
-        raise RequestError("The paper's method pays in epsilon.", fix=use_budget("epsilon", "1"))
+        raise RequestError("The paper's method needs a budget in epsilon.", fix=use_budget("epsilon", "1"))
     return convert_budget(spec.budget, schema)
 
 
@@ -385,7 +384,7 @@ def _price_plan(
     numbers = [part.scale if isinstance(part, DiscreteLaplace) else part.variance for part in parts]
     numbers += [round_up_to_drawable(numbers[0] / rows)] if joint else []
     if max(numbers) > 2**40:
-        raise RequestError("So much noise cannot be drawn: the budget is too small.", fix='epsilon = "0.001" or more')
+        raise RequestError("The budget is too small: that much noise cannot be drawn.", fix='epsilon = "0.001" or more')
     made = SketchPlan(
         spec=spec,
         schema=schema,
@@ -413,7 +412,7 @@ def _compute_amount(
     allowed, variance = _compute_wanted_variance(spec, schema)
     noise = allowed - variance / rows
     if noise <= 0:
-        raise AccuracyUnreachable(f"{rows} rows cannot be so exact.", fix=UseOption("rows", "auto"))
+        raise AccuracyUnreachable(f"{rows} rows cannot reach this accuracy.", fix=UseOption("rows", "auto"))
     # A kernel sum has 1/rows of one counter's variance: 2 scale^2 / rows, or variance / rows.
     return Fraction(moved.l1 * math.sqrt(2 / (rows * noise)) if pure else moved.l2_squared / (2 * rows * noise))
 

@@ -57,7 +57,7 @@ class Condition:
             shares[place] = kept
         mass = float(beliefs[0].sum())
         if mass <= 1e-12:
-            raise RequestError(f"The model knows no row with {self.text}.", fix="a wider condition")
+            raise RequestError(f"The model has no row with {self.text}.", fix="a wider condition")
         model = replace(fitted, beliefs=tuple(belief / mass for belief in beliefs))
         return replace(frame, shares=tuple(shares)), model
 
@@ -118,12 +118,12 @@ def parse_condition(text: str, schema: TableSchema, compiled: CompiledConstraint
         comparisons = parse_comparisons(text, default_row=1)
         form = build_normal_form(DenialConstraint(comparisons), schema.domain)
     except NeverFires:
-        raise RequestError(f"No row can have {text[:200]}.", fix="a condition that some row can meet") from None
+        raise RequestError(f"No row can satisfy {text[:200]}.", fix="a condition that some row can satisfy") from None
     except (SchemaError, ConstraintProblem) as wrong:
         detail = wrong.detail.replace("Constraint", "Condition", 1)
         raise RequestError(detail, fix=UseOption("where", _format_example(schema, compiled))) from None
     if form.pairs or form.second:
-        raise RequestError("A condition speaks of one row.", fix="leave t1. and t2. out")
+        raise RequestError("A condition may refer to only one row.", fix="omit t1. and t2.")
     for name in form.attributes:
         if name not in compiled.attributes:
             raise RequestError(

@@ -85,7 +85,7 @@ def _expand_terms(
         if term.cells > MAX_CELLS:
             raise ConstraintProblem(
                 f"A constraint over {', '.join(sorted({t.left.attribute for t in tests}))} needs {term.cells:,} "
-                f"counts; the most is {MAX_CELLS:,}.",
+                f"counts; the limit is {MAX_CELLS:,}.",
                 fix=build_fix("declare coarser grids, or use ", UseOption("engine", "tree")),
             )
         found.append(term)

@@ -67,7 +67,9 @@ class TreeModel:
     def draw_cells(self, rows: int, *, where: str | None = None, seed: int = 0) -> NDArray[np.int32]:
         """Draw rows as cells of the plan's attributes, shape (rows, attributes)."""
         if not 1 <= rows <= MAX_ROWS:
-            raise RequestError(f"A draw has 1 to {MAX_ROWS:,} rows, not {rows:,}.", fix=UseOption("rows", 10000))
+            raise RequestError(
+                f"The number of rows must be between 1 and {MAX_ROWS:,}, not {rows:,}.", fix=UseOption("rows", 10000)
+            )
         if where is None:
             return draw_model_rows(self.frame, self.fitted, rows=rows, seed=seed, rates=self.rates)
         return self._draw_where(rows, parse_condition(where, self.schema, self.frame.compiled), seed)

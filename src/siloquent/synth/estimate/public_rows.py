@@ -58,7 +58,7 @@ def read_file_columns(path: Path) -> frozenset[str]:
 
 
 def _build_unreadable_error(path: Path) -> RequestError:
-    return RequestError(f"{path} cannot be read as a table.", fix="a CSV file with a line of names")
+    return RequestError(f"{path} is not a readable table.", fix="a CSV file with a header line")
 
 
 def read_public(path: Path, attributes: Sequence[Attribute], *, ragged: bool = False) -> PublicRows:
@@ -127,7 +127,7 @@ def _read_table(path: Path, left_out: list[int] | None) -> pa.Table:
 
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise RequestError(f"{path} is larger than 2 GiB.", fix="check it in parts")
+            raise RequestError(f"{path} is too large: the limit is 2 GiB.", fix="split it into parts")
         # CSV is read as text, so that unrepaired values stay as they were.
         return read_parquet(path) if path.suffix == ".parquet" else read_texts(path, left_out=left_out)
     except (OSError, ValueError):

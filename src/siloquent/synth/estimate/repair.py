@@ -57,7 +57,7 @@ def repair(rows: NDArray[np.integer], compiled: CompiledConstraints, random: np.
     if broken:
         raise ConstraintProblem(
             f"{'; '.join(one.text for one in broken)}: no repair was found for {len(kept):,} rows.",
-            fix="take rows out, or let the constraint be soft: hard = false",
+            fix="remove rows, or make the constraint soft: hard = false",
         )
     return RepairResult(kept, np.argwhere(kept != rows), before)
 

@@ -65,12 +65,13 @@ def select_paid_rates(spec: SynthSpec, compiled: CompiledConstraints) -> tuple[i
     known = {int(number) for number in spec.rates}
     if known - soft:
         raise RequestError(
-            f"Constraint {min(known - soft)} is not a soft constraint over two rows, so it has no rate to be met.",
-            fix="rates for " + (", ".join(str(number) for number in sorted(soft)) or "none: leave rates out"),
+            f"Constraint {min(known - soft)} is not a soft constraint over two rows, so it has no rate to meet.",
+            fix="rates for " + (", ".join(str(number) for number in sorted(soft)) or "none: omit rates"),
         )
     if parse_exact(spec.measure_rates) and not soft - known:
         raise RequestError(
-            "There is no soft constraint over two rows whose rate could be bought.", fix=UseOption("measure_rates", 0)
+            "No soft constraint over two rows exists, so there is no rate to measure.",
+            fix=UseOption("measure_rates", 0),
         )
     return tuple(sorted(soft - known)) if parse_exact(spec.measure_rates) else ()
 

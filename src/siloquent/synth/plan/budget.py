@@ -111,7 +111,7 @@ def calibrate_selection(law: Law, amount: Fraction, *, rounds: int, sensitivity:
 
 def _build_too_small_error() -> AccuracyUnreachable:
     return AccuracyUnreachable(
-        "The budget is so small that noise would be far larger than any table.", fix="a budget of epsilon 0.1 or more"
+        "The budget is too small: noise would be far larger than any table.", fix="a budget of epsilon 0.1 or more"
     )
 
 

@@ -223,14 +223,14 @@ def _plan_training(chosen: Parameters, schema: TableSchema) -> TrainingNoise:
 def _check(spec: SynthSpec, schema: TableSchema) -> None:
     if schema.size_hint is None:
         raise RequestError(
-            "Engine 'chain' samples rows at a rate that hangs on a public number of rows.",
+            "Engine 'chain' samples rows at a rate that depends on a public number of rows.",
             fix=build_fix(
                 f"size_hint = 10000 under [table] in schemas/{schema.name}.toml, or ", UseOption("engine", "tree")
             ),
         )
     if not schema.budget.delta_events > 0:
         raise RequestError(
-            "Engine 'chain' is (epsilon, delta)-private, and this account keeps no delta for such events.",
+            "Engine 'chain' is (epsilon, delta)-private, and this account reserves no delta for such events.",
             fix=build_fix(
                 f'accountant = "zcdp" with delta_events in schemas/{schema.name}.toml, or ', UseOption("engine", "tree")
             ),
@@ -241,9 +241,7 @@ def _check(spec: SynthSpec, schema: TableSchema) -> None:
             fix=UseOption("engine", "tree"),
         )
     if spec.chain.sampler == "accept-reject" and any(getattr(one, "hard", False) for one in schema.constraints):
-        raise RequestError(
-            "accept-reject may refuse for ever under hard constraints.", fix=UseOption("sampler", "direct")
-        )
+        raise RequestError("accept-reject may never finish under hard constraints.", fix=UseOption("sampler", "direct"))
 
 
 def _compute_step_budget(first: TreePlan, joint: VectorNoise | None) -> Fraction:

@@ -208,7 +208,7 @@ def _check_keys(compiled: CompiledConstraints, rows: int | None) -> None:
         room = math.prod(_count_allowed_cells(compiled, name) for name in one.attributes)
         if rows is not None and rows > room:
             raise ConstraintProblem(
-                f"Constraint {one.number} ({one.text}) has {room:,} combinations, and {rows:,} rows were asked for.",
+                f"Constraint {one.number} ({one.text}) has {room:,} combinations, but {rows:,} rows were requested.",
                 fix=join_choices([UseOption("rows", room), "leave the key out"]),
             )
 

@@ -82,8 +82,8 @@ def build_table_need(
     size, count = domain[rhs].size, math.prod(sizes)
     if count > MAX_HISTOGRAM:
         raise ConstraintProblem(
-            f"{', '.join(lhs)} -> {rhs} needs a table of {count:,} entries; the most is {MAX_HISTOGRAM:,}.",
-            fix="declare a coarser grid, or let it be soft: hard = false",
+            f"{', '.join(lhs)} -> {rhs} needs a table of {count:,} entries; the limit is {MAX_HISTOGRAM:,}.",
+            fix="declare a coarser grid, or make it soft: hard = false",
         )
     per_value = (hint or 0) / max(count, 1)
     way: Way = "forward"

@@ -57,7 +57,8 @@ def _convert_dependency(constraint: FunctionalDependency, domain: Domain) -> Nor
     when = tuple(_build_test(comparison, domain) for comparison in constraint.when)
     if any(isinstance(test, PairTest) for test in when):
         raise ConstraintProblem(
-            f"The condition of {', '.join(constraint.lhs)} -> {constraint.rhs} compares two rows; it may test one.",
+            f"The condition of {', '.join(constraint.lhs)} -> {constraint.rhs} compares two rows; it may test only "
+            "one.",
             fix="write it as a denial constraint over t1 and t2",
         )
     rows = tuple(test for test in when if isinstance(test, RowTest))
@@ -70,8 +71,8 @@ def build_own_axis(attribute: Attribute) -> Axis:
     """Return the scale of an attribute that is compared only with itself: its cells."""
     if attribute.kind == "text":
         raise ConstraintProblem(
-            f"{attribute.name!r} is a text, which is not synthesised and which no constraint can compare.",
-            fix="leave the constraint out, or declare the attribute as a category",
+            f"{attribute.name!r} is a text; texts are not synthesised, and constraints cannot compare them.",
+            fix="omit the constraint, or declare the attribute as a category",
         )
     return Axis(attribute.name, attribute.steps, other=attribute.other_index)
 
@@ -154,7 +155,7 @@ def find_position(attribute: Attribute, constant: object, op: str) -> float:
             return NOWHERE
         raise ConstraintProblem(
             f"{text!r} is not a value of {attribute.name!r}, so nothing is above or below it.",
-            fix=f"take one of {', '.join(attribute.values[:8])}",
+            fix=f"use one of {', '.join(attribute.values[:8])}",
         )
     raise ConstraintProblem(
         f"{attribute.name!r} is a {attribute.kind} and cannot be compared with {constant!r}.",
@@ -203,7 +204,7 @@ def _is_id_test(test: PairTest, domain: Domain) -> bool:
         return True
     raise ConstraintProblem(
         f"{test.left.attribute!r} is an id: rows get fresh numbers, whose order means nothing.",
-        fix="leave the constraint out",
+        fix="omit the constraint",
     )
 
 
@@ -213,7 +214,7 @@ def _refuse_ids(tests: Iterable[RowTest], domain: Domain) -> None:
             if domain[name].kind in ("id", "text"):
                 raise ConstraintProblem(
                     f"{name!r} is of type {domain[name].kind}, which has no values to test.",
-                    fix="leave the constraint out",
+                    fix="omit the constraint",
                 )
 
 

@@ -291,7 +291,7 @@ def _require_rows(spec: SynthSpec, schema: TableSchema, compiled: CompiledConstr
         first = compiled.reflexive[0]
         raise ConstraintProblem(
             f"Constraint {first.number} ({first.text}) is broken by two equal rows, so it limits how many rows "
-            "there can be: say how many are wanted.",
+            "there can be: set the number of rows.",
             fix=UseOption("rows", schema.size_hint or 1000),
         )
 
@@ -302,10 +302,10 @@ def _choose_columns(spec: SynthSpec, schema: TableSchema) -> tuple[str, ...]:
     columns = tuple(name for name in schema.domain.names if name in wanted)
     countable = [name for name in columns if schema.domain[name].is_countable]
     if not countable:
-        raise RequestError("There is no column with declared cells to synthesise; id and text columns have none.")
+        raise RequestError("No column can be synthesised; id and text columns have no declared cells.")
     if len(countable) > MAX_COLUMNS:
         raise RequestError(
-            f"{len(countable)} columns are more than the {MAX_COLUMNS} that one model takes.",
+            f"{len(countable)} columns exceed the limit of {MAX_COLUMNS} per model.",
             fix=UseOption("columns", countable[:2]),
         )
     for name in spec.targets:

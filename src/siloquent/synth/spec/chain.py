@@ -53,27 +53,29 @@ class ChainSpec:
     def __post_init__(self) -> None:
         check_types(self, RequestError)
         if self.batch is not None and self.batch < 1:
-            raise RequestError(f"batch is at least 1 row, not {self.batch}.")
+            raise RequestError(f"batch must be at least 1 row, not {self.batch}.")
         if not 1 <= self.steps <= 10**6:
-            raise RequestError(f"steps lie between 1 and 1,000,000, not at {self.steps}.")
+            raise RequestError(f"steps must be between 1 and 1,000,000, not {self.steps}.")
         if self.clip < 1 or self.clip & (self.clip - 1) or self.clip > 2**10:
-            raise RequestError(f"clip is a power of two from 1 to 1,024, not {self.clip}.", fix=UseOption("clip", 8))
+            raise RequestError(
+                f"clip must be a power of two from 1 to 1,024, not {self.clip}.", fix=UseOption("clip", 8)
+            )
         # A file gives decimals; the training uses doubles.
         for name in ("rate", "resample"):
             object.__setattr__(self, name, float(getattr(self, name)))
         if not 0 < self.rate <= 1 or not 1 <= self.width <= 1_024:
-            raise RequestError("rate lies in (0, 1] and width between 1 and 1,024.")
+            raise RequestError("rate must be in (0, 1], and width between 1 and 1,024.")
         if self.sampler not in ("direct", "accept-reject"):
-            raise RequestError(f"sampler is 'direct' or 'accept-reject', not {self.sampler!r}.")
+            raise RequestError(f"sampler must be 'direct' or 'accept-reject', not {self.sampler!r}.")
         if not 0 < parse_exact(self.counts) < 1:
             raise RequestError(
-                f"counts is a share between 0 and 1, not {self.counts!r}.", fix=UseOption("counts", "0.1")
+                f"counts must be a share between 0 and 1, not {self.counts!r}.", fix=UseOption("counts", "0.1")
             )
         if not 0 <= self.resample <= 10:
-            raise RequestError(f"resample lies between 0 and 10 times the rows, not at {self.resample}.")
+            raise RequestError(f"resample must be between 0 and 10 times the rows, not {self.resample}.")
         if not 1 <= self.hyper <= MAX_HYPER:
             raise RequestError(
-                f"hyper lies between 1 and {MAX_HYPER:,} cells, not at {self.hyper}.", fix=UseOption("hyper", 128)
+                f"hyper must be between 1 and {MAX_HYPER:,} cells, not {self.hyper}.", fix=UseOption("hyper", 128)
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def parse_chain_spec(plain: Mapping[str, Any]) -> ChainSpec:
     """
     preset = str(plain.get("preset", "default"))
     if preset not in PRESETS:
-        raise RequestError(f"There is no preset {preset!r}.", fix=f"preset = one of {', '.join(PRESETS)}")
+        raise RequestError(f"Preset {preset!r} does not exist.", fix=f"preset = one of {', '.join(PRESETS)}")
     known = [each.name for each in fields(ChainSpec)]
     for name in plain:
         if name != "preset" and name not in known:

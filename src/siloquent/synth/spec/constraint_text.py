@@ -51,7 +51,7 @@ def _parse_constraint(line: str, offset: int, hard: bool) -> DenialConstraint | 
         at += len(part) + 1
     if not 1 <= len(comparisons) <= MAX_COMPARISONS:
         raise SyntaxProblem(
-            f"A constraint has 1 to {MAX_COMPARISONS} predicates, this one {len(comparisons)}", position=offset
+            f"A constraint takes 1 to {MAX_COMPARISONS} predicates, not {len(comparisons)}", position=offset
         )
     dependency = _match_dependency(comparisons, hard)
     return dependency or DenialConstraint(tuple(comparisons), hard, None, " and ".join(map(str, comparisons)))
@@ -61,7 +61,9 @@ def _parse_comparison(text: str, at: int) -> Comparison:
     read = _PREDICATE.fullmatch(text)
     if read is None or read[1] not in OPERATORS:
         raise SyntaxProblem(
-            f"The predicate {text[:60]!r} cannot be read", position=at, expected="EQ(t1.a,t2.a), IQ, LT, GT, LTE or GTE"
+            f"Syntax error in the predicate {text[:60]!r}",
+            position=at,
+            expected="EQ(t1.a,t2.a), IQ, LT, GT, LTE or GTE",
         )
     left = AttributeRef(int(read[2][1]), read[3].strip())
     if read[4]:

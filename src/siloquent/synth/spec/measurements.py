@@ -107,7 +107,9 @@ def decode_run_measurements(data: bytes) -> Measurements:
     """
     arrays, words = unpack(data, ("counts", "starts"))
     if words.get("task") != "synth" or words.get("format") != FORMAT:
-        raise ReleaseError("The file holds no measurements of a synthesis.", fix="pip install --upgrade siloquent")
+        raise ReleaseError(
+            "The file does not contain measurements of a synthesis.", fix="pip install --upgrade siloquent"
+        )
     if words.get("rules") != RULES:
         raise ReleaseError(
             f"The model was made by other rules than this version's (number {RULES}), so it cannot be read here.",

@@ -71,7 +71,7 @@ def parse_schema_document(plain: object) -> TableSchema:
     except (SiloquentError, TypeError, ValueError, KeyError, ArithmeticError, RecursionError):
         found = None
     if not isinstance(found, TableSchema):
-        raise ReleaseError("The model file holds no declaration of a table.", fix=run("verify", "RELEASE"))
+        raise ReleaseError("The model file does not contain a table's declaration.", fix=run("verify", "RELEASE"))
     return found
 
 

@@ -70,24 +70,24 @@ class SynthSpec:
         for name in ("columns", "targets"):
             given = getattr(self, name)
             if given is not None and len(set(given)) != len(given):
-                raise RequestError(f"{name} names a column twice.")
+                raise RequestError(f"{name} must not name a column twice.")
         if self.rows is not None and not (_is_whole(self.rows) and 1 <= self.rows <= MAX_ROWS):
             raise RequestError(
-                f"rows is a whole number from 1 to {MAX_ROWS:,}, not {self.rows!r}.", fix=UseOption("rows", 10000)
+                f"rows must be a whole number from 1 to {MAX_ROWS:,}, not {self.rows!r}.", fix=UseOption("rows", 10000)
             )
         if not _is_whole(self.seed) or not 0 <= self.seed < 2**63:
-            raise RequestError(f"seed is a whole number from 0 to 2^63 - 1, not {self.seed!r}.")
+            raise RequestError(f"seed must be a whole number from 0 to 2^63 - 1, not {self.seed!r}.")
         self._check_words()
         self._check_shares()
 
     def _check_words(self) -> None:
         if self.quality not in QUALITIES:
-            raise RequestError(f"quality is one of {', '.join(QUALITIES)}, not {self.quality!r}.")
+            raise RequestError(f"quality must be one of {', '.join(QUALITIES)}, not {self.quality!r}.")
         if self.constraints not in ("declared", "none"):
-            raise RequestError(f"constraints is 'declared' or 'none', not {self.constraints!r}.")
+            raise RequestError(f"constraints must be 'declared' or 'none', not {self.constraints!r}.")
         if self.engine not in ENGINES:
             raise RequestError(
-                f"There is no engine {self.engine!r}.",
+                f"Engine {self.engine!r} does not exist.",
                 fix=join_choices([UseOption("engine", "tree"), UseOption("engine", "chain")]),
             )
         if self.engine != "chain" and (self.weights or self.chain != OURS):
@@ -95,7 +95,7 @@ class SynthSpec:
         for name, weight in self.weights.items():
             if not str(name).isdigit():
                 raise RequestError(
-                    f"weights are numbers by the number of a constraint, not {name!r} = {weight!r}.",
+                    f"weights must map a constraint's number to a number, not {name!r} = {weight!r}.",
                     fix=UseOption("weights", {"3": "0.7"}),
                 )
             parse_exact(weight)
@@ -103,16 +103,18 @@ class SynthSpec:
     def _check_shares(self) -> None:
         for name in ("measure_rates", "report"):
             if not 0 <= parse_exact(getattr(self, name)) < 1:
-                raise RequestError(f"{name} is a share of the budget, from 0 to below 1, not {getattr(self, name)!r}.")
+                raise RequestError(
+                    f"{name} must be a share of the budget, at least 0 and below 1, not {getattr(self, name)!r}."
+                )
         if self.shares >= MAX_SHARES:
             raise RequestError(
-                "measure_rates and report take three fifths of the budget or more; the model needs the rest.",
+                "measure_rates and report must take less than three fifths of the budget; the model needs the rest.",
                 fix=UseOption("report", 0.02),
             )
         for name, rate in self.rates.items():
             if not (str(name).isdigit() and 0 <= parse_exact(rate) <= 1):
                 raise RequestError(
-                    f"rates are shares by the number of a constraint, not {name!r} = {rate!r}.",
+                    f"rates must map a constraint's number to a share, not {name!r} = {rate!r}.",
                     fix=UseOption("rates", {"3": "0.018"}),
                 )
 
@@ -166,7 +168,7 @@ def parse_spec(plain: Mapping[str, Any]) -> SynthSpec:
             values["chain"] = parse_chain_spec(values["chain"])
         return SynthSpec(**values)
     except (TypeError, AttributeError):
-        raise RequestError("A value of the synthesis has the wrong type.", fix="see docs/reference/synth.md") from None
+        raise RequestError("A value in the spec has the wrong type.", fix="see docs/reference/synth.md") from None
 
 
 def require_known(plain: Mapping[str, Any]) -> None:
@@ -211,7 +213,7 @@ def read_plain(file: Path) -> dict[str, Any]:
         why = "it is not a readable file in UTF-8"
     except (ValueError, InvalidOperation) as failed:
         why = str(failed)
-    raise RequestError(f"{file} cannot be read as TOML: {why}.", fix="see docs/reference/synth.md") from None
+    raise RequestError(f"Cannot read {file} as TOML: {why}.", fix="see docs/reference/synth.md") from None
 
 
 def _parse_budget(given: object) -> Budget:
@@ -219,7 +221,10 @@ def _parse_budget(given: object) -> Budget:
         return given
     if isinstance(given, Mapping):
         return Budget(**given)
-    raise RequestError("A budget is a table of epsilon (with delta) or rho.", fix=UseOption("budget", {"epsilon": "1"}))
+    raise RequestError(
+        "A budget must be a table with epsilon (and optionally delta) or rho.",
+        fix=UseOption("budget", {"epsilon": "1"}),
+    )
 
 
 def _is_whole(value: object) -> bool:

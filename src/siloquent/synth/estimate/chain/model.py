@@ -68,7 +68,9 @@ class ChainModel:
     def draw_cells(self, rows: int, *, where: str | None = None, seed: int = 0, kept: bool = True) -> NDArray[np.int32]:
         """Draw rows as cells of the plan's attributes, shape (rows, attributes); ``kept`` False skips the passes."""
         if not 1 <= rows <= MAX_ROWS:
-            raise RequestError(f"A draw has 1 to {MAX_ROWS:,} rows, not {rows:,}.", fix=UseOption("rows", 10000))
+            raise RequestError(
+                f"The number of rows must be between 1 and {MAX_ROWS:,}, not {rows:,}.", fix=UseOption("rows", 10000)
+            )
         if where is None:
             return self._draw_rows(rows, seed=seed, kept=kept)
         condition = parse_condition(where, self.schema, self.frame.compiled)

@@ -73,7 +73,7 @@ def enforce_constraints(
         raise ConstraintProblem(
             f"{'; '.join(one.text for one in broken)}: equal rows break it, and {len(kept):,} different ones that "
             "do not were not found.",
-            fix="ask for fewer rows, or hard = false",
+            fix="request fewer rows, or set hard = false",
         )
     if broken:
         raise SiloquentError(

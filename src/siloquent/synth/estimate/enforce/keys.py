@@ -100,8 +100,8 @@ def _move_to_free(
             rows[np.ix_(repeated, columns)] = np.stack(chosen, axis=1)
             return
     raise ConstraintProblem(
-        f"{key.text} has fewer allowed combinations than the {len(rows):,} rows asked for.",
-        fix="ask for fewer rows, or leave the key out",
+        f"{key.text} has fewer allowed combinations than the {len(rows):,} requested rows.",
+        fix="request fewer rows, or omit the key",
     )
 
 

@@ -70,14 +70,14 @@ def build_reference_table(
     """
     inside = (lhs >= 0).all(axis=1) & (rhs >= 0)
     if not inside.any():
-        raise RequestError(f"The reference {need.reference} has no row whose values are declared.")
+        raise RequestError(f"The reference {need.reference} has no row with only declared values.")
     keys = np.ravel_multi_index(tuple(lhs[inside].T), need.lhs_sizes)
     order = np.argsort(keys, kind="stable")
     keys, found = keys[order], rhs[inside][order]
     if ((keys[1:] == keys[:-1]) & (found[1:] != found[:-1])).any():
         raise RequestError(
             f"The reference {need.reference} gives one {', '.join(need.lhs)} two values of {need.rhs}.",
-            fix="correct the file, or leave the reference out",
+            fix="correct the file, or omit the reference",
         )
     # Values that the file does not list take the value of some row of it, and are never drawn in reverse.
     values = random.choice(found, math.prod(need.lhs_sizes)).astype(np.int32)
@@ -95,7 +95,7 @@ def _find_allowed(need: TableNeed, name: str) -> NDArray[np.bool_]:
         if all(test.attributes == (name,) for test in rule):
             allowed &= ~find_passing(rule, cells, size)
     if not allowed.any():
-        raise ConstraintProblem(f"No declared value of {name} is allowed by the rules about it.")
+        raise ConstraintProblem(f"No declared value of {name} satisfies its constraints.")
     return allowed
 
 

@@ -66,7 +66,7 @@ def _build_refusal(
     others = "; ".join(f"{one.number} is kept {one.kept}" for one in compiled.hard if one.number not in numbers)
     names = f" In conflict: constraint {named}." if named else ""
     rest = f" The others would be kept: {others}." if others else ""
-    return ConstraintProblem(f"{why}{names}{rest}", fix="drop one of them, or let it be soft: hard = false")
+    return ConstraintProblem(f"{why}{names}{rest}", fix="drop one of them, or make it soft: hard = false")
 
 
 def _connect_masks(masks: tuple[Mask, ...]) -> list[list[Mask]]:
