@@ -310,14 +310,15 @@ def _masked(value: Any) -> Any:
 
 
 class _Records(logging.Handler):
-    """Every record that reaches an application's log."""
+    """Every record that reaches an application's log, but those of federations, which other threads may still run."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self.texts: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(f"{record.name} {record.levelname} {record.getMessage()}")
+        if not record.name.startswith("siloquent.federation"):
+            self.texts.append(f"{record.name} {record.levelname} {record.getMessage()}")
 
 
 @contextmanager

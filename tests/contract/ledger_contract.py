@@ -606,8 +606,8 @@ class LedgerContract:
         reserved(ledger, laplace("0.1"))
         assert ledger.verify(Checkpoint.from_json(kept.to_json())).ok
         wrong = {
-            "gone": replace(kept, seq=99),
-            "not the one": replace(kept, hash="0" * 64),
+            "missing": replace(kept, seq=99),
+            "differs": replace(kept, hash="0" * 64),
             "totals": replace(kept, spent={TABLE: Cost(1)}),
             "another ledger": replace(kept, ledger="0" * 32),
         }

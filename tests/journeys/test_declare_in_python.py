@@ -86,7 +86,7 @@ def test_a_file_is_declared_as_by_the_command_line(tmp_path: Path, monkeypatch: 
     schema = sq.declare("visits.csv", {"ward": "A, B"}, accept=True, max_rows=2).to_schema()
     assert (schema.name, schema.source) == ("visits", "csv:visits.csv")
     Path("rows.csv").write_text("4711,33,A\n")
-    with pytest.raises(sq.SiloquentError, match="a row of data") as refused:
+    with pytest.raises(sq.SiloquentError, match="somebody's row") as refused:
         sq.declare(Path("rows.csv"))
     assert "4711" not in str(refused.value)
     with pytest.raises(SchemaError, match="neither a file's name nor a frame"):

@@ -132,7 +132,7 @@ REFUSED = {
     "no label": (("share", "release", "patients", "--epsilon", "1"), "needs a label and features", 2),
     "no price": (RELEASE[:-2], "Fix: --epsilon 1", 2),
     "an unknown label": ((*RELEASE[:4], "sik", *RELEASE[5:], "--yes"), "Did you mean 'sick'", 2),
-    "an unknown method": ((*RELEASE, "--method", "magic", "--yes"), "method is one of", 2),
+    "an unknown method": ((*RELEASE, "--method", "magic", "--yes"), "method must be one of", 2),
     "too dear": ((*RELEASE, "--max-cost", "0.0001"), "more than the 0.0001 that you allow", 2),
     "more than the budget": ((*RELEASE[:-1], "900", "--yes"), "has", 3),
     "a release that is not there": (("share", "advise", "patients", "r-000009"), "No release named", 2),

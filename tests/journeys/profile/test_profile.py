@@ -173,7 +173,7 @@ def test_a_clinic_whose_account_records_no_disclosures_declines(office: Person, 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('table = "prices"\ncolumns = ["item"]\n', "2 to 16 columns"),
+        ('table = "prices"\ncolumns = ["item"]\n', "2 to 16 distinct columns"),
         ('table = "prices"\ncolumns = ["item", "vat"]\ncolour = 1\n', "no 'colour'"),
         ('table = "prices"\ncolumns = ["item", "vat"]\nprotocol = "plain"\n', "padded, fast, smfd"),
         ('table = "prices"\ncolumns = ["item", "vat"]\nmin_rows = 1\n', "at least 2"),

@@ -69,7 +69,9 @@ def test_a_refusal_has_the_same_exit_status_and_fix(at: Any) -> None:
 
 
 def test_the_fix_of_a_refusal_by_the_server_is_a_command_to_paste_here(at: Any, served: Served, tmp_path: Path) -> None:
-    status, _, err = at("ana", "ask", WARDS, "--key", "dear", "--max-cost", "0.00000001")
+    status, _, err = at(
+        "ana", "ask", WARDS.replace("ERROR 200", "ERROR 120"), "--key", "dear", "--max-cost", "0.00000001"
+    )
     fix = next(line for line in err.splitlines() if line.startswith("Fix: ")).removeprefix("Fix: ")
     assert (status, fix.startswith(f"siloquent --server {served.address} ")) == (2, True)
     assert "--key dear --max-cost 0." in fix

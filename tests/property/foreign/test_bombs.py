@@ -116,7 +116,7 @@ def test_a_catalogue_of_too_many_entries_is_refused(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(catalogue, "MAX_ENTRIES", 20)
     for number in range(21):
         (tmp_path / str(number)).mkdir()
-    with pytest.raises(ReleaseError, match="more than 20 entries"):
+    with pytest.raises(ReleaseError, match="the limit is 20"):
         catalogue.open_catalogue(tmp_path)
 
 

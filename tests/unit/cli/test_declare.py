@@ -197,11 +197,11 @@ HOSTILE = {
     "sep=": (b"sep=;\n" + HEADER.encode(), 2, "sep="),
     "empty": (b"", 2, "no header line"),
     "twice": (b"age,sex,Age\n", 2, "columns 1 and 3 the same name"),
-    "no header": (b"39,State-gov,77516\n", 8, "a row of data"),
+    "no header": (b"39,State-gov,77516\n", 8, "somebody's row"),
     "latin-1": ("größe,sex\n".encode("latin-1"), 2, "not UTF-8"),
     "utf-16": (HEADER.encode("utf-16"), 2, "not UTF-8"),
     "open quote": (b'"age,sex\n1,2\n', 2, "quotes"),
-    "old mac": (b"age,sex\r1,2\r", 2, "CR alone"),
+    "old mac": (b"age,sex\r1,2\r", 2, "only CR"),
     "workbook": (b"PK\x03\x04" + bytes(30), 2, "workbook"),
     "too wide": (b",".join(b"x%d" % i for i in range(5_000)), 2, "5,000 columns"),
 }

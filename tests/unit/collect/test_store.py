@@ -89,7 +89,7 @@ def test_enough_users_must_have_reported_what_is_asked_and_not_anything_else() -
 def test_another_collections_reports_are_not_opened(tmp_path: Path) -> None:
     path = tmp_path / "shop.reports"
     ReportStore(MADE, path).close()
-    with pytest.raises(RequestError, match="another collection, epoch or design"):
+    with pytest.raises(RequestError, match="a different collection, epoch or design"):
         ReportStore(collection(PROFILE, ORDERS, epoch=2), path)
     (tmp_path / "no.reports").write_text("no database")
     with pytest.raises(RequestError, match="cannot be opened"):
@@ -177,5 +177,5 @@ def test_more_groups_than_ten_thousand_are_refused() -> None:
     with ReportStore(made) as store:
         places = np.random.default_rng(1).integers(0, 25, (100, 4))
         store.add(perturb_all(made, [build_single_row_users(places)]))
-        with pytest.raises(RequestError, match="more than 10,000 groups"):
+        with pytest.raises(RequestError, match="the limit is 10,000"):
             estimate(store, "SELECT a, b, c, COUNT(*) FROM wide GROUP BY a, b, c")

@@ -278,7 +278,7 @@ def test_a_permit_of_another_account_of_the_same_ledger_opens_nothing(other: str
     ledger.open_account(other, limit=Cost(10**12), accountant="pure", unit="row", adjacency="add-remove")
     table = open_table(schema, None, ledger, salt="00", frame=visits(50))
     for ask in asks(table, permit_of(ledger, other)):
-        with pytest.raises(NotAllowed, match="not of 'visits@1'"):
+        with pytest.raises(NotAllowed, match="not to 'visits@1'"):
             ask()
     assert table.count_by_cell([Block((), ())], permit_of(ledger, schema.account))[0].tolist() == [50]
 

@@ -200,7 +200,7 @@ REFUSED_SPECS: dict[str, tuple[dict[str, Any], type[SiloquentError], str]] = {
     "a sum of trees": ({"trust": "sum", "agents": 3, "honest": 2, "method": "tree"}, RequestError, "added up"),
     "honest without a sum": ({"honest": 2}, RequestError, "only to secure sums"),
     "a sum alone": ({"trust": "sum", "agents": 3, "honest": 2}, RequestError, "needs the other silos"),
-    "no budget at all": ({"budget": Budget(rho="1")}, RequestError, "pays in epsilon"),
+    "no budget at all": ({"budget": Budget(rho="1")}, RequestError, "accepts only epsilon"),
     "more than is left": ({"budget": Budget(epsilon="5000")}, BudgetExceeded, "has"),
     "next to nothing": ({"budget": Budget(epsilon="1e-15")}, RequestError, "below epsilon"),
 }

@@ -153,7 +153,7 @@ def test_an_accuracy_beyond_all_counters_names_the_best_one() -> None:
 
 def test_pure_money_cannot_be_given_with_a_delta_nor_rho() -> None:
     for budget in (Budget(rho="0.1"), Budget(epsilon="1", delta="1e-6")):
-        with pytest.raises(RequestError, match="pays in epsilon alone"):
+        with pytest.raises(RequestError, match="accepts only epsilon"):
             planned(PURE, budget=budget)
 
 

@@ -161,7 +161,7 @@ def test_soft_constraints_are_counted_and_never_enforced() -> None:
 
 
 def test_a_key_with_fewer_combinations_than_rows_is_refused_with_their_number() -> None:
-    with pytest.raises(ConstraintProblem, match="20 combinations, and 21 rows"):
+    with pytest.raises(ConstraintProblem, match="20 combinations, but 21 rows"):
         compiled(SMALL, Key(("a", "b")), rows=21)
 
 

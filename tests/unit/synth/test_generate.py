@@ -124,7 +124,7 @@ def test_conditions_that_no_row_meets_are_refused(made: SyntheticRelease, where:
 
 
 def test_a_draw_has_some_rows(made: SyntheticRelease) -> None:
-    with pytest.raises(RequestError, match="1 to"):
+    with pytest.raises(RequestError, match="between 1 and"):
         made.model.draw(0)
 
 

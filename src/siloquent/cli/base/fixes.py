@@ -59,12 +59,12 @@ class CommandLanguage(FixLanguage):
         return shlex.join(["siloquent", *self.place, *self.analyst, action.verb, action.question, *named])
 
     def format_option(self, action: UseOption) -> str:
-        """Return the option if the command has it, and otherwise, or with a spec's file, the line of that file."""
+        """Return the option if it was typed or the command has it; otherwise, or with a spec file, that file's line."""
         name = f"--{action.name.replace('_', '-')}"
         if name == "--max-cost" and name in self.own_options:
             words = (*_leave_out(self.typed, name), name, str(action.value))
             return shlex.join(["siloquent", *self.place, *self.analyst, *words])
-        if any(word.endswith(".toml") for word in self.typed):
+        if name not in self.typed and any(word.endswith(".toml") for word in self.typed):
             return _format_line(action)
         if action.name == "budget" and isinstance(action.value, Mapping):
             return shlex.join(word for key, value in action.value.items() for word in (f"--{key}", str(value)))

@@ -47,7 +47,7 @@ def parse_meaning(text: str, column: ColumnHeader, find_list: ListFinder | None 
     Raises:
         RequestError: the text is not understood, is incomplete, or does not fit the column's type.
 
-    >>> parse_meaning("0..120", Column("age")).hi, parse_meaning("F, M", Column("sex")).values
+    >>> parse_meaning("0..120", ColumnHeader("age")).hi, parse_meaning("F, M", ColumnHeader("sex")).values
     ('120', ('F', 'M'))
     """
     meaning = _parse(text.strip(), column, find_list)

@@ -92,6 +92,7 @@ def test_what_another_process_wrote_is_read_once(tmp_path: Path, counted: Counte
     question = "SELECT COUNT(*) FROM people WHERE age < 9 ERROR {} REUSE ANY"
     one.ask(question.format(300))
     earlier_answers._memories._values.clear()  # as in a process that has seen nothing yet
+    earlier_answers._memories._total = 0
     counted.clear()
     found = other.ask(question.format(320))
     assert (found.cost.amount, found.accuracy.label, counted["decode_measurements"]) == (0, "independent", 1)

@@ -39,7 +39,7 @@ def encoded(number: int) -> bytes:
 )
 def test_a_batch_with_a_bad_encoding_is_refused(bad: bytes) -> None:
     for batch in (bad, SOME + bad, bad + SOME):
-        with pytest.raises(ProtocolError, match="not of the form"):
+        with pytest.raises(ProtocolError, match="does not have the form"):
             check_points(batch)
 
 
