@@ -22,7 +22,8 @@ from siloquent.discover.release import (
 from siloquent.discover.spec import DiscoverSpec, KeysSpec
 from siloquent.errors import RequestError, SiloquentError
 from siloquent.fixes import RunCommand
-from siloquent.schema.domains import get_domain_file, write_domain
+from siloquent.foreign.documents import read_text
+from siloquent.schema.domains import MAX_DOMAIN_BYTES, get_domain_file, is_same_release, write_domain
 
 if TYPE_CHECKING:
     from siloquent.discover.plan import DiscoverPlan
@@ -87,7 +88,7 @@ def save_domain(session: WorkspaceSession, found: DiscoveredKeys) -> Path:
     try:
         if not file.is_file():
             write_domain(file, text)
-        elif file.read_text(encoding="utf-8") != text:
+        elif not is_same_release(read_text(file, MAX_DOMAIN_BYTES), text):
             raise _build_taken_error(session, found.name, found.table, found.column)
     except SiloquentError as failed:
         failed.spent = RESERVED

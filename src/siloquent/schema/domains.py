@@ -178,6 +178,22 @@ def parse_domain(text: str) -> ReleasedDomain:
     return ReleasedDomain(str(texts[0]), str(texts[1]), str(texts[2]), tuple(values))
 
 
+def is_same_release(text: str, other: str) -> bool:
+    """Return whether two domain files hold the same values from the same entry of the ledger.
+
+    The sentence of the guarantee is left out: it names the account's delta, which may have been declared anew since.
+    """
+    try:
+        found = [load_toml(one, most=MAX_DOMAIN_BYTES) for one in (text, other)]
+    except (TomlError, DocumentTooLarge, ValueError):
+        return False
+    for raw in found:
+        release = raw.get("release")
+        if isinstance(release, dict):
+            release.pop("guarantee", None)
+    return found[0] == found[1]
+
+
 def write_domain(file: Path, text: str) -> None:
     """Write a domain file atomically and durably.
 

@@ -79,6 +79,20 @@ def test_a_key_gives_the_same_release_at_no_cost_also_when_it_is_in_use(tmp_path
         session.discover("visits", "diagnosis", epsilon="2", key="monday")
 
 
+def test_a_key_still_gives_the_release_when_the_account_s_delta_was_declared_anew(tmp_path: Path) -> None:
+    session = open_clinic(tmp_path, COMMON)
+    first = session.discover("visits", "diagnosis", epsilon="1", key="monday")
+    file = tmp_path / "domains" / "visits-diagnosis.toml"
+    earlier = file.read_text().replace(first.guarantee.describe(), "a guarantee under another delta")
+    assert earlier != file.read_text()
+    file.write_text(earlier)
+    assert session.discover("visits", "diagnosis", epsilon="1", key="monday") == first
+    assert file.read_text() == earlier
+    file.write_text(earlier.replace('"flu"', '"flu", "the key of one person"'))
+    with pytest.raises(RequestError, match="already exists"):
+        session.discover("visits", "diagnosis", epsilon="1", key="monday")
+
+
 def test_the_declaration_may_use_what_was_found_and_the_key_still_replays(tmp_path: Path) -> None:
     first = open_clinic(tmp_path, COMMON)
     found = first.discover("visits", "diagnosis", epsilon="1", key="monday")
