@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from itertools import count
 from typing import TYPE_CHECKING
 
 from siloquent.charge import RESERVED, Charge, PreparedRelease, build_guarantee, build_provenance
@@ -77,23 +78,30 @@ def assemble(spec: DiscoverSpec, schema: TableSchema, stored: SettledAnswer) -> 
     return unpack_bounds(stored.payload, schema.domain[spec.column], guarantee, provenance)
 
 
-def save_domain(session: WorkspaceSession, found: DiscoveredKeys) -> Path:
-    """Write released keys as ``domains/NAME.toml``, atomically; an equal file is kept.
+def save_domain(session: WorkspaceSession, found: DiscoveredKeys) -> DiscoveredKeys:
+    """Write released keys as ``domains/NAME.toml``, atomically; a file of the same release is kept.
 
+    If the name was taken since the charge, or its file was edited, the next free name is taken: NAME-2, NAME-3, ...
+
+    Returns:
+        The release under the name that its file has.
     Raises:
-        RequestError: the name holds another domain. WorkspaceError: the file cannot be written.
+        WorkspaceError: the file cannot be written.
     """
-    file = get_domain_file(session.workspace.folder, found.name)
-    text = found.to_toml()
     try:
-        if not file.is_file():
-            write_domain(file, text)
-        elif not is_same_release(read_text(file, MAX_DOMAIN_BYTES), text):
-            raise _build_taken_error(session, found.name, found.table, found.column)
+        for number in count(1):
+            chosen = found if number == 1 else replace(found, name=_number_name(found.name, number))
+            file, text = get_domain_file(session.workspace.folder, chosen.name), chosen.to_toml()
+            if write_domain(file, text) or is_same_release(read_text(file, MAX_DOMAIN_BYTES), text):
+                return chosen
     except SiloquentError as failed:
         failed.spent = RESERVED
         raise
-    return file
+    raise AssertionError("every name is taken")
+
+
+def _number_name(name: str, number: int) -> str:
+    return f"{name[:57]}-{number}"
 
 
 def _rehearse(session: WorkspaceSession, chosen: DiscoverPlan) -> None:
@@ -115,7 +123,7 @@ def _rehearse(session: WorkspaceSession, chosen: DiscoverPlan) -> None:
 
 def _build_taken_error(session: WorkspaceSession, name: str, table: str, column: str) -> RequestError:
     taken = {path.stem for path in get_domain_file(session.workspace.folder, name).parent.glob("*.toml")}
-    free = next(other for n in range(2, len(taken) + 3) if (other := f"{name[:60]}-{n}") not in taken)
+    free = next(other for n in range(2, len(taken) + 3) if (other := _number_name(name, n)) not in taken)
     return RequestError(
         f"domains/{name}.toml already exists, and releases are permanent.",
         fix=RunCommand(

@@ -12,8 +12,6 @@ from siloquent.discover.spec import DiscoverSpec, build_spec
 from siloquent.privacy.budget import Budget, Exact
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from siloquent.charge import PreparedRelease
     from siloquent.discover.plan import DiscoverPlan
     from siloquent.discover.release import ProposedBounds
@@ -65,7 +63,7 @@ class DiscoverVerbs:
         """
         found = self.prepare(table, column, key=key, **options).run(max_cost=max_cost)
         if isinstance(found, DiscoveredKeys):
-            self.save(found)
+            return self.save(found)
         return found
 
     def explain(self, table: str, column: str, **options: Unpack[DiscoverOptions]) -> DiscoverPlan:
@@ -92,7 +90,7 @@ class DiscoverVerbs:
         """
         found = self.prepare_sql(text, key=key).run(max_cost=max_cost)
         if isinstance(found, DiscoveredKeys):
-            self.save(found)
+            return self.save(found)
         return found
 
     def prepare_sql(
@@ -108,8 +106,8 @@ class DiscoverVerbs:
         """Plan the discovery that a JSON document describes. Does not read data."""
         return task.prepare(self.session, asked.build_spec(self.session.schema(asked.table)), key=key)
 
-    def save(self, found: DiscoveredKeys) -> Path:
-        """Write released values as ``domains/NAME.toml`` in the workspace; an equal file is kept."""
+    def save(self, found: DiscoveredKeys) -> DiscoveredKeys:
+        """Write released values as ``domains/NAME.toml`` in the workspace; return them under the name of their file."""
         return task.save_domain(self.session, found)
 
     def _build_spec(self, table: str, column: str, options: DiscoverOptions) -> DiscoverSpec:

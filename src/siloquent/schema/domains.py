@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 from siloquent.errors import SchemaError, UnknownName, WorkspaceError
@@ -194,23 +195,36 @@ def is_same_release(text: str, other: str) -> bool:
     return found[0] == found[1]
 
 
-def write_domain(file: Path, text: str) -> None:
-    """Write a domain file atomically and durably.
+def write_domain(file: Path, text: str) -> bool:
+    """Write a new domain file atomically and durably; return whether it is new. An existing file is kept as it is.
 
     Raises:
         WorkspaceError: the file cannot be written.
     """
-    building = file.with_name(f".{file.name}.{os.getpid()}")
+    building = file.with_name(f".{file.name}.{os.getpid()}.{get_ident()}")
     try:
         file.parent.mkdir(exist_ok=True)
         with building.open("w", encoding="utf-8", newline="") as opened:
             opened.write(text)
             opened.flush()
             os.fsync(opened.fileno())
-        os.replace(building, file)
+        return _name_new(building, file)
     except OSError as failed:
-        with suppress(OSError):
-            building.unlink()
         raise WorkspaceError(
             f"{file} cannot be written: {failed.strerror}.", fix="make the workspace's folder writable"
         ) from None
+    finally:
+        with suppress(OSError):
+            building.unlink()
+
+
+def _name_new(building: Path, file: Path) -> bool:
+    try:
+        os.link(building, file)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without hard links
+        if file.exists():
+            return False
+        os.replace(building, file)
+    return True

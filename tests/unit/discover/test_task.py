@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from decimal import Decimal
 from itertools import pairwise
@@ -88,9 +89,37 @@ def test_a_key_still_gives_the_release_when_the_account_s_delta_was_declared_ane
     file.write_text(earlier)
     assert session.discover("visits", "diagnosis", epsilon="1", key="monday") == first
     assert file.read_text() == earlier
-    file.write_text(earlier.replace('"flu"', '"flu", "the key of one person"'))
-    with pytest.raises(RequestError, match="already exists"):
-        session.discover("visits", "diagnosis", epsilon="1", key="monday")
+
+
+def test_a_name_that_was_taken_after_the_charge_or_edited_gives_way_to_the_next_one(tmp_path: Path) -> None:
+    session = open_clinic(tmp_path, COMMON)
+    prepared = session.discover.prepare("visits", "diagnosis", epsilon="1", name="found", key="late")
+    late = prepared.run()
+    first = session.discover("visits", "diagnosis", epsilon="1", name="found", key="first")
+    before = spent(session)
+    assert isinstance(late, DiscoveredKeys)
+    for _ in range(2):
+        assert session.discover.save(late).name == "found-2"
+    assert session.discover("visits", "diagnosis", epsilon="1", name="found", key="late").name == "found-2"
+    file = tmp_path / "domains" / "found.toml"
+    file.write_text(file.read_text().replace('"flu"', '"flu", "the key of one person"'))
+    again = session.discover("visits", "diagnosis", epsilon="1", name="found", key="first")
+    assert (again.name, again.keys) == ("found-3", first.keys)
+    assert parse_domain((tmp_path / "domains" / "found-3.toml").read_text()).values == first.keys
+    assert spent(session) == before
+
+
+def test_discoveries_that_race_for_a_name_are_all_kept(tmp_path: Path) -> None:
+    session = open_clinic(tmp_path, COMMON)
+    keys = [f"k{number}" for number in range(4)]
+    found = [session.discover.prepare("visits", "diagnosis", epsilon="0.5", name="one", key=key).run() for key in keys]
+    kept = [one for one in found if isinstance(one, DiscoveredKeys)]
+    with ThreadPoolExecutor(4) as threads:
+        names = list(threads.map(lambda one: session.discover.save(one).name, kept))
+    assert sorted(names) == ["one", "one-2", "one-3", "one-4"]
+    for one, name in zip(kept, names, strict=True):
+        receipt = tomllib.loads((tmp_path / "domains" / f"{name}.toml").read_text())["release"]
+        assert receipt["seq"] == one.provenance.seq
 
 
 def test_the_declaration_may_use_what_was_found_and_the_key_still_replays(tmp_path: Path) -> None:

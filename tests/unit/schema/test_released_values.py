@@ -18,7 +18,10 @@ VALUES = ["cough", "flu"]
 
 
 def write(folder: Path, values: list[str], name: str = "diagnoses") -> None:
-    write_domain(folder / "domains" / f"{name}.toml", render_domain(name, "visits", "diagnosis", values, {}))
+    file = folder / "domains" / f"{name}.toml"
+    file.unlink(missing_ok=True)
+    assert write_domain(file, render_domain(name, "visits", "diagnosis", values, {}))
+    assert not write_domain(file, "what is there is kept")
 
 
 def test_released_values_are_those_that_the_file_lists(tmp_path: Path) -> None:

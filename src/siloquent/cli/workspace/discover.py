@@ -98,6 +98,7 @@ def _run(
     dry: bool,
 ) -> int | None:
     from siloquent.discover import DiscoveredKeys
+    from siloquent.schema.domains import get_domain_file
 
     with options.open_session() as session:
         own_key = key or create_key()
@@ -116,7 +117,10 @@ def _run(
             return 2
         with track_charge(options, session, own_key):
             found = prepared.run(max_cost=max_cost)
-            file = session.discover.save(found) if isinstance(found, DiscoveredKeys) else None
+            file = None
+            if isinstance(found, DiscoveredKeys):
+                found = session.discover.save(found)
+                file = get_domain_file(session.workspace.folder, found.name)
             if options.as_json:
                 options.screen.write_document(build_discovery_document(found, file, own_key))
             else:

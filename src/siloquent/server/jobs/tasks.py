@@ -92,7 +92,7 @@ def _run_discover(
     found = prepared.run(max_cost=max_cost)
     tell(MADE, WRITTEN)
     if isinstance(found, DiscoveredKeys):
-        session.discover.save(found)
+        found = session.discover.save(found)
     return {"discovery": build_discovery_document(found, None, "")}
 
 
