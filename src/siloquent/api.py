@@ -306,7 +306,7 @@ def find_source(text: str, folder: Path) -> tuple[str, str]:
     Args:
         folder: The workspace's folder; a file inside it is named relative to it.
     Raises:
-        SchemaError: there is no such file, or it is of a kind that cannot be a source.
+        SchemaError: the file does not exist, or files of its type cannot be sources.
     """
     from siloquent.data.column_reader import find_address
 

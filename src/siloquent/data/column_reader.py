@@ -31,7 +31,7 @@ def find_address(text: str, folder: Path) -> tuple[str, str]:
     """Return the source that ``text`` names as a table file does, and its file or place in words.
 
     Raises:
-        SchemaError: there is no such file, or it is of a kind that cannot be a source.
+        SchemaError: the file does not exist, or files of its type cannot be sources.
     """
     kind, _, where = text.partition(":")
     if kind in SOURCE_KINDS and where:

@@ -137,7 +137,7 @@ def _rank(salt: str, *, hashed: bool) -> exp.Window:
 
 
 def _add_up(held: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Return the batches as one with each key once; empty if there are no keys."""
+    """Merge the batches into one that holds each key once; the list is empty if there are no keys."""
     import pyarrow as pa
 
     if not held:

@@ -23,8 +23,7 @@ from siloquent.discover.release import (
 from siloquent.discover.spec import DiscoverSpec, KeysSpec
 from siloquent.errors import RequestError, SiloquentError
 from siloquent.fixes import RunCommand
-from siloquent.foreign.documents import read_text
-from siloquent.schema.domains import MAX_DOMAIN_BYTES, get_domain_file, is_same_release, write_domain
+from siloquent.schema.domains import get_domain_file, holds_release, write_domain
 
 if TYPE_CHECKING:
     from siloquent.discover.plan import DiscoverPlan
@@ -92,7 +91,7 @@ def save_domain(session: WorkspaceSession, found: DiscoveredKeys) -> DiscoveredK
         for number in count(1):
             chosen = found if number == 1 else replace(found, name=_number_name(found.name, number))
             file, text = get_domain_file(session.workspace.folder, chosen.name), chosen.to_toml()
-            if write_domain(file, text) or is_same_release(read_text(file, MAX_DOMAIN_BYTES), text):
+            if write_domain(file, text) or holds_release(file, text):
                 return chosen
     except SiloquentError as failed:
         failed.spent = RESERVED

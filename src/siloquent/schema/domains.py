@@ -179,14 +179,15 @@ def parse_domain(text: str) -> ReleasedDomain:
     return ReleasedDomain(str(texts[0]), str(texts[1]), str(texts[2]), tuple(values))
 
 
-def is_same_release(text: str, other: str) -> bool:
-    """Return whether two domain files hold the same values from the same entry of the ledger.
+def holds_release(file: Path, text: str) -> bool:
+    """Return whether a domain file holds the values of ``text``, from the same entry of the ledger.
 
     The sentence of the guarantee is left out: it names the account's delta, which may have been declared anew since.
+    A file that cannot be read or parsed holds something else.
     """
     try:
-        found = [load_toml(one, most=MAX_DOMAIN_BYTES) for one in (text, other)]
-    except (TomlError, DocumentTooLarge, ValueError):
+        found = [load_toml(one, most=MAX_DOMAIN_BYTES) for one in (read_text(file, MAX_DOMAIN_BYTES), text)]
+    except (OSError, TomlError, DocumentTooLarge, ValueError):  # ValueError: also text that is not UTF-8
         return False
     for raw in found:
         release = raw.get("release")

@@ -32,7 +32,7 @@ from siloquent.privacy import ThresholdedGaussian
 from siloquent.privacy.budget import Budget
 from siloquent.privacy.guarantee import Guarantee
 from siloquent.releases.provenance import Provenance
-from siloquent.schema.domains import parse_domain
+from siloquent.schema.domains import MAX_DOMAIN_BYTES, parse_domain
 from unit.discover.tables import CATEGORY, PURE, ROW, TEXT, declare, open_clinic, rows, schema, table
 
 MANY = 2_000
@@ -107,6 +107,17 @@ def test_a_name_that_was_taken_after_the_charge_or_edited_gives_way_to_the_next_
     assert (again.name, again.keys) == ("found-3", first.keys)
     assert parse_domain((tmp_path / "domains" / "found-3.toml").read_text()).values == first.keys
     assert spent(session) == before
+
+
+@pytest.mark.parametrize("damage", [b"\xff\xfe", b"values = [", b"", b"x" * (MAX_DOMAIN_BYTES + 1)], ids=range(4))
+def test_a_damaged_domain_file_costs_no_release(tmp_path: Path, damage: bytes) -> None:
+    session = open_clinic(tmp_path, COMMON)
+    first = session.discover("visits", "diagnosis", epsilon="1", name="found", key="first")
+    before, file = spent(session), tmp_path / "domains" / "found.toml"
+    file.write_bytes(damage)
+    again = session.discover("visits", "diagnosis", epsilon="1", name="found", key="first")
+    assert (again.name, again.keys, spent(session)) == ("found-2", first.keys, before)
+    assert file.read_bytes() == damage
 
 
 def test_discoveries_that_race_for_a_name_are_all_kept(tmp_path: Path) -> None:
