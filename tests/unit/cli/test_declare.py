@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,25 @@ def declare(capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[s
     capfd.readouterr()
     status = run(["declare", *words, "--json"])
     return status, json.loads(capfd.readouterr().out)
+
+
+def test_a_table_with_ids_is_not_declared_until_it_is_said_whose_rows_they_are(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "loans.csv").write_text("loan_no,reader,price\n", encoding="utf-8")
+    words = ["loans.csv", "--column", "loan_no, reader = id; price = 0..100"]
+    for _ in range(3):  # each fix, pasted, leads on
+        status, told = declare(capfd, *words)
+        if not status:
+            break
+        assert not (folder / "schemas" / "loans.toml").exists()
+        words = shlex.split(told["fix"])[2:]
+    assert status == 0
+    assert (
+        'unit = { kind = "user", column = "reader", max_rows = 4 }' in (folder / "schemas" / "loans.toml").read_text()
+    )
+    other = ["loans.csv", "--name", "other", "--column", "loan_no, reader = id; price = 0..100"]
+    assert declare(capfd, *other, "--person", "none")[0] == 0
 
 
 def test_options_declare_a_table_and_its_first_price(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -285,7 +285,9 @@ def test_whatever_the_names_the_file_is_accepted(names: list[str], said: str) ->
     draft = talk(start_draft(Source("csv:t.csv", tuple(map(ColumnHeader, names))), name="t"))
     open_ones = [column.name for column in draft.columns if column.is_declarable]
     while (question := find_next_question(draft)) is not None:
-        draft = answer_question(draft, question, {"columns": said, "max_rows": "3"}.get(question.key, ""))
+        whose = "none" if question.default is None else ""
+        texts = {"columns": said, "max_rows": "3", "person": whose}
+        draft = answer_question(draft, question, texts.get(question.key, ""))
     if open_ones:
         schema = parse_schema(compose_table_file(draft, origin="a\nb\x1b.csv"))
         assert {one.name for one in schema.domain} <= set(names)

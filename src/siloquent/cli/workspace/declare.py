@@ -165,11 +165,23 @@ def _require_answers(options: Options, draft: TableDraft) -> TableDraft:
             told += [f"And {len(needed) - 20} more questions."] if len(needed) > 20 else []
             raise RequestError(
                 "These questions are open, and standard input is not a terminal:\n" + "\n".join(map(clean_text, told)),
-                fix=options.format_rerun("--column", "rest = skip"),
+                fix=options.format_rerun(*_suggest_answers(draft, {question.key for question in needed})),
             )
         if draft.answers.epsilon is not None and not list(list_open_questions(draft)):
             return draft
         draft = decide_defaults(draft)
+
+
+def _suggest_answers(draft: TableDraft, keys: set[str]) -> list[str]:
+    """Return options that answer the open questions, with the table's own columns."""
+    ids = [column.name for column in draft.columns if (told := draft.meanings.get(column.name)) and told.type == "id"]
+    suggested = {
+        "accept": ["--accept"],
+        "columns": ["--column", "rest = skip"],
+        "person": ["--person", ids[-1] if ids else "none"],
+        "max_rows": ["--max-rows", "4"],
+    }
+    return [word for key, words in suggested.items() if key in keys for word in words]
 
 
 def _show_end(options: Options, schema: TableSchema, first: FirstQuery | None, left_out: int) -> None:

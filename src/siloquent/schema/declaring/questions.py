@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from siloquent.errors import RequestError
 from siloquent.schema.declaring.columns import ColumnHeader
 from siloquent.schema.declaring.draft import (
     NO,
@@ -87,7 +88,7 @@ def list_open_questions(draft: TableDraft) -> Iterator[DeclarationQuestion]:
             "person",
             "If one person can have several rows, which column says whose row it is?",
             "none: each row is another person. What one person adds to the table is what stays hidden.",
-            likely.name if likely else "none, each row is another person",
+            likely.name if likely else None if _has_id(draft) else "none, each row is another person",
         )
     elif draft.person is not None and answers.max_rows is None:
         yield DeclarationQuestion(
@@ -127,6 +128,11 @@ def answer_question(draft: TableDraft, question: DeclarationQuestion, text: str)
         return say_columns(draft, text or ";", question.columns) if text else _refuse_empty(draft, question)
     if question.key == "person" and not text:
         likely = _find_person(draft)
+        if likely is None and _has_id(draft):
+            raise RequestError(
+                "With an id column, it must be said whose rows these are: this decides what stays hidden.",
+                fix="name the column that identifies a person, or answer none",
+            )
         text = likely.name if likely else NO_PERSON[1]
     return STEPS[question.key](draft, text)
 
@@ -153,6 +159,11 @@ def _find_person(draft: TableDraft) -> ColumnHeader | None:
         if meaning.type == "id" and is_person_like(column.name):
             return column
     return None
+
+
+def _has_id(draft: TableDraft) -> bool:
+    """Return whether a column is an id: whether it is a person's decides the guarantee, so nobody guesses it."""
+    return any(draft.meanings.get(column.name, Meaning("")).type == "id" for column in draft.columns)
 
 
 def _name_columns(columns: Sequence[ColumnHeader]) -> str:
