@@ -7,7 +7,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from siloquent.errors import SiloquentError
+from siloquent.errors import PrivacyWarning, SiloquentError
 from siloquent.version import VERSION
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ __all__ = [
     "Answer",
     "Attribute",
     "Declaration",
+    "PrivacyWarning",
     "Query",
     "Session",
     "SiloquentError",

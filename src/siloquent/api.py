@@ -349,6 +349,13 @@ def declare(
     from siloquent.data.column_reader import read_frame_columns
     from siloquent.schema.declaring import derive_table_name
     from siloquent.schema.declaring.declaration import begin_declaration
+    from siloquent.schema.declaring.declared_table import require_type
+
+    require_type("name", name, (str, type(None)), '"visits"')
+    if name is not None and not name.isidentifier():
+        raise RequestError(
+            f"name: {name[:40]!r} is not letters, digits and _.", fix=f'name="{derive_table_name(Path(name))}"'
+        )
 
     try:
         workspace = read_workspace(find_workspace(Path.cwd()))

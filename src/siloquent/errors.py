@@ -28,14 +28,20 @@ request cost. No message ever shows a private value: names, bounds and limits ar
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
 from siloquent.fixes import PYTHON, FixLike, build_fix, let_owner_run, run
+from siloquent.notebook import format_refusal
 
 MAX_NAMES = 40
 """The maximum number of known names that an error lists."""
+
+
+class PrivacyWarning(UserWarning):
+    """A call works, but reveals or spends more than its caller may expect; the message says how to avoid that."""
 
 
 class PortableError(Exception):
@@ -78,6 +84,17 @@ class SiloquentError(PortableError):
         """Return the complete message: the problem, its fix and its cost."""
         fix = f" Fix: {self.fix}." if self.fix else ""
         return f"{self.detail}{fix} [{self.code}; spent: {self.spent}]"
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows instead of a traceback: the sentence, its fix, its cost and the caller's line.
+
+        An unexpected internal error keeps its traceback.
+        """
+        if self.code == "internal":
+            return traceback.format_exception(self)
+        lines = [self.detail, *([f"Fix: {self.fix}"] if self.fix else []), f"Spent: {self.spent}."]
+        lines += getattr(self, "__notes__", [])
+        return format_refusal(f"{self.title} [{self.code}]", lines, self.__traceback__)
 
 
 class SchemaError(SiloquentError):

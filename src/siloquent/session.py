@@ -31,6 +31,7 @@ from siloquent.schema.workspace import WORKSPACE_FILE, Workspace, read_workspace
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
     from siloquent.ledger import Checkpoint, LedgerVerdict
+    from siloquent.ledger.budget_status import BudgetStatus
     from siloquent.ledger.marks import SourceMark
     from siloquent.schema.domains import DomainFolder
 
@@ -309,6 +310,15 @@ class WorkspaceSession:
             account = self.ledger.get_account(account.parent)
             left = Cost(min(left.amount, account.left.amount), min(left.delta, account.left.delta))
         return left
+
+    def get_budget(self, name: str) -> BudgetStatus:
+        """Return what this session may spend on table ``name``, what is spent and what is left, as a readable value."""
+        from siloquent.ledger.budget_status import build_budget_status
+
+        schema = self.schema(name)
+        delta = schema.budget.delta - schema.budget.delta_events
+        account, left = self.get_account(name), self.get_remaining(name)
+        return build_budget_status(name, account, left, unit=schema.unit.description, delta=delta)
 
     def set_budget(self, name: str) -> Account:
         """Update the ledger's limits to the table file's, for the table and every analyst's share.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 import siloquent as sq
-from siloquent.errors import RequestError, SchemaError
+from siloquent.errors import RequestError, SchemaError, SiloquentError
+from siloquent.schema import Attribute
 from siloquent.session import create_workspace
 
 FRAMES: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -110,6 +112,7 @@ def test_classes_declare_a_table_and_are_readable() -> None:
     assert str(attributes[1]) == "age: 0..120 by 10; beyond counts as the bound; empty cells are a group"
     assert str(schema.unit) == "all rows of one patient (at most 4 count)"
     assert str(schema.budget) == "epsilon 0.5 at delta 0.000001"
+    assert repr(schema) == str(schema)
     for shown in (declaration, *attributes, schema.unit, schema.budget, schema):
         assert shown._repr_html_().startswith(("<pre>", "<code>"))
     for wrong in ("2,0", 0.1, "much"):
@@ -119,3 +122,78 @@ def test_classes_declare_a_table_and_are_readable() -> None:
         sq.TableBudget.of("2,0")
     with pytest.raises(SchemaError, match="rounded or clamped"):
         sq.Declaration("visits", attributes, unit=sq.Unit.person("age", max_rows=1))
+
+
+def test_unit_and_budget_are_given_as_values() -> None:
+    shares = sq.TableBudget("pure", epsilon=Fraction(2), shares=(("ana", Fraction(1, 2)),))
+    given: dict[str, Any] = {"accept": True, "name": "visits"}
+    by_values = sq.declare(pa.table(ROWS), SAID, unit=sq.Unit.person("patient", max_rows=4), budget=shares, **given)
+    schema = by_values.to_schema()
+    assert (schema.unit, schema.budget) == (sq.Unit.person("patient", max_rows=4), shares)
+    assert "Budget: epsilon 2." in repr(by_values)
+    rows = sq.declare(pa.table(ROWS), SAID, unit=sq.Unit(), budget=sq.TableBudget.of("0.5", delta="1e-6"), **given)
+    assert rows.to_schema().unit == sq.Unit()
+    typed = sq.declare(pa.table(ROWS), SAID, person="none", epsilon=0.5, delta=1e-6, **given)
+    assert rows.to_schema() == typed.to_schema()
+
+
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("columns", {"columns": ["age"]}),
+    ("columns: The meaning of 'age'", {"columns": {"age": 5}}),
+    ("columns: The meaning of 'age'", {"columns": {"age": None}}),
+    ("columns: The values of 'age'", {"columns": {"age": ["a", 1]}}),
+    ("columns: A column's name", {"columns": {5: "0..9"}}),
+    ("accept", {"accept": "yes"}),
+    ("name", {"name": 7}),
+    ("name", {"name": "my table"}),
+    ("person", {"person": 5}),
+    ("max_rows", {"max_rows": 0}),
+    ("max_rows", {"max_rows": True, "person": "patient"}),
+    ("rows", {"rows": "many"}),
+    ("epsilon", {"epsilon": "2,0"}),
+    ("delta", {"delta": -1}),
+    ("unit", {"unit": "patient"}),
+    ("unit", {"unit": sq.Unit(), "person": "patient"}),
+    ("budget", {"budget": 1}),
+    ("budget", {"budget": sq.TableBudget.of("1"), "epsilon": "1"}),
+]
+
+
+@pytest.mark.parametrize(("argument", "given"), WRONG, ids=lambda one: str(one)[:40])
+def test_a_wrong_argument_is_named(argument: str, given: dict[str, Any]) -> None:
+    with pytest.raises(RequestError) as refused:
+        sq.declare(pa.table(ROWS), **given)
+    assert refused.value.detail.startswith(f"{argument}{'' if ':' in argument else ':'}")
+    assert refused.value.fix
+
+
+BUILT: list[tuple[str, Callable[[], object]]] = [
+    ("name", lambda: sq.declare_attribute(5, "0..9")),  # type: ignore[arg-type]
+    ("meaning", lambda: sq.declare_attribute("age", 5)),  # type: ignore[arg-type]
+    ("each value of meaning", lambda: sq.declare_attribute("age", ["a", 1])),  # type: ignore[list-item]
+    ("null", lambda: sq.declare_attribute("age", "0..9", null=None)),  # type: ignore[arg-type]
+    ("attributes", lambda: sq.Declaration("visits", "age")),  # type: ignore[arg-type]
+    ("each of attributes", lambda: sq.Declaration("visits", ["age"])),  # type: ignore[list-item]
+    ("unit", lambda: sq.Declaration("visits", [], unit="row")),  # type: ignore[arg-type]
+    ("budget", lambda: sq.Declaration("visits", [], budget="1")),  # type: ignore[arg-type]
+    ("rows", lambda: sq.Declaration("visits", [], rows="many")),  # type: ignore[arg-type]
+    ("each of constraints", lambda: sq.Declaration("visits", [], constraints=["a"])),  # type: ignore[list-item]
+    ("A unit's kind", lambda: sq.Unit("person")),  # type: ignore[arg-type]
+    ("max_rows", lambda: sq.Unit.person("patient", max_rows="4")),  # type: ignore[arg-type]
+    ("delta", lambda: sq.TableBudget.of("1", delta="3")),
+    ("attributes", lambda: sq.Declaration("visits", [Attribute("a", "boolean", outside="clamp")])),
+]
+
+
+@pytest.mark.parametrize(("argument", "build"), BUILT, ids=lambda one: one if isinstance(one, str) else "")
+def test_a_wrong_argument_of_a_class_is_named(argument: str, build: Callable[[], object]) -> None:
+    with pytest.raises(SiloquentError) as refused:
+        build()
+    assert argument in refused.value.detail
+
+
+def test_an_attribute_says_what_lies_beyond() -> None:
+    ward = sq.declare_attribute("ward", ["A", "B, C", '"D"'], other="drop")
+    assert (ward.values, ward.other) == (("A", "B, C", '"D"'), "drop")
+    assert sq.declare_attribute("age", "0..120", outside="drop").outside == "drop"
+    assert sq.declare_attribute("day", "2024-01-01..2024-12-31", outside="clamp").outside == "clamp"

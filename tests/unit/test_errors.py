@@ -60,7 +60,7 @@ def every_error() -> list[type[BaseException]]:
 
 def examples(kind: type[BaseException]) -> Iterator[BaseException]:
     """Errors of ``kind`` with every combination of a few values of each argument."""
-    if kind.__init__ in (Exception.__init__, ValueError.__init__, KeyboardInterrupt.__init__):
+    if kind.__init__ in (Exception.__init__, UserWarning.__init__, ValueError.__init__, KeyboardInterrupt.__init__):
         yield kind("what was wrong", 3)
         return
     own = list(inspect.signature(kind).parameters.values())

@@ -18,6 +18,7 @@ from siloquent.errors import ReleaseError
 from siloquent.fixes import run
 from siloquent.foreign import load_json
 from siloquent.privacy.guarantee import Guarantee, format_digits
+from siloquent.readable import Readable
 from siloquent.releases.provenance import Provenance
 from siloquent.schema.attribute import OTHER
 from siloquent.schema.domains import MAX_DOMAIN_BYTES, MAX_DOMAIN_VALUES, render_domain, render_text
@@ -33,8 +34,8 @@ MAX_MARKS = 600_000
 _SHOWN = 10
 
 
-@dataclass(frozen=True, slots=True)
-class DiscoveredKeys:
+@dataclass(frozen=True, slots=True, repr=False)
+class DiscoveredKeys(Readable):
     """The keys of a column that enough units share, sorted by bytes: public from now on.
 
     ``threshold``: the noisy number of units that each key reached; ``deviation``: of the noise, in units.
@@ -51,9 +52,9 @@ class DiscoveredKeys:
     guarantee: Guarantee
     provenance: Provenance
 
-    def __repr__(self) -> str:
-        shown = ", ".join(map(repr, self.keys[:_SHOWN])) + (", .." if len(self.keys) > _SHOWN else "")
-        return f"DiscoveredKeys({self.table}.{self.column}: {len(self.keys):,} keys: {shown})"
+    def __str__(self) -> str:
+        shown = ", ".join(self.keys[:_SHOWN]) + (", ..." if len(self.keys) > _SHOWN else "")
+        return "\n".join([self.describe(), *([f"Values: {shown}"] if self.keys else []), self.guarantee.describe()])
 
     def describe(self) -> str:
         """Describe what was found, and the line of the table file that uses it."""
@@ -86,8 +87,8 @@ class DiscoveredKeys:
         return render_domain(self.name, self.table, self.column, self.keys, facts)
 
 
-@dataclass(frozen=True, slots=True)
-class ProposedBounds:
+@dataclass(frozen=True, slots=True, repr=False)
+class ProposedBounds(Readable):
     """Bounds between which nearly all of a column's values lie; a proposal that changes no declaration.
 
     ``lo`` and ``hi`` are None if no bin of the histogram is clearly above its noise. ``below`` and ``above``: the
@@ -103,6 +104,9 @@ class ProposedBounds:
     deviation: float
     guarantee: Guarantee
     provenance: Provenance
+
+    def __str__(self) -> str:
+        return f"{self.describe()}\n{self.guarantee.describe()}"
 
     def describe(self) -> str:
         """Describe the proposal, and the change of the table file that applies it."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from siloquent.foreign import DocumentTooLarge, load_json, read_bounded
 from siloquent.ledger import Ledger
+from siloquent.readable import Readable
 from siloquent.releases.folder import MAX_PART, find_file_problems
 from siloquent.releases.kept import FileTest, KeptMeasurement, walk_leaves
 from siloquent.releases.manifest import MANIFEST, Manifest, ReleaseFile, read_manifest
@@ -32,8 +33,8 @@ _GROWING = ("request.", "accuracy.", "guarantee.")
 _ABSENT = object()
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseVerdict:
+@dataclass(frozen=True, slots=True, repr=False)
+class ReleaseVerdict(Readable):
     """The verification result of a release.
 
     ``problems`` in words, empty if there are none; ``notes``: further remarks for the reader. ``compared``: whether
@@ -48,6 +49,10 @@ class ReleaseVerdict:
     compared: bool = False
     package: str = ""
     uncompared: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        told = [f"  {one}" for one in (*self.problems, *self.notes)]
+        return "\n".join([f"{self.release}: {self.outcome.replace('_', ' ')}", *told, f"Checked: {self.checked}."])
 
     @property
     def ok(self) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from siloquent.documents.ledger import parse_amount
 from siloquent.explore import Answer
+from siloquent.readable import Readable
 
 if TYPE_CHECKING:
     from siloquent.privacy import Guarantee
@@ -25,7 +26,7 @@ class ServedGuarantee:
         return self.words
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RemoteAnswer(Answer):
     """An answer from a server. Its amounts have six digits: the cost is rounded up, the remainder down."""
 
@@ -83,8 +84,8 @@ def parse_answer(document: dict[str, Any], *, replayed: bool) -> RemoteAnswer:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteExplanation:
+@dataclass(frozen=True, slots=True, repr=False)
+class RemoteExplanation(Readable):
     """The price of a question, from a server; the names are those of ``siloquent.explore.Explanation``."""
 
     document: Mapping[str, Any]
@@ -135,6 +136,11 @@ class RemoteExplanation:
     def notes(self) -> tuple[str, ...]:
         """Further notes."""
         return tuple(self.document["notes"])
+
+    def __str__(self) -> str:
+        from siloquent.explore.plan.explain import describe_explanation
+
+        return describe_explanation(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return the document as received."""

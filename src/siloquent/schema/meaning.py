@@ -43,7 +43,7 @@ def compose_entry(name: str, meaning: Meaning) -> str:
     if meaning.type == "category":
         parts.append(f"values = [{', '.join(map(quote_text, meaning.values))}]")
         parts += [f"other = {quote_text(meaning.other)}"] if meaning.other != "drop" else []
-    if meaning.type == "text":
+    if meaning.type == "text" and meaning.max_bytes:
         parts.append(f"max_bytes = {meaning.max_bytes}")
     if meaning.lo:
         parts.append(f"outside = {quote_text(meaning.outside)}")

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from siloquent.errors import SchemaError
+from siloquent.readable import Readable
 from siloquent.schema.constraints import Constraint, check_names
 from siloquent.schema.domain import Domain
 
@@ -40,11 +41,17 @@ class Unit:
         return f"<code>{html.escape(str(self))}</code>"
 
     def __post_init__(self) -> None:
+        if self.kind not in ("row", "user"):
+            raise SchemaError(f"A unit's kind must be row or user, not {str(self.kind)[:20]!r}.", fix="Unit.person(..)")
         if self.kind == "user" and not self.column:
             raise SchemaError(
                 "A user unit needs the column that names the user.", fix='unit = { column = "patient", .. }'
             )
-        if not 1 <= self.max_rows <= 10**6 or (self.kind == "row" and self.max_rows != 1):
+        if (
+            type(self.max_rows) is not int
+            or not 1 <= self.max_rows <= 10**6
+            or (self.kind == "row" and self.max_rows != 1)
+        ):
             raise SchemaError("max_rows must be 1 for row units and between 1 and 1,000,000 for user units.")
 
     @property
@@ -162,8 +169,8 @@ def format_fraction(value: Fraction) -> str:
     return f"-{text}" if value < 0 else text
 
 
-@dataclass(frozen=True, slots=True)
-class TableSchema:
+@dataclass(frozen=True, slots=True, repr=False)
+class TableSchema(Readable):
     """Everything declared about one table; an existing value is consistent.
 
     ``size_hint`` is public and approximate. ``public``: the loaded public tables that its foreign keys refer to.
@@ -217,9 +224,6 @@ class TableSchema:
         lines += [f"  and {len(attributes) - MAX_LISTED:,} more"] if len(attributes) > MAX_LISTED else []
         lines += [f"  hidden: {self.unit.description}", f"  budget: {self.budget}"]
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
 
     @property
     def account(self) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from siloquent.errors import RequestError
 from siloquent.fixes import run
 from siloquent.foreign import load_json
+from siloquent.readable import Readable
 from siloquent.search.domains import JoinKey, dump_key, parse_key
 
 if TYPE_CHECKING:
@@ -148,8 +149,8 @@ def _parse_added_feature(plain: dict[str, Any]) -> AddedFeature:
     return AddedFeature(str(plain["offer"]), str(plain["name"]), key, values, errors, other, other_error)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SearchResult:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SearchResult(Readable):
     """The result of a search.
 
     ``chosen``: the additions of the plan, in order; ``ranked``: the best candidates of the first round; ``base_r2``:
@@ -169,6 +170,12 @@ class SearchResult:
     notes: tuple[str, ...] = ()
     guarantee: str = ""
     receipt: str = ""
+
+    def __str__(self) -> str:
+        shown = [f"  {one.name}: {one.reason}" for one in self.chosen]
+        head = f"{len(self.chosen)} additions to {self.table} of {self.candidates:,} candidates"
+        lines = [head, *shown, f"R2 without them {self.base_r2:.3f}, with them {self.r2:.3f}", self.guarantee]
+        return "\n".join([line for line in lines if line] + list(self.notes))
 
     def draw_picture(self) -> Bars | None:
         """Draw the gain of each of the best candidates, with its interval; None where there is none."""

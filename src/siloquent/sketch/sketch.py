@@ -13,6 +13,7 @@ from siloquent.errors import ReleaseError
 from siloquent.fixes import build_fix, run
 from siloquent.maths.tails.distributions import compute_laplace_variance
 from siloquent.privacy import Event, event_from_json, event_to_json, parse_fraction
+from siloquent.readable import Readable
 from siloquent.releases.arrays import pack, unpack
 from siloquent.releases.provenance import Provenance, parse_positive
 from siloquent.sketch.hash_plan import HashPlan, parse_hash_plan
@@ -31,8 +32,8 @@ class MeasuredCounters:
     sizes: Integers | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sketch:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Sketch(Readable):
     """Noisy counters and all that is needed to query them; the counters have the plan's shape.
 
     ``noise`` and ``parameter``: the distribution of the counters' noise (Laplace scale, Gaussian variance), of each
@@ -60,6 +61,13 @@ class Sketch:
             raise ReleaseError(f"The counters must be int64 of shape {self.plan.shape}.")
         if self.sizes is not None and (self.sizes.dtype != np.int64 or self.sizes.shape != (self.plan.classes,)):
             raise ReleaseError(f"The numbers of records must be int64 of shape {(self.plan.classes,)}.")
+
+    def __str__(self) -> str:
+        classes, rows, width = self.plan.shape
+        size = f"{classes * rows * width:,} noisy counters of about {sum(self.estimate_class_sizes()):,.0f} records"
+        where = f" of {self.table}" if self.table else ""
+        asked = "Questions about it are free: session.sketch.ask(sketch, ..); each answer has an interval."
+        return "\n".join([f"Sketch{where}: {size}", asked, *([self.describe_guarantee()] if self.parts else [])])
 
     @property
     def rows(self) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from siloquent.collect.spec.collection_spec import CollectionSpec
+from siloquent.readable import Readable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,8 +31,11 @@ class AggregateEstimate:
     model_based: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CollectAnswer:
+MAX_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CollectAnswer(Readable):
     """The answer to one question: one row per group, one estimate per aggregate."""
 
     sql: str
@@ -42,6 +46,17 @@ class CollectAnswer:
     users: int
     guarantee: str
     notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = []
+        for label, row in zip(self.labels, self.estimates, strict=True):
+            told = (
+                f"{name} {one.value:,.4g} (at least {one.low:,.4g}, at most {one.high:,.4g})"
+                for name, one in zip(self.aggregates, row, strict=True)
+            )
+            lines.append(f"{', '.join(map(str, label))}: {'; '.join(told)}".removeprefix(": "))
+        shown = lines[:MAX_SHOWN] + ([f"{len(lines) - MAX_SHOWN:,} more rows"] if len(lines) > MAX_SHOWN else [])
+        return "\n".join([*shown, "Each interval holds with probability 0.95.", self.guarantee, *self.notes])
 
     @property
     def value(self) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from siloquent.readable import Readable
+
 Kind = Literal[
     "unreadable_lines",
     "extra_column",
@@ -53,14 +55,25 @@ class TableFinding:
         return self.kind not in NOTES
 
 
-@dataclass(frozen=True, slots=True)
-class CheckReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class CheckReport(Readable):
     """All findings about one table; they are exact, so they are for the owner only and never leave the machine."""
 
     table: str
     rows: int
     counted: int
     findings: tuple[TableFinding, ...]
+
+    def __str__(self) -> str:
+        told = [f"  {'problem' if one.is_problem else 'note'}: {one.sentence}" for one in self.findings]
+        outcome = "as declared" if self.is_clean else "not as declared"
+        return "\n".join(
+            [
+                f"{self.table}: {outcome}; {self.counted:,} of {self.rows:,} rows count",
+                *told,
+                "Exact counts, for the owner only: do not pass this on.",
+            ]
+        )
 
     @property
     def is_clean(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 from siloquent.explore.plan.planner import Plan, PlanCandidate
 from siloquent.explore.plan.promise import describe_promise
@@ -14,6 +14,7 @@ from siloquent.explore.plan.steps import QueryPlan
 from siloquent.explore.spec.aggregates import Aggregate, Ranks, name_column
 from siloquent.explore.spec.answers.answer import Label, find_weakest
 from siloquent.privacy import Cost, convert_zcdp_to_epsilon, format_digits, get_accountant
+from siloquent.readable import Readable
 from siloquent.schema import TableSchema
 
 
@@ -123,8 +124,50 @@ class ExplainedPart:
         return Fraction(math.ceil(amount * scale), scale)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Explanation:
+class QuotedPrice(Protocol):
+    """The price of a query, planned here or told by a server."""
+
+    @property
+    def symbol(self) -> str: ...
+    @property
+    def price(self) -> Fraction: ...
+    @property
+    def epsilon(self) -> float | None: ...
+    @property
+    def account(self) -> str: ...
+    @property
+    def left_before(self) -> Fraction: ...
+    @property
+    def left_after(self) -> Fraction | None: ...
+    @property
+    def promise(self) -> str: ...
+    @property
+    def chosen(self) -> str: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+
+def describe_explanation(told: QuotedPrice) -> str:
+    """Return the promise, the price, the remaining budget and the mechanism, one a line."""
+    meaning = "" if told.epsilon is None else f" (epsilon {format_digits(told.epsilon)} on its own)"
+    price = f"{told.symbol} {format_digits(told.price)}{meaning}" if told.price else "nothing: earlier answers suffice"
+    before = f"{told.account} has {told.symbol} {format_digits(told.left_before, up=False)} left"
+    if told.left_after is None:
+        left = f"{before}: the price exceeds it"
+    else:
+        left = f"{before}, and {format_digits(told.left_after, up=False)} afterwards"
+    lines = [
+        told.promise,
+        f"Price: {price}. {left}.",
+        *([f"Mechanism: {told.chosen}."] if told.chosen else []),
+        *told.notes,
+        "No data was read and nothing was spent.",
+    ]
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Explanation(Readable):
     """The most that a query costs and how it would be answered; no data was read.
 
     ``course``: the plan of all its steps; most queries have one step of one part. ``left_before`` and ``left_after``
@@ -202,6 +245,9 @@ class Explanation:
         if not self.course.query.is_composite:
             return self.parts[0].candidates
         return tuple(next(c for c in part.candidates if c.priced is part.plan.chosen) for part in self.parts)
+
+    def __str__(self) -> str:
+        return describe_explanation(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return a document of kind ``siloquent/explanation/2``, or ``siloquent/composite-explanation/2``."""

@@ -16,14 +16,17 @@ from siloquent.profile.measure.snapshot import Snapshot, encode_snapshot
 from siloquent.profile.spec.columns import ProfileColumn
 from siloquent.profile.spec.report import Dependency, build_dependencies
 from siloquent.profile.spec.request import LOCAL_LHS, WIDE_TABLE
+from siloquent.readable import Readable
 
 if TYPE_CHECKING:
     from siloquent.data import PrivateTable
     from siloquent.ledger import Permit
 
+MAX_SHOWN = 40
 
-@dataclass(frozen=True, slots=True)
-class LocalResult:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LocalResult(Readable):
     """The minimal dependencies of one table, for its owner: exact, not private.
 
     ``complete_to_lhs``: left sides of more columns were not searched.
@@ -33,6 +36,14 @@ class LocalResult:
     dependencies: tuple[Dependency, ...]
     constants: tuple[str, ...]
     complete_to_lhs: int
+
+    def __str__(self) -> str:
+        shown = [f"  {one}" for one in self.dependencies[:MAX_SHOWN]]
+        shown += [f"  and {len(self.dependencies) - MAX_SHOWN:,} more"] if len(self.dependencies) > MAX_SHOWN else []
+        constant = [f"Constant: {', '.join(self.constants)}"] if self.constants else []
+        head = f"{len(self.dependencies):,} dependencies of {len(self.columns):,} columns, left sides of at most "
+        exact = "Exact facts about the rows, for the owner only: no noise was added."
+        return "\n".join([f"{head}{self.complete_to_lhs}", *shown, *constant, exact])
 
 
 def discover_locally(

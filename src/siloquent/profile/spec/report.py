@@ -11,6 +11,7 @@ from typing import Any
 from siloquent.errors import ReleaseError, RequestError
 from siloquent.maths.dependencies import FD, list_columns
 from siloquent.profile.spec.columns import ProfileColumn, parse_column
+from siloquent.readable import Readable
 
 FORMAT = 1
 
@@ -55,8 +56,8 @@ class Leakage:
     statement: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FDReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class FDReport(Readable):
     """The result of one session; it is equal in every role that confirmed it.
 
     ``ufd``, ``cfd``: minimal dependencies of all rows together and of every party. ``parties``: (name, size class).
@@ -80,6 +81,12 @@ class FDReport:
     session: str = ""
     transcript: str = ""
     signatures: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"Profile {self.id} of {len(self.parties)} parties, confirmed by {len(self.signatures)}"]
+        lines += [f"  {one}, over all rows" for one in self.ufd]
+        lines += [f"  {one}, within each silo" for one in self.only_inside]
+        return "\n".join([*lines, self.describe_guarantee()])
 
     @property
     def id(self) -> str:

@@ -18,6 +18,7 @@ from siloquent.remote.exchange import Steps
 from siloquent.remote.verbs.asking import require_key
 
 if TYPE_CHECKING:
+    from siloquent.ledger.budget_status import BudgetStatus
     from siloquent.privacy import Cost
 
 
@@ -64,6 +65,16 @@ class TableVerbs(ApiClient):
         table = yield from _fetch_table(self, name)
         known = build_account(table.account)
         return type(known.limit)(_parse_units(table.account["left"], _compute_scale(known)), known.left.delta)
+
+    @verb
+    def get_budget(self, name: str) -> Steps[BudgetStatus]:
+        """Return what this token may spend on table ``name``, what is spent and what is left, as a readable value."""
+        from siloquent.ledger.budget_status import build_budget_status
+        from siloquent.schema import Unit
+
+        account = yield from TableVerbs.get_account(self, name)
+        left = yield from TableVerbs.get_remaining(self, name)
+        return build_budget_status(name, account, left, unit=Unit.from_code(account.unit).description)
 
     @verb
     def get_history(self, table: str) -> Steps[History]:

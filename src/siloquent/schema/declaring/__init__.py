@@ -4,7 +4,8 @@ from siloquent.schema.declaring.answers import GivenAnswers, read_answers, write
 from siloquent.schema.declaring.attributes import declare_attribute
 from siloquent.schema.declaring.columns import ColumnHeader, Source
 from siloquent.schema.declaring.compose import compose_table_file
-from siloquent.schema.declaring.declaration import Declaration, DeclarationDraft
+from siloquent.schema.declaring.declaration import DeclarationDraft
+from siloquent.schema.declaring.declared_table import Declaration
 from siloquent.schema.declaring.draft import TableDraft, start_draft
 from siloquent.schema.declaring.meanings import parse_meaning
 from siloquent.schema.declaring.names import derive_table_name

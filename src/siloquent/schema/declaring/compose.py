@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from siloquent.errors import RequestError
+from siloquent.schema.declaring.declared_table import compose_budget
 from siloquent.schema.declaring.draft import TableDraft
 from siloquent.schema.files.toml import quote_text
 from siloquent.schema.meaning import compose_entry
+from siloquent.schema.table import TableBudget
 
 MIN_DELTA_DIGITS = 6
 _COMMENTS = {
@@ -23,18 +25,19 @@ _COMMENTS = {
 }
 
 
-def compose_table_file(draft: TableDraft, *, origin: str) -> str:
+def compose_table_file(draft: TableDraft, *, origin: str, budget: TableBudget | None = None) -> str:
     """Return the table file.
 
     Args:
         origin: Where the columns' names were read, in words.
+        budget: Instead of the answers about epsilon and delta.
     Raises:
         RequestError: no column is declared.
     """
     declared = [column for column in draft.columns if draft.meanings[column.name].type]
     if not declared:
         raise RequestError("Every column is left out, so nothing could be asked.", fix="COLUMN = 0..120")
-    return "\n".join([*_compose_head(draft, origin), *_compose_attributes(draft), *_compose_table(draft), ""])
+    return "\n".join([*_compose_head(draft, origin), *_compose_attributes(draft), *_compose_table(draft, budget), ""])
 
 
 def choose_delta(rows: int | None) -> str:
@@ -79,7 +82,7 @@ def _compose_attributes(draft: TableDraft) -> Iterator[str]:
         yield f"# Left out as well: {len(left_out) - 50:,} more columns"
 
 
-def _compose_table(draft: TableDraft) -> Iterator[str]:
+def _compose_table(draft: TableDraft, budget: TableBudget | None) -> Iterator[str]:
     answers, person = draft.answers, draft.person
     rows = int(answers.rows) if answers.rows else None
     yield ""
@@ -101,6 +104,9 @@ def _compose_table(draft: TableDraft) -> Iterator[str]:
     yield ""
     yield "[budget]"
     yield "# What all answers together may reveal. `siloquent ledger show` says what is left."
+    if budget is not None:
+        yield from compose_budget(budget)
+        return
     yield 'accountant = "zcdp"'
     yield f"epsilon = {quote_text(answers.epsilon or '1')}"
     yield f"delta = {quote_text(answers.delta or choose_delta(rows))}"

@@ -1,29 +1,34 @@
-"""Declarations in Python: written from classes, or asked for from a frame's names and types."""
+"""Declarations in Python that are asked for from the names and types of a frame or file."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, TypedDict
 
 from siloquent.errors import RequestError
+from siloquent.readable import Readable
 from siloquent.schema.attribute import Attribute
 from siloquent.schema.declaring.answers import GivenAnswers
 from siloquent.schema.declaring.columns import Source
 from siloquent.schema.declaring.compose import compose_table_file
+from siloquent.schema.declaring.declared_table import BUDGET_EXAMPLE, UNIT_EXAMPLE, require_type
 from siloquent.schema.declaring.draft import TableDraft, apply_answers, say_columns, set_meanings, start_draft
 from siloquent.schema.declaring.lists import build_list_finder, list_declared_columns
 from siloquent.schema.declaring.questions import DeclarationQuestion, decide_defaults, list_open_questions
 from siloquent.schema.declaring.statements import split_statement
 from siloquent.schema.files.toml import quote_text
-from siloquent.schema.meaning import compose_entry, describe_meaning
-from siloquent.schema.table import Adjacency, TableBudget, TableSchema, Unit, format_fraction
+from siloquent.schema.meaning import describe_meaning
+from siloquent.schema.table import TableBudget, TableSchema, Unit
 
 if TYPE_CHECKING:
     from siloquent.schema.workspace import Workspace
 
 MAX_SHOWN = 60
+Amount = str | int | float | Decimal | Fraction
+_AMOUNTS = (str, int, float, Decimal, Fraction)
 Meant = str | Sequence[str] | Attribute
 """The meaning of a column in Python: a short text, a list of values, or a declared attribute to copy."""
 
@@ -36,88 +41,19 @@ class DeclarationAnswers(TypedDict, total=False):
     person: str | None
     max_rows: int | str
     rows: int | str
-    epsilon: str | int
-    delta: str
-
-
-@dataclass(frozen=True, repr=False)
-class Declaration:
-    """A table declared by classes instead of TOML; an existing value is consistent.
-
-    Args:
-        name: The table's name.
-        attributes: Its columns: ``siloquent.declare_attribute("age", "0..120")``.
-        unit: What stays hidden: ``Unit()`` for a row, ``Unit.person("patient", max_rows=4)`` for a person.
-        budget: ``TableBudget.of("1", delta="1e-6")``.
-        rows: How many rows there are, roughly and publicly.
-    """
-
-    name: str
-    attributes: Sequence[Attribute]
-    unit: Unit = field(default_factory=Unit)
-    budget: TableBudget = field(default_factory=lambda: TableBudget.of("1", delta="1e-6"))
-    source: str = ""
-    rows: int | None = None
-    adjacency: Adjacency = "add-remove"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "attributes", tuple(self.attributes))
-        self.to_schema()
-
-    def to_toml(self) -> str:
-        """Return the table file that says the same."""
-        unit = '{ kind = "row" }'
-        if self.unit.kind == "user":
-            unit = f'{{ kind = "user", column = {quote_text(self.unit.column)}, max_rows = {self.unit.max_rows} }}'
-        lines = [
-            "format = 1",
-            "attribute = [",
-            *(f"  {compose_entry(one.name, one.to_meaning())}," for one in self.attributes),
-            "]",
-            "[table]",
-            f"name = {quote_text(self.name)}",
-            *([f"source = {quote_text(self.source)}"] if self.source else []),
-            f"adjacency = {quote_text(self.adjacency)}",
-            *([f"size_hint = {self.rows}"] if self.rows is not None else []),
-            f"unit = {unit}",
-            "[budget]",
-            *_compose_budget(self.budget),
-        ]
-        return "\n".join(lines) + "\n"
-
-    def to_schema(self) -> TableSchema:
-        """Return the declaration as sessions take it.
-
-        Raises:
-            SchemaError: it contradicts itself.
-        """
-        from siloquent.schema.build import parse_schema
-
-        return parse_schema(self.to_toml())
-
-    def __repr__(self) -> str:
-        return str(self.to_schema())
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
-
-
-def _compose_budget(budget: TableBudget) -> list[str]:
-    lines = [f"accountant = {quote_text(budget.accountant)}"]
-    amounts = {"epsilon": budget.epsilon, "rho": budget.rho, "delta": budget.delta, "delta_events": budget.delta_events}
-    lines += [f"{key} = {quote_text(format_fraction(amount))}" for key, amount in amounts.items() if amount]
-    shares = ", ".join(f"{quote_text(name)} = {quote_text(format_fraction(share))}" for name, share in budget.shares)
-    lines += [f"analysts = {{ {shares} }}"] if shares else []
-    lines += [f"sharing = {quote_text(budget.sharing)}", f"reuse = {quote_text(budget.reuse)}"]
-    return [*lines, f"epoch = {budget.epoch}", f"disclosures = {str(budget.disclosures).lower()}"]
+    epsilon: Amount
+    delta: Amount
+    unit: Unit
+    budget: TableBudget
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DeclarationDraft:
+class DeclarationDraft(Readable):
     """A declaration in the making: it shows what is decided, proposed and open, and ``say`` takes in more answers."""
 
     draft: TableDraft
     origin: str
+    budget: TableBudget | None = None
 
     def say(
         self,
@@ -128,8 +64,10 @@ class DeclarationDraft:
         person: str | None = None,
         max_rows: int | str | None = None,
         rows: int | str | None = None,
-        epsilon: str | int | None = None,
-        delta: str | None = None,
+        epsilon: Amount | None = None,
+        delta: Amount | None = None,
+        unit: Unit | None = None,
+        budget: TableBudget | None = None,
     ) -> DeclarationDraft:
         """Return the declaration with more answers.
 
@@ -140,25 +78,54 @@ class DeclarationDraft:
             person: The column that says whose row it is; ``"none"``: each row is another person.
             max_rows: How many rows of one person count.
             rows: How many rows there are, roughly and publicly.
-            epsilon: What all answers together may reveal.
+            epsilon, delta: What all answers together may reveal.
+            unit: Instead of ``person`` and ``max_rows``: ``Unit.person("patient", max_rows=4)``.
+            budget: Instead of ``epsilon`` and ``delta``: ``TableBudget.of("1", delta="1e-6")``.
         Raises:
-            RequestError: an answer is not understood; all faults are in the message.
+            RequestError: an answer is not understood; all faults are in the message, each with its argument.
         """
-        faults: list[RequestError] = []
+        for argument, value, kinds, example in (
+            ("columns", columns, (Mapping,), '{"age": "0..120", "sex": ["F", "M"]}'),
+            ("accept", accept, (bool,), "True"),
+            ("empty", empty, (str,), '"drop"'),
+            ("person", person, (str,), '"patient"'),
+            ("max_rows", max_rows, (int, str), "4"),
+            ("rows", rows, (int, str), "10000"),
+            ("epsilon", epsilon, _AMOUNTS, '"1"'),
+            ("delta", delta, _AMOUNTS, '"1e-6"'),
+            ("unit", unit, (Unit,), UNIT_EXAMPLE),
+            ("budget", budget, (TableBudget,), BUDGET_EXAMPLE),
+        ):
+            require_type(argument, value, (*kinds, type(None)), example)
+        if unit is not None:
+            _refuse_both("unit", person=person, max_rows=max_rows)
+            person, max_rows = ("none", None) if unit.kind == "row" else (unit.column, unit.max_rows)
+        if budget is not None:
+            _refuse_both("budget", epsilon=epsilon, delta=delta)
+        answers: dict[str, object] = {"accept": accept, "empty": empty, "person": person, "max_rows": max_rows}
+        return self._take(columns or {}, {**answers, "rows": rows, "epsilon": epsilon, "delta": delta}, budget)
+
+    def _take(
+        self, columns: Mapping[str, Meant], answers: Mapping[str, object], budget: TableBudget | None
+    ) -> DeclarationDraft:
+        faults: list[tuple[str, RequestError]] = []
         draft = self.draft
-        for name, meant in (columns or {}).items():
+        for name, meant in columns.items():
             try:
                 draft = _say_meaning(draft, name, meant)
             except RequestError as wrong:
-                faults.append(wrong)
-        texts = {key: None if value is None else str(value) for key, value in (("max_rows", max_rows), ("rows", rows))}
-        amounts = {"epsilon": None if epsilon is None else str(epsilon), "delta": delta}
-        draft, wrongs = apply_answers(draft, GivenAnswers((), accept, empty, person, **texts, **amounts))
-        faults += wrongs
+                faults.append(("columns", wrong))
+        for argument, value in answers.items():
+            if value is not None:
+                typed: object = value if isinstance(value, bool) else str(value)
+                draft, wrongs = apply_answers(draft, GivenAnswers(**{argument: typed}))  # type: ignore[arg-type]
+                faults += [(argument, wrong) for wrong in wrongs]
         if faults:
-            told = " ".join(f"{one.detail}{f' Fix: {one.fix}.' if one.fix else ''}" for one in faults[:20])
+            told = " ".join(
+                f"{argument}: {one.detail}{f' Fix: {one.fix}.' if one.fix else ''}" for argument, one in faults[:20]
+            )
             raise RequestError(told, fix='columns={"age": "0..120", "sex": ["F", "M"]}')
-        return replace(self, draft=draft)
+        return replace(self, draft=draft, budget=budget or self.budget)
 
     @property
     def questions(self) -> list[DeclarationQuestion]:
@@ -185,7 +152,7 @@ class DeclarationDraft:
         if needed:
             told = " ".join(question.text for question in needed[:20])
             raise RequestError(f"Questions are open: {told}", fix=f"declaration.say({_suggest_call(needed)})")
-        return compose_table_file(draft, origin=self.origin)
+        return compose_table_file(draft, origin=self.origin, budget=self.budget)
 
     def to_schema(self) -> TableSchema:
         """Return the declaration as sessions take it.
@@ -197,11 +164,8 @@ class DeclarationDraft:
 
         return parse_schema(self.to_toml())
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return "\n".join(self._describe())
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
 
     def _describe(self) -> list[str]:
         draft = self.draft
@@ -227,7 +191,7 @@ class DeclarationDraft:
             return [*lines, f"Next: declaration.say({_suggest_call(needed)})"]
         decided = self._decide()[0]
         unit = "one row" if decided.person is None else f"all rows of one {decided.person.name}"
-        lines.append(f"Hidden: {unit}. Budget: epsilon {decided.answers.epsilon}.")
+        lines.append(f"Hidden: {unit}. Budget: {self.budget or f'epsilon {decided.answers.epsilon}'}.")
         return [*lines, "Complete. Next: session.add_frame(declaration, frame), or declaration.to_toml()"]
 
 
@@ -238,8 +202,18 @@ def begin_declaration(source: Source, workspace: Workspace | None, *, name: str,
     return DeclarationDraft(start_draft(source, name=name, find_list=finder, declared=declared), origin)
 
 
+def _refuse_both(argument: str, **others: object) -> None:
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise RequestError(
+            f"{argument}: {' and '.join(given)} would say the same again.", fix=f"leave out {' and '.join(given)}"
+        )
+
+
 def _say_meaning(draft: TableDraft, name: str, meant: Meant) -> TableDraft:
     """Take in the meaning of the columns that ``name`` names."""
+    if not isinstance(name, str):
+        raise RequestError(f"A column's name is a text, not {type(name).__name__}.", fix='{"age": "0..120"}')
     subject = quote_text(name) if name in {column.name for column in draft.columns} else name
     if isinstance(meant, str):
         return say_columns(draft, f"{subject} = {meant}")
@@ -247,6 +221,11 @@ def _say_meaning(draft: TableDraft, name: str, meant: Meant) -> TableDraft:
         chosen, _ = split_statement(f"{subject} = id", draft.columns, draft.rest_columns)
         copied = meant.to_meaning()
         return set_meanings(draft, {column.name: copied for column in chosen or ()})
+    if not isinstance(meant, Sequence):
+        raise RequestError(
+            f"The meaning of {name!r} is a text, a list of values or an Attribute, not {type(meant).__name__}.",
+            fix='"0..120", or ["F", "M"]',
+        )
     if not all(isinstance(value, str) for value in meant):
         raise RequestError(f"The values of {name!r} are texts.", fix='["1", "2"], or "codes 1..2"')
     values = ", ".join('"' + value.replace('"', '""') + '"' for value in meant)

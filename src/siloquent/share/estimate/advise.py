@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.readable import Readable
 from siloquent.share.estimate.stack import Fit, assign_folds, fit_alone, fit_constant_scores, fit_stacked
 from siloquent.share.linear_score import LinearScore, decide_classes
 from siloquent.share.spec.encoding import Encoding
@@ -46,8 +47,8 @@ class PairedDifference:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+@dataclass(frozen=True, slots=True, repr=False)
+class Advice(Readable):
     """The result of cross-validation on own rows; it is about those rows, so it stays with their owner.
 
     ``recommended``: stacked is better than alone in loss beyond the interval, not worse in error, and better than the
@@ -59,6 +60,9 @@ class Advice:
     loss: PairedDifference
     recommended: bool
     rows: int
+
+    def __str__(self) -> str:
+        return f"{self.describe()}\nExact, about your own {self.rows:,} rows: it stays with their owner."
 
     def describe(self) -> str:
         """Return the advice in words."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from siloquent.readable import Readable, Tabular, label_table
 from siloquent.synth.spec.measurements import Measurements
 
 if TYPE_CHECKING:
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     from siloquent.privacy import Guarantee
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SyntheticRelease:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SyntheticRelease(Readable, Tabular):
     """A synthetic table and all that comes with it.
 
     Attributes:
@@ -33,6 +34,20 @@ class SyntheticRelease:
     account: str
     receipt: tuple[str, int, str]
     schema_digest: str
+
+    def __str__(self) -> str:
+        size = f"{self.rows.num_rows:,} synthetic rows of {self.rows.num_columns} columns"
+        return "\n".join(
+            [
+                f"{size} from {self.account}; release {self.id}",
+                "The rows: to_pandas(), to_polars(), to_arrow(). More of them are free: model.draw(rows=..).",
+                self.guarantee.describe(),
+            ]
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """Return the synthetic rows, with the guarantee in the table's metadata."""
+        return label_table(self.rows, units={}, guarantee=self.guarantee.describe(), release=self.id)
 
     @property
     def id(self) -> str:

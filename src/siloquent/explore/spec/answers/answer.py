@@ -16,6 +16,7 @@ from siloquent.explore.spec.answers.text import (
     order_lines,
 )
 from siloquent.privacy import Guarantee, format_digits
+from siloquent.readable import Readable, Tabular, label_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,8 +83,8 @@ class AnswerReceipt:
         return {"ledger": self.ledger, "seq": self.seq, "hash": self.hash}
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+@dataclass(frozen=True, slots=True, repr=False)
+class Answer(Readable, Tabular):
     """One answered query: a pure function of the query, the declaration and the ledger contents.
 
     ``columns`` and ``rows``: the groups in declared order, each with its value and interval [low, high] (wcq), or the
@@ -124,6 +125,25 @@ class Answer:
         if self.kind == "composite":  # values that no group was asked for are numbers, too
             arrays = {name: one.cast(pa.float64()) if one.type == pa.null() else one for name, one in arrays.items()}
         return pa.table(arrays)
+
+    def to_arrow(self) -> pa.Table:
+        """Return ``table`` with each column's unit in its field's metadata, and the promise and guarantee in its own.
+
+        Columns of an interval have the unit of its value: rows, or units of the attribute that was summed.
+        """
+        facts = {"promise": self.promise, "guarantee": self.guarantee.describe(), "release": self.id}
+        return label_table(self.table, units=self._find_units(), **facts)
+
+    def _find_units(self) -> dict[str, str]:
+        """Return the units of values with intervals and of the ends of these, by column."""
+        if not self.accuracy.items:
+            return dict.fromkeys(self.columns[-3:], self.accuracy.unit) if self.columns[-1] == "high" else {}
+        return {
+            f"{one.column}{end}": one.unit
+            for one in self.accuracy.items
+            if f"{one.column}_low" in self.columns
+            for end in ("", "_low", "_high")
+        }
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return an Arrow stream: pandas, polars and DuckDB accept an answer directly."""
