@@ -12,7 +12,7 @@ from siloquent.readable import Readable
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BudgetStatus(Readable):
-    """The part of a table's budget that one session may still spend; amounts in epsilon or rho, the account's ``symbol``.
+    """A table's budget for one session; amounts in epsilon or rho, the account's ``symbol``.
 
     ``limit`` and ``spent`` are of ``account``; ``left`` is less than their difference if an account above has less.
     ``delta``: that at which rho is told as an epsilon; None if it is not known here.
