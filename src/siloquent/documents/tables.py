@@ -112,11 +112,19 @@ def _build_attribute_entry(attribute: Attribute) -> dict[str, Any]:
         "cells": attribute.size if countable else None,
         "outside": attribute.other if attribute.kind == "category" else attribute.outside if countable else "",
         "null": _describe_null(attribute) if countable else "",
+        "labels": [{"value": value, "label": label} for value, label in attribute.labels],
     }
 
 
 def _describe_values(attribute: Attribute) -> str:
-    """Describe the declared values in words."""
+    """Describe the declared values in words, with their labels."""
+    told = [f"{format_label(value)} = {format_label(label)}" for value, label in attribute.labels[:MAX_VALUES]]
+    more = len(attribute.labels) - MAX_VALUES
+    told += [f"and {more} more"] if more > 0 else []
+    return _describe_domain(attribute) + (f" ({', '.join(told)})" if told else "")
+
+
+def _describe_domain(attribute: Attribute) -> str:
     if attribute.kind == "category":
         some = ", ".join(map(format_label, attribute.values[:MAX_VALUES]))
         more = len(attribute.values) - MAX_VALUES

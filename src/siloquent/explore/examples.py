@@ -100,7 +100,7 @@ def _examples(schema: TableSchema) -> Iterator[str]:
 
 
 def _is_key(attribute: Attribute) -> bool:
-    return attribute.kind in ("category", "boolean") or bool(attribute.edges)
+    return attribute.has_groups
 
 
 def _with_quotes(text: str, schemas: Sequence[TableSchema]) -> str:

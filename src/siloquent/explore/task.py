@@ -27,6 +27,7 @@ from siloquent.explore.plan.reuse.plans import apply_reuse, restore_paid_step
 from siloquent.explore.plan.steps import PlanStep, QueryPlan, describe_sizes, plan_query, plan_second_step
 from siloquent.explore.reusable_answers import load_reusable_answers
 from siloquent.explore.spec import Answer, Query, render
+from siloquent.explore.spec.answers.labels import find_labels
 from siloquent.explore.spec.name_resolution import resolve_names
 from siloquent.explore.spec.stored_measurement import OTHER_ROWS, encode_payload
 from siloquent.explore.suggestions import find_affordable, suggest_affordable
@@ -211,7 +212,7 @@ def _answered(prepared: PreparedQuery, asked: Charge, held: Permit | SettledAnsw
     progress = progress.add_step(*_settle_step(session, progress, *opened, asked, earlier.changed))
     if course.second is not None:
         progress = _take_second_step(session, progress, asked.build_next_step(progress.event))
-    return assemble(progress)
+    return replace(assemble(progress), labels=find_labels(course.query, session.schema(course.schema.name)))
 
 
 def _take_second_step(session: WorkspaceSession, progress: QueryProgress, asked: Charge) -> QueryProgress:

@@ -46,6 +46,7 @@ def parse_answer(document: dict[str, Any], *, replayed: bool) -> RemoteAnswer:
     from typing import cast
 
     from siloquent.explore.spec.answers.answer import AnswerAccuracy, AnswerCost, AnswerReceipt, ItemAccuracy
+    from siloquent.explore.spec.answers.labels import parse_labels
 
     kept, cost = document["accuracy"], document["cost"]
     symbol = "rho" if "rho" in cost else "epsilon"
@@ -80,6 +81,7 @@ def parse_answer(document: dict[str, Any], *, replayed: bool) -> RemoteAnswer:
         replayed=replayed,
         notes=tuple(document["notes"]),
         earlier=tuple(placed),
+        labels=parse_labels(document.get("labels", ())),
         document=document,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -33,6 +33,9 @@ MAX_POINTS = 10**6
 MAX_STEPS = 2**40
 MAX_FROM_ZERO = 2**48
 MAX_INTEGER = 2**62
+MAX_CODES = 200
+"""The maximum number of values of an integer that is grouped value by value, as codes are."""
+MAX_LABEL_LENGTH = 200
 STEP_SECONDS = {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
 FUNCTIONS = {
     "length": ("text", "category"),
@@ -64,7 +67,8 @@ class Attribute:
     ``lo``, ``hi``: Decimal for numbers, datetime for dates. ``grid``: in the column's own unit, seconds for dates.
     ``edges``: of declared bins, from lo to hi (which belongs to the last bin) or to one step beyond hi.
     ``null``: drop, cell, or value (NULL is read as ``null_value``).
-    ``function`` and ``argument`` are set on derived attributes.
+    ``function`` and ``argument`` are set on derived attributes. ``labels``: words shown beside values; attributes that
+    differ only in them are equal.
     """
 
     name: str
@@ -81,6 +85,7 @@ class Attribute:
     max_bytes: int = 0
     function: str = ""
     argument: str = ""
+    labels: tuple[tuple[Any, str], ...] = field(default=(), compare=False, repr=False)
 
     def __str__(self) -> str:
         """Return the attribute in one line, in the words in which it may be typed."""
@@ -103,15 +108,20 @@ class Attribute:
 
         kind, null = self.kind, format_null(self.null, self.null_value) if self.is_countable else ""
         if kind in ("id", "boolean"):
-            return Meaning(kind, null=null)
+            return Meaning(kind, null=null, labels=self._format_labels())
         if kind == "text":
             return Meaning(kind, max_bytes=self.max_bytes or TEXT_BYTES)
         if kind == "category":
-            return Meaning(kind, values=self.values, null=null, other=self.other)
+            return Meaning(kind, values=self.values, null=null, other=self.other, labels=self._format_labels())
         lo, hi = (format_bound(bound, kind) for bound in (self.lo, self.hi))
         bins = format_bins(self.edges, lo=self.lo, hi=self.hi, grid=self.grid)
         grid = format_grid(self.grid, kind)
-        return Meaning(kind, lo=lo, hi=hi, grid=grid, bins=bins, null=null, outside=self.outside)
+        labels = self._format_labels()
+        return Meaning(kind, lo=lo, hi=hi, grid=grid, bins=bins, null=null, outside=self.outside, labels=labels)
+
+    def _format_labels(self) -> tuple[tuple[str, str], ...]:
+        is_boolean = self.kind == "boolean"
+        return tuple((str(value).lower() if is_boolean else str(value), label) for value, label in self.labels)
 
     def _repr_html_(self) -> str:
         return f"<code>{html.escape(str(self))}</code>"
@@ -129,6 +139,8 @@ class Attribute:
             self._check_values()
         if self.null == "value" and self.is_countable and self.null_index == OUTSIDE:
             raise self._build_error(f"null = {{ value = {repr(self.null_value)[:60]} }} is not one of its own values")
+        if self.labels:
+            self._check_labels()
 
     def _build_error(self, what: str, *, fix: str = "") -> SchemaError:
         return SchemaError(f"Attribute {self.name!r}: {what}.", fix=fix)
@@ -206,6 +218,29 @@ class Attribute:
         if len(self.values) > MAX_POINTS:
             raise self._build_error(f"lists more than {MAX_POINTS:,} values")
 
+    def _check_labels(self) -> None:
+        if not (self.kind in ("category", "boolean") or self.is_code):
+            raise self._build_error(
+                f"has labels, which only categories, booleans and integers of at most {MAX_CODES} values have"
+            )
+        texts = [label for _, label in self.labels]
+        if any(not 1 <= len(text) <= MAX_LABEL_LENGTH or any(ord(c) < 32 for c in text) for text in texts):
+            raise self._build_error(f"needs labels of 1 to {MAX_LABEL_LENGTH} characters, in one line")
+        if len(set(texts)) != len(texts) or len({value for value, _ in self.labels}) != len(self.labels):
+            raise self._build_error("gives a label, or labels a value, twice")
+        for value, label in self.labels:
+            if self._find_index(value) in (None, OUTSIDE, self.other_index):
+                raise self._build_error(f"labels {value!r}, which is not one of its values", fix=self._suggest_labels())
+            if self.kind == "category" and label in self.values and label != value:
+                raise self._build_error(f"labels {value!r} with {label!r}, which is another of its values")
+
+    def _suggest_labels(self) -> str:
+        """Return the line without labels of values that are not declared."""
+        from siloquent.schema.meaning import format_labels
+
+        known = tuple(one for one in self.labels if self._find_index(one[0]) not in (None, OUTSIDE, self.other_index))
+        return f"labels = {format_labels(replace(self, labels=known)._format_labels())}"
+
     def _compute_span(self) -> Fraction:
         """Return hi minus lo exactly, in the column's own unit or in seconds."""
         return _compute_distance(self.lo, self.hi)
@@ -224,6 +259,24 @@ class Attribute:
     def is_countable(self) -> bool:
         """Whether it has cells; ``id`` and ``text`` have none, so predicates and answers cannot contain them."""
         return self.kind not in ("id", "text")
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it is an integer of so few values that it is grouped value by value; declared bins come first."""
+        return self.kind == "integer" and self.steps <= MAX_CODES
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether GROUP BY takes it as it is: listed values, true and false, bins, or an integer of few values."""
+        return self.kind in ("category", "boolean") or bool(self.edges) or self.is_code
+
+    def find_label(self, value: object) -> str | None:
+        """Return the label of a value, if it has one."""
+        return next((label for known, label in self.labels if known == value and type(known) is type(value)), None)
+
+    def find_labelled(self, label: str) -> Any:
+        """Return the value that has this label, None if none has it."""
+        return next((value for value, known in self.labels if known == label), None)
 
     @property
     def steps(self) -> int:

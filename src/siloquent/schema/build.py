@@ -22,6 +22,7 @@ from siloquent.schema.constraints import (
 )
 from siloquent.schema.domain import Domain
 from siloquent.schema.domains import DomainFolder, inline_domains
+from siloquent.schema.files.coercion import read_boolean
 from siloquent.schema.files.models import (
     BudgetEntry,
     ColumnEntry,
@@ -189,6 +190,20 @@ def _parse_null(column: ColumnEntry) -> tuple[Literal["drop", "cell", "value"], 
     return column.null or "drop", None
 
 
+def _parse_labels(column: ColumnEntry) -> Iterator[tuple[Any, str]]:
+    """Yield each labelled value as answers show it, and its label."""
+    for key, label in (column.labels or {}).items():
+        if column.type == "category":
+            yield key, label
+        elif column.type == "boolean" and (truth := read_boolean(key)) is not None:
+            yield truth, label
+        elif column.type == "integer" and re.fullmatch(r"-?[0-9]{1,19}", key):
+            yield int(key), label
+        else:
+            wanted = "true and false, or 1 and 0" if column.type == "boolean" else "whole numbers"
+            raise SchemaError(f"Attribute {column.name!r} labels {quote_short(key)}; its values are {wanted}.")
+
+
 def _find_key_faults(column: ColumnEntry) -> Iterator[SchemaError]:
     """Yield an error for each key that does not belong to the column's type, or is missing."""
     ranged = column.type in ("integer", "real", "date", "datetime")
@@ -201,6 +216,7 @@ def _find_key_faults(column: ColumnEntry) -> Iterator[SchemaError]:
         ("values", column.type == "category"),
         ("max_bytes", column.type == "text"),
         ("null", column.type not in ("id", "text")),
+        ("labels", column.type in ("integer", "category", "boolean")),
     ):
         if getattr(column, key) is not None and not allowed:
             yield SchemaError(f"Attribute {column.name!r}: {key!r} does not belong to type {column.type!r}.")
@@ -238,7 +254,7 @@ def _build_checked(column: ColumnEntry, function: str, argument: str) -> Attribu
         lo=lo,
         hi=hi,
         grid=grid,
-        values=tuple(column.values or ()),
+        values=tuple(map(str, column.values or ())),
         outside=column.outside or "drop",
         other=column.other,
         null=null,
@@ -247,6 +263,7 @@ def _build_checked(column: ColumnEntry, function: str, argument: str) -> Attribu
         max_bytes=column.max_bytes or 0,
         function=function,
         argument=argument,
+        labels=tuple(_parse_labels(column)),
     )
 
 

@@ -28,6 +28,7 @@ class Meaning:
     null: str = ""
     outside: str = "clamp"
     other: str = "cell"
+    labels: tuple[tuple[str, str], ...] = ()
 
     @property
     def has_cells(self) -> bool:
@@ -48,7 +49,19 @@ def compose_entry(name: str, meaning: Meaning) -> str:
     if meaning.lo:
         parts.append(f"outside = {quote_text(meaning.outside)}")
     parts += [f"null = {meaning.null}"] if meaning.null and meaning.has_cells else []
+    if meaning.labels:
+        parts.append(f"labels = {format_labels(meaning.labels)}")
     return f"{{ {', '.join(parts)} }}"
+
+
+def format_labels(labels: tuple[tuple[str, str], ...]) -> str:
+    """Return labels as a table file says them; keys have quotes where TOML needs them.
+
+    >>> print(format_labels((("1", "female"), ("1a", "male"), ("n/a", "not asked"))))
+    { 1 = "female", 1a = "male", "n/a" = "not asked" }
+    """
+    keys = (key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else quote_text(key) for key, _ in labels)
+    return f"{{ {', '.join(f'{key} = {quote_text(label)}' for key, (_, label) in zip(keys, labels, strict=True))} }}"
 
 
 def describe_meaning(meaning: Meaning, *, most: int = 60) -> str:
@@ -57,6 +70,10 @@ def describe_meaning(meaning: Meaning, *, most: int = 60) -> str:
     >>> describe_meaning(Meaning("integer", "0", "120", bins="{ width = 10 }"))
     '0..120 by 10'
     """
+    if meaning.type == "category" and meaning.labels:
+        labels = dict(meaning.labels)
+        text = ", ".join(f"{value} = {labels[value]}" if value in labels else value for value in meaning.values)
+        return f"codes {text}" if len(text) <= most else f"{len(meaning.values)} values: {text[:most]}…"
     if meaning.type == "category":
         text = ", ".join(value if re.fullmatch(r"[^\",|]+", value) else quote_text(value) for value in meaning.values)
         return text if len(text) <= most else f"{len(meaning.values)} values: {text[:most]}…"

@@ -43,8 +43,8 @@ def test_released_values_are_those_that_the_file_lists(tmp_path: Path) -> None:
         (RELEASED.replace("diagnoses", "strange"), "must state format = 1"),
         (RELEASED.replace('null = "drop"', 'other = "drop", null = "drop"'), "need a separate cell"),
         (RELEASED.replace('"diagnoses"', "3"), "must be a text"),
-        (RELEASED.replace("released", "from"), "a list of texts, or"),
-        (RELEASED.replace('{ released = "diagnoses" }', '"flu"'), "a list of texts, or"),
+        (RELEASED.replace("released", "from"), "a list of texts or whole numbers, or"),
+        (RELEASED.replace('{ released = "diagnoses" }', '"flu"'), "a list of texts or whole numbers, or"),
         (RELEASED.replace("category", "text"), "does not belong to type"),
     ],
 )

@@ -25,7 +25,7 @@ def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_r
     from siloquent.explore.spec.answers.text import format_cells
 
     shown = answer.rows if all_rows else answer.rows[:MAX_SHOWN]
-    headings, lines = format_cells(answer.columns, shown, full=full)
+    headings, lines = format_cells(answer.columns, shown, full=full, labels=answer.labels)
     columns: list[tuple[str, Side]] = [(one.name, RIGHT if one.numbers else LEFT) for one in headings]
     if answer.kind == "wcq" and screen.draws and len(shown) > 1:
         columns.append(("", LEFT))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,9 +20,13 @@ from siloquent.documents.releases import (
     build_release_list_document,
     build_release_verdict_document,
 )
-from siloquent.errors import RequestError
+from siloquent.errors import RequestError, SiloquentError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from siloquent.explore.spec.answers.labels import ColumnLabels
+    from siloquent.releases import Manifest
     from siloquent.schema.workspace import Workspace
 
 Release = Annotated[str, typer.Argument(metavar="RELEASE", help="A release's id, such as r-000017, or its folder.")]
@@ -97,6 +102,39 @@ def _find_folder(options: Options, release: str) -> Path:
     return get_release_folder(_read_settings(options).releases, release)
 
 
+def _find_labels(options: Options, manifest: Manifest) -> tuple[ColumnLabels, ...]:
+    """Return the labels of an answer's groups, as they are declared in the workspace now; none if it is not there."""
+    from siloquent.explore import parse
+    from siloquent.explore.spec.answers.labels import find_labels
+    from siloquent.explore.spec.name_resolution import resolve_names
+
+    if manifest.task != "explore":
+        return ()
+    with suppress(SiloquentError, OSError, UnicodeDecodeError):
+        from siloquent.schema.build import parse_schema
+        from siloquent.schema.domains import DomainFolder
+
+        workspace = _read_settings(options)
+        text = workspace.get_schema_file(manifest.table).read_text(encoding="utf-8")
+        schema = parse_schema(text, DomainFolder(workspace.folder))
+        return find_labels(resolve_names(parse(str(manifest.request["query"])), schema), schema)
+    return ()
+
+
+def _add_labels(table: pa.Table, labels: tuple[ColumnLabels, ...]) -> pa.Table:
+    import pyarrow as pa
+
+    from siloquent.explore.spec.answers.labels import name_label_column
+
+    for one in labels:
+        if one.column in table.column_names:
+            words = {(type(value), value): label for value, label in one.labels}
+            cells = pa.array([words.get((type(value), value)) for value in table[one.column].to_pylist()], pa.string())
+            place = table.column_names.index(one.column) + 1
+            table = table.add_column(place, name_label_column(one.column, table.column_names), cells)
+    return table
+
+
 def show(options: Options, release: Release) -> None:
     """Show a release: its table, what was promised, what it cost."""
     from siloquent.explore.spec.answers.text import describe_label, format_cells
@@ -109,7 +147,8 @@ def show(options: Options, release: Release) -> None:
         return
     shown = table.slice(0, MAX_SHOWN)
     columns = [shown[name].to_pylist() for name in shown.column_names]
-    headings, lines = format_cells(table.column_names, list(zip(*columns, strict=True)))
+    labels = _find_labels(options, manifest)
+    headings, lines = format_cells(table.column_names, list(zip(*columns, strict=True)), labels=labels)
     options.screen.write_table([(clean_text(one.name), RIGHT if one.numbers else LEFT) for one in headings], lines)
     if table.num_rows > MAX_SHOWN:
         more = table.num_rows - MAX_SHOWN
@@ -134,15 +173,19 @@ def export(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The file to write.")],
     form: Annotated[str | None, typer.Option("--format", help="csv, parquet or arrow (default: by the name).")] = None,
 ) -> None:
-    """Write a release's table to a file; CSV cells that a spreadsheet would run are quoted."""
-    from siloquent.releases import FORMATS, read_release, write_table
+    """Write a release's table to a file, with a column of labels beside each key that has them.
+
+    CSV cells that a spreadsheet would run are quoted.
+    """
+    from siloquent.releases import FORMATS, read_manifest, read_release, write_table
 
     chosen = form or output.suffix.lstrip(".")
     if chosen not in FORMATS:
         raise RequestError(f"The format must be one of {', '.join(FORMATS)}, not {chosen!r}.", fix="--format csv")
     if output.exists():
         raise RequestError(f"{output} already exists.", fix="name another file, or remove it")
-    table = read_release(_find_folder(options, release))
+    folder = _find_folder(options, release)
+    table = _add_labels(read_release(folder), _find_labels(options, read_manifest(folder)))
     try:
         with tempfile.TemporaryDirectory(prefix=".siloquent-", dir=output.parent) as building:
             write_table(Path(building) / "table", table, chosen)

@@ -56,6 +56,7 @@ def compose_first_query(schema: TableSchema) -> str:
         if (attribute.kind in ("category", "boolean") and attribute.size <= MAX_GROUPS)
         or 0 < len(attribute.edges) <= MAX_GROUPS
     ]
+    groups += [attribute for attribute in schema.domain if attribute.is_code and attribute.size <= MAX_GROUPS]
     table = render_name(schema.name)
     if not groups:
         return f"SELECT COUNT(*) FROM {table}"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 from siloquent.errors import UnknownName
 from siloquent.explore.spec.members import fields_of
-from siloquent.explore.spec.predicate import Column, InList, Value
+from siloquent.explore.spec.predicate import Column, Compare, InList, Value
 from siloquent.explore.spec.query import Query
-from siloquent.schema import TableSchema
+from siloquent.schema import Attribute, TableSchema
+from siloquent.schema.files.coercion import read_boolean
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,7 @@ class _Rewriter:
     attribute: Callable[[str], str] = str
     constant: Callable[[str], str] = str
     column: Callable[[Column], Any] | None = None
+    test: Callable[[Any], Any] | None = None
 
     def rewrite(self, value: Any, field: str = "") -> Any:
         """Return ``value`` rewritten; the same object if nothing changes."""
@@ -32,6 +36,8 @@ class _Rewriter:
             return value if all(a is b for a, b in zip(parts, value, strict=True)) else parts
         if isinstance(value, Column) and self.column is not None:
             return self.column(value)
+        if isinstance(value, (Compare, InList)) and self.test is not None:
+            return self.test(value)
         own = fields_of(type(value))
         if own is None:
             return value
@@ -64,11 +70,63 @@ def resolve_names(query: Query, schema: TableSchema) -> Query:
         found = public[0].column(name) if public else None
         return name if found is None else found.attribute.name
 
+    def find(name: str) -> Attribute | None:
+        with suppress(UnknownName):
+            return schema.domain[name]
+        found = public[0].column(name) if public else None
+        return None if found is None else found.attribute
+
     words = _Rewriter(attribute=declared)
     spelled: Query = words.rewrite(query)
+    if any(attribute.kind in ("boolean", "category") or attribute.labels for attribute in _iter_domain(schema, public)):
+        spelled = _Rewriter(test=lambda test: _read_codes(test, find)).rewrite(spelled)
     if query.join is None or query.join.key == declared(query.join.key):
         return spelled
     return replace(spelled, join=replace(query.join, key=declared(query.join.key)))
+
+
+def _iter_domain(schema: TableSchema, public: list[Any]) -> Iterator[Attribute]:
+    yield from schema.domain
+    for table in public:
+        yield from (column.attribute for column in table.columns)
+
+
+def _read_codes(test: Compare | InList, find: Callable[[str], Attribute | None]) -> Compare | InList:
+    """Return ``test`` with constants as declared: 0 and 1 of a boolean, a code of a category, or a label's value."""
+    if isinstance(test, InList):
+        attribute = find(test.expression.name) if isinstance(test.expression, Column) else None
+        return (
+            test if attribute is None else replace(test, values=tuple(read_code(attribute, one) for one in test.values))
+        )
+    for constant, other in ((test.right, test.left), (test.left, test.right)):
+        attribute = find(other.name) if isinstance(other, Column) and isinstance(constant, Value) else None
+        if attribute is None or not (test.op in ("=", "!=") or attribute.is_numeric):
+            continue
+        assert isinstance(constant, Value)
+        read = Value(read_code(attribute, constant.value))
+        return replace(test, right=read) if constant is test.right else replace(test, left=read)
+    return test
+
+
+def read_code(attribute: Attribute, constant: Any) -> Any:
+    """Return the declared value that ``constant`` stands for; ``constant`` itself if it stands for none.
+
+    >>> read_code(Attribute("smoker", "boolean"), 1), read_code(Attribute("smoker", "boolean"), "f")
+    (True, False)
+    """
+    if constant is None or isinstance(constant, (bool, date)):
+        return constant
+    if isinstance(constant, str) and not (attribute.kind == "category" and constant in attribute.values):
+        labelled = attribute.find_labelled(constant)
+        if labelled is not None:
+            return labelled
+    if attribute.kind == "boolean":
+        truth = read_boolean(constant)
+        return constant if truth is None else truth
+    is_whole = isinstance(constant, (int, Decimal)) and constant == int(constant)
+    if attribute.kind == "category" and is_whole and str(int(constant)) in attribute.values:
+        return str(int(constant))
+    return constant
 
 
 def replace_columns(query: Query, expression: Callable[[Column], Any]) -> Query:

@@ -180,18 +180,23 @@ def _choose_grid(lo: Decimal, hi: Decimal, decimals: int) -> str:
 
 
 def _parse_list(text: str, column: ColumnHeader, *, ranges: bool = False) -> Meaning:
-    """Return a category of the listed values; with ``ranges``, ``1..7`` lists whole numbers."""
+    """Return a category of the listed values; with ``ranges``, ``1..7`` lists codes and ``1 = one`` labels one."""
     by = "|" if "|" in text and "," not in text else ","
     try:
         (cells,) = csv.reader([text], delimiter=by, skipinitialspace=True, strict=True)
     except (csv.Error, ValueError):
         raise RequestError(f"The quotes of {quote_short(text)} do not match.", fix='"a, b", c') from None
-    values = []
+    values: list[str] = []
+    labels: list[tuple[str, str]] = []
     for cell in (one.strip() for one in cells):
+        if ranges and (labelled := re.fullmatch(r"([^=]{1,60}?)\s*=\s*(\S.*)", cell)):
+            labels.append((labelled[1], labelled[2]))
+            values.append(labelled[1])
+            continue
         found = re.fullmatch(r"(-?[0-9]{1,9})\s*(?:\.\.|-)\s*(-?[0-9]{1,9})", cell) if ranges else None
         if found and not 0 <= int(found[2]) - int(found[1]) < MAX_CODES:
             raise RequestError(f"{quote_short(cell)} lists no codes, or more than {MAX_CODES:,}.", fix="codes 1..7")
         values += [str(n) for n in range(int(found[1]), int(found[2]) + 1)] if found else [cell] if cell else []
     if not values:
         raise RequestError(f"{quote_short(column.name)}: the list has no values.", fix="F, M")
-    return Meaning("category", values=tuple(dict.fromkeys(values)))
+    return Meaning("category", values=tuple(dict.fromkeys(values)), labels=tuple(labels))

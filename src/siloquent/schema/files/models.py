@@ -34,12 +34,13 @@ class ColumnEntry(Strict):
     lo: int | Decimal | datetime | date | None = None
     hi: int | Decimal | datetime | date | None = None
     grid: int | Decimal | Literal["day", "hour", "minute", "second"] | None = None
-    values: list[str] | ReleasedEntry | None = None
+    values: list[str | int] | ReleasedEntry | None = None
     outside: Literal["clamp", "drop"] | None = None
     other: Literal["drop", "cell"] = "drop"
     null: Literal["drop", "cell"] | NullValueEntry | None = None
     bins: BinsEntry | None = None
     max_bytes: int | None = None
+    labels: dict[str, str] | None = None
 
 
 class DerivedEntry(ColumnEntry):

@@ -121,9 +121,19 @@ def quote_text(value: str) -> str:
 
 
 def hash_declaration(raw: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of the canonical JSON of a parsed file; comments, key order and white space do not count."""
-    text = json.dumps(raw, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
+    """Return the SHA-256 of the canonical JSON of a parsed file; labels, comments, key order and space do not count."""
+    text = json.dumps(_leave_labels_out(raw), sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _leave_labels_out(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``raw`` without labels: they are only shown, so they may change at any time."""
+    return {
+        key: [{name: one[name] for name in one if name != "labels"} if isinstance(one, dict) else one for one in listed]
+        if key in ("attribute", "derived") and isinstance(listed, list)
+        else listed
+        for key, listed in raw.items()
+    }
 
 
 def validate_table_file(raw: Mapping[str, Any]) -> TableFile:
@@ -169,7 +179,8 @@ _WANTED = {
     **dict.fromkeys(("width", "edges"), "a number"),
     "grid": 'a number, or "day", "hour", "minute" or "second" for dates',
     "null": '"drop", "cell" or { value = .. }',
-    "values": 'a list of texts, or { released = "NAME" }',
+    "values": 'a list of texts or whole numbers, or { released = "NAME" }',
+    "labels": 'texts by value, such as { 1 = "female", 2 = "male" }',
 }
 """Descriptions of the values accepted by keys of more than one type."""
 

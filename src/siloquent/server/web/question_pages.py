@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from siloquent.documents.ledger import parse_amount
+from siloquent.explore.spec.answers.labels import parse_labels
 from siloquent.explore.spec.answers.text import build_document_lines, describe_label, format_cells
 from siloquent.foreign import load_json
 from siloquent.server.access.scope import require_table
@@ -65,7 +66,8 @@ async def ask(request: Request) -> Response:
 
 def _format_answer(document: dict[str, Any]) -> dict[str, Any]:
     """Return the answer's headings, first rows and lines as in every interface, also for answers kept long ago."""
-    headings, rows = format_cells(document["columns"], document["rows"][:MAX_ROWS])
+    labels = parse_labels(document.get("labels", ()))
+    headings, rows = format_cells(document["columns"], document["rows"][:MAX_ROWS], labels=labels)
     return {"headings": headings, "shown": rows, "lines": build_document_lines(document)}
 
 

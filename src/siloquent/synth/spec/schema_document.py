@@ -49,7 +49,8 @@ _TEXTS: Mapping[str, type[Any]] = {"Decimal": Decimal, "Fraction": Fraction}
 def dump_value(value: Any) -> Any:
     """Return ``value`` as JSON values."""
     if is_dataclass(value) and not isinstance(value, type):
-        inner = {field.name: dump_value(getattr(value, field.name)) for field in fields(value)}
+        # Labels are only shown: a model is the same with others.
+        inner = {one.name: dump_value(getattr(value, one.name)) for one in fields(value) if one.name != "labels"}
         return {"is": _NAMES[type(value)], **inner}
     if isinstance(value, tuple):
         return [dump_value(each) for each in value]

@@ -84,7 +84,7 @@ def _build_key(expression: Expression, domain: Domain) -> GroupKey:
         )
     if not isinstance(expression, Column):
         return _build_expression_key(expression, attribute)
-    if attribute.is_numeric:
+    if attribute.is_numeric and (attribute.edges or not attribute.is_code):
         if not attribute.edges:
             raise RequestError(
                 f"Attribute {attribute.name!r} is a number without declared bins, so it cannot be a GROUP BY key.",

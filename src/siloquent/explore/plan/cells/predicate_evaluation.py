@@ -212,6 +212,7 @@ def evaluate_atom(
 
 
 def _compare(test: Compare, attribute: Attribute, places: NDArray[np.int64] | None) -> Truth:
+    _check_labels(test, attribute)
     left, right = evaluate_expression(test.left, attribute, places), evaluate_expression(test.right, attribute, places)
     left, right = _cast_to_date(left, right), _cast_to_date(right, left)
     truth = compare_cells(left, right, test.op)
@@ -220,11 +221,24 @@ def _compare(test: Compare, attribute: Attribute, places: NDArray[np.int64] | No
         if choices is None or not isinstance(other, Value) or test.op not in ("=", "!="):
             continue
         if other.value not in choices.values:
-            raise UnknownName(f"value of {choices.name!r}", str(other.value), choices.values)
+            raise UnknownName(f"value of {choices.name!r}", str(other.value), (*choices.values, *_list_labels(choices)))
         if listed is not None and listed.other == "cell":
             unlisted = slice(listed.steps, listed.steps + 1) if places is None else places == listed.steps
             truth[unlisted] = FALSE if test.op == "=" else TRUE
     return truth
+
+
+def _check_labels(test: Compare, attribute: Attribute) -> None:
+    """Refuse a text that is no label of a labelled number or boolean."""
+    if not attribute.labels or attribute.kind == "category":
+        return
+    for side, other in ((test.left, test.right), (test.right, test.left)):
+        if isinstance(side, Column) and isinstance(other, Value) and isinstance(other.value, str):
+            raise UnknownName(f"value of {attribute.name!r}", other.value, _list_labels(attribute))
+
+
+def _list_labels(attribute: Attribute) -> list[str]:
+    return [label for _, label in attribute.labels]
 
 
 def compare_cells(left: Values, right: Values, op: CompareOp) -> Truth:

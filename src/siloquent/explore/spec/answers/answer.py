@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
+from siloquent.explore.spec.answers.labels import ColumnLabels, label_values
 from siloquent.explore.spec.answers.text import (
     AnswerLine,
     build_text_document,
@@ -89,7 +90,8 @@ class Answer(Readable, Tabular):
 
     ``columns`` and ``rows``: the groups in declared order, each with its value and interval [low, high] (wcq), or the
     reported groups (icq), or the top groups in order (tcq), or one or three columns per aggregate (composite).
-    ``grid``: the step of the values. ``earlier``: receipts of steps before the last one.
+    ``grid``: the step of the values. ``earlier``: receipts of steps before the last one. ``labels``: declared words for
+    the groups' values, shown beside them.
     """
 
     task: str
@@ -109,6 +111,7 @@ class Answer(Readable, Tabular):
     replayed: bool = field(default=False, compare=False)
     notes: tuple[str, ...] = ()
     earlier: tuple[AnswerReceipt, ...] = ()
+    labels: tuple[ColumnLabels, ...] = field(default=(), compare=False)
 
     @property
     def id(self) -> str:
@@ -182,7 +185,8 @@ class Answer(Readable, Tabular):
             "mechanism": self.mechanism,
             "replayed": self.replayed,
             "notes": list(self.notes),
-            "shown": build_text_document(self.columns, self.rows, self.list_lines()),
+            "labels": [one.to_json() for one in self.labels],
+            "shown": build_text_document(self.columns, self.rows, self.list_lines(), self.labels),
         }
 
     def _list_items(self) -> dict[str, Any]:
@@ -200,7 +204,8 @@ class Answer(Readable, Tabular):
         """
         from siloquent.explore.spec.answers.charts import draw_pictures
 
-        return draw_pictures(self.columns, self.rows, table=self.table_name, promise=self.promise)
+        rows = list(label_values(self.columns, self.rows, self.labels)) if self.labels else self.rows
+        return draw_pictures(self.columns, rows, table=self.table_name, promise=self.promise)
 
     def list_lines(self) -> list[AnswerLine]:
         """Return the lines shown besides the values: the promise, when it holds, its privacy, and notes."""
@@ -210,7 +215,7 @@ class Answer(Readable, Tabular):
     def _repr_html_(self) -> str:
         """Return the answer for notebooks, with its pictures; every text is escaped."""
         pictures = (picture.svg() for picture in self.pictures())
-        return format_html(self.columns, self.rows, self.list_lines(), pictures)
+        return format_html(self.columns, self.rows, self.list_lines(), pictures, self.labels)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Return HTML, the first picture as SVG, and plain text, from which a notebook chooses."""
@@ -221,7 +226,7 @@ class Answer(Readable, Tabular):
     def __str__(self) -> str:
         """Return the answer for readers: a table with no more digits than the noise allows, promise and guarantee."""
         receipt = f"Entry {self.receipt.seq} of ledger {self.receipt.ledger[:12]}."
-        return format_text(self.columns, self.rows, self.list_lines(), receipt)
+        return format_text(self.columns, self.rows, self.list_lines(), receipt, self.labels)
 
 
 def _convert_to_plain(value: object) -> object:

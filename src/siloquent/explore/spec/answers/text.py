@@ -11,6 +11,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from siloquent.charts.text import clean_text, compute_step, format_label, format_number
+from siloquent.explore.spec.answers.labels import ColumnLabels, add_label_columns, name_label_column
 
 MAX_LINES = 100
 MAX_IN_A_NOTEBOOK = 200
@@ -65,12 +66,18 @@ def describe_label(label: str, sources: Sequence[int] = ()) -> str:
 
 
 def format_cells(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], *, full: bool = False
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    full: bool = False,
+    labels: Sequence[ColumnLabels] = (),
 ) -> tuple[list[Heading], list[list[str]]]:
     """Format ``rows`` with their headings. Values that have an interval show two digits of their own error.
 
-    The ends of an interval are rounded outwards.
+    The ends of an interval are rounded outwards. ``labels`` make columns of their own.
     """
+    told = {name_label_column(one.column, columns) for one in labels}
+    columns, rows = add_label_columns(columns, rows, labels) if labels else (columns, rows)
     headings: list[Heading] = []
     lines: list[list[str]] = [[] for _ in rows]
     place = 0
@@ -81,16 +88,23 @@ def format_cells(
         else:
             headings.append(Heading(name, False))
         for line, row in zip(lines, rows, strict=True):
-            line += format_interval(row[place : place + 3], full=full) if interval else [format_label(row[place])]
+            if interval:
+                line += format_interval(row[place : place + 3], full=full)
+            else:
+                line.append("" if name in told and row[place] is None else format_label(row[place]))
         place += 3 if interval else 1
     return headings, lines
 
 
 def format_text(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], lines: Sequence[AnswerLine], receipt: str
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    lines: Sequence[AnswerLine],
+    receipt: str,
+    labels: Sequence[ColumnLabels] = (),
 ) -> str:
     """Format an answer's table, the promise, its meaning for privacy, ``receipt``, and the notes."""
-    headings, cells = format_cells(columns, rows[:MAX_LINES])
+    headings, cells = format_cells(columns, rows[:MAX_LINES], labels=labels)
     names = [clean_text(one.name) for one in headings]
     widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
     table = [
@@ -107,10 +121,14 @@ def format_text(
 
 
 def format_html(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], lines: Sequence[AnswerLine], pictures: Iterable[str]
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    lines: Sequence[AnswerLine],
+    pictures: Iterable[str],
+    labels: Sequence[ColumnLabels] = (),
 ) -> str:
     """Format an answer for notebooks, with ``pictures`` as SVG; every other text is escaped."""
-    headings, cells = format_cells(columns, rows[:MAX_IN_A_NOTEBOOK])
+    headings, cells = format_cells(columns, rows[:MAX_IN_A_NOTEBOOK], labels=labels)
     sides = [' style="text-align:right"' if one.numbers else "" for one in headings]
     head = "".join(f'<th scope="col">{escape(one.name)}</th>' for one in headings)
     body = "".join(
@@ -124,10 +142,13 @@ def format_html(
 
 
 def build_text_document(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], lines: Sequence[AnswerLine]
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    lines: Sequence[AnswerLine],
+    labels: Sequence[ColumnLabels] = (),
 ) -> dict[str, Any]:
     """Build an answer's text for its document: the first rows as cells, and the lines."""
-    headings, cells = format_cells(columns, rows[:MAX_LINES])
+    headings, cells = format_cells(columns, rows[:MAX_LINES], labels=labels)
     return {
         "columns": [one.name for one in headings],
         "rows": cells,

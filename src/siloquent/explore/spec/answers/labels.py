@@ -1,0 +1,95 @@
+"""Labels of the values in an answer's groups: words beside values, from the declaration as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from siloquent.charts.text import format_label
+from siloquent.errors import UnknownName
+from siloquent.explore.spec.predicate import Column
+from siloquent.explore.spec.query import Cube, GroupBy, Query, SomeGroups
+from siloquent.schema import Attribute, TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnLabels:
+    """The labels of one column of an answer, as (value, label)."""
+
+    column: str
+    labels: tuple[tuple[Any, str], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the labels as part of a document."""
+        return {"column": self.column, "values": [{"value": value, "label": label} for value, label in self.labels]}
+
+
+def parse_labels(plain: Iterable[Mapping[str, Any]]) -> tuple[ColumnLabels, ...]:
+    """Parse the labels of a document."""
+    return tuple(
+        ColumnLabels(one["column"], tuple((value["value"], value["label"]) for value in one["values"])) for one in plain
+    )
+
+
+def find_labels(query: Query, schema: TableSchema) -> tuple[ColumnLabels, ...]:
+    """Find the labels of the attributes that ``query`` groups by as they are, bins apart."""
+    workload = query.workload.all_groups if isinstance(query.workload, SomeGroups) else query.workload
+    names: Sequence[str] = workload.attributes if isinstance(workload, Cube) else ()
+    if isinstance(workload, GroupBy):
+        names = [key.name for key in workload.keys if isinstance(key, Column)]
+    found = [_find_attribute(name, query, schema) for name in names]
+    return tuple(
+        ColumnLabels(one.name, one.labels) for one in found if one is not None and one.labels and not one.edges
+    )
+
+
+def _find_attribute(name: str, query: Query, schema: TableSchema) -> Attribute | None:
+    with suppress(UnknownName):
+        return schema.domain[name]
+    tables = [table for table in schema.public if query.join is not None and table.name == query.join.table]
+    found = tables[0].column(name) if tables else None
+    return None if found is None else found.attribute
+
+
+def name_label_column(column: str, columns: Sequence[str]) -> str:
+    """Return the name of the column of labels beside ``column``, which no other of ``columns`` has.
+
+    >>> name_label_column("sex", ["sex", "count"])
+    'sex_label'
+    """
+    name = f"{column}_label"
+    while name in columns:
+        name += "_"
+    return name
+
+
+def add_label_columns(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], labels: Iterable[ColumnLabels]
+) -> tuple[list[str], list[list[Any]]]:
+    """Return columns and rows with a column of labels after each labelled one; None where a value has no label."""
+    names, cells = list(columns), [list(row) for row in rows]
+    for one in labels:
+        if one.column not in names:
+            continue
+        place = names.index(one.column)
+        words = {(type(value), value): label for value, label in one.labels}
+        names.insert(place + 1, name_label_column(one.column, names))
+        for row in cells:
+            row.insert(place + 1, words.get((type(row[place]), row[place])))
+    return names, cells
+
+
+def label_values(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], labels: Iterable[ColumnLabels]
+) -> Iterator[list[Any]]:
+    """Yield the rows with each labelled value as text, followed by its label: ``1 female``, for charts."""
+    words = {
+        (list(columns).index(one.column), type(value), value): f"{format_label(value)} {label}"
+        for one in labels
+        if one.column in columns
+        for value, label in one.labels
+    }
+    for row in rows:
+        yield [words.get((place, type(value), value), value) if words else value for place, value in enumerate(row)]
