@@ -229,7 +229,7 @@ def _compare(test: Compare, attribute: Attribute, places: NDArray[np.int64] | No
 
 
 def _check_labels(test: Compare, attribute: Attribute) -> None:
-    """Refuse a text that is no label of a labelled number or boolean."""
+    """Refuse a text that does not label any value of a labelled number or boolean."""
     if not attribute.labels or attribute.kind == "category":
         return
     for side, other in ((test.left, test.right), (test.right, test.left)):
