@@ -28,3 +28,14 @@ def test_an_error_inside_gives_the_threads_back() -> None:
     with pytest.raises(ZeroDivisionError), limit_to_one_thread():
         raise ZeroDivisionError
     assert threads() == before
+
+
+def test_the_last_of_two_that_overlap_restores_thethreads() -> None:
+    before = threads()
+    first, second = limit_to_one_thread(), limit_to_one_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert set(threads()) == {1}
+    second.__exit__(None, None, None)
+    assert threads() == before

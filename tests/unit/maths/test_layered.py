@@ -17,7 +17,7 @@ from siloquent.maths.strategies.layered import (
 )
 from siloquent.maths.strategies.prefixes import compute_prefix_shapes
 from siloquent.maths.strategies.sparse import Sparse, kronecker
-from siloquent.maths.strategies.trees import build_levels
+from siloquent.maths.strategies.trees import build_levels, find_best_weights
 from siloquent.maths.tails.calibration import compute_laplace_factor
 from siloquent.maths.workloads import build_prefix, build_product
 
@@ -170,3 +170,13 @@ def test_every_column_is_within_its_norm(norm: Norm) -> None:
         assert l1 <= 2**16
     else:
         assert l2_squared <= (2**16 * 1.01) ** 2
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("cells", [5, 9, 20, 50, 200, 751])
+def test_weights_are_found_although_the_best_ones_lie_apart_without_end(cells: int, norm: Norm) -> None:
+    # Only the sum of all cells is asked for: the more the root has, the better, until rounding leaves no variance.
+    branching, weights = find_best_weights(cells, np.ones((1, cells)), norm=norm)
+    assert 2 <= branching <= cells
+    assert np.all(np.isfinite(weights))
+    assert weights[0] > 0.999

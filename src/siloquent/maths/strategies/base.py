@@ -12,6 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.maths.blas import limit_to_one_thread
+
 Reals = NDArray[np.float64]
 Asked = NDArray[np.int64] | NDArray[np.float64]
 """A workload: mostly whole, except for shares of counts."""
@@ -51,7 +53,7 @@ class WholeStrategy:
     @property
     def reconstruction(self) -> Reals:
         """[R_1 | R_2 | ..], shape (answers, all measurements)."""
-        return np.hstack(self.reconstructions)
+        return self.reconstructions[0] if len(self.reconstructions) == 1 else np.hstack(self.reconstructions)
 
     @property
     def margin(self) -> float:
@@ -72,12 +74,28 @@ def reconstruct(workload: Asked, matrix: NDArray[np.int64]) -> Reals | None:
 
     Normal equations by Cholesky, then one step of refinement; checked to 1e-9 of the largest weight.
     """
+    asked = workload.any(axis=1)
+    if asked.all():
+        return _reconstruct_asked(workload, matrix)
+    back = _reconstruct_asked(workload[asked], matrix)  # the other blocks' answers count nothing here
+    if back is None:
+        return None
+    result = np.zeros((len(workload), len(matrix)))
+    result[asked] = back
+    return result
+
+
+def _reconstruct_asked(workload: Asked, matrix: NDArray[np.int64]) -> Reals | None:
+    with limit_to_one_thread():
+        return _refine_reconstruction(workload.astype(np.float64), matrix)
+
+
+def _refine_reconstruction(target: Reals, matrix: NDArray[np.int64]) -> Reals | None:
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     real = matrix.astype(np.float64)
     unit = np.abs(real).max(initial=1.0)
     real = real / unit
-    target = workload.astype(np.float64)
     try:
         factor = cho_factor(real.T @ real)
     except LinAlgError:

@@ -6,10 +6,12 @@ result is only a proposal: the whole matrix is checked to determine the workload
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import itemgetter
 
 import numpy as np
 
@@ -81,7 +83,7 @@ def choose_laplace_strategy(blocks: Sequence[Asked], *, beta: float, two_sided: 
     """
     _check(blocks, beta)
     if len(blocks) > 1:
-        parts = [_find_best_real(block, "l1", beta / len(blocks), two_sided, seed) for block in blocks]
+        parts = [_find_best_real(_drop_zero_rows(block), "l1", beta / len(blocks), two_sided, seed) for block in blocks]
         return _calibrate(_join(blocks, parts, "l1"), "l1", beta, two_sided, seed)
     contenders = _find_contenders(blocks[0], beta, two_sided, seed)
     return min(
@@ -93,9 +95,9 @@ def choose_gaussian_strategy(blocks: Sequence[Asked], *, beta: float, two_sided:
     """Return the cheapest strategy on offer for Gaussian noise; arguments as for Laplace noise."""
     _check(blocks, beta)
     if len(blocks) > 1:
-        parts = [_find_best_real(block, "l2", beta / len(blocks), two_sided, 0) for block in blocks]
+        parts = [_find_best_real(_drop_zero_rows(block), "l2", beta / len(blocks), two_sided, 0) for block in blocks]
         return _calibrate(_join(blocks, parts, "l2"), "l2", beta, two_sided, None)
-    return _rank_strategies(blocks[0], "l2", beta, two_sided, 0)[0][0]
+    return _find_best(blocks[0], "l2", beta, two_sided, 0)[0]
 
 
 def list_proposals(workload: Asked, *, norm: Norm, seed: int) -> list[Strategy]:
@@ -120,19 +122,27 @@ def list_proposals(workload: Asked, *, norm: Norm, seed: int) -> list[Strategy]:
     ]
 
 
+def _drop_zero_rows(block: Asked) -> Asked:
+    """Return the rows of the answers that count something in this block; the others have no noise from it."""
+    return block[block.any(axis=1)]
+
+
 def _find_best_real(block: Asked, norm: Norm, beta: float, two_sided: bool, seed: int) -> tuple[Strategy, float]:
     """Return the cheapest strategy of one block by the union bound, and its price."""
-    best, real = _rank_strategies(block, norm, beta, two_sided, seed)[0]
+    best, real = _find_best(block, norm, beta, two_sided, seed)
     return real, best.compute_cost()
 
 
-def _rank_strategies(
+def _find_best(
     block: Asked, norm: Norm, beta: float, two_sided: bool, seed: int
-) -> list[tuple[CalibratedStrategy, Strategy]]:
-    """Return the strategies that determine the block's answers, cheapest first, by bounds without sampling."""
-    chosen = _find_contenders(block, beta, two_sided, seed) if norm == "l1" else list(_iter_whole(block, norm, seed))
-    found = [(_calibrate(strategy, norm, beta, two_sided, None), real) for strategy, real in chosen]
-    return sorted(found, key=lambda pair: pair[0].compute_cost())
+) -> tuple[CalibratedStrategy, Strategy]:
+    """Return the cheapest strategy that determines the block's answers, by bounds without sampling."""
+    chosen = _find_contenders(block, beta, two_sided, seed) if norm == "l1" else _iter_whole(block, norm, seed)
+    # One at a time: a reconstruction may take a tenth of the memory that planning has.
+    return min(
+        ((_calibrate(strategy, norm, beta, two_sided, None), real) for strategy, real in chosen),
+        key=lambda pair: pair[0].compute_cost(),
+    )
 
 
 def _find_contenders(block: Asked, beta: float, two_sided: bool, seed: int) -> list[tuple[WholeStrategy, Strategy]]:
@@ -143,8 +153,9 @@ def _find_contenders(block: Asked, beta: float, two_sided: bool, seed: int) -> l
         level = find_laplace_level(compute_row_shapes(back[back.any(axis=1)]), beta, two_sided=two_sided)
         return level * float(np.abs(strategy.blocks[0]).sum(axis=0).max())
 
-    prices = sorted(((price(one), at, one, real) for at, (one, real) in enumerate(_iter_whole(block, "l1", seed))))
-    return [(one, real) for cost, _, one, real in prices[:_CONTENDERS] if cost <= prices[0][0] * _CLOSE]
+    priced = ((price(one), one, real) for one, real in _iter_whole(block, "l1", seed))
+    cheapest = heapq.nsmallest(_CONTENDERS, priced, key=itemgetter(0))
+    return [(one, real) for cost, one, real in cheapest if cost <= cheapest[0][0] * _CLOSE]
 
 
 def _iter_whole(block: Asked, norm: Norm, seed: int) -> Iterator[tuple[WholeStrategy, Strategy]]:

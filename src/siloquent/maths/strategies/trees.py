@@ -60,8 +60,7 @@ def find_best_trees(workload: Asked, *, norm: Norm) -> list[Strategy]:
     shapes = {b: build_levels(cells, b) for b in BRANCHINGS if b <= max(2, cells)}
 
     def cost(branching: int, logs: Reals) -> float:
-        weights = np.exp(logs - logs.max())
-        return math.log(_compute_cost(shapes[branching], weights, target, norm))
+        return _compute_log_cost(shapes[branching], np.exp(logs - logs.max()), target, norm)
 
     ranked = sorted(shapes, key=lambda b: cost(b, np.zeros(len(shapes[b]))))
     equal = np.ones(len(shapes[ranked[0]]))
@@ -89,7 +88,7 @@ def find_best_weights(cells: int, rows: Reals, *, norm: Norm) -> tuple[int, Real
     shapes = {b: build_levels(cells, b) for b in sorted({*(b for b in BRANCHINGS if b < cells), cells})}
 
     def cost(branching: int, logs: Reals) -> float:
-        return math.log(_compute_cost(shapes[branching], np.exp(logs - logs.max()), target, norm))
+        return _compute_log_cost(shapes[branching], np.exp(logs - logs.max()), target, norm)
 
     best = min(shapes, key=lambda b: cost(b, np.zeros(len(shapes[b]))))
     count = len(shapes[best])
@@ -108,12 +107,20 @@ def find_best_weights(cells: int, rows: Reals, *, norm: Norm) -> tuple[int, Real
     return best, scaled
 
 
-def _compute_cost(shape: tuple[Starts, ...], weights: Reals, target: Reals, norm: Norm) -> float:
-    """Return the l_q norm of the answers' noise variances at unit column norm; target: (cells, predicates)."""
+def _compute_log_cost(shape: tuple[Starts, ...], weights: Reals, target: Reals, norm: Norm) -> float:
+    """Return the logarithm of the l_q norm of the answers' noise variances at unit column norm.
+
+    Infinite for weights so far apart that rounding leaves no positive variance.
+
+    Args:
+        target: The answers, shape (cells, predicates).
+    """
     scaled = weights / (weights.sum() if norm == "l1" else np.sqrt((weights * weights).sum()))
     variances = np.einsum("cr,cr->r", target, _solve(shape, scaled, target, norm))
     top = float(variances.max())
-    return top * float(np.power(((variances / top) ** _Q).sum(), 1 / _Q))
+    if not (0 < top < math.inf):
+        return math.inf
+    return math.log(top * float(np.power(((variances / top) ** _Q).sum(), 1 / _Q)))
 
 
 def _solve(shape: tuple[Starts, ...], weights: Reals, target: Reals, norm: Norm) -> Reals:
