@@ -93,7 +93,7 @@ def analyst(browser: Any, address: str, token: str) -> str:
     page = log_in(browser, address, token)
     page.get_by_label("Your question, in SQL").fill(QUESTION)
     page.get_by_label("How exact: at most this many rows off").fill("100")
-    page.get_by_role("button", name="What would it cost?").click()
+    page.get_by_role("button", name="Show the price").click()
     page.get_by_role("button", name="Ask", exact=True).wait_for()
     page.screenshot(path=PICTURES / "price.png", full_page=True)
     page.get_by_role("button", name="Ask", exact=True).click()

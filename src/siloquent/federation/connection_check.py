@@ -80,7 +80,7 @@ def _tcp(bundle: Bundle) -> CheckResult:
         socket.create_connection(where, CONNECT_S).close()
     except OSError:
         return CheckResult(
-            "tcp", "bad", f"nobody answers at {bundle.roster.relay}", run("relay run", "--bundle", "DIR")
+            "tcp", "bad", f"could not connect to {bundle.roster.relay}", run("relay run", "--bundle", "DIR")
         )
     return CheckResult("tcp", "good", f"{bundle.roster.relay} answers")
 
@@ -96,7 +96,9 @@ def _tls(bundle: Bundle) -> CheckResult:
     except ssl.SSLCertVerificationError as refused:
         return CheckResult("tls", "bad", f"the relay's certificate: {refused.verify_message}", "the operator renews it")
     except OSError as broken:
-        return CheckResult("tls", "bad", f"no TLS 1.3: {type(broken).__name__}", "look at what stands between you")
+        return CheckResult(
+            "tls", "bad", f"no TLS 1.3: {type(broken).__name__}", "check the proxies and firewalls in between"
+        )
 
 
 def _answer(bundle: Bundle) -> CheckResult:

@@ -124,7 +124,7 @@ def read_policy(folder: Path) -> Policy:
         raise SchemaError(f"{path} cannot be read: {wrong}.") from None
     unknown = set(values) - {"allow"}
     if unknown:
-        raise SchemaError(f"{path} has keys that are not known: {', '.join(sorted(unknown))}.", fix="use [[allow]]")
+        raise SchemaError(f"{path} has unknown keys: {', '.join(sorted(unknown))}.", fix="use [[allow]]")
     return Policy(tuple(_parse_rule(path, number, entry) for number, entry in enumerate(values.get("allow", []), 1)))
 
 
@@ -132,7 +132,7 @@ def _parse_rule(path: Path, number: int, entry: Mapping[str, Any]) -> Rule:
     where = f"{path}, rule {number}"
     unknown = set(entry) - _KEYS
     if unknown:
-        raise SchemaError(f"{where} has keys that are not known: {', '.join(sorted(unknown))}.")
+        raise SchemaError(f"{where} has unknown keys: {', '.join(sorted(unknown))}.")
     missing = {"task", "tables", "columns", "protocols", "moderators", "approve"} - set(entry)
     if missing:
         raise SchemaError(
@@ -148,7 +148,9 @@ def _parse_rule(path: Path, number: int, entry: Mapping[str, Any]) -> Rule:
     price = _parse_price(where, entry.get("max_price"))
     sessions = entry.get("max_sessions", DEFAULT_SESSIONS)
     if type(sessions) is not int or sessions < 1:
-        raise SchemaError(f"{where}: max_sessions is how many sessions a day are approved.", fix="max_sessions = 1")
+        raise SchemaError(
+            f"{where}: max_sessions must be the number of sessions to approve per day.", fix="max_sessions = 1"
+        )
     return Rule(str(entry["task"]), tables, columns, protocols, moderators, most, entry["approve"], price, sessions)
 
 
@@ -160,5 +162,5 @@ def _parse_price(where: str, text: Any) -> Fraction | None:
     except (ValueError, ZeroDivisionError):
         price = None
     if price is None or price < 0:
-        raise SchemaError(f"{where}: max_price is an amount as text.", fix='max_price = "0.5"')
+        raise SchemaError(f"{where}: max_price must be an amount as text.", fix='max_price = "0.5"')
     return price

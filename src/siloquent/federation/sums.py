@@ -325,7 +325,7 @@ def _centre(total: NDArray[np.uint64]) -> NDArray[np.int64]:
 def _list_workers(channel: Channel) -> tuple[str, ...]:
     workers = channel.members.workers
     if len(workers) < 2:
-        raise RequestError("A sum needs two workers or more.", fix="add workers of other owners to the federation")
+        raise RequestError("A sum needs at least two workers.", fix="add workers of other owners to the federation")
     return workers
 
 

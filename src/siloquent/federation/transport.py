@@ -80,9 +80,7 @@ class HttpTransport:
             # The usual reason is a wrong clock, here or there.
             clocks = f"this machine's clock says {_format_utc(time.time())}, the relay's {_parse_utc(self.date)}"
             where = f"{clocks}; the deadline is {_format_utc(deadline)}"
-            raise ProtocolError(
-                refused.code, where=where, fix="set the clock that is off, then start it again"
-            ) from None
+            raise ProtocolError(refused.code, where=where, fix="correct the wrong clock, then restart") from None
 
     def put(self, key: MessagePath, wire: bytes) -> bool:
         """Store an envelope."""

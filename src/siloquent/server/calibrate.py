@@ -53,7 +53,7 @@ def calibrate(schemas: list[TableSchema], rng: np.random.Generator, *, answers: 
     for schema in schemas:
         if schema.size_hint is None:
             raise SchemaError(
-                f"How many rows {schema.name!r} has, roughly, is not declared.",
+                f"How many rows {schema.name!r} has, approximately, is not declared.",
                 fix=f"size_hint = 100000 in [table] of schemas/{schema.name}.toml",
             )
         rows = min(schema.size_hint, MAX_ROWS)

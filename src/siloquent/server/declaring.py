@@ -47,12 +47,12 @@ class Precondition:
         """
         if self.match is not None and not _names(self.match, tag, strong=True):
             raise Refused(
-                412, "precondition_failed", "If-Match does not name the declaration that stands now: it was changed.",
+                412, "precondition_failed", "If-Match does not name the current declaration: it was changed.",
                 fix=f"GET /v1/tables/{table}, and send yours with its ETag once you have seen what changed",
             )  # fmt: skip
         if self.none_match is not None and _names(self.none_match, tag, strong=False):
             raise Refused(
-                412, "precondition_failed", f"If-None-Match wants no such declaration of {table!r}, and there is one.",
+                412, "precondition_failed", f"If-None-Match wants no such declaration of {table!r}, but one exists.",
                 fix=f"GET /v1/tables/{table}, and send yours with its ETag in If-Match",
             )  # fmt: skip
 
@@ -107,7 +107,7 @@ async def declared(request: Request, table: str, toml: str, precondition: Precon
 
     require_source(house.settings.sources, schema.source, folder, table)
     if not await house.desk.run(None, work):
-        detail = "What was spent on this table was counted for another unit, adjacency or accountant."
+        detail = "This table's spending was recorded under another unit, adjacency or accountant."
         raise Refused(409, "conflict", detail, fix=run("epoch open", table))
 
     def write() -> str:
@@ -134,7 +134,7 @@ def require_source(allowed: tuple[str, ...], source: str, folder: Path, table: s
     raise Refused(
         422,
         "source_not_allowed",
-        f"Over HTTP a table's source is in one of these places: {', '.join(allowed)}.",
+        f"Over HTTP a table's source must be in one of these places: {', '.join(allowed)}.",
         fix="POST /v1/uploads, or the administrator adds a place: sources = [..] under [server] in siloquent.toml",
     )
 
@@ -171,9 +171,11 @@ def require_name(table: str, toml: str, folder: Path) -> None:
     from siloquent.schema.domains import DomainFolder
 
     if not _TABLE.fullmatch(table):
-        raise SchemaError("A table's name is 1 to 63 letters, digits and '_', a letter first.", fix='name = "visits"')
+        raise SchemaError(
+            "A table's name takes 1 to 63 letters, digits and '_', starting with a letter.", fix='name = "visits"'
+        )
     if parse_schema(toml, DomainFolder(folder)).name != table:
-        raise SchemaError(f"The text declares another table than {table!r}.", fix=f'name = "{table}"')
+        raise SchemaError(f"The text declares a table other than {table!r}.", fix=f'name = "{table}"')
 
 
 def _replace(folder: Path, table: str, toml: str) -> None:

@@ -71,7 +71,7 @@ MEDIA_OF: Mapping[str, str] = MappingProxyType(
     {"job_events": "text/event-stream", "release_file": "application/octet-stream"}
 )
 SENT: Mapping[str, str] = MappingProxyType(
-    {"upload": "a CSV or Parquet file, as it is", "send_reports": "reports, one behind the other, 4 MiB at most"}
+    {"upload": "a CSV or Parquet file, as it is", "send_reports": "reports, one after the other, at most 4 MiB"}
 )
 """Routes that receive bytes."""
 SPENDING = ("answer", "create_job")
@@ -115,15 +115,15 @@ CODES_OF: Mapping[str, Mapping[int, tuple[str, ...]]] = MappingProxyType(
         "upload": {400: ("idempotency_key_missing",), 409: ("key_reused",), 422: ("upload_refused",)},
     }
 )
-RETRY_AFTER: Schema = {"description": "Seconds until it is worth another try.", "schema": {"type": "integer"}}
+RETRY_AFTER: Schema = {"description": "Seconds to wait before retrying.", "schema": {"type": "integer"}}
 TEXT: Schema = {"type": "string"}
 REPLAYED: Schema = {
     "Idempotency-Replayed": {
-        "description": "true: the key and request came before; nothing was made or charged now.",
+        "description": "true: the key and request were sent before; nothing was created or charged now.",
         "schema": {"enum": ["true"]},
     }
 }
-TAG: Schema = {"ETag": {"description": "To owners: names the declaration, for If-Match.", "schema": TEXT}}
+TAG: Schema = {"ETag": {"description": "For owners: the tag of the declaration, for If-Match.", "schema": TEXT}}
 HEADERS: Mapping[str, Mapping[str, Schema]] = MappingProxyType(
     {
         "answer": REPLAYED,
@@ -156,14 +156,14 @@ KEY: Schema = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": True,
-    "description": "The request's name: sent again with the same body it is answered again and charged once.",
+    "description": "The request's key: a repeat with the same body returns the same answer and is charged once.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[!-~]([ -~]*[!-~])?$"},
 }
 LAST_EVENT: Schema = {
     "name": "Last-Event-ID",
     "in": "header",
     "required": False,
-    "description": "The number of the last event that came: the next ones go on from there.",
+    "description": "The number of the last event received; the stream continues after it.",
     "schema": {"type": "string", "maxLength": 9, "pattern": "^[0-9]*$"},
 }
 

@@ -58,7 +58,7 @@ class Refused(PortableError):
 
 def build_not_found() -> Refused:
     """Return the refusal for what is unknown and for what belongs to another person: both look the same."""
-    return Refused(404, "not_found", "There is no such thing, or it is not yours.", fix="GET /v1/me")
+    return Refused(404, "not_found", "Not found, or you have no access to it.", fix="GET /v1/me")
 
 
 def too_dear_to_plan() -> Refused:
@@ -66,8 +66,8 @@ def too_dear_to_plan() -> Refused:
     return Refused(
         422,
         "plan_too_large",
-        "To plan this takes longer, or more memory, than this server lets a plan take.",
-        fix="ask fewer conditions or fewer groups at once",
+        "Planning this request exceeds this server's limit on time or memory.",
+        fix="use fewer conditions or fewer groups",
     )
 
 
@@ -76,7 +76,7 @@ def no_planner() -> Refused:
     return Refused(
         503,
         "too_slow",
-        "The server is busy: the price was not found in time.",
+        "The server is busy: the price was not computed in time.",
         fix="send it again in a minute",
         headers={"Retry-After": "60"},
     )

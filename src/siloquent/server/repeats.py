@@ -63,7 +63,8 @@ def check_key(key: str) -> None:
         raise Refused(
             400,
             "idempotency_key_missing",
-            "What spends needs the header Idempotency-Key with 1 to 64 printable characters; sending it again is safe.",
+            "A request that spends needs the header Idempotency-Key with 1 to 64 printable characters; sending it "
+            "again is safe.",
             fix="Idempotency-Key: monday-report",
         )
 

@@ -94,7 +94,7 @@ class Settings:
         for source in self.sources:
             if ":" not in source and not _FOLDER.fullmatch(source):
                 raise SchemaError(
-                    f"[server] sources names folders of the workspace and databases, not {source[:60]!r}.",
+                    f"[server] sources must name folders of the workspace or databases, not {source[:60]!r}.",
                     fix='sources = ["uploads/", "data/", "postgres:"]',
                 )
         if self.port >= 2**16:
@@ -104,7 +104,7 @@ class Settings:
         self._networks()
         if not (self.is_loopback or self.tls_cert or self.trusted_proxy):
             raise SchemaError(
-                f"Without TLS the server speaks to this machine only, not to {self.host}.",
+                f"Without TLS the server listens only on this machine, not on {self.host}.",
                 fix=build_fix(
                     UseOption("tls_cert", "FILE"),
                     " ",
@@ -140,7 +140,7 @@ class Settings:
             return [ip_network(one) for one in texts]
         except ValueError:
             raise SchemaError(
-                f"[server] trusted_proxy is an address or a network, not {self.trusted_proxy[:60]!r}.",
+                f"[server] trusted_proxy must be an address or a network, not {self.trusted_proxy[:60]!r}.",
                 fix='trusted_proxy = "127.0.0.1"',
             ) from None
 

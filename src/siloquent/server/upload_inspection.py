@@ -26,10 +26,10 @@ async def read_parquet_columns(file: Path) -> list[str]:
     if "columns" in told:
         return [str(name) for name in told["columns"]]
     if "detail" in told:
-        raise SchemaError("This is not a readable Parquet file.", fix="upload the file again, or write it anew")
+        raise SchemaError("The file is not a readable Parquet file.", fix="upload the file again, or rewrite it")
     raise Refused(
-        422, "upload_refused", "This file claims what it does not hold, or would unpack to far more than it weighs.",
-        fix="write it anew; a file that you trust may lie in the workspace's folder instead",
+        422, "upload_refused", "The file's metadata is false, or it would unpack to far more than its size.",
+        fix="rewrite it; a file that you trust may instead be placed in the workspace's folder",
     )  # fmt: skip
 
 

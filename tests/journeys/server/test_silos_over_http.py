@@ -78,7 +78,7 @@ def test_an_owner_sees_who_asks_and_says_yes_once(there: Served, silo: Silo) -> 
 def test_a_workspace_without_a_bundle_says_so(served: Served) -> None:
     with served.client("owner") as owner:
         found = owner.get("/v1/sessions")
-    assert (found.status_code, "no federation" in found.json()["detail"]) == (404, True)
+    assert (found.status_code, "not part of a federation" in found.json()["detail"]) == (404, True)
 
 
 def test_a_request_is_answered_as_a_job_with_a_ranking(there: Served) -> None:

@@ -34,7 +34,7 @@ def test_a_form_that_is_sent_twice_is_charged_once(visit: Visit, served: Served)
     page.get_by_role("heading", name="Answer").wait_for()
     first = page.locator("main table").inner_text()
     page.reload()  # which sends the form once more
-    page.get_by_text("It cost nothing: it was answered before.").wait_for()
+    page.get_by_text("Free: this query was answered before.").wait_for()
     assert page.locator("main table").inner_text() == first
     assert reserves(served) == before + 1
 
@@ -42,7 +42,7 @@ def test_a_form_that_is_sent_twice_is_charged_once(visit: Visit, served: Served)
 @pytest.mark.slow
 def test_what_is_computed_from_earlier_answers_says_that_it_costs_nothing(visit: Visit) -> None:
     page = visit("ana")
-    for error, paid in (("176", "Paid"), ("900", "It cost nothing: it was computed from earlier answers.")):
+    for error, paid in (("176", "Paid"), ("900", "Free: computed from earlier answers.")):
         price(page, "SELECT age, COUNT(*) FROM visits GROUP BY age", error=error)
         free = page.get_by_role("heading", name="This is free").count() == 1
         assert (free, page.get_by_text("Ask, and it is charged.").count()) == (error == "900", int(error == "176"))
@@ -60,7 +60,7 @@ def test_a_budget_that_is_too_small_says_what_would_fit(browser: Any, tmp_path: 
         page.get_by_label("Your token").fill(poor.texts["bo"])
         page.get_by_role("button", name="Log in").click()
         price(page, WARDS, error="60")
-        page.get_by_text("it does not fit: ask with a larger error").wait_for()
+        page.get_by_text("exceeds the remaining budget; use a larger error").wait_for()
         page.get_by_role("button", name="Ask", exact=True).click()
         page.get_by_text("Spent: nothing.").wait_for()
         page.get_by_text("ERROR").wait_for()

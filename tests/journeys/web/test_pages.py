@@ -18,7 +18,7 @@ def price(page: Any, sql: str, *, error: str = "200") -> None:
     """Fill the form and ask what it would cost."""
     page.get_by_label("Your question, in SQL").fill(sql)
     page.get_by_label("How exact: at most this many rows off").fill(error)
-    page.get_by_role("button", name="What would it cost?").click()
+    page.get_by_role("button", name="Show the price").click()
     page.wait_for_load_state("load")
 
 
@@ -26,7 +26,7 @@ def price(page: Any, sql: str, *, error: str = "200") -> None:
 def test_an_analyst_sees_the_price_then_the_answer_then_asks_again_for_nothing(visit: Visit) -> None:
     page = visit("ana")
     price(page, f"{WARDS} REUSE NONE")
-    page.get_by_role("heading", name="What it would cost").wait_for()
+    page.get_by_role("heading", name="Price").wait_for()
     with no_barriers(page):
         pass
     page.get_by_role("button", name="Ask", exact=True).click()
@@ -36,8 +36,8 @@ def test_an_analyst_sees_the_price_then_the_answer_then_asks_again_for_nothing(v
     first = page.locator("main table").inner_text()
     with no_barriers(page):
         pass
-    page.get_by_role("button", name="Ask again for free").click()
-    page.get_by_text("It cost nothing: it was answered before.").wait_for()
+    page.get_by_role("button", name="Repeat at no cost").click()
+    page.get_by_text("Free: this query was answered before.").wait_for()
     assert page.locator("main table").inner_text() == first
 
 
@@ -100,7 +100,7 @@ def test_the_login_page_is_free_of_barriers_and_a_wrong_token_says_so(visit: Vis
     with no_barriers(page):
         page.get_by_label("Your token").fill("sq_00000000_nothing")
     page.get_by_role("button", name="Log in").click()
-    page.get_by_text("opens nothing").wait_for()
+    page.get_by_text("is not valid").wait_for()
 
 
 def test_a_login_link_opens_a_session_once(visit: Visit, served: Served) -> None:
@@ -112,7 +112,7 @@ def test_a_login_link_opens_a_session_once(visit: Visit, served: Served) -> None
     other = visit(None, expects=(403,))
     other.goto(link)
     other.get_by_role("button", name="Log in").click()
-    other.get_by_text("opens nothing").wait_for()
+    other.get_by_text("is not valid").wait_for()
 
 
 def test_logging_out_ends_the_session(visit: Visit) -> None:
@@ -162,7 +162,7 @@ def test_an_auditor_verifies_the_chain_and_sees_no_value(visit: Visit) -> None:
     page = visit("auditor", expects=(404,))
     page.goto("/ledger")
     page.get_by_role("button", name="Verify the chain").click()
-    page.get_by_text("entries are as they were written").wait_for()
+    page.get_by_text("entries verified; none was altered").wait_for()
     page.goto("/releases")
     page.locator("main table a").first.click()
     page.get_by_role("button", name="Verify").click()
@@ -247,5 +247,5 @@ def test_a_form_of_another_origin_changes_nothing(visit: Visit, served: Served) 
     page.evaluate("document.querySelectorAll('input[name=csrf]').forEach((one) => { one.value = 'forged'; })")
     page.get_by_label("Name").fill("mallory")
     page.get_by_role("button", name="Make a token").click()
-    page.get_by_text("is not from this server's page").wait_for()
+    page.get_by_text("was not sent by this server's page").wait_for()
     assert "mallory" not in {one["name"] for one in served.app.state.house.tokens.list()}

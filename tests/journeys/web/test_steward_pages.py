@@ -58,7 +58,7 @@ def test_the_form_of_many_columns_is_free_of_barriers_and_shows_hostile_names_as
 ) -> None:
     page = visit("owner", viewport={"width": 320, "height": 640})
     uploaded(page, tmp_path / "x.csv", b"<img src=x onerror=document.title=1>,b,c,d,e,f\n1,2,3,4,5,6\n")
-    page.get_by_role("heading", name="What you know of each column").wait_for()
+    page.get_by_role("heading", name="Describe each column").wait_for()
     assert page.title() != "1"
     assert page.locator("main img").count() == 0
     page.wait_for_load_state("load")
@@ -116,7 +116,7 @@ def test_an_upload_by_another_origins_form_is_refused(visit: Visit, served: Serv
     (tmp_path / "x.csv").write_bytes(b"a,b\n1,2\n")
     page.get_by_label("A CSV or Parquet file").set_input_files(tmp_path / "x.csv")
     page.get_by_role("button", name="Upload").click()
-    page.get_by_text("is not from this server's page").wait_for()
+    page.get_by_text("was not sent by this server's page").wait_for()
     assert len(served.app.state.house.store.fetch_all("SELECT id FROM upload")) == before
 
 
@@ -173,7 +173,7 @@ def test_an_operator_sees_certificate_roles_and_who_waits_and_says_yes(visit: Vi
     page.get_by_role("cell", name="<b>River</b>").wait_for()
     page.get_by_role("link", name=silo.session[:12]).click()
     page.get_by_text("each role learns the dependencies").wait_for()
-    page.get_by_role("status").get_by_text("The relay did not tell").wait_for()
+    page.get_by_role("status").get_by_text("The relay did not answer").wait_for()
     with no_barriers(page):
         pass
     page.get_by_role("button", name="Approve").click()

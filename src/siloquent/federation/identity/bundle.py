@@ -181,7 +181,7 @@ def make_folder(folder: Path, name: str, kind: RoleKind, keys: Keys, tls_key: by
         WorkspaceError: the folder exists and is not empty.
     """
     if folder.exists() and any(folder.iterdir()):
-        raise WorkspaceError(f"{folder} is not empty.", fix="name another folder, or move this one away")
+        raise WorkspaceError(f"{folder} is not empty.", fix="choose another folder, or move this one")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     write_private(folder / BUNDLE, f"format = 1\nname = {json.dumps(name)}\nkind = {json.dumps(kind)}\n".encode())
@@ -212,9 +212,9 @@ def read_small(path: Path) -> bytes:
             content = file.read(MAX_BYTES + 1)
     except OSError as failed:
         told = f"{path} cannot be read: {failed.strerror}."
-        raise WorkspaceError(told, fix="name a file that is there, and that you may read") from None
+        raise WorkspaceError(told, fix="name an existing file that you may read") from None
     if len(content) > MAX_BYTES:
-        raise SchemaError(f"{path} is larger than {MAX_BYTES} bytes.")
+        raise SchemaError(f"{path} is too large: the limit is {MAX_BYTES} bytes.")
     return content
 
 

@@ -97,7 +97,7 @@ def read_description(path: Path) -> FederationDescription:
         detail = f"{path} needs name, relay and role = [{{ name, kind, owner }}, ..]: {why}."
         raise SchemaError(detail, fix=DESCRIBED) from None
     if values:
-        raise SchemaError(f"{path} has keys that are not known: {', '.join(sorted(values))}.", fix=DESCRIBED)
+        raise SchemaError(f"{path} has unknown keys: {', '.join(sorted(values))}.", fix=DESCRIBED)
     kinds, names = [kind for _, kind, _ in roles], [name for name, _, _ in roles]
     if any(kind not in KINDS for kind in kinds) or kinds.count("relay") > 1:
         told = f"{path}: a kind is one of {', '.join(KINDS)}, and there is at most one relay."
@@ -144,7 +144,7 @@ def create_authority(described: FederationDescription, folder: Path) -> Authorit
     from siloquent.federation.identity.certificates import encode_cert_pem, encode_key_pem, generate_key, make_ca
 
     if folder.exists() and any(folder.iterdir()):
-        raise WorkspaceError(f"{folder} is not empty.", fix="name another folder")
+        raise WorkspaceError(f"{folder} is not empty.", fix="choose another folder")
     key = generate_key()
     certificate = make_ca(described.name, key)
     roster = Roster(described.name, described.relay, 1, certificate.fingerprint(hashes.SHA256()).hex(), ())
@@ -253,7 +253,7 @@ def read_offer(text: bytes, folder: Path) -> Roster:
     require_extra()
     _, _, ca, roster_text = _split_offer(text, folder)
     if (folder / CA).is_file() and read_small(folder / CA) != ca:
-        raise NotAllowed("This is the roster of another CA.", fix="make a new bundle for another federation")
+        raise NotAllowed("The roster belongs to another CA.", fix="make a new bundle for another federation")
     roster = read_roster(roster_text, ca)
     if (folder / ROSTER).is_file():
         here = read_roster(read_small(folder / ROSTER), ca)

@@ -93,9 +93,9 @@ class Roster:
             raise SchemaError(f"A roster has a version from 1 and at most {MAX_ROLES} roles.")
         names = [role.name for role in self.roles]
         if len(set(names)) != len(names):
-            raise SchemaError("Two roles have one name.", fix="name every role differently")
+            raise SchemaError("Two roles have the same name.", fix="name every role differently")
         if sum(role.kind == "relay" for role in self.roles) > 1:
-            raise SchemaError("A federation has one relay.")
+            raise SchemaError("A federation needs exactly one relay.")
 
     @property
     def digest(self) -> str:

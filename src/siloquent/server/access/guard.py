@@ -96,8 +96,8 @@ def _check_query(request: Request, known: set[str]) -> None:
     names = [name for name, _ in request.query_params.multi_items()]
     for name in names:
         if name not in known:
-            told = f"Known: {', '.join(sorted(known))}." if known else "This address takes none."
-            detail = f"query: there is no parameter {name[:40]!r}. {told}"
+            told = f"Known: {', '.join(sorted(known))}." if known else "This route takes none."
+            detail = f"query: unknown parameter {name[:40]!r}. {told}"
         elif names.count(name) > 1:
             detail = f"query: {name} is given more than once."
         else:
@@ -121,4 +121,4 @@ def require_proof(person: Principal, given: str) -> None:
         Refused: the proof does not belong to the session.
     """
     if not hmac.compare_digest(given.encode("utf-8", "replace"), person.csrf.encode()):
-        raise Refused(403, "forged", "The form is not from this server's page.", fix="load the page again")
+        raise Refused(403, "forged", "The form was not sent by this server's page.", fix="reload the page")

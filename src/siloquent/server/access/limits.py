@@ -49,13 +49,15 @@ class BodyLimit:
         most = _most_bytes(scope, self._settings)
         fields = {name.lower(): value for name, value in scope["headers"]}
         if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
-            refusal = Refused(431, "headers_too_large", "The headers are longer than 16 KiB.")
+            refusal = Refused(431, "headers_too_large", "The headers are too long: the limit is 16 KiB.")
             await build_response(refusal.problem)(scope, receive, self._add_headers(send))
             return
         encodings = [value for name, value in scope["headers"] if name.lower() == b"content-encoding"]
         if any(one.strip().lower() not in (b"", b"identity") for one in b",".join(encodings).split(b",")):
             # Compressed bodies would be counted as received but grow when read.
-            refusal = Refused(415, "unsupported_media_type", "A body is read as it is: Content-Encoding is identity.")
+            refusal = Refused(
+                415, "unsupported_media_type", "Content-Encoding must be identity: compressed bodies are not supported."
+            )
             await build_response(refusal.problem, {"Connection": "close"})(scope, receive, self._add_headers(send))
             return
         length = fields.get(b"content-length", b"0")
@@ -83,7 +85,7 @@ class BodyLimit:
             with suppress(BodyTooLarge):
                 await self._app(scope, counted, watched)
         if seen > most and not started:
-            refusal = Refused(413, "body_too_large", f"A body of at most {most} bytes is read here.")
+            refusal = Refused(413, "body_too_large", f"The body is too large: the limit is {most} bytes.")
             await build_response(refusal.problem, {"Connection": "close"})(scope, receive, self._add_headers(send))
 
     def _owe(self, scope: Mapping[str, Any], requests: int) -> None:
@@ -189,7 +191,7 @@ class Open:
         if self._open[who] >= share:
             when = "" if share == self._each else " while so many are"
             detail = f"At most {share} request{'s' if share > 1 else ''} of one token can be open at once{when}."
-            raise Refused(429, "busy", detail, fix="end some of them", headers={"Retry-After": "1"})
+            raise Refused(429, "busy", detail, fix="close some of them", headers={"Retry-After": "1"})
         self._open[who] += 1
 
     def _share(self) -> int:
@@ -222,7 +224,7 @@ class ConcurrencyLimit:
         mine = self._running.get(who, 0)
         if mine >= self._each or sum(self._running.values()) >= self._all:
             raise Refused(
-                429, "busy", "Too many answers are running.", fix="again in 1 s", headers={"Retry-After": "1"}
+                429, "busy", "Too many queries are running.", fix="again in 1 s", headers={"Retry-After": "1"}
             )
         self._running[who] = mine + 1
         try:

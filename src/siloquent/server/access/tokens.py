@@ -80,11 +80,11 @@ class Tokens:
         """
         if not _NAME.fullmatch(name):
             raise RequestError(
-                "A token's name is 1 to 64 letters, digits, '_', '.' and '-'.", fix=run("token create", "ana")
+                "A token's name takes 1 to 64 letters, digits, '_', '.' and '-'.", fix=run("token create", "ana")
             )
         if role not in ROLES:
             raise RequestError(
-                f"A role is one of {', '.join(ROLES)}, not {role[:40]!r}.", fix=UseOption("role", "analyst")
+                f"A role must be one of {', '.join(ROLES)}, not {role[:40]!r}.", fix=UseOption("role", "analyst")
             )
         if tables and role == "owner":
             raise RequestError("An owner declares tables and makes tokens, so an owner's token is for all of them.")
@@ -93,7 +93,9 @@ class Tokens:
             if declared is not None and table not in declared:
                 raise UnknownName("table", table[:64], declared, fix=run("tables"))
         if not 1 <= days <= MAX_DAYS:
-            raise RequestError(f"A token lasts 1 to {MAX_DAYS} days, not {days}.", fix=UseOption("days", 90))
+            raise RequestError(
+                f"A token's lifetime must be between 1 and {MAX_DAYS} days, not {days}.", fix=UseOption("days", 90)
+            )
         number = secrets.token_hex(4)  # allowed: an id
         secret, now = secrets.token_urlsafe(32), int(time.time())  # allowed: a token
         text = f"sq_{number}_{secret}"
@@ -163,7 +165,7 @@ class Tokens:
         if person is None:
             person = self._linked(_hash_text(secret), now)
         if person is None or person.role in MACHINES:  # they have no pages
-            raise NotAllowed("This token or link opens nothing: it is unknown, used, revoked or too old.")
+            raise NotAllowed("This token or link is not valid: it is unknown, used, revoked or expired.")
         cookie = secrets.token_urlsafe(32)  # allowed: a session's id
         csrf = secrets.token_urlsafe(32)  # allowed: a form's proof
         with self._store.open_transaction() as db:

@@ -35,10 +35,12 @@ def check_job(person: Principal, task: str, spec: Mapping[str, Any]) -> None:
         raise Refused(422, "unknown_name", f"No task {task[:40]!r} runs as a job. Known: {known}.", fix=known)
     table = spec.get("table")
     if not isinstance(table, str) or not person.may_see(table):
-        raise Refused(422, "request_invalid", "A job's spec names a table of yours.", fix='"table": "visits"')
+        raise Refused(
+            422, "request_invalid", "A job's spec must name a table that you may use.", fix='"table": "visits"'
+        )
     if named := sorted(set(FILES) & set(spec)):
         detail = f"A job's spec names no file of the server: {named[0]!r} is for its command line."
-        raise Refused(422, "request_invalid", detail, fix=f"leave {named[0]} out")
+        raise Refused(422, "request_invalid", detail, fix=f"omit {named[0]}")
     read_spec(task, spec)
 
 
@@ -69,7 +71,7 @@ class Jobs:
         number = f"j-{secrets.token_hex(6)}"  # allowed: an id
         text, now = json.dumps(spec, sort_keys=True), int(time.time())
         if len(text) > self._max_text:
-            detail = f"A job's spec has at most {self._max_text} bytes."
+            detail = f"A job's spec is too large: the limit is {self._max_text} bytes."
             raise Refused(413, "text_too_long", detail, fix="ask for less at once")
         with self._store.open_transaction() as db:
             known_job = db.execute("SELECT * FROM job WHERE name = ? AND key = ?", (person.name, key)).fetchone()

@@ -192,12 +192,12 @@ ORDER BY (
 """
 _KILLED = {
     "code": "job_killed",
-    "detail": f"The job's process ended {MAX_TRIES} times before it was done, perhaps for want of memory. "
-    "What it was charged stays.",
+    "detail": f"The job's process ended {MAX_TRIES} times before it was done, perhaps for lack of memory. Its charge "
+    "stands.",
     "fix": "send it again with the same key, which is not charged again, once there is more memory",
 }
 _TOO_LONG = {
     "code": "job_too_long",
-    "detail": "The job took longer than this server lets one run. What it was charged stays.",
+    "detail": "The job exceeded this server's time limit. Its charge stands.",
     "fix": "send it again with the same key, which is not charged again, once job_seconds in [server] is higher",
 }

@@ -47,7 +47,7 @@ def _do(folder: Path, number: str, most_bytes: int, holder: str) -> int:
 
     try:
         if not Tokens(store).is_open(job["token"]):
-            raise NotAllowed("The token that asked for this was revoked, or is too old.")
+            raise NotAllowed("The token of this job was revoked or has expired.")
         with open_session(folder, analyst=job["name"]) as session:
             key, spec = ledger_key_of(job["name"], job["key"]), json.loads(job["spec"])
             with suppress(SiloquentError):  # the task itself reports what is wrong with the table

@@ -39,7 +39,7 @@ async def explain(request: Request, body: QuestionBody, person: CurrentUser) -> 
 
 @router.post("/answers")
 async def answer(request: Request, body: AnswerBody, person: CurrentUser) -> Response:
-    """The answer, charged to the analyst's account; the same key and body give the same bytes for nothing."""
+    """The answer, charged to the analyst's account; the same key and body return the same bytes at no cost."""
     house, key = get_app_state(request), read_key(request)
     document, replayed = await build_answer(house, person, body.sql, key=key, max_cost=body.max_cost)
     request.state.spent = None if replayed else extract_spent(document)
@@ -101,7 +101,7 @@ async def _in_its_slot(
             )
         except TimeoutError:
             raise Refused(
-                503, "too_slow", "The answer takes longer than this server waits; what was charged stays.",
+                503, "too_slow", "The answer exceeded this server's time limit; its charge stands.",
                 fix="send the same request with the same key again: it costs no more", spent=PERHAPS,
                 headers={"Retry-After": "30"},
             ) from None  # fmt: skip
@@ -147,4 +147,6 @@ def _save_reply(house: AppState, session: Any, person: Principal, found: Any) ->
 def _check_text(house: AppState, sql: str) -> None:
     most = house.settings.text_bytes
     if len(sql.encode("utf-8", "replace")) > most:
-        raise Refused(413, "text_too_long", f"A question has at most {most} bytes.", fix="ask for less at once")
+        raise Refused(
+            413, "text_too_long", f"The query is too long: the limit is {most} bytes.", fix="ask for less at once"
+        )

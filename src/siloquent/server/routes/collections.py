@@ -58,7 +58,7 @@ async def send_reports(request: Request, collection: str, person: CurrentUser) -
     repeat, house = repeat_of(request, person), get_app_state(request)
     made, data = load_collection(Path(request.app.state.folder), collection), await request.body()
     if not data or len(data) > MAX_BYTES:
-        raise Refused(413, "body_too_large", f"Between 1 and {MAX_BYTES} bytes of reports are taken at once.")
+        raise Refused(413, "body_too_large", f"Between 1 and {MAX_BYTES} bytes of reports are accepted per request.")
     sent = hashlib.sha256(data).digest()
     async with _busy[f"{request.app.state.folder}/{collection}"]:
         if repeat is not None and (known := kept(house.store, repeat, sent)):
@@ -81,7 +81,7 @@ def _keep(house: AppState, repeat: Repeat, sent: bytes, told: dict[str, Any]) ->
 
 @router.post("/collections/{collection}/estimates")
 async def estimate(request: Request, collection: str, body: QuestionBody, person: CurrentUser) -> dict[str, Any]:
-    """Answer a question in SQL from the reports, with standard errors. Free, however often."""
+    """Answer an SQL query from the reports, with standard errors. Free, any number of times."""
     made = load_collection(Path(request.app.state.folder), collection)
     house = get_app_state(request)
     async with house.room.hold_place(person.token):

@@ -39,7 +39,7 @@ router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
 @alive.get("/healthz")
 async def healthz() -> Response:
-    """The process lives: for everybody, since it tells nothing else."""
+    """Report that the process is alive; needs no token, since it reveals nothing else."""
     return PlainTextResponse("ok\n")
 
 
@@ -49,14 +49,15 @@ async def readyz(request: Request, person: CurrentUser) -> Response:
     house, folder = get_app_state(request), Path(request.app.state.folder)
     if not house.jobs.runner.is_well:
         raise _build_not_ready(
-            "The queue of jobs stands still: server.sqlite cannot be written.", "look for who locks it"
+            "The job queue is stalled: server.sqlite cannot be written.", "find the process that locks it"
         )
     if not house.keeper.is_well:
         raise _build_not_ready(
-            "Refusals and retention stand still: server.sqlite cannot be written.", "look for who locks it"
+            "Recording of refusals and retention are stalled: server.sqlite cannot be written.",
+            "find the process that locks it",
         )
     if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
-        raise _build_not_ready("The disk is all but full.", "make room")
+        raise _build_not_ready("The disk is almost full.", "make room")
     async with house.room.hold_place(person.token):
         await house.desk.run(None, lambda session: session.ledger.read_head())
     return PlainTextResponse("ready\n")
@@ -68,7 +69,7 @@ def _build_not_ready(detail: str, fix: str) -> Refused:
 
 @router.get("/metrics")
 async def metrics(request: Request, person: CurrentUser) -> Response:
-    """Numbers in Prometheus' text form."""
+    """Metrics in the Prometheus text format."""
     house, bundle = get_app_state(request), Path(request.app.state.folder) / get_app_state(request).settings.bundle
     async with house.room.hold_place(person.token):
         books = await house.desk.run(None, lambda session: [*_format_ledger(session), *_format_federation(bundle)])

@@ -84,7 +84,7 @@ async def show_job(
 
 @router.delete("/jobs/{job}")
 async def cancel_job(request: Request, job: str, person: CurrentUser, forget: bool = False) -> dict[str, Any]:
-    """End a job that is not done, what it was charged stays; an owner may also ``forget`` one that has ended."""
+    """Cancel an unfinished job, whose charge stands; an owner may also ``forget`` one that has ended."""
     house = get_app_state(request)
     found = await get_job(house, job, person)
     if forget:

@@ -156,4 +156,6 @@ def require_all(person: Principal) -> None:
         Refused: 403.
     """
     if not person.sees_all:
-        raise Refused(403, "not_allowed", "This tells of every table, and the token is for some.", fix="GET /v1/me")
+        raise Refused(
+            403, "not_allowed", "This covers every table, but the token is limited to some tables.", fix="GET /v1/me"
+        )

@@ -112,7 +112,7 @@ def _write_with_act(
 
 @router.post("/releases/{release}/questions")
 async def ask_release(request: Request, release: str, body: ReleaseQuestion, person: CurrentUser) -> dict[str, Any]:
-    """Ask a sketch, from what was released alone: free, however often."""
+    """Query a sketch, from its release only: free, any number of times."""
     load_manifest(get_app_state(request), _get_folder(request), release, person)
     path = _get_folder(request) / release
     house = get_app_state(request)

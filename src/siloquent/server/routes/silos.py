@@ -187,7 +187,7 @@ def _load_bundle(folder: Path, bundle: str) -> Any:
     try:
         return read_bundle(folder / bundle)
     except WorkspaceError:
-        detail = "This workspace takes part in no federation: it has no bundle."
+        detail = "This workspace is not part of a federation: it has no bundle."
         raise Refused(404, "not_found", detail, fix='bundle = "DIR" in [server]') from None
 
 

@@ -173,7 +173,7 @@ async def delete_upload(request: Request, upload: str, person: CurrentUser) -> R
     if house.store.fetch_one("SELECT id FROM upload WHERE id = ?", upload) is None:
         raise build_not_found()
     if await asyncio.to_thread(is_named, folder, upload):
-        raise Refused(409, "conflict", "A table names this file as its source.", fix="PUT /v1/tables/TABLE")
+        raise Refused(409, "conflict", "The file is in use as the source of a table.", fix="PUT /v1/tables/TABLE")
     await asyncio.to_thread(write_act, house.store, person, "delete_upload", upload)
     await asyncio.to_thread(remove_upload, folder, house.store, upload)
     return Response(status_code=204)
@@ -254,5 +254,5 @@ def detect_form(first: bytes) -> str:
     if first and b"\x00" not in first and not first.startswith(_OTHERS):
         return "csv"
     raise Refused(
-        415, "unsupported_media_type", "This is neither a CSV nor a Parquet file.", fix="send one of them, as it is"
+        415, "unsupported_media_type", "The file is neither CSV nor Parquet.", fix="send one of these, uncompressed"
     )

@@ -114,7 +114,7 @@ async def read_form(request: Request, person: Principal | None) -> dict[str, str
         Refused: the form comes from another origin.
     """
     if person is None and not _is_from_here(request):
-        raise Refused(403, "forged", "The form is not from this server's page.", fix="load the page again")
+        raise Refused(403, "forged", "The form was not sent by this server's page.", fix="reload the page")
     form = await request.form(max_files=0, max_fields=MAX_FIELDS)
     fields = {name: value for name, value in form.items() if isinstance(value, str)}
     if person is not None:

@@ -44,7 +44,7 @@ async def upload(request: Request) -> Response:
         require_proof(person, str(form.get("csrf", "")))
         file = form.get("file")
         if not isinstance(file, UploadFile):
-            raise Refused(422, "request_unreadable", "No file was chosen.", fix="choose a CSV or Parquet file")
+            raise Refused(422, "request_unreadable", "No file was selected.", fix="select a CSV or Parquet file")
 
         async def chunks() -> Any:
             while chunk := await file.read(_CHUNK):
@@ -101,7 +101,7 @@ async def read_column_names(file: Path, form: str) -> list[str]:
         names = await read_parquet_columns(file)
     if not 1 <= len(names) <= MAX_COLUMNS:
         raise SchemaError(
-            f"A form holds 1 to {MAX_COLUMNS} columns, not {len(names)}.", fix="write the table file by hand"
+            f"The form takes 1 to {MAX_COLUMNS} columns, not {len(names)}.", fix="write the table file by hand"
         )
     return list(names)
 
