@@ -51,7 +51,7 @@ ADVICE = {
 HTTP_WORDS = """\
 `siloquent serve` serves a workspace; `siloquent openapi` prints this API as OpenAPI 3.1.
 
-- Every request carries `Authorization: Bearer sq_..`, a token that the owner made.
+- Every request carries `Authorization: Bearer sq_...`, a token that the owner made.
 - What spends needs `Idempotency-Key` with 1 to 64 printable characters. The same key and body give the same bytes
   for nothing, with `Idempotency-Replayed: true`; another body under the same key is refused, 409 `key_reused`.
 - `POST /v1/tokens`, `/v1/uploads` and `/v1/collections/{collection}/reports` take a key if you want one: sent again,

@@ -54,6 +54,8 @@ ROW_METHODS = {"count_by_cell", "sum_by_cell", "fold", "read_rows", "open_for_ow
 BROAD = {"Exception", "BaseException"}
 # A docstring says what it does (a verb) or is (a noun), not in a relative clause.
 RIDDLE = re.compile(r"(What|Whoever|Whatever|Who|How|Which|Where)\b")
+# Two dots stand in ranges (0..120) and in paths; an ellipsis has three.
+TWO_DOTS = re.compile(r"""(?<![\w./\\`'])\.\.(?![\w./`'])|(?<=[A-Za-z*])\.\.(?=[\s)\]"'}`,;]|$)|\(\.\.[,)]""")
 NEGATION = re.compile(r"(?<![Tt]here )\b(is|are|was|were) no (?!longer\b|more\b|less\b|other\b|further\b)")
 # Paths of one machine and package hosts; the brackets keep this file from finding itself.
 FOREIGN = re.compile(r"(?<![\w.])/w[o]rk/|/o[p]t/pypi|pypi[.]org|pythonh[o]sted|deb[.]debian|registry[.]npmjs")
@@ -187,6 +189,13 @@ def negations(place: Place) -> str:
     return f'"{found[1]} not a ..." in English, not "{found[0]}..."' if found else ""
 
 
+def ellipses(place: Place) -> str:
+    """Texts with two dots for an ellipsis."""
+    if not isinstance(place.node, ast.Constant) or not isinstance(place.node.value, str) or place.node.value == "..":
+        return ""
+    return '"..." is an ellipsis, not ".."' if TWO_DOTS.search(place.node.value) else ""
+
+
 def row_access(place: Place) -> str:
     """The methods of a private table that hand out numbers or rows, outside the rooms that a privacy review reads."""
     node = place.node
@@ -224,6 +233,7 @@ RULES: tuple[Callable[[Place], str], ...] = (
     row_access,
     riddles,
     negations,
+    ellipses,
     printing,
     broad_excepts,
 )

@@ -29,7 +29,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generalised:
-    """What was released: the cells of each attribute, and noisy counts (cells.., classes), none negative."""
+    """What was released: the cells of each attribute, and noisy counts (cells..., classes), none negative."""
 
     columns: tuple[Column, ...]
     cells: tuple[tuple[Cell, ...], ...]

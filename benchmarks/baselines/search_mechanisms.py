@@ -1,7 +1,7 @@
 """The paper's mechanisms for linear models, rebuilt: what "Saibot" (PVLDB 2023) describes, with float noise.
 
-All hide the replacement of one row. Records are [x1, .., target] with norms of at most B; of unions only sums of orders
-1 and 2 are noisy, since the number of rows is public there.
+All hide the replacement of one row. Records are [x1, ..., target] with norms of at most B; for unions only sums of
+orders 1 and 2 are noisy, since the number of rows is public there.
 """
 
 from __future__ import annotations

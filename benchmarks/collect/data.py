@@ -74,7 +74,7 @@ def ordinal(
 
 
 def categorical(name: str, size: int) -> AttributeRole:
-    """A categorical attribute that every row has; values "0", "1", .., then cells that nobody is in."""
+    """A categorical attribute that every row has; values "0", "1", ..., then cells that nobody is in."""
     values = tuple(str(value) for value in range(size - 1))
     return AttributeRole(Attribute(name, "category", values=values, other="cell", null="value", null_value=values[0]))
 

@@ -188,7 +188,7 @@ class Ahio:
             if mirror:
                 doubled = own.copy()
                 size = self.trees[axis].bins
-                # t in least..most; mirrored t lies in 2 least - most - 1 .. least - 1, just below.
+                # t in least..most; mirrored t lies in 2 least - most - 1 ... least - 1, just below.
                 doubled[:, axis] = np.where(up == 1, size + own[:, axis], size - 1 - own[:, axis])
                 trees_of_group = [
                     Tree(2 * one.bins, (2, *one.fanouts)) if i == axis else one for i, one in enumerate(self.trees)

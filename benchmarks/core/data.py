@@ -90,7 +90,7 @@ def disagreements(tables: int) -> Row:
         ours=wrong,
         goal=0,
         unit="values",
-        how=f"{values:,} values of {tables:,} random tables (seeds 0..), 4 attributes of any kind each; "
+        how=f"{values:,} values of {tables:,} random tables (seeds from 0), 4 attributes of any kind each; "
         "DuckDB against Attribute.index",
     )
 
@@ -107,7 +107,7 @@ def neighbours(tables: int) -> Row:
         ours=wrong,
         goal=0,
         unit="bounds",
-        how=f"all neighbours of {tables:,} small random tables (seeds 0..): rows, users of 1 and 2 rows; add-remove "
+        how=f"all neighbours of {tables:,} small random tables (seeds from 0): rows, users of 1 and 2 rows; add-remove "
         "and replace-one; L1, squared L2, L-infinity of counts and a sum: never more than declared, and reached",
     )
 

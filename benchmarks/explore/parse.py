@@ -168,5 +168,5 @@ def _worst() -> Row:
         spent = time.process_time() - begun
         if spent > slowest:
             slowest, which = spent, text[29:49]
-    how = f"slowest of {sum(1 for _ in worst_texts())} texts of 64 kB, here {which!r}.."
+    how = f"slowest of {sum(1 for _ in worst_texts())} texts of 64 kB, here {which!r}..."
     return Row("parse-worst-text", ours=slowest, goal=5, unit="CPU s", how=how)

@@ -36,7 +36,7 @@ TARGETS = {"adult": ("income", ">50K"), "bank_additional_full": ("y", "yes")}
 
 
 def rows(options: Options) -> Iterator[Row]:
-    """G-adult-k2, .. k3, k4, and the same of bank."""
+    """G-adult-k2, ... k3, k4, and the same of bank."""
     if options.quick or not (options.data / "pfds").is_dir():
         return
     for table, short in (("adult", "adult"), ("bank_additional_full", "bank")):

@@ -71,7 +71,7 @@ def run(true: Published, seed: int, *, learns: bool = True, **given: Any) -> Run
 
 
 def rows(options: Options) -> Iterator[Row]:
-    """Rows adult-..: distances, constraints, income, all targets, budgets, time, memory."""
+    """Rows adult-...: distances, constraints, income, all targets, budgets, time, memory."""
     if not options.wants("adult"):
         names = ("adult-default", "adult-best", "adult-all-targets", "adult-eps", "adult-million", "adult-memory")
         if not any(options.wants(name) or (options.only or "").startswith(name) for name in names):

@@ -27,7 +27,7 @@ HOURS = (9, 19, 20, 29, 34, 35, 39, 40, 44, 45, 49, 50, 59, 60)
 
 
 def rows(options: Options) -> Iterator[Row]:
-    """Rows synth-peer-..: our default run beside each method's."""
+    """Rows synth-peer-...: our default run beside each method's."""
     wanted = [method for method in METHODS if options.wants(f"synth-peer-{method}")]
     if options.quick or not wanted:
         return

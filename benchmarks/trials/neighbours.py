@@ -125,7 +125,7 @@ def neighbours(rng: np.random.Generator, units: list[list[Row]], *, users: bool,
 
 
 def worst_of(schema: TableSchema, *, tables: int, replace: bool) -> Worst:
-    """The largest changes between any of ``tables`` random tables (seeds 0, 1, ..) and its neighbours."""
+    """The largest changes between any of ``tables`` random tables (seeds 0, 1, ...) and its neighbours."""
     worst, users = Worst(), schema.unit.kind == "user"
     for seed in range(tables):
         rng = np.random.default_rng(seed)

@@ -204,7 +204,7 @@ def running(
 
 
 def in_threads(clients: int, work: Callable[[int], Any]) -> list[Any]:
-    """``work(0)``, .., ``work(clients - 1)`` at once, each on a thread of its own."""
+    """``work(0)``, ..., ``work(clients - 1)`` at once, each on a thread of its own."""
     found: list[Any] = [None] * clients
 
     def one(number: int) -> None:

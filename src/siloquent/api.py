@@ -83,7 +83,7 @@ class Session(floor.WorkspaceSession):
 
     @property
     def discover(self) -> DiscoverVerbs:
-        """Values that enough units share, or bounds: ``session.discover(TABLE, COLUMN, epsilon=..)``, ``explain``."""
+        """Values that enough units share, or bounds: ``session.discover(TABLE, COLUMN, epsilon=...)``, ``explain``."""
         from siloquent.discover.verbs import DiscoverVerbs
 
         return DiscoverVerbs(self)

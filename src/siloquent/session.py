@@ -146,7 +146,7 @@ class WorkspaceSession:
         if not isinstance(schema, TableSchema):
             raise SchemaError(
                 f"A frame requires a declaration first, not {type(schema).__name__}.",
-                fix="session.add_frame(siloquent.declare(frame, ..), frame), or siloquent.read_schema(text)",
+                fix="session.add_frame(siloquent.declare(frame, ...), frame), or siloquent.read_schema(text)",
             )
         if schema.name in self.workspace.list_table_names():
             raise SchemaError(f"The workspace already declares a table {schema.name!r}.", fix="give it another name")

@@ -27,7 +27,7 @@ def test_questions_at_a_terminal_lead_to_a_first_answer(tmp_path: Path) -> None:
     person = steward(tmp_path / "w", "".join(f"p{i},{i % 90},icu,{i}.5\n" for i in range(500)))
     status, shown = at_terminal(person.folder, "declare", "visits.csv", answer=TYPED)
     assert status == 0
-    for part in ("no row is read", "What could stand in ward?", "such as 0..10000.00", "Write schemas/visits.toml?"):
+    for part in ("no rows are read", "What could stand in ward?", "such as 0..10000.00", "Write schemas/visits.toml?"):
         assert part in shown
     assert "of the budget" in shown
     schema = parse_schema((person.folder / "schemas" / "visits.toml").read_text(encoding="utf-8"))
@@ -57,7 +57,7 @@ def test_what_is_not_understood_is_asked_again_and_corrected_at_the_end(tmp_path
     )
     status, shown = at_terminal(person.folder, "declare", "visits.csv", answer=typed)
     assert status == 0
-    for part in ("a list to copy", "a list has a comma", "no other separators", "not 'lots'", "Did you mean 2.0?"):
+    for part in ("a built-in list", "a list has a comma", "no other separators", "not 'lots'", "Did you mean 2.0?"):
         assert part in shown
     schema = parse_schema((person.folder / "schemas" / "visits.toml").read_text(encoding="utf-8"))
     assert schema.domain["ward"].values == ("icu", "er")
@@ -68,7 +68,7 @@ def test_an_interrupted_declaration_goes_on_where_it_was(tmp_path: Path) -> None
     person = steward(tmp_path / "w")
     status, shown = at_terminal(person.folder, "declare", "visits.csv", answer="\nicu, surgery\n\x04")
     assert status != 0
-    assert "Your answers are kept in schemas/visits.answers" in " ".join(shown.split())
+    assert "Your answers are saved in schemas/visits.answers" in " ".join(shown.split())
     assert not (person.folder / "schemas" / "visits.toml").exists()
     kept = (person.folder / "schemas" / "visits.answers").read_text(encoding="utf-8")
     assert "icu, surgery" in kept
@@ -76,7 +76,7 @@ def test_an_interrupted_declaration_goes_on_where_it_was(tmp_path: Path) -> None
     assert person.types("tables").status == 0
     status, shown = at_terminal(person.folder, "declare", "visits.csv", answer="0.00..999.99\n\n\n4\n\n\n\n")
     assert status == 0
-    assert "Going on with the answers" in shown
+    assert "Continuing with the answers" in shown
     assert "What could stand in ward?" not in shown
     schema = parse_schema((person.folder / "schemas" / "visits.toml").read_text(encoding="utf-8"))
     assert schema.domain["ward"].values == ("icu", "surgery")

@@ -212,7 +212,7 @@ def test_a_caret_shows_the_place(ready: Types) -> None:
 
 # what is changed in the table file, words of the reason, words of the fix
 DECLARATIONS = {
-    "no bounds": ("lo = 0, hi = 120, ", "", "no bounds", "add lo = .., hi = .."),
+    "no bounds": ("lo = 0, hi = 120, ", "", "no bounds", "add lo = ..., hi = ..."),
     "bounds that are no numbers": ("lo = 0, hi = 1000", "lo = nan, hi = 1000", "finite", "siloquent check"),
     "infinite bounds": ("lo = 0, hi = 1000", "lo = 0, hi = inf", "finite", "siloquent check"),
     "bounds the wrong way round": ("lo = 0, hi = 120", "lo = 120, hi = 0", "lo <= hi", "siloquent check"),

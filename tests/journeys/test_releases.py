@@ -30,7 +30,7 @@ def test_an_answer_can_be_found_and_shown_again(types: Types, answer: dict[str, 
     assert "Differential privacy for one row" in shown
     said = types("verify", answer["id"]).out
     assert said == (
-        f"{answer['id']} is what it says: files, receipt, and every number and promise against what the ledger keeps.\n"
+        f"{answer['id']} is valid: files, receipt, and every number and promise against what the ledger keeps.\n"
     )
 
 
@@ -159,7 +159,7 @@ def test_a_release_is_still_what_it_was_when_a_new_epoch_has_begun(
     assert types("epoch", "open", "visits", "--statement", "these are new people").status == 0
     verdict = types("verify", answer["id"])
     assert verdict.status == 0
-    assert "is what it says" in verdict.out
+    assert "is valid" in verdict.out
     assert "key" not in verdict.err
 
 
@@ -170,7 +170,7 @@ def test_a_changed_declaration_is_said_and_is_no_fault_of_the_release(
     file.write_text(file.read_text().replace("size_hint = 3000", "size_hint = 5000"))
     verdict = types("verify", answer["id"])
     assert verdict.status == 0, verdict.out
-    assert "fits as far as it could be checked: only file hashes and the receipt" in verdict.out
+    assert "is valid as far as it could be checked: only file hashes and the receipt" in verdict.out
     assert "The table's declaration has changed since" in verdict.err
     page = owner.folder / "releases" / answer["id"] / "manifest.json"
     page.write_text(page.read_text().replace('"schema": "sha256:', '"schema": "sha256:00'))

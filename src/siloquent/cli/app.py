@@ -73,9 +73,9 @@ def set_global_options(
         ),
     ] = False,
 ) -> None:
-    """Learn from data that you may not see: private answers with the error bound that you request.
+    """Query data that you may not see: private answers within the error bound that you request.
 
-    First: siloquent demo. Then: siloquent init DIR, siloquent check, siloquent explain "SELECT ..".
+    First: siloquent demo. Then: siloquent init DIR, siloquent declare ROWS.csv, siloquent explain "SELECT ...".
     """
     context.obj = merge_options(Options(workspace, analyst, as_json, quiet, no_color, server, token_file), {})
 

@@ -53,7 +53,7 @@ class _Demo:
         ] = None,
         port: Annotated[int, typer.Option("--port", help="The port of its pages.")] = PORT,
     ) -> int:
-        """Make a clinic that does not exist, and ask it questions: prices, answers, refusals, the ledger."""
+        """Create a synthetic clinic and query it: prices, answers, refusals and the ledger."""
         from siloquent.demo import create_clinic, profiling_roles, story
 
         screen = options.screen

@@ -120,7 +120,7 @@ def _part(name: str) -> exp.Expr:
 
 
 def _rank(salt: str, *, hashed: bool) -> exp.Window:
-    """Return 1, 2, .. over a user's keys, in an order that depends only on the user, the key and the salt.
+    """Return 1, 2, ... over a user's keys, in an order that depends only on the user, the key and the salt.
 
     With ``hashed``, each user has an order of its own; otherwise keys that are late in the common one would be counted
     for few users. Users whose text differs between engines share one order.

@@ -66,7 +66,7 @@ class DiscoveryText:
             has = "bounds" if of else "values, not bounds"
             raise RequestError(
                 f"{self.column!r} is of type {kind}: it has {has} to discover.",
-                fix=f"DISCOVER {of}{self.column} FROM {self.table} ..",
+                fix=f"DISCOVER {of}{self.column} FROM {self.table} ...",
             )
         return spec
 

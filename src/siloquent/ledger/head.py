@@ -113,7 +113,7 @@ class HeadFile:
             raise LedgerRolledBack(
                 f"The ledger has no entry {noted.seq} with the hash that {self.path.name} records: "
                 "it was replaced by an older copy, which lacks recent charges.",
-                fix="put the newest copy back; if it is lost, the owner follows docs/how-to/restore-a-backup.md",
+                fix="restore the newest copy; if it is lost, the owner follows docs/how-to/restore-a-backup.md",
             )
 
     def note(self, head: Head) -> None:

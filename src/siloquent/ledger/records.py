@@ -95,7 +95,7 @@ def require_chain(ledger: str, books: LedgerStorage) -> None:
                 f"Accounts have limits, totals or settings that entry {seq} does not give them.", seq=seq, fix=FIX
             )
     except (ValueError, TypeError, AttributeError, RequestError):  # numbers that no account has
-        raise ChainBroken("Accounts hold values that no ledger writes.", seq=seq, fix=FIX) from None
+        raise ChainBroken("Accounts have values that no ledger writes.", seq=seq, fix=FIX) from None
 
 
 def build_permit(row: PermitRow, facts: dict[str, Any]) -> Permit:

@@ -196,7 +196,7 @@ class _Replay:
         try:
             stored = {account.name: account for account in self.books.list_accounts()}
         except (ValueError, TypeError, AttributeError, SiloquentError) as broken:
-            raise _Wrong("accounts hold values that no ledger writes") from broken
+            raise _Wrong("accounts have values that no ledger writes") from broken
         for name, tally in self.tallies.items():
             if stored.pop(name, None) != tally.to_account():
                 raise _Wrong(f"account {name!r} has limits, totals or settings that differ from the chain")

@@ -46,7 +46,7 @@ class TableLine(ApiDocument):
 class Table(ApiDocument):
     """The declaration of a table (``siloquent/table/1``).
 
-    ``tag``: for owners, an identifier of this declaration for ``declare(.., if_match=)``.
+    ``tag``: for owners, an identifier of this declaration for ``declare(..., if_match=)``.
     """
 
     tag: str | None = None

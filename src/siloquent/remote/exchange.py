@@ -75,7 +75,7 @@ class Link:
                 fix=_use_server(f"https://{parts.netloc}"),
             )
         if not self.token.isascii() or not self.token.isprintable() or " " in self.token:
-            raise RequestError("The token is not valid: tokens begin with sq_.", fix="export SILOQUENT_TOKEN=sq_..")
+            raise RequestError("The token is not valid: tokens begin with sq_.", fix="export SILOQUENT_TOKEN=sq_...")
         if not isinstance(self.attempts, int) or not 1 <= self.attempts <= 100:
             raise RequestError("The number of attempts must be between 1 and 100.", fix=UseOption("attempts", 4))
 

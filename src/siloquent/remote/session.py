@@ -175,7 +175,7 @@ def connect_async(
     timeout: float | Timeouts | None = None,
     attempts: int = 4,
 ) -> AsyncRemoteSession:
-    """Return an asynchronous session: ``async with siloquent.connect_async(..) as session: await session.ask(..)``.
+    """Return an asynchronous session: ``async with siloquent.connect_async(...) as session: await session.ask(...)``.
 
     Raises:
         MissingExtra: h11 is not installed (``pip install 'siloquent[client]'``).

@@ -21,7 +21,7 @@ def dump_spec(spec: object) -> dict[str, Any]:
     if isinstance(spec, Mapping):
         return dict(spec)
     if not is_dataclass(spec) or isinstance(spec, type):
-        raise RequestError(f"A spec is wanted, not {type(spec).__name__}.", fix='{"table": "visits", ..}')
+        raise RequestError(f"Expected a spec, not {type(spec).__name__}.", fix='{"table": "visits", ...}')
     found: dict[str, Any] = {}
     for one in fields(spec):
         value = getattr(spec, one.name)

@@ -25,7 +25,7 @@ def find_token(file: Path | str | None = None, *, environment: Mapping[str, str]
     if named is None:
         if text := environment.get(TOKEN, "").strip():
             return text
-        raise NotAllowed("A server needs a token, but none is set.", fix=f"export {TOKEN_FILE}=FILE, or {TOKEN}=sq_..")
+        raise NotAllowed("A server needs a token, but none is set.", fix=f"export {TOKEN_FILE}=FILE, or {TOKEN}=sq_...")
     try:
         with Path(named).open("rb") as opened:
             if os.fstat(opened.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):

@@ -147,9 +147,9 @@ class Attribute:
 
     def _check_range(self) -> None:
         if self.lo is None or self.hi is None:
-            raise self._build_error("has no bounds", fix=f'add lo = .., hi = .. to the attribute named "{self.name}"')
+            raise self._build_error("has no bounds", fix=f'add lo = ..., hi = ... to the attribute named "{self.name}"')
         if self.grid is None:
-            raise self._build_error("has no grid", fix=f'add grid = .. to the attribute named "{self.name}"')
+            raise self._build_error("has no grid", fix=f'add grid = ... to the attribute named "{self.name}"')
         bounds = (self.lo, self.hi)
         if not all(isinstance(bound, datetime if self.is_temporal else Decimal) for bound in bounds):
             raise self._build_error(
@@ -207,7 +207,7 @@ class Attribute:
     def _check_values(self) -> None:
         if not self.values:
             raise self._build_error(
-                "has no values", fix=f'add values = ["..", ".."] to the attribute named "{self.name}"'
+                "has no values", fix=f'add values = ["...", "..."] to the attribute named "{self.name}"'
             )
         if len(set(self.values)) != len(self.values):
             raise self._build_error("lists a value twice")

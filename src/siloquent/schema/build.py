@@ -127,7 +127,7 @@ def parse_attributes(raw: object) -> tuple[Attribute, ...]:
     """
     if not isinstance(raw, list) or not all(isinstance(one, dict) for one in raw) or len(raw) > MAX_ENTRIES:
         raise SchemaError(
-            f"Attributes must be a list of 1 to {MAX_ENTRIES:,} tables.", fix="attribute = [{ name = .. }]"
+            f"Attributes must be a list of 1 to {MAX_ENTRIES:,} tables.", fix="attribute = [{ name = ... }]"
         )
     return tuple(parse_attribute(one) for one in raw)
 
@@ -228,7 +228,7 @@ def _find_key_faults(column: ColumnEntry) -> Iterator[SchemaError]:
     if column.type not in ("id", "text") and column.null is None:
         yield SchemaError(
             f"Attribute {column.name!r} does not declare how to treat NULL.",
-            fix=f'null = "drop", "cell" or {{ value = .. }} in the attribute named "{column.name}"',
+            fix=f'null = "drop", "cell" or {{ value = ... }} in the attribute named "{column.name}"',
         )
 
 

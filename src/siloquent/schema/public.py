@@ -18,7 +18,7 @@ from siloquent.schema.files.toml import quote_short, read_toml
 from siloquent.schema.table import TableSchema
 
 _KEYS = {"format", "name", "key", "source", "attribute"}
-_EXAMPLE = 'format = 1, name = "wards", key = "ward", source = "csv:data/wards.csv", attribute = [{ .. }]'
+_EXAMPLE = 'format = 1, name = "wards", key = "ward", source = "csv:data/wards.csv", attribute = [{ ... }]'
 
 
 @dataclass(frozen=True, slots=True)

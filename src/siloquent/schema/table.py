@@ -45,7 +45,7 @@ class Unit:
             raise SchemaError(f"A unit's kind must be row or user, not {str(self.kind)[:20]!r}.", fix="Unit.person(..)")
         if self.kind == "user" and not self.column:
             raise SchemaError(
-                "A user unit needs the column that names the user.", fix='unit = { column = "patient", .. }'
+                "A user unit needs the column that names the user.", fix='unit = { column = "patient", ... }'
             )
         if (
             type(self.max_rows) is not int

@@ -135,7 +135,7 @@ def require_source(allowed: tuple[str, ...], source: str, folder: Path, table: s
         422,
         "source_not_allowed",
         f"Over HTTP a table's source must be in one of these places: {', '.join(allowed)}.",
-        fix="POST /v1/uploads, or the administrator adds a place: sources = [..] under [server] in siloquent.toml",
+        fix="POST /v1/uploads, or the administrator adds a place: sources = [...] under [server] in siloquent.toml",
     )
 
 

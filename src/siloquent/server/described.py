@@ -192,7 +192,7 @@ def _completed(document: Schema) -> Schema:
     for body in ("JobBody", "JobPriceBody"):
         schemas[body] = _by_task(schemas[body], list(specs))
     parts["securitySchemes"] = {
-        "token": {"type": "http", "scheme": "bearer", "description": "A token that the owner made: sq_.."}
+        "token": {"type": "http", "scheme": "bearer", "description": "A token that the owner made: sq_..."}
     }
     document["security"] = [{"token": []}]
     for path, methods in document["paths"].items():

@@ -100,7 +100,7 @@ class Settings:
         if self.port >= 2**16:
             raise SchemaError(f"[server] port must be below 65536, not {self.port}.", fix="port = 8642")
         if bool(self.tls_cert) != bool(self.tls_key):
-            raise SchemaError("[server] TLS needs a certificate and its key.", fix='tls_cert = "..", tls_key = ".."')
+            raise SchemaError("[server] TLS needs a certificate and its key.", fix='tls_cert = "...", tls_key = "..."')
         self._networks()
         if not (self.is_loopback or self.tls_cert or self.trusted_proxy):
             raise SchemaError(

@@ -108,7 +108,8 @@ def plan_silo_sum(session: WorkspaceSession, spec: SketchSpec, *, min_parties: i
     """
     if spec.plan_file is None:
         raise RequestError(
-            "Silos share one hash plan.", fix=build_fix(run("sketch plan", "..", "-o", "plan.json"), ", then plan_file")
+            "Silos share one hash plan.",
+            fix=build_fix(run("sketch plan", "...", "-o", "plan.json"), ", then plan_file"),
         )
     if colluding < 1:
         raise RequestError(

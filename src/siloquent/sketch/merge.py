@@ -33,7 +33,7 @@ def merge(sketches: Sequence[Sketch]) -> Sketch:
                 raise RequestError(
                     f"Sketches with different {name} cannot be added: {mine} and {theirs}.",
                     fix=build_fix(
-                        "build all of them from one plan file: ", run("sketch plan", "..", "-o", "plan.json")
+                        "build all of them from one plan file: ", run("sketch plan", "...", "-o", "plan.json")
                     ),
                 )
     parts = tuple(part for sketch in sketches for part in sketch.parts)

@@ -32,5 +32,5 @@ def test_a_release_of_an_earlier_version_is_neither_verified_nor_condemned(tmp_p
             page = pages.get("/releases/r-000015").text
             token = page.partition('name="csrf" value="')[2].partition('"')[0]
             shown = pages.post("/releases/r-000015/verify", data={"csrf": token}).text
-        assert "It fits as far as it could be checked" in shown
-        assert "Do not use it" not in shown
+        assert "This release is valid as far as it could be checked" in shown
+        assert "Do not use" not in shown

@@ -166,7 +166,7 @@ def test_an_auditor_verifies_the_chain_and_sees_no_value(visit: Visit) -> None:
     page.goto("/releases")
     page.locator("main table a").first.click()
     page.get_by_role("button", name="Verify").click()
-    page.get_by_text("It is what it says").wait_for()
+    page.get_by_text("This release is valid").wait_for()
     assert page.locator("main a[href*='/files/']").count() == 0
     page.goto("/jobs")
     page.get_by_role("heading", name="Not Found").wait_for()

@@ -75,7 +75,7 @@ ANSWER = """
 promise  No value is more than 200 rows off, with probability 0.99.
 privacy  Differential privacy for one row, added or removed: this answer costs rho 0.001, which is epsilon 0.1829 at
          delta 0.000001; everything asked of visits@1 so far amounts to epsilon 0.1829 at delta 0.000001.
-cost     rho 0.000001235; rho 0.009 of visits@1 left
+cost     rho 0.000001235; rho 0.009 of visits@1 remaining
 receipt  entry 17 (fedcba987654) of ledger 0123456789ab; release r-000017
 """
 
@@ -140,8 +140,8 @@ def explained(question: str = QUESTION, *, left: Cost | None = None) -> Explanat
 
 EXPLANATION = """
 promise  No value is more than 200 rows off, with probability 0.99.
-price    rho 0.00009795 (epsilon 0.05314 on its own); visits@1 has rho 0.02435 left, and 0.02425 afterwards
-         █░░░░░░░░░░░░░░░░░░░ 1 % of what is left
+price    rho 0.00009795 (epsilon 0.05314 on its own); visits@1 has rho 0.02435 remaining, 0.02425 afterwards
+         █░░░░░░░░░░░░░░░░░░░ 1 % of the remaining budget
 data     not read; nothing was spent
      mechanism    rho at most   reusable
  ───────────────────────────────────────
@@ -163,13 +163,13 @@ def test_a_price_that_does_not_fit_says_so(capfd: pytest.CaptureFixture[str]) ->
     poor = explained(left=Cost(10**6))
     show_explanation(Screen(), poor, ask="siloquent ask ..")
     said = capfd.readouterr()
-    assert "has only rho 0.000001 left" in said.out
-    assert "100 % of what is left" in said.out
+    assert "has only rho 0.000001 remaining" in said.out
+    assert "100 % of the remaining budget" in said.out
     assert "larger ERROR" in said.err
     assert "Next" not in said.err
 
 
 def test_what_is_left_is_rounded_down_and_what_is_paid_up() -> None:
     words = describe_price(explained(left=Cost(123_456_789_012)))
-    assert "0.1234 left" in words
+    assert "0.1234 remaining" in words
     assert "rho 0.00009795" in words

@@ -134,7 +134,7 @@ def test_open_questions_are_told_all_at_once_and_nothing_is_written(
 ) -> None:
     status, told = declare(capfd, "visits.csv")
     assert status == 2
-    for wanted in ("--accept", "--column 'sex = ..'", "--column 'cost = ..'"):
+    for wanted in ("--accept", "--column 'sex = ...'", "--column 'cost = ...'"):
         assert wanted in told["detail"]
     assert list((folder / "schemas").iterdir()) == []
 
@@ -198,7 +198,7 @@ def test_columns_of_declared_tables_are_proposed_to_their_namesakes(
     _, age, sex, _ = parse_schema(told["toml"]).domain
     assert (sex.values, str(age.lo)) == (("F", "M", "X"), "18")
     pyarrow.parquet.write_table(pa.table({"sex": [1.5], "cost": [2.5]}), folder / "odd.parquet")
-    assert "'sex = ..'" in declare(capfd, "odd.parquet", "--accept")[1]["detail"]
+    assert "'sex = ...'" in declare(capfd, "odd.parquet", "--accept")[1]["detail"]
 
 
 @pytest.mark.parametrize("name", ["@visits.csv", "@nowhere", "=visits.age", "=visits", "@", "@../../etc/passwd"])

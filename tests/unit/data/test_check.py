@@ -75,8 +75,8 @@ def test_rows_of_which_the_declaration_says_what_becomes_are_no_fault() -> None:
 def test_each_finding_says_what_happens_and_which_line_mends_it() -> None:
     report = check(opened(clinic_schema(), rows({"age": "999"}, {"ward": "Z"}, {"day": "31.1.2024"}, {"age": None}))[0])
     outside = found(report, "outside", "attribute age")
-    assert outside.sentence == "1 row lies outside 0 .. 120: it is moved to the nearest bound."
-    assert outside.fix.startswith('lo = .., hi = .. in the attribute named "age" of schemas/visits.toml')
+    assert outside.sentence == "1 row lies outside 0..120: it is moved to the nearest bound."
+    assert outside.fix.startswith('lo = ..., hi = ... in the attribute named "age" of schemas/visits.toml')
     assert "share the cell (other)" in found(report, "unlisted", "attribute ward").sentence
     assert found(report, "unreadable", "attribute day").fix.startswith("write dates as 2024-01-31")
     assert 'null = "cell"' in found(report, "null", "attribute age").fix

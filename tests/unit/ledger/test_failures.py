@@ -113,7 +113,7 @@ def test_a_file_that_may_not_grow_refuses_and_forgets_nothing(place: Place) -> N
 
     code, said = joined(*in_child(limited))
     assert code == 0
-    assert b"room" in said
+    assert b"free disk space" in said
     with place.opened() as ledger:
         permit = ledger.reserve(TABLE, CHARGE, key="first", digest=DIGEST)
         assert isinstance(permit, Permit)

@@ -262,8 +262,8 @@ def test_the_command_has_an_exit_status_of_its_own(folder: Path, capfd: pytest.C
     assert run(at) == 9
     said = capfd.readouterr()
     assert "by other rules: 1 file was not compared (model.npz)." in said.out
-    assert "ask again with the same key" in said.err
-    assert "Do not use it" not in said.err
+    assert "repeat the query with its key" in said.err
+    assert "Do not use" not in said.err
     assert run((*at, "--json")) == 9
     told = json.loads(capfd.readouterr().out)
     assert (told["ok"], told["outcome"], told["uncompared"]) == (True, "other_rules", ["model.npz"])

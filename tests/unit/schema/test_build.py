@@ -77,8 +77,8 @@ REFUSED = {
     "an unknown key of the table": (table('kind = "row"', more="sise_hint = 5"), "Did you mean 'size_hint'", ""),
     "a missing table": ("format = 1\nattribute = []\n[budget]\naccountant = 'pure'", "Missing 'table'", ""),
     "a missing unit": (table_file(table='name = "v"\nadjacency = "add-remove"'), "Missing 'unit'", ""),
-    "no bounds": (attribute(f'name = "age", type = "integer", {DROP}'), "has no bounds", "add lo = .., hi = .."),
-    "no grid": (attribute(f'name = "w", type = "real", lo = 0, hi = 1, {DROP}'), "has no grid", "add grid = .."),
+    "no bounds": (attribute(f'name = "age", type = "integer", {DROP}'), "has no bounds", "add lo = ..., hi = ..."),
+    "no grid": (attribute(f'name = "w", type = "real", lo = 0, hi = 1, {DROP}'), "has no grid", "add grid = ..."),
     "no word on what lies outside": (
         attribute('name = "age", type = "integer", lo = 0, hi = 1, null = "drop"'),
         "outside its bounds",
@@ -87,12 +87,12 @@ REFUSED = {
     "no word on NULL": (
         attribute('name = "age", type = "integer", lo = 0, hi = 1, outside = "drop"'),
         "how to treat NULL",
-        'null = "drop", "cell" or { value = .. }',
+        'null = "drop", "cell" or { value = ... }',
     ),
     "no values": (
         attribute('name = "w", type = "category", null = "drop"'),
         "has no values",
-        'add values = ["..", ".."]',
+        'add values = ["...", "..."]',
     ),
     "a key of another type": (attribute('name = "p", type = "id", lo = 0'), "'lo' does not belong to type 'id'", ""),
     "dates as bounds of a number": (
@@ -249,8 +249,8 @@ DIGITS = "9" * 5_000
         (table_file(AGE) + f"x = 0.{DIGITS}", "out of range"),
         (table_file(AGE.replace("hi = 120", f"hi = 120, bins = {{ width = '1e-{DIGITS}' }}")), "is not a number"),
         (table_file(AGE.replace("hi = 120", "hi = 120, bins = { width = '1e-999999999' }")), "finite numbers"),
-        (table_file('{ name = "b", type = "boolean", null = { value = { a = 1 } } }'), "value = .. }"),
-        (table_file('{ name = "b", type = "boolean", null = { value = [[[1]]] } }'), "value = .. }"),
+        (table_file('{ name = "b", type = "boolean", null = { value = { a = 1 } } }'), "value = ... }"),
+        (table_file('{ name = "b", type = "boolean", null = { value = [[[1]]] } }'), "value = ... }"),
         (table_file("{}," * 3_000), "at most 2,000 attributes"),
         (table_file(AGE) + "\n" * 300_000, "at most 200,000 lines"),
         (table_file('{ name = "t", type = "datetime", lo = 0001-01-01T00:00:00+09:00, hi = 2024-01-01, '

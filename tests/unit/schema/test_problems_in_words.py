@@ -99,4 +99,4 @@ def test_all_contradictions_of_a_file_are_told_at_once() -> None:
         "above 0",
     ):
         assert part in refused.value.detail
-    assert refused.value.fix == 'add lo = .., hi = .. to the attribute named "age"'
+    assert refused.value.fix == 'add lo = ..., hi = ... to the attribute named "age"'

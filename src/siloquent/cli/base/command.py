@@ -143,9 +143,11 @@ AnalystOption = Annotated[
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON document instead of text.", rich_help_panel=EVERYWHERE)
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="No notes on standard error.", rich_help_panel=EVERYWHERE)]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", help="Print no notes on standard error.", rich_help_panel=EVERYWHERE)
+]
 NoColorOption = Annotated[
-    bool, typer.Option("--no-color", help="No colours, as with NO_COLOR.", rich_help_panel=EVERYWHERE)
+    bool, typer.Option("--no-color", help="Print no colours, as with NO_COLOR.", rich_help_panel=EVERYWHERE)
 ]
 ServerOption = Annotated[
     str | None,
@@ -222,7 +224,7 @@ def _require_place(options: Options, *, at_server: bool) -> None:
     """
     if options.server is None:
         if at_server:
-            raise RequestError("This command requires --server.", fix=options.format_rerun("--server", "https://.."))
+            raise RequestError("This command requires --server.", fix=options.format_rerun("--server", "https://..."))
         return
     if options.workspace is not None or options.analyst is not None:
         raise RequestError(

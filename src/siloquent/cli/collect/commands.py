@@ -110,7 +110,7 @@ def perturb(
     ] = None,
     output: Out = None,
 ) -> None:
-    """Make reports as devices do: read lines {"user": "u1", "rows": [..]}, write one fixed-length report per user."""
+    """Make reports as devices do: read lines {"user": "u1", "rows": [...]}, write one fixed-length report per user."""
     from siloquent.cli.base.paths import resolve_file
     from siloquent.cli.collect.inputs import build_reports, load_collection, read_public_tables, write_bytes
 
@@ -136,7 +136,7 @@ def ingest(
     reports: Annotated[
         list[str],  # strings, since a Path drops the leading ./ of ./r.bin
         typer.Argument(
-            metavar="REPORTS ..", help="Files of reports as devices send them, or .parquet with a column report."
+            metavar="REPORTS ...", help="Files of reports as devices send them, or .parquet with a column report."
         ),
     ],
 ) -> None:
@@ -175,7 +175,7 @@ def ingest(
 def estimate(
     options: Options,
     collection: One,
-    question: Annotated[str, typer.Argument(metavar="SQL", help="SELECT COUNT(*), SUM or AVG .. FROM a service ..")],
+    question: Annotated[str, typer.Argument(metavar="SQL", help="SELECT with COUNT(*), SUM or AVG, FROM a service.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the rows as CSV or a chart as SVG.")
     ] = None,

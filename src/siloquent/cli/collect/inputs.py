@@ -236,7 +236,7 @@ def read_public_tables(options: Options, made: Collection, given: Sequence[str])
             found[dimension.name] = {row[dimension.key]: row for row in rows}
         except (ValueError, KeyError, TypeError, RecursionError):
             raise RequestError(
-                f"{file} contains no rows with {dimension.key!r}.", fix=f'lines like {{"{dimension.key}": "a", ..}}'
+                f"{file} contains no rows with {dimension.key!r}.", fix=f'lines like {{"{dimension.key}": "a", ...}}'
             ) from None
     for dimension in made.spec.dimensions:
         if dimension.name not in found:

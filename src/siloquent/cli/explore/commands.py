@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 Question = Annotated[
     str | None,
-    typer.Argument(metavar="[QUESTION]", help="SQL or BIN text; - reads standard input.", show_default=False),
+    typer.Argument(metavar="[QUESTION]", help="A query in SQL or BIN; - reads standard input.", show_default=False),
 ]
-File = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Read the question from a file.")]
+File = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Read the query from a file.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
 
 
 def explain(options: Options, question: Question = None, file: File = None) -> None:
-    """Say what a question would cost and how it would be answered. Touches no data, costs nothing."""
+    """Show what a query would cost and how it would be answered. Reads no rows; free."""
     text = read_question(question, file)
     with options.open_queries() as session:
         asked, query = build_typed_question(options, text, file), parse_question(text, session)
@@ -62,7 +62,7 @@ def ask(
     ] = None,
     save: Annotated[bool, typer.Option("--save/--no-save", help="Keep the answer as a release.")] = True,
 ) -> int | None:
-    """Answer a question within the error that it names, or for the budget that it names."""
+    """Answer a query within the error that it requests, or for the budget that it offers."""
     from siloquent.cli.explore.charts import check_drawable, show_charts, write_charts
     from siloquent.cli.explore.output import show_answer
     from siloquent.cli.workspace.discover import discover_text

@@ -23,7 +23,7 @@ def show_history(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")],
     last: Annotated[int, typer.Option("--last", min=1, help="The number of newest queries to show.")] = 20,
 ) -> None:
-    """Show the questions asked of a table, newest last, with what each cost and drew from."""
+    """Show the queries to a table, newest last, with the cost of each and the earlier answers that it used."""
     with options.open_queries() as session:
         document = session.get_history(table)
     document = {**document, "questions": document["questions"][-last:]}

@@ -51,9 +51,8 @@ def _draw_bars(screen: Screen, rows: Sequence[Sequence[Any]]) -> list[str]:
 def _list_facts(answer: Answer) -> list[tuple[str, str]]:
     from siloquent.documents.ledger import format_significant
 
-    left = (
-        f"{answer.cost.symbol} {format_significant(answer.cost.left, 'down')} of {clean_text(answer.cost.account)} left"
-    )
+    amount = f"{answer.cost.symbol} {format_significant(answer.cost.left, 'down')}"
+    left = f"{amount} of {clean_text(answer.cost.account)} remaining"
     if answer.replayed:
         paid = "nothing: this key was used before; the stored answer is returned"
     elif not answer.cost.amount:
@@ -85,9 +84,9 @@ def describe_price(explanation: QuotedPrice) -> str:
     meaning = f" (epsilon {clean_text(cost['epsilon'])} on its own)" if {"rho", "epsilon"} <= set(cost) else ""
     before = f"{explanation.symbol} {format_significant(explanation.left_before, 'down')}"
     if explanation.left_after is None:
-        leaves = f"has only {before} left"
+        leaves = f"has only {before} remaining"
     else:
-        leaves = f"has {before} left, and {format_significant(explanation.left_after, 'down')} afterwards"
+        leaves = f"has {before} remaining, {format_significant(explanation.left_after, 'down')} afterwards"
     price = format_significant(explanation.price, "up")
     return f"{explanation.symbol} {price}{meaning}; {clean_text(explanation.account)} {leaves}"
 
@@ -103,7 +102,7 @@ def show_explanation(screen: Screen, explanation: QuotedPrice, *, ask: str) -> N
         [
             ("promise", _split_promise(explanation.promise)),
             ("price", describe_price(explanation)),
-            ("", f"{part} of what is left"),
+            ("", f"{part} of the remaining budget"),
             *([("holds", holds)] if holds else []),
             *[("note", clean_text(note)) for note in explanation.notes],
             ("data", "not read; nothing was spent"),

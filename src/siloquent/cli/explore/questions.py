@@ -39,13 +39,13 @@ def read_question(question: str | None, file: Path | None) -> str:
         else:
             data = str(question).encode("utf-8", "surrogateescape")
     except OSError as failed:
-        raise RequestError(f"The question cannot be read: {failed.strerror}.", fix="name an existing file") from None
+        raise RequestError(f"The query cannot be read: {failed.strerror}.", fix="name an existing file") from None
     if len(data) > MAX_BYTES:
         raise RequestError(f"A query can have at most {MAX_BYTES // 2**10} KiB.", fix="split the query into parts")
     try:
         return data.decode("utf-8").strip()
     except UnicodeDecodeError:
-        raise RequestError("The question is not UTF-8 text.", fix="save it as UTF-8") from None
+        raise RequestError("The query is not UTF-8 text.", fix="save it as UTF-8") from None
 
 
 def parse_question(text: str, session: QuerySession) -> Query:

@@ -46,13 +46,13 @@ def register(app: typer.Typer) -> None:
 def init(
     options: Options,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="TOML: name, relay, role = [{ name, kind, owner }, ..].")
+        Path, typer.Argument(metavar="FILE", help="TOML: name, relay, role = [{ name, kind, owner }, ...].")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder for the bundles.")] = Path(
         "bundles"
     ),
 ) -> None:
-    """Make a complete federation for trials: a CA, a roster, and one bundle per role."""
+    """Create a complete federation for trials: a CA, a roster, and one bundle per role."""
     from siloquent.federation.identity import operator
 
     if not file.is_file():
@@ -85,7 +85,7 @@ def request_certificate(
 
 def sign(
     options: Options,
-    requests: Annotated[list[Path], typer.Argument(metavar="REQUEST..", help="Request files of owners.")],
+    requests: Annotated[list[Path], typer.Argument(metavar="REQUEST ...", help="Request files of owners.")],
     ca: CaOption = Path("ca"),
     new: Annotated[
         Path | None,

@@ -200,7 +200,7 @@ def _require_kind(role: Bundle, kind: str) -> None:
 
 
 def _greet(options: Options, role: Bundle, told: str) -> None:
-    options.screen.note(f"{role.kind} {role.name} of {role.roster.name}: {told}. Stop with Control-C.")
+    options.screen.note(f"{role.kind} {role.name} of {role.roster.name}: {told}. Press Ctrl-C to stop.")
     for warning in role.list_warnings():
         options.screen.warn(warning)
 

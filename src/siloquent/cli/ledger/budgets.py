@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 
 def set_budget(options: Options, table: TableArgument) -> None:
-    """Bring the ledger's limits to what schemas/TABLE.toml declares."""
+    """Apply the limits that schemas/TABLE.toml declares to the ledger."""
     options.require_owner("Setting a budget")
     with options.open_session() as session:
         before = {account.name: account for account in session.ledger.list_accounts()}
@@ -57,7 +57,7 @@ def open_epoch(
     table: TableArgument,
     statement: Annotated[str | None, typer.Option("--statement", help=f'The sentence "{NEW_PEOPLE}".')] = None,
 ) -> None:
-    """Begin a new budget because the table's people are new; the old one is closed for good."""
+    """Open a new budget for a table whose people are all new; the old one is closed permanently."""
     options.require_owner("Opening an epoch")
     from siloquent.cli.ledger.epochs import declare_epoch
 

@@ -65,7 +65,7 @@ def write_checkpoint(
         Path, typer.Option("-o", "--output", metavar="FILE", help="The file to write, best on another machine.")
     ],
 ) -> None:
-    """Write down the ledger's head and totals, to keep elsewhere."""
+    """Save the ledger's head and totals to a file, to keep elsewhere."""
     options.require_owner("A checkpoint")
     if output.exists():
         raise RequestError(f"{output} already exists.", fix="name a new file: old checkpoints remain useful")

@@ -30,7 +30,7 @@ def show(
     table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="One table's accounts and entries.")] = None,
     last: Annotated[int, typer.Option("--last", min=0, help="The number of newest entries to show.")] = 20,
 ) -> None:
-    """Show accounts, and the newest entries of the ledger."""
+    """Show the accounts and the newest entries of the ledger."""
     with options.open_queries() as session:
         document = session.get_ledger_document(table, last=last)
     if options.as_json:

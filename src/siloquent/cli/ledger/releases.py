@@ -136,7 +136,7 @@ def _add_labels(table: pa.Table, labels: tuple[ColumnLabels, ...]) -> pa.Table:
 
 
 def show(options: Options, release: Release) -> None:
-    """Show a release: its table, what was promised, what it cost."""
+    """Show a release: its table, guarantee and cost."""
     from siloquent.explore.spec.answers.text import describe_label, format_cells
     from siloquent.releases import read_manifest, read_release
 
@@ -171,11 +171,13 @@ def export(
     options: Options,
     release: Release,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The file to write.")],
-    form: Annotated[str | None, typer.Option("--format", help="csv, parquet or arrow (default: by the name).")] = None,
+    form: Annotated[
+        str | None, typer.Option("--format", help="csv, parquet or arrow (default: from the file's name).")
+    ] = None,
 ) -> None:
     """Write a release's table to a file, with a column of labels beside each key that has them.
 
-    CSV cells that a spreadsheet would run are quoted.
+    CSV cells that a spreadsheet would execute are quoted.
     """
     from siloquent.releases import FORMATS, read_manifest, read_release, write_table
 
@@ -199,10 +201,10 @@ def export(
 
 
 def verify(options: Options, release: Release) -> int:
-    """Compare a release with what the ledger keeps; exit 1 if something is wrong, 9 if another version made it.
+    """Compare a release with its record in the ledger; exit 1 if it differs, 9 if another version made it.
 
-    Exit 9: another version of siloquent made it by other rules. What the ledger keeps of it was compared; some files
-    were not.
+    Exit 9: another version of siloquent made it by other rules. Its record in the ledger was compared; some of its
+    files were not.
     """
     folder = _find_folder(options, release)
     with options.open_session() as session:
@@ -211,7 +213,7 @@ def verify(options: Options, release: Release) -> int:
         options.screen.write_document(build_release_verdict_document(verdict))
         return EXIT_STATUS[verdict.outcome]
     if verdict.ok:
-        words = "is what it says" if verdict.compared else "fits as far as it could be checked"
+        words = "is valid" if verdict.compared else "is valid as far as it could be checked"
         options.screen.write_line(f"{clean_text(verdict.release)} {words}: {clean_text(verdict.checked)}.")
     for problem in verdict.problems:
         options.screen.write_line(clean_text(problem))
@@ -223,7 +225,7 @@ def verify(options: Options, release: Release) -> int:
         )
     if verdict.outcome == "other_rules":
         options.screen.note(
-            "To compare all of it, verify it with the version that made it; or move its folder away and ask again "
-            "with the same key: that is free, and writes it by this version's rules."
+            "To compare all of it, verify it with the version that made it; or move its folder away and repeat the "
+            "query with its key: that is free, and writes it by this version's rules."
         )
     return EXIT_STATUS[verdict.outcome]

@@ -57,7 +57,9 @@ def profile_locally(
     max_lhs: Annotated[
         int | None, typer.Option("--max-lhs", metavar="K", help="The maximum number of columns on a left side.")
     ] = None,
-    nulls: Annotated[str, typer.Option("--nulls", help="value: NULL equals NULL; distinct: nothing.")] = "value",
+    nulls: Annotated[
+        str, typer.Option("--nulls", help="value: NULL equals NULL; distinct: NULL equals nothing.")
+    ] = "value",
 ) -> None:
     """Find the dependencies of one table: exact, not private, for the owner only."""
     from siloquent.cli.profile.inputs import build_progress_reporter, read_open_table

@@ -72,7 +72,7 @@ def offer(
     order: Order = 2,
     owner: Annotated[str | None, typer.Option("--owner", help="The owner of the rows, shown to others.")] = None,
     catalogue: Annotated[
-        str | None, typer.Option("--catalogue", metavar="DIR", help=f"Add it there at once. {PLACE}")
+        str | None, typer.Option("--catalogue", metavar="DIR", help=f"Also add it to this catalogue. {PLACE}")
     ] = None,
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="NAME", help="The release's folder, as a path with /.")
@@ -134,7 +134,7 @@ def _confirm_offer(options: Options, planned: OfferPlan, *, yes: bool, max_cost:
 def add(
     options: Options,
     folder: Annotated[str, typer.Argument(metavar="DIR", help=PLACE)],
-    releases: Annotated[list[str], typer.Argument(metavar="RELEASE ..", help="Releases by id, or their folders.")],
+    releases: Annotated[list[str], typer.Argument(metavar="RELEASE ...", help="Releases by id, or their folders.")],
 ) -> None:
     """Copy offers into a catalogue's folder; each is verified first."""
     from siloquent.cli.search.output import show_catalogue

@@ -44,7 +44,7 @@ def build_offer_spec(options: Options, table: str, given: dict[str, Any]) -> Off
     }
     if given["second_moments"] is not None:
         plain["second_moments"] = given["second_moments"]
-    plain["budget"] = build_budget(given, f"siloquent search offer {table} .. --epsilon 1")
+    plain["budget"] = build_budget(given, f"siloquent search offer {table} ... --epsilon 1")
     return parse_spec({name: value for name, value in plain.items() if value is not None})
 
 

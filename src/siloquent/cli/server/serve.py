@@ -78,7 +78,7 @@ def serve(
     address = f"{'https' if settings.tls_cert else 'http'}://{settings.host}:{settings.port}"
     if login is not None:
         options.screen.write_line(f"{address}/login/{app.state.house.tokens.create_login_link(login)}")
-    options.screen.note(f"{address} serves {folder}. Press Ctrl-C to stop.")
+    options.screen.note(f"Serving {folder} at {address}. Press Ctrl-C to stop.")
     uvicorn.run(
         app,
         http=build_limited_protocol(

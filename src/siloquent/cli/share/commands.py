@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PLACE = "A name in the workspace, or a path with /."
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A declared table, or a .toml file that names one.")]
 Releases = Annotated[
-    list[str], typer.Argument(metavar="RELEASE ..", help="Files or folders from other silos, or ids of releases here.")
+    list[str], typer.Argument(metavar="RELEASE ...", help="Files or folders from other silos, or ids of releases here.")
 ]
 Label = Annotated[str | None, typer.Option("--label", help="The attribute to predict.")]
 Features = Annotated[
@@ -63,7 +63,7 @@ def release(
     agents: Agents = None,
     overlap: Overlap = None,
     output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Also write it as one file to send.  " + PLACE)
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Also write it as one file to send. " + PLACE)
     ] = None,
     key: Key = None,
     yes: Yes = False,
@@ -158,7 +158,7 @@ def learn(
     options: Options,
     table: Table,
     releases: Releases,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The file for the model.  " + PLACE)],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The file for the model. " + PLACE)],
     model: ModelOption = None,
     shared_only: Annotated[
         bool, typer.Option("--shared-only", help="Exclude your own rows, so that the model may be shared.")
@@ -183,7 +183,7 @@ def synthesize(
     options: Options,
     releases: Releases,
     output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="The file for the rows (CSV or Parquet).  " + PLACE)
+        str, typer.Option("-o", "--output", metavar="FILE", help="The file for the rows (CSV or Parquet). " + PLACE)
     ],
     rows: Annotated[
         int | None, typer.Option("--rows", help="The number of rows (default: as many as the releases state).")

@@ -46,7 +46,7 @@ def find_table_name(options: Options, table: str) -> str:
         return table
     name = read_toml(resolve_file(options, Path(table))).get("table")
     if not isinstance(name, str):
-        raise RequestError(f"{table} does not name a table.", fix='table = ".."')
+        raise RequestError(f"{table} does not name a table.", fix='table = "..."')
     return name
 
 

@@ -91,7 +91,7 @@ def _collect_options(
 
 
 def _add_sketch_options(body: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Return ``body(options, spec, ..)`` as a command with the options that describe the sketch, then its own."""
+    """Return ``body(options, spec, ...)`` as a command with the options that describe the sketch, then its own."""
     shared = inspect.signature(_collect_options, eval_str=True).parameters
     options, _, *own = inspect.signature(body, eval_str=True).parameters.values()
 
@@ -184,9 +184,11 @@ def ask(
     anomaly: Annotated[
         Path | None, typer.Option("--anomaly", metavar="POINTS", help="Show which points are unusual (CSV).")
     ] = None,
-    share: Annotated[float, typer.Option("--share", help="Unusual: among this least dense share of records.")] = 0.01,
+    share: Annotated[
+        float, typer.Option("--share", help="Unusual points are those among this least dense share of records.")
+    ] = 0.01,
     threshold: Annotated[
-        float | None, typer.Option("--threshold", help="Instead: unusual below this density, a share of all records.")
+        float | None, typer.Option("--threshold", help="Instead: points below this density, a share of all records.")
     ] = None,
     priors: Annotated[
         str | None, typer.Option("--priors", metavar="P,P", help="The known frequencies of the classes.")
@@ -247,7 +249,7 @@ def ask(
 
 def merge(
     options: Options,
-    sketches: Annotated[list[str], typer.Argument(metavar="SKETCH ..", help="Distinct releases or paths.")],
+    sketches: Annotated[list[str], typer.Argument(metavar="SKETCH ...", help="Distinct releases or paths.")],
     output: Annotated[str, typer.Option("-o", "--output", metavar="NAME", help=NAME)],
 ) -> None:
     """Add the sketches of several silos that share one hash plan; free."""

@@ -152,7 +152,9 @@ def draw_rows(
     number: Annotated[
         int | None, typer.Option("--rows", metavar="N", help="The number of rows (default: as many as the table has).")
     ] = None,
-    where: Annotated[str | None, typer.Option("--where", metavar="W", help="\"ward = 'A' and age < 30\"")] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="W", help="A condition such as \"ward = 'A' and age < 30\".")
+    ] = None,
     seed: Seed = 0,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="A .csv, .parquet or .arrow file.")

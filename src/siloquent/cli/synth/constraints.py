@@ -55,7 +55,7 @@ def check(options: Options, rows: Rows, table: TableName = None) -> int:
 def repair(
     options: Options,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A public or synthetic CSV or Parquet file.")],
-    table: Annotated[str, typer.Option("--table", metavar="T", help="Whose constraints.")],
+    table: Annotated[str, typer.Option("--table", metavar="T", help="The table whose constraints apply.")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The new file.")],
     seed: Annotated[int, typer.Option("--seed", help="The seed that chooses among equal repairs.")] = 0,
 ) -> None:

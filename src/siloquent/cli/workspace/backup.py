@@ -58,13 +58,13 @@ def backup(
     options: Options,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder for backups.")],
     with_rows: Annotated[
-        bool, typer.Option("--with-rows", help="Also all other files of the workspace, such as sources with rows.")
+        bool, typer.Option("--with-rows", help="Also copy all other files of the workspace, such as sources with rows.")
     ] = False,
     keep: Annotated[
         int | None, typer.Option("--keep", min=1, help="Keep only this many of the newest backups in FOLDER.")
     ] = None,
 ) -> None:
-    """Copy the workspace, its ledger up to a checkpoint, into a new folder in FOLDER, and verify the copy."""
+    """Copy the workspace, with its ledger up to a checkpoint, into a new folder in FOLDER, and verify the copy."""
     options.require_owner("A backup")
     from siloquent.schema.workspace import LAST_BACKUP, find_workspace, read_workspace
 
@@ -228,7 +228,7 @@ def restore(
         bool, typer.Option("--keep-tokens", help="Keep tokens valid, including those revoked since the backup.")
     ] = False,
 ) -> None:
-    """Make a workspace out of a backup. It answers nobody until its owner adopts its ledger as the newest copy."""
+    """Create a workspace from a backup. It answers no queries until its owner adopts its ledger as the newest copy."""
     options.require_owner("Restoring")
     from siloquent.ledger import Checkpoint
     from siloquent.schema.workspace import read_workspace

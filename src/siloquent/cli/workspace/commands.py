@@ -48,7 +48,7 @@ def init(
 
 
 def list_tables(options: Options) -> None:
-    """List the declared tables and what is left of their budgets."""
+    """List the declared tables and their remaining budgets."""
     with options.open_queries() as session:
         listed = [dict(one) for one in session.list_table_lines()]
     if options.as_json:

@@ -37,7 +37,7 @@ def draft(
         str | None, typer.Option("--source", help="The location of the private rows (default: this file).")
     ] = None,
 ) -> None:
-    """Propose a table file from PUBLIC rows; correct it by hand before it is used."""
+    """Propose a table file from PUBLIC rows; correct it by hand before use."""
     from siloquent.cli.workspace.schema_draft import draft_schema
     from siloquent.schema.build import parse_schema
     from siloquent.schema.declaring import derive_table_name
@@ -93,7 +93,7 @@ def check(
     options: Options,
     table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="One table (default: all).")] = None,
 ) -> int:
-    """Compare rows with their declaration, exactly, for the owner's eyes alone; exit 1 for what it does not cover."""
+    """Compare rows with their declaration, exactly, for the owner only; exit 1 if they differ from it."""
     options.require_owner("A check")
     with options.open_session() as session:
         names = [table] if table else session.list_tables()

@@ -70,7 +70,9 @@ def _write(path: Path, text: str) -> None:
         os.replace(building, path)
     except OSError as failed:
         building.unlink(missing_ok=True)
-        raise RequestError(f"{path} cannot be written: {failed.strerror}.", fix="make it writable, and again") from None
+        raise RequestError(
+            f"{path} cannot be written: {failed.strerror}.", fix="make it writable, then try again"
+        ) from None
 
 
 def _copy_beside(file: Path) -> Path | None:

@@ -36,28 +36,33 @@ def declare(
         str,
         typer.Argument(metavar="SOURCE", help="A CSV, Parquet or DuckDB file (FILE#TABLE), or postgres:NAME#TABLE."),
     ],
-    name: Annotated[str | None, typer.Option("--name", help="The table's name (default: the file's).")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="The table's name (default: from the file's name).")
+    ] = None,
     answers: Annotated[
-        Path | None, typer.Option("--answers", metavar="FILE", help="Answers in TOML, as the command keeps them.")
+        Path | None, typer.Option("--answers", metavar="FILE", help="Answers in TOML, as this command saves them.")
     ] = None,
     column: Annotated[
         list[str] | None,
-        typer.Option("--column", metavar="'NAME = MEANING'", help="What could stand in columns; may be repeated."),
+        typer.Option("--column", metavar="'NAME = MEANING'", help="The possible values of columns; repeatable."),
     ] = None,
     accept: Annotated[bool, typer.Option("--accept", help="Accept the proposals from names and types.")] = False,
     empty: Annotated[str | None, typer.Option("--empty", help="What empty cells mean: group, drop or a value.")] = None,
     person: Annotated[
-        str | None, typer.Option("--person", metavar="COLUMN", help="The column that says whose row it is, or none.")
+        str | None,
+        typer.Option("--person", metavar="COLUMN", help="The column that identifies the person of a row, or none."),
     ] = None,
-    max_rows: Annotated[str | None, typer.Option("--max-rows", help="How many rows of one person count.")] = None,
-    rows: Annotated[str | None, typer.Option("--rows", help="How many rows there are, roughly and publicly.")] = None,
-    epsilon: Annotated[str | None, typer.Option("--epsilon", help="What all answers together may reveal.")] = None,
+    max_rows: Annotated[
+        str | None, typer.Option("--max-rows", help="The number of rows per person that count.")
+    ] = None,
+    rows: Annotated[str | None, typer.Option("--rows", help="The approximate number of rows, if public.")] = None,
+    epsilon: Annotated[str | None, typer.Option("--epsilon", help="The total budget of all answers.")] = None,
     delta: Annotated[str | None, typer.Option("--delta", help="The budget's delta (default: by --rows).")] = None,
-    header: Annotated[bool, typer.Option("--header", help="The first line does name the columns.")] = False,
+    header: Annotated[bool, typer.Option("--header", help="The first line contains the column names.")] = False,
     replace_file: Annotated[
-        bool, typer.Option("--replace", help="Replace the table file that is there; the old one is kept beside it.")
+        bool, typer.Option("--replace", help="Replace the existing table file; the old one is kept beside it.")
     ] = False,
-    afresh: Annotated[bool, typer.Option("--afresh", help="Do not go on with answers that were kept.")] = False,
+    afresh: Annotated[bool, typer.Option("--afresh", help="Ignore saved answers and start over.")] = False,
 ) -> None:
     """Declare a private table: reads its columns' names and types, never a row, and asks about each in plain words."""
     from siloquent.api import find_source, read_source
@@ -86,11 +91,13 @@ def declare(
 
 def _require_free(place: DeclarationFiles, replace_file: bool) -> None:
     if not _TABLE.fullmatch(place.table):
-        raise RequestError("A table's name is 1 to 63 letters, digits and '_', a letter first.", fix="--name visits")
+        raise RequestError(
+            "A table's name takes 1 to 63 letters, digits and '_', starting with a letter.", fix="--name visits"
+        )
     if place.file.exists() and not replace_file:
         raise RequestError(
-            f"schemas/{place.table}.toml is there already. It is never overwritten silently.",
-            fix="edit that file, or --name for another table, or --replace, which keeps the old one beside it",
+            f"schemas/{place.table}.toml already exists and is not overwritten.",
+            fix="edit that file, or use --name for another table, or --replace, which keeps the old file beside it",
         )
 
 
@@ -104,7 +111,7 @@ def _require_header(options: Options, source: Source, origin: str, header: bool)
         if options.screen.confirm("Does the first line name the columns?"):
             return
     raise NotAllowed(
-        f"{warning} Nothing of it was written.", fix="write a header line, or say that it is one: --header"
+        f"{warning} Nothing of it was written.", fix="write a header line, or confirm that there is one: --header"
     )
 
 
@@ -190,7 +197,7 @@ def _show_end(options: Options, schema: TableSchema, first: FirstQuery | None, l
     screen = options.screen
     count = number_of(len(schema.domain.names), "column", "columns")
     screen.write_line(f"schemas/{schema.name}.toml declares {count}; {left_out:,} left out.")
-    screen.note(f"Compare the rows with it, for your eyes alone:\n  {options.format_command('check', schema.name)}")
+    screen.note(f"Compare the rows with it, for the owner only:\n  {options.format_command('check', schema.name)}")
     if first is None:
         screen.note("No first query could be priced: see `siloquent explain`.")
         return

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 40
 HELP = """\
-Say what could stand in a column, whoever came; not what does stand there.
+State the values that a column could have, not the values that it has.
   0..120                   whole numbers         0.00..9999.99   numbers with two decimals
   F, M, unknown            a list of values      codes 1..7      a list of whole numbers
   2019-01-01..2024-12-31   days                  yes/no   id   text 200   skip
-  @month                   a list to copy: {lists};
-                           @FILE of the workspace, one public value a line; =TABLE.COLUMN of a declared table
+  @month                   a built-in list: {lists};
+                           @FILE of the workspace, one public value per line; =TABLE.COLUMN of a declared table
 Several columns, several answers: BILL_AMT* = 0..10000; sex, gender = F, M; rest = skip
-Control-C keeps your answers; the same command goes on later."""
+Ctrl-C saves your answers; run the same command to continue."""
 
 
 def ask_questions(options: Options, place: DeclarationFiles, draft: TableDraft, afresh: bool) -> TableDraft:
@@ -35,9 +35,9 @@ def ask_questions(options: Options, place: DeclarationFiles, draft: TableDraft, 
 
     screen = options.screen
     draft = draft if afresh else _resume(options, place, draft)
-    screen.note(f"{len(draft.columns):,} columns, by name and type; no row is read.")
+    screen.note(f"{len(draft.columns):,} columns, by name and type; no rows are read.")
     screen.note("One answer may be about several columns: price, fee = 0.00..999.99; rest = skip.")
-    screen.note("? explains more. Control-C stops and keeps the answers.")
+    screen.note("? explains more. Ctrl-C stops and saves the answers.")
     lists = ", ".join(f"@{one}" for one in CODE_LISTS)
     try:
         while (question := find_next_question(draft)) is not None:
@@ -45,8 +45,10 @@ def ask_questions(options: Options, place: DeclarationFiles, draft: TableDraft, 
             draft = _take_answer(options, place, draft, question, HELP.format(lists=lists))
         return _confirm(options, place, draft)
     except (typer.Abort, KeyboardInterrupt):
-        kept = f"Your answers are kept in schemas/{place.kept.name}" if place.kept.exists() else "No answer was given"
-        raise Interrupted("nothing", f"{kept}; to go on: {options.format_rerun()}") from None
+        kept = (
+            f"Your answers are saved in schemas/{place.kept.name}" if place.kept.exists() else "No answers were given"
+        )
+        raise Interrupted("nothing", f"{kept}; to continue: {options.format_rerun()}") from None
 
 
 def _resume(options: Options, place: DeclarationFiles, draft: TableDraft) -> TableDraft:
@@ -59,7 +61,7 @@ def _resume(options: Options, place: DeclarationFiles, draft: TableDraft) -> Tab
     except (RequestError, SchemaError) as wrong:
         options.screen.warn(f"schemas/{place.kept.name} is not used: {clean_lines(wrong.detail)}")
         return draft
-    options.screen.note(f"Going on with the answers in schemas/{place.kept.name}; --afresh begins again.")
+    options.screen.note(f"Continuing with the answers in schemas/{place.kept.name}; --afresh starts over.")
     for fault in faults:
         options.screen.warn(f"Left out: {clean_lines(fault.detail)}")
     return draft
@@ -75,7 +77,7 @@ def _show_question(options: Options, draft: TableDraft, question: DeclarationQue
             meaning, reason = clean_text(proposal.meaning), clean_text(proposal.reason)
             screen.note(f"  {clean_text(column.name)[:40]:{width}}  {meaning}  (from {reason})")
         if len(question.columns) > MAX_SHOWN:
-            screen.note(f"  .. and {len(question.columns) - MAX_SHOWN:,} more")
+            screen.note(f"  ... and {len(question.columns) - MAX_SHOWN:,} more")
     screen.note(clean_text(question.text), style="bold")
     if question.hint:
         screen.note(f"  {clean_text(question.hint)}", style="dim")
@@ -140,7 +142,7 @@ def _show_draft(options: Options, draft: TableDraft) -> None:
         )
         screen.note(f"  {clean_text(column.name)[:40]} = {clean_text(describe_meaning(meaning))}{clean_text(empty)}")
     if len(draft.columns) > MAX_SHOWN:
-        screen.note(f"  .. and {len(draft.columns) - MAX_SHOWN:,} more columns")
+        screen.note(f"  ... and {len(draft.columns) - MAX_SHOWN:,} more columns")
     person = draft.person
     unit = (
         f"all rows of one {clean_text(person.name)}, {draft.answers.max_rows} of which count" if person else "one row"

@@ -59,13 +59,15 @@ def discover(
     delta: Annotated[
         str | None, typer.Option("--delta", help="The part of delta_events that it may cost (default: a tenth).")
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Of the released domain (default: TABLE-COLUMN).")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="The name of the released domain (default: TABLE-COLUMN).")
+    ] = None,
     key: Key = None,
     yes: Yes = False,
     max_cost: MaxCost = None,
     dry: Dry = False,
 ) -> int | None:
-    """Release the values of a column that enough people share, or propose bounds of a number; the price comes first."""
+    """Release a column's values that enough people share, or propose bounds for a number; the price is shown first."""
     asked: dict[str, Any] = {"epsilon": epsilon, "rho": rho, "at_least": at_least, "keys_each": keys_each}
 
     def prepare(session: Session, own_key: str | None) -> Prepared:

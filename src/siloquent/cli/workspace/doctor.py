@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run_doctor(options: Options) -> int:
-    """Say what this machine has and lacks; exit 1 if something needs mending."""
+    """Check this installation and workspace; exit 1 if there is a problem."""
     findings = list(examine(options.find_folder()))
     document = build_doctor_document([asdict(finding) for finding in findings])
     status = 0 if document["ok"] else 1

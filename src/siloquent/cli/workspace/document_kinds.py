@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 def print_schema(
     options: Options,
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="answer, explanation, problem, ..; table-file for editors of TOML.")
+        str, typer.Argument(metavar="KIND", help="answer, explanation, problem, ...; table-file is for TOML editors.")
     ],
 ) -> None:
     """Print the JSON Schema of a kind of document, or of table files."""

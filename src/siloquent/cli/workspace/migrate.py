@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 
 def migrate(options: Options) -> None:
-    """Lead a workspace of an older version forward. Stop its server first, and make a backup."""
+    """Upgrade a workspace of an older version. Stop its server and make a backup first."""
     options.require_owner("Migrating")
     from siloquent.ledger.backends.sql import FORMAT
     from siloquent.schema.workspace import find_workspace, read_workspace

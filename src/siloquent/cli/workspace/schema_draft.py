@@ -165,7 +165,7 @@ def _list_doubts(name: str, column: pa.ChunkedArray) -> Iterator[str]:
     import pyarrow.compute as pc
 
     if pa.types.is_integer(column.type) and _are_codes(name, column.drop_null().to_pylist() or [0]):
-        yield 'listed as codes; if its numbers can be added up: type = "integer", lo = .., hi = .., outside = "clamp"'
+        yield 'listed as codes; if its numbers can be added up: type = "integer", lo = ..., hi = ..., outside = "clamp"'
     if not pa.types.is_string(column.type):
         return
     known = column.drop_null()

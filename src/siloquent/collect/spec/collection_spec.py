@@ -71,7 +71,7 @@ class Service:
                 raise SchemaError(
                     f"In {self.name!r} every user has a row, but rows with some values of {role.attribute.name!r} are "
                     "dropped.",
-                    fix='outside = "clamp", other = "cell", null = "cell" or { value = .. }',
+                    fix='outside = "clamp", other = "cell", null = "cell" or { value = ... }',
                 )
 
     @property
@@ -214,14 +214,14 @@ def parse_spec(text: str) -> CollectionSpec:
         raise SchemaError("A collection's file must begin with its format.", fix=UseOption("format", 1))
     for key in ("name", "epsilon", "service"):
         if key not in raw:
-            raise SchemaError(f"A collection needs {key!r}.", fix=f"{key} = ..")
+            raise SchemaError(f"A collection needs {key!r}.", fix=f"{key} = ...")
     try:
         services = tuple(_parse_service(entry) for entry in raw["service"])
         dimensions = tuple(_parse_dimension(entry) for entry in raw.get("dimension", ()))
         plain = {key: value for key, value in raw.items() if key not in ("format", "service", "dimension")}
         return CollectionSpec(services=services, dimensions=dimensions, **plain)
     except KeyError as missing:
-        raise SchemaError(f"A service needs {missing.args[0]!r}.", fix=f"{missing.args[0]} = ..") from None
+        raise SchemaError(f"A service needs {missing.args[0]!r}.", fix=f"{missing.args[0]} = ...") from None
     except (TypeError, AttributeError):
         raise SchemaError("A collection takes a name, an epsilon and [[service]] tables.", fix=_EXAMPLE) from None
 

@@ -1,4 +1,4 @@
-"""SQL over services: SELECT of COUNT(*), SUM and AVG, JOIN .. USING (user), WHERE, GROUP BY."""
+"""SQL over services: SELECT of COUNT(*), SUM and AVG, JOIN ... USING (user), WHERE, GROUP BY."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ _WRONG: dict[LineFault, tuple[str, str]] = {
 }
 _FIX: dict[LineFault, str] = {
     "encoding": "save the file as UTF-8: iconv -f LATIN1 -t UTF-8, or the program's own choice of encoding",
-    "form": 'rewrite the file with a CSV library; if quoted texts contain line breaks: source = "csv-records:.."',
+    "form": 'rewrite the file with a CSV library; if quoted texts contain line breaks: source = "csv-records:..."',
 }
 
 

@@ -82,7 +82,7 @@ def _build_user_findings(unit: Unit, found: dict[str, int]) -> Iterator[TableFin
             f"{number_of(found['users'], 'user has', 'users have')} more than "
             f"{number_of(unit.max_rows, 'row', 'rows')}: "
             f"{number_of(found['left_out'], 'row does', 'rows do')} not count.",
-            f'unit = {{ kind = "user", column = "{unit.column}", max_rows = .. }} (more rows, more noise)',
+            f'unit = {{ kind = "user", column = "{unit.column}", max_rows = ... }} (more rows, more noise)',
         )
 
 
@@ -127,16 +127,16 @@ def _build_finding(kind: str, column: SourceColumn, count: int, table: str) -> T
         )
     if kind == "too_long":
         sentence = f"{hold} a text longer than max_bytes: {they} read as NULL."
-        return TableFinding("too_long", subject, count, sentence, f"max_bytes = .. {where}")
+        return TableFinding("too_long", subject, count, sentence, f"max_bytes = ... {where}")
     if kind == "outside":
         meaning = "moved to the nearest bound" if attribute.outside == "clamp" else "left out"
         sentence = (
-            f"{number_of(count, 'row lies', 'rows lie')} outside {attribute.lo} .. {attribute.hi}: {they} {meaning}."
+            f"{number_of(count, 'row lies', 'rows lie')} outside {attribute.lo}..{attribute.hi}: {they} {meaning}."
         )
-        fix = f"lo = .., hi = .. {where}, from what is known of the field and not from these rows"
+        fix = f"lo = ..., hi = ... {where}, from what is known of the field and not from these rows"
         return TableFinding("outside", subject, count, sentence, fix)
     meaning = "such values share the cell (other)" if attribute.other == "cell" else f"{they} left out"
-    fix = f'values = [..] {where}, or other = "cell"' if attribute.other == "drop" else f"values = [..] {where}"
+    fix = f'values = [...] {where}, or other = "cell"' if attribute.other == "drop" else f"values = [...] {where}"
     return TableFinding("unlisted", subject, count, f"{hold} a value that is not listed: {meaning}.", fix)
 
 

@@ -88,7 +88,7 @@ class Engine(Protocol):
         ...
 
     def look_up(self, name: str, values: Sequence[str]) -> None:
-        """Make the public ``values`` a relation ``name`` with the columns value and place (0, 1, ..)."""
+        """Make the public ``values`` a relation ``name`` with the columns value and place (0, 1, ...)."""
         ...
 
     def aggregate(self, query: exp.Query) -> pa.Table:

@@ -41,7 +41,7 @@ def attach_database(
     if known[inner][2] != "BASE TABLE":
         raise SchemaError(
             f"The source of {table!r} is a view; a row of a view may combine rows of several people: {inner[:200]!r}.",
-            fix=f"create a table from it in the file: CREATE TABLE {table} AS SELECT .. FROM the view",
+            fix=f"create a table from it in the file: CREATE TABLE {table} AS SELECT ... FROM the view",
         )
     if _computes(connection, *known[inner][:2]):
         raise SchemaError(

@@ -287,7 +287,7 @@ class Query:
         if self.having and self.top:
             raise RequestError("A query can have HAVING or LIMIT, not both.", fix="query the counts and filter them")
         if not self.shows_values and not (self.having or self.top):
-            raise RequestError("The query requests nothing.", fix="SELECT ward, COUNT(*) FROM ..")
+            raise RequestError("The query requests nothing.", fix=f"SELECT COUNT(*) FROM {self.table}")
         if not self.shows_values and not isinstance(self.aggregate, (Count, Sum)):
             raise RequestError(
                 "Without being selected, only COUNT(*) and SUM can choose groups.",

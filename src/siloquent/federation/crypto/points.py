@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from siloquent.errors import ProtocolError
 
 POINT = 32
-_LOWEST_REFUSED = 0xED  # 2^255 - 19 = 0x7f ff .. ff ed, little-endian in the bytes
+_LOWEST_REFUSED = 0xED  # 2^255 - 19 = 0x7f ff ... ff ed, little-endian in the bytes
 
 
 def check_points(buffer: bytes, *, distinct: bool = True, identity: bool = False) -> None:

@@ -94,7 +94,7 @@ def read_description(path: Path) -> FederationDescription:
         described = FederationDescription(str(values.pop("name")), str(values.pop("relay")), roles)
     except (ValueError, KeyError, TypeError, AttributeError) as wrong:
         why = f"{wrong.args[0]} is missing" if isinstance(wrong, KeyError) else str(wrong)
-        detail = f"{path} needs name, relay and role = [{{ name, kind, owner }}, ..]: {why}."
+        detail = f"{path} needs name, relay and role = [{{ name, kind, owner }}, ...]: {why}."
         raise SchemaError(detail, fix=DESCRIBED) from None
     if values:
         raise SchemaError(f"{path} has unknown keys: {', '.join(sorted(values))}.", fix=DESCRIBED)

@@ -111,7 +111,7 @@ class DatabaseLedger(BaseLedger):
             raise LedgerError(f"{what} Nothing was charged.", fix=fix) from None
         except SQLAlchemyError:
             self._drop_connection()
-            raise LedgerError("The ledger's database does not answer.", fix=run("doctor")) from None
+            raise LedgerError("The ledger's database does not respond.", fix=run("doctor")) from None
 
     @contextmanager
     def _write(self, point: str) -> Iterator[LedgerStorage]:
@@ -143,7 +143,7 @@ class DatabaseLedger(BaseLedger):
             self._drop_connection()
             what, fix = self._explain(failed)
             raise LedgerError(
-                f"{what} It failed while it kept the charge.",
+                f"{what} It failed while recording the charge.",
                 fix=f"{fix}; then repeat with the same key",
                 spent="at most what was asked; a repeat with the same key costs no more",
             ) from None

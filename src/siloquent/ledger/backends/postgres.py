@@ -39,7 +39,7 @@ class PostgresLedger(DatabaseLedger):
         except ModuleNotFoundError:
             raise MissingExtra("postgres", "A ledger in PostgreSQL") from None
         except (sa.exc.ArgumentError, ValueError):  # a port that is not a number
-            raise LedgerError("The ledger's URL cannot be read.", fix="postgresql+psycopg://HOST/DATABASE") from None
+            raise LedgerError("The ledger's URL is not valid.", fix="postgresql+psycopg://HOST/DATABASE") from None
         self._is_made_new = create
         super().__init__(engine, head=head, make=partial(_make, engine) if create else None, crash_points=crash_points)
 
@@ -63,7 +63,7 @@ class PostgresLedger(DatabaseLedger):
     def _explain(self, failed: DBAPIError) -> tuple[str, FixLike]:
         what, fix = _FAILURES.get(_get_error_class(failed), ("cannot be used", run("doctor")))
         if self._is_made_new and _get_error_class(failed) == "3D":
-            fix = "createdb, then the same again"
+            fix = "create the database with createdb, then try again"
         return f"The ledger's database {what}.", fix
 
     def _may_stand(self, failed: DBAPIError) -> bool:
@@ -84,16 +84,16 @@ def _get_error_class(failed: DBAPIError) -> str:
 _REFUSALS = (("does not exist", "3D"), ("authentication failed", "28"), ("no password supplied", "28"))
 
 
-_RESTORE = "put the newest copy back as docs/how-to/restore-a-backup.md says"
+_RESTORE = "restore the newest copy as described in docs/how-to/restore-a-backup.md"
 """The fix for a missing or damaged ledger: restore a copy, since a new ledger would lose all recorded charges."""
 _FAILURES = {
     "": ("cannot be reached", "start the server, and check [ledger] url in siloquent.toml"),
     "08": ("cannot be reached", "start the server, and check [ledger] url in siloquent.toml"),
     "28": ("refuses this user", "check the user and PGPASSWORD or ~/.pgpass"),
     "3D": ("does not exist", f"correct [ledger] url, or {_RESTORE}"),
-    "42": ("holds no ledger, or not for this user", f"grant this user its tables, or {_RESTORE}"),
-    "53": ("has no room left or too many connections", "make room on the server, then ask again"),
-    "57": ("is being shut down", "try again when the server is back"),
+    "42": ("contains no ledger that this user may read", f"grant this user access to its tables, or {_RESTORE}"),
+    "53": ("has no disk space left or too many connections", "free space or connections on the server, then try again"),
+    "57": ("is shutting down", "try again when the server is back"),
 }
 
 

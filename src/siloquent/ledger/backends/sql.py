@@ -294,7 +294,7 @@ def _parse_entries(rows: list[Any]) -> list[EntryRow]:
 def _parse_account(row: Any) -> Account:
     texts = (row.name, row.accountant, row.unit, row.adjacency, row.parent or "", row.successor or "")
     if not all(type(text) is str for text in texts) or row.disclosures not in (0, 1):
-        raise ChainBroken("An account holds values that no ledger writes.", seq=0, fix=run("ledger verify"))
+        raise ChainBroken("An account has values that no ledger writes.", seq=0, fix=run("ledger verify"))
     return Account(
         name=row.name,
         parent=row.parent,

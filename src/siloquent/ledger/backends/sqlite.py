@@ -51,9 +51,10 @@ class SQLiteLedger(DatabaseLedger):
         self._path, self._busy_seconds = path, busy_seconds
         if not path.is_file() and not create:
             raise LedgerError(
-                f"There is no ledger {path.name} in {path.parent}: it holds what was spent, and a new one would not.",
+                f"The ledger {path.name} is missing from {path.parent}. A new one would lose all recorded charges.",
                 fix=build_fix(
-                    "put the newest copy back as docs/how-to/restore-a-backup.md says, then: ", run("ledger verify")
+                    "restore the newest copy as described in docs/how-to/restore-a-backup.md, then: ",
+                    run("ledger verify"),
                 ),
             )
         engine = _create_engine(path, busy_seconds)
@@ -72,7 +73,7 @@ class SQLiteLedger(DatabaseLedger):
         except OSError as failed:
             raise LedgerError(
                 f"The ledger {self._path.name} cannot be written: {failed.strerror}. Nothing was charged.",
-                fix="correct the permissions of its folder, or make room on the disk",
+                fix="correct the permissions of its folder, or free disk space",
             ) from None
 
     def _begin_write(self, connection: Connection) -> None:
@@ -98,12 +99,12 @@ class SQLiteLedger(DatabaseLedger):
         return "disk i/o" in str(failed.orig).lower()
 
 
-_VERIFY = build_fix("put the newest copy back, then: ", run("ledger verify"))
+_VERIFY = build_fix("restore the newest copy, then: ", run("ledger verify"))
 _UNKNOWN = ("cannot be used", run("doctor"))
 _FAILURES = (
-    ("locked", "was busy for too long", "try again; if it stays so, find the process that holds it"),
-    ("full", "has no room left on its disk", "make room on the disk, then ask again"),
-    ("disk i/o", "cannot be read or written: the disk refuses", "make room or repair the disk, then ask again"),
+    ("locked", "was busy for too long", "try again; if that fails, find the process that locks it"),
+    ("full", "has no disk space left", "free disk space, then try again"),
+    ("disk i/o", "cannot be read or written: disk error", "free disk space or repair the disk, then try again"),
     ("readonly", "cannot be written", "correct the permissions of the file and its folder"),
     ("unable to open", "cannot be opened", "correct the permissions of the file and its folder"),
     ("not a database", "is not a ledger", _VERIFY),
@@ -132,7 +133,7 @@ def _make(path: Path) -> None:
         os.close(os.open(building, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError as failed:
         raise LedgerError(
-            f"No ledger can be made in {path.parent}: {failed.strerror}.", fix="choose a folder that you can write"
+            f"Cannot create a ledger in {path.parent}: {failed.strerror}.", fix="choose a writable folder"
         ) from None
     try:
         _fill(building)
@@ -142,7 +143,7 @@ def _make(path: Path) -> None:
         pass
     except OSError as failed:
         raise LedgerError(
-            f"No ledger can be made in {path.parent}: {failed.strerror}.", fix="choose a folder on a local disk"
+            f"Cannot create a ledger in {path.parent}: {failed.strerror}.", fix="choose a folder on a local disk"
         ) from None
     finally:
         for ending in ("", "-wal", "-shm"):

@@ -1,6 +1,6 @@
 """The best linear estimate from reports on several layers of the same trees, in closed form, with its variance.
 
-A table over the bins of d trees is the sum of components kappa = (k_1, .., k_d), the part that nodes of these levels
+A table over the bins of d trees is the sum of components kappa = (k_1, ..., k_d), the part that nodes of these levels
 add to coarser ones. A layer with levels l knows every component kappa <= l. All averages over nodes commute, so the
 least-squares estimate weights, component by component, each layer by the inverse of its variance there; an answer is
 one dot product a layer. Proof: docs/explanation/collect.md.

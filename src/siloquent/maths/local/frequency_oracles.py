@@ -75,7 +75,7 @@ class Oracle:
         return (self.q * (1 - self.q) - self.both[1] + self.q**2) / (self.p - self.q) ** 2
 
     def apply_second_moments(self, shares: Floats, values: Floats) -> Floats:
-        """Return the matrix E[Phi_i Phi_j] times ``values`` (m, ..), where a share ``shares[i]`` of users holds node i.
+        """Return the matrix E[Phi_i Phi_j] times ``values`` (m, ...), where ``shares[i]`` of the users hold node i.
 
         Two nodes have the same joint moment whichever they are, except for their holders' shares: the matrix, which may
         have 10^12 entries, is a diagonal plus two columns.

@@ -55,7 +55,7 @@ def merge_supports(one: Supports, other: Supports) -> Supports:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeProducts:
-    """Weights over the nodes of several services: for each part the sum over i, j, .. of c_ij.. f_i (x) g_j (x) ..
+    """Weights over the nodes of several services: for each part the sum over i, j, ... of c_ij... f_i (x) g_j (x) ...
 
     ``parts``: coefficients, one axis a service, and each service's factors, shape (factors, nodes).
     """
@@ -80,7 +80,7 @@ class NodeProducts:
 
 
 def _contract(coefficients: Floats, phis: Sequence[Floats]) -> Floats:
-    """Return the sum over i, j, .. of c_ij.. phi_i phi_j .. for each user, the phis of shape (users, factors)."""
+    """Return the sum over i, j, ... of c_ij... phi_i phi_j ... for each user, the phis of shape (users, factors)."""
     left = phis[0] @ coefficients.reshape(len(coefficients), -1)
     for own in phis[1:]:
         left = np.einsum("ui,uij->uj", own, left.reshape(len(own), own.shape[1], -1))

@@ -1,10 +1,10 @@
 """Locality-sensitive hashing in whole numbers: cells in, buckets out, equal on every machine and engine.
 
-    families    PStable Laplacian Angular Hamming Surrogate Jaccard Power Product; ``.probability(..)`` is the kernel
-    hashes      draw_hashes(kernel, axes, rows=.., seed=.., width=..) -> Hashes(.compute_buckets(places), .width, ..)
-    counting    count_dense(hashes, places, ..), count_sparse(..) -> counters; compute_row_sums(hashes, counters, ..)
-    surrogate   lift_records(..), lift_models(..): the asymmetric pair of Surrogate
-    minhash     draw_minhashes(..) -> MinHashes; count_sets(..), compute_set_sums(..)
+    families    PStable Laplacian Angular Hamming Surrogate Jaccard Power Product; ``.probability(...)`` is the kernel
+    hashes      draw_hashes(kernel, axes, rows=..., seed=..., width=...) -> Hashes: .compute_buckets(places), .width
+    counting    count_dense(hashes, places, ...), count_sparse(...) -> counters; compute_row_sums(hashes, counters, ...)
+    surrogate   lift_records(...), lift_models(...): the asymmetric pair of Surrogate
+    minhash     draw_minhashes(...) -> MinHashes; count_sets(...), compute_set_sums(...)
 
 The seeds are public: privacy comes from noise, not from hashing. Only ``draw_hashes`` uses random numbers, from a seed.
 """

@@ -198,7 +198,7 @@ def rank_values(values: Integers) -> tuple[Integers, Integers]:
 
 
 def _refine_keys(key_t: Integers, key_s: Integers, left: Integers, right: Integers) -> tuple[Integers, Integers]:
-    """Refine keys by one more equality, again 0, 1, ..; keys without a second row share one that has none."""
+    """Refine keys by one more equality, again 0, 1, ...; keys without a second row share one that has none."""
     known, ranks = rank_values(right)
     if left is right and key_t is key_s:
         _, joint_key = rank_values(key_s * len(known) + ranks)

@@ -52,7 +52,7 @@ class JointRelease:
         """Return the greatest sum over all orders of (squared change / variance), for one unit.
 
         Args:
-            variances: Of orders 0, 1, 2, .. (of a number's own power); None if an order is exact or not released.
+            variances: Of orders 0, 1, 2, ... (of a number's own power); None if an order is exact or not released.
         """
         weights = [
             part / v if v else Fraction(0) for v, part in zip(variances, self._compute_parts(variances), strict=True)
@@ -156,7 +156,7 @@ class JointRelease:
 
 
 def bound_rotation(weights: Sequence[Fraction]) -> Fraction:
-    """Return the maximum of 2 (w_1 (1 - c) + w_2 (1 - c^2) + ..) over cosines c: a record replaced at another angle.
+    """Return the maximum of 2 (w_1 (1 - c) + w_2 (1 - c^2) + ...) over cosines c: a record replaced at another angle.
 
     Exact up to order 2, at c = -w_1 / (2 w_2) or at -1; above that, a slight overestimate. With another key nothing of
     orders 0 and 1 cancels, so c = 0 is worst, which the caller adds. Half of it is the greatest L1 change in a box, by

@@ -32,7 +32,7 @@ class Sensitivity:
 def compute_sensitivity(
     blocks: Sequence[NDArray[np.signedinteger[Any]]], *, replace_one: bool, rows: int
 ) -> Sensitivity:
-    """Return the sensitivity of the answers [W_1 | W_2 | ..] x when one unit is added, removed or replaced.
+    """Return the sensitivity of the answers [W_1 | W_2 | ...] x when one unit is added, removed or replaced.
 
     Args:
         blocks: Whole matrices, shape (answers, cells of the block); blocks share no attribute, so that a row of the

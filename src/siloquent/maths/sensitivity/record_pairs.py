@@ -69,7 +69,7 @@ class RecordPairs:
         return np.concatenate(sums), np.concatenate(products)
 
     def bound_replaced_squared(self, weights: Sequence[Fraction]) -> Fraction:
-        """Return the greatest squared L2 change of orders 1, 2, ..; a product counts once per order of its numbers."""
+        """Return the greatest squared L2 change of orders 1, 2, ...; a product counts once per order of its numbers."""
         cross = self.records @ self.records.T
         lengths = np.diag(cross)
         near = np.zeros(cross.shape)

@@ -30,7 +30,7 @@ class NumberPower:
 
 
 def find_furthest_replacement(lowest: int, highest: int, powers: Sequence[NumberPower], *, squared: bool) -> Fraction:
-    """Return the greatest weighted sum of changes (of squared changes) between two values in ``lowest`` .. ``highest``.
+    """Return the greatest weighted sum of (squared) changes between two values from ``lowest`` to ``highest``.
 
     Exact up to 2^14 values; beyond that, the sum of the greatest changes of each power.
     """

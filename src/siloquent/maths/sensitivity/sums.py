@@ -22,7 +22,7 @@ _EXACT_IN_A_DOUBLE = 2**53
 def compute_replaced_sensitivity(
     blocks: Sequence[NDArray[np.signedinteger[Any]]], *, lowest: int, highest: int, rows: int
 ) -> Sensitivity:
-    """Return the sensitivity of [W_1 | W_2 | ..] applied to sums, where one unit of up to ``rows`` rows is replaced.
+    """Return the sensitivity of [W_1 | W_2 | ...] applied to sums, where one unit of up to ``rows`` rows is replaced.
 
     Args:
         blocks: Whole matrices, shape (answers, columns of the block); a row falls into one column of each, or none.

@@ -52,7 +52,7 @@ class WholeStrategy:
 
     @property
     def reconstruction(self) -> Reals:
-        """[R_1 | R_2 | ..], shape (answers, all measurements)."""
+        """[R_1 | R_2 | ...], shape (answers, all measurements)."""
         return self.reconstructions[0] if len(self.reconstructions) == 1 else np.hstack(self.reconstructions)
 
     @property

@@ -76,7 +76,7 @@ def choose_laplace_strategy(blocks: Sequence[Asked], *, beta: float, two_sided: 
     """Return the cheapest strategy on offer for Laplace noise.
 
     Args:
-        blocks: W = [W_1 | W_2 | ..], each of shape (answers, cells of the block), columns merged, mostly whole.
+        blocks: W = [W_1 | W_2 | ...], each of shape (answers, cells of the block), columns merged, mostly whole.
         beta: The miss rate of all answers together.
         two_sided: WCQ (both sides) or ICQ (one side).
         seed: A function of the workload's shape.

@@ -39,7 +39,7 @@ def compute_laplace_overtake(m: int, *, scale: float, low: int, high: int) -> fl
 
 
 def compute_geometric_overtake(m: int, *, scale: float, low: int, high: int) -> float:
-    """Return P[max of ``low`` - min of ``high`` >= m] for independent geometric draws (0, 1, 2, ..), as for Laplace."""
+    """Return P[max of ``low`` - min of ``high`` >= m] for independent geometric draws (0, 1, ...), as for Laplace."""
     reach = math.ceil(scale * _REACH)
     block = -(-reach // BLOCKS)
     starts = np.arange(-(-reach // block), dtype=np.int64) * block

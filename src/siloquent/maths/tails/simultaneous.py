@@ -51,7 +51,7 @@ def compute_set_log_share(chosen: Booleans) -> float:
 
 
 def compute_product_log_share(chosen: Booleans) -> float:
-    """Return the same for cells of a grid, (values, values, ..): the product of a set a side; -inf if it is none."""
+    """Return the same for cells of a grid, (values, values, ...): the product of a set a side; -inf if it is none."""
     axes = range(chosen.ndim)
     sides = [np.asarray(chosen.any(axis=tuple(other for other in axes if other != axis))) for axis in axes]
     if not chosen.any() or math.prod(int(side.sum()) for side in sides) != int(chosen.sum()):

@@ -79,7 +79,7 @@ class ReleaseVerbs(ApiClient):
     def fetch(self, release: str, folder: Path | str) -> Steps[Release]:
         """Write a release into a new ``folder``, comparing each file with the manifest.
 
-        The result is a release as on the server, readable by ``siloquent.open(..).verify`` and ``load_sketch``.
+        The result is a release as on the server, readable by ``siloquent.open(...).verify`` and ``load_sketch``.
 
         Raises:
             RequestError: the folder exists, or a name leads out of it. ReleaseError: as in ``download``.

@@ -71,7 +71,7 @@ def _compose_attributes(draft: TableDraft) -> Iterator[str]:
             yield f"  # {_COMMENTS[meaning.type]}"
             explained.add(meaning.type)
         if meaning.has_cells and not nulls:
-            yield '  # Empty cells: null = "cell" is a group, "drop" leaves them out, { value = .. } reads a value.'
+            yield '  # Empty cells: null = "cell" is a group, "drop" leaves them out, { value = ... } reads a value.'
             nulls = True
         null = draft.get_null(column.name) if meaning.has_cells else ""
         yield f"  {compose_entry(column.name, replace(meaning, null=null))},"

@@ -235,7 +235,7 @@ def _say_meaning(draft: TableDraft, name: str, meant: Meant) -> TableDraft:
 def _suggest_call(questions: Sequence[DeclarationQuestion]) -> str:
     """Return the arguments that would answer ``questions``."""
     columns = [question.columns[0].name for question in questions if question.key == "columns"]
-    parts = [f"{{{columns[0]!r}: '..'}}"] if columns else []
+    parts = [f"{{{columns[0]!r}: '...'}}"] if columns else []
     parts += ["accept=True"] if any(question.key == "accept" for question in questions) else []
     parts += ["max_rows=4"] if any(question.key == "max_rows" for question in questions) else []
     return ", ".join(parts)

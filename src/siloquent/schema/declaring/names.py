@@ -42,8 +42,8 @@ HINTS = {
     "sex": "a list; as codes: codes 1..2; as words: F, M or Female, Male",
     "country": "a list; ISO codes: @country",
     "state": "a list; postal codes of the USA: @us-state",
-    "weekday": "a list: @weekday (Mon, Tue, ..), @weekdays (Monday, ..), or codes 1..7",
-    "month": "1..12, or a list: @month (Jan, Feb, ..), @months (January, ..)",
+    "weekday": "a list: @weekday (Mon, Tue, ...), @weekdays (Monday, ...), or codes 1..7",
+    "month": "1..12, or a list: @month (Jan, Feb, ...), @months (January, ...)",
 }
 """How a meaning may look, by the topic of the columns."""
 _EXACT = {

@@ -44,7 +44,7 @@ class DeclarationQuestion:
             return "--accept"
         if self.key == "columns":
             name = quote_short(self.columns[0].name)[1:-1]
-            return f"--column '{name} = ..'"
+            return f"--column '{name} = ...'"
         return f"--{self.key.replace('_', '-')}"
 
 

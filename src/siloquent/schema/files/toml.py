@@ -112,7 +112,7 @@ def parse_finite(text: str) -> Decimal:
 def quote_short(text: object) -> str:
     """Return user input quoted and shortened to fit into a sentence."""
     whole = str(text)
-    return repr(whole if len(whole) <= MAX_SHOWN else f"{whole[:MAX_SHOWN]}..")
+    return repr(whole if len(whole) <= MAX_SHOWN else f"{whole[:MAX_SHOWN]}...")
 
 
 def quote_text(value: str) -> str:
@@ -178,7 +178,7 @@ _WANTED = {
     **dict.fromkeys(("lo", "hi"), "a number, or a date such as 2024-01-31"),
     **dict.fromkeys(("width", "edges"), "a number"),
     "grid": 'a number, or "day", "hour", "minute" or "second" for dates',
-    "null": '"drop", "cell" or { value = .. }',
+    "null": '"drop", "cell" or { value = ... }',
     "values": 'a list of texts or whole numbers, or { released = "NAME" }',
     "labels": 'texts by value, such as { 1 = "female", 2 = "male" }',
 }
@@ -199,7 +199,7 @@ def _describe_problems(wrong: ValidationError, raw: Mapping[str, Any]) -> Iterat
             hint = format_hint(suggest_key(str(last), _list_keys()))
             yield f"Unknown key {quote_short(last)}{where}.{hint}"
         elif error["type"] == "missing":
-            yield f"Missing {str(last)!r}{where}: add `{last} = ..`."
+            yield f"Missing {str(last)!r}{where}: add `{last} = ...`."
         elif key is not None:
             hint = format_hint(suggest_value(str(key), error["input"], ()))
             yield f"{quote_short(last)}{where} must be {_WANTED[key]}, not {_format_value(error['input'])}.{hint}"

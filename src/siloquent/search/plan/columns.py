@@ -73,7 +73,7 @@ def _build_key_part(attribute: Attribute) -> KeyPart:
     if not attribute.is_countable:
         raise SchemaError(
             f"The key {attribute.name!r} is {attribute.kind}, whose values are not declared and would reveal rows.",
-            fix=f'type = "category" with values = [..] for the attribute "{attribute.name}"',
+            fix=f'type = "category" with values = [...] for the attribute "{attribute.name}"',
         )
     more = attribute.size - attribute.steps
     if attribute.kind in ("category", "boolean"):

@@ -161,7 +161,7 @@ def build_agreed_feature(schema: TableSchema, name: str) -> Attribute:
     if len(attribute.edges) - 1 > MAX_BINS:
         raise SchemaError(
             f"Attribute {attribute.name!r} has {len(attribute.edges) - 1} bins; a feature has at most {MAX_BINS}.",
-            fix="wider bins = { width = .. } in the table file",
+            fix="wider bins = { width = ... } in the table file",
         )
     return attribute if attribute.edges else _add_equal_bins(attribute, BINS)
 

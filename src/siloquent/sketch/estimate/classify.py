@@ -22,7 +22,7 @@ def classify(sketch: Sketch, question: Classify) -> Verdicts:
     """
     labels = sketch.plan.labels
     if len(labels) < 2:
-        raise RequestError("This sketch has no classes.", fix=build_fix("build it with ", UseOption("label", "..")))
+        raise RequestError("This sketch has no classes.", fix=build_fix("build it with ", UseOption("label", "...")))
     sums, outside = compute_kernel_sums(sketch, question.points)
     factors = _compute_factors(sketch, question)
     scores, errors = sums.values * factors[:, None], sums.errors * factors[:, None]

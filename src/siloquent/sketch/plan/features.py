@@ -32,7 +32,7 @@ def build_hashed_features(spec: SketchSpec, schema: TableSchema) -> tuple[tuple[
             raise SchemaError(
                 f"Attribute {attribute.name!r} is {attribute.kind}; sets are made of booleans and categories, of one "
                 "text's words, or of a group's values.",
-                fix=f'group = ".." with features = ["{attribute.name}"]',
+                fix=f'group = "..." with features = ["{attribute.name}"]',
             )
     return tuple(_build_discrete_feature(attribute) for attribute in declared), "one-hot"
 
@@ -76,7 +76,7 @@ def _build_grouped_features(
     if unit.kind != "user" or spec.group != unit.column:
         raise SchemaError(
             f"Sets are grouped by the column of the table's unit, so that one unit is one set; {spec.group!r} is not.",
-            fix=f'unit = {{ kind = "user", column = "{spec.group}", max_rows = .. }} in schemas/{schema.name}.toml',
+            fix=f'unit = {{ kind = "user", column = "{spec.group}", max_rows = ... }} in schemas/{schema.name}.toml',
         )
     if len(declared) != 1 or declared[0].kind not in ("integer", "category"):
         raise SchemaError("A group's set holds the values of one integer or category attribute.")

@@ -244,7 +244,7 @@ def _compute_wanted_variance(spec: SketchSpec, schema: TableSchema) -> tuple[flo
     if schema.size_hint is None:
         raise RequestError(
             "An accuracy relative to the table needs its rough public size.",
-            fix=f"size_hint = .. under [table] in schemas/{schema.name}.toml, or give a budget",
+            fix=f"size_hint = ... under [table] in schemas/{schema.name}.toml, or give a budget",
         )
     goal, size = spec.accuracy, schema.size_hint
     error = goal.relative * goal.at_density * size
@@ -290,7 +290,9 @@ def read_hash_plan(path: Path) -> HashPlan:
     try:
         return parse_hash_plan(read_text(path, MAX_JSON_BYTES))
     except (OSError, UnicodeDecodeError, DocumentTooLarge):
-        raise RequestError(f"{path} is not a readable hash plan.", fix=run("sketch plan", "..", "-o", "FILE")) from None
+        raise RequestError(
+            f"{path} is not a readable hash plan.", fix=run("sketch plan", "...", "-o", "FILE")
+        ) from None
 
 
 def _check_room(hashed: HashPlan) -> None:

@@ -131,7 +131,7 @@ def describe_cell_groups(frame: ModelDomain, place: int) -> list[str]:
         if inside == 1:
             made.append("NULL" if first is None else str(first))
         elif fine.ordered:
-            made.append(f"{first} .. {last}")
+            made.append(f"{first} .. {last}")  # allowed: a range, as released models name it
         else:
             made.append(f"{inside} rare values")
     return made

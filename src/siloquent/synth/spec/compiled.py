@@ -227,7 +227,7 @@ def compare(left: NDArray[np.generic], op: Operator, right: NDArray[np.generic] 
 class TableNeed:
     """A functional dependency whose table y(x) is required.
 
-    ``measured``: whether a noisy joint histogram of (lhs.., rhs), in cells, row-major, shape (*lhs_sizes, rhs_size),
+    ``measured``: whether a noisy joint histogram of (lhs..., rhs), in cells, row-major, shape (*lhs_sizes, rhs_size),
     over the rows that pass ``when``, has to be released (D2 = 1 a row). Otherwise it comes from ``reference`` (a public
     file) or is filled at random. ``rules``: tests of one of its attributes that no entry may pass. ``rising``: whether
     y rises (falls) with the attribute ``along``, empty if it need not be monotone. ``bijective``: no two x share a y.

@@ -97,7 +97,7 @@ def _match_dependency(comparisons: list[Comparison], hard: bool) -> FunctionalDe
 
 
 def render_constraints_toml(constraints: Iterable[DenialConstraint | FunctionalDependency]) -> str:
-    """Render the constraints as the ``constraint = [..]`` entry of a table file."""
+    """Render the constraints as the ``constraint = [...]`` entry of a table file."""
     lines = []
     for one in constraints:
         if isinstance(one, FunctionalDependency):

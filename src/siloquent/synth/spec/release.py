@@ -20,7 +20,7 @@ class SyntheticRelease(Readable, Tabular):
 
     Attributes:
         rows: The table, in the source's own types.
-        model: Draws more rows at no cost: ``model.draw(rows=.., where=.., seed=..)``.
+        model: Draws more rows at no cost: ``model.draw(rows=..., where=..., seed=...)``.
         measurements: Exactly what was released of the private table.
         report: The quality report on ``rows``.
         receipt: The ledger's id, and the index and hash of the entry.

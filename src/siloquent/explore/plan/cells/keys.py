@@ -88,7 +88,7 @@ def _build_key(expression: Expression, domain: Domain) -> GroupKey:
         if not attribute.edges:
             raise RequestError(
                 f"Attribute {attribute.name!r} is a number without declared bins, so it cannot be a GROUP BY key.",
-                fix=f"GROUP BY {quote_name(attribute.name)} // {_width(attribute)}, or bins = {{ width = .. }} in its "
+                fix=f"GROUP BY {quote_name(attribute.name)} // {_width(attribute)}, or bins = {{ width = ... }} in its "
                 "declaration",
             )
         return GroupKey(attribute.name, _build_bins(attribute), tuple(attribute.list_bin_labels()), attribute.name)

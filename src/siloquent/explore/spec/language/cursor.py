@@ -148,5 +148,5 @@ def _find_near(token: Token, expected: Sequence[str]) -> str:
 
 
 def _format_token(token: Token) -> str:
-    text = token.text if len(token.text) <= _MAX_WORD_LENGTH else f"{token.text[:_MAX_WORD_LENGTH]}.."
+    text = token.text if len(token.text) <= _MAX_WORD_LENGTH else f"{token.text[:_MAX_WORD_LENGTH]}..."
     return "the end" if token.kind == "end" else repr(text)
