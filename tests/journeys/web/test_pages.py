@@ -216,7 +216,7 @@ def test_everything_can_be_asked_without_a_mouse(visit: Visit) -> None:
             break
     assert page.evaluate("document.activeElement.value") == "explain"
     page.keyboard.press("Enter")
-    page.get_by_role("heading", name="cost").or_(page.get_by_role("heading", name="This is free")).wait_for()
+    page.get_by_role("heading", name="Price").or_(page.get_by_role("heading", name="This is free")).wait_for()
     page.locator("[data-focus]:focus").wait_for()
 
 
