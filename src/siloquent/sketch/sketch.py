@@ -66,7 +66,7 @@ class Sketch(Readable):
         classes, rows, width = self.plan.shape
         size = f"{classes * rows * width:,} noisy counters of about {sum(self.estimate_class_sizes()):,.0f} records"
         where = f" of {self.table}" if self.table else ""
-        asked = "Questions about it are free: session.sketch.ask(sketch, ..); each answer has an interval."
+        asked = "Questions about it are free: session.sketch.ask(sketch, ...); each answer has an interval."
         return "\n".join([f"Sketch{where}: {size}", asked, *([self.describe_guarantee()] if self.parts else [])])
 
     @property

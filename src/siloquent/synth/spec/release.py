@@ -40,7 +40,7 @@ class SyntheticRelease(Readable, Tabular):
         return "\n".join(
             [
                 f"{size} from {self.account}; release {self.id}",
-                "The rows: to_pandas(), to_polars(), to_arrow(). More of them are free: model.draw(rows=..).",
+                "The rows: to_pandas(), to_polars(), to_arrow(). More of them are free: model.draw(rows=...).",
                 self.guarantee.describe(),
             ]
         )
