@@ -42,7 +42,9 @@ class Unit:
 
     def __post_init__(self) -> None:
         if self.kind not in ("row", "user"):
-            raise SchemaError(f"A unit's kind must be row or user, not {str(self.kind)[:20]!r}.", fix="Unit.person(...)")
+            raise SchemaError(
+                f"A unit's kind must be row or user, not {str(self.kind)[:20]!r}.", fix="Unit.person(...)"
+            )
         if self.kind == "user" and not self.column:
             raise SchemaError(
                 "A user unit needs the column that names the user.", fix='unit = { column = "patient", ... }'
