@@ -22,7 +22,7 @@ PLACES: dict[str, tuple[tuple[str, ...], int]] = {
     "share measure": (("share/measure/*.py",), 10),
     "collect measure": (("collect/measure/*.py",), 11),
     "profile measure": (("profile/measure/*.py",), 7),
-    "discover": (("discover/measure.py", "discover/plan.py"), 6),
+    "discover": (("discover/measure.py", "discover/plan/*.py"), 6),
     "noise": (("privacy/noise/*.py",), 12),
     "privacy": (("privacy/*.py",), 18),
     "ledger": (("ledger/*.py", "ledger/backends/*.py"), 14),

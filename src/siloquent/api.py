@@ -17,6 +17,7 @@ from siloquent.schema.workspace import find_workspace, read_workspace
 if TYPE_CHECKING:
     from siloquent.collect.verbs import CollectVerbs
     from siloquent.data import CheckReport
+    from siloquent.discover.kept import DomainFault
     from siloquent.discover.verbs import DiscoverVerbs
     from siloquent.explore import Answer, Explanation, PreparedQuery, Query
     from siloquent.ledger import SettledAnswer
@@ -100,6 +101,10 @@ class Session(floor.WorkspaceSession):
         from siloquent.explore import find_changed_entry
 
         report, changed = check(self.table(table)), find_changed_entry(self, table)
+        for fault in _find_domain_faults(self, table):
+            report = report.add_domain_fault(
+                fault.sentence, f"move domains/{fault.name}.toml away and discover it again"
+            )
         return report if not changed else report.add_source_change(changed)
 
     @property
@@ -370,6 +375,20 @@ def declare(
     else:
         found, origin = read_frame_columns(source), f"a {type(source).__name__}"
     return begin_declaration(found, workspace, name=name or "table", origin=origin).say(columns, **answers)
+
+
+def _find_domain_faults(session: Session, table: str) -> list[DomainFault]:
+    """Return the faults of the released domains that the file of ``table`` uses."""
+    from siloquent.discover.kept import find_domain_fault
+    from siloquent.schema.domains import get_domain_file, list_used_domains
+    from siloquent.schema.files.toml import read_toml
+
+    if table not in session.workspace.list_table_names():
+        return []
+    folder = session.workspace.folder
+    names = list_used_domains(read_toml(session.workspace.get_schema_file(table).read_text(encoding="utf-8")))
+    files = [get_domain_file(folder, name) for name in dict.fromkeys(names)]
+    return [fault for file in files if (fault := find_domain_fault(file, session.ledger))]
 
 
 def find_public_rows(declared: Path, folder: Path) -> Path:

@@ -192,8 +192,8 @@ def require_planned(permit: Permit, event: Event) -> None:
     """
     if permit.event != event:
         raise RequestError(
-            "This key has a charge that was planned differently, by another version of siloquent or when the source "
-            "had other rows; that charge remains.",
+            "This key has a charge that was planned differently: by another version of siloquent, when the source had "
+            "other rows, or before the budget was declared anew. That charge remains.",
             fix="ask again with a new key",
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,67 @@ def test_a_second_discovery_has_another_name(steward: Person, types: Types) -> N
     assert refused.status == 2
     assert "--name visits-ward-2" in refused.err
     assert spent(steward) == paid
+
+
+def test_every_fix_is_the_whole_command_of_the_asker(steward: Person, types: Types) -> None:
+    assert types(*FIND, "--yes").status == 0
+    asked = ["--keys-each", "1", "--at-least", "20", "--analyst", "ana", "--key", "it's mine", "--max-cost", "0.1"]
+    refused = types(*FIND, *asked, "--json")
+    assert refused.status == 2
+    words = shlex.split(refused.document["fix"])[1:]
+    for part in ("--analyst", "ana", "--epsilon", "0.5", "--at-least", "--key", "it's mine", "--max-cost"):
+        assert part in words
+    assert types(*words, "--json").document["name"] == "visits-ward-2"
+
+
+def test_what_is_left_of_delta_is_shown_and_a_refusal_says_what_to_write(steward: Person, types: Types) -> None:
+    said = types(*FIND, "--yes", "--delta", "4e-7")
+    assert said.status == 0
+    for command in (("ledger", "show"), ("tables",), ("show", "visits"), (*FIND, "--name", "b", "--explain")):
+        assert "delta 1" in types(*command).out, command
+    assert types("tables", "--json").document["tables"][0]["delta_left"].startswith("0.0000001")
+    refused = types(*FIND, "--name", "b", "--yes", "--delta", "3e-7", "--json")
+    assert refused.status == 3
+    assert "exceeds what is left" in types(*FIND, "--name", "b", "--explain", "--delta", "3e-7").err
+    fix = shlex.split(refused.document["fix"])[1:]
+    assert "--delta" in fix
+    assert types(*fix).status == 0
+    for number in range(9):
+        refused = types(*FIND, "--name", f"more{number}", "--yes", "--delta", "9e-8", "--json")
+        if refused.status and not types(*shlex.split(refused.document["fix"])[1:]).out:
+            break
+    assert "owner" not in refused.document["fix"]
+
+
+def test_an_edited_domain_is_noticed_at_every_place(steward: Person, types: Types) -> None:
+    assert types(*FIND, "--yes").status == 0
+    assert "1 as released" in types("doctor").out
+    file = steward.folder / "domains" / "visits-ward.toml"
+    file.write_text(file.read_text().replace('"icu"', '"icu", "nobody"'))
+    for command in (("doctor",), ("ledger", "verify")):
+        said = types(*command)
+        assert said.status == 1, command
+        assert "was edited" in said.out
+    document = types("ledger", "verify", "--json").document
+    assert list(faults(document, json_schema("verdict"))) == []
+    assert (document["ok"], document["domains"][0]["name"]) == (False, "visits-ward")
+    file.unlink()
+    before = spent(steward)
+    again = types(*shlex.split(document["domains"][0]["fix"].partition("then: ")[2])[1:])
+    assert again.status == 0, again.err
+    assert "nothing was charged" in again.err
+    assert spent(steward) == before
+    assert types("ledger", "verify").status == 0
+
+
+def test_names_that_look_like_options_are_asked_about(steward: Person, types: Types) -> None:
+    file = steward.folder / "schemas" / "visits.toml"
+    file.write_text(file.read_text().replace(TEXT, TEXT.replace('"ward"', '"-v"')))
+    refused = types("discover", "visits", "--json", "--delta", "9e-7", "--epsilon", "0.5", "--", "-v")
+    fix = shlex.split(refused.document["fix"])[1:]
+    assert fix[-3:] == ["--", "visits", "-v"]
+    assert types(*fix, "--explain").status == 2  # "--explain" stands behind "--" here
+    assert types(fix[0], "--explain", *fix[1:]).status == 0
 
 
 def test_bounds_are_proposed_and_nothing_is_written(owner: Person, types: Types) -> None:

@@ -9,12 +9,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from siloquent.discover.plan.threshold import HIDDEN, compute_needed_rows, compute_sum_quantile
+
 SHARE = 1_000
 """One in this many values is meant to lie below the proposed lower bound, and one in as many above the upper one."""
 CLEAR = 4
 """Bins with fewer rows than this many standard deviations count as empty."""
-MISS = 0.05
-"""The probability with which one of the shares beyond the bounds is larger than said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def find_outer_bins(
     sums = np.cumsum(kept)
     low = int(np.searchsorted(sums * SHARE, total, side="left"))
     high = int(np.searchsorted(sums * SHARE, total * (SHARE - 1), side="left"))
-    unit = deviation * _compute_quantile(len(noisy), noise)
+    unit = deviation * compute_sum_quantile(len(noisy), noise)
     everything = int(noisy.sum()) - unit * math.sqrt(len(noisy))
     beyond = [
         (int(part.sum()) + unit * math.sqrt(len(part))) / everything if everything > 0 else 1.0
@@ -52,10 +52,15 @@ def find_outer_bins(
     return OuterBins(low, high, below, above)
 
 
-def _compute_quantile(bins: int, noise: Literal["gaussian", "laplace"]) -> float:
-    """Return z such that no sum of the first or last k noises exceeds z sqrt(k) deviations, but for ``MISS``."""
-    from siloquent.maths.tails.distributions import normal_quantile
+def compute_shortfall(noisy: NDArray[np.int64], deviation: float, noise: Literal["gaussian", "laplace"]) -> float:
+    """Compute how many times smaller the noise must be to show bounds, by the noisy histogram; 1 if it shows them.
 
-    each = MISS / (2 * bins + 1)
-    # Of all sums of Laplace noise, that of one has the heaviest tail in deviations.
-    return normal_quantile(each) if noise == "gaussian" else math.log(1 / (2 * each)) / math.sqrt(2)
+    Bounds beyond which half of all values may lie say nothing.
+    """
+    found = find_outer_bins(noisy, deviation, noise)
+    if found is not None and max(found.below, found.above) < HIDDEN:
+        return 1.0
+    if found is None:
+        return 2 * CLEAR * deviation / max(float(noisy.max(initial=0)), deviation)
+    needed = compute_needed_rows(len(noisy), deviation, noise)
+    return max(1.5, needed / max(float(noisy.sum()), deviation))

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from siloquent.discover.spec import BoundsSpec, DiscoverSpec, build_spec
+from siloquent.discover.spec import BoundsSpec, DiscoverSpec, build_spec, get_amount
 from siloquent.errors import RequestError, SyntaxProblem
+from siloquent.fixes import AskWith
 from siloquent.privacy.budget import Budget
 from siloquent.schema import TableSchema
 
@@ -21,6 +22,9 @@ _TOKEN = re.compile(
     r'\s*(?:(?P<quoted>"(?:[^"]|"")+")|(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?!\w)'
     r"|(?P<word>[^\W\d][\w-]*)|(?P<end>;?\s*\Z))"
 )
+
+
+_WORD = re.compile(r"[^\W\d]\w*")
 
 
 class _Token(NamedTuple):
@@ -66,9 +70,34 @@ class DiscoveryText:
             has = "bounds" if of else "values, not bounds"
             raise RequestError(
                 f"{self.column!r} is of type {kind}: it has {has} to discover.",
-                fix=f"DISCOVER {of}{self.column} FROM {self.table} ...",
+                fix=AskWith(format_discovery(spec), verb="explain" if self.explain else "ask"),
             )
         return spec
+
+
+def format_discovery(spec: DiscoverSpec) -> str:
+    """Return ``spec`` as text that ``parse_discovery`` reads; the delta at which its epsilon holds is left out.
+
+    >>> format_discovery(BoundsSpec("visits", "a b", Budget(rho="0.1")))
+    'DISCOVER BOUNDS OF "a b" FROM visits BUDGET 0.1 RHO'
+    """
+    symbol, amount = get_amount(spec.budget)
+    budget = f"{amount} {symbol.upper()}"
+    table, column = _quote(spec.table), _quote(spec.column)
+    if isinstance(spec, BoundsSpec):
+        return f"DISCOVER BOUNDS OF {column} FROM {table} BUDGET {budget}"
+    parts = [f"DISCOVER {column} FROM {table}"]
+    parts += [f"AT LEAST {spec.at_least} UNITS"] if spec.at_least != 1 else []
+    parts += [f"AT MOST {spec.keys_each} KEYS EACH"] if spec.keys_each != 1 else []
+    parts += [f"BUDGET {budget}"]
+    parts += [f"DELTA {spec.delta}"] if spec.delta is not None else []
+    parts += [f"AS {_quote(spec.name)}"] if spec.name else []
+    return " ".join(parts)
+
+
+def _quote(name: str) -> str:
+    is_plain = _WORD.fullmatch(name) and name.upper() not in ("BOUNDS", "FROM")
+    return name if is_plain else '"' + name.replace('"', '""') + '"'
 
 
 def is_discovery(text: str) -> bool:

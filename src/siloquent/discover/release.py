@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from siloquent.discover.estimate import find_outer_bins
+from siloquent.discover.estimate import compute_shortfall, find_outer_bins
 from siloquent.errors import ReleaseError
 from siloquent.fixes import run
 from siloquent.foreign import load_json
@@ -38,7 +38,8 @@ _SHOWN = 10
 class DiscoveredKeys(Readable):
     """The keys of a column that enough units share, sorted by bytes: public from now on.
 
-    ``threshold``: the noisy number of units that each key reached; ``deviation``: of the noise, in units.
+    ``threshold``: the noisy number of units that each key reached; ``deviation``: of the noise, in units. ``null``: the
+    meaning of NULL, as a table file writes it.
     """
 
     table: str
@@ -51,6 +52,7 @@ class DiscoveredKeys(Readable):
     deviation: float
     guarantee: Guarantee
     provenance: Provenance
+    null: str = '"drop"'
 
     def __str__(self) -> str:
         shown = ", ".join(self.keys[:_SHOWN]) + (", ..." if len(self.keys) > _SHOWN else "")
@@ -60,21 +62,23 @@ class DiscoveredKeys(Readable):
         """Describe what was found, and the line of the table file that uses it."""
         if not self.keys:
             return (
-                f"No value of {self.table}.{self.column} is shared by about {self.threshold:,} units or more. "
-                "A larger budget finds rarer values."
+                f"No value of {self.table}.{self.column} is shared by about {self.threshold:,} units or more, so no "
+                "file was written. A larger budget finds rarer values."
             )
+        count = "1 value" if len(self.keys) == 1 else f"{len(self.keys):,} values"
         return (
-            f"{len(self.keys):,} values of {self.table}.{self.column}, each shared by about {self.threshold:,} units "
-            f"or more. To use them: {self.declaration}"
+            f"{count} of {self.table}.{self.column}, each shared by about {self.threshold:,} units or more. All "
+            f'others will be one group, "{OTHER}". To use them: {self.declaration}'
         )
 
     @property
     def declaration(self) -> str:
-        """The attribute of the table file that uses the released keys; empty if there are none."""
+        """The attribute of the table file that uses the released keys, with NULL as declared; empty without keys."""
         if not self.keys:
             return ""
         named = f'name = {render_text(self.column)}, type = "category"'
-        return f'{{ {named}, values = {{ released = {render_text(self.name)} }}, null = "drop" }}'
+        values = f'values = {{ released = {render_text(self.name)} }}, other = "cell"'
+        return f"{{ {named}, {values}, null = {self.null} }}"
 
     def to_toml(self) -> str:
         """Render the file ``domains/NAME.toml``."""
@@ -91,8 +95,9 @@ class DiscoveredKeys(Readable):
 class ProposedBounds(Readable):
     """Bounds between which nearly all of a column's values lie; a proposal that changes no declaration.
 
-    ``lo`` and ``hi`` are None if no bin of the histogram is clearly above its noise. ``below`` and ``above``: the
-    largest shares of all values that may lie beyond them, together with probability 0.95.
+    ``lo`` and ``hi`` are None if the noise hides them. ``below`` and ``above``: the largest shares of all values that
+    may lie beyond them, together with probability 0.95. ``enough``: the epsilon or rho that would about do where they
+    are hidden; 0 if they are not.
     """
 
     table: str
@@ -104,6 +109,7 @@ class ProposedBounds(Readable):
     deviation: float
     guarantee: Guarantee
     provenance: Provenance
+    enough: Fraction = Fraction(0)
 
     def __str__(self) -> str:
         return f"{self.describe()}\n{self.guarantee.describe()}"
@@ -111,9 +117,10 @@ class ProposedBounds(Readable):
     def describe(self) -> str:
         """Describe the proposal, and the change of the table file that applies it."""
         if self.lo is None:
+            symbol = "rho" if self.guarantee.definition == "zcdp" else "epsilon"
             return (
-                f"No range of {self.table}.{self.column} holds clearly more rows than the noise of "
-                f"{self.deviation:.3g}. A larger budget finds bounds."
+                f"The noise of {self.deviation:.3g} on each count hides the bounds of {self.table}.{self.column}. "
+                f"{symbol} {format_digits(self.enough, 2)} or more is needed: spend more, or keep the declared bounds."
             )
         return (
             f"Of the values of {self.table}.{self.column}, at most {_format_share(self.below)} lie below {self.lo} "
@@ -166,9 +173,13 @@ def pack_bounds(plan: BoundsPlan, noisy: NDArray[np.int64]) -> bytes:
     )
 
 
-def unpack_keys(payload: bytes, name: str, guarantee: Guarantee, provenance: Provenance) -> DiscoveredKeys:
+def unpack_keys(
+    payload: bytes, name: str, guarantee: Guarantee, provenance: Provenance, *, null: str = '"drop"'
+) -> DiscoveredKeys:
     """Unpack the keys of a stored discovery.
 
+    Args:
+        null: What NULL means in the table file, as written there.
     Raises:
         ReleaseError: it is none.
     """
@@ -184,7 +195,17 @@ def unpack_keys(payload: bytes, name: str, guarantee: Guarantee, provenance: Pro
         deviation=plain["deviation"],
         guarantee=guarantee,
         provenance=provenance,
+        null=null,
     )
+
+
+def read_keys(payload: bytes) -> tuple[str, str, tuple[str, ...]] | None:
+    """Return table, column and keys of a stored discovery of keys; None if ``payload`` is another release."""
+    try:
+        plain = _unpack(payload, "keys")
+    except ReleaseError:
+        return None
+    return plain["table"], plain["column"], tuple(plain["keys"])
 
 
 def unpack_bounds(payload: bytes, attribute: Attribute, guarantee: Guarantee, provenance: Provenance) -> ProposedBounds:
@@ -199,9 +220,12 @@ def unpack_bounds(payload: bytes, attribute: Attribute, guarantee: Guarantee, pr
             f"{attribute.name!r} has other bounds or another grid than when this was measured; the charge stands.",
             fix="restore them to read the old proposal, or ask again with a new key",
         )
-    starts = [*plain["starts"], attribute.steps]
-    bins = find_outer_bins(np.array(plain["counts"], dtype=np.int64), plain["deviation"], plain["noise"])
-    lo, hi = (None, None) if bins is None else (starts[bins.low], starts[bins.high + 1] - 1)
+    starts, counts = [*plain["starts"], attribute.steps], np.array(plain["counts"], dtype=np.int64)
+    bins = find_outer_bins(counts, plain["deviation"], plain["noise"])
+    shortfall = compute_shortfall(counts, plain["deviation"], plain["noise"])
+    is_hidden = bins is None or shortfall > 1
+    lo, hi = (None, None) if bins is None or is_hidden else (starts[bins.low], starts[bins.high + 1] - 1)
+    paid = guarantee.rho or guarantee.epsilon
     return ProposedBounds(
         table=plain["table"],
         column=plain["column"],
@@ -212,6 +236,7 @@ def unpack_bounds(payload: bytes, attribute: Attribute, guarantee: Guarantee, pr
         deviation=plain["deviation"],
         guarantee=guarantee,
         provenance=provenance,
+        enough=paid * Fraction(shortfall) ** (2 if plain["noise"] == "gaussian" else 1) if is_hidden else Fraction(0),
     )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from siloquent.errors import RequestError
-from siloquent.fixes import UseOption
+from siloquent.errors import RequestError, SchemaError
+from siloquent.fixes import RunCommand, UseOption
 from siloquent.foreign.spec_types import check_types
-from siloquent.privacy import parse_exact
+from siloquent.privacy import format_digits, parse_exact
 from siloquent.privacy.budget import Budget, Exact
 from siloquent.schema import TableSchema
 from siloquent.schema.domains import check_domain_name
@@ -53,12 +53,15 @@ class KeysSpec:
         if self.delta is not None and not 0 < parse_exact(self.delta) < 1:
             raise RequestError(f"delta must be between 0 and 1, not {self.delta}.", fix=UseOption("delta", "1e-7"))
         if self.name:
-            check_domain_name(self.name)
+            try:
+                check_domain_name(self.name)
+            except SchemaError as wrong:
+                raise RequestError(wrong.detail, fix=UseOption("name", _clean_name(self.name) or "found")) from None
 
     @property
     def domain_name(self) -> str:
         """The name of the released domain."""
-        return self.name or _build_name(self.table, self.column)
+        return self.name or _clean_name(f"{self.table}-{self.column}")
 
     def canonical(self) -> str:
         """Return the spec as canonical JSON, without the name under which it is saved."""
@@ -109,7 +112,7 @@ def build_spec(
         raise RequestError(
             f"{next(iter(chosen))} belongs to the keys of a category or text; {attribute.name!r} is of type "
             f"{attribute.kind}, so its bounds are discovered.",
-            fix=f"leave out {', '.join(chosen)}",
+            fix=suggest(BoundsSpec(schema.name, attribute.name, budget)),
         )
     return BoundsSpec(schema.name, attribute.name, budget)
 
@@ -161,9 +164,41 @@ def parse_spec(plain: dict[str, Any]) -> DiscoverRequest:
         ) from None
 
 
-def _build_name(table: str, column: str) -> str:
-    plain = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in column)
-    return f"{table.encode('ascii', 'replace').decode().replace('?', '_')}-{plain}"[:64]
+def suggest(spec: DiscoverSpec, **changed: Any) -> RunCommand:
+    """Return the action of the same discovery, with some of its parts changed: a command and a call to paste."""
+    asked = replace(spec, **changed)
+    options: dict[str, str | int] = dict([get_amount(asked.budget)])
+    if isinstance(asked, KeysSpec):
+        options |= {"at_least": asked.at_least} if asked.at_least != 1 else {}
+        options |= {"keys_each": asked.keys_each} if asked.keys_each != 1 else {}
+        options |= {"delta": str(asked.delta)} if asked.delta is not None else {}
+        options |= {"name": asked.name} if asked.name else {}
+    return _build_command(asked.table, asked.column, options)
+
+
+def get_amount(budget: Budget) -> tuple[str, str]:
+    """Return what a budget counts in, epsilon or rho, and its amount as typed.
+
+    >>> get_amount(Budget(epsilon="0.2"))
+    ('epsilon', '0.2')
+    """
+    symbol, given = ("rho", budget.rho) if budget.epsilon is None else ("epsilon", budget.epsilon)
+    return symbol, given if isinstance(given, str) else format_digits(parse_exact(given or 0), 12)
+
+
+def _build_command(table: str, column: str, options: dict[str, str | int]) -> RunCommand:
+    words = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", str(value))]
+    named = ("--", table, column) if column.startswith("-") else (table, column)
+    call = ", ".join([repr(table), repr(column), *(f"{key}={value!r}" for key, value in options.items())])
+    return RunCommand(
+        "discover", (*words, *named) if named[0] == "--" else (*named, *words), python=f"session.discover({call})"
+    )
+
+
+def _clean_name(text: str) -> str:
+    """Return ``text`` with other characters than those of domain names replaced."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in text)
+    return plain.lstrip("-")[:64]
 
 
 def _to_json(kind: str, spec: DiscoverSpec, **more: object) -> str:

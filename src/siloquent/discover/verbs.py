@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from siloquent.discover import task
+from siloquent.discover.kept import read_schema
 from siloquent.discover.language import parse_discovery
 from siloquent.discover.release import DiscoveredKeys
-from siloquent.discover.spec import DiscoverSpec, build_spec
+from siloquent.discover.spec import DiscoverSpec, build_spec, suggest
+from siloquent.errors import RequestError
 from siloquent.privacy.budget import Budget, Exact
 
 if TYPE_CHECKING:
-    from siloquent.charge import PreparedRelease
     from siloquent.discover.plan import DiscoverPlan
     from siloquent.discover.release import ProposedBounds
     from siloquent.discover.spec import DiscoverRequest
+    from siloquent.discover.task import PreparedDiscovery
     from siloquent.session import WorkspaceSession
 
 
@@ -52,7 +54,8 @@ class DiscoverVerbs:
     ) -> DiscoveredKeys | ProposedBounds:
         """Discover the values of a category or text that enough units share, or bounds of a number or date.
 
-        Values are kept as ``domains/NAME.toml`` in the workspace, and are public from then on.
+        Values are kept as ``domains/NAME.toml`` in the workspace, and are public from then on. If the ledger has them
+        and their file is lost, it is written again, free; for that, no budget needs to be given.
 
         Args:
             key: The idempotency key: the same key and options give the same release at no cost.
@@ -62,9 +65,7 @@ class DiscoverVerbs:
             As declared for the table: charged to this session's account before a row is read.
         """
         found = self.prepare(table, column, key=key, **options).run(max_cost=max_cost)
-        if isinstance(found, DiscoveredKeys):
-            return self.save(found)
-        return found
+        return self.save(found) if isinstance(found, DiscoveredKeys) else found
 
     def explain(self, table: str, column: str, **options: Unpack[DiscoverOptions]) -> DiscoverPlan:
         """Return the price, and from how many units on a value is found. Does not read data."""
@@ -72,8 +73,21 @@ class DiscoverVerbs:
 
     def prepare(
         self, table: str, column: str, *, key: str | None = None, **options: Unpack[DiscoverOptions]
-    ) -> PreparedRelease[DiscoverPlan, DiscoveredKeys | ProposedBounds]:
-        """Plan a discovery once: ``plan`` has its price, and ``run`` discovers at that price. Does not read data."""
+    ) -> PreparedDiscovery:
+        """Plan a discovery once: ``plan`` has its price, and ``run`` discovers at that price. Does not read data.
+
+        Raises:
+            RequestError: no budget is given, and no released values are lost.
+        """
+        if options.get("epsilon") is None and options.get("rho") is None:
+            lost = task.prepare_lost(self.session, table, column, options.get("name"))
+            if lost is not None:
+                return lost
+            budget = {"epsilon": "0.2"}
+            raise RequestError(
+                "The budget of a discovery is missing.",
+                fix=suggest(self._build_spec(table, column, {**options, **budget})),  # type: ignore[typeddict-item]
+            )
         return task.prepare(self.session, self._build_spec(table, column, options), key=key)
 
     def sql(self, text: str, *, key: str | None = None, max_cost: str | None = None) -> DiscoveredKeys | ProposedBounds:
@@ -89,22 +103,16 @@ class DiscoverVerbs:
             As declared for the table: charged to this session's account before a row is read.
         """
         found = self.prepare_sql(text, key=key).run(max_cost=max_cost)
-        if isinstance(found, DiscoveredKeys):
-            return self.save(found)
-        return found
+        return self.save(found) if isinstance(found, DiscoveredKeys) else found
 
-    def prepare_sql(
-        self, text: str, *, key: str | None = None
-    ) -> PreparedRelease[DiscoverPlan, DiscoveredKeys | ProposedBounds]:
+    def prepare_sql(self, text: str, *, key: str | None = None) -> PreparedDiscovery:
         """Plan the discovery of ``sql`` once. Does not read data."""
         asked = parse_discovery(text)
-        return task.prepare(self.session, asked.build_spec(self.session.schema(asked.table)), key=key)
+        return task.prepare(self.session, asked.build_spec(read_schema(self.session, asked.table)), key=key)
 
-    def prepare_request(
-        self, asked: DiscoverRequest, *, key: str | None = None
-    ) -> PreparedRelease[DiscoverPlan, DiscoveredKeys | ProposedBounds]:
+    def prepare_request(self, asked: DiscoverRequest, *, key: str | None = None) -> PreparedDiscovery:
         """Plan the discovery that a JSON document describes. Does not read data."""
-        return task.prepare(self.session, asked.build_spec(self.session.schema(asked.table)), key=key)
+        return task.prepare(self.session, asked.build_spec(read_schema(self.session, asked.table)), key=key)
 
     def save(self, found: DiscoveredKeys) -> DiscoveredKeys:
         """Write released values as ``domains/NAME.toml`` in the workspace; return them under the name of their file."""
@@ -113,7 +121,7 @@ class DiscoverVerbs:
     def _build_spec(self, table: str, column: str, options: DiscoverOptions) -> DiscoverSpec:
         budget = Budget(epsilon=options.get("epsilon"), rho=options.get("rho"))
         return build_spec(
-            self.session.schema(table),
+            read_schema(self.session, table),
             column,
             budget,
             at_least=options.get("at_least"),

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from siloquent.privacy import Cost
 
 
-def build_discovery_plan_document(planned: DiscoverPlan, left: Cost) -> dict[str, Any]:
-    """Return a plan as a document of kind ``siloquent/discovery-plan/1``."""
+def build_discovery_plan_document(planned: DiscoverPlan, left: Cost, *, is_taken: bool) -> dict[str, Any]:
+    """Return a plan as a document of kind ``siloquent/discovery-plan/1``; ``is_taken``: the domain's name is."""
     from siloquent.discover import KeysPlan
-    from siloquent.privacy import format_digits, get_accountant
+    from siloquent.privacy import ATTO, format_digits, get_accountant
 
     book = get_accountant(planned.schema.budget.accountant)
     keys = planned if isinstance(planned, KeysPlan) else None
@@ -26,6 +26,7 @@ def build_discovery_plan_document(planned: DiscoverPlan, left: Cost) -> dict[str
         "column": planned.spec.column,
         "kind": "bounds" if keys is None else "keys",
         "name": "" if keys is None else keys.spec.domain_name,
+        "taken": is_taken,
         "threshold": None if keys is None else keys.event.threshold,
         "sure_from": None if keys is None else keys.sure_from,
         "keys_each": None if keys is None else keys.spec.keys_each,
@@ -34,6 +35,8 @@ def build_discovery_plan_document(planned: DiscoverPlan, left: Cost) -> dict[str
         "price": format_digits(planned.price, 12),
         "delta": "0" if keys is None else format_digits(keys.event.delta, 12),
         "left_before": format_digits(Fraction(left.amount, book.scale), 12, up=False),
+        "delta_left": format_digits(Fraction(left.delta, ATTO), 12, up=False),
+        "warning": planned.warning,
         "data_touched": False,
     }
 

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from siloquent.errors import RequestError
+from siloquent.fixes import PYTHON, FixLanguage
 
 if TYPE_CHECKING:
+    from siloquent.discover.kept import DomainFault
     from siloquent.explore import HistoryEntry
     from siloquent.ledger import Account, Checkpoint, Entry, Ledger, LedgerVerdict
     from siloquent.privacy import Cost
@@ -49,6 +51,24 @@ def format_told_amount(account: Mapping[str, Any], name: Literal["limit", "spent
     """Format an amount of an account's document with symbol and four digits: spent is rounded up, the rest down."""
     amount = format_significant(parse_amount(account[name]), "up" if name == "spent" else "down")
     return f"{account['symbol']} {amount}"
+
+
+def format_delta(value: Fraction) -> str:
+    """Format what is left of a delta, rounded down.
+
+    >>> format_delta(Fraction(45, 10**8)), format_delta(Fraction(0))
+    ('4.5e-7', '0')
+    """
+    from decimal import ROUND_FLOOR, Context
+
+    shown = Context(prec=4, rounding=ROUND_FLOOR).divide(Decimal(value.numerator), Decimal(value.denominator))
+    return f"{shown.normalize():e}" if shown else "0"
+
+
+def format_delta_left(account: Mapping[str, Any]) -> str:
+    """Format the delta left for events of an account's document; empty for an account that has none."""
+    limit, spent = (parse_amount(account[name]) for name in ("delta_limit", "delta_spent"))
+    return f"delta {format_delta(limit - spent)}" if limit else ""
 
 
 def parse_amount(text: Any) -> Fraction:
@@ -166,15 +186,26 @@ def build_history_document(table: str, entries: Sequence[HistoryEntry]) -> dict[
     return {"schema": "siloquent/history/1", "table": table, "questions": [entry.to_json() for entry in entries]}
 
 
-def build_verdict_document(verdict: LedgerVerdict, kept: Checkpoint | None) -> dict[str, Any]:
-    """Return a verification result as a document of kind ``siloquent/verdict/1``; ``kept``: the compared checkpoint."""
+def build_verdict_document(
+    verdict: LedgerVerdict,
+    kept: Checkpoint | None,
+    faults: Sequence[DomainFault] = (),
+    language: FixLanguage = PYTHON,
+) -> dict[str, Any]:
+    """Return a verification result as a document of kind ``siloquent/verdict/1``.
+
+    Args:
+        kept: The compared checkpoint.
+        faults: The domain files that do not hold what the ledger released.
+    """
     return {
         "schema": "siloquent/verdict/1",
-        "ok": verdict.ok,
+        "ok": verdict.ok and not faults,
         "entries": verdict.entries,
         "first_bad_seq": verdict.first_bad_seq,
         "problem": verdict.problem,
         "checkpoint": kept.seq if kept else None,
+        "domains": [{"name": one.name, "problem": one.sentence, "fix": one.fix.render(language)} for one in faults],
     }
 
 

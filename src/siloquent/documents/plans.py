@@ -189,7 +189,8 @@ def plan_of_job(session: Session, task: str, spec: Mapping[str, Any]) -> dict[st
         from siloquent.discover import parse_spec as discover_spec
         from siloquent.documents.discoveries import build_discovery_plan_document
 
-        return build_discovery_plan_document(session.discover.prepare_request(discover_spec(plain)).plan, left)
+        prepared = session.discover.prepare_request(discover_spec(plain))
+        return build_discovery_plan_document(prepared.plan, left, is_taken=bool(prepared.free_name))
     if task == "search":
         from siloquent.search import parse_spec as offer_spec
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,13 +60,17 @@ def build_declaration_document(
 def build_table_line(session: Session, name: str) -> dict[str, Any]:
     """Build one line of the list; a table with an invalid file or account is listed with the error."""
     row: dict[str, Any] = {"name": name, "source": "", "attributes": 0, "unit": ""}
-    row |= {"account": None, "symbol": None, "left": None, "problem": ""}
+    row |= {"account": None, "symbol": None, "left": None, "delta_left": None, "problem": ""}
+    from siloquent.privacy import ATTO
+
     try:
         schema = session.schema(name)
         row |= {"source": schema.source, "attributes": len(schema.domain.names), "unit": schema.unit.description}
         account = build_account_document(session.get_account(name))
         row |= {"account": account["name"], "symbol": account["symbol"]}
-        row["left"] = format_exact_amount(session.get_account(name), session.get_remaining(name).amount)
+        left = session.get_remaining(name)
+        row["left"] = format_exact_amount(session.get_account(name), left.amount)
+        row["delta_left"] = format(Decimal(left.delta) / ATTO, "f")
     except SiloquentError as wrong:
         row["problem"] = str(wrong)
     return row

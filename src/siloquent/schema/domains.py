@@ -13,7 +13,7 @@ from threading import get_ident
 from typing import Any
 
 from siloquent.errors import SchemaError, UnknownName, WorkspaceError
-from siloquent.fixes import build_fix, run
+from siloquent.fixes import RunCommand, build_fix, run
 from siloquent.foreign import DocumentTooLarge, TomlError, load_toml
 from siloquent.foreign.documents import read_text
 
@@ -25,12 +25,19 @@ MAX_DOTS = 8
 
 @dataclass(frozen=True, slots=True)
 class ReleasedDomain:
-    """The public values of a category, released from a column of a table."""
+    """The public values of a category, released from a column of a table.
+
+    ``ledger``, ``account``, ``entry`` and ``hash`` are of its receipt; empty and None if it has none.
+    """
 
     name: str
     table: str
     column: str
     values: tuple[str, ...]
+    ledger: str = ""
+    account: str = ""
+    entry: int | None = None
+    hash: str = ""
 
 
 def check_domain_name(name: str) -> str:
@@ -55,23 +62,22 @@ class DomainFolder:
         self._folder = folder
         self._read: dict[str, object] = {}
 
-    def read(self, name: str) -> tuple[str, ...]:
+    def read(self, name: str, table: str, column: str) -> tuple[str, ...]:
         """Return the values of the released domain ``name``.
 
+        Args:
+            table, column: The attribute that uses it; for the fix if the file is missing.
         Raises:
             UnknownName: there is none. SchemaError: its file is invalid, or holds no values.
         """
         file = get_domain_file(self._folder, name)
         self._read[name] = _stamp(file)
         try:
-            domain = parse_domain(read_text(file, MAX_DOMAIN_BYTES))
+            domain = read_domain(file)
         except FileNotFoundError:
-            known = [path.stem for path in file.parent.glob("*.toml")]
-            again = run("discover", "TABLE", "COLUMN", "--name", name)
-            fix = build_fix('declare the column as type = "text", then: ', again)
+            known = [path.stem for path in list_domain_files(self._folder)]
+            fix = build_fix("if it was lost, this writes it again, free: ", suggest_restoring(table, column, name))
             raise UnknownName("released domain", name, known, fix=fix) from None
-        except (OSError, UnicodeDecodeError, DocumentTooLarge):
-            raise SchemaError(f"domains/{name}.toml cannot be read.") from None
         if not domain.values:
             raise SchemaError(
                 f"domains/{name}.toml contains no values: none was shared by enough people.",
@@ -82,6 +88,42 @@ class DomainFolder:
     def is_current(self) -> bool:
         """Return whether the files that were read are unchanged."""
         return all(_stamp(get_domain_file(self._folder, name)) == stamp for name, stamp in self._read.items())
+
+
+class LostDomains(DomainFolder):
+    """The released domains of a workspace, with a placeholder for each whose file is missing."""
+
+    def read(self, name: str, table: str, column: str) -> tuple[str, ...]:
+        """Return the values of the released domain ``name``, or a placeholder if its file is missing."""
+        try:
+            return super().read(name, table, column)
+        except UnknownName:
+            return ("(lost)",)
+
+
+def suggest_restoring(table: str, column: str, name: str) -> RunCommand:
+    """Return the action that writes the lost file of a released domain again from the ledger."""
+    words = ("--name", name, "--", table, column) if column.startswith("-") else (table, column, "--name", name)
+    return RunCommand("discover", words, python=f"session.discover({table!r}, {column!r}, name={name!r})")
+
+
+def list_domain_files(folder: Path) -> list[Path]:
+    """Return the domain files of the workspace in ``folder``, by name."""
+    return sorted(path for path in (folder / "domains").glob("*.toml") if _NAME.fullmatch(path.stem))
+
+
+def read_domain(file: Path) -> ReleasedDomain:
+    """Read a domain file.
+
+    Raises:
+        FileNotFoundError: there is none. SchemaError: it cannot be read, or is not one.
+    """
+    try:
+        return parse_domain(read_text(file, MAX_DOMAIN_BYTES))
+    except FileNotFoundError:
+        raise
+    except (OSError, UnicodeDecodeError, DocumentTooLarge):
+        raise SchemaError(f"domains/{file.name} cannot be read.") from None
 
 
 def _stamp(file: Path) -> object:
@@ -103,10 +145,19 @@ def inline_domains(raw: Mapping[str, Any], domains: DomainFolder | None) -> dict
     attributes = raw.get("attribute")
     if not isinstance(attributes, list):
         return dict(raw)
-    return {**raw, "attribute": [_inline_values(one, domains) for one in attributes]}
+    table = raw.get("table")
+    name = str(table.get("name")) if isinstance(table, dict) else ""
+    return {**raw, "attribute": [_inline_values(one, domains, name) for one in attributes]}
 
 
-def _inline_values(raw: object, domains: DomainFolder | None) -> object:
+def list_used_domains(raw: Mapping[str, Any]) -> list[str]:
+    """Return the names of the released domains that a table file uses."""
+    attributes = raw.get("attribute")
+    found = [one.get("values") for one in attributes if isinstance(one, dict)] if isinstance(attributes, list) else []
+    return [one["released"] for one in found if isinstance(one, dict) and isinstance(one.get("released"), str)]
+
+
+def _inline_values(raw: object, domains: DomainFolder | None, table: str) -> object:
     values = raw.get("values") if isinstance(raw, dict) else None
     if not isinstance(raw, dict) or not isinstance(values, dict) or set(values) != {"released"}:
         return raw
@@ -121,7 +172,7 @@ def _inline_values(raw: object, domains: DomainFolder | None) -> object:
         )
     if domains is None:
         raise SchemaError(f"{where}: released values can be used only in a workspace.", fix="list the values here")
-    return {**raw, "values": list(domains.read(name)), "other": "cell"}
+    return {**raw, "values": list(domains.read(name, table, str(raw.get("name")))), "other": "cell"}
 
 
 def render_domain(name: str, table: str, column: str, values: Sequence[str], release: Mapping[str, str | int]) -> str:
@@ -176,7 +227,11 @@ def parse_domain(text: str) -> ReleasedDomain:
         raise SchemaError("A released domain must list its values as texts.")
     if len(values) > MAX_DOMAIN_VALUES:
         raise SchemaError(f"A released domain can have at most {MAX_DOMAIN_VALUES:,} values.")
-    return ReleasedDomain(str(texts[0]), str(texts[1]), str(texts[2]), tuple(values))
+    release = raw.get("release")
+    receipt = release if isinstance(release, dict) else {}
+    said = {key: receipt[key] for key in ("ledger", "account", "hash") if isinstance(receipt.get(key), str)}
+    entry = receipt["seq"] if type(receipt.get("seq")) is int and 0 < receipt["seq"] < 2**62 else None
+    return ReleasedDomain(str(texts[0]), str(texts[1]), str(texts[2]), tuple(values), **said, entry=entry)
 
 
 def holds_release(file: Path, text: str) -> bool:

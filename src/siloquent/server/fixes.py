@@ -45,6 +45,17 @@ def _fill(template: str, action: RunCommand) -> str:
     return template.replace("{0}", names[0] if names else _PLACEHOLDERS.get(action.verb, "TABLE"))
 
 
+def _read_spec(action: RunCommand) -> dict[str, object]:
+    """Return the arguments of a discovery as the spec of its job."""
+    words = [one for one in action.args if one != "--"]
+    named = words[-2:] if "--" in action.args else words[:2]
+    options = words[:-2] if "--" in action.args else words[2:]
+    told = {name[2:].replace("-", "_"): value for name, value in zip(options[::2], options[1::2], strict=True)}
+    amounts = {name: told.pop(name) for name in ("epsilon", "rho") if name in told}
+    whole = {key: int(value) if key in ("at_least", "keys_each") else value for key, value in told.items()}
+    return {"table": named[0], "column": named[1], "budget": amounts, **whole}
+
+
 def _name_owner(action: RunCommand) -> str:
     """Return a command that only runs on the machine of the workspace, with the role that runs it."""
     return f"the workspace's owner runs: {shlex.join(['siloquent', *action.verb.split(), *action.args])}"
@@ -61,6 +72,8 @@ class HttpLanguage(FixLanguage):
         """
         if "--help" in action.args:
             return "GET /openapi.json, which says what a spec holds"
+        if action.verb == "discover":
+            return f"POST /v1/jobs with {json.dumps({'task': 'discover', 'spec': _read_spec(action)})}"
         if action.verb in _REQUESTS and not action.by_owner:
             return _fill(_REQUESTS[action.verb], action)
         return _name_owner(action)

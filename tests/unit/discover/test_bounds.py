@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from siloquent.discover.estimate import MISS, find_outer_bins
+from siloquent.discover.estimate import find_outer_bins
+from siloquent.discover.plan.threshold import WRONG as MISS
 
 
 def test_without_noise_the_bins_are_those_of_the_quantiles() -> None:

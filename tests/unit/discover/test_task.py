@@ -255,7 +255,8 @@ def test_nothing_found_is_an_answer(tmp_path: Path) -> None:
     found = session.discover("visits", "diagnosis", epsilon="0.1")
     assert found.keys == ()
     assert "larger budget" in found.describe()
-    assert parse_domain((tmp_path / "domains" / "visits-diagnosis.toml").read_text()).values == ()
+    assert not (tmp_path / "domains" / "visits-diagnosis.toml").exists()
+    session.discover("visits", "diagnosis", epsilon="0.2")  # the name is still free
 
 
 def test_an_empty_table_is_an_answer(tmp_path: Path) -> None:
@@ -268,17 +269,25 @@ def test_an_empty_table_is_an_answer(tmp_path: Path) -> None:
         ({}, {"column": "patient"}, "identifies people", "describes people"),
         ({"diagnosis": TEXT.replace("text", "id").replace(", max_bytes = 1000", "")}, {}, "identifies", "describes"),
         ({"more": 'constraint = [{ kind = "key", columns = ["diagnosis"] }]'}, {}, "is a key", "describes"),
-        ({}, {"column": "smoker"}, "known from its declaration", 'type = "text"'),
-        ({}, {"column": "year"}, "derived from 'day'", "session.discover('visits', 'day')"),
+        ({}, {"column": "smoker"}, "known from its declaration", 'SELECT "smoker", COUNT(*) FROM "visits"'),
+        ({}, {"column": "year"}, "derived from 'day'|bounds", "session.discover('visits', 'day', epsilon='1')"),
         ({"budget": PURE}, {}, "needs a delta", 'accountant = "zcdp"'),
         ({"budget": 'accountant = "zcdp"\nepsilon = "4"\ndelta = "1e-6"'}, {}, "no delta", "delta_events"),
-        ({}, {"delta": "6e-7"}, "at most the account's", 'delta="0.00000005"'),
-        ({"unit": ROW}, {"keys_each": 2}, "one value", "keys_each"),
-        ({"table": "size_hint = 20"}, {"epsilon": "0.1"}, "nothing would be found", "rho="),
-        ({}, {"column": "cost", "at_least": 5}, "belongs to the keys", "leave out at_least"),
+        ({}, {"delta": "6e-7"}, "at most the account's", "epsilon='1', delta='0.00000005')"),
+        ({"unit": ROW}, {"keys_each": 2}, "one value", "session.discover('visits', 'diagnosis', epsilon='1')"),
+        ({"table": "size_hint = 20"}, {"epsilon": "0.1"}, "nothing would be found", "epsilon='"),
+        ({"table": "size_hint = 3"}, {"epsilon": "0.1"}, "nothing would be found", "by hand"),
+        ({"table": "size_hint = 3000"}, {"at_least": 5_000}, "nothing would be found", "epsilon='1', at_least=300)"),
+        (
+            {},
+            {"column": "cost", "at_least": 5},
+            "belongs to the keys",
+            "session.discover('visits', 'cost', epsilon='1')",
+        ),
         ({}, {"epsilon": "1e-9"}, "below rho|cannot be drawn", "0.0"),
         ({}, {"at_least": 0}, "at_least", "at_least=20"),
-        ({}, {"name": "../x"}, "name of a released domain", "released"),
+        ({}, {"name": "../x"}, "name of a released domain", 'name="___x"'),
+        ({}, {"epsilon": None}, "budget of a discovery is missing", "epsilon='0.2')"),
     ],
 )
 def test_refusals_say_the_fix_and_spend_nothing(
@@ -297,8 +306,10 @@ def test_the_fix_of_a_hopeless_budget_is_enough(tmp_path: Path) -> None:
     session = open_clinic(tmp_path, COMMON, table="size_hint = 20")
     with pytest.raises(RequestError, match="nothing would be found") as refused:
         session.discover.explain("visits", "diagnosis", epsilon="0.1")
-    rho = refused.value.fix.partition('rho="')[2].partition('"')[0]
-    session.discover.explain("visits", "diagnosis", rho=rho)
+    enough = refused.value.fix.partition("epsilon='")[2].partition("'")[0]
+    planned = session.discover.explain("visits", "diagnosis", epsilon=enough)
+    assert isinstance(planned, KeysPlan)
+    assert planned.sure_from <= 20
 
 
 def test_the_budget_and_its_deltas_have_an_end(tmp_path: Path) -> None:
@@ -399,7 +410,8 @@ def test_no_bounds_are_an_answer(tmp_path: Path) -> None:
     found = open_clinic(tmp_path, rows(("a", "flu", 3))).discover("visits", "cost", epsilon="0.1")
     assert isinstance(found, ProposedBounds)
     assert found.lo is None
-    assert "larger budget" in found.describe()
+    assert "spend more" in found.describe()
+    assert found.declaration == ""
 
 
 def test_bins_cover_every_cell_once() -> None:

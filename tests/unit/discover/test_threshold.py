@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from siloquent.discover.plan import MISS, compute_passing_probability, compute_threshold
+from siloquent.discover.plan.threshold import MISS, compute_passing_probability, compute_threshold
 
 DELTA = Fraction(1, 10**7)
 

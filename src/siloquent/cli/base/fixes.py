@@ -12,6 +12,7 @@ from siloquent.fixes import AskWith, FixLanguage, RunCommand, UseOption
 
 SERVED = ("explain", "ask", "tables", "show", "history", "release list", "ledger show")
 """The commands that work on a workspace here and, with ``--server``, on a server's."""
+_CHARGED = ("discover",)  # what is charged to the asker, under the asker's own key
 # These create their own workspace, or are about no workspace.
 _PLACELESS = ("init", "demo")
 
@@ -49,6 +50,11 @@ class CommandLanguage(FixLanguage):
         if self.is_remote and not is_served(action.verb):
             return f"the workspace's owner runs: {shlex.join(['siloquent', *words])}"
         who = "the owner runs: " if action.by_owner else ""
+        if action.verb in _CHARGED:
+            kept = [word for name in ("--key", "--max-cost") for word in _find_option(self.typed, name)]
+            kept += ["--yes"] if "--yes" in self.typed else []
+            words = (action.verb, *kept, *action.args) if "--" in action.args else (*words, *kept)
+            return shlex.join(["siloquent", *self.place, *self.analyst, *words])
         return who + shlex.join(["siloquent", *self.place, *words])
 
     def format_question(self, action: AskWith) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from siloquent.cli.base.command import Options, register_command
-from siloquent.documents.ledger import build_account_document, format_exact_amount
+from siloquent.documents.ledger import build_account_document, format_delta, format_exact_amount
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
@@ -44,12 +45,19 @@ def set_budget(options: Options, table: TableArgument) -> None:
 
 def _changed(name: str, was: Account | None, whole: Account, limit: Cost) -> str:
     """Describe the change of one limit. An analyst's share becomes an account at the first question."""
-    now = format_exact_amount(whole, limit.amount)
+    now = _format_limit(whole, limit)
     if was is None and name != whole.name:
         return f"{name} will have the limit {now} from its first query on."
     if was is None or was.limit == limit:
         return f"{name} has the limit {now}, as declared."
-    return f"{name} had the limit {format_exact_amount(was, was.limit.amount)} and now has {now}."
+    return f"{name} had the limit {_format_limit(was, was.limit)} and now has {now}."
+
+
+def _format_limit(account: Account, limit: Cost) -> str:
+    from siloquent.privacy import ATTO
+
+    amount = format_exact_amount(account, limit.amount)
+    return f"{amount} and delta {format_delta(Fraction(limit.delta, ATTO))}" if limit.delta else amount
 
 
 def open_epoch(

@@ -10,6 +10,7 @@ import typer
 
 from siloquent.charts.text import clean_text
 from siloquent.cli.base.command import Options
+from siloquent.cli.base.problems import clean_lines
 from siloquent.documents.ledger import build_checkpoint_document, build_verdict_document
 from siloquent.errors import ChainBroken, RequestError
 
@@ -25,20 +26,26 @@ def verify(
         Path | None, typer.Option("--checkpoint", metavar="FILE", help="A checkpoint stored elsewhere.")
     ] = None,
 ) -> int:
-    """Recompute chain, totals, permits, answers and limits; exit 1 if something is wrong."""
+    """Recompute chain, totals, permits, answers and limits, and compare released domains; exit 1 if wrong."""
+    from siloquent.discover.kept import find_domain_faults
+
     kept = _read_kept(checkpoint)
     with options.open_session() as session:
         verdict = session.ledger.verify(kept)
+        faults = find_domain_faults(session.workspace.folder, session.ledger) if verdict.ok else []
     if options.as_json:
-        options.screen.write_document(build_verdict_document(verdict, kept))
-        return 0 if verdict.ok else 1
+        options.screen.write_document(build_verdict_document(verdict, kept, faults, options.language))
+        return 0 if verdict.ok and not faults else 1
+    for fault in faults:
+        fix = clean_lines(fault.fix.render(options.language))
+        options.screen.write_line(f"{clean_text(fault.sentence)} Fix: {fix}")
     if verdict.ok:
         against = f"; none is missing since checkpoint {kept.seq}" if kept else ""
         options.screen.write_line(f"Verified {verdict.entries} entries: none was altered{against}.")
         if not kept:
             command = options.format_command("ledger", "checkpoint", "-o", "FILE")
             options.screen.note(f"Truncation can be detected only with a checkpoint: {command}")
-        return 0
+        return 1 if faults else 0
     where = "" if verdict.first_bad_seq is None else f" The first bad entry is {verdict.first_bad_seq}."
     options.screen.write_line(f"Ledger verification failed. {clean_text(verdict.problem)}{where}")
     options.screen.note("Stop querying, do not change any file, and compare with your last checkpoint and backup.")

@@ -12,7 +12,7 @@ from siloquent.charts.text import clean_text, draw_share_bar
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT, RIGHT
 from siloquent.cli.ledger.checkpoints import adopt, verify, write_checkpoint
-from siloquent.documents.ledger import format_significant, format_told_amount, parse_amount
+from siloquent.documents.ledger import format_delta_left, format_significant, format_told_amount, parse_amount
 
 
 def register(app: typer.Typer) -> None:
@@ -62,7 +62,7 @@ def _show_accounts(options: Options, accounts: Sequence[Mapping[str, Any]]) -> N
                 clean_text(account["name"]),
                 format_told_amount(account, "limit"),
                 format_told_amount(account, "spent"),
-                format_told_amount(account, "left"),
+                ", ".join(filter(None, (format_told_amount(account, "left"), format_delta_left(account)))),
                 "closed"
                 if account["successor"]
                 else draw_share_bar(

@@ -13,7 +13,13 @@ from siloquent.charts.chart import remove_unprintable
 from siloquent.charts.text import clean_text, draw_share_bar
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT, RIGHT
-from siloquent.documents.ledger import format_significant, format_told_amount, parse_amount
+from siloquent.documents.ledger import (
+    format_delta,
+    format_delta_left,
+    format_significant,
+    format_told_amount,
+    parse_amount,
+)
 from siloquent.documents.tables import build_table_list_document, build_workspace_document
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")]
@@ -62,7 +68,7 @@ def list_tables(options: Options) -> None:
                 clean_text(one["source"]),
                 str(one["attributes"]),
                 clean_text(one["unit"]),
-                f"{one['symbol']} {format_significant(parse_amount(one['left']), 'down')}" if one["left"] else "?",
+                _format_left(one) if one["left"] else "?",
             )
             for one in listed
         ],
@@ -100,6 +106,13 @@ def show(options: Options, table: Table) -> None:
     screen.note(f"\nNext: {options.format_command('explain', f'SELECT COUNT(*) FROM {table} ERROR 100')}")
 
 
+def _format_left(line: Mapping[str, Any]) -> str:
+    """Return what is left of a table's budget, with the delta of its events if it has one."""
+    amount = f"{line['symbol']} {format_significant(parse_amount(line['left']), 'down')}"
+    delta = parse_amount(line.get("delta_left") or "0")
+    return f"{amount}, delta {format_delta(delta)}" if delta else amount
+
+
 def _describe_unit(code: str) -> str:
     from siloquent.schema import Unit
 
@@ -114,4 +127,5 @@ def _format_budget(account: Mapping[str, Any], *, ascii_only: bool) -> str:
     """Describe an account's spending; the remainder may be less than limit minus spending if a parent has less."""
     spent, limit = parse_amount(account["spent"]), parse_amount(account["limit"])
     part, whole = draw_share_bar(spent, limit, ascii_only=ascii_only), format_told_amount(account, "limit")
-    return f"{part} of {whole} spent by {clean_text(account['name'])}; left {format_told_amount(account, 'left')}"
+    left = ", ".join(filter(None, (format_told_amount(account, "left"), format_delta_left(account))))
+    return f"{part} of {whole} spent by {clean_text(account['name'])}; left {left}"

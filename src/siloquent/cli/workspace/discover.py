@@ -20,20 +20,20 @@ from siloquent.cli.base.consent import (
     create_key,
     track_charge,
 )
+from siloquent.cli.base.problems import clean_lines
 from siloquent.documents.discoveries import build_discovery_document, build_discovery_plan_document
 from siloquent.documents.plans import price_words
+from siloquent.fixes import build_fix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from siloquent.api import Session
-    from siloquent.charge import PreparedRelease
     from siloquent.cli.base.screen import Screen
     from siloquent.discover import DiscoveredKeys, ProposedBounds
     from siloquent.discover.plan import DiscoverPlan
+    from siloquent.discover.task import PreparedDiscovery
     from siloquent.privacy import Cost
-
-    Prepared = PreparedRelease[DiscoverPlan, DiscoveredKeys | ProposedBounds]
 
 SHOWN = 40
 
@@ -70,7 +70,7 @@ def discover(
     """Release a column's values that enough people share, or propose bounds for a number; the price is shown first."""
     asked: dict[str, Any] = {"epsilon": epsilon, "rho": rho, "at_least": at_least, "keys_each": keys_each}
 
-    def prepare(session: Session, own_key: str | None) -> Prepared:
+    def prepare(session: Session, own_key: str | None) -> PreparedDiscovery:
         return session.discover.prepare(table, column, key=own_key, delta=delta, name=name, **asked)
 
     return _run(options, prepare, key=key, yes=yes, max_cost=max_cost, dry=dry)
@@ -84,7 +84,7 @@ def discover_text(
 
     explain = parse_discovery(text).explain
 
-    def prepare(session: Session, own_key: str | None) -> Prepared:
+    def prepare(session: Session, own_key: str | None) -> PreparedDiscovery:
         return session.discover.prepare_sql(text, key=own_key)
 
     return _run(options, prepare, key=key, yes=yes, max_cost=max_cost, dry=dry or explain)
@@ -92,7 +92,7 @@ def discover_text(
 
 def _run(
     options: Options,
-    prepare: Callable[[Session, str | None], Prepared],
+    prepare: Callable[[Session, str | None], PreparedDiscovery],
     *,
     key: str | None,
     yes: bool,
@@ -104,30 +104,35 @@ def _run(
 
     with options.open_session() as session:
         own_key = key or create_key()
-        prepared = prepare(session, None if dry else own_key)
-        planned, left = prepared.plan, session.get_remaining(prepared.plan.spec.table)
+        prepared = prepare(session, key) if key or dry else prepare(session, None).with_key(own_key)
+        planned, stored = prepared.plan, prepared.stored
         if dry:
+            left = session.get_remaining(planned.spec.table) if stored is None else prepared.charge.account.left
             if options.as_json:
-                options.screen.write_document(build_discovery_plan_document(planned, left))
+                document = build_discovery_plan_document(planned, left, is_taken=bool(prepared.free_name))
+                options.screen.write_document(document)
             else:
-                _show_plan(options.screen, planned, left)
+                _show_plan(options, prepared, left)
             return None
-        price = price_words(planned)
-        what = f"{_describe(planned)} This costs {price}."
-        if not confirm_price(options, price, what=what, question="Discover?", yes=yes, max_cost=max_cost):
-            options.screen.note("Nothing was discovered, nothing was spent.")
-            return 2
+        if stored is None:
+            price = price_words(planned)
+            what = " ".join(filter(None, (_describe(planned), clean_text(planned.warning), f"This costs {price}.")))
+            if not confirm_price(options, price, what=what, question="Discover?", yes=yes, max_cost=max_cost):
+                options.screen.note("Nothing was discovered, nothing was spent.")
+                return 2
         with track_charge(options, session, own_key):
             found = prepared.run(max_cost=max_cost)
             file = None
             if isinstance(found, DiscoveredKeys):
                 found = session.discover.save(found)
-                file = get_domain_file(session.workspace.folder, found.name)
+                file = get_domain_file(session.workspace.folder, found.name) if found.keys else None
             if options.as_json:
                 options.screen.write_document(build_discovery_document(found, file, own_key))
             else:
                 _show(options.screen, found)
-                options.screen.note(_format_next(found))
+                if stored is not None:
+                    options.screen.note(f"It is entry {stored.receipt.seq} of the ledger: nothing was charged now.")
+                options.screen.note(_format_next(options, found))
     return None
 
 
@@ -143,27 +148,35 @@ def _describe(planned: DiscoverPlan) -> str:
     )
 
 
-def _show_plan(screen: Screen, planned: DiscoverPlan, left: Cost) -> None:
+def _show_plan(options: Options, prepared: PreparedDiscovery, left: Cost) -> None:
     """Print the price first, then what is found from how many units on."""
     from siloquent.discover import KeysPlan
-    from siloquent.documents.ledger import format_significant
-    from siloquent.privacy import format_digits, get_accountant
+    from siloquent.documents.ledger import format_delta, format_significant
+    from siloquent.privacy import ATTO, format_digits, get_accountant
 
+    planned = prepared.plan
     book = get_accountant(planned.schema.budget.accountant)
+    remaining = f"{book.symbol} {format_significant(Fraction(left.amount, book.scale), 'down')}"
     facts = [
-        ("price", price_words(planned)),
-        ("left", f"{book.symbol} {format_significant(Fraction(left.amount, book.scale), 'down')}"),
+        ("price", price_words(planned) if prepared.stored is None else "nothing: the ledger has it already"),
+        ("left", f"{remaining}, delta {format_delta(Fraction(left.delta, ATTO))}" if left.delta else remaining),
         ("noise", f"+-{planned.deviation:.3g} on each count"),
     ]
     if isinstance(planned, KeysPlan):
-        single = format_digits(planned.event.delta, 2)
+        single, name = format_digits(planned.event.delta, 2), planned.spec.domain_name
+        taken = f"domains/{name}.toml is there already; add --name {prepared.free_name}"
         facts += [
             ("threshold", f"{planned.event.threshold:,} units, after noise"),
             ("found", f"values of {planned.sure_from:,} or more units, each with probability 0.95"),
             ("not found", f"a unit's own values, but for a probability of {single}"),
-            ("kept as", f"domains/{planned.spec.domain_name}.toml"),
+            ("kept as", taken if prepared.free_name else f"domains/{name}.toml"),
         ]
-    screen.write_facts([*facts, ("data", "not read; nothing was spent")])
+    if planned.warning and prepared.stored is None:
+        facts.append(("warning", clean_text(planned.warning)))
+    options.screen.write_facts([*facts, ("data", "not read; nothing was spent")])
+    if shortage := prepared.find_shortage():
+        fix = clean_lines(build_fix(shortage).render(options.language))
+        options.screen.note(f"This exceeds what is left of the budget. Instead: {fix}")
 
 
 def _show(screen: Screen, found: DiscoveredKeys | ProposedBounds) -> None:
@@ -174,11 +187,12 @@ def _show(screen: Screen, found: DiscoveredKeys | ProposedBounds) -> None:
             screen.write_line(clean_text(value))
         if len(found.keys) > SHOWN:
             screen.write_line(f"and {len(found.keys) - SHOWN:,} more in domains/{found.name}.toml")
-    elif found.lo is not None:
+    elif found.declaration:
         screen.write_line(found.declaration)
-    screen.note(f"\n{clean_text(found.describe())}\n{found.guarantee.describe()}")
+    screen.note(f"\n{clean_lines(found.describe())}\n{found.guarantee.describe()}")
 
 
-def _format_next(found: DiscoveredKeys | ProposedBounds) -> str:
+def _format_next(options: Options, found: DiscoveredKeys | ProposedBounds) -> str:
     table = found.table
-    return f"Next: change schemas/{table}.toml, then: siloquent check {table}" if found.declaration else ""
+    check = options.format_command("check", table)
+    return f"Next: change schemas/{table}.toml, then: {check}" if found.declaration else ""

@@ -77,6 +77,7 @@ def examine(folder: Path | None) -> Iterator[HealthFinding]:
         return
     for look in (_check_disk, _check_file_system, _check_modes, _check_ledger):
         yield look(folder)
+    yield from _check_domains(folder)
     for bundle in sorted({path.parent for path in (*folder.glob("*/bundle.toml"), *folder.glob("*/*/bundle.toml"))}):
         yield _check_certificate(bundle)
 
@@ -204,3 +205,26 @@ def _check_ledger(folder: Path) -> HealthFinding:
             "ledger", "bad", verdict.problem, "keep all files as they are, then: siloquent ledger verify"
         )
     return HealthFinding("ledger", "good", f"{verdict.entries:,} entries, none altered")
+
+
+def _check_domains(folder: Path) -> Iterator[HealthFinding]:
+    """Compare the files of released domains with the ledger, if there are any."""
+    from siloquent.discover.kept import find_domain_faults
+    from siloquent.errors import SiloquentError
+    from siloquent.schema.domains import list_domain_files
+    from siloquent.schema.workspace import read_workspace
+    from siloquent.session import open_workspace_ledger
+
+    files = list_domain_files(folder)
+    if not files:
+        return
+    try:
+        ledger = open_workspace_ledger(read_workspace(folder))
+        faults = find_domain_faults(folder, ledger)
+        ledger.close()
+    except SiloquentError:  # told above
+        return
+    for fault in faults:
+        yield HealthFinding("released domain", "bad", fault.sentence, _say(fault.fix))
+    if not faults:
+        yield HealthFinding("released domains", "good", f"{len(files):,} as released")

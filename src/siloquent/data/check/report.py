@@ -22,6 +22,7 @@ Kind = Literal[
     "not_checked",
     "large_delta",
     "source_changed",
+    "domain_changed",
 ]
 NOTES: tuple[Kind, ...] = (
     "extra_column",
@@ -90,6 +91,11 @@ class CheckReport(Readable):
             "answers about those rows are not reused.",
             f"raise version under [table] in schemas/{self.table}.toml each time the rows change",
         )
+        return replace(self, findings=(finding, *self.findings))
+
+    def add_domain_fault(self, sentence: str, fix: str) -> CheckReport:
+        """Return the report with a finding about a released domain that the table uses."""
+        finding = TableFinding("domain_changed", "released domain", 1, sentence, fix)
         return replace(self, findings=(finding, *self.findings))
 
     def to_json(self) -> dict[str, Any]:

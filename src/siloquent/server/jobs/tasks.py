@@ -88,6 +88,9 @@ def _run_discover(
     from siloquent.documents.discoveries import build_discovery_document
 
     prepared = session.discover.prepare_request(parse_spec(spec), key=key)
+    if prepared.stored is None:  # the values may be in the ledger under another key, and their file lost
+        lost = session.discover.prepare_request(parse_spec(spec))
+        prepared = prepared if lost.stored is None else lost
     tell(PRICED, WRITTEN)
     found = prepared.run(max_cost=max_cost)
     tell(MADE, WRITTEN)

@@ -25,6 +25,7 @@ from siloquent.errors import SiloquentError
 from siloquent.server.access.acts import newest_acts
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.access.tokens import Principal
+from siloquent.server.fixes import HTTP
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.routes.bodies import PlainInt
 from siloquent.server.state import AppState, get_app_state
@@ -69,15 +70,22 @@ async def ledger_head(request: Request, person: CurrentUser) -> dict[str, Any]:
     return await desk.run(person.analyst, lambda session: build_head_document(session.ledger))
 
 
+def verify(session: Any) -> dict[str, Any]:
+    """Verify the ledger, and compare the files of released domains with it, as a document."""
+    from siloquent.discover.kept import find_domain_faults
+
+    verdict = session.ledger.verify(None)
+    faults = find_domain_faults(session.workspace.folder, session.ledger) if verdict.ok else []
+    return build_verdict_document(verdict, None, faults, HTTP)
+
+
 @router.post("/ledger/verify")
 async def verify_ledger(request: Request, person: CurrentUser) -> dict[str, Any]:
-    """Recompute chain, totals, permits, answers and limits."""
+    """Recompute chain, totals, permits, answers and limits, and compare the released domains with them."""
     require_all(person)
     house = get_app_state(request)
     async with house.room.hold_place(person.token):
-        return await house.heavy.run_in_turn(
-            person.name, None, lambda session: build_verdict_document(session.ledger.verify(None), None)
-        )
+        return await house.heavy.run_in_turn(person.name, None, verify)
 
 
 @router.post("/ledger/checkpoints")

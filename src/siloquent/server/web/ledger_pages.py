@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from siloquent.documents.ledger import build_entry_document, build_verdict_document
+from siloquent.documents.ledger import build_entry_document
 from siloquent.documents.releases import build_release_verdict_document
 from siloquent.server.access.tokens import Principal
 from siloquent.server.routes import ledger, releases
@@ -47,9 +47,7 @@ async def verify_ledger(request: Request) -> Response:
     person = require_visitor(request, *LEDGER_READERS)
     await read_form(request, person)
     ledger.require_all(person)
-    verdict = await get_app_state(request).heavy.run_in_turn(
-        person.name, None, lambda session: build_verdict_document(session.ledger.verify(None), None)
-    )
+    verdict = await get_app_state(request).heavy.run_in_turn(person.name, None, ledger.verify)
     return render(request, "ledger.html", person, entries=await _list_newest_entries(request, person), verdict=verdict)
 
 

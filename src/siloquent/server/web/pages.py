@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from siloquent.charts.text import draw_share_bar, format_label, format_number
-from siloquent.documents.ledger import format_significant
+from siloquent.documents.ledger import format_delta_left, format_significant
 from siloquent.documents.problems import Problem
 from siloquent.errors import SiloquentError
 from siloquent.explore.spec.answers.text import describe_label
@@ -55,7 +55,12 @@ class Pages:
             "four": _format_remaining,
             "four_up": lambda text: format_significant(Fraction(text), "up"),
         }
-        self._templates.globals |= {"version": VERSION, "share": _draw_share, "fresh_key": _create_key}
+        self._templates.globals |= {
+            "version": VERSION,
+            "share": _draw_share,
+            "fresh_key": _create_key,
+            "delta_left": format_delta_left,
+        }
         app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
 
     def render_page(self, request: Request, template: str, person: Principal | None, values: dict[str, Any]) -> str:
