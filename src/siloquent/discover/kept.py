@@ -46,7 +46,7 @@ def compute_digest(session: WorkspaceSession, account: str, schema: TableSchema,
     return hashlib.sha256(json.dumps(whole, ensure_ascii=False).encode()).hexdigest()
 
 
-def read_schema(session: WorkspaceSession, table: str) -> TableSchema:
+def load_declaration(session: WorkspaceSession, table: str) -> TableSchema:
     """Return the declaration of ``table``, also if a released domain that it uses is lost.
 
     Raises:

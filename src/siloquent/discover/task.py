@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from siloquent.charge import RESERVED, Charge, PreparedRelease, build_guarantee, build_provenance
-from siloquent.discover.kept import DOMAIN, compute_digest, find_lost_release, read_schema
+from siloquent.discover.kept import DOMAIN, compute_digest, find_lost_release, load_declaration
 from siloquent.discover.measure import measure
 from siloquent.discover.plan import KeysPlan, plan, restore_plan
 from siloquent.discover.release import (
@@ -125,7 +125,7 @@ def prepare(session: WorkspaceSession, spec: DiscoverSpec, *, key: str | None = 
     except UnknownName as unknown:
         if unknown.kind != DOMAIN:
             raise
-        schema = read_schema(session, spec.table)
+        schema = load_declaration(session, spec.table)
         stored = find_lost_release(session, schema, spec)
         if stored is None:
             raise
@@ -147,7 +147,7 @@ def prepare_lost(session: WorkspaceSession, table: str, column: str, name: str |
     Raises:
         UnknownName: table or column is not declared.
     """
-    schema = read_schema(session, table)
+    schema = load_declaration(session, table)
     stored = find_lost_release(session, schema, schema.domain[column].name)
     event = None if stored is None else stored.event
     if stored is None or not isinstance(event, ThresholdedGaussian):

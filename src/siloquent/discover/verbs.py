@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from siloquent.discover import task
-from siloquent.discover.kept import read_schema
+from siloquent.discover.kept import load_declaration
 from siloquent.discover.language import parse_discovery
 from siloquent.discover.release import DiscoveredKeys
 from siloquent.discover.spec import DiscoverSpec, build_spec, suggest
@@ -108,11 +108,11 @@ class DiscoverVerbs:
     def prepare_sql(self, text: str, *, key: str | None = None) -> PreparedDiscovery:
         """Plan the discovery of ``sql`` once. Does not read data."""
         asked = parse_discovery(text)
-        return task.prepare(self.session, asked.build_spec(read_schema(self.session, asked.table)), key=key)
+        return task.prepare(self.session, asked.build_spec(load_declaration(self.session, asked.table)), key=key)
 
     def prepare_request(self, asked: DiscoverRequest, *, key: str | None = None) -> PreparedDiscovery:
         """Plan the discovery that a JSON document describes. Does not read data."""
-        return task.prepare(self.session, asked.build_spec(read_schema(self.session, asked.table)), key=key)
+        return task.prepare(self.session, asked.build_spec(load_declaration(self.session, asked.table)), key=key)
 
     def save(self, found: DiscoveredKeys) -> DiscoveredKeys:
         """Write released values as ``domains/NAME.toml`` in the workspace; return them under the name of their file."""
@@ -121,7 +121,7 @@ class DiscoverVerbs:
     def _build_spec(self, table: str, column: str, options: DiscoverOptions) -> DiscoverSpec:
         budget = Budget(epsilon=options.get("epsilon"), rho=options.get("rho"))
         return build_spec(
-            read_schema(self.session, table),
+            load_declaration(self.session, table),
             column,
             budget,
             at_least=options.get("at_least"),

@@ -61,7 +61,7 @@ class KeysPlan:
 
     @property
     def warning(self) -> str:
-        """What the table's public size says against this plan; empty if nothing."""
+        """The warning that the public size of the table gives against this plan; empty if none."""
         size = self.schema.size_hint
         if size is None or 10 * self.sure_from <= size:
             return ""
@@ -102,7 +102,7 @@ class BoundsPlan:
 
     @property
     def warning(self) -> str:
-        """What the table's public size says against this plan; empty if nothing."""
+        """The warning that the public size of the table gives against this plan; empty if none."""
         size = self.schema.size_hint
         if size is None or size >= self.needed_rows:
             return ""
