@@ -23,10 +23,13 @@ def is_notebook() -> bool:
 
 def build_step_display(label: str, steps: int) -> Callable[[int], None] | None:
     """Return a callback that shows the number of finished steps in a notebook; None elsewhere."""
-    if not is_notebook():
-        return None
-    line = ProgressLine(label)
-    return lambda done: line.show(done, steps)
+    line = build_progress_line(label)
+    return None if line is None else lambda done: line.show(done, steps)
+
+
+def build_progress_line(label: str) -> ProgressLine | None:
+    """Return a line of progress in a notebook; None elsewhere."""
+    return ProgressLine(label) if is_notebook() else None
 
 
 class ProgressLine:
@@ -42,9 +45,9 @@ class ProgressLine:
         bar = f'<progress value="{done}" max="{steps}"></progress> '
         self._replace(f"{self._label}: step {done:,} of {steps:,}", bar=bar, is_last=done >= steps)
 
-    def say(self, text: str) -> None:
-        """Show ``text``."""
-        self._replace(f"{self._label}: {text}", bar="", is_last=False)
+    def say(self, text: str, *, often: bool = False) -> None:
+        """Show ``text``; at most some five times a second if it comes ``often``."""
+        self._replace(f"{self._label}: {text}", bar="", is_last=not often)
 
     def _replace(self, text: str, *, bar: str, is_last: bool) -> None:
         if not is_last and self._clock() - self._last < PAUSE_SECONDS:

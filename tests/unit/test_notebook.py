@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 import traceback
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import siloquent as sq
 from siloquent.errors import LedgerError, SiloquentError, UnknownName
 from siloquent.notebook import ProgressLine, build_step_display, is_notebook
+from siloquent.synth import Budget, SynthSpec
 
 
 class Output:
@@ -70,9 +73,26 @@ def test_progress_is_shown_at_most_five_times_a_second_and_escaped(output: Outpu
     line = ProgressLine("<b>", clock=lambda: now)
     for step in range(100):
         now = step / 50
-        line.say(f"round {step}")
+        line.say(f"round {step}", often=True)
     assert output.updates <= 10
     assert "<b>" not in output.shown[0]["text/html"]
+
+
+def test_long_work_shows_its_steps_in_a_notebook(output: Output, tmp_path: Path) -> None:
+    frame = pa.table({"ward": ["A", "B"] * 50, "floor": ["1", "2"] * 50})
+    columns = {"ward": ["A", "B"], "floor": ["1", "2"]}
+    declaration = sq.declare(frame, columns, name="visits", person="none", accept=True, epsilon=50, empty="drop")
+    sq.create_workspace(tmp_path / "w")
+    with sq.open(tmp_path / "w") as session:
+        session.add_frame(declaration, frame)
+        plan = session.synth.explain(SynthSpec(table="visits", budget=Budget(epsilon="20"), rows=50))
+        made = session.synth.synthesize(SynthSpec(table="visits", budget=Budget(epsilon="20"), rows=50))
+        assert output.shown[-1]["text/plain"] == f"synthesis: step {plan.steps} of {plan.steps}"
+        assert made.to_pandas().shape == (50, 2)
+        assert str(made).startswith("50 synthetic rows of 2 columns from visits@1")
+        session.profile.local("visits")
+    assert output.shown[-1]["text/plain"].startswith("dependencies: left sides of 1 columns")
+    assert len(output.shown) == 2
 
 
 def raise_in_siloquent() -> None:

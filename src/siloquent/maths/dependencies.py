@@ -30,6 +30,10 @@ class DiscoveryProgress:
     size: int
     open: int
 
+    def describe(self) -> str:
+        """Return the state in words."""
+        return f"left sides of {self.size} columns: {self.open:,} candidates remain"
+
 
 def discover(
     codes: Codes,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from siloquent.errors import NotAllowed
 from siloquent.fixes import BeOwner
+from siloquent.notebook import build_progress_line
 from siloquent.profile.measure import LocalResult, discover_locally, read_owner_rows
 from siloquent.profile.plan.costs import SessionPlan, explain
 from siloquent.profile.release import load_report, save_report
@@ -21,7 +22,7 @@ from siloquent.profile.task import (
     discover_in_process,
     write_adopted,
 )
-from siloquent.profile.task.progress import ProgressCallback, ignore_progress
+from siloquent.profile.task.progress import ProgressCallback, choose_progress, ignore_progress
 
 if TYPE_CHECKING:
     from siloquent.federation.channel import Channel
@@ -57,7 +58,10 @@ class ProfileVerbs:
         for name in names:
             self.session.schema(table).domain[name]
         return discover_locally(
-            read_owner_rows(self.session.table(table), names), max_lhs=max_lhs, nulls=nulls, progress=progress
+            read_owner_rows(self.session.table(table), names),
+            max_lhs=max_lhs,
+            nulls=nulls,
+            progress=progress or _build_search_display(),
         )
 
     def explain(self, spec: ProfileSpec, *, parties: int = 3, workers: int = 3) -> SessionPlan:
@@ -87,7 +91,9 @@ class ProfileVerbs:
         from siloquent.profile.federated import run_session
 
         terms = Terms(spec, build_columns(self.session.schema(spec.table), spec.columns))
-        return run_session(read_bundle(Path(bundle)), terms, without=without, session=resume, say=say, watch=watch)
+        return run_session(
+            read_bundle(Path(bundle)), terms, without=without, session=resume, say=choose_progress(say), watch=watch
+        )
 
     def together(
         self,
@@ -104,7 +110,9 @@ class ProfileVerbs:
         Privacy:
             As ``siloquent.profile.discover``; recorded in each workspace's ledger.
         """
-        return discover_in_process(spec, {name: self.session, **others}, approve, workers=workers, say=say)
+        return discover_in_process(
+            spec, {name: self.session, **others}, approve, workers=workers, say=choose_progress(say)
+        )
 
     def adopt(self, report: FDReport, table: str, pick: Sequence[str]) -> bool:
         """Write dependencies found over all rows into the declaration of ``table``; return whether it changed.
@@ -129,3 +137,8 @@ class ProfileVerbs:
     def load(self, folder: Path | str) -> FDReport:
         """Read the report in a release's folder."""
         return load_report(Path(folder))
+
+
+def _build_search_display() -> Callable[[DiscoveryProgress], None] | None:
+    line = build_progress_line("dependencies")
+    return None if line is None else lambda progress: line.say(progress.describe(), often=True)

@@ -6,9 +6,12 @@ outside are clamped. ``random_state`` seeds only the public hash functions; nois
 
 from __future__ import annotations
 
+import threading
+import warnings
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +25,9 @@ from sklearn.utils import check_random_state  # type: ignore[import-untyped, unu
 from sklearn.utils.multiclass import check_classification_targets  # type: ignore[import-untyped, unused-ignore]
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped, unused-ignore]
 
+from siloquent.errors import PrivacyWarning
 from siloquent.maths.lsh import PStable
-from siloquent.privacy import get_accountant, parse_exact
+from siloquent.privacy import convert_zcdp_to_epsilon, format_digits, get_accountant, parse_exact
 from siloquent.privacy.budget import Budget as Price
 from siloquent.schema import Attribute, Domain, TableBudget, TableSchema
 from siloquent.sketch import spec as questions
@@ -36,8 +40,29 @@ STEPS = 4_096
 """The number of steps of each feature between its bounds."""
 
 
+class _FitTally:
+    """The fits of an estimator and of its clones in this process: each of them is a release of its own."""
+
+    def __init__(self) -> None:
+        self.fits, self.rho = 0, Fraction(0)
+        self._lock = threading.Lock()
+
+    def add(self, rho: Fraction) -> tuple[int, Fraction]:
+        """Count one more fit; return the number of fits and their total cost."""
+        with self._lock:
+            self.fits, self.rho = self.fits + 1, self.rho + rho
+            return self.fits, self.rho
+
+
+_TALLIES: WeakKeyDictionary[Any, _FitTally] = WeakKeyDictionary()
+
+
 class _SketchEstimator(BaseEstimator):  # type: ignore[misc]
-    """The shared parts of the three estimators: public bounds, a plan, one noisy count."""
+    """The shared parts of the three estimators: public bounds, a plan, one noisy count.
+
+    ``fits_``, ``total_rho_`` and ``total_epsilon_`` add up the fits of an estimator and its clones in one process, such
+    as those of a grid search.
+    """
 
     def __init__(
         self,
@@ -79,7 +104,29 @@ class _SketchEstimator(BaseEstimator):  # type: ignore[misc]
             hits=self.plan_.hits,
             event=self.plan_.event,
         )
-        self.rho_ = float(get_accountant("zcdp").compute_price(self.plan_.event).amount)
+        rho = get_accountant("zcdp").compute_price(self.plan_.event).amount
+        self.rho_ = float(rho)
+        self._count_fit(rho)
+
+    def _count_fit(self, rho: Fraction) -> None:
+        """Add a fit to those of this estimator and its clones, and warn at the 2nd, 4th, 8th fit and so on."""
+        self.fits_, total = _TALLIES.setdefault(self, _FitTally()).add(rho)
+        self.total_rho_ = float(total)
+        self.total_epsilon_ = convert_zcdp_to_epsilon(self.total_rho_, float(parse_exact(str(self.delta))))
+        if self.fits_ > 1 and self.fits_.bit_count() == 1:
+            warnings.warn(
+                f"{self.fits_} fits of this {type(self).__name__} and its clones cost rho {format_digits(total)} "
+                f"(epsilon {format_digits(self.total_epsilon_)} at delta {self.delta}) for a row in all of them. "
+                "Every fit is a release. Choose parameters on public or synthetic rows; total_epsilon_ is the sum.",
+                PrivacyWarning,
+                stacklevel=4,
+            )
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an unfitted copy whose fits count together with this estimator's."""
+        clone: Self = super().__sklearn_clone__()
+        _TALLIES[clone] = _TALLIES.setdefault(self, _FitTally())
+        return clone
 
     def _plan(self, d: int, labels: tuple[str, ...]) -> SketchPlan:
         bounds = np.asarray(self.bounds, dtype=float)
@@ -204,6 +251,13 @@ class SketchClassifier(ClassifierMixin, _SketchEstimator):  # type: ignore[misc]
         """
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
+        if self.classes is None:
+            warnings.warn(
+                f"{type(self).__name__} takes the classes from y, which reveals the labels that occur in it. "
+                "If that is private, declare them: classes=[..].",
+                PrivacyWarning,
+                stacklevel=2,
+            )
         self.classes_ = np.unique(y if self.classes is None else np.asarray(self.classes))
         known = np.isin(y, self.classes_)
         codes = np.searchsorted(self.classes_, np.asarray(y)[known])

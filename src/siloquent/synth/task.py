@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from siloquent.charge import Charge, compute_request_digest, run_once
 from siloquent.errors import RequestError
+from siloquent.notebook import build_step_display
 from siloquent.schema import list_bin_rules
 from siloquent.synth.engines import Learner, Plan, create_learner, plan, run_measurement
 from siloquent.synth.measure import StepJournal
@@ -52,7 +53,7 @@ def synthesize(
         key: The idempotency key: the same key and request return the same release at no cost, and a killed run
             continues where it stopped.
         max_cost: Refuse, before anything is spent, if the price in the account's epsilon or rho is higher.
-        progress: Called with the number of finished steps, and nothing else.
+        progress: Called with the number of finished steps, and nothing else. In a notebook they are shown by default.
     Raises:
         UnknownName, RequestError, ConstraintProblem, AccuracyUnreachable: The request is infeasible; nothing is spent.
         BudgetExceeded: The remaining budget does not cover the price; nothing is spent.
@@ -61,7 +62,9 @@ def synthesize(
         The unit, adjacency and definition of the table's account; the amount is the plan's event, charged durably
         before a row is read. Model, rows and every further draw are post-processing and free.
     """
-    return prepare(session, spec, key=key).run(max_cost=max_cost, progress=progress)
+    prepared = prepare(session, spec, key=key)
+    shown = progress or build_step_display("synthesis", prepared.plan.steps)
+    return prepared.run(max_cost=max_cost, progress=shown)
 
 
 def prepare(session: WorkspaceSession, spec: SynthSpec, *, key: str | None = None) -> PreparedSynthesis:

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from siloquent.errors import PrivacyWarning
 from siloquent.sketch.estimators import SketchClassifier, SketchDensity, SketchOutlier
 
 NOISY = "noise is drawn anew at each fit and is never seeded, so two fits on the same rows differ"
@@ -23,6 +25,7 @@ EXPECTED: dict[type[Any], dict[str, str]] = {
     },
 }
 # A large epsilon, so that rules about shapes, types and names are what is tested, not the noise on thirty rows.
+pytestmark = pytest.mark.filterwarnings("ignore::siloquent.errors.PrivacyWarning")
 ESTIMATORS = [
     SketchDensity(epsilon=1_000, bounds=(-10, 10), rows=64),
     SketchClassifier(epsilon=1_000, bounds=(-10, 10), rows=256, bandwidth=0.1),
@@ -89,3 +92,39 @@ def test_bounds_that_are_none_are_refused(bounds: Any) -> None:
 def test_an_estimator_is_cloned_with_its_parameters() -> None:
     made = SketchOutlier(epsilon="0.5", contamination=0.1)
     assert clone(made).get_params() == made.get_params()
+
+
+def test_classes_that_are_read_off_y_are_warned_about_and_not_told() -> None:
+    X, y = clouds(200)
+    with pytest.warns(PrivacyWarning, match=r"takes the classes from y.* declare them: classes=") as told:
+        SketchClassifier().fit(X, y)
+    assert not any(label in str(told[0].message) for label in ("left", "right"))
+    assert told[0].filename == __file__
+
+
+def test_one_fit_with_declared_classes_is_not_warned_about(recwarn: pytest.WarningsRecorder) -> None:
+    X, y = clouds(200)
+    made = SketchClassifier(classes=["left", "right"]).fit(X, y)
+    assert [one for one in recwarn if issubclass(one.category, PrivacyWarning)] == []
+    assert (made.fits_, made.total_rho_) == (1, made.rho_)
+    assert made.total_epsilon_ == pytest.approx(1.0, rel=0.01)
+
+
+def test_a_grid_search_says_what_all_its_fits_cost() -> None:
+    X, y = clouds(300)
+    own = SketchClassifier(epsilon="0.5", classes=["left", "right"], rows=64)
+    search = GridSearchCV(own, {"bandwidth": [0.1, 0.3]}, cv=3)
+    with pytest.warns(PrivacyWarning, match="Every fit is a release") as told:
+        search.fit(X, y)
+    best = search.best_estimator_
+    assert best.fits_ == 7  # two bandwidths on three folds, and the chosen one on all rows
+    assert best.total_rho_ == pytest.approx(7 * best.rho_)
+    assert best.total_epsilon_ > 2 * 0.5
+    counts = [str(one.message).split()[0] for one in told if issubclass(one.category, PrivacyWarning)]
+    assert counts == ["2", "4"]
+
+
+def test_an_estimator_that_was_made_anew_counts_from_one() -> None:
+    X, _ = clouds(100)
+    made = SketchDensity().fit(X)
+    assert (made.fit(X).fits_, clone(made).fit(X).fits_, SketchDensity().fit(X).fits_) == (2, 3, 1)

@@ -112,9 +112,7 @@ def build_progress_reporter(screen: Screen) -> Callable[[DiscoveryProgress], Non
         nonlocal last
         if time.monotonic() - last >= SILENCE_S:
             last = time.monotonic()
-            screen.note(
-                f"left sides of {progress.size} columns: {progress.open:,} candidates remain; press Ctrl-C to stop"
-            )
+            screen.note(f"{progress.describe()}; press Ctrl-C to stop")
 
     return tell
 

@@ -15,7 +15,8 @@ from siloquent.charts.text import clean_text
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT, RIGHT
 from siloquent.documents.server import build_settings_document, build_slots_document, build_token_list_document
-from siloquent.errors import MissingExtra, SchemaError
+from siloquent.errors import MissingExtra, RequestError, SchemaError, UnknownName
+from siloquent.fixes import run
 
 if TYPE_CHECKING:
     from siloquent.server.access.tokens import Tokens
@@ -234,17 +235,39 @@ def _day(seconds: Any) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(seconds))
 
 
-def revoke(options: Options, token: Annotated[str, typer.Argument(metavar="ID", help="The token's id.")]) -> None:
+def revoke(
+    options: Options,
+    token: Annotated[
+        str, typer.Argument(metavar="ID", help="The token's id, or its user's name if that has one open token.")
+    ],
+) -> None:
     """Revoke a token and end every browser session that it opened, immediately."""
     options.require_owner("Revoking a token")
     from siloquent.server.access.acts import recorded
 
     tokens = _open_tokens(options)
+    token = _find_token(tokens, token)
     tokens.revoke(token, also=recorded(None, "revoke_token"))
     if options.as_json:
         options.screen.write_document(build_token_list_document([one for one in tokens.list() if one["id"] == token]))
         return
     options.screen.write_line(f"Token {clean_text(token)} revoked.")
+
+
+def _find_token(tokens: Tokens, said: str) -> str:
+    """Return the id that ``said`` is, or the id of the only open token of the user of that name."""
+    known = tokens.list()
+    if any(one["id"] == said for one in known):
+        return said
+    own = [one["id"] for one in known if one["name"] == said and not one["revoked"]]
+    if not own:
+        names = [str(one[key]) for one in known for key in ("id", "name") if not one["revoked"]]
+        raise UnknownName("token", said[:40], dict.fromkeys(names), fix=run("token list"))
+    if len(own) > 1:
+        raise RequestError(
+            f"{said[:40]!r} has {len(own)} open tokens: {', '.join(own[:10])}.", fix=run("token revoke", own[0])
+        )
+    return str(own[0])
 
 
 def _get_folder(options: Options) -> Path:

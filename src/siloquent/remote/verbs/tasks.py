@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from siloquent.errors import RequestError
+from siloquent.notebook import build_progress_line
 from siloquent.remote.clients import ApiClient, verb
 from siloquent.remote.documents import JobPlan
 from siloquent.remote.exchange import Steps, run_work
@@ -137,7 +138,10 @@ def _run_job(
     """Run a job to its end and return its release."""
     key = require_key(key)
     job = yield from JobVerbs.start(face, task, spec, key=key, max_cost=max_cost)
-    job = yield from JobVerbs.wait(face, job.id)
+    line = build_progress_line(task)
+    job = yield from JobVerbs.wait(face, job.id, progress=None if line is None else line.show)
+    if line is not None:
+        line.say(job.state)
     if job.error is not None:
         job.error.add_note(f"Job {job.id}; its key is {key!r}.")
         raise job.error
