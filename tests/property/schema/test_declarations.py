@@ -25,7 +25,7 @@ from siloquent.schema import (
 )
 from siloquent.schema.build import parse_schema
 from siloquent.schema.declaring import Declaration
-from unit.schema.declared import WHOLE
+from unit.schema.declared import WHOLE, table_file
 
 amounts = st.decimals("0.000001", "100", places=6).map(Fraction)
 shares = st.dictionaries(st.from_regex(r"[a-z]{1,6}", fullmatch=True), amounts.map(lambda one: one / 100), max_size=3)
@@ -105,8 +105,16 @@ def test_to_toml_and_back_is_the_identity(declaration: Declaration) -> None:
     assert Declaration.from_schema(declaration.to_schema()) == declaration
 
 
-def test_a_whole_table_file_is_read_into_classes_and_written_again() -> None:
-    assert Declaration.from_toml(WHOLE).to_schema() == parse_schema(WHOLE)
+LABELS = """{ name = "sex", type = "category", values = ["1", "2"], null = "drop", labels = { 1 = "male", 2 = "female" } },
+  { name = "stage", type = "integer", lo = 1, hi = 3, outside = "drop", null = "drop", labels = { 1 = "early" } },
+  { name = "alive", type = "boolean", null = "drop", labels = { true = "yes" } }"""
+
+
+@pytest.mark.parametrize("text", [WHOLE, table_file(LABELS)], ids=["all kinds", "labels"])
+def test_a_whole_table_file_is_read_into_classes_and_written_again(text: str) -> None:
+    schema, again = parse_schema(text), Declaration.from_toml(text).to_schema()
+    assert again == schema
+    assert [one.labels for one in again.domain] == [one.labels for one in schema.domain]
 
 
 @pytest.mark.parametrize(
