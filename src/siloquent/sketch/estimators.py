@@ -254,7 +254,7 @@ class SketchClassifier(ClassifierMixin, _SketchEstimator):  # type: ignore[misc]
         if self.classes is None:
             warnings.warn(
                 f"{type(self).__name__} takes the classes from y, which reveals the labels that occur in it. "
-                "If that is private, declare them: classes=[..].",
+                "If that is private, declare them: classes=[...].",
                 PrivacyWarning,
                 stacklevel=2,
             )

@@ -105,7 +105,7 @@ def test_to_toml_and_back_is_the_identity(declaration: Declaration) -> None:
     assert Declaration.from_schema(declaration.to_schema()) == declaration
 
 
-LABELS = """{ name = "sex", type = "category", values = ["1", "2"], null = "drop", labels = { 1 = "male", 2 = "female" } },
+LABELS = """{ name = "sex", type = "category", values = ["1", "2"], null = "drop", labels = { 1 = "male" } },
   { name = "stage", type = "integer", lo = 1, hi = 3, outside = "drop", null = "drop", labels = { 1 = "early" } },
   { name = "alive", type = "boolean", null = "drop", labels = { true = "yes" } }"""
 
