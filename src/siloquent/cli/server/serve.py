@@ -259,7 +259,7 @@ def _find_token(tokens: Tokens, said: str) -> str:
     known = tokens.list()
     if any(one["id"] == said for one in known):
         return said
-    own = [one["id"] for one in known if one["name"] == said and not one["revoked"]]
+    own = [str(one["id"]) for one in known if one["name"] == said and not one["revoked"]]
     if not own:
         names = [str(one[key]) for one in known for key in ("id", "name") if not one["revoked"]]
         raise UnknownName("token", said[:40], dict.fromkeys(names), fix=run("token list"))
@@ -267,7 +267,7 @@ def _find_token(tokens: Tokens, said: str) -> str:
         raise RequestError(
             f"{said[:40]!r} has {len(own)} open tokens: {', '.join(own[:10])}.", fix=run("token revoke", own[0])
         )
-    return str(own[0])
+    return own[0]
 
 
 def _get_folder(options: Options) -> Path:
