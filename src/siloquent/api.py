@@ -99,8 +99,14 @@ class Session(floor.WorkspaceSession):
             raise NotAllowed("Only the owner may run check: it shows exact counts.", fix=BeOwner())
         from siloquent.data import check
         from siloquent.explore import find_changed_entry
+        from siloquent.ledger.rules import ADDS_UP
 
-        report, changed = check(self.table(table)), find_changed_entry(self, table)
+        fixes = {
+            "budget": f"siloquent budget set {table}",
+            "new epoch": f"restore it, or: siloquent epoch open {table} --statement '{ADDS_UP}'",
+        }
+        report = check(self.table(table)).add_changes(self.list_changes(table), fixes)
+        changed = find_changed_entry(self, table)
         for fault in _find_domain_faults(self, table):
             report = report.add_domain_fault(
                 fault.sentence, f"move domains/{fault.name}.toml away and discover it again"

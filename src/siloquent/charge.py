@@ -124,6 +124,7 @@ class Charge:
                 Nothing is spent.
         """
         session.require_samplers()
+        session.open_account(self.account.name, event)
         mark = session.compute_account_mark(self.account.name)
         return session.ledger.reserve(self.account.name, event, key=self.own_key, digest=self.digest, source_mark=mark)
 

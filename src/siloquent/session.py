@@ -19,13 +19,28 @@ from siloquent.errors import (
     NotAllowed,
     RequestError,
     SchemaError,
+    SiloquentError,
     UnknownName,
     WorkspaceError,
 )
 from siloquent.fixes import RunCommand, UseOption, build_fix, let_owner_run, run
 from siloquent.ledger import Account, Ledger, MemoryLedger
-from siloquent.privacy import ATTO, Cost, convert_epsilon_to_rho, get_accountant
+from siloquent.ledger.declared import EVERYTHING, RecordedDeclarations, Refresh
+from siloquent.ledger.rules import (
+    ADDS_UP,
+    NEW_PEOPLE,
+    build_account,
+    build_refusal,
+    find_short_account,
+    format_cost,
+    open_epoch_of,
+    parse_table_name,
+    price_event,
+)
+from siloquent.privacy import ATTO, Cost, Event, convert_epsilon_to_rho, get_accountant
+from siloquent.privacy.accountants import AccountantName
 from siloquent.schema import ForeignKey, TableBudget, TableSchema
+from siloquent.schema.changes import DeclarationChange, describe_declaration
 from siloquent.schema.workspace import WORKSPACE_FILE, Workspace, read_workspace
 
 if TYPE_CHECKING:
@@ -65,6 +80,8 @@ class WorkspaceSession:
         self._public: dict[str, tuple[object, ...]] = {}
         self._frames: dict[str, tuple[TableSchema, object]] = {}
         self._tables: dict[str, tuple[TableSchema, PrivateTable]] = {}
+        self._declared = RecordedDeclarations(ledger)
+        self._described: dict[str, tuple[TableSchema, dict[str, Any]]] = {}
         self._mark_key: bytes | None = None
         self._marks: dict[str, tuple[bytes, SourceMark]] = {}
 
@@ -281,18 +298,129 @@ class WorkspaceSession:
         require_samplers()
 
     def get_account(self, name: str) -> Account:
-        """Return the account charged for queries on table ``name``, opened on first use within the declared budget.
+        """Return the account charged for queries on table ``name``.
+
+        Looking writes nothing: until the first reservation it is as declared, with nothing spent, and in no ledger.
 
         Raises:
             LedgerError: the ledger holds the account with other settings than the table file now declares.
             NotAllowed: the table lists its analysts and this one is not listed.
         """
+        return self._list_charged(name)[0]
+
+    def list_accounts(self) -> list[Account]:
+        """Return the ledger's accounts, and those of declared tables to which nothing was charged yet, by name."""
+        known = {one.name: one for one in self.ledger.list_accounts()}
+        for name in self.list_tables():
+            with suppress(SiloquentError):  # a table that cannot be read, or in which this analyst has no share
+                known = {**{one.name: one for one in self._list_charged(name)}, **known}
+        return [known[name] for name in sorted(known)]
+
+    def open_account(self, account: str, event: Event) -> None:
+        """Open ``account``, with those above it, if ``event`` is the first charge to it.
+
+        Raises:
+            BudgetExceeded: the declared budget does not cover ``event``. NotAllowed: its price is invalid there. The
+                account stays unopened, so that its declaration can still be changed freely.
+        """
+        name = parse_table_name(account)
+        if self._find_account(account) is not None:
+            if name in self.list_tables() and self.schema(name).account == account.partition("/")[0]:
+                self._declared.record(self.schema(name).account, self._describe(name))
+            return
+        line = self._list_charged(name)
+        cost = price_event(line, event)
+        if (short := find_short_account(line, cost)) is not None:
+            raise build_refusal(short, cost)
+        for one in reversed(line):
+            own: dict[str, Any] = {key: getattr(one, key) for key in ("accountant", "unit", "adjacency", "disclosures")}
+            own["declaration"] = self._describe(name)
+            self.ledger.open_account(one.name, limit=one.limit, parent=one.parent, **({} if one.parent else own))
+
+    def list_changes(self, name: str) -> tuple[DeclarationChange, ...]:
+        """Return what is declared of table ``name`` otherwise than recorded at its account, each change with its class.
+
+        Empty while nothing is charged to the table: until then everything can be changed freely.
+        """
+        newest = self._find_newest_epoch(name)
+        account = self._find_account(self.schema(name).account) or newest
+        return () if account is None else self._declared.find_changes(account, self._describe(name))
+
+    def find_rows_since(self, name: str) -> int:
+        """Return the newest entry before which other rows of table ``name`` counted; answers up to it are not reused.
+
+        Rows of a user that count are chosen by all columns together: with other columns, others may count.
+        """
+        return self._declared.find_rows_since(self.schema(name).account, self._describe(name))
+
+    def find_refresh(self, name: str, before: int = EVERYTHING) -> Refresh:
+        """Return the newest recorded replacement of the rows of table ``name`` before entry ``before``."""
+        return self._declared.find_refresh(self.schema(name).account, before)
+
+    def open_epoch(self, name: str, *, statement: str = "") -> Account:
+        """Close the newest epoch of table ``name`` and open the next one, as declared now. Its file is not written.
+
+        Args:
+            statement: Whether persons may be in both epochs, as in ``siloquent.ledger.rules``; needless if nothing was
+                ever charged to the old one.
+        Raises:
+            RequestError: nothing was charged to the table, so that no epoch is needed; or the statement is missing.
+        """
+        schema, newest = self.schema(name), self._find_newest_epoch(name)
+        if newest is None:
+            raise RequestError(
+                f"Nothing was charged to {name} yet: a new epoch is not needed, and everything can be declared anew.",
+                fix=run("check", name),
+            )
+        known = self._find_account(schema.account)
+        if known is not None and known.successor and _list_settings(newest) == _list_declared(schema):
+            return newest  # its number was not written into the file yet
+        number = max(schema.budget.epoch, int(newest.name.rpartition("@")[2]) + 1)
+        stated = statement.strip().rstrip(".").casefold()
+        if not self.is_charged(newest.name):
+            stated = stated or "nothing was charged before"
+        elif stated not in (NEW_PEOPLE, ADDS_UP):
+            raise RequestError(
+                f"A new epoch is the owner's statement: {ADDS_UP!r} if persons may have been in the table before, or "
+                f"{NEW_PEOPLE!r} if none was.",
+                fix=open_epoch_of(name),
+            )
+        after = replace(schema, budget=replace(schema.budget, epoch=number))
+        accountant, unit, adjacency = _list_declared(schema)
+        limit, allowed = compute_budget_limit(schema.budget), schema.budget.disclosures
+        wanted = build_account(
+            after.account, None, limit=limit, accountant=accountant, unit=unit, adjacency=adjacency, disclosures=allowed
+        )
+        told = describe_declaration(after)
+        return self.ledger.open_epoch(newest.name, after.account, statement=stated, settings=wanted, declaration=told)
+
+    def is_charged(self, account: str) -> bool:
+        """Return whether anything was ever reserved under ``account``, even at no cost."""
+        known = self._find_account(account)
+        if known is None or known.spent != Cost(0):
+            return known is not None
+        return any(one.kind == "reserve" for one in self.ledger.iter_entries(account=account))
+
+    def _describe(self, name: str) -> dict[str, Any]:
+        schema = self.schema(name)
+        known = self._described.get(name)
+        if known is None or known[0] is not schema:
+            self._described[name] = known = (schema, describe_declaration(schema))
+        return known[1]
+
+    def _find_newest_epoch(self, name: str) -> Account | None:
+        """Return the account of the newest epoch of table ``name`` in the ledger, None if nothing was charged to it."""
+        found = [one for one in self.ledger.list_accounts() if one.parent is None and one.name.startswith(f"{name}@")]
+        return max(found, key=lambda one: int(one.name.rpartition("@")[2]), default=None)
+
+    def _list_charged(self, name: str) -> list[Account]:
+        """Return the account of this session on table ``name`` and those above it."""
         schema = self.schema(name)
         whole = compute_budget_limit(schema.budget)
-        account = self._open_account(schema.account, whole, schema)
+        account = self._read_account(schema.account, whole, schema)
         shares = dict(schema.budget.shares)
         if self.analyst is None or not shares:
-            return account
+            return [account]
         if self.analyst not in shares:
             raise NotAllowed(
                 f"{self.analyst!r} has no share of {name!r}.",
@@ -300,16 +428,12 @@ class WorkspaceSession:
             )
         part = shares[self.analyst]
         limit = Cost(math.floor(whole.amount * part), math.floor(whole.delta * part))
-        return self._open_account(f"{schema.account}/{self.analyst}", limit, schema, parent=schema.account)
+        return [self._read_account(f"{schema.account}/{self.analyst}", limit, schema, parent=account), account]
 
     def get_remaining(self, name: str) -> Cost:
         """Return this session's remaining budget for table ``name``: the minimum over its account and all parents."""
-        account = self.get_account(name)
-        left = account.left
-        while account.parent is not None:
-            account = self.ledger.get_account(account.parent)
-            left = Cost(min(left.amount, account.left.amount), min(left.delta, account.left.delta))
-        return left
+        left = [account.left for account in self._list_charged(name)]
+        return Cost(min(one.amount for one in left), min(one.delta for one in left))
 
     def get_budget(self, name: str) -> BudgetStatus:
         """Return what this session may spend on table ``name``, what is spent and what is left, as a readable value."""
@@ -323,6 +447,8 @@ class WorkspaceSession:
     def set_budget(self, name: str) -> Account:
         """Update the ledger's limits to the table file's, for the table and every analyst's share.
 
+        An account to which nothing was charged yet is not in the ledger, and has the declared limit without this.
+
         Raises:
             RequestError: a new limit is below the amount already spent.
         """
@@ -335,7 +461,10 @@ class WorkspaceSession:
             known = self._find_account(share)
             if known is not None and known.limit != limit:
                 self._set_limit(name, share, limit)
-        return self._open_account(schema.account, whole, schema)
+        account = self._read_account(schema.account, whole, schema)
+        if self._find_account(account.name) is not None:
+            self._declared.record(account.name, self._describe(name))
+        return account
 
     def share_limits(self, name: str) -> dict[str, Cost]:
         """Return the declared limit of every analyst's share of table ``name``, by the share's account."""
@@ -375,38 +504,60 @@ class WorkspaceSession:
             return self.ledger.get_account(account)
         return None
 
-    def _open_account(self, account: str, limit: Cost, schema: TableSchema, *, parent: str | None = None) -> Account:
+    def _read_account(
+        self, account: str, limit: Cost, schema: TableSchema, *, parent: Account | None = None
+    ) -> Account:
+        """Return the ledger's account if it is as declared; what it would be opened as if nothing was charged to it."""
         known = self._find_account(account)
-        declared = (schema.budget.accountant, schema.unit.code, schema.adjacency)
-        if known is None and schema.budget.epoch > 1 and parent is None:
+        declared = _list_declared(schema)
+        if known is None and parent is None and (newest := self._find_newest_epoch(schema.name)) is not None:
             raise LedgerError(
                 f"The ledger has no account {account!r}: a new epoch is the owner's statement, not an edit.",
-                fix=build_fix("restore epoch, then: ", _open_epoch(schema)),
+                fix=build_fix(
+                    f"restore epoch = {newest.name.rpartition('@')[2]}, or for a new epoch: ", open_epoch_of(account)
+                ),
             )
         if known is None:
             own: dict[str, Any] = dict(zip(("accountant", "unit", "adjacency"), declared, strict=True))
-            own["disclosures"] = schema.budget.disclosures
-            return self.ledger.open_account(account, limit=limit, parent=parent, **({} if parent else own))
-        if (known.accountant, known.unit, known.adjacency) != declared:
-            raise LedgerError(
-                f"Account {account!r} was opened for {known.accountant}, {known.unit}, {known.adjacency}; "
-                f"schemas/{schema.name}.toml now declares {', '.join(declared)}. The amount spent cannot be converted.",
-                fix=build_fix("restore the declaration, or if all people are new: ", _open_epoch(schema)),
-            )
+            allowed = schema.budget.disclosures and parent is None
+            return build_account(account, parent, limit=limit, **own, disclosures=allowed)
+        if _list_settings(known) != declared:
+            raise self._build_epoch_refusal(schema, known)
         if known.limit != limit:
+            was, now = (format_cost(known.accountant, one, delta=one.delta > 0) for one in (known.limit, limit))
             raise LedgerError(
-                f"The budget in schemas/{schema.name}.toml is not the one in the ledger.",
+                f"The budget in schemas/{schema.name}.toml is not the one in the ledger: {account!r} had the limit "
+                f"{was}, and {now} is declared.",
                 fix=let_owner_run("budget set", schema.name),
             )
         return known
+
+    def _build_epoch_refusal(self, schema: TableSchema, known: Account) -> LedgerError:
+        """Build the refusal of a declaration with another promise than the one that was paid for under ``known``."""
+        changes = self._declared.find_changes(known, self._describe(schema.name))
+        told = "; ".join(str(one) for one in changes if one.effect == "new epoch")
+        if not self.is_charged(known.name.partition("/")[0]):
+            return LedgerError(
+                f"Account {known.name!r} was opened for another declaration, though nothing was charged to it: {told}.",
+                fix=run("epoch open", schema.name),
+            )
+        return LedgerError(
+            f"Account {known.name!r} was opened for another declaration: {told}. The amount spent cannot be converted; "
+            "the budget of a new epoch adds to it for everybody who is in both.",
+            fix=build_fix("restore the declaration, or for a new epoch: ", open_epoch_of(schema.name)),
+        )
 
     def _compute_salt(self, schema: TableSchema) -> str:
         text = f"{self.ledger.id}|{schema.name}|{schema.budget.epoch}"
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _open_epoch(schema: TableSchema) -> RunCommand:
-    return run("epoch open", schema.name, "--statement", "these are new people")
+def _list_settings(account: Account) -> tuple[AccountantName, str, str]:
+    return account.accountant, account.unit, account.adjacency
+
+
+def _list_declared(schema: TableSchema) -> tuple[AccountantName, str, str]:
+    return schema.budget.accountant, schema.unit.code, schema.adjacency
 
 
 def _iter_stamps(file: Path, folder: Path) -> Iterator[object]:

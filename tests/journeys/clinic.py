@@ -135,7 +135,7 @@ class Person:
 
         ledger = open_workspace_ledger(read_workspace(self.folder))
         try:
-            return ledger.get_account(account).spent.amount
+            return next((one.spent.amount for one in ledger.list_accounts() if one.name == account), 0)
         finally:
             ledger.close()
 

@@ -40,7 +40,7 @@ def test_a_new_epoch_needs_the_sentence_and_keeps_the_rest_of_the_file(owner: Pe
 
     refused = types("epoch", "open", "visits", "--statement", "whatever", "--json")
     assert refused.status == 2
-    assert refused.document["fix"].endswith("--statement 'these are new people'")
+    assert refused.document["fix"].endswith("--statement 'the budgets add up'")
     assert file.read_text() == before
 
     opened = types("epoch", "open", "visits", "--statement", "these are new people", "--json").document

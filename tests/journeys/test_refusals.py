@@ -559,4 +559,7 @@ def test_the_fix_of_a_changed_unit_opens_an_epoch_when_it_is_typed(ready: Types,
     file = owner.folder / "schemas" / "visits.toml"
     file.write_text(file.read_text().replace('adjacency = "add-remove"', 'adjacency = "replace-one"'))
     fix = ready("explain", WARDS, "--json").document["fix"]
-    assert "siloquent epoch open visits --statement 'these are new people'" in fix
+    command = "siloquent epoch open visits --statement 'the budgets add up'"
+    assert command in fix
+    assert ready(*shlex.split(command)[1:]).status == 0
+    assert ready("ask", WARDS, "--yes").status == 0

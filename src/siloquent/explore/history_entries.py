@@ -55,6 +55,8 @@ def list_history(session: WorkspaceSession, table: str) -> tuple[HistoryEntry, .
     """
     schema, account = session.schema(table), session.get_account(table)
     own = schema.budget.sharing == "own" and session.analyst is not None
+    if not any(one.name == schema.account for one in session.ledger.list_accounts()):
+        return ()  # opened by its first charge
     return tuple(
         one
         for stored in session.ledger.iter_answers(schema.account)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from siloquent.errors import DataError, MissingExtra, SchemaError, UnknownName
+from siloquent.errors import DataError, MissingExtra, SchemaError
 from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswers, load_earlier_answers
 from siloquent.explore.plan.reuse.plans import resolve_wish
 
@@ -34,11 +34,7 @@ def find_changed_entry(session: WorkspaceSession, table: str) -> int:
         Reveals to the table's owner and analysts that a source was replaced, and nothing about its rows.
     """
     schema = session.schema(table)
-    try:
-        found = load_earlier_answers(session.ledger, schema.account)
-    except UnknownName:  # nothing was asked yet
-        return 0
-    return _select_current_rows(session, schema, found).changed
+    return _select_current_rows(session, schema, load_earlier_answers(session.ledger, schema.account)).changed
 
 
 def _select_current_rows(session: WorkspaceSession, schema: TableSchema, found: EarlierAnswers) -> EarlierAnswers:
@@ -46,6 +42,7 @@ def _select_current_rows(session: WorkspaceSession, schema: TableSchema, found: 
 
     A missing source has not changed: its answers remain valid.
     """
+    found = found.select_after(session.find_rows_since(schema.name))
     if not found.has_marks:
         return found
     try:

@@ -5,7 +5,7 @@ A ledger records spending and never sees a row. Events are ordered by ``seq``, n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
@@ -140,6 +140,7 @@ class Ledger(Protocol):
         adjacency: str | None = None,
         parent: str | None = None,
         disclosures: bool = False,
+        declaration: Mapping[str, Any] | None = None,
     ) -> Account:
         """Open an account, or return the existing one of that name if all settings are equal.
 
@@ -147,6 +148,7 @@ class Ledger(Protocol):
             name: ``visits@1``, or ``PARENT/LABEL`` for a share of ``parent``.
             accountant, unit, adjacency: Required without a parent; a share has its parent's.
             disclosures: Whether events outside differential privacy may be recorded here.
+            declaration: What the table's owner declares now, kept in the entry.
         Raises:
             LedgerError: The account exists with other settings.
             RequestError: A name, limit or setting is invalid.
@@ -158,12 +160,36 @@ class Ledger(Protocol):
         """Set an owner's new limit, never below the amount spent."""
         ...
 
-    def open_epoch(self, old: str, new: str, *, statement: str) -> Account:
-        """Close ``old`` (``visits@1``) and open ``new`` (``visits@2``) with the same settings and nothing spent.
+    def open_epoch(
+        self,
+        old: str,
+        new: str,
+        *,
+        statement: str,
+        settings: Account | None = None,
+        declaration: Mapping[str, Any] | None = None,
+    ) -> Account:
+        """Close ``old`` (``visits@1``) and open ``new`` (``visits@2``) with nothing spent.
 
         Args:
-            statement: The owner's statement that the persons are new, kept in the chain.
+            statement: The owner's statement about the persons, kept in the chain.
+            settings: An account with the new limit, accountant, unit, adjacency and disclosures; None: those of old.
+            declaration: As in ``open_account``.
         """
+        ...
+
+    def declare(
+        self, account: str, declaration: Mapping[str, Any], *, refreshed: bool = False, source_mark: str = ""
+    ) -> Entry:
+        """Record what the owner of an account's table declares now; with ``refreshed``, that its rows were replaced.
+
+        Args:
+            source_mark: The mark of the new rows.
+        """
+        ...
+
+    def list_declarations(self, account: str, after: int = 0) -> list[Entry]:
+        """Return the entries of an account after ``after`` that record a declaration, oldest first."""
         ...
 
     def get_account(self, name: str) -> Account:

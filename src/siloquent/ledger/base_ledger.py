@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets  # allowed: names of keys and ledgers, never noise
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -14,7 +14,7 @@ from typing import Any
 from siloquent.errors import BudgetExceeded, KeyReused, LedgerError, NotAllowed
 from siloquent.fixes import run
 from siloquent.ledger import rules
-from siloquent.ledger.backends.storage import AnswerRow, EntryRow, LedgerStorage, PermitRow
+from siloquent.ledger.backends.storage import DECLARATION, AnswerRow, EntryRow, LedgerStorage, PermitRow
 from siloquent.ledger.base import Account, Entry, Head, LedgerVerdict, Permit, SettledAnswer
 from siloquent.ledger.chain import build_entry, format_canonical_json, format_current_time, seal
 from siloquent.ledger.checkpoint import Checkpoint
@@ -92,6 +92,7 @@ class BaseLedger(ABC):
         adjacency: str | None = None,
         parent: str | None = None,
         disclosures: bool = False,
+        declaration: Mapping[str, Any] | None = None,
     ) -> Account:
         with self._change("open-account") as books:
             above = require_account_path(books, parent)[0] if parent is not None else None
@@ -108,7 +109,8 @@ class BaseLedger(ABC):
             if existing:
                 return rules.require_same(existing[0], wanted)
             books.add_account(wanted)
-            self._append(books, "open-account", name, _build_account_facts(wanted))
+            facts = {**_build_account_facts(wanted), **_build_declaration_field(declaration)}
+            self._append(books, "open-account", name, facts)
             return wanted
 
     def set_limit(self, name: str, limit: Cost) -> Account:
@@ -118,22 +120,46 @@ class BaseLedger(ABC):
             self._append(books, "set-limit", name, {"limit": _dump_cost(limit)})
             return account
 
-    def open_epoch(self, old: str, new: str, *, statement: str) -> Account:
+    def open_epoch(
+        self,
+        old: str,
+        new: str,
+        *,
+        statement: str,
+        settings: Account | None = None,
+        declaration: Mapping[str, Any] | None = None,
+    ) -> Account:
         rules.check_text("statement", statement, 1000)
         with self._change("epoch") as books:
             before = require_account_path(books, old)[0]
             existing = books.load_account_path(new)
             if existing and before.successor == new:
                 return existing[0]
-            account = rules.build_next_epoch(before, new)
+            account = rules.build_next_epoch(before, new, settings)
             if existing:
                 raise LedgerError(
                     f"Account {new!r} already exists and is not the successor of {old!r}.", fix=run("ledger show")
                 )
             books.put_account(replace(before, successor=new))
             books.add_account(account)
-            self._append(books, "epoch", new, {"old": old, "statement": statement, **_build_account_facts(account)})
+            kind = "epoch" if account == rules.build_next_epoch(before, new) else "changed-epoch"
+            told = {"old": old, "statement": statement, **_build_declaration_field(declaration)}
+            self._append(books, kind, new, {**told, **_build_account_facts(account)})
             return account
+
+    def declare(
+        self, account: str, declaration: Mapping[str, Any], *, refreshed: bool = False, source_mark: str = ""
+    ) -> Entry:
+        with self._change("declare") as books:
+            require_account_path(books, account)
+            facts = {**_build_declaration_field(declaration), **_build_mark_field(source_mark)}
+            row = self._append(books, "refresh" if refreshed else "declare", account, facts)
+            return build_entry(row.seq, row.body, row.prev, row.hash)
+
+    def list_declarations(self, account: str, after: int = 0) -> list[Entry]:
+        with self._read() as books:
+            rows = books.list_declarations(account, after)
+        return [build_entry(row.seq, row.body, row.prev, row.hash) for row in rows]
 
     # Spending
 
@@ -341,6 +367,11 @@ class BaseLedger(ABC):
 def _build_mark_field(mark: str) -> dict[str, str]:
     """Build the entry field that holds ``mark``; entries without one keep the format from before marks existed."""
     return {MARK: rules.check_text("mark", mark, rules.MAX_KEY_LENGTH)} if mark else {}
+
+
+def _build_declaration_field(declaration: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Build the entry field that holds ``declaration``; entries without one keep the format from before."""
+    return {} if declaration is None else {DECLARATION: dict(declaration)}
 
 
 def _require_same_request(known: PermitRow, account: str, digest: str) -> PermitRow:

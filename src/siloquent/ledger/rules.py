@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TypeVar, get_args
 
 from siloquent.errors import BudgetExceeded, LedgerError, NotAllowed, RequestError
-from siloquent.fixes import Fix, build_fix, run, use_budget
+from siloquent.fixes import Fix, RunCommand, build_fix, run, use_budget
 from siloquent.ledger.base import Account
 from siloquent.privacy.accountants import ATTO, AccountantName, Cost, get_accountant
 from siloquent.privacy.events import (
@@ -113,14 +113,24 @@ def require_same(existing: Account, wanted: Account) -> Account:
     return existing
 
 
-def build_next_epoch(old: Account, new: str) -> Account:
-    """Build the account of the epoch ``new`` after ``old``."""
+def build_next_epoch(old: Account, new: str, settings: Account | None = None) -> Account:
+    """Build the account of the epoch ``new`` after ``old``, with the limit and settings of ``settings`` if given."""
     was, will = _EPOCH.fullmatch(old.name), _EPOCH.fullmatch(new)
     if not was or not will or was["table"] != will["table"] or int(will["epoch"]) <= int(was["epoch"]):
         raise RequestError(f"An epoch must go from TABLE@1 to TABLE@2 or later, not from {old.name!r} to {new!r}.")
     if old.successor is not None:
         raise NotAllowed(f"{old.name!r} was already closed by {old.successor!r}.", fix="open the epoch after that one")
-    return replace(old, name=new, spent=Cost(0), successor=None)
+    return replace(settings or old, name=new, parent=None, spent=Cost(0), successor=None)
+
+
+NEW_PEOPLE = "these are new people"
+ADDS_UP = "the budgets add up"
+"""What an owner states about the persons of a new epoch: none was in the one before, or some were."""
+
+
+def open_epoch_of(account: str) -> RunCommand:
+    """Return the command that opens the next epoch of an account's table, with the statement that is always true."""
+    return run("epoch open", parse_table_name(account), "--statement", ADDS_UP)
 
 
 def change_limit(account: Account, limit: Cost) -> Account:
@@ -172,12 +182,14 @@ def price_event(line: Sequence[Account], event: Event) -> Cost:
     account = line[0]
     closed = next((a for a in line if a.successor is not None), None)
     if closed is not None:
-        raise NotAllowed(f"{closed.name!r} was closed by {closed.successor!r}.", fix=f"ask {closed.successor!r}")
+        raise NotAllowed(
+            f"{closed.name!r} was closed by {closed.successor!r}.", fix=run("epoch open", parse_table_name(closed.name))
+        )
     if isinstance(event, Disclosure):
         if not account.disclosures:
             raise NotAllowed(
                 f"Account {account.name!r} does not record disclosures, which are outside differential privacy.",
-                fix="the owner opens the account with disclosures allowed",
+                fix=build_fix("declare disclosures = true under [budget], then: ", open_epoch_of(account.name)),
             )
         return Cost(0)
     wanted = list_required_settings(event)

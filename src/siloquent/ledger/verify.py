@@ -119,6 +119,9 @@ class _Replay:
             "open-account": self._open_account,
             "set-limit": self._set_limit,
             "epoch": self._open_epoch,
+            "changed-epoch": self._open_changed_epoch,
+            "declare": self._require_account,
+            "refresh": self._require_account,
             "reserve": self._reserve,
             "settle": self._settle,
             "deny": lambda facts: None,
@@ -230,14 +233,24 @@ class _Replay:
         self.moved.add(facts["account"])
 
     def _open_epoch(self, facts: dict[str, Any]) -> None:
-        old = self.tallies[facts["old"]]
-        expected = rules.build_next_epoch(old.to_account(), facts["account"])
-        self._open_account(facts)
+        expected = rules.build_next_epoch(self.tallies[facts["old"]].to_account(), facts["account"])
+        self._open_changed_epoch(facts)
         if self.tallies[facts["account"]].to_account() != expected:
             raise _Wrong("an epoch changes an account's settings")
+
+    def _open_changed_epoch(self, facts: dict[str, Any]) -> None:
+        old = self.tallies[facts["old"]]
+        self._open_account(facts)
+        opened = self.tallies[facts["account"]].to_account()
+        if rules.build_next_epoch(old.to_account(), opened.name, opened) != opened:
+            raise _Wrong("an epoch does not follow the one before it")
         old.account = replace(old.account, successor=facts["account"])
         self.moved.add(facts["old"])
         self.prices.clear()  # a closed account has none
+
+    def _require_account(self, facts: dict[str, Any]) -> None:
+        if facts["account"] not in self.tallies:
+            raise _Wrong("a declaration is recorded for an account that was never opened")
 
     def _reserve(self, facts: dict[str, Any]) -> None:
         name, event, key = facts["account"], facts["event"], facts["key"]

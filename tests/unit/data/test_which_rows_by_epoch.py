@@ -12,6 +12,7 @@ import pytest
 
 from siloquent.api import Session
 from siloquent.ledger import MemoryLedger
+from siloquent.privacy import FREE
 from siloquent.schema.build import parse_schema
 from siloquent.schema.workspace import Workspace
 
@@ -41,7 +42,8 @@ def counted(*, epoch: int = 1, name: str = "visits", ledger_id: str = "ab") -> l
     with tempfile.TemporaryDirectory() as folder, Session(Workspace(Path(folder)), ledger) as session:
         if epoch == 2:
             session.add_frame(replace(schema, budget=replace(schema.budget, epoch=1)), ROWS)
-            ledger.open_epoch(session.get_account(name).name, schema.account, statement="these are new people")
+            session.open_account(f"{name}@1", FREE)
+            ledger.open_epoch(f"{name}@1", schema.account, statement="these are new people")
         session.add_frame(schema, ROWS)
         answer = session.ask(f"SELECT place, COUNT(*) FROM {name} GROUP BY place ERROR 0.4 CONFIDENCE 0.999999999")
         return [int(row[0]) for row in answer.rows if int(row[1]) == 1]

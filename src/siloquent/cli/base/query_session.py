@@ -146,7 +146,7 @@ class WorkspaceQueries:
         names = [session.schema(table).account] if table else []
         if session.analyst:
             names = [session.get_account(name).name for name in ([table] if table else session.list_tables())]
-        accounts = [one for one in ledger.list_accounts() if not names or _is_under(one.name, names)]
+        accounts = [one for one in session.list_accounts() if not names or _is_under(one.name, names)]
         return build_ledger_document(
             ledger.id,
             [build_account_document(account) for account in accounts],

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from siloquent.cli.base.command import Options, register_command
-from siloquent.documents.ledger import build_account_document, format_delta, format_exact_amount
-from siloquent.errors import RequestError
+from siloquent.documents.ledger import build_account_document, format_amount, format_delta, format_exact_amount
+from siloquent.ledger.rules import ADDS_UP, NEW_PEOPLE
 
 if TYPE_CHECKING:
     from siloquent.ledger import Account
     from siloquent.privacy import Cost
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")]
-NEW_PEOPLE = "these are new people"
 
 
 def register(app: typer.Typer) -> None:
@@ -63,33 +62,32 @@ def _format_limit(account: Account, limit: Cost) -> str:
 def open_epoch(
     options: Options,
     table: TableArgument,
-    statement: Annotated[str | None, typer.Option("--statement", help=f'The sentence "{NEW_PEOPLE}".')] = None,
+    statement: Annotated[str | None, typer.Option("--statement", help=f'"{ADDS_UP}", or "{NEW_PEOPLE}".')] = None,
 ) -> None:
-    """Open a new budget for a table whose people are all new; the old one is closed permanently."""
+    """Open a new budget, for new people or another promise; the old one is closed permanently."""
     options.require_owner("Opening an epoch")
     from siloquent.cli.ledger.epochs import declare_epoch
 
     with options.open_session() as session:
         schema = session.schema(table)
-        old, number = schema.account, schema.budget.epoch + 1
-        if statement is None and options.screen.can_ask:
+        if statement is None and options.screen.can_ask and session.is_charged(schema.account):
             statement = options.screen.ask_for(
-                f"A new epoch resets the budget of {table}. Open one only if no person in the table\n"
-                f'was in the previous epoch. If so, write "{NEW_PEOPLE}"'
+                f"A new epoch gives {table} a new budget. For a person who was in the table before, it adds to\n"
+                f'what was spent: write "{ADDS_UP}". If nobody was, write "{NEW_PEOPLE}"'
             )
-        if (statement or "").strip().rstrip(".").casefold() != NEW_PEOPLE:
-            raise RequestError(
-                f"A new epoch is the owner's statement that the people are new: {NEW_PEOPLE!r}.",
-                fix=options.format_command("epoch", "open", table, "--statement", NEW_PEOPLE),
-            )
-        session.get_account(table)
-        account = session.ledger.open_epoch(old, f"{table}@{number}", statement=NEW_PEOPLE)
+        account = session.open_epoch(table, statement=statement or "")
+        number = int(account.name.rpartition("@")[2])
+        before = [one for one in session.ledger.list_accounts() if one.successor == account.name]
         written = declare_epoch(session.workspace.get_schema_file(table), number)
     if options.as_json:
         options.screen.write_document(build_account_document(account))
     else:
+        closed = "".join(f"; {one.name} is closed" for one in before)
         options.screen.write_line(
-            f"{account.name} is open with {format_exact_amount(account, account.limit.amount)}; {old} is closed."
+            f"{account.name} is open with {format_exact_amount(account, account.limit.amount)}{closed}."
         )
+        for one in before:
+            spent = format_amount(one, one.spent.amount, "up")
+            options.screen.note(f"It adds to the {spent} that {one.name} spent, for everybody who is in both.")
     if not written:
         options.screen.warn(f"Now write epoch = {number} under [budget] in schemas/{table}.toml.")

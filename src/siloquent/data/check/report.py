@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from siloquent.readable import Readable
+from siloquent.schema.changes import MEANING, DeclarationChange
 
 Kind = Literal[
     "unreadable_lines",
@@ -23,6 +25,8 @@ Kind = Literal[
     "large_delta",
     "source_changed",
     "domain_changed",
+    "changed_declaration",
+    "changed_promise",
 ]
 NOTES: tuple[Kind, ...] = (
     "extra_column",
@@ -33,6 +37,7 @@ NOTES: tuple[Kind, ...] = (
     "allowed",
     "not_checked",
     "large_delta",
+    "changed_declaration",
 )
 """Findings that are not problems: the declaration itself defines how such rows are treated."""
 
@@ -89,7 +94,7 @@ class CheckReport(Readable):
             0,
             f"The source held other rows when entry {entry} was answered, under the version that is declared now: "
             "answers about those rows are not reused.",
-            f"raise version under [table] in schemas/{self.table}.toml each time the rows change",
+            f"siloquent refresh {self.table}, or raise version under [table] in schemas/{self.table}.toml",
         )
         return replace(self, findings=(finding, *self.findings))
 
@@ -97,6 +102,24 @@ class CheckReport(Readable):
         """Return the report with a finding about a released domain that the table uses."""
         finding = TableFinding("domain_changed", "released domain", 1, sentence, fix)
         return replace(self, findings=(finding, *self.findings))
+
+    def add_changes(self, changes: Sequence[DeclarationChange], fixes: Mapping[str, str]) -> CheckReport:
+        """Return the report with a finding for each change since the declaration that the ledger records.
+
+        Args:
+            fixes: What to do about a change, by its class; a class with a fix is a problem until then.
+        """
+        found = [
+            TableFinding(
+                "changed_promise" if one.effect in fixes else "changed_declaration",
+                "declaration",
+                0,
+                f"{one.describe()[0].upper()}{one.describe()[1:]}: {MEANING[one.effect]}.",
+                fixes.get(one.effect, ""),
+            )
+            for one in changes
+        ]
+        return replace(self, findings=(*found, *self.findings))
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as a JSON object."""

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from siloquent.ledger.backends.storage import (
     ANSWER_PAGE,
+    DECLARATION,
     PAGE,
     AnswerRow,
     EntryRow,
@@ -143,6 +144,10 @@ class _MemoryStorage:
             return _slice_after(self._entries, after, PAGE)
         rows = (row for row in self._entries[after:] if f"{row.account}/".startswith(f"{tree}/"))
         return list(islice(rows, PAGE))
+
+    def list_declarations(self, account: str, after: int) -> list[EntryRow]:
+        sign = f'"{DECLARATION}":'
+        return [row for row in self._entries[after:] if row.account == account and sign in row.body]
 
     def list_permits(self, after: int) -> list[PermitRow]:
         return _slice_after(self._permits, after, PAGE)

@@ -15,7 +15,15 @@ from sqlalchemy.exc import DBAPIError
 
 from siloquent.errors import ChainBroken
 from siloquent.fixes import run
-from siloquent.ledger.backends.storage import ANSWER_PAGE, PAGE, AnswerRow, EntryRow, PermitRow, split_account_path
+from siloquent.ledger.backends.storage import (
+    ANSWER_PAGE,
+    DECLARATION,
+    PAGE,
+    AnswerRow,
+    EntryRow,
+    PermitRow,
+    split_account_path,
+)
 from siloquent.ledger.base import Account, Head
 from siloquent.ledger.chain import AccountsHash, compute_genesis_hash
 from siloquent.privacy.accountants import Cost
@@ -104,6 +112,13 @@ _TWO = select(ENTRY).where(ENTRY.c.seq.in_((bindparam("seq"), bindparam("next"))
 _ENTRIES = select(ENTRY).where(ENTRY.c.seq > bindparam("after")).order_by(ENTRY.c.seq).limit(PAGE)
 _TREE = _ENTRIES.where(
     (ENTRY.c.account == bindparam("tree")) | ENTRY.c.account.startswith(bindparam("shares"), autoescape=False)
+)
+# In a JSON text within the body, quotes are escaped: only the field itself matches.
+_DECLARATIONS = (
+    select(ENTRY)
+    .where(ENTRY.c.account == bindparam("account"), ENTRY.c.seq > bindparam("after"))
+    .where(ENTRY.c.body.contains(f'"{DECLARATION}":', autoescape=False))
+    .order_by(ENTRY.c.seq)
 )
 _PERMITS = select(PERMIT).where(PERMIT.c.seq > bindparam("after")).order_by(PERMIT.c.seq).limit(PAGE)
 _ANSWERS = select(ANSWER).where(ANSWER.c.seq > bindparam("after")).order_by(ANSWER.c.seq).limit(ANSWER_PAGE)
@@ -244,6 +259,9 @@ class SqlStorage:
             if found or len(page) < PAGE:
                 return found
             after = page[-1].seq
+
+    def list_declarations(self, account: str, after: int) -> list[EntryRow]:
+        return _parse_entries(self._fetch_rows(_DECLARATIONS, account=account, after=after))
 
     def list_permits(self, after: int) -> list[PermitRow]:
         return list(map(_PERMIT_ROW, self._fetch_rows(_PERMITS, after=after)))

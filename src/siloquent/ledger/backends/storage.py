@@ -12,6 +12,10 @@ ANSWER_PAGE = 100
 """The number of answers per page; payloads may be large, so it is smaller than ``PAGE``."""
 
 
+DECLARATION = "declaration"
+"""The field of an entry that records what a table's owner declares."""
+
+
 class EntryRow(NamedTuple):
     """A stored entry; ``account`` is a copy from ``body``, for look-ups."""
 
@@ -85,6 +89,10 @@ class LedgerStorage(Protocol):
 
     def list_entries(self, after: int, tree: str | None = None) -> list[EntryRow]:
         """Return the next ``PAGE`` entries; with ``tree``, of that account and its shares."""
+        ...
+
+    def list_declarations(self, account: str, after: int) -> list[EntryRow]:
+        """Return the entries of ``account`` after ``after`` that hold ``DECLARATION``, in order."""
         ...
 
     def list_permits(self, after: int) -> list[PermitRow]:

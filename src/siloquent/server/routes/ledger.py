@@ -147,14 +147,14 @@ def _utc(seconds: int) -> str:
 
 def list_visible_accounts(session: Any, person: Principal) -> list[Any]:
     """Return the accounts of the person's tables; an analyst gets those that pay for the analyst's own questions."""
-    every = [one for one in session.ledger.list_accounts() if person.may_see(one.name.partition("@")[0])]
+    every = [one for one in session.list_accounts() if person.may_see(one.name.partition("@")[0])]
     if person.role != "analyst":
         return every
     own = set()
     for table in filter(person.may_see, session.list_tables()):
         with suppress(SiloquentError):  # a table that cannot be read, or in which this analyst has no share
             own.add(session.get_account(table).name)
-    return [one for one in session.ledger.list_accounts() if one.name in own]
+    return [one for one in every if one.name in own]
 
 
 def require_all(person: Principal) -> None:

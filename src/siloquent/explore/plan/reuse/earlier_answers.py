@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from threading import Lock
 
-from siloquent.errors import LedgerError
+from siloquent.errors import LedgerError, UnknownName
 from siloquent.explore.plan.cache import ByteLRU
 from siloquent.explore.plan.reuse.linear_measurements import LinearMeasurement, build_linear_measurement
 from siloquent.explore.spec.answers.answer import Label
@@ -65,6 +65,12 @@ class EarlierAnswers:
     def select_before(self, seq: int) -> EarlierAnswers:
         """Select the answers whose receipt precedes entry ``seq``."""
         return replace(self, known=tuple(one for one in self.known if one.source < seq))
+
+    def select_after(self, seq: int) -> EarlierAnswers:
+        """Select the answers whose receipt is after entry ``seq``."""
+        if not seq or not self.known or self.known[0].source > seq:
+            return self
+        return replace(self, known=tuple(one for one in self.known if one.source > seq))
 
     def select_account(self, account: str) -> EarlierAnswers:
         """Select only the answers to queries of ``account`` itself."""
@@ -159,7 +165,10 @@ def load_earlier_answers(ledger: Ledger, account: str) -> EarlierAnswers:
     Args:
         account: The table's own account; a new epoch has another one.
     """
-    return _memories.get((ledger.id, account), _Memory).catch_up(ledger, account)
+    try:
+        return _memories.get((ledger.id, account), _Memory).catch_up(ledger, account)
+    except UnknownName:  # the account is opened by its first charge
+        return EarlierAnswers()
 
 
 def _read(payload: bytes) -> Iterator[StoredMeasurement]:

@@ -1,0 +1,87 @@
+"""What a ledger records of a table's declaration, and what today's declaration means beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from siloquent.ledger.backends.storage import DECLARATION
+from siloquent.schema.changes import DeclarationChange, changes_rows, compare_declarations
+
+if TYPE_CHECKING:
+    from siloquent.ledger.base import Account, Entry, Ledger
+
+REFRESH = "refresh"
+EVERYTHING = 2**62
+"""Later than any entry: no earlier answer is about the rows that count now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """The newest replacement of a table's rows: its entry and time, and the number of replacements so far."""
+
+    seq: int = 0
+    at: str = ""
+    count: int = 0
+
+
+@dataclass(slots=True)
+class _Known:
+    """The recorded declarations of one account, read up to entry ``read``; ``since`` follows from them."""
+
+    read: int = 0
+    since: int = 0
+    last: dict[str, Any] = field(default_factory=dict)
+    refreshes: list[Refresh] = field(default_factory=list)
+
+
+class RecordedDeclarations:
+    """The declarations that a ledger records, read once for each account, then only additions."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._known: dict[str, _Known] = {}
+
+    def find_changes(self, account: Account, today: Mapping[str, Any]) -> tuple[DeclarationChange, ...]:
+        """Return the changes since the newest declaration recorded for ``account``, or at least of its settings."""
+        settings = {name: getattr(account, name) for name in ("unit", "adjacency", "accountant")}
+        recorded = self._read(account.name).last
+        return compare_declarations({**recorded, **settings} if recorded else settings, today)
+
+    def find_rows_since(self, account: str, today: Mapping[str, Any]) -> int:
+        """Return the newest entry before which other rows counted: earlier answers must not be drawn from."""
+        known = self._read(account)
+        if known.last and changes_rows(compare_declarations(known.last, today)):
+            return EVERYTHING
+        return known.since
+
+    def find_refresh(self, account: str, before: int = EVERYTHING) -> Refresh:
+        """Return the newest replacement of the rows of ``account`` before entry ``before``."""
+        return next((one for one in reversed(self._read(account).refreshes) if one.seq < before), Refresh())
+
+    def record(self, account: str, today: Mapping[str, Any]) -> None:
+        """Record ``today`` unless it is what was recorded last."""
+        if self._read(account).last != dict(today):
+            self._ledger.declare(account, today)
+
+    def _read(self, account: str) -> _Known:
+        head = self._ledger.read_head().seq
+        known = self._known.setdefault(account, _Known())
+        if head < known.read:  # the ledger was replaced by an older copy
+            known = self._known[account] = _Known()
+        if head > known.read:
+            found = self._ledger.list_declarations(account, known.read)
+            for entry in (one for one in found if one.seq <= head):
+                _add(known, entry)
+            known.read = head
+        return known
+
+
+def _add(known: _Known, entry: Entry) -> None:
+    declaration = entry.body[DECLARATION]
+    if entry.kind == REFRESH:
+        known.refreshes.append(Refresh(entry.seq, entry.at, len(known.refreshes) + 1))
+    if entry.kind == REFRESH or (known.last and changes_rows(compare_declarations(known.last, declaration))):
+        known.since = entry.seq
+    known.last = declaration

@@ -1,0 +1,182 @@
+"""Changes between two declarations of one table, each classed by what it means for what was charged before."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from siloquent.schema.table import Unit, format_fraction
+
+if TYPE_CHECKING:
+    from siloquent.schema.attribute import Attribute
+    from siloquent.schema.table import TableSchema
+
+ChangeClass = Literal["free", "budget", "new version", "new epoch"]
+MEANING: Mapping[ChangeClass, str] = {
+    "free": "free: nothing needs to be done, and what was spent stays",
+    "budget": "the budget: the owner brings the ledger to it",
+    "new version": "a new version of the rows: what was spent stays, and older answers are not drawn from",
+    "new epoch": "a new epoch: what was spent was counted for another promise, so the owner decides",
+}
+MAX_LISTED = 100
+"""Longer lists of values are recorded as their number and digest."""
+_PROMISE = {
+    "unit": "the unit",
+    "adjacency": "adjacency",
+    "accountant": "the accountant",
+    "disclosures": "disclosures",
+    "epoch": "the epoch",
+}
+_BUDGET = {"epsilon": "epsilon", "rho": "rho", "delta": "delta", "delta_events": "delta_events"}
+_ROWS = {"source": "the source", "version": "version"}
+_FREE = {
+    "size_hint": "size_hint",
+    "sharing": "sharing of answers",
+    "reuse": "reuse of answers",
+    "constraints": "constraints",
+}
+_NEVER_INDEXED = ("edges", "labels", "description")
+"""Facets of a column that no value's cell depends on."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclarationChange:
+    """One change: ``subject`` was declared as ``before`` and is declared as ``after``; empty: not at all."""
+
+    subject: str
+    before: str
+    after: str
+    effect: ChangeClass
+
+    def __str__(self) -> str:
+        return f"{self.describe()} ({self.effect})"
+
+    def describe(self) -> str:
+        """Return the change in words, without its class."""
+        if not self.before or not self.after:
+            return f"{self.subject} was {'removed' if not self.after else 'added'}"
+        return f"{self.subject} was {self.before} and is {self.after}"
+
+
+def describe_declaration(schema: TableSchema) -> dict[str, Any]:
+    """Return what ``schema`` declares as plain texts, numbers, lists and dictionaries, to be recorded in a ledger."""
+    budget = schema.budget
+    amounts = {name: getattr(budget, name) for name in _BUDGET}
+    return {
+        "source": schema.source,
+        "version": schema.version,
+        "size_hint": str(schema.size_hint or ""),
+        "unit": schema.unit.code,
+        "adjacency": schema.adjacency,
+        "accountant": budget.accountant,
+        "disclosures": int(budget.disclosures),
+        "epoch": budget.epoch,
+        **{name: "" if amount is None else format_fraction(amount) for name, amount in amounts.items()},
+        "analysts": {name: format_fraction(share) for name, share in budget.shares},
+        "sharing": budget.sharing,
+        "reuse": budget.reuse,
+        "columns": [_describe_column(attribute) for attribute in schema.domain],
+        "constraints": _digest_long([str(constraint) for constraint in schema.constraints]),
+    }
+
+
+def compare_declarations(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[DeclarationChange, ...]:
+    """Compare two results of ``describe_declaration``; facts that either does not record are not compared."""
+    found = [
+        *_compare_facts(before, after, _PROMISE, "new epoch"),
+        *_compare_shares(before, after),
+        *_compare_facts(before, after, _BUDGET, "budget"),
+        *_compare_facts(before, after, _ROWS, "new version"),
+        *_compare_columns(before, after),
+        *_compare_facts(before, after, _FREE, "free"),
+    ]
+    return tuple(found)
+
+
+def changes_rows(changes: Sequence[DeclarationChange]) -> bool:
+    """Return whether other rows count after ``changes``, although the source may be the same.
+
+    A changed source shows in its marks, and a changed version in each answer.
+    """
+    return any(one.effect == "new version" and one.subject not in _ROWS.values() for one in changes)
+
+
+def _describe_column(attribute: Attribute) -> dict[str, Any]:
+    facets = {facet.name: getattr(attribute, facet.name) for facet in fields(attribute)}
+    plain = {name: _describe_facet(value) for name, value in facets.items()}
+    return {name: value for name, value in plain.items() if value not in ("", [])}
+
+
+def _describe_facet(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return _digest_long([str(one) for one in value])
+    return "" if value is None else str(value)
+
+
+def _digest_long(texts: list[str]) -> list[str]:
+    if len(texts) <= MAX_LISTED and sum(map(len, texts)) <= 10_000:
+        return texts
+    digest = hashlib.sha256("\x1f".join(texts).encode("utf-8", "surrogateescape")).hexdigest()
+    return [f"{len(texts):,} values", f"sha256:{digest[:32]}"]
+
+
+def _compare_facts(
+    before: Mapping[str, Any], after: Mapping[str, Any], names: Mapping[str, str], effect: ChangeClass
+) -> list[DeclarationChange]:
+    return [
+        DeclarationChange(subject, _format_fact(name, before[name]), _format_fact(name, after[name]), effect)
+        for name, subject in names.items()
+        if name in before and name in after and before[name] != after[name]
+    ]
+
+
+def _format_fact(name: str, value: Any) -> str:
+    if name == "unit":
+        return Unit.from_code(value).description
+    if name == "disclosures":
+        return "allowed" if value else "not allowed"
+    if isinstance(value, list):
+        return f"{len(value)} declared" if name == "constraints" else _format_list(value)
+    return str(value) or "not declared"
+
+
+def _format_list(value: Sequence[str]) -> str:
+    shown = ", ".join(value[:8])
+    return f"{shown}, .." if len(value) > 8 else shown
+
+
+def _compare_shares(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[DeclarationChange]:
+    was, now = before.get("analysts", {}), after.get("analysts", {})
+    return [
+        DeclarationChange(f"the share of {name}", was.get(name, ""), now.get(name, ""), "budget")
+        for name in sorted({*was, *now})
+        if was.get(name) != now.get(name)
+    ]
+
+
+def _compare_columns(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[DeclarationChange]:
+    """Compare columns. Those of a user's rows that count are chosen by all columns together, so any change matters."""
+    was, now = ({one["name"]: one for one in each.get("columns", ())} for each in (before, after))
+    effect: ChangeClass = "free" if after.get("unit", "row") == "row" else "new version"
+    found = [
+        DeclarationChange(f"column {name!r}", "declared" if name in was else "", "declared" * (name in now), effect)
+        for name in {**was, **now}
+        if (name in was) != (name in now)
+    ]
+    for name in (name for name in was if name in now):
+        for facet in sorted({*was[name], *now[name]}):
+            old, new = was[name].get(facet, ""), now[name].get(facet, "")
+            if old != new:
+                word = "type" if facet == "kind" else "bins" if facet == "edges" else facet
+                kind: ChangeClass = "free" if facet in _NEVER_INDEXED else effect
+                was_text, now_text = _tell_apart(_format_fact("", old), _format_fact("", new))
+                found.append(DeclarationChange(f"{word} of column {name!r}", was_text, now_text, kind))
+    if list(was) != list(now) and set(was) == set(now):
+        found.append(DeclarationChange("the order of columns", "another", "this one", effect))
+    return found
+
+
+def _tell_apart(before: str, after: str) -> tuple[str, str]:
+    return (before, after) if before != after else (before, "the same in another order")
