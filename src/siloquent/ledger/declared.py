@@ -1,4 +1,4 @@
-"""What a ledger records of a table's declaration, and what today's declaration means beside it."""
+"""Declarations that a ledger records of a table, and what today's means beside them."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def _format_fact(name: str, value: Any) -> str:
 
 def _format_list(value: Sequence[str]) -> str:
     shown = ", ".join(value[:8])
-    return f"{shown}, .." if len(value) > 8 else shown
+    return f"{shown}, ..." if len(value) > 8 else shown
 
 
 def _compare_shares(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[DeclarationChange]:
