@@ -7,6 +7,8 @@
   be accepted.
 - ``<!-- no-run: reason -->`` before a block leaves it out. ``<!-- needs: postgres -->`` anywhere on a page gives its
   commands the address of a throw-away server in the variable ``CLINIC_DSN``.
+
+``python scripts/doc_blocks.py PAGE ...`` follows pages, each in a folder of its own, with the packages of that Python.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -226,3 +229,21 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+def main(pages: list[str]) -> int:
+    """Follow each of ``pages``; return 1 if one does not do what it says."""
+    failed = 0
+    for name in pages:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                Page(name, Path(folder), {"XDG_STATE_HOME": folder}).follow(Path(name).read_text(encoding="utf-8"))
+                print(f"{name}: as it says")
+            except PageFailure as problem:
+                failed = 1
+                print(problem, file=sys.stderr)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

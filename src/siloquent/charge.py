@@ -14,6 +14,7 @@ from siloquent.errors import KeyReused, NotAllowed, RequestError
 from siloquent.fixes import UseOption, join_choices
 from siloquent.ledger import Account, Ledger, Permit, SettledAnswer
 from siloquent.privacy import ATTO, FREE, Composed, Cost, Event, Guarantee, format_digits, get_accountant, parse_exact
+from siloquent.readable import Readable
 from siloquent.releases.provenance import Provenance
 
 if TYPE_CHECKING:
@@ -239,8 +240,8 @@ P = TypeVar("P", bound=PricedPlan)
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PreparedRelease(Generic[P, R]):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PreparedRelease(Readable, Generic[P, R]):
     """A release of one measurement, planned once: ``plan`` has its price, and ``run`` makes it at that price.
 
     ``measure``: reads the rows as planned, under a permit, and returns the release as bytes. ``assemble``: the release
@@ -253,6 +254,9 @@ class PreparedRelease(Generic[P, R]):
     measure: Callable[[P, PrivateTable, Permit], bytes]
     assemble: Callable[[TableSchema, SettledAnswer], R]
     rehearse: Callable[[], object] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.plan}\nTo make it for at most this: run()"
 
     def run(self, *, max_cost: str | None = None) -> R:
         """Make the release under the key given before, or return the one that was made under it.

@@ -13,7 +13,12 @@ import pytest
 import siloquent as sq
 from siloquent.api import Session
 from siloquent.errors import MissingExtra
+from siloquent.profile import ProfileSpec
 from siloquent.readable import Readable
+from siloquent.search import OfferSpec
+from siloquent.share import ShareSpec
+from siloquent.sketch import PStable, SketchSpec
+from siloquent.synth import Budget, SynthSpec
 
 TOML = """
 format = 1
@@ -54,6 +59,16 @@ def shown(session: Session) -> dict[str, Readable]:
         "budget": session.get_budget("visits"),
         "verdict": session.verify(session.save(session.ask(WARDS, key="wards"))),
         "profile": session.profile.local("visits"),
+        "prepared": session.prepare(WARDS),
+        "synth": session.synth.explain(SynthSpec(table="visits", budget=Budget(epsilon="9"))),
+        "prepared synth": session.synth.prepare(SynthSpec(table="visits", budget=Budget(epsilon="9"))),
+        "sketch": session.sketch.explain(SketchSpec("visits", ("age",), PStable(2, 0.2), Budget(epsilon="1"))),
+        "share": session.share.explain(
+            ShareSpec("visits", label="ward", features=("age",), budget=Budget(epsilon="1"))
+        ),
+        "offer": session.search.explain(OfferSpec("visits", features=("age",), budget=Budget(epsilon="1"))),
+        "bounds": session.discover.explain("visits", "age", epsilon="1"),
+        "session": session.profile.explain(ProfileSpec("visits", ("ward", "age"))),
     }
 
 
@@ -74,6 +89,11 @@ def test_numbers_come_with_what_they_mean(session: Session) -> None:
         assert part in said["explanation"], part
     for part in ("% spent", "spent: rho", "left:  rho", "one release of epsilon", "for one row"):
         assert part in said["budget"], part
+    for name in ("synth", "sketch", "share", "offer", "bounds"):
+        assert said[name].startswith("Plan of a"), name
+        assert "(epsilon " in said[name].splitlines()[-1], name
+        assert said[name].endswith("No data was read and nothing was spent."), name
+    assert said["prepared"].endswith("run()")
     assert said["check"].startswith("visits: as declared; 400 of 400 rows count")
     assert "for the owner only" in said["check"]
     assert "verified" in said["verdict"]

@@ -33,6 +33,7 @@ from siloquent.explore.spec.stored_measurement import OTHER_ROWS, encode_payload
 from siloquent.explore.suggestions import find_affordable, suggest_affordable
 from siloquent.ledger import Account, Permit, SettledAnswer
 from siloquent.privacy import FREE, Event, format_digits, get_accountant
+from siloquent.readable import Readable
 from siloquent.session import compute_budget_limit
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
 _KEPT = "the second step was refused, and what the first one gave is kept"
 
 
-@dataclass(frozen=True, eq=False)
-class PreparedQuery:
+@dataclass(frozen=True, eq=False, repr=False)
+class PreparedQuery(Readable):
     """A query planned once, without reading data: its explanation, and its run for at most the explained price.
 
     Attributes:
@@ -59,6 +60,9 @@ class PreparedQuery:
     charge: Charge
     held: Permit | SettledAnswer | None
     earlier: EarlierAnswers
+
+    def __str__(self) -> str:
+        return f"{self.explanation}\nTo ask it for at most this: run()"
 
     @cached_property
     def with_reuse(self) -> QueryPlan:

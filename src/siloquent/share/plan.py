@@ -20,6 +20,8 @@ from siloquent.privacy import (
     get_accountant,
 )
 from siloquent.privacy.budget import build_joint_event, round_up_to_drawable, subtract_rounding
+from siloquent.privacy.prices import describe_price
+from siloquent.readable import Readable
 from siloquent.schema import TableSchema
 from siloquent.share.spec import Agreement, ShareSpec, build_agreement
 from siloquent.share.spec.encoding import Encoding, build_encoding
@@ -43,8 +45,8 @@ class BlockNoise:
     parameter: Fraction
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SharePlan:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SharePlan(Readable):
     """A release that is ready to be measured: everything except the rows.
 
     ``runs``: the noise of the vector of ``layout``; ``tree``: the plan of a tree instead.
@@ -60,6 +62,17 @@ class SharePlan:
     tree: DecisionTreePlan | None
     event: Event
     notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        budget = self.schema.budget
+        return "\n".join(
+            [
+                f"Plan of a release of {self.schema.name} for sharing: {self.numbers:,} noisy numbers",
+                f"The noise on one of them is about {self.deviation:,.3g} rows at most.",
+                *self.notes,
+                describe_price(self.price, budget.accountant, delta=budget.delta - budget.delta_events),
+            ]
+        )
 
     @property
     def price(self) -> Fraction:

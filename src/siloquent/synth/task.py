@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from siloquent.charge import Charge, compute_request_digest, run_once
 from siloquent.errors import RequestError
 from siloquent.notebook import build_step_display
+from siloquent.readable import Readable
 from siloquent.schema import list_bin_rules
 from siloquent.synth.engines import Learner, Plan, create_learner, plan, run_measurement
 from siloquent.synth.measure import StepJournal
@@ -83,8 +84,8 @@ def prepare(session: WorkspaceSession, spec: SynthSpec, *, key: str | None = Non
     return prepared
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PreparedSynthesis:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PreparedSynthesis(Readable):
     """A synthesis planned once: ``plan`` has its price, and ``run`` makes it at that price.
 
     ``references``: the SHA-256 of each public file when it was planned.
@@ -94,6 +95,9 @@ class PreparedSynthesis:
     charge: Charge
     plan: Plan
     references: dict[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.plan}\nTo make it for at most this: run()"
 
     def require_memory(self) -> None:
         """Refuse a synthesis that does not fit into this machine's memory."""

@@ -30,19 +30,31 @@ from siloquent.privacy import (
     get_accountant,
 )
 from siloquent.privacy.budget import round_up_to_drawable
+from siloquent.privacy.prices import describe_price
+from siloquent.readable import Readable
 from siloquent.schema import Attribute, TableSchema
 
 SPLIT_DATES = 256
 MAX_PARAMETER = 2**49
 
 
-@dataclass(frozen=True, slots=True)
-class KeysPlan:
+@dataclass(frozen=True, slots=True, repr=False)
+class KeysPlan(Readable):
     """The release of keys with at least ``threshold`` units after noise of ``variance``."""
 
     spec: KeysSpec
     schema: TableSchema
     event: ThresholdedGaussian
+
+    def __str__(self) -> str:
+        budget = self.schema.budget
+        return "\n".join(
+            [
+                f"Plan of a discovery of values of {self.schema.name}.{self.spec.column}",
+                f"A value that {self.sure_from:,} units share is found with probability 0.95.",
+                describe_price(self.price, budget.accountant, delta=budget.delta - budget.delta_events),
+            ]
+        )
 
     @property
     def price(self) -> Fraction:
@@ -69,14 +81,24 @@ class KeysPlan:
         return f"{self.spec.table} has about {size:,} rows: only values that {part} share are surely found."
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BoundsPlan:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BoundsPlan(Readable):
     """The release of a noisy histogram of values; bin i holds the cells from ``starts[i]`` on."""
 
     spec: BoundsSpec
     schema: TableSchema
     event: DiscreteGaussian | DiscreteLaplace
     starts: NDArray[np.int64]
+
+    def __str__(self) -> str:
+        budget = self.schema.budget
+        return "\n".join(
+            [
+                f"Plan of a discovery of bounds of {self.schema.name}.{self.spec.column}",
+                f"The noise on the number of rows in a bin is about {self.deviation:,.3g} rows.",
+                describe_price(self.price, budget.accountant, delta=budget.delta - budget.delta_events),
+            ]
+        )
 
     @property
     def price(self) -> Fraction:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from siloquent.profile.plan.sizes import compute_size_class
 from siloquent.profile.spec import ProfileColumn, ProfileSpec, describe_leakage
+from siloquent.readable import Readable
 
 # Measured on one core, all roles together: benchmarks/profile/smfd.py.
 MICROSECONDS_A_POINT = 11
@@ -17,8 +18,8 @@ BYTES_A_POINT = 32
 VOTE_BYTES = 64
 
 
-@dataclass(frozen=True, slots=True)
-class SessionPlan:
+@dataclass(frozen=True, slots=True, repr=False)
+class SessionPlan(Readable):
     """The bounds on a session's leakage and cost.
 
     ``most_sets``, ``most_votes``: no session of this spec requests more. ``set_bytes``, ``set_seconds``: one set,
@@ -37,6 +38,12 @@ class SessionPlan:
     vote_seconds: float
     statement: tuple[tuple[str, str], ...]
     warnings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        size = f"at most {self.most_sets:,} sets and {self.most_votes:,} votes between {self.parties} parties"
+        learned = [f"  {role} could learn: {text}" for role, text in self.statement]
+        head = f"Plan of a profile of {len(self.spec.columns)} columns of {self.spec.table}: {size}"
+        return "\n".join([head, "Not differential privacy.", *learned, *self.warnings])
 
 
 def compute_max_sets(spec: ProfileSpec) -> int:

@@ -13,6 +13,8 @@ from siloquent.maths.sensitivity.joint import JointRelease
 from siloquent.maths.tails.distributions import compute_laplace_variance
 from siloquent.privacy import Composed, Event, format_digits, get_accountant
 from siloquent.privacy.budget import build_joint_event, round_up_to_drawable, subtract_rounding
+from siloquent.privacy.prices import describe_price
+from siloquent.readable import Readable
 from siloquent.schema import TableSchema
 from siloquent.search.domains import Feature, JoinKey
 from siloquent.search.plan.columns import build_features, build_join_key, is_always_inside
@@ -35,8 +37,8 @@ _MAX_VARIANCE = 2**49
 _MAX_SCALE = 2**49
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OfferPlan:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class OfferPlan(Readable):
     """An offer that is ready to be measured: everything except the rows.
 
     ``steps``: whole steps from 0 to 1 in every column. ``longest``: the squared length of the longest record, in
@@ -57,6 +59,16 @@ class OfferPlan:
     event: Event
     notes: tuple[str, ...] = ()
     rate: Fraction | None = None
+
+    def __str__(self) -> str:
+        budget = self.schema.budget
+        return "\n".join(
+            [
+                f"Plan of an offer of {self.schema.name}: {self.numbers:,} noisy numbers, {len(self.columns)} columns",
+                *self.notes,
+                describe_price(self.price, budget.accountant, delta=budget.delta - budget.delta_events),
+            ]
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:

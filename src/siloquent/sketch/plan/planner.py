@@ -34,6 +34,8 @@ from siloquent.privacy import (
     parse_exact,
 )
 from siloquent.privacy.budget import Budget, round_down_to_units, round_up_to_drawable
+from siloquent.privacy.prices import describe_price
+from siloquent.readable import Readable
 from siloquent.schema import TableSchema
 from siloquent.sketch.hash_plan import HashedFeature, HashPlan, Sets, parse_hash_plan
 from siloquent.sketch.plan.features import build_axes, build_hashed_features, list_labels
@@ -64,8 +66,8 @@ class CounterSensitivity:
     size_squared: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SketchPlan:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SketchPlan(Readable):
     """A sketch that is ready to be measured: everything except the rows.
 
     ``parameter``: the counters' noise scale (Laplace) or variance (Gaussian); ``size_parameter``: that of the number
@@ -82,6 +84,17 @@ class SketchPlan:
     hits: int | None
     event: Event
     notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        budget = self.schema.budget
+        return "\n".join(
+            [
+                f"Plan of a sketch of {self.schema.name}: {self.counters:,} counters",
+                f"The noise adds about {self.noise_deviation:,.3g} records to a kernel sum.",
+                *self.notes,
+                describe_price(self.price, budget.accountant, delta=budget.delta - budget.delta_events),
+            ]
+        )
 
     @property
     def price(self) -> Fraction:

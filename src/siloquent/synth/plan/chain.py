@@ -14,6 +14,8 @@ from siloquent.errors import RequestError
 from siloquent.fixes import UseOption, build_fix
 from siloquent.privacy import Composed, Event, SampledGaussian, get_accountant, parse_exact
 from siloquent.privacy.budget import round_up_to_drawable
+from siloquent.privacy.prices import describe_price
+from siloquent.readable import Readable
 from siloquent.synth.plan.budget import VectorNoise, calibrate_noise, calibrate_selection
 from siloquent.synth.plan.domain_splits import MAX_FINENESS
 from siloquent.synth.plan.parameters import Parameters, choose_parameters
@@ -58,8 +60,8 @@ class TrainingNoise:
         return whole + (REPLACED if self.sensitivity > 1 else 0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ChainPlan:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ChainPlan(Readable):
     """The course of a run of engine ``chain``.
 
     Attributes:
@@ -95,6 +97,16 @@ class ChainPlan:
     def spec(self) -> SynthSpec:
         """The request."""
         return self.first.spec
+
+    def __str__(self) -> str:
+        budget = self.schema.budget
+        return "\n".join(
+            [
+                f"Plan of a synthetic table of {self.schema.name}: {self.outline}",
+                *self.notes,
+                describe_price(self.price, budget.accountant, delta=budget.delta - budget.delta_events),
+            ]
+        )
 
     @property
     def schema(self) -> TableSchema:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from siloquent.errors import AccuracyUnreachable, ConstraintProblem, RequestError
 from siloquent.fixes import UseOption
 from siloquent.privacy import Composed, Event, format_digits, get_accountant, parse_exact
+from siloquent.privacy.prices import describe_price
+from siloquent.readable import Readable
 from siloquent.synth.plan.auxiliary_steps import (
     compute_table_shares,
     plan_rate_noise,
@@ -62,8 +64,8 @@ EFFORTS = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TreePlan:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TreePlan(Readable):
     """The course of a run of engine ``tree``.
 
     Attributes:
@@ -98,6 +100,16 @@ class TreePlan:
     rate_noise: VectorNoise | None
     candidates: tuple[tuple[int, ...], ...]
     effort: QualityLimits
+
+    def __str__(self) -> str:
+        budget = self.schema.budget
+        return "\n".join(
+            [
+                f"Plan of a synthetic table of {self.schema.name}: {self.outline}",
+                *self.notes,
+                describe_price(self.price, budget.accountant, delta=budget.delta - budget.delta_events),
+            ]
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
