@@ -361,6 +361,7 @@ def declare(
     from siloquent.schema.declaring import derive_table_name
     from siloquent.schema.declaring.declaration import begin_declaration
     from siloquent.schema.declaring.declared_table import require_type
+    from siloquent.schema.declaring.header import describe_header_doubt
 
     require_type("name", name, (str, type(None)), '"visits"')
     if name is not None and not name.isidentifier():
@@ -375,8 +376,8 @@ def declare(
     if isinstance(source, (str, Path)):
         address, origin = find_source(str(source), workspace.folder if workspace else Path.cwd())
         found = read_source(address, workspace)
-        if found.lacks_header and not header:
-            raise NotAllowed(found.describe_missing_header(origin), fix="write a header line, or header=True")
+        if not header and (doubt := describe_header_doubt(found, origin)):
+            raise NotAllowed(doubt, fix="write a header line, or header=True")
         name = name or derive_table_name(Path(origin.rpartition("#")[2] or origin))
     else:
         found, origin = read_frame_columns(source), f"a {type(source).__name__}"

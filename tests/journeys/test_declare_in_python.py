@@ -133,7 +133,7 @@ def test_unit_and_budget_are_given_as_values() -> None:
     assert "Budget: epsilon 2." in repr(by_values)
     rows = sq.declare(pa.table(ROWS), SAID, unit=sq.Unit(), budget=sq.TableBudget.of("0.5", delta="1e-6"), **given)
     assert rows.to_schema().unit == sq.Unit()
-    typed = sq.declare(pa.table(ROWS), SAID, person="none", epsilon=0.5, delta=1e-6, **given)
+    typed = sq.declare(pa.table(ROWS), SAID, person="none", epsilon=0.5, delta=1e-6, delta_events="no", **given)
     assert rows.to_schema() == typed.to_schema()
 
 

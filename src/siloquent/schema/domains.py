@@ -266,9 +266,9 @@ def write_domain(file: Path, text: str) -> bool:
             os.fsync(opened.fileno())
         return _name_new(building, file)
     except OSError as failed:
-        raise WorkspaceError(
-            f"{file} cannot be written: {failed.strerror}.", fix="make the workspace's folder writable"
-        ) from None
+        in_the_way = file.parent.exists() and not file.parent.is_dir()
+        fix = f"move {file.parent} away: it is not a folder" if in_the_way else "make the workspace's folder writable"
+        raise WorkspaceError(f"{file} cannot be written: {failed.strerror}.", fix=fix) from None
     finally:
         with suppress(OSError):
             building.unlink()

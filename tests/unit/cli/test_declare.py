@@ -62,8 +62,12 @@ def test_options_declare_a_table_and_its_first_price(folder: Path, capfd: pytest
     schema = parse_schema((folder / "schemas" / "visits.toml").read_text(encoding="utf-8"))
     assert told["toml"] == (folder / "schemas" / "visits.toml").read_text(encoding="utf-8")
     assert (schema.source, schema.unit.code, schema.size_hint) == ("csv:visits.csv", "user:patient_id:4", 5000)
-    assert told["first_query"]["query"].startswith("SELECT age, COUNT(*) FROM visits GROUP BY age ERROR ")
+    assert told["first_query"]["query"].startswith("SELECT COUNT(*) FROM visits ERROR ")
     assert 0 < told["first_query"]["share"] <= 0.05
+    words = ("visits.csv", *SAID, "--rows", "500000", "--replace")
+    assert declare(capfd, *words)[1]["first_query"]["query"].startswith("SELECT age, COUNT(*) FROM visits GROUP BY age")
+    words = ("visits.csv", *SAID, "--replace")
+    assert declare(capfd, *words)[1]["first_query"]["query"].startswith("SELECT age, COUNT(*) FROM visits GROUP BY age")
     assert run(["check", "visits"]) == 0
     assert run(["explain", told["first_query"]["query"]]) == 0
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +13,7 @@ from siloquent.errors import RequestError, SchemaError
 from siloquent.schema.build import parse_attribute, parse_schema
 from siloquent.schema.declaring import (
     ColumnHeader,
+    DeclarationQuestion,
     GivenAnswers,
     Source,
     TableDraft,
@@ -24,6 +28,7 @@ from siloquent.schema.declaring import (
 )
 from siloquent.schema.declaring.code_lists import CODE_LISTS
 from siloquent.schema.declaring.draft import apply_answers
+from siloquent.schema.declaring.header import describe_header_doubt
 from siloquent.schema.declaring.names import propose_meaning
 from siloquent.schema.declaring.questions import answer_question, decide_defaults
 from siloquent.schema.files.toml import read_toml
@@ -181,6 +186,7 @@ def test_eight_columns_need_eight_short_answers() -> None:
         "4",
         "5,000",
         "",
+        "",
     )
     assert find_next_question(draft) is None
     text = compose_table_file(draft, origin="t.csv")
@@ -312,6 +318,85 @@ def test_more_columns_than_a_table_has_are_refused_until_some_are_left_out() -> 
 
 
 def test_a_file_without_a_header_is_noticed() -> None:
-    assert Source("csv:t.csv", (ColumnHeader("39"), ColumnHeader("State-gov"), ColumnHeader("2024-01-05"))).lacks_header
-    assert not Source("csv:t.csv", (ColumnHeader("age"), ColumnHeader("a1"), ColumnHeader("q_2024"))).lacks_header
-    assert not Source("duckdb:t#t", (ColumnHeader("1", "integer", "INTEGER"),)).lacks_header
+    def doubt(line: str, address: str = "csv:t.csv") -> str:
+        return describe_header_doubt(Source(address, tuple(map(ColumnHeader, line.split(",")))), "t.csv")
+
+    assert "2 of the 3 names" in doubt("39,State-gov,2024-01-05")
+    assert "None of the 4 names" in doubt("Private,Bachelors,Never-married,Sales")
+    assert "None of the 2 names" in doubt("anna,flu")
+    assert "somebody's row" in doubt("anna,flu", "csv-records:t.csv")
+    for usual in ("age,a1,q_2024", "patient,x", "a1,a2,a3,b", "River,Purpose", "Private,diagnosis"):
+        assert not doubt(usual), usual
+    assert not doubt("1,2", "duckdb:t#t")
+
+
+def test_values_in_the_name_of_a_type_are_not_kept() -> None:
+    for holds in ("ENUM('flu', 'hiv')", "Enum(categories=['flu'])", "STRUCT(a ENUM('flu'))"):
+        assert "flu" not in ColumnHeader("x", "text", holds).holds
+    assert ColumnHeader("x", "decimal", "DECIMAL(18,3)").holds == "DECIMAL(18,3)"
+
+
+def test_names_with_what_cannot_be_seen_are_written_out() -> None:
+    assert [ColumnHeader(name).shown for name in ("a b", "a\tb", "a\u202eb", "x" * 90)] == [
+        "a b",
+        "a\\tb",
+        "a\\u202eb",
+        "x" * 39 + "…",
+    ]
+
+
+@pytest.mark.parametrize("name", ["it's", "-v", "a b", "a=b", "a;b", "a,b", "x*", "rest", "3", "\\", "ü", "#2"])
+def test_the_option_of_a_question_names_the_column(name: str) -> None:
+    draft = draft_of("other", name)
+    question = next(one for one in list_open_questions(draft) if one.columns[-1].name == name)
+    (option, said) = shlex.split(DeclarationQuestion("columns", "", columns=question.columns[-1:]).option)
+    assert option == "--column"
+    found, faults = apply_answers(draft, GivenAnswers((said.replace("...", "0..9"),)))
+    assert not faults
+    assert set(found.meanings) == {name}
+
+
+def test_proposals_are_corrected_and_the_others_dismissed_at_once() -> None:
+    draft = talk(draft_of("age", "day", "ward"), "age = 18..99; no")
+    assert (draft.answers.accept, set(draft.meanings)) == (False, {"age"})
+    assert set(talk(draft_of("age", "day", "ward"), "age = 18..99; yes").meanings) == {"age", "day"}
+
+
+@pytest.mark.parametrize(
+    ("said", "told", "fix"),
+    [
+        (GivenAnswers(max_rows="0"), "not '0'", "4"),
+        (GivenAnswers(rows="8.000"), "not '8.000'", "8000"),
+        (GivenAnswers(rows="8.5"), "not '8.5'", "1000"),
+        (GivenAnswers(delta="0.5"), "at most 0.001", "1e-6"),
+        (GivenAnswers(delta_events="some"), "above 0", "1"),
+    ],
+)
+def test_numbers_that_cannot_be_meant_are_refused_with_one_that_can(said: GivenAnswers, told: str, fix: str) -> None:
+    (fault,) = apply_answers(draft_of("patient", "age"), said)[1]
+    assert told in fault.detail
+    assert fault.fix == fix
+    key, _ = next((key, text) for key, text in vars_of(said) if text)
+    assert not apply_answers(draft_of("patient", "age"), GivenAnswers(**{key: fix}))[1]  # type: ignore[arg-type]
+
+
+def vars_of(said: GivenAnswers) -> list[tuple[str, str | None]]:
+    return [(key, getattr(said, key)) for key in ("max_rows", "rows", "delta", "delta_events")]
+
+
+@pytest.mark.parametrize(
+    ("said", "events"),
+    [(None, "1e-7"), ("yes", "1e-7"), ("", "1e-7"), ("no", "0"), ("2e-8", "2e-8"), ("1e-6", None)],
+)
+def test_a_part_of_delta_is_for_discoveries(said: str | None, events: str | None) -> None:
+    draft = talk(draft_of("age", "note"), "", "", "", "", "")
+    question = find_next_question(draft)
+    assert question is not None
+    assert (question.key, question.default) == ("delta_events", "yes")
+    draft = draft if said is None else answer_question(draft, question, said)
+    if events is None:
+        with pytest.raises(RequestError, match="smaller than delta"):
+            compose_table_file(draft, origin="t.csv")
+        return
+    budget = parse_schema(compose_table_file(draft, origin="t.csv")).budget
+    assert (budget.delta, budget.delta_events) == (Fraction(1, 10**6), Fraction(events))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,6 +59,10 @@ def declare(
     rows: Annotated[str | None, typer.Option("--rows", help="The approximate number of rows, if public.")] = None,
     epsilon: Annotated[str | None, typer.Option("--epsilon", help="The total budget of all answers.")] = None,
     delta: Annotated[str | None, typer.Option("--delta", help="The budget's delta (default: by --rows).")] = None,
+    delta_events: Annotated[
+        str | None,
+        typer.Option("--delta-events", help="The part of delta for discoveries: yes (a tenth), no, or an amount."),
+    ] = None,
     header: Annotated[bool, typer.Option("--header", help="The first line contains the column names.")] = False,
     replace_file: Annotated[
         bool, typer.Option("--replace", help="Replace the existing table file; the old one is kept beside it.")
@@ -82,7 +87,9 @@ def declare(
         find_list=build_list_finder(workspace, found.address),
         declared=list_declared_columns(workspace, place.table),
     )
-    given = GivenAnswers(tuple(column or ()), accept or None, empty, person, max_rows, rows, epsilon, delta)
+    given = GivenAnswers(
+        tuple(column or ()), accept or None, empty, person, max_rows, rows, epsilon, delta, delta_events
+    )
     draft = _take_given(options, draft, answers, given)
     if options.screen.can_ask:
         draft = ask_questions(options, place, draft, afresh)
@@ -103,9 +110,11 @@ def _require_free(place: DeclarationFiles, replace_file: bool) -> None:
 
 def _require_header(options: Options, source: Source, origin: str, header: bool) -> None:
     """Refuse a first line that may be a person's row; its text is not shown."""
-    if header or not source.lacks_header:
+    from siloquent.schema.declaring.header import describe_header_doubt
+
+    warning = "" if header else describe_header_doubt(source, clean_text(origin))
+    if not warning:
         return
-    warning = source.describe_missing_header(clean_text(origin))
     if options.screen.can_ask:
         options.screen.warn(warning)
         if options.screen.confirm("Does the first line name the columns?"):
@@ -181,10 +190,14 @@ def _require_answers(options: Options, draft: TableDraft) -> TableDraft:
 
 def _suggest_answers(draft: TableDraft, keys: set[str]) -> list[str]:
     """Return options that answer the open questions, with the table's own columns."""
+    from siloquent.schema.declaring.statements import format_names
+
     ids = [column.name for column in draft.columns if (told := draft.meanings.get(column.name)) and told.type == "id"]
+    columns, names = draft.open_columns, {column.name.casefold() for column in draft.columns}
+    skipped = f"{format_names(columns)} = skip" if "rest" in names else "rest = skip"
     suggested = {
         "accept": ["--accept"],
-        "columns": ["--column", "rest = skip"],
+        "columns": ["--column", skipped],
         "person": ["--person", ids[-1] if ids else "none"],
         "max_rows": ["--max-rows", "4"],
     }
@@ -192,11 +205,15 @@ def _suggest_answers(draft: TableDraft, keys: set[str]) -> list[str]:
 
 
 def _show_end(options: Options, schema: TableSchema, first: FirstQuery | None, left_out: int) -> None:
-    from siloquent.documents.ledger import format_significant
+    from siloquent.documents.ledger import format_delta, format_significant
 
     screen = options.screen
     count = number_of(len(schema.domain.names), "column", "columns")
     screen.write_line(f"schemas/{schema.name}.toml declares {count}; {left_out:,} left out.")
+    events = f", delta_events {format_delta(schema.budget.delta_events)}" if schema.budget.delta_events else ""
+    amount = format_significant(schema.budget.epsilon or Fraction(0), "down")
+    budget = f"epsilon {amount}, delta {format_delta(schema.budget.delta)}{events}"
+    screen.note(f"Hidden: {schema.unit.description}. Budget: {budget}.")
     screen.note(f"Compare the rows with it, for the owner only:\n  {options.format_command('check', schema.name)}")
     if first is None:
         screen.note("No first query could be priced: see `siloquent explain`.")

@@ -71,11 +71,11 @@ def _show_question(options: Options, draft: TableDraft, question: DeclarationQue
     screen = options.screen
     screen.note("")
     if question.key == "accept":
-        width = max(len(clean_text(column.name)[:40]) for column in question.columns[:MAX_SHOWN])
+        width = max(len(column.shown) for column in question.columns[:MAX_SHOWN])
         for column in question.columns[:MAX_SHOWN]:
             proposal = draft.proposals[column.name]
             meaning, reason = clean_text(proposal.meaning), clean_text(proposal.reason)
-            screen.note(f"  {clean_text(column.name)[:40]:{width}}  {meaning}  (from {reason})")
+            screen.note(f"  {column.shown:{width}}  {meaning}  (from {reason})")
         if len(question.columns) > MAX_SHOWN:
             screen.note(f"  ... and {len(question.columns) - MAX_SHOWN:,} more")
     screen.note(clean_text(question.text), style="bold")
@@ -140,7 +140,7 @@ def _show_draft(options: Options, draft: TableDraft) -> None:
         empty = {"": "", '"cell"': "; empty cells are a group", '"drop"': "; without empty cells"}.get(
             null, f"; empty: {null}"
         )
-        screen.note(f"  {clean_text(column.name)[:40]} = {clean_text(describe_meaning(meaning))}{clean_text(empty)}")
+        screen.note(f"  {column.shown} = {clean_text(describe_meaning(meaning))}{clean_text(empty)}")
     if len(draft.columns) > MAX_SHOWN:
         screen.note(f"  ... and {len(draft.columns) - MAX_SHOWN:,} more columns")
     person = draft.person

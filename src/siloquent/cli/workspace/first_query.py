@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 from siloquent.errors import SiloquentError
 
 if TYPE_CHECKING:
+    from siloquent.api import Session
     from siloquent.schema import TableSchema
     from siloquent.schema.workspace import Workspace
 
 ERRORS = (20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
-AFFORDABLE = Fraction(1, 20)
+SMALL_ERRORS = (2, 5, 10)
+AFFORDABLE, DEARER = Fraction(1, 20), Fraction(1, 4)
+USEFUL = 4
+"""Of a group of average size, an error is at most this part."""
 MAX_GROUPS = 60
 
 
@@ -29,25 +33,59 @@ class FirstQuery:
 
 
 def price_first_query(workspace: Workspace, schema: TableSchema) -> FirstQuery | None:
-    """Return a query over the new table that costs at most a twentieth of its budget; None if none can be priced."""
+    """Return a query over the new table whose error its rows do not drown in; None if none can be priced.
+
+    Of the errors that cost a twentieth of the budget at most, the smallest is taken. If the table's public size says
+    that groups of that size would be lost in it, more may be spent, and then all rows are counted instead.
+    """
     from siloquent.api import Session
-    from siloquent.explore import Explanation
     from siloquent.ledger import MemoryLedger
 
+    grouped, groups = _compose(schema)
+    total = f"SELECT COUNT(*) FROM {_render(schema)}"
+    size = schema.size_hint
     with closing(Session(workspace, MemoryLedger())) as session:
-        for error in ERRORS:
-            text = f"{compose_first_query(schema)} ERROR {error}"
-            try:
-                told = session.explain(text)
-            except SiloquentError:
-                continue
-            if isinstance(told, Explanation) and told.price <= AFFORDABLE * told.left_before:
-                return FirstQuery(text, told.symbol, told.price, told.price / told.left_before)
+        known: dict[str, FirstQuery | None] = {}
+        for text, cells in ((grouped, groups), (total, 1)):
+            largest = None if size is None else Fraction(size, USEFUL * cells)
+            for affordable in (AFFORDABLE, DEARER):
+                for error in ERRORS if largest is None or largest >= ERRORS[0] else SMALL_ERRORS:
+                    if largest is not None and error > largest:
+                        break
+                    asked = f"{text} ERROR {error}"
+                    if asked not in known:
+                        known[asked] = _price(session, asked)
+                    found = known[asked]
+                    if found is not None and found.share <= affordable:
+                        return found
     return None
+
+
+def _price(session: Session, text: str) -> FirstQuery | None:
+    from siloquent.explore import Explanation
+
+    try:
+        told = session.explain(text)
+    except SiloquentError:
+        return None
+    if not isinstance(told, Explanation):
+        return None
+    return FirstQuery(text, told.symbol, told.price, told.price / told.left_before)
 
 
 def compose_first_query(schema: TableSchema) -> str:
     """Return a count by the first attribute with few declared values; of all rows if there is none."""
+    return _compose(schema)[0]
+
+
+def _render(schema: TableSchema) -> str:
+    from siloquent.explore.spec.language.render import render_name
+
+    return render_name(schema.name)
+
+
+def _compose(schema: TableSchema) -> tuple[str, int]:
+    """Return the query and its number of groups."""
     from siloquent.explore.spec.language.render import render_name
 
     groups = [
@@ -59,6 +97,7 @@ def compose_first_query(schema: TableSchema) -> str:
     groups += [attribute for attribute in schema.domain if attribute.is_code and attribute.size <= MAX_GROUPS]
     table = render_name(schema.name)
     if not groups:
-        return f"SELECT COUNT(*) FROM {table}"
+        return f"SELECT COUNT(*) FROM {table}", 1
     key = render_name(groups[0].name)
-    return f"SELECT {key}, COUNT(*) FROM {table} GROUP BY {key}"
+    count = len(groups[0].edges) - 1 if groups[0].edges else groups[0].size
+    return f"SELECT {key}, COUNT(*) FROM {table} GROUP BY {key}", max(count, 1)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from siloquent.errors import SchemaError
 from siloquent.schema.files.toml import quote_short, quote_text, read_toml
 
-_TEXTS = ("empty", "person", "max_rows", "rows", "epsilon", "delta")
+_TEXTS = ("empty", "person", "max_rows", "rows", "epsilon", "delta", "delta_events")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,7 @@ class GivenAnswers:
     rows: str | None = None
     epsilon: str | None = None
     delta: str | None = None
+    delta_events: str | None = None
 
 
 def write_answers(source: str, answers: GivenAnswers) -> str:

@@ -9,6 +9,7 @@ from siloquent.schema.attribute import MAX_NAME_LENGTH
 from siloquent.schema.source_kinds import READABLE, SourceKind
 
 _VALUE = re.compile(r"[+-]?[0-9.,:/ -]*[0-9][0-9.,:/ -]*(e[+-]?[0-9]+)?|true|false|yes|no|null|nan|\?", re.IGNORECASE)
+MAX_SHOWN = 40
 MAX_VALUE_LENGTH = 40  # a longer text is no number, and the pattern is slow on it
 
 
@@ -20,10 +21,20 @@ class ColumnHeader:
     kind: SourceKind | None = None
     holds: str = ""
 
+    def __post_init__(self) -> None:
+        # The values that a type lists come from rows.
+        object.__setattr__(self, "holds", re.sub(r"(?is)\benum\s*\(.*", "ENUM", self.holds))
+
     @property
     def is_declarable(self) -> bool:
         """Whether an attribute can have this name."""
         return 1 <= len(self.name) <= MAX_NAME_LENGTH and not any(ord(c) < 32 or c == '"' for c in self.name)
+
+    @property
+    def shown(self) -> str:
+        """The name in at most 40 characters, with those that cannot be seen written out."""
+        name = self.name if self.name.isprintable() else self.name[:60].encode("unicode_escape").decode()
+        return name if len(name) <= MAX_SHOWN else f"{name[: MAX_SHOWN - 1]}…"
 
     @property
     def is_like_value(self) -> bool:
@@ -41,17 +52,3 @@ class Source:
 
     address: str
     columns: tuple[ColumnHeader, ...]
-
-    @property
-    def lacks_header(self) -> bool:
-        """Whether the first line of a CSV file may be a row: one name in four or more looks like a value."""
-        alike = sum(column.is_like_value for column in self.columns)
-        return alike > 0 and 4 * alike >= len(self.columns)
-
-    def describe_missing_header(self, origin: str) -> str:
-        """Return a warning about a first line that may be a row; none of its text is in it."""
-        alike = sum(column.is_like_value for column in self.columns)
-        return (
-            f"{alike:,} of the {len(self.columns):,} names in the first line of {origin} look like values. "
-            "Without a header line, that line is somebody's row."
-        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 
 from siloquent.errors import RequestError
 from siloquent.schema.declaring.declared_table import compose_budget
@@ -21,7 +22,7 @@ _COMMENTS = {
     "boolean": "true, yes, y, t and 1 are true; false, no, n, f and 0 are false.",
     "date": 'Days. A day before lo or after hi is left out; outside = "clamp" counts it as the bound.',
     "datetime": "Moments, rounded down to the grid. A moment before lo or after hi is left out.",
-    "text": "Free text, only to be asked about its length and by synthetic data.",
+    "text": "Free text, to be asked about its length. `siloquent discover` finds values that many people share.",
 }
 
 
@@ -109,4 +110,17 @@ def _compose_table(draft: TableDraft, budget: TableBudget | None) -> Iterator[st
         return
     yield 'accountant = "zcdp"'
     yield f"epsilon = {quote_text(answers.epsilon or '1')}"
-    yield f"delta = {quote_text(answers.delta or choose_delta(rows))}"
+    delta = Decimal(answers.delta or choose_delta(rows))
+    yield f"delta = {quote_text(_format_small(delta))}"
+    events = delta / 10 if answers.delta_events in (None, "yes") else Decimal(answers.delta_events.replace("no", "0"))
+    if events >= delta:
+        raise RequestError(
+            f"delta_events must be smaller than delta, {_format_small(delta)}.", fix=_format_small(delta / 10)
+        )
+    if events:
+        yield "# The part of delta for discoveries: the probability that a value of one person alone is shown."
+        yield f"delta_events = {quote_text(_format_small(events))}"
+
+
+def _format_small(amount: Decimal) -> str:
+    return f"{amount.normalize():e}"

@@ -43,6 +43,7 @@ class DeclarationAnswers(TypedDict, total=False):
     rows: int | str
     epsilon: Amount
     delta: Amount
+    delta_events: Amount
     unit: Unit
     budget: TableBudget
 
@@ -66,6 +67,7 @@ class DeclarationDraft(Readable):
         rows: int | str | None = None,
         epsilon: Amount | None = None,
         delta: Amount | None = None,
+        delta_events: Amount | None = None,
         unit: Unit | None = None,
         budget: TableBudget | None = None,
     ) -> DeclarationDraft:
@@ -79,8 +81,9 @@ class DeclarationDraft(Readable):
             max_rows: How many rows of one person count.
             rows: How many rows there are, roughly and publicly.
             epsilon, delta: What all answers together may reveal.
+            delta_events: The part of delta for discoveries: ``"yes"``, a tenth; ``"no"``; or an amount.
             unit: Instead of ``person`` and ``max_rows``: ``Unit.person("patient", max_rows=4)``.
-            budget: Instead of ``epsilon`` and ``delta``: ``TableBudget.of("1", delta="1e-6")``.
+            budget: Instead of ``epsilon`` and deltas: ``TableBudget.of("1", delta="1e-6")``.
         Raises:
             RequestError: an answer is not understood; all faults are in the message, each with its argument.
         """
@@ -93,6 +96,7 @@ class DeclarationDraft(Readable):
             ("rows", rows, (int, str), "10000"),
             ("epsilon", epsilon, _AMOUNTS, '"1"'),
             ("delta", delta, _AMOUNTS, '"1e-6"'),
+            ("delta_events", delta_events, _AMOUNTS, '"1e-7"'),
             ("unit", unit, (Unit,), UNIT_EXAMPLE),
             ("budget", budget, (TableBudget,), BUDGET_EXAMPLE),
         ):
@@ -101,9 +105,10 @@ class DeclarationDraft(Readable):
             _refuse_both("unit", person=person, max_rows=max_rows)
             person, max_rows = ("none", None) if unit.kind == "row" else (unit.column, unit.max_rows)
         if budget is not None:
-            _refuse_both("budget", epsilon=epsilon, delta=delta)
+            _refuse_both("budget", epsilon=epsilon, delta=delta, delta_events=delta_events)
         answers: dict[str, object] = {"accept": accept, "empty": empty, "person": person, "max_rows": max_rows}
-        return self._take(columns or {}, {**answers, "rows": rows, "epsilon": epsilon, "delta": delta}, budget)
+        answers |= {"rows": rows, "epsilon": epsilon, "delta": delta, "delta_events": delta_events}
+        return self._take(columns or {}, answers, budget)
 
     def _take(
         self, columns: Mapping[str, Meant], answers: Mapping[str, object], budget: TableBudget | None
@@ -171,18 +176,13 @@ class DeclarationDraft(Readable):
         draft = self.draft
         lines = [f"Declaration of {draft.name}: {len(draft.columns):,} columns of {self.origin}; no row was read"]
         for column in draft.columns[:MAX_SHOWN]:
-            name = (
-                column.name[:40].encode("unicode_escape").decode()
-                if not column.name.isprintable()
-                else column.name[:40]
-            )
             if column.name in draft.meanings:
                 told = describe_meaning(draft.meanings[column.name])
             elif column.name in draft.proposals and draft.answers.accept is not False:
                 told = f"{draft.proposals[column.name].meaning}  (proposed from {draft.proposals[column.name].reason})"
             else:
                 told = f"?  ({column.holds})" if column.holds else "?"
-            lines.append(f"  {name}: {told}")
+            lines.append(f"  {column.shown}: {told}")
         lines += [f"  and {len(draft.columns) - MAX_SHOWN:,} more"] if len(draft.columns) > MAX_SHOWN else []
         needed = self.questions
         lines += [f"Open: {question.text} {question.hint}" for question in needed[:5]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from types import MappingProxyType
 
 from siloquent.errors import RequestError
@@ -21,6 +22,7 @@ NO_PERSON = ("", "none", "no", "row", "rows", "nobody")
 YES, NO = ("", "y", "yes", "ok"), ("n", "no", "none")
 _GROUP = ("group", "own group", "cell", "null")
 _DROP = ("drop", "leave out", "ignore", "do not count")
+MAX_DELTA = Decimal("0.001")
 _AMOUNT = re.compile(r"[0-9]+(\.[0-9]+)?([eE]-?[0-9]+)?")
 
 
@@ -200,13 +202,13 @@ def say_person(draft: TableDraft, text: str) -> TableDraft:
 
 def say_max_rows(draft: TableDraft, text: str) -> TableDraft:
     """Take in how many rows of one person count."""
-    count = _parse_count(text, "The rows of one person that count are", most=10**6)
+    count = _parse_count(text, "The rows of one person that count are", most=10**6, example="4")
     return replace(draft, answers=replace(draft.answers, max_rows=str(count)))
 
 
 def say_rows(draft: TableDraft, text: str) -> TableDraft:
     """Take in how many rows there are, roughly and publicly; empty if that is not known."""
-    count = str(_parse_count(text, "The rows of the table are", most=10**15)) if text.strip() else ""
+    count = str(_parse_count(text, "The rows of the table are", most=10**15, example="1000")) if text.strip() else ""
     return replace(draft, answers=replace(draft.answers, rows=count))
 
 
@@ -218,14 +220,29 @@ def say_epsilon(draft: TableDraft, text: str) -> TableDraft:
 
 
 def say_delta(draft: TableDraft, text: str) -> TableDraft:
-    """Take in delta."""
-    return replace(draft, answers=replace(draft.answers, delta=_parse_amount(text, "delta")))
+    """Take in delta, the probability with which the guarantee may fail."""
+    delta = _parse_amount(text, "delta")
+    if Decimal(delta) > MAX_DELTA:
+        raise RequestError(
+            f"delta is the probability that the guarantee fails: at most {MAX_DELTA}, not {quote_short(text)}.",
+            fix="1e-6",
+        )
+    return replace(draft, answers=replace(draft.answers, delta=delta))
 
 
-def _parse_count(text: str, subject: str, *, most: int) -> int:
+def say_delta_events(draft: TableDraft, text: str) -> TableDraft:
+    """Take in the part of delta for discoveries: empty or yes for a tenth, no for none, or an amount."""
+    folded = text.strip().casefold()
+    said = "yes" if folded in YES else "no" if folded in NO else _parse_amount(text, "delta_events")
+    return replace(draft, answers=replace(draft.answers, delta_events=said))
+
+
+def _parse_count(text: str, subject: str, *, most: int, example: str) -> int:
     plain = re.sub(r"[,_' ]", "", text.strip())
     if not re.fullmatch(r"[0-9]{1,16}", plain) or not 1 <= int(plain) <= most:
-        raise RequestError(f"{subject} a whole number from 1 to {most:,}, not {quote_short(text)}.", fix="1000")
+        digits = plain.replace(".", "")
+        meant = digits if re.fullmatch(r"[1-9][0-9]{0,2}(\.[0-9]{3})+", plain) and int(digits) <= most else example
+        raise RequestError(f"{subject} a whole number from 1 to {most:,}, not {quote_short(text)}.", fix=meant)
     return int(plain)
 
 
@@ -246,6 +263,7 @@ STEPS: dict[str, Callable[[TableDraft, str], TableDraft]] = {
     "rows": say_rows,
     "epsilon": say_epsilon,
     "delta": say_delta,
+    "delta_events": say_delta_events,
 }
 """The function that takes in each answer, in the order of the questions."""
 

@@ -35,6 +35,39 @@ _LISTS = {
     **dict.fromkeys(("weekday", "dow", "dayofweek"), "weekday"),
     "month": "month",
 }
+_OTHERS = {
+    *(
+        "type",
+        "status",
+        "category",
+        "class",
+        "group",
+        "code",
+        "region",
+        "city",
+        "town",
+        "zip",
+        "postcode",
+        "department",
+    ),
+    *("ward", "diagnosis", "product", "brand", "color", "colour", "education", "occupation", "job", "race", "marital"),
+    *("religion", "language", "label", "target", "outcome", "result", "reason", "source", "kind", "level", "grade"),
+    *("rank", "position", "location", "district", "county", "species", "material", "purpose", "method", "model", "no"),
+    *(
+        "department",
+        "nr",
+        "weight",
+        "height",
+        "start",
+        "end",
+        "from",
+        "to",
+        "title",
+        "genre",
+        "relationship",
+        "workclass",
+    ),
+}
 HINTS = {
     "amount": "smallest and largest possible amount, such as 0..10000.00",
     "measure": "smallest and largest possible number, such as 0..250 or 0.000..3.000",
@@ -128,6 +161,17 @@ def _propose_for_name(tokens: Sequence[str]) -> str | None:
 def is_id_like(name: str) -> bool:
     """Return whether a column of that name may hold ids."""
     return _propose_for_name(split_tokens(name)) == "id"
+
+
+def is_usual_name(name: str) -> bool:
+    """Return whether columns are usually named so, as far as a short list knows.
+
+    >>> is_usual_name("patient_id"), is_usual_name("ward"), is_usual_name("Never-married")
+    (True, True, False)
+    """
+    words = split_tokens(name)
+    known = bool({*words} & _OTHERS) or _propose_for_name(words) is not None or find_topic(name) != ""
+    return known or is_person_like(name) or "_" in name.strip("_")
 
 
 def is_person_like(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from siloquent.schema.declaring.draft import (
 )
 from siloquent.schema.declaring.meanings import EXAMPLES
 from siloquent.schema.declaring.names import HINTS, group_columns, is_person_like
-from siloquent.schema.files.toml import quote_short
+from siloquent.schema.declaring.statements import format_subject, split_outside_quotes
 from siloquent.schema.meaning import Meaning
 
 MAX_NAMED = 6
@@ -43,8 +44,7 @@ class DeclarationQuestion:
         if self.key == "accept":
             return "--accept"
         if self.key == "columns":
-            name = quote_short(self.columns[0].name)[1:-1]
-            return f"--column '{name} = ...'"
+            return f"--column {shlex.quote(f'{format_subject(self.columns[0])} = ...')}"
         return f"--{self.key.replace('_', '-')}"
 
 
@@ -93,7 +93,7 @@ def list_open_questions(draft: TableDraft) -> Iterator[DeclarationQuestion]:
     elif draft.person is not None and answers.max_rows is None:
         yield DeclarationQuestion(
             "max_rows",
-            f"How many rows of one {_shorten(draft.person.name)} may count?",
+            f"How many rows of one {draft.person.shown} may count?",
             "More rows of one are left out; a larger number means more noise. Take what nearly all stay below.",
         )
     if answers.rows is None:
@@ -110,6 +110,14 @@ def list_open_questions(draft: TableDraft) -> Iterator[DeclarationQuestion]:
             "0.1 is strict, 1 is common, above 5 is lax. It can be changed as long as nothing is asked.",
             "1",
         )
+    if answers.delta_events is None and any(meaning.type == "text" for meaning in draft.meanings.values()):
+        yield DeclarationQuestion(
+            "delta_events",
+            "May values of text columns be discovered later, those that many people share?",
+            "That sets a tenth of delta aside: it bounds the probability that a value of one person alone is shown. "
+            "no: all of delta is for other answers.",
+            "yes",
+        )
 
 
 def answer_question(draft: TableDraft, question: DeclarationQuestion, text: str) -> TableDraft:
@@ -119,11 +127,11 @@ def answer_question(draft: TableDraft, question: DeclarationQuestion, text: str)
         RequestError: the answer is not understood; nothing has changed.
     """
     text = text.strip()
-    folded = text.casefold()
     if question.key == "accept":
-        if folded in NO:
-            return accept_proposals(draft, False)
-        return accept_proposals(draft if folded in YES else say_columns(draft, text), True)
+        *corrections, last = split_outside_quotes(text, ";")
+        decides = last.strip().casefold() in (*YES, *NO)
+        said = ";".join(corrections) if decides else text
+        return accept_proposals(say_columns(draft, said), last.strip().casefold() not in NO if decides else True)
     if question.key == "columns":
         return say_columns(draft, text or ";", question.columns) if text else _refuse_empty(draft, question)
     if question.key == "person" and not text:
@@ -167,7 +175,7 @@ def _has_id(draft: TableDraft) -> bool:
 
 
 def _name_columns(columns: Sequence[ColumnHeader]) -> str:
-    names = [_shorten(column.name) for column in columns[:MAX_NAMED]]
+    names = [column.shown for column in columns[:MAX_NAMED]]
     if len(columns) > MAX_NAMED:
         return f"{', '.join(names)} and {len(columns) - MAX_NAMED:,} more columns"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
@@ -176,7 +184,3 @@ def _name_columns(columns: Sequence[ColumnHeader]) -> str:
 def _describe_types(columns: Sequence[ColumnHeader]) -> str:
     types = list(dict.fromkeys(column.holds for column in columns if column.holds))
     return f" ({', '.join(types[:3])})" if types else ""
-
-
-def _shorten(name: str) -> str:
-    return name if len(name) <= 40 else f"{name[:39]}…"

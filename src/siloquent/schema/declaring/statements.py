@@ -13,6 +13,7 @@ from siloquent.schema.files.toml import quote_short, quote_text
 
 REST = "rest"
 MAX_STARS = 3
+_PLAIN = re.compile(r'[^"\\;=,*\s](?:[^"\\;=,*]*[^"\\;=,*\s])?')
 
 
 def split_outside_quotes(text: str, separator: str) -> list[str]:
@@ -73,6 +74,11 @@ def find_column(text: str, columns: Sequence[ColumnHeader]) -> ColumnHeader:
 def format_names(columns: Sequence[ColumnHeader]) -> str:
     """Return columns as a statement names them."""
     return ", ".join(quote_text(column.name) for column in columns)
+
+
+def format_subject(column: ColumnHeader) -> str:
+    """Return a column as a statement names it, without quotes where none are needed."""
+    return column.name if _PLAIN.fullmatch(column.name) else quote_text(column.name)
 
 
 def _resolve(
