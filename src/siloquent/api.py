@@ -16,7 +16,7 @@ from siloquent.schema.workspace import find_workspace, read_workspace
 
 if TYPE_CHECKING:
     from siloquent.collect.verbs import CollectVerbs
-    from siloquent.data import CheckReport
+    from siloquent.data import CheckReport, RefreshReport
     from siloquent.discover.kept import DomainFault
     from siloquent.discover.verbs import DiscoverVerbs
     from siloquent.explore import Answer, Explanation, PreparedQuery, Query
@@ -112,6 +112,30 @@ class Session(floor.WorkspaceSession):
                 fault.sentence, f"move domains/{fault.name}.toml away and discover it again"
             )
         return report if not changed else report.add_source_change(changed)
+
+    def refresh(self, table: str, rows: object = None, *, despite_findings: bool = False) -> RefreshReport:
+        """Replace a table's rows after a check, for the owner only, and record that they are a new version.
+
+        What was spent stays spent, since people may be in both. Earlier answers are replayed under their keys and say
+        that they are about earlier rows; no new answer is drawn from them.
+
+        Args:
+            rows: A file (it is copied over the declared one), a frame if the table was added as one, or None: the rows
+                are as they are in the source, such as a database.
+            despite_findings: Take rows that ``check`` finds problems in.
+        Raises:
+            NotAllowed: this session is an analyst's.
+            SchemaError, DataError: the rows do not fit the declaration or cannot be read; they stay as they were.
+            LedgerError: the declaration needs an owner's decision first.
+        """
+        if self.analyst is not None:
+            raise NotAllowed("Only the owner may run refresh: it shows exact counts.", fix=BeOwner())
+        from siloquent.data import RefreshReport
+
+        given = Path(rows) if isinstance(rows, (str, Path)) else rows
+        report = self.refresh_rows(table, given, despite_findings=despite_findings)
+        found = self.record_refresh(table)
+        return RefreshReport(table, report, self.schema(table).version + found.count, found.seq, found.at)
 
     @property
     def search(self) -> SearchVerbs:

@@ -248,6 +248,7 @@ CALLS: Mapping[str, str] = MappingProxyType(
         "tables": "session.list_tables()",
         "show": "session.schema({0})",
         "check": "session.check({0})",
+        "refresh": "session.refresh({0})",
         "explain": "session.explain({0})",
         "ask": "session.ask({0})",
         "verify": "session.verify({0})",
@@ -278,7 +279,7 @@ CALLS: Mapping[str, str] = MappingProxyType(
 """The Python calls that do what commands do; ``{0}`` and ``{1}`` are the command's first arguments."""
 _PLACEHOLDERS: Mapping[str, str] = MappingProxyType(
     {
-        **dict.fromkeys(("check", "show", "budget set", "discover"), "TABLE"),
+        **dict.fromkeys(("check", "show", "refresh", "budget set", "discover"), "TABLE"),
         **dict.fromkeys(("verify", "release verify", "job fetch"), "RELEASE"),
         **dict.fromkeys(("profile show", "profile verify"), "REPORT"),
         **dict.fromkeys(("ask", "explain"), "QUESTION"),

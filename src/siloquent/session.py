@@ -44,7 +44,7 @@ from siloquent.schema.changes import DeclarationChange, describe_declaration
 from siloquent.schema.workspace import WORKSPACE_FILE, Workspace, read_workspace
 
 if TYPE_CHECKING:
-    from siloquent.data import PrivateTable
+    from siloquent.data import CheckReport, PrivateTable
     from siloquent.ledger import Checkpoint, LedgerVerdict
     from siloquent.ledger.budget_status import BudgetStatus
     from siloquent.ledger.marks import SourceMark
@@ -356,6 +356,60 @@ class WorkspaceSession:
     def find_refresh(self, name: str, before: int = EVERYTHING) -> Refresh:
         """Return the newest recorded replacement of the rows of table ``name`` before entry ``before``."""
         return self._declared.find_refresh(self.schema(name).account, before)
+
+    def refresh_rows(self, name: str, rows: Path | object | None, *, despite_findings: bool = False) -> CheckReport:
+        """Check ``rows`` and make them those of table ``name``: a file, or for a frame's table a frame; None: as it is.
+
+        Raises:
+            SchemaError, DataError: the rows stay as they were.
+            LedgerError: the declaration needs an owner's decision first.
+        """
+        from siloquent.data import check, check_frame, replace_file, require_fit
+
+        schema, salt = self.schema(name), self._compute_salt(self.schema(name))
+        self.get_account(name)
+        if rows is None:
+            return require_fit(check(self.table(name)), "The source", despite_findings)
+        if name in self._frames:
+            report = check_frame(schema, rows, self.ledger, salt=salt, despite_findings=despite_findings)
+            self._frames[name] = (schema, rows)
+        elif isinstance(rows, Path):
+            report = replace_file(
+                schema, self.workspace, self.ledger, rows, salt=salt, despite_findings=despite_findings
+            )
+        else:
+            raise RequestError(
+                f"The rows of {name!r} are in a file, not in a frame.", fix=run("refresh", name, "NEWFILE")
+            )
+        self._forget(name)
+        return report
+
+    def record_refresh(self, name: str) -> Refresh:
+        """Record that the rows of table ``name`` were replaced: earlier answers are not drawn from any more.
+
+        While nothing is charged to the table there is nothing to record.
+        """
+        account = self._find_account(self.schema(name).account)
+        if account is None:
+            return Refresh()
+        mark = self.compute_source_mark(self.table(name)).draw_mark()
+        self.ledger.declare(account.name, self._describe(name), refreshed=True, source_mark=mark)
+        return self.find_refresh(name)
+
+    def find_rows_of(self, name: str, seq: int) -> Refresh | None:
+        """Return the refresh that put the rows of entry ``seq`` in place; None if others are in place now.
+
+        A source that changed without a refresh is recognised by its mark.
+        """
+        of_entry, newest = self.find_refresh(name, seq), self.find_refresh(name)
+        if of_entry != newest:
+            return None
+        entry = next(iter(self.ledger.iter_entries(after=seq - 1)), None)
+        mark = "" if entry is None else str(entry.body.get("source_mark", ""))
+        try:
+            return newest if self.compute_source_mark(self.table(name)).fits(mark) else None
+        except (SchemaError, DataError, MissingExtra):  # a missing source has not changed
+            return newest
 
     def open_epoch(self, name: str, *, statement: str = "") -> Account:
         """Close the newest epoch of table ``name`` and open the next one, as declared now. Its file is not written.

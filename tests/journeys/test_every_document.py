@@ -102,6 +102,7 @@ def a_workspace_and_its_tables(types: Commands) -> None:
     types(*discover, "--explain", kind="discovery-plan")
     types(*discover, "--yes", kind="discovery")
     types("check", "visits", kind="check")
+    types("refresh", "visits", kind="refresh")
     types("doctor", kind="doctor")
 
 

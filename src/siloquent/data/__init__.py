@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from siloquent.data.check import CheckReport, TableFinding, check
 from siloquent.data.engines.base import Engine, ReadLimits
+from siloquent.data.refresh import RefreshReport, check_frame, replace_file, require_fit
 from siloquent.data.sources import open_source
 from siloquent.data.table import CellSums, PermitChecker, PrivateTable
 from siloquent.data.table_factory import open_table
@@ -19,10 +20,14 @@ __all__ = [
     "PermitChecker",
     "PrivateTable",
     "ReadLimits",
+    "RefreshReport",
     "TableFinding",
     "check",
+    "check_frame",
     "open_source",
     "open_table",
+    "replace_file",
+    "require_fit",
 ]
 
 if not TYPE_CHECKING:  # the names of 0.1

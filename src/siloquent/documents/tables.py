@@ -15,6 +15,7 @@ from siloquent.fixes import PYTHON, FixLanguage
 
 if TYPE_CHECKING:
     from siloquent.api import Session
+    from siloquent.data import RefreshReport
     from siloquent.ledger import Account
     from siloquent.schema import Attribute, TableSchema
     from siloquent.schema.workspace import Workspace
@@ -170,6 +171,11 @@ def build_check_document(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "clean": all(report["clean"] for report in reports),
         "tables": list(reports),
     }
+
+
+def build_refresh_document(report: RefreshReport) -> dict[str, Any]:
+    """Return a replacement of a table's rows as a document of kind ``siloquent/refresh/1``."""
+    return {"schema": "siloquent/refresh/1", **report.to_json()}
 
 
 def build_check_report(session: Session, name: str, *, alone: bool, language: FixLanguage = PYTHON) -> dict[str, Any]:

@@ -140,6 +140,16 @@ class WorkspaceQueries:
 
         return build_history_document(table, list_history(self.session, table))
 
+    def describe_rows(self, answer: Answer) -> str:
+        """Say as of when the rows of ``answer`` are, if they were ever replaced; otherwise empty."""
+        table, seq = answer.cost.account.partition("@")[0], answer.receipt.seq
+        found = self.session.find_rows_of(table, seq)
+        if found is not None:
+            version = self.session.schema(table).version + found.count
+            return f"version {version}, since {_format_time(found.at)}" if found.count else ""
+        entry = next(iter(self.session.ledger.iter_entries(after=seq - 1)))
+        return f"as of {_format_time(entry.at)}: they were replaced since"
+
     def get_ledger_document(self, table: str | None = None, *, last: int = 20) -> Document:
         """Return all accounts for the owner, and an analyst's own for an analyst, with their newest entries."""
         session, ledger = self.session, self.session.ledger
@@ -179,6 +189,10 @@ def prepare_question(session: QuerySession, question: Query, *, key: str | None 
     if isinstance(session, WorkspaceQueries):
         return session.session.prepare(question, key=key)
     return _SentQuestion(session, question, key)
+
+
+def _format_time(at: str) -> str:
+    return f"{at[:16].replace('T', ' ')} UTC"
 
 
 def _is_under(name: str, roots: list[str]) -> bool:

@@ -92,7 +92,8 @@ def ask(
             if options.as_json:
                 options.screen.write_document(build_answer_document(answer, key))
             else:
-                show_answer(options.screen, answer, again=again, full=full, all_rows=all_rows)
+                as_of = session.describe_rows(answer) if isinstance(session, WorkspaceQueries) else ""
+                show_answer(options.screen, answer, again=again, full=full, all_rows=all_rows, as_of=as_of)
             if chart:
                 show_charts(options.screen, answer)
             if chart_file is not None:

@@ -20,8 +20,12 @@ MAX_SHOWN = 100
 BAR_WIDTH = 30
 
 
-def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_rows: bool) -> None:
-    """Print the table, then its meaning and cost."""
+def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_rows: bool, as_of: str = "") -> None:
+    """Print the table, then its meaning and cost.
+
+    Args:
+        as_of: What to say of the rows' time, if anything.
+    """
     from siloquent.explore.spec.answers.text import format_cells
 
     shown = answer.rows if all_rows else answer.rows[:MAX_SHOWN]
@@ -35,7 +39,7 @@ def show_answer(screen: Screen, answer: Answer, *, again: str, full: bool, all_r
         screen.note(
             f"{len(answer.rows) - len(shown):,} more rows: --all, or siloquent release export {answer.id} -o FILE"
         )
-    screen.write_facts(_list_facts(answer))
+    screen.write_facts([*([("rows", clean_text(as_of))] if as_of else []), *_list_facts(answer)])
     screen.note(f"\nTo repeat this at no cost: {again}")
 
 

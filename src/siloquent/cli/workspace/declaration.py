@@ -10,7 +10,12 @@ import typer
 from siloquent.charts.text import clean_text, number_of
 from siloquent.cli.base.command import Options, register_command
 from siloquent.cli.base.screen import LEFT, RIGHT
-from siloquent.documents.tables import build_check_document, build_check_report, build_draft_document
+from siloquent.documents.tables import (
+    build_check_document,
+    build_check_report,
+    build_draft_document,
+    build_refresh_document,
+)
 from siloquent.errors import NotAllowed, RequestError
 from siloquent.fixes import build_fix, run
 
@@ -24,6 +29,7 @@ def register(app: typer.Typer) -> None:
     """Add this file's commands."""
     register_command(app, "draft", draft, panel="Owner")
     register_command(app, "check", check, panel="Owner")
+    register_command(app, "refresh", refresh, panel="Owner")
 
 
 def draft(
@@ -111,6 +117,34 @@ def check(
     if not reports:
         options.screen.note(f"No tables are declared. Next: {options.format_command('declare', 'ROWS.csv')}")
     return status
+
+
+def refresh(
+    options: Options,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A declared table.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[NEWFILE]", help="The new rows (default: the source holds them already)."),
+    ] = None,
+    despite_findings: Annotated[
+        bool, typer.Option("--despite-findings", help="Take rows in which check finds problems.")
+    ] = False,
+) -> None:
+    """Replace a table's rows by those of a file that fits the declaration; what was spent stays spent."""
+    options.require_owner("A refresh")
+    with options.open_session() as session:
+        report = session.refresh(table, file, despite_findings=despite_findings)
+    if options.as_json:
+        options.screen.write_document(build_refresh_document(report))
+        return
+    options.screen.note("Exact counts, for the owner only.")
+    _show(options, report.to_json())
+    since = f", since {report.at[:16].replace('T', ' ')} UTC" if report.at else ""
+    options.screen.write_line(f"{clean_text(table)}: the rows are version {report.version}{since}.")
+    if report.entry:
+        options.screen.note("What was spent stays spent. Earlier answers stay valid for the rows of their time.")
+    else:
+        options.screen.note("Nothing is charged to this table yet, so the ledger has nothing to record.")
 
 
 def _show(options: Options, report: dict[str, Any]) -> None:
