@@ -67,6 +67,15 @@ def test_a_release_at_the_command_line_is_planned_once(folder: Path, task: str) 
     assert calls == {"plan": 1}
 
 
+def test_a_search_on_the_platform_is_planned_once(folder: Path) -> None:
+    at, paid = ("--workspace", str(folder), "search"), ("--rho", "1", "--yes")
+    offered = ("offer", "points", "--features", "x", "--by", "kind", "--catalogue", "catalogue")
+    assert run([*at, *offered, *paid]) == 0
+    with counting(plan=plan_offer) as calls:
+        assert run([*at, "find", "points", "--target", "y", "--by", "kind", *paid]) == 0
+    assert calls == {"plan": 1}
+
+
 @pytest.mark.parametrize("task", PLANS)
 def test_what_was_planned_is_what_is_charged_and_the_key_gives_it_again(session: sq.Session, task: str) -> None:
     verbs = getattr(session, task)

@@ -26,15 +26,17 @@ from siloquent.explore.spec import (
     variance_of,
 )
 from siloquent.explore.suggestions import suggest_affordable
-from siloquent.explore.task import PreparedQuery, answer, explain, prepare
+from siloquent.explore.task import PortablePlan, PreparedQuery, answer, answer_planned, explain, prepare
 
 __all__ = [
     "Answer",
     "Explanation",
     "HistoryEntry",
+    "PortablePlan",
     "PreparedQuery",
     "Query",
     "answer",
+    "answer_planned",
     "average_of",
     "count",
     "deviation_of",

@@ -45,6 +45,18 @@ if TYPE_CHECKING:
 _KEPT = "the second step was refused, and what the first one gave is kept"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PortablePlan:
+    """A plan as one process sends it to another, which answers it.
+
+    Attributes:
+        charged: The event charged before under the key for which it was planned, if any.
+    """
+
+    course: QueryPlan
+    charged: Event | None
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class PreparedQuery(Readable):
     """A query planned once, without reading data: its explanation, and its run for at most the explained price.
@@ -77,6 +89,11 @@ class PreparedQuery(Readable):
         rows = (self.earlier.describe_passed_over(schema.version), OTHER_ROWS if self.earlier.changed else "")
         notes = (*describe_sizes(self.course), *describe_steps(course.first.plans), *filter(None, rows))
         return explain_course(course, account=account, left=left, notes=notes)
+
+    @property
+    def portable(self) -> PortablePlan:
+        """The plan, to be answered by another process; see ``answer_planned``."""
+        return PortablePlan(self.course, _get_event(self.held))
 
     def run(self, *, key: str | None = None, max_cost: str | None = None) -> Answer:
         """Answer the query as explained. It is planned again only if ``key`` was charged before, as it was then.
@@ -139,6 +156,32 @@ def answer(session: WorkspaceSession, query: Query, *, key: str | None = None, m
     if session.schema(query.table) is not prepared.course.schema:
         prepared = prepare(session, query, key=key)  # redeclared meanwhile, and nobody was told the other price yet
     return _run(prepared, replace(prepared.charge, max_cost=max_cost), is_told=False)
+
+
+def answer_planned(
+    session: WorkspaceSession, sent: PortablePlan, *, key: str | None = None, max_cost: str | None = None
+) -> Answer:
+    """Answer a query as another process planned it; it is planned again only if it no longer fits.
+
+    That is: if the table was redeclared since, or if ``key`` was charged since. As in ``answer``, the price was told to
+    no one.
+
+    Raises:
+        As ``answer``.
+    Privacy:
+        As ``answer``.
+    """
+    query = sent.course.query
+    with suggest_affordable(session, query):
+        schema = session.schema(query.table)
+        if sent.course.schema != schema:
+            return answer(session, query, key=key, max_cost=max_cost)
+        asked = build_charge(session, query, session.get_account(query.table), key=key, max_cost=max_cost)
+        course, held = sent.course.with_schema(schema), asked.find_existing(session)
+        if _get_event(held) != sent.charged:
+            return answer(session, query, key=key, max_cost=max_cost)
+        earlier = load_reusable_answers(session, query, schema, asked.account)
+        return _run(PreparedQuery(session, course, asked, held, earlier), asked, is_told=False)
 
 
 def explain(session: WorkspaceSession, query: Query, *, key: str | None = None) -> Explanation:

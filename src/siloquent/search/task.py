@@ -95,11 +95,13 @@ def find(
     *,
     key: str | None = None,
     max_cost: str | None = None,
+    prepared: PreparedRelease[OfferPlan, Offer] | None = None,
 ) -> SearchResult:
     """Find the set of offers that improves the model of ``spec`` most, with intervals and the model.
 
     Args:
         key, max_cost: As in ``offer``, for platform scoring.
+        prepared: The offer of ``spec.build_offer_spec()`` as planned before, with its key; it is not planned again.
     Raises:
         SchemaError, RequestError: The request is not possible as specified; nothing is spent.
         NotAllowed: Local scoring reads exact rows, so only the owner may use it.
@@ -112,7 +114,8 @@ def find(
     if spec.scoring == "platform":
         require_candidates(asked, catalogue.offers)
         try:
-            own = offer(session, spec.build_offer_spec(), key=key, max_cost=max_cost)
+            planned = prepared or prepare(session, spec.build_offer_spec(), key=key)
+            own = planned.run(max_cost=max_cost)
         except BudgetExceeded as short:
             local = build_fix(UseOption("scoring", "local"), ", which costs the table's owner nothing")
             short.remedy = build_fix("a smaller budget; or ", local)

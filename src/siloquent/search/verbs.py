@@ -50,14 +50,18 @@ class SearchVerbs:
         *,
         key: str | None = None,
         max_cost: str | None = None,
+        prepared: PreparedRelease[OfferPlan, Offer] | None = None,
     ) -> SearchResult:
         """Find the offers that improve a model most; see ``siloquent.search.find``.
+
+        Args:
+            prepared: For platform scoring, what ``prepare`` planned for ``spec.build_offer_spec()`` under its key.
 
         Privacy:
             Platform scoring is charged like an offer; local scoring is free and only for the owner.
         """
         known = catalogue if isinstance(catalogue, Catalogue) else open_catalogue(catalogue)
-        return task.find(self.session, spec, known, key=key, max_cost=max_cost)
+        return task.find(self.session, spec, known, key=key, max_cost=max_cost, prepared=prepared)
 
     def augment(self, plan: AugmentPlan, table: str | None = None) -> pa.Table:
         """Return own rows with the released features and their errors; see ``siloquent.search.augment``.

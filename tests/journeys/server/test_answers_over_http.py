@@ -36,6 +36,14 @@ def test_an_answer_has_intervals_a_guarantee_and_a_receipt_and_is_verified(serve
         assert client.post(f"/v1/releases/{answer['id']}/verify").json()["ok"]
 
 
+def test_an_answer_is_planned_by_a_planner_alone(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: object, **more: object) -> None:
+        raise AssertionError("the process that answers plans nothing")
+
+    monkeypatch.setattr("siloquent.explore.task.plan_query", refuse)
+    assert served.ask("ana", WARDS, "planned once").status_code == 200
+
+
 def test_the_same_key_and_body_give_the_same_bytes_for_nothing(served: Served) -> None:
     first = served.ask("ana", WARDS, "again")
     before = spent(served)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from siloquent.explore import task
 from siloquent.explore.plan.reuse.plans import apply_reuse
 from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec.stored_measurement import OTHER_ROWS
+from siloquent.explore.task import PortablePlan, PreparedQuery, answer_planned
 from siloquent.privacy import parse_exact
 from unit.counting import counting
 
@@ -216,3 +218,51 @@ def test_a_frame_replaced_meanwhile_is_not_asked(tmp_path: Path) -> None:
         opened.add_frame(anew, pa.table({"ward": ["A"] * 10, "cost": [1] * 10}))
         with pytest.raises(SchemaError, match="has changed"):
             prepared.run()
+
+
+def send(prepared: PreparedQuery) -> PortablePlan:
+    """What another process receives."""
+    near, far = Pipe()
+    near.send(prepared.portable)
+    received = far.recv()
+    assert isinstance(received, PortablePlan)
+    return received
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        FRESH,
+        TWO_STEPS,
+        "SELECT MEDIAN(cost) FROM visits ERROR 150 REUSE NONE",
+        "SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1 ERROR 90 REUSE NONE",
+        "SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 100 ERROR 90 REUSE NONE",
+        "SELECT ward, COUNT(*), SUM(cost) FROM visits GROUP BY ward BUDGET 0.1 RHO REUSE NONE",
+        "BIN visits ON COUNT(*) WHERE W = HISTOGRAM(cost, 0, 100, 10) ERROR 90 REUSE NONE",
+    ],
+)
+def test_a_plan_of_another_process_is_answered_as_it_is(session: sq.Session, question: str) -> None:
+    prepared = session.prepare(question, key="k")
+    sent, before = send(prepared), spent(session)
+    with counting(plan=plan_query) as calls:
+        answer = answer_planned(session, sent, key="k")
+    assert calls == {"plan": 0}
+    assert 0 < spent(session) - before <= prepared.course.cost.amount
+    assert session.ask(question, key="k") == answer
+    assert spent(session) - before <= prepared.course.cost.amount
+
+
+def test_a_sent_plan_that_no_longer_fits_is_made_again(session: sq.Session, folder: Path) -> None:
+    sent = send(session.prepare(FRESH, key="k"))
+    file = folder / "schemas" / "visits.toml"
+    file.write_text(SCHEMA.replace('["A", "B"]', '["A", "B", "C"]'))
+    with counting(plan=plan_query) as calls:
+        first = answer_planned(session, sent, key="k")
+    assert (len(first.rows), calls) == (3, {"plan": 1})
+    before = spent(session)
+    sent = send(session.prepare(FRESH))  # planned without the key, under which it was charged
+    assert answer_planned(session, sent, key="k") == first
+    assert spent(session) == before
+    with pytest.raises(RequestError, match="more than"):
+        answer_planned(session, sent, key="l", max_cost="0.0000001")
+    assert spent(session) == before

@@ -9,12 +9,15 @@ import pytest
 import siloquent as sq
 from journeys.served import clinic_workspace
 from siloquent.errors import KeyReused, RequestError
+from siloquent.explore import answer_planned
 from siloquent.explore.plan import planner
 from siloquent.explore.plan.cells import space
+from siloquent.explore.plan.steps import plan_query
 from siloquent.server.access.tokens import Principal
 from siloquent.server.planning.process import Order, _priced
 from siloquent.server.repeats import ledger_key_of
 from siloquent.server.session_pool import Sessions
+from unit.counting import counting
 
 ANALYST = Principal("t", "ana", "analyst", (), 0)
 QUESTION = "SELECT ward, COUNT(*) FROM visits WHERE age > 30 GROUP BY ward ERROR 300"
@@ -45,4 +48,20 @@ def test_what_was_charged_under_a_key_is_never_too_large_to_plan(
         assert isinstance(reused, KeyReused)
     finally:
         space.max_truths.reset(lower)
+        sessions.close()
+
+
+def test_a_question_is_planned_once_for_its_price_and_its_answer(tmp_path: Path) -> None:
+    folder, key = clinic_workspace(tmp_path / "clinic"), ledger_key_of(ANALYST.name, "monday")
+    sessions = Sessions(folder)
+    try:
+        with counting(plan=plan_query) as calls:
+            reply = _priced(sessions, Order(ANALYST, QUESTION, key, sends_plan=True), folder)
+            assert isinstance(reply, tuple)
+            document, plan = reply
+            answer = answer_planned(sessions.of(ANALYST.analyst), plan, key=key)
+        assert calls == {"plan": 1}
+        assert document["alpha"] == "300"
+        assert answer.rows
+    finally:
         sessions.close()

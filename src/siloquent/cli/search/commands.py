@@ -212,23 +212,24 @@ def find(
         place = None if output is None else resolve_path(options, output)
         if place is not None and place.exists() and key is None:
             raise RequestError(f"{place} already exists.", fix="choose another file with -o, or remove it")
+        own_key, prepared = key or create_key(), None
         if spec.scoring == "platform":
+            prepared = session.search.prepare(spec.build_offer_spec(), key=None if dry else own_key)
             if dry:
-                planned, left = session.search.explain(spec.build_offer_spec()), session.get_remaining(spec.table)
+                planned, left = prepared.plan, session.get_remaining(spec.table)
                 if options.as_json:
                     options.screen.write_document(offer_plan_document(planned, left))
                 else:
                     show_plan(options.screen, planned, left)
                 return None
-            planned = session.search.explain(spec.build_offer_spec())
-            if not _confirm_offer(options, planned, yes=yes, max_cost=max_cost):
+            if not _confirm_offer(options, prepared.plan, yes=yes, max_cost=max_cost):
                 options.screen.note("Nothing was requested or spent.")
                 return 2
         elif dry:
             raise RequestError("Local scoring is free, so there is no price to explain.", fix="omit --explain")
-        with track_charge(options, session, key) as own_key:
+        with track_charge(options, session, own_key):
             found = session.search.find(
-                spec, resolve_catalogue_path(options, catalogue), key=own_key, max_cost=max_cost
+                spec, resolve_catalogue_path(options, catalogue), key=own_key, max_cost=max_cost, prepared=prepared
             )
             if place is not None:
                 write_new(place, found.plan.to_json())

@@ -63,6 +63,11 @@ class PlanStep:
         """All variants of the step, each with different numbers of measurements."""
         return (self, PlanStep(self.apart)) if self.apart else (self,)
 
+    def with_schema(self, schema: TableSchema) -> PlanStep:
+        """Return the step with ``schema``, which is equal, in place of its own."""
+        plans, apart = (tuple(replace(one, schema=schema) for one in some) for some in (self.plans, self.apart))
+        return PlanStep(plans, apart, None if self.even is None else self.even.with_schema(schema))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryPlan:
@@ -92,6 +97,11 @@ class QueryPlan:
         """The most that may be charged: each step separately, in whole units."""
         book = get_accountant(self.schema.budget.accountant)
         return sum((book.compute_cost(step.event) for step in self.steps), Cost(0))
+
+    def with_schema(self, schema: TableSchema) -> QueryPlan:
+        """Return the plan with ``schema``, which is equal, in place of its own: a plan that came through a pipe."""
+        second = None if self.second is None else self.second.with_schema(schema)
+        return replace(self, schema=schema, first=self.first.with_schema(schema), second=second)
 
 
 def plan_query(query: Query, schema: TableSchema, *, left: Cost) -> QueryPlan:

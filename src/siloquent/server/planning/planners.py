@@ -15,12 +15,15 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from siloquent.server.access.tokens import Principal
 from siloquent.server.access.turns import Turns
 from siloquent.server.planning.process import Order, serve
 from siloquent.server.problems import no_planner, too_dear_to_plan
+
+if TYPE_CHECKING:
+    from siloquent.explore import PortablePlan
 
 START_SECONDS = 120
 TICK_SECONDS = 0.25
@@ -50,7 +53,21 @@ class Planners:
         Raises:
             SiloquentError, Refused: the question is invalid, or takes too much to plan.
         """
-        return await self._turns.run(person.name, lambda: self._threads.submit(self._ask, Order(person, sql, key)))
+        order = Order(person, sql, key)
+        document: dict[str, Any] = await self._turns.run(person.name, lambda: self._threads.submit(self._ask, order))
+        return document
+
+    async def plan_question(self, person: Principal, sql: str, *, key: str) -> tuple[dict[str, Any], PortablePlan]:
+        """Return the explanation of ``sql`` as ``price_question`` does, and the plan, to be answered as it is.
+
+        Raises:
+            SiloquentError, Refused: as ``price_question``.
+        """
+        order = Order(person, sql, key, sends_plan=True)
+        planned: tuple[dict[str, Any], PortablePlan] = await self._turns.run(
+            person.name, lambda: self._threads.submit(self._ask, order)
+        )
+        return planned
 
     async def price_job(self, person: Principal, task: str, spec: dict[str, Any]) -> dict[str, Any]:
         """Return the plan of a job, with its price.
@@ -59,7 +76,8 @@ class Planners:
             SiloquentError, Refused: the job is invalid, or takes too much to plan.
         """
         order = Order(person, task=task, spec=spec)
-        return await self._turns.run(person.name, lambda: self._threads.submit(self._ask, order))
+        document: dict[str, Any] = await self._turns.run(person.name, lambda: self._threads.submit(self._ask, order))
+        return document
 
     @property
     def waiting(self) -> int:
@@ -75,7 +93,7 @@ class Planners:
         for planner in self._idle:
             planner.end()
 
-    def _ask(self, order: Order) -> dict[str, Any]:
+    def _ask(self, order: Order) -> Any:
         with self._lock:
             planner = self._idle.pop()  # there are as many as turns
         try:
@@ -85,8 +103,7 @@ class Planners:
                 self._idle.append(planner)
         if isinstance(found, BaseException):
             raise found
-        answer: dict[str, Any] = found
-        return answer
+        return found
 
     def _told(self, planner: _Planner, order: Order) -> Any:
         if not planner.is_alive:

@@ -24,6 +24,7 @@ from siloquent.server.session_pool import Sessions
 
 if TYPE_CHECKING:
     from siloquent.api import Session
+    from siloquent.explore import PortablePlan
 
 MAX_TRUTHS = 10**8
 """The limit on conditions times cells of one question: a twentieth of an owner's limit at the command line."""
@@ -33,7 +34,8 @@ MAX_TRUTHS = 10**8
 class Order:
     """A request for a price: a question's ``sql``, or a job's ``task`` and ``spec``, and the person.
 
-    ``key`` is the ledger's, under which the question may have been charged before.
+    ``key`` is the ledger's, under which the question may have been charged before. ``sends_plan``: whether the reply to
+    a question is its document and its plan, to be answered as planned.
     """
 
     person: Principal
@@ -41,6 +43,10 @@ class Order:
     key: str | None = None
     task: str = ""
     spec: dict[str, Any] | None = None
+    sends_plan: bool = False
+
+
+Reply = dict[str, Any] | tuple[dict[str, Any], "PortablePlan"]
 
 
 def serve(pipe: Connection, folder: Path, max_bytes: int) -> None:
@@ -59,7 +65,7 @@ def serve(pipe: Connection, folder: Path, max_bytes: int) -> None:
     sessions.close()
 
 
-def _priced(sessions: Sessions, order: Order, folder: Path) -> dict[str, Any] | PortableError:
+def _priced(sessions: Sessions, order: Order, folder: Path) -> Reply | PortableError:
     try:
         session = sessions.of(order.person.analyst)
         return _question(session, order) if order.spec is None else _job(session, order)
@@ -75,15 +81,16 @@ def _priced(sessions: Sessions, order: Order, folder: Path) -> dict[str, Any] | 
         return told
 
 
-def _question(session: Session, order: Order) -> dict[str, Any]:
-    from siloquent.explore import explain, parse, reading, suggest_affordable
+def _question(session: Session, order: Order) -> Reply:
+    from siloquent.explore import parse, prepare, reading, suggest_affordable
 
     with reading(session, order.sql, may_see=order.person.may_see):
         query = parse(order.sql)
     require_declared(session, order.person, query.table)
     with suggest_affordable(session, query):
-        found: dict[str, Any] = explain(session, query, key=order.key).to_json()
-    return found
+        prepared = prepare(session, query, key=order.key)
+        document: dict[str, Any] = prepared.explanation.to_json()
+    return (document, prepared.portable) if order.sends_plan else document
 
 
 def _job(session: Session, order: Order) -> dict[str, Any]:

@@ -67,19 +67,20 @@ async def build_answer(
         return kept, True
     _check_text(house, sql)
 
-    def work(session: Any) -> dict[str, Any]:
-        from siloquent.explore import parse
-
-        query = parse(sql)
-        require_declared(session, person, query.table)
-        found = session.ask(query, key=ledger_key_of(person.name, key), max_cost=max_cost)
-        _save_reply(house, session, person, found)
-        return build_answer_document(found, key, replayed=False)
-
     async with house.room.hold_place(person.token):
-        # Planned under limits: a question too large to plan never reaches a thread that reads rows.
-        plan = await house.planners.price_question(person, sql, key=ledger_key_of(person.name, key))
-        document = await _in_its_slot(house, person, _compute_slot_length(house, plan), work)
+        # Planned under limits, and once: a question too large to plan never reaches a thread that reads rows.
+        ledger_key = ledger_key_of(person.name, key)
+        explanation, plan = await house.planners.plan_question(person, sql, key=ledger_key)
+
+        def work(session: Any) -> dict[str, Any]:
+            from siloquent.explore import answer_planned
+
+            require_declared(session, person, plan.course.query.table)
+            found = answer_planned(session, plan, key=ledger_key, max_cost=max_cost)
+            _save_reply(house, session, person, found)
+            return build_answer_document(found, key, replayed=False)
+
+        document = await _in_its_slot(house, person, _compute_slot_length(house, explanation), work)
         # The answer is in the ledger: if the store is locked or full, its key still finds it.
         with suppress(sqlite3.Error):
             await asyncio.to_thread(
