@@ -93,13 +93,13 @@ def lost(trial: Trial, ana: httpx.Client, boss: httpx.Client) -> Counter[str]:
 
 def booked(trial: Trial, folder: Path) -> Counter[str]:
     """Charges that no answer and no job stands for."""
-    from siloquent.server.repeats import ledger_key_of
+    from siloquent.server.repeats import build_ledger_key
     from siloquent.server.store import Store
 
     ledger, store = open_workspace_ledger(read_workspace(folder)), Store(folder / "server.sqlite")
     wrong: Counter[str] = Counter()
     keys = ["first", *trial.sent.answers, *(row["key"] for row in store.fetch_all("SELECT key FROM job"))]
-    answered = {ledger_key_of("ana", key) for key in keys}
+    answered = {build_ledger_key("ana", key) for key in keys}
     for entry in ledger.iter_entries():
         if entry.kind == "reserve":
             wrong["a charge without an answer"] += str(entry.body["key"]).rpartition(":")[2] not in answered

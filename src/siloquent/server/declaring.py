@@ -45,19 +45,19 @@ class Precondition:
         Raises:
             Refused: 412, it does not hold.
         """
-        if self.match is not None and not _names(self.match, tag, strong=True):
+        if self.match is not None and not _matches_tag(self.match, tag, strong=True):
             raise Refused(
                 412, "precondition_failed", "If-Match does not name the current declaration: it was changed.",
                 fix=f"GET /v1/tables/{table}, and send yours with its ETag once you have seen what changed",
             )  # fmt: skip
-        if self.none_match is not None and _names(self.none_match, tag, strong=False):
+        if self.none_match is not None and _matches_tag(self.none_match, tag, strong=False):
             raise Refused(
                 412, "precondition_failed", f"If-None-Match wants no such declaration of {table!r}, but one exists.",
                 fix=f"GET /v1/tables/{table}, and send yours with its ETag in If-Match",
             )  # fmt: skip
 
 
-def _names(field: str, tag: str | None, *, strong: bool) -> bool:
+def _matches_tag(field: str, tag: str | None, *, strong: bool) -> bool:
     if tag is None:
         return False
     return field.strip() == "*" or any(text == tag and not (weak and strong) for weak, text in _TAG.findall(field))
@@ -77,7 +77,7 @@ def _tag(text: bytes) -> str:
 
 
 @contextmanager
-def declarations_held(folder: Path) -> Iterator[None]:
+def hold_declarations(folder: Path) -> Iterator[None]:
     """Keep every other server and request from writing a table file of the workspace while the block runs."""
     handle = os.open(folder / "schemas", os.O_RDONLY)
     try:
@@ -87,7 +87,7 @@ def declarations_held(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-async def declared(request: Request, table: str, toml: str, precondition: Precondition | None = None) -> str:
+async def write_declaration(request: Request, table: str, toml: str, precondition: Precondition | None = None) -> str:
     """Write a table file if the ledger permits it, and return the entity tag of the current declaration.
 
     Raises:
@@ -112,7 +112,7 @@ async def declared(request: Request, table: str, toml: str, precondition: Precon
 
     def write() -> str:
         require_name(table, toml, folder)
-        with declarations_held(folder):
+        with hold_declarations(folder):
             (precondition or Precondition()).require(table, tag_of(folder, table))
             write_act(house.store, request.state.person, "put_table", table)
             _replace(folder, table, toml)
@@ -129,7 +129,7 @@ def require_source(allowed: tuple[str, ...], source: str, folder: Path, table: s
     Raises:
         Refused: 422.
     """
-    if not source or any(_is_within(source, one) for one in allowed) or source == _source_now(folder, table):
+    if not source or any(_is_within(source, one) for one in allowed) or source == _read_current_source(folder, table):
         return
     raise Refused(
         422,
@@ -148,7 +148,7 @@ def _is_within(source: str, place: str) -> bool:
     return is_plain and where.startswith(place)
 
 
-def _source_now(folder: Path, table: str) -> str | None:
+def _read_current_source(folder: Path, table: str) -> str | None:
     """Return the source in the table's current file, which may have been written on this machine."""
     from siloquent.schema.build import parse_schema
     from siloquent.schema.domains import DomainFolder

@@ -175,22 +175,22 @@ def describe(app: FastAPI) -> Callable[[], Schema]:
 
     def openapi() -> Schema:
         if not made:
-            made.append(_completed(plain()))
+            made.append(_complete_document(plain()))
         return made[0]
 
     return openapi
 
 
-def _completed(document: Schema) -> Schema:
+def _complete_document(document: Schema) -> Schema:
     parts = document.setdefault("components", {})
     schemas = parts.setdefault("schemas", {})
     kinds = sorted({kind for kinds in DOCUMENTS.values() for kind in kinds} | set(PARTS))
-    known = {kind: _of_kind(kind) for kind in kinds}
+    known = {kind: _build_kind_schema(kind) for kind in kinds}
     schemas |= {_name(kind): _with_parts(schema, known, own=kind) for kind, schema in known.items()}
     specs = job_schemas()
     schemas |= {f"{task.capitalize()}Spec": spec for task, spec in specs.items()}
     for body in ("JobBody", "JobPriceBody"):
-        schemas[body] = _by_task(schemas[body], list(specs))
+        schemas[body] = _build_job_body(schemas[body], list(specs))
     parts["securitySchemes"] = {
         "token": {"type": "http", "scheme": "bearer", "description": "A token that the owner made: sq_..."}
     }
@@ -198,11 +198,11 @@ def _completed(document: Schema) -> Schema:
     for path, methods in document["paths"].items():
         for operation in methods.values():
             _complete(operation, path)
-    schemas |= dict(_problems_by_status(document))
+    schemas |= dict(_iter_problem_schemas(document))
     return document
 
 
-def _problems_by_status(document: Schema) -> Iterator[tuple[str, Schema]]:
+def _iter_problem_schemas(document: Schema) -> Iterator[tuple[str, Schema]]:
     """Yield a schema for each status whose codes are all known; ``x-codes`` lists those of an operation."""
     codes: dict[str, set[str]] = {}
     for methods in document["paths"].values():
@@ -235,10 +235,10 @@ def _complete(operation: Schema, path: str) -> None:
         operation.setdefault("parameters", []).extend(MATCHES)
     if name == "job_events":
         operation.setdefault("parameters", []).append(LAST_EVENT)
-    responses |= _refusals(name, path, "requestBody" in operation)
+    responses |= _build_refusals(name, path, "requestBody" in operation)
 
 
-def _refusals(name: str, path: str, has_body: bool) -> Schema:
+def _build_refusals(name: str, path: str, has_body: bool) -> Schema:
     """Return a problem schema for each status, with its possible codes."""
     codes: dict[int, list[str]] = {status: list(found) for status, found in CODES.items()}
     if "{" in path:
@@ -250,20 +250,20 @@ def _refusals(name: str, path: str, has_body: bool) -> Schema:
     for status, found in CODES_OF.get(name, {}).items():
         codes.setdefault(status, []).extend(found)
     if name in TASKS:
-        for status, code in _of_tasks():
+        for status, code in _iter_task_codes():
             if code not in codes.setdefault(status, []):
                 codes[status].append(code)
-    return {str(status): _problem(status, sorted(found)) for status, found in sorted(codes.items())}
+    return {str(status): _build_problem(status, sorted(found)) for status, found in sorted(codes.items())}
 
 
-def _problem(status: int, codes: list[str]) -> Schema:
+def _build_problem(status: int, codes: list[str]) -> Schema:
     schema = {"$ref": _PROBLEM if status in OPEN else f"{_PROBLEM}{status}"}
     headers = {**({"Retry-After": RETRY_AFTER} if status in (429, 503) else {}), **(RATE if status != 431 else {})}
     found = {"description": f"Codes: {', '.join(codes)}.", "content": {MEDIA: {"schema": schema}}, "x-codes": codes}
     return {**found, **({"headers": headers} if headers else {})}
 
 
-def _of_tasks() -> Iterator[tuple[int, str]]:
+def _iter_task_codes() -> Iterator[tuple[int, str]]:
     """Yield the status and code of each error by which a task refuses."""
     from siloquent import errors
 
@@ -274,7 +274,7 @@ def _of_tasks() -> Iterator[tuple[int, str]]:
             yield kind.http_status, kind.code
 
 
-def _by_task(body: Schema, tasks: list[str]) -> Schema:
+def _build_job_body(body: Schema, tasks: list[str]) -> Schema:
     """Return the schema of a job's body: for each task, its spec."""
     shapes = []
     for task in tasks:
@@ -292,10 +292,10 @@ def _name(kind: str) -> str:
     return "".join(part.capitalize() for part in kind.split("-"))
 
 
-def _of_kind(kind: str) -> Schema:
+def _build_kind_schema(kind: str) -> Schema:
     """Return a kind's schema as the API returns it: closed, and with the fields that only the API adds."""
     schema = _VARIANTS[kind]() if kind in _VARIANTS else json_schema(kind)
-    known = closed({name: value for name, value in schema.items() if not name.startswith("$")})
+    known = close_schema({name: value for name, value in schema.items() if not name.startswith("$")})
     return {**known, "title": _name(kind), "description": known["title"]}  # titles name a generated client's classes
 
 
@@ -312,14 +312,14 @@ def _with_parts(schema: Any, known: Mapping[str, Schema], *, own: str) -> Any:
     return {name: _with_parts(value, known, own=own) for name, value in schema.items()}
 
 
-def closed(schema: Schema) -> Schema:
+def close_schema(schema: Schema) -> Schema:
     """Close ``schema`` against fields that it does not name; objects that name none stay open."""
     found = dict(schema)
     if found.get("properties"):
-        found["properties"] = {name: closed(inner) for name, inner in found["properties"].items()}
+        found["properties"] = {name: close_schema(inner) for name, inner in found["properties"].items()}
         found["additionalProperties"] = False
     if isinstance(found.get("items"), dict):
-        found["items"] = closed(found["items"])
+        found["items"] = close_schema(found["items"])
     return found
 
 

@@ -89,7 +89,7 @@ def is_known(store: Store, repeat: Repeat) -> bool:
     return store.fetch_one("SELECT 1 FROM made WHERE name = ? AND key = ?", repeat.name, repeat.key) is not None
 
 
-def kept(store: Store, repeat: Repeat, body: bytes) -> dict[str, Any] | None:
+def find_reply(store: Store, repeat: Repeat, body: bytes) -> dict[str, Any] | None:
     """Return the reply stored under the key for the same request; None if the key is new.
 
     Raises:
@@ -124,6 +124,6 @@ def key_reused(what: str = "request") -> Refused:
     return Refused(409, "key_reused", f"This key belongs to another {what} of yours.", fix="use a new key")
 
 
-def ledger_key_of(name: str, key: str) -> str:
+def build_ledger_key(name: str, key: str) -> str:
     """Return the ledger key; it contains the name, so that keys of analysts who share an account do not collide."""
     return hashlib.sha256(f"{name}|{key}".encode()).hexdigest()[:48]

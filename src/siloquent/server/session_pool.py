@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from siloquent.server.access.turns import Turns, patiently
+from siloquent.server.access.turns import Turns, wait_patiently
 
 if TYPE_CHECKING:
     from siloquent.api import Session
@@ -68,7 +68,7 @@ class SessionPool:
 
     async def run(self, analyst: str | None, work: Callable[[Session], T]) -> T:
         """Return the result of ``work`` on the session of ``analyst`` (None: the owner's)."""
-        return await patiently(self._submit(analyst, work))
+        return await wait_patiently(self._submit(analyst, work))
 
     async def run_in_turn(self, who: str, analyst: str | None, work: Callable[[Session], T]) -> T:
         """Run work that may take long, as ``run`` does: one piece of ``who`` at a time, and persons in rotation."""

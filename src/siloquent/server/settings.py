@@ -101,7 +101,7 @@ class Settings:
             raise SchemaError(f"[server] port must be below 65536, not {self.port}.", fix="port = 8642")
         if bool(self.tls_cert) != bool(self.tls_key):
             raise SchemaError("[server] TLS needs a certificate and its key.", fix='tls_cert = "...", tls_key = "..."')
-        self._networks()
+        self._parse_networks()
         if not (self.is_loopback or self.tls_cert or self.trusted_proxy):
             raise SchemaError(
                 f"Without TLS the server listens only on this machine, not on {self.host}.",
@@ -126,7 +126,7 @@ class Settings:
             return False
         if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
             found = found.ipv4_mapped  # an IPv4 client of a socket that listens for both
-        return any(found in network for network in self._networks())
+        return any(found in network for network in self._parse_networks())
 
     def hears(self, address: str) -> bool:
         """Return whether connections from ``address`` are accepted: behind a proxy, plain HTTP comes only by it."""
@@ -134,7 +134,7 @@ class Settings:
             return True
         return self.trusts(address)
 
-    def _networks(self) -> list[IPv4Network | IPv6Network]:
+    def _parse_networks(self) -> list[IPv4Network | IPv6Network]:
         texts = [one.strip() for one in self.trusted_proxy.split(",") if one.strip()]
         try:
             return [ip_network(one) for one in texts]
@@ -187,7 +187,7 @@ def read_settings(
 
 def _convert_value(kind: type, name: str, value: Any) -> Any:
     if kind is tuple:
-        return _texts(name, value)
+        return _parse_texts(name, value)
     try:
         if isinstance(value, bool) or ((kind is str) != isinstance(value, str) and not isinstance(value, str)):
             raise ValueError
@@ -196,7 +196,7 @@ def _convert_value(kind: type, name: str, value: Any) -> Any:
         raise SchemaError(f"{name} must be {kind.__name__}, not {str(value)[:40]!r}.") from None
 
 
-def _texts(name: str, value: Any) -> tuple[str, ...]:
+def _parse_texts(name: str, value: Any) -> tuple[str, ...]:
     """Return a list of texts; a variable separates them by commas."""
     found = [one.strip() for one in value.split(",") if one.strip()] if isinstance(value, str) else value
     if not isinstance(found, list) or not all(isinstance(one, str) and one for one in found):

@@ -15,7 +15,7 @@ from journeys.served import Served
 from siloquent.cli.app import run
 from siloquent.errors import RequestError, SiloquentError
 from siloquent.remote import connect
-from siloquent.server.repeats import ledger_key_of
+from siloquent.server.repeats import build_ledger_key
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_a_command_says_the_same_at_a_server_and_here(both: Any, at: Any, name: 
 @pytest.mark.parametrize("form", [(), ("--json",), ("--full",)], ids=["text", "json", "full"])
 def test_an_answer_says_the_same_at_a_server_and_here(both: Any, at: Any, form: tuple[str, ...]) -> None:
     assert at("ana", "ask", WARDS, "--key", "told", "--yes")[0] == 0
-    keys = {"key": ("--key", "told"), "own_key": ("--key", ledger_key_of("ana", "told"))}
+    keys = {"key": ("--key", "told"), "own_key": ("--key", build_ledger_key("ana", "told"))}
     far, here = both("ask", WARDS, "--yes", *form, **keys)
     assert (far[0], here[0]) == (0, 0)
     if form == ("--json",):

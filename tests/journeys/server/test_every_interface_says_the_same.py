@@ -24,7 +24,7 @@ from siloquent.explore import Answer
 from siloquent.explore.spec import parse, render
 from siloquent.explore.spec.answers import text as answer_text
 from siloquent.remote.answers import parse_answer
-from siloquent.server.repeats import ledger_key_of
+from siloquent.server.repeats import build_ledger_key
 from siloquent.server.web import question_pages
 
 AGGREGATES = ("COUNT(*)", "SUM(cost)", "AVG(cost)", "COUNT(*), AVG(age)", "STDDEV(cost)", "MEDIAN(age), SUM(cost)")
@@ -175,7 +175,7 @@ def ask(served: Served, typed: Typed, tmp_path: Path) -> Iterator[Callable[[str,
             assert response.status_code == 200, response.text
             document = response.json()
             with sq.open(served.folder, analyst="ana") as session:
-                answer = session.ask(sql, key=ledger_key_of("ana", key))
+                answer = session.ask(sql, key=build_ledger_key("ana", key))
                 release = session.save(answer)
             told = Told(answer, document)
             fields = {"csrf": csrf[1], "sql": sql, "key": key, "act": "ask", "error": "", "confidence": ""}
@@ -183,7 +183,7 @@ def ask(served: Served, typed: Typed, tmp_path: Path) -> Iterator[Callable[[str,
             remote = parse_answer(document, replayed=True)
             own = ("--workspace", str(served.folder), "--analyst", "ana")
             words = ("ask", sql, "--yes", "--all")
-            at = typed(*own, *words, "--key", ledger_key_of("ana", key))
+            at = typed(*own, *words, "--key", build_ledger_key("ana", key))
             far = typed("--server", served.address, "--token-file", str(token), *words, "--key", key)
             assert (at[0], far[0]) == (0, 0), (at, far)
             html, section = answer._repr_html_(), page[page.index('id="answer-title"') :].split("</section>")[0]

@@ -16,7 +16,7 @@ from journeys.clinic import TOML
 from journeys.documents import faults
 from journeys.served import Served, clinic_workspace, serving
 from siloquent.cli.workspace.document_kinds import json_schema
-from siloquent.server.declaring import declarations_held
+from siloquent.server.declaring import hold_declarations
 from siloquent.server.routes import tables
 
 CSV = b"age,ward\n1,A\n"
@@ -360,7 +360,7 @@ def test_a_declaration_waits_for_who_is_writing_one(tmp_path: Path) -> None:
             found.append(owner.put("/v1/tables/visits", json={"toml": mine}, headers={"If-Match": tag}).status_code)
 
         thread = threading.Thread(target=change)
-        with declarations_held(served.folder):
+        with hold_declarations(served.folder):
             thread.start()
             thread.join(0.5)
             file.write_text(theirs)

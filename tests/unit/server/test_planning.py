@@ -14,8 +14,8 @@ from siloquent.explore.plan import planner
 from siloquent.explore.plan.cells import space
 from siloquent.explore.plan.steps import plan_query
 from siloquent.server.access.tokens import Principal
-from siloquent.server.planning.process import Order, _priced
-from siloquent.server.repeats import ledger_key_of
+from siloquent.server.planning.process import Order, _price_order
+from siloquent.server.repeats import build_ledger_key
 from siloquent.server.session_pool import Sessions
 from unit.counting import counting
 
@@ -27,7 +27,7 @@ QUESTION = "SELECT ward, COUNT(*) FROM visits WHERE age > 30 GROUP BY ward ERROR
 def test_what_was_charged_under_a_key_is_never_too_large_to_plan(
     tmp_path: Path, is_measured: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, key = clinic_workspace(tmp_path / "clinic"), ledger_key_of(ANALYST.name, "monday")
+    folder, key = clinic_workspace(tmp_path / "clinic"), build_ledger_key(ANALYST.name, "monday")
     with sq.open(folder, analyst=ANALYST.name) as session, monkeypatch.context() as failing:
         if not is_measured:
             failing.setattr("siloquent.explore.task.measure", lambda *given: 1 / 0)
@@ -38,13 +38,13 @@ def test_what_was_charged_under_a_key_is_never_too_large_to_plan(
     planner._workloads._values.clear()
     sessions, lower = Sessions(folder), space.max_truths.set(0)  # as a version with a tighter bound
     try:
-        assert isinstance(_priced(sessions, Order(ANALYST, QUESTION), folder), RequestError)
-        other = _priced(sessions, Order(ANALYST, QUESTION, ledger_key_of(ANALYST.name, "tuesday")), folder)
+        assert isinstance(_price_order(sessions, Order(ANALYST, QUESTION), folder), RequestError)
+        other = _price_order(sessions, Order(ANALYST, QUESTION, build_ledger_key(ANALYST.name, "tuesday")), folder)
         assert isinstance(other, RequestError)
-        found = _priced(sessions, Order(ANALYST, QUESTION, key), folder)
+        found = _price_order(sessions, Order(ANALYST, QUESTION, key), folder)
         assert isinstance(found, dict)
         assert found["cells"]
-        reused = _priced(sessions, Order(ANALYST, QUESTION.replace("300", "301"), key), folder)
+        reused = _price_order(sessions, Order(ANALYST, QUESTION.replace("300", "301"), key), folder)
         assert isinstance(reused, KeyReused)
     finally:
         space.max_truths.reset(lower)
@@ -52,11 +52,11 @@ def test_what_was_charged_under_a_key_is_never_too_large_to_plan(
 
 
 def test_a_question_is_planned_once_for_its_price_and_its_answer(tmp_path: Path) -> None:
-    folder, key = clinic_workspace(tmp_path / "clinic"), ledger_key_of(ANALYST.name, "monday")
+    folder, key = clinic_workspace(tmp_path / "clinic"), build_ledger_key(ANALYST.name, "monday")
     sessions = Sessions(folder)
     try:
         with counting(plan=plan_query) as calls:
-            reply = _priced(sessions, Order(ANALYST, QUESTION, key, sends_plan=True), folder)
+            reply = _price_order(sessions, Order(ANALYST, QUESTION, key, sends_plan=True), folder)
             assert isinstance(reply, tuple)
             document, plan = reply
             answer = answer_planned(sessions.of(ANALYST.analyst), plan, key=key)

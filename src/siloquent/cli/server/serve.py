@@ -189,11 +189,11 @@ def create(
     options.require_owner("Making a token")
     wanted = tuple(filter(None, (one.strip() for one in tables.split(","))))
     from siloquent.schema.workspace import read_workspace
-    from siloquent.server.access.acts import recorded
+    from siloquent.server.access.acts import build_recorder
 
     tokens = _open_tokens(options)
     known = read_workspace(_get_folder(options)).list_table_names()
-    text = tokens.create(name, role, tables=wanted, days=days, known=known, also=recorded(None, "create_token"))
+    text = tokens.create(name, role, tables=wanted, days=days, known=known, also=build_recorder(None, "create_token"))
     made = tokens.document(text)
     if options.as_json:
         options.screen.write_document(made)
@@ -243,11 +243,11 @@ def revoke(
 ) -> None:
     """Revoke a token and end every browser session that it opened, immediately."""
     options.require_owner("Revoking a token")
-    from siloquent.server.access.acts import recorded
+    from siloquent.server.access.acts import build_recorder
 
     tokens = _open_tokens(options)
     token = _find_token(tokens, token)
-    tokens.revoke(token, also=recorded(None, "revoke_token"))
+    tokens.revoke(token, also=build_recorder(None, "revoke_token"))
     if options.as_json:
         options.screen.write_document(build_token_list_document([one for one in tokens.list() if one["id"] == token]))
         return

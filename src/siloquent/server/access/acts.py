@@ -27,7 +27,7 @@ def record(db: sqlite3.Connection, by: Principal | None, what: str, subject: str
     )
 
 
-def recorded(by: Principal | None, what: str) -> Callable[[sqlite3.Connection, str], None]:
+def build_recorder(by: Principal | None, what: str) -> Callable[[sqlite3.Connection, str], None]:
     """Return a function that records an act in the transaction of a ``Tokens`` method."""
     return lambda db, subject: record(db, by, what, subject)
 
@@ -38,7 +38,7 @@ def write_act(store: Store, by: Principal, what: str, subject: str) -> None:
         record(db, by, what, subject)
 
 
-def newest_acts(store: Store, most: int, *, before: int | None = None) -> list[dict[str, Any]]:
+def list_newest_acts(store: Store, most: int, *, before: int | None = None) -> list[dict[str, Any]]:
     """Return up to ``most`` acts, newest first, only those older than row ``before`` if it is given."""
     return store.fetch_all(
         "SELECT id, at, name, role, token, what, subject FROM act WHERE id < ? ORDER BY id DESC LIMIT ?",

@@ -163,7 +163,7 @@ class Tokens:
         """
         person, now = self.find_by_text(secret), int(time.time())
         if person is None:
-            person = self._linked(_hash_text(secret), now)
+            person = self._use_link(_hash_text(secret), now)
         if person is None or person.role in MACHINES:  # they have no pages
             raise NotAllowed("This token or link is not valid: it is unknown, used, revoked or expired.")
         cookie = secrets.token_urlsafe(32)  # allowed: a session's id
@@ -174,7 +174,7 @@ class Tokens:
             db.execute("INSERT INTO browser VALUES (?, ?, ?, ?)", (_hash_text(cookie), person.token, csrf, until))
         return cookie
 
-    def _linked(self, digest: bytes, now: int) -> Principal | None:
+    def _use_link(self, digest: bytes, now: int) -> Principal | None:
         """Return the principal of a link and use it up. A wrong guess writes nothing, so it never waits."""
         if self._store.fetch_one("SELECT 1 FROM login WHERE digest = ? AND expires > ?", digest, now) is None:
             return None

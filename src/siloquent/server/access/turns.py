@@ -38,7 +38,7 @@ class Turns:
             self._leave(who)
             raise
         future.add_done_callback(lambda _: _tell(loop, lambda: self._leave(who)))
-        return await patiently(future)
+        return await wait_patiently(future)
 
     async def _wait(self, who: str) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -81,7 +81,7 @@ class Turns:
             turn.set_result(None)
 
 
-async def patiently(future: Future[T]) -> T:
+async def wait_patiently(future: Future[T]) -> T:
     """Return a thread's result; the work continues if its caller leaves, so no charge lacks its answer."""
     done = asyncio.wrap_future(future)
     # If the caller is gone, the error is discarded and not logged.

@@ -13,7 +13,7 @@ from siloquent.server.access.tokens import Principal
 from siloquent.server.jobs.runner import Runner
 from siloquent.server.jobs.tasks import FILES, TASKS, read_spec
 from siloquent.server.problems import Refused, build_not_found
-from siloquent.server.repeats import key_reused, ledger_key_of
+from siloquent.server.repeats import build_ledger_key, key_reused
 from siloquent.server.store import Store
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def cost_of_job(session: Session, row: Mapping[str, Any]) -> dict[str, str] | No
 
     if not row["account"]:
         return None
-    cost = spent_under(session.ledger, row["account"], ledger_key_of(row["name"], row["key"]))
+    cost = spent_under(session.ledger, row["account"], build_ledger_key(row["name"], row["key"]))
     return None if cost is None else cost_document(session.ledger.get_account(row["account"]), cost)
 
 

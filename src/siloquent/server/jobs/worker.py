@@ -18,7 +18,7 @@ from siloquent.server.access.tokens import Tokens
 from siloquent.server.fixes import HTTP
 from siloquent.server.jobs.queue import cost_of_job
 from siloquent.server.jobs.tasks import TASKS
-from siloquent.server.repeats import ledger_key_of
+from siloquent.server.repeats import build_ledger_key
 from siloquent.server.store import ADD_RELEASE, Store
 
 
@@ -49,7 +49,7 @@ def _do(folder: Path, number: str, most_bytes: int, holder: str) -> int:
         if not Tokens(store).is_open(job["token"]):
             raise NotAllowed("The token of this job was revoked or has expired.")
         with open_session(folder, analyst=job["name"]) as session:
-            key, spec = ledger_key_of(job["name"], job["key"]), json.loads(job["spec"])
+            key, spec = build_ledger_key(job["name"], job["key"]), json.loads(job["spec"])
             with suppress(SiloquentError):  # the task itself reports what is wrong with the table
                 account = session.get_account(str(spec["table"])).name
                 store.write(f"UPDATE job SET account = ?, cost = NULL {_HELD}", account, number, holder)

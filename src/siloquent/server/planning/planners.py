@@ -97,7 +97,7 @@ class Planners:
         with self._lock:
             planner = self._idle.pop()  # there are as many as turns
         try:
-            found = self._told(planner, order)
+            found = self._send_order(planner, order)
         finally:
             with self._lock:
                 self._idle.append(planner)
@@ -105,7 +105,7 @@ class Planners:
             raise found
         return found
 
-    def _told(self, planner: _Planner, order: Order) -> Any:
+    def _send_order(self, planner: _Planner, order: Order) -> Any:
         if not planner.is_alive:
             try:
                 planner.start(self._folder, self._max_bytes)
@@ -160,16 +160,16 @@ class _Planner:
             TimeoutError: it takes longer. _NoTurn: it did not get that time within ``WAITS`` times as long.
         """
         assert self._pipe is not None
-        before, until = self._cpu_seconds(), time.monotonic() + max(MIN_WAIT_SECONDS, WAITS * seconds)
+        before, until = self._get_cpu_seconds(), time.monotonic() + max(MIN_WAIT_SECONDS, WAITS * seconds)
         self._pipe.send(order)
         while not self._pipe.poll(min(TICK_SECONDS, seconds)):
-            if self._cpu_seconds() - before >= seconds:
+            if self._get_cpu_seconds() - before >= seconds:
                 raise TimeoutError
             if time.monotonic() >= until:
                 raise _NoTurn
         return self._pipe.recv()
 
-    def _cpu_seconds(self) -> float:
+    def _get_cpu_seconds(self) -> float:
         """Return the processor time used so far, or the time elapsed on a system that does not report it."""
         assert self._process is not None
         try:

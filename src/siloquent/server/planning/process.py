@@ -61,14 +61,14 @@ def serve(pipe: Connection, folder: Path, max_bytes: int) -> None:
     with suppress(EOFError, OSError):  # the server has closed its end, or is gone
         pipe.send(None)  # ready
         while True:
-            pipe.send(_priced(sessions, pipe.recv(), folder))
+            pipe.send(_price_order(sessions, pipe.recv(), folder))
     sessions.close()
 
 
-def _priced(sessions: Sessions, order: Order, folder: Path) -> Reply | PortableError:
+def _price_order(sessions: Sessions, order: Order, folder: Path) -> Reply | PortableError:
     try:
         session = sessions.of(order.person.analyst)
-        return _question(session, order) if order.spec is None else _job(session, order)
+        return _price_question(session, order) if order.spec is None else _price_job(session, order)
     except PortableError as refused:
         return refused
     except MemoryError:
@@ -81,7 +81,7 @@ def _priced(sessions: Sessions, order: Order, folder: Path) -> Reply | PortableE
         return told
 
 
-def _question(session: Session, order: Order) -> Reply:
+def _price_question(session: Session, order: Order) -> Reply:
     from siloquent.explore import parse, prepare, reading, suggest_affordable
 
     with reading(session, order.sql, may_see=order.person.may_see):
@@ -93,7 +93,7 @@ def _question(session: Session, order: Order) -> Reply:
     return (document, prepared.portable) if order.sends_plan else document
 
 
-def _job(session: Session, order: Order) -> dict[str, Any]:
+def _price_job(session: Session, order: Order) -> dict[str, Any]:
     from siloquent.documents.plans import plan_of_job
 
     assert order.spec is not None, "a job has a spec"

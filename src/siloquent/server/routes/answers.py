@@ -21,7 +21,7 @@ from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.access.scope import require_declared
 from siloquent.server.access.tokens import Principal
 from siloquent.server.problems import PERHAPS, Refused
-from siloquent.server.repeats import REPLAYED, key_reused, ledger_key_of, read_key
+from siloquent.server.repeats import REPLAYED, build_ledger_key, key_reused, read_key
 from siloquent.server.routes.bodies import AnswerBody, QuestionBody
 from siloquent.server.state import AppState, get_app_state
 from siloquent.server.store import ADD_RELEASE
@@ -69,7 +69,7 @@ async def build_answer(
 
     async with house.room.hold_place(person.token):
         # Planned under limits, and once: a question too large to plan never reaches a thread that reads rows.
-        ledger_key = ledger_key_of(person.name, key)
+        ledger_key = build_ledger_key(person.name, key)
         explanation, plan = await house.planners.plan_question(person, sql, key=ledger_key)
 
         def work(session: Any) -> dict[str, Any]:
@@ -80,7 +80,7 @@ async def build_answer(
             _save_reply(house, session, person, found)
             return build_answer_document(found, key, replayed=False)
 
-        document = await _in_its_slot(house, person, _compute_slot_length(house, explanation), work)
+        document = await _run_in_slot(house, person, _compute_slot_length(house, explanation), work)
         # The answer is in the ledger: if the store is locked or full, its key still finds it.
         with suppress(sqlite3.Error):
             await asyncio.to_thread(
@@ -91,7 +91,7 @@ async def build_answer(
     return _find_reply(house, person, key, body) or document, False
 
 
-async def _in_its_slot(
+async def _run_in_slot(
     house: AppState, person: Principal, length_ms: int, work: Callable[[Any], dict[str, Any]]
 ) -> dict[str, Any]:
     async with house.slots.hold_slot() as slot:

@@ -22,7 +22,7 @@ from siloquent.documents.collect import (
 )
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.problems import Refused, build_not_found
-from siloquent.server.repeats import REPLAYED, KeyTaken, Repeat, keep, kept, repeat_of
+from siloquent.server.repeats import REPLAYED, KeyTaken, Repeat, find_reply, keep, repeat_of
 from siloquent.server.routes.bodies import QuestionBody
 from siloquent.server.state import AppState, get_app_state
 
@@ -61,7 +61,7 @@ async def send_reports(request: Request, collection: str, person: CurrentUser) -
         raise Refused(413, "body_too_large", f"Between 1 and {MAX_BYTES} bytes of reports are accepted per request.")
     sent = hashlib.sha256(data).digest()
     async with _busy[f"{request.app.state.folder}/{collection}"]:
-        if repeat is not None and (known := kept(house.store, repeat, sent)):
+        if repeat is not None and (known := find_reply(house.store, repeat, sent)):
             return JSONResponse(known, headers=REPLAYED)
         told = await house.heavy.run_in_turn(
             person.name, None, lambda session: build_taken_document(made, session.collect.ingest(made, data))

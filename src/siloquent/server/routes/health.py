@@ -95,18 +95,18 @@ def _format_work(house: AppState) -> list[str]:
         f"siloquent_slot_overruns_total {house.slots.overruns}",
         "# TYPE siloquent_jobs gauge",
         "# TYPE siloquent_jobs_oldest_queued_seconds gauge",
-        f"siloquent_jobs_oldest_queued_seconds {_since(oldest)}",
+        f"siloquent_jobs_oldest_queued_seconds {_compute_age(oldest)}",
         "# TYPE siloquent_jobs_failed_turns_total counter",
         f"siloquent_jobs_failed_turns_total {house.jobs.runner.failed_turns}",
         *(f'siloquent_jobs{{state="{row["state"]}"}} {row["n"]}' for row in states),
         "# TYPE siloquent_jobs_oldest_running_seconds gauge",
-        f"siloquent_jobs_oldest_running_seconds {_since(running)}",
+        f"siloquent_jobs_oldest_running_seconds {_compute_age(running)}",
         "# TYPE siloquent_tokens_expiring gauge",
         f"siloquent_tokens_expiring {expiring['n'] if expiring else 0}",
     ]
 
 
-def _since(row: Mapping[str, Any] | None) -> int:
+def _compute_age(row: Mapping[str, Any] | None) -> int:
     """Return the seconds since the time ``at`` of a row; 0 if there is none."""
     return max(0, int(time.time()) - row["at"]) if row and row["at"] else 0
 

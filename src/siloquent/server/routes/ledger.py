@@ -22,7 +22,7 @@ from siloquent.documents.ledger import (
 )
 from siloquent.documents.server import build_act_list_document, build_denial_list_document, build_spending_document
 from siloquent.errors import SiloquentError
-from siloquent.server.access.acts import newest_acts
+from siloquent.server.access.acts import list_newest_acts
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.access.tokens import Principal
 from siloquent.server.fixes import HTTP
@@ -119,7 +119,7 @@ async def list_acts(
 ) -> dict[str, Any]:
     """Up to 500 acts that concern others, newest first, before ``before``: tokens, tables, cancelled jobs, releases."""
     require_all(person)
-    found = await asyncio.to_thread(acts, get_app_state(request), before=before)
+    found = await asyncio.to_thread(read_acts, get_app_state(request), before=before)
     return build_act_list_document(found)
 
 
@@ -133,15 +133,15 @@ async def list_spending_lines(house: AppState, person: Principal) -> list[dict[s
 def list_newest_denials(house: AppState, *, before: int | None = None) -> list[dict[str, Any]]:
     """Return the newest denials, with their times in UTC."""
     found = house.watch.denials.newest(MAX_ENTRIES, before=before)
-    return [{**one, "at": _utc(one["at"]), "last": _utc(one["last"])} for one in found]
+    return [{**one, "at": _format_utc(one["at"]), "last": _format_utc(one["last"])} for one in found]
 
 
-def acts(house: AppState, *, before: int | None = None) -> list[dict[str, Any]]:
+def read_acts(house: AppState, *, before: int | None = None) -> list[dict[str, Any]]:
     """Return the newest acts, with their times in UTC."""
-    return [{**one, "at": _utc(one["at"])} for one in newest_acts(house.store, MAX_ENTRIES, before=before)]
+    return [{**one, "at": _format_utc(one["at"])} for one in list_newest_acts(house.store, MAX_ENTRIES, before=before)]
 
 
-def _utc(seconds: int) -> str:
+def _format_utc(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 

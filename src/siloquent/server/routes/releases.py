@@ -96,7 +96,7 @@ async def delete_release(request: Request, release: str, person: CurrentUser) ->
     """Delete a release's values. Its manifest stays: what was given to whom at which price is on record for good."""
     house, folder = get_app_state(request), _get_folder(request)
     found = load_manifest(house, folder, release, person)
-    add = (ADD_RELEASE, (release, _payer(found), int(time.time())))
+    add = (ADD_RELEASE, (release, _find_payer(found), int(time.time())))
     await asyncio.to_thread(_write_with_act, house, add, person, "delete_release", release)
     await asyncio.to_thread(remove_files, folder.parent, house.store, release)
     return {**found, "deleted": True}
@@ -201,14 +201,14 @@ def load_manifest(house: AppState, folder: Path, release: str, person: Principal
     row = house.store.fetch_one("SELECT name, shared, deleted FROM release WHERE id = ?", release)
     shared, deleted = (bool(row and row[name]) for name in ("shared", "deleted"))
     document = build_release_document(manifest, shared=shared, deleted=deleted)
-    own = _payer(document) == person.name if row is None else row["name"] == person.name
+    own = _find_payer(document) == person.name if row is None else row["name"] == person.name
     sees_every = person.role in ("owner", "auditor")
     if not person.may_see(manifest.table) or not (sees_every or own or shared):
         raise build_not_found()
     return document
 
 
-def _payer(document: dict[str, Any]) -> str:
+def _find_payer(document: dict[str, Any]) -> str:
     """Return the analyst whose account paid for a release; "" if no analyst's share did."""
     return str(document["guarantee"].get("account", "")).partition("/")[2]
 

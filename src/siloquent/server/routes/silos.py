@@ -21,7 +21,7 @@ from siloquent.errors import ReleaseError, WorkspaceError
 from siloquent.server.access.acts import write_act
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.access.tokens import Principal
-from siloquent.server.declaring import declarations_held
+from siloquent.server.declaring import hold_declarations
 from siloquent.server.fixes import HTTP
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.routes.bodies import AdoptionBody, ApprovalBody
@@ -99,7 +99,7 @@ async def adopt_picked(request: Request, release: str, person: Principal, table:
     )
 
     def work(session: Any) -> bool:
-        with declarations_held(folder):
+        with hold_declarations(folder):
             return bool(session.profile.adopt(report, table, pick))
 
     changed = await house.desk.run(None, work)

@@ -29,11 +29,11 @@ from siloquent.server.access.acts import record, write_act
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.access.scope import require_table
 from siloquent.server.access.tokens import Principal
-from siloquent.server.declaring import Precondition, declared, tag_of
+from siloquent.server.declaring import Precondition, tag_of, write_declaration
 from siloquent.server.fixes import HTTP
 from siloquent.server.keeper import is_named, remove_upload
 from siloquent.server.problems import Refused, build_not_found
-from siloquent.server.repeats import REPLAYED, KeyTaken, Repeat, is_known, keep, kept, repeat_of
+from siloquent.server.repeats import REPLAYED, KeyTaken, Repeat, find_reply, is_known, keep, repeat_of
 from siloquent.server.routes.bodies import TableBody
 from siloquent.server.state import AppState, get_app_state
 from siloquent.server.upload_inspection import read_parquet_columns
@@ -67,11 +67,11 @@ async def show_table(request: Request, table: str, person: CurrentUser) -> Respo
     To an owner the header ETag names the declaration, for If-Match; it does not change with what is left of the budget.
     """
     tag = tag_of(Path(request.app.state.folder), table)  # before the rest: a tag older than its document is safe
-    found = await shown(request, table, person)
+    found = await build_table_reply(request, table, person)
     return JSONResponse(found, headers={"ETag": tag} if tag and person.role == "owner" else None)
 
 
-async def shown(request: Request, table: str, person: Principal) -> dict[str, Any]:
+async def build_table_reply(request: Request, table: str, person: Principal) -> dict[str, Any]:
     """Return a table as a document of kind ``siloquent/table/1``, if the token is for it.
 
     Raises:
@@ -111,8 +111,8 @@ async def put_table(request: Request, table: str, body: TableBody, person: Curre
     With If-Match it takes the place of that declaration alone, with If-None-Match: * of none; 412 otherwise.
     """
     require_table(person, table)
-    tag = await declared(request, table, body.toml, Precondition.of(request))
-    return JSONResponse(await shown(request, table, person), headers={"ETag": tag})
+    tag = await write_declaration(request, table, body.toml, Precondition.of(request))
+    return JSONResponse(await build_table_reply(request, table, person), headers={"ETag": tag})
 
 
 @router.post("/tables/{table}/check")
@@ -140,12 +140,12 @@ async def upload(request: Request, person: CurrentUser) -> Response:
     """Take a data file into the workspace, as it arrives; its kind is read off its first bytes, its name is ours."""
     repeat = repeat_of(request, person)
     if repeat is not None and is_known(get_app_state(request).store, repeat):
-        return JSONResponse(await _again(request, repeat), status_code=201, headers=REPLAYED)
+        return JSONResponse(await _replay_upload(request, repeat), status_code=201, headers=REPLAYED)
     made, is_new = await take(request, request.stream(), repeat)
     return JSONResponse(made, status_code=201, headers=None if is_new else REPLAYED)
 
 
-async def _again(request: Request, repeat: Repeat) -> dict[str, Any]:
+async def _replay_upload(request: Request, repeat: Repeat) -> dict[str, Any]:
     """Return the reply to the same upload: the bytes are read to compare them, and not kept.
 
     Raises:
@@ -154,7 +154,7 @@ async def _again(request: Request, repeat: Repeat) -> dict[str, Any]:
     seen = hashlib.sha256()
     async for chunk in request.stream():
         seen.update(chunk)
-    found = kept(get_app_state(request).store, repeat, seen.digest())
+    found = find_reply(get_app_state(request).store, repeat, seen.digest())
     if found is None:
         raise build_not_found()  # deleted while it arrived
     return found
@@ -223,7 +223,7 @@ async def take(
         raise
     except BaseException as failed:  # allowed: a file that the store does not know is nobody's, and it is raised again
         (folder / f"{number}.{form}").unlink(missing_ok=True)
-        earlier = kept(house.store, repeat, seen.digest()) if repeat and isinstance(failed, KeyTaken) else None
+        earlier = find_reply(house.store, repeat, seen.digest()) if repeat and isinstance(failed, KeyTaken) else None
         if earlier is None:
             raise
         return earlier, False

@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from siloquent.documents.server import build_token_list_document
-from siloquent.server.access.acts import record, recorded
+from siloquent.server.access.acts import build_recorder, record
 from siloquent.server.access.guard import CurrentUser, GuardedRoute
 from siloquent.server.problems import Refused, build_not_found
-from siloquent.server.repeats import KeyTaken, Repeat, keep, kept, repeat_of
+from siloquent.server.repeats import KeyTaken, Repeat, find_reply, keep, repeat_of
 from siloquent.server.routes.bodies import TokenBody
 from siloquent.server.state import AppState, get_app_state
 
@@ -57,7 +57,7 @@ def _refuse_known(house: AppState, repeat: Repeat, sent: bytes) -> None:
     Raises:
         Refused: 409.
     """
-    made = kept(house.store, repeat, sent)
+    made = find_reply(house.store, repeat, sent)
     if made is None:
         return
     raise Refused(
@@ -86,5 +86,5 @@ async def list_tokens(
 async def revoke_token(request: Request, token: str, person: CurrentUser) -> Response:
     """End a token, and the browser sessions that it opened, at once."""
     revoke = get_app_state(request).tokens.revoke
-    await asyncio.to_thread(revoke, token, also=recorded(person, "revoke_token"))
+    await asyncio.to_thread(revoke, token, also=build_recorder(person, "revoke_token"))
     return Response(status_code=204)

@@ -31,7 +31,7 @@ async def budget(request: Request) -> Response:
     spending = await ledger.list_spending_lines(get_app_state(request), person) if sees_all else []
     sees_denials = sees_all and person.sees_all
     denials = (await asyncio.to_thread(ledger.list_newest_denials, get_app_state(request)))[:50] if sees_denials else []
-    done = (await asyncio.to_thread(ledger.acts, get_app_state(request)))[:50] if sees_denials else []
+    done = (await asyncio.to_thread(ledger.read_acts, get_app_state(request)))[:50] if sees_denials else []
     return render(request, "budget.html", person, accounts=accounts, spending=spending, denials=denials, acts=done)
 
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from siloquent.server.access.acts import recorded
+from siloquent.server.access.acts import build_recorder
 from siloquent.server.access.guard import COOKIE
 from siloquent.server.access.tokens import ROLES
 from siloquent.server.state import get_app_state
@@ -65,7 +65,7 @@ async def list_tokens(request: Request) -> Response:
             fields.get("role", ""),
             tables=tuple(wanted),
             days=int(days) if days.isascii() and days.isdigit() and len(days) < 5 else 0,
-            also=recorded(person, "create_token"),
+            also=build_recorder(person, "create_token"),
         )
     return render(request, "tokens.html", person, tokens=house.tokens.list(), made=made, roles=ROLES)
 
@@ -74,5 +74,5 @@ async def list_tokens(request: Request) -> Response:
 async def revoke_token(request: Request, token: str) -> Response:
     person = require_visitor(request, "owner")
     await read_form(request, person)
-    await asyncio.to_thread(get_app_state(request).tokens.revoke, token, also=recorded(person, "revoke_token"))
+    await asyncio.to_thread(get_app_state(request).tokens.revoke, token, also=build_recorder(person, "revoke_token"))
     return RedirectResponse("/tokens", status_code=303)

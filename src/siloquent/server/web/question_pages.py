@@ -16,7 +16,7 @@ from siloquent.explore.spec.answers.text import build_document_lines, describe_l
 from siloquent.foreign import load_json
 from siloquent.server.access.scope import require_table
 from siloquent.server.problems import Refused
-from siloquent.server.repeats import check_key, ledger_key_of
+from siloquent.server.repeats import build_ledger_key, check_key
 from siloquent.server.routes import answers, jobs, tables
 from siloquent.server.state import get_app_state
 from siloquent.server.web.pages import read_form, render, require_visitor
@@ -81,7 +81,7 @@ def _draw_charts(session: Any, person: Any, sql: str, key: str, most: str | None
     """Return the answer's charts: repeated with its key, the question is free and its answer the same."""
     from markupsafe import Markup
 
-    found = session.ask(sql, key=ledger_key_of(person.name, key), max_cost=most)
+    found = session.ask(sql, key=build_ledger_key(person.name, key), max_cost=most)
     return [Markup(picture.svg()) for picture in found.pictures()]  # our own SVG, whose texts are escaped
 
 

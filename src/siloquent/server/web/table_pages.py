@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from siloquent.errors import SiloquentError
 from siloquent.server.access.scope import require_table
 from siloquent.server.access.tokens import Principal
-from siloquent.server.declaring import Precondition, declared, tag_of
+from siloquent.server.declaring import Precondition, tag_of, write_declaration
 from siloquent.server.fixes import PAGE
 from siloquent.server.problems import Refused, build_not_found
 from siloquent.server.routes import tables
@@ -56,7 +56,7 @@ async def edit_table(request: Request, table: str) -> Response:
 async def _declare_table(request: Request, person: Principal, name: str, toml: str, tag: str = "") -> Response:
     """Write a form's declaration; ``tag`` is that of the declaration it was made from, which must still be current."""
     try:
-        await declared(request, name, toml.replace("\r\n", "\n"), Precondition(match=tag or None))
+        await write_declaration(request, name, toml.replace("\r\n", "\n"), Precondition(match=tag or None))
     except (SiloquentError, Refused) as wrong:
         if not isinstance(wrong, SiloquentError):
             if wrong.problem.http_status != 412:
@@ -70,7 +70,7 @@ async def _declare_table(request: Request, person: Principal, name: str, toml: s
 @router.get("/tables/{table}")
 async def show_table(request: Request, table: str) -> Response:
     person = require_visitor(request)
-    shown = await tables.shown(request, table, person)
+    shown = await tables.build_table_reply(request, table, person)
     asked = (await tables.table_history(request, table, person))["questions"][-MAX_ASKED:][::-1]
     return render(request, "table.html", person, table=shown, report=None, asked=asked)
 
@@ -81,7 +81,7 @@ async def check_table(request: Request, table: str) -> Response:
     await read_form(request, person)
     report = (await tables.check_rows(request, table, person, PAGE))["tables"][0]
     try:
-        shown = await tables.shown(request, table, person)
+        shown = await tables.build_table_reply(request, table, person)
     except SiloquentError:
         shown = None
     return render(request, "table.html", person, table=shown, report=report, asked=[])

@@ -17,7 +17,7 @@ from siloquent.schema.declaring import ColumnHeader, parse_meaning
 from siloquent.schema.declaring.names import HINTS, find_topic, is_person_like, propose_meaning
 from siloquent.schema.files.toml import quote_text
 from siloquent.server.access.guard import require_proof
-from siloquent.server.declaring import declared
+from siloquent.server.declaring import write_declaration
 from siloquent.server.problems import Refused
 from siloquent.server.routes import tables
 from siloquent.server.state import get_app_state
@@ -69,7 +69,7 @@ async def columns(request: Request, upload: str) -> Response:
     if request.method == "POST":
         try:
             name, toml = fields.get("name", "").strip(), compose_table_file(fields, names, source=str(found["source"]))
-            await declared(request, name, toml)
+            await write_declaration(request, name, toml)
             return RedirectResponse(f"/tables/{name}", status_code=303)
         except SiloquentError as wrong:
             problem = wrong
