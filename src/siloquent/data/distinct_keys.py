@@ -52,7 +52,12 @@ def build_key_query(
     key = exp.alias_(limit_text(quote_name(found.read_name), MAX_KEY_BYTES), _KEY, quoted=True)
     if unit.kind == "row":
         pairs = exp.select(key).from_(select_as_read([found]).subquery("as_read"))
-        rows = exp.select(quote_name(_KEY)).from_(pairs.subquery("pairs")).where(_is_present(_KEY)).where(_part(_KEY))
+        rows = (
+            exp.select(quote_name(_KEY))
+            .from_(pairs.subquery("pairs"))
+            .where(_is_present(_KEY))
+            .where(_build_part(_KEY))
+        )
         return _group(rows, prefix)
     user = next(column for column in columns if column.attribute.name == unit.column)
     shown = [exp.alias_(quote_name(user.read_name), _USER, quoted=True), key]
@@ -63,7 +68,7 @@ def build_key_query(
         .from_(pairs.subquery("pairs"))
         .where(_is_present(_USER))
         .where(_is_present(_KEY))
-        .where(_part(_USER))
+        .where(_build_part(_USER))
     )
     rank = exp.alias_(_rank(salt, hashed=user.kind in HASHED), _RANK, quoted=True)
     ranked = exp.select(quote_name(_KEY), rank).from_(distinct.subquery("held"))
@@ -115,7 +120,7 @@ def _is_present(name: str) -> exp.Expr:
     return exp.not_(exp.Is(this=quote_name(name), expression=exp.Null()))
 
 
-def _part(name: str) -> exp.Expr:
+def _build_part(name: str) -> exp.Expr:
     return exp.Anonymous(this=IN_PART, expressions=[quote_name(name)])
 
 

@@ -86,7 +86,7 @@ def build_estimates_document(made: Collection, answer: CollectAnswer) -> dict[st
         "collection": made.digest,
         "sql": answer.sql,
         "columns": answer.columns,
-        "rows": [[plain_value(value) for value in row] for row in answer.rows],
+        "rows": [[format_plain_value(value) for value in row] for row in answer.rows],
         "model_based": [[one.model_based for one in row] for row in answer.estimates],
         "users": answer.users,
         "free": True,
@@ -95,6 +95,6 @@ def build_estimates_document(made: Collection, answer: CollectAnswer) -> dict[st
     }
 
 
-def plain_value(value: Any) -> Any:
+def format_plain_value(value: Any) -> Any:
     """Return an answer's value as JSON and CSV accept it."""
     return value.isoformat() if isinstance(value, date) else value

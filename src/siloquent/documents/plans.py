@@ -112,7 +112,7 @@ def synth_plan_document(planned: Plan, left: Cost) -> dict[str, Any]:
     }
 
 
-def mean_error(planned: OfferPlan, cells: int) -> float | None:
+def compute_mean_error(planned: OfferPlan, cells: int) -> float | None:
     """Return the noise's error of the mean of a key with an even share of the rows, in half ranges."""
     size = planned.schema.size_hint
     return None if size is None else planned.compute_mean_error(max(size / cells, 1))
@@ -128,7 +128,8 @@ def offer_plan_document(planned: OfferPlan, left: Cost) -> dict[str, Any]:
         "table": planned.schema.name,
         "features": [feature.name for feature in planned.features],
         "keys": [
-            {"name": key.name, "cells": key.cells, "mean_error": mean_error(planned, key.cells)} for key in planned.keys
+            {"name": key.name, "cells": key.cells, "mean_error": compute_mean_error(planned, key.cells)}
+            for key in planned.keys
         ],
         "numbers": planned.numbers,
         "noise": planned.noise,

@@ -102,7 +102,7 @@ def build_problem(error: BaseException) -> Problem:
             error.spent,
             error.http_status,
             notes=notes,
-            about=_about(error),
+            about=_list_attributes(error),
             remedy=remedy,
         )
     if isinstance(error, KeyboardInterrupt):
@@ -122,7 +122,7 @@ def build_problem(error: BaseException) -> Problem:
     )
 
 
-def _about(error: SiloquentError) -> dict[str, Any]:
+def _list_attributes(error: SiloquentError) -> dict[str, Any]:
     """Return the attributes useful to a program; of lists of known names, only the entries that the message shows."""
     found: dict[str, Any] = {name: getattr(error, name, None) for name in error.FIELDS}
     if "known" in found:

@@ -56,9 +56,9 @@ def _find_working(session: WorkspaceSession, text: str, refused: RequestError, m
     found = remedy.find(AskWith)
     if found is None and (remedy or not isinstance(refused, SyntaxProblem)):
         return remedy
-    if found is not None and (asked := _askable(found.question, schemas)):
+    if found is not None and (asked := _make_askable(found.question, schemas)):
         return remedy.map(AskWith, lambda one: replace(one, question=asked))
-    examples = (_askable(example, schemas) for schema in schemas for example in _examples(schema))
+    examples = (_make_askable(example, schemas) for schema in schemas for example in _iter_examples(schema))
     example = next(filter(None, examples), "")
     if found is None or not example:
         return build_fix(AskWith(example)) if example else NO_FIX
@@ -69,7 +69,7 @@ def _is_in(name: str, text: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) is not None
 
 
-def _askable(question: str, schemas: Sequence[TableSchema]) -> str:
+def _make_askable(question: str, schemas: Sequence[TableSchema]) -> str:
     """Return ``question``, with a wider error if the budget requires it, if it can be answered; else an empty text."""
     for _ in range(2):
         try:
@@ -88,7 +88,7 @@ def _askable(question: str, schemas: Sequence[TableSchema]) -> str:
     return ""
 
 
-def _examples(schema: TableSchema) -> Iterator[str]:
+def _iter_examples(schema: TableSchema) -> Iterator[str]:
     """Yield queries of this table, groups before single numbers."""
     table = render_name(schema.name)
     for attribute in schema.domain:
@@ -124,4 +124,4 @@ def _with_quotes(text: str, schemas: Sequence[TableSchema]) -> str:
             fixed = fixed[: wrong.position] + quoted + fixed[wrong.position + len(word[0]) :]
         except RequestError:
             return ""
-    return "" if fixed == text else _askable(fixed, schemas)
+    return "" if fixed == text else _make_askable(fixed, schemas)

@@ -212,7 +212,7 @@ def _run(prepared: PreparedQuery, asked: Charge, *, is_told: bool) -> Answer:
             if is_told:
                 _require_no_dearer(prepared, current)
             asked.require_affordable(session, current.with_reuse.event)
-        return _answered(current, asked, held)
+        return _finish_answer(current, asked, held)
 
 
 def _get_event(held: Permit | SettledAnswer | None) -> Event | None:
@@ -242,7 +242,7 @@ def _require_no_dearer(prepared: PreparedQuery, current: PreparedQuery) -> None:
     )
 
 
-def _answered(prepared: PreparedQuery, asked: Charge, held: Permit | SettledAnswer | None) -> Answer:
+def _finish_answer(prepared: PreparedQuery, asked: Charge, held: Permit | SettledAnswer | None) -> Answer:
     """Return the answer under ``held``, the earlier charge of the key; without it, under a new one."""
     session, course, earlier = prepared.session, prepared.course, prepared.earlier
     try:

@@ -111,7 +111,7 @@ def test_a_text_without_an_equivalent_takes_no_other_along(encoding: str, databa
         place for place, name in enumerate(("A", "\u00e9", "\u3042")) if _is_in(name, codec)
     ]
     if encoding != "LATIN1":
-        with patch.object(postgres, "codec_of", lambda encoding, table: "utf-8"):  # a planted fault
+        with patch.object(postgres, "find_codec", lambda encoding, table: "utf-8"):  # a planted fault
             assert {number: text for number, (text, _) in rows_of(tmp_path).items()} != expected
 
 
@@ -156,4 +156,4 @@ def test_every_codec_holds_ascii_as_it_is() -> None:
     for codec in set(encodings._CODECS.values()):
         assert ascii_bytes.decode(codec) == ascii_bytes.decode("ascii"), codec
     with pytest.raises(SiloquentError, match="MULE_INTERNAL"):
-        encodings.codec_of("MULE_INTERNAL", table="visits")
+        encodings.find_codec("MULE_INTERNAL", table="visits")

@@ -81,5 +81,5 @@ def test_a_table_of_more_rows_than_memory_holds_still_gets_its_answer(
 
 
 def test_rows_that_fit_leave_half_of_the_memory() -> None:
-    assert memory_limit.rows_that_fit(10, 3) == 10
-    assert memory_limit.rows_that_fit(10**15, 3) * 3 * memory_limit.CELL_BYTES <= memory_limit.find_memory_limit() / 2
+    assert memory_limit.limit_rows(10, 3) == 10
+    assert memory_limit.limit_rows(10**15, 3) * 3 * memory_limit.CELL_BYTES <= memory_limit.find_memory_limit() / 2

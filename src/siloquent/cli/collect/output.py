@@ -15,7 +15,7 @@ from siloquent.charts.text import compute_step, format_label, format_number
 from siloquent.cli.base.paths import require_svg, write_new
 from siloquent.cli.base.problems import clean_lines
 from siloquent.cli.base.screen import LEFT, RIGHT, Screen
-from siloquent.documents.collect import plain_value
+from siloquent.documents.collect import format_plain_value
 from siloquent.errors import RequestError
 
 if TYPE_CHECKING:
@@ -173,5 +173,5 @@ def keep_answer(output: Path, answer: CollectAnswer) -> None:
         require_svg(output, "-o")
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([answer.columns, *([plain_value(value) for value in row] for row in answer.rows)])
+    writer.writerows([answer.columns, *([format_plain_value(value) for value in row] for row in answer.rows)])
     write_new(output, text.getvalue())

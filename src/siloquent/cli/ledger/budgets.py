@@ -39,10 +39,10 @@ def set_budget(options: Options, table: TableArgument) -> None:
         options.screen.write_document(build_account_document(account, shares=shares))
         return
     for name, limit in {account.name: account.limit, **shares}.items():
-        options.screen.write_line(_changed(name, before.get(name), account, limit))
+        options.screen.write_line(_describe_change(name, before.get(name), account, limit))
 
 
-def _changed(name: str, was: Account | None, whole: Account, limit: Cost) -> str:
+def _describe_change(name: str, was: Account | None, whole: Account, limit: Cost) -> str:
     """Describe the change of one limit. An analyst's share becomes an account at the first question."""
     now = _format_limit(whole, limit)
     if was is None and name != whole.name:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from siloquent.charts.text import clean_text, format_three_digits
 from siloquent.cli.base.problems import clean_lines
 from siloquent.cli.base.screen import LEFT, RIGHT, Screen
-from siloquent.documents.plans import mean_error, price_words
+from siloquent.documents.plans import compute_mean_error, price_words
 from siloquent.documents.search import list_uses
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def show_plan(screen: Screen, planned: OfferPlan, left: Cost) -> None:
             *[("note", clean_lines(note)) for note in planned.notes],
         ]
     )
-    errors = [(key.name, key.cells, mean_error(planned, key.cells)) for key in planned.keys]
+    errors = [(key.name, key.cells, compute_mean_error(planned, key.cells)) for key in planned.keys]
     rows = [
         (clean_text(name), f"{cells:,}", f"{50 * e:.2g} % of the range") for name, cells, e in errors if e is not None
     ]

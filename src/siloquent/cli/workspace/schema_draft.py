@@ -101,11 +101,11 @@ def _read_batches(file: Path) -> Iterator[pa.RecordBatch]:
                     convert_options=csv.ConvertOptions(column_types=types, null_values=[""], strings_can_be_null=True),
                 )
 
-        codes = _codes(_take_first(read(dict.fromkeys(names, pa.binary()))))
+        codes = _find_codes(_take_first(read(dict.fromkeys(names, pa.binary()))))
         yield from read(dict.fromkeys(codes, pa.string()))
 
 
-def _codes(batches: list[pa.RecordBatch]) -> set[str]:
+def _find_codes(batches: list[pa.RecordBatch]) -> set[str]:
     """Return the columns of whole numbers with leading zeros, which codes such as postcodes would lose as numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc

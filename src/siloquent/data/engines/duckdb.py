@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from sqlglot import exp
 
 from siloquent.data.engines.base import OWNER_LOG, SOURCE, ReadLimits, build_empty_batch, hide_failures
-from siloquent.data.engines.parts import Part, in_parts, is_divisible
+from siloquent.data.engines.parts import Part, is_divisible, run_in_parts
 from siloquent.errors import DataError
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class DuckDBEngine:
             return found
 
         parts = [Part(number, self._parts) for number in range(self._parts)]
-        return chain.from_iterable(in_parts(part, noted) for part in parts)
+        return chain.from_iterable(run_in_parts(part, noted) for part in parts)
 
     def is_current(self) -> bool:
         """Return whether a file is still the one that was opened, of the same size and modification time."""

@@ -54,7 +54,7 @@ def _by_one_key(window: exp.Window) -> exp.Window:
     return window
 
 
-def in_parts(part: Part, run: Callable[[Part], R]) -> Iterator[R]:
+def run_in_parts(part: Part, run: Callable[[Part], R]) -> Iterator[R]:
     """Yield the results of ``run`` for ``part``, or for subparts that fit into memory.
 
     Raises:
@@ -71,7 +71,7 @@ def in_parts(part: Part, run: Callable[[Part], R]) -> Iterator[R]:
         yield found
         return
     for smaller in part.split():
-        yield from in_parts(smaller, run)
+        yield from run_in_parts(smaller, run)
 
 
 def is_divisible(query: exp.Query, views: Mapping[str, exp.Query]) -> bool:

@@ -43,7 +43,7 @@ def attach_database(
             f"The source of {table!r} is a view; a row of a view may combine rows of several people: {inner[:200]!r}.",
             fix=f"create a table from it in the file: CREATE TABLE {table} AS SELECT ... FROM the view",
         )
-    if _computes(connection, *known[inner][:2]):
+    if _has_computed_column(connection, *known[inner][:2]):
         raise SchemaError(
             f"The source of {table!r} has a computed column, which may exceed any memory limit: {inner[:200]!r}.",
             fix=f"create a table from it in the file: CREATE TABLE {table} AS SELECT * FROM the table",
@@ -51,7 +51,7 @@ def attach_database(
     place = exp.table_(known[inner][1], db=known[inner][0], catalog="origin", quoted=True).sql("duckdb")
     moments = {column.casefold() for column, kind in kinds.items() if kind in ("date", "datetime")}
     described = connection.execute(f"DESCRIBE {place}").fetchall()
-    shown = ", ".join(_shown(str(name), str(kind), name.casefold() in moments) for name, kind, *_ in described)
+    shown = ", ".join(_render_column(str(name), str(kind), name.casefold() in moments) for name, kind, *_ in described)
     connection.execute(f"CREATE VIEW {SOURCE} AS SELECT {shown} FROM {place}")
 
 
@@ -78,7 +78,7 @@ def _attach(connection: duckdb.DuckDBPyConnection, file: SourceFile, *, table: s
     return {name if schema == "main" else f"{schema}.{name}": (schema, name, kind) for schema, name, kind in rows}
 
 
-def _shown(column: str, kind: str, is_moment: bool) -> str:
+def _render_column(column: str, kind: str, is_moment: bool) -> str:
     quoted = exp.to_identifier(column, quoted=True).sql("duckdb")
     if kind == "VARCHAR":  # compared by its bytes: a collation in the file would merge users whose ids differ in case
         return f"{quoted} COLLATE C AS {quoted}"
@@ -90,7 +90,7 @@ def _shown(column: str, kind: str, is_moment: bool) -> str:
     return quoted
 
 
-def _computes(connection: duckdb.DuckDBPyConnection, schema: str, name: str) -> bool:
+def _has_computed_column(connection: duckdb.DuckDBPyConnection, schema: str, name: str) -> bool:
     """Return whether a table's definition has a column that is recomputed each time it is read."""
     (text,) = connection.execute(
         "SELECT sql FROM duckdb_tables() WHERE database_name = 'origin' AND schema_name = ? AND table_name = ?",

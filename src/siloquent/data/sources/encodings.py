@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from siloquent.data.sources.texts import valid_texts
+from siloquent.data.sources.texts import keep_valid_texts
 from siloquent.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _CODECS = {
 """Python's codecs by the names of database encodings. All of them contain ASCII unchanged."""
 
 
-def codec_of(encoding: str, *, table: str) -> str:
+def find_codec(encoding: str, *, table: str) -> str:
     """Return Python's codec for a database's encoding. ``SQL_ASCII`` is not an encoding; its bytes are read as UTF-8.
 
     Raises:
@@ -43,21 +43,21 @@ def codec_of(encoding: str, *, table: str) -> str:
     return _CODECS[encoding]
 
 
-def decoded_texts(texts: pa.Array, codec: str) -> pa.ChunkedArray:
+def decode_texts(texts: pa.Array, codec: str) -> pa.ChunkedArray:
     """Return ``texts``, bytes in ``codec``, as UTF-8; NULL where they cannot be decoded."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if codec == _UTF8:
-        return valid_texts(pa.chunked_array([texts]))
+        return keep_valid_texts(pa.chunked_array([texts]))
     is_other = pc.fill_null(pc.invert(pc.string_is_ascii(texts)), False)
     if pc.any(is_other).as_py():
         raw = texts.view(pa.binary()).filter(is_other).to_pylist()
-        texts = pc.replace_with_mask(texts, is_other, pa.array([_decoded(value, codec) for value in raw], pa.string()))
+        texts = pc.replace_with_mask(texts, is_other, pa.array([_decode(value, codec) for value in raw], pa.string()))
     return pa.chunked_array([texts])
 
 
-def _decoded(raw: bytes, codec: str) -> str | None:
+def _decode(raw: bytes, codec: str) -> str | None:
     try:
         text = raw.decode(codec)
         # Codecs accept more than they write: two texts that Python decodes equally must not be one user.

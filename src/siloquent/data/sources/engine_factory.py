@@ -41,7 +41,7 @@ def open_source(
     if frame is not None:
         from siloquent.data.sources.frames import convert_to_arrow
 
-        arrow = convert_to_arrow(frame, limits, _kinds(schema), table=schema.name)
+        arrow = convert_to_arrow(frame, limits, _list_kinds(schema), table=schema.name)
         digest = prepare_frame_digest(arrow, _list_stored(schema))
         return DuckDBEngine(arrow=arrow, limits=_adjust_limits(arrow.nbytes, limits), digest=digest)
     if not schema.source:
@@ -119,14 +119,14 @@ def _open_file_engine(
     )
 
 
-def _kinds(schema: TableSchema) -> dict[str, str]:
+def _list_kinds(schema: TableSchema) -> dict[str, str]:
     """Return the columns read, and the kinds of their attributes; derived attributes have no columns of their own."""
     return {attribute.name: attribute.kind for attribute in schema.domain if not attribute.function}
 
 
 def _list_stored(schema: TableSchema) -> list[str]:
     """Return the names of the columns read."""
-    return list(_kinds(schema))
+    return list(_list_kinds(schema))
 
 
 def _list_enumerated(schema: TableSchema) -> list[str]:
@@ -156,10 +156,10 @@ def _attach(
             limits,
             _list_stored(schema),
             table=schema.name,
-            kinds=_kinds(schema),
+            kinds=_list_kinds(schema),
             user=schema.unit.column,
         )
     from siloquent.data.sources.database import attach_database
 
-    attach_database(connection, file, inner, _kinds(schema), table=schema.name)
+    attach_database(connection, file, inner, _list_kinds(schema), table=schema.name)
     return {}

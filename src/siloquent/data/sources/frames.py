@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from siloquent.data.engines.base import ReadLimits, hide_failures
-from siloquent.data.sources.moments import bounded_moments, is_moment
+from siloquent.data.sources.moments import bound_moments, is_moment
 from siloquent.data.sources.objects import format_texts
-from siloquent.data.sources.pandas import pandas_column
-from siloquent.data.sources.texts import is_text, valid_texts
+from siloquent.data.sources.pandas import convert_pandas_column
+from siloquent.data.sources.texts import is_text, keep_valid_texts
 from siloquent.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def convert_to_arrow(frame: Any, limits: ReadLimits, columns: Mapping[str, str],
             fix="pyarrow.table({...}), or give the table a source",
         )
     kinds = {column.casefold(): kind for column, kind in columns.items()}
-    opened = hide_failures(_opened)(known)
+    opened = hide_failures(_open)(known)
     folded = [name.casefold() for name in hide_failures(_names)(opened)]
     if len(set(folded)) != len(folded):
         raise SchemaError(f"The frame of {table!r} has two columns with the same name (case is ignored).")
@@ -67,7 +67,7 @@ def _require_types(frame: pa.Table, kinds: Mapping[str, str], *, table: str) -> 
         kind = kinds.get(field.name.casefold(), "")
         if not kind:
             continue
-        if kind == "id" and pa.types.is_nested(_plain_type(field.type)):
+        if kind == "id" and pa.types.is_nested(_get_value_type(field.type)):
             raise SchemaError(
                 f"The column {field.name!r} in the frame of {table!r} holds {field.type}; an id must be one value "
                 "per row.",
@@ -83,7 +83,7 @@ def _require_types(frame: pa.Table, kinds: Mapping[str, str], *, table: str) -> 
             )
 
 
-def _plain_type(kind: pa.DataType) -> pa.DataType:
+def _get_value_type(kind: pa.DataType) -> pa.DataType:
     """Return the type of the values of a dictionary, of runs or of an extension."""
     import pyarrow as pa
 
@@ -105,20 +105,20 @@ def _make_readable(table: pa.Table, kinds: Mapping[str, str]) -> pa.Table:
         kind = kinds.get(field.name.casefold(), "")
         if not kind:
             continue
-        column = _plain(table.column(i))
+        column = _unpack_values(table.column(i))
         if is_text(column.type):
-            column = valid_texts(column)
+            column = keep_valid_texts(column)
         if pa.types.is_date64(column.type):  # a value that is not a whole day is invalid, and would invalidate all rows
             column = pa.chunked_array([one.view(pa.timestamp("ms")) for one in column.chunks], pa.timestamp("ms"))
         # Buffers that point beyond their end would be read there.
         column.validate(full=True)
         if is_moment(column.type):
-            column = bounded_moments(column, is_id=kind == "id")
+            column = bound_moments(column, is_id=kind == "id")
         table = table.set_column(i, field.with_type(column.type), column)
     return table
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _unpack_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the values themselves, of a dictionary, of runs or of an extension other than UUIDs."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -144,7 +144,7 @@ def _wrap_frame(frame: Any) -> Any:
     return frame if isinstance(frame, (pa.Table, pa.RecordBatch)) else nw.from_native(frame, pass_through=True)
 
 
-def _opened(known: Any) -> Any:
+def _open(known: Any) -> Any:
     """Return an Arrow table, or a frame supported by narwhals."""
     import narwhals.stable.v2 as nw
     import pyarrow as pa
@@ -173,13 +173,15 @@ def _convert_frame(opened: Any, kinds: Mapping[str, str], table: str) -> pa.Tabl
     columns = {name: pa.nulls(rows) for name in names}
     for name in wanted:
         kind = kinds[name.casefold()]
-        columns[name] = opened.column(name) if isinstance(opened, pa.Table) else _column(opened[name], kind, table)
+        columns[name] = (
+            opened.column(name) if isinstance(opened, pa.Table) else _convert_column(opened[name], kind, table)
+        )
     return pa.table(columns)
 
 
-def _column(column: Any, kind: str, table: str) -> Any:
+def _convert_column(column: Any, kind: str, table: str) -> Any:
     import narwhals.stable.v2 as nw
 
     if column.implementation.is_pandas_like():
-        return pandas_column(column, kind, table=table)
+        return convert_pandas_column(column, kind, table=table)
     return format_texts(column.to_list(), kind) if column.dtype == nw.Object else column.to_arrow()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from siloquent.data.sources.moments import bounded_moments
+from siloquent.data.sources.moments import bound_moments
 from siloquent.foreign.pages import Chunk, UnsafeFile, read_chunks
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BATCH_ROWS = 2**16
 
 
-def millisecond_columns(connection: duckdb.DuckDBPyConnection, path: str) -> set[str]:
+def list_millisecond_columns(connection: duckdb.DuckDBPyConnection, path: str) -> set[str]:
     """Return the names of the file's columns of times in milliseconds."""
     found = connection.execute(
         "SELECT name FROM parquet_schema(?) WHERE type = 'INT64' AND (converted_type = 'TIMESTAMP_MILLIS' OR "
@@ -28,7 +28,7 @@ def millisecond_columns(connection: duckdb.DuckDBPyConnection, path: str) -> set
     return {str(name) for (name,) in found.fetchall()}
 
 
-def chunks_of(connection: duckdb.DuckDBPyConnection, path: str) -> list[Chunk]:
+def list_chunks(connection: duckdb.DuckDBPyConnection, path: str) -> list[Chunk]:
     """Return the column chunks of an owner's own file: DuckDB fails on statistics of a time beyond its range."""
     import duckdb
     import pyarrow.parquet as pq
@@ -88,7 +88,7 @@ class Milliseconds:
         with pq.ParquetFile(self._path, pre_buffer=False) as file:
             for batch in file.iter_batches(BATCH_ROWS, columns=list(self._columns), use_threads=False):
                 read = [
-                    bounded_moments(pa.chunked_array([batch.column(name)]), is_id=name in self._ids)
+                    bound_moments(pa.chunked_array([batch.column(name)]), is_id=name in self._ids)
                     for name in self._columns
                 ]
                 yield from pa.table(read, self.schema).to_batches()

@@ -20,7 +20,7 @@ def is_moment(kind: pa.DataType) -> bool:
     return bool(pa.types.is_temporal(kind) and not pa.types.is_interval(kind))
 
 
-def bounded_moments(moments: pa.ChunkedArray, *, is_id: bool) -> pa.ChunkedArray:
+def bound_moments(moments: pa.ChunkedArray, *, is_id: bool) -> pa.ChunkedArray:
     """Return times within years 1 to 9999 and in whole microseconds, as ``read_datetime`` reads them.
 
     Args:
@@ -35,11 +35,11 @@ def bounded_moments(moments: pa.ChunkedArray, *, is_id: bool) -> pa.ChunkedArray
     if not pa.types.is_timestamp(moments.type):
         return moments
     if moments.type.unit in _UNITS:
-        return _within_years(moments)
-    return _whole_microseconds(moments) if moments.type.unit == "ns" else moments
+        return _clamp_years(moments)
+    return _truncate_to_microseconds(moments) if moments.type.unit == "ns" else moments
 
 
-def _within_years(moments: pa.ChunkedArray) -> pa.ChunkedArray:
+def _clamp_years(moments: pa.ChunkedArray) -> pa.ChunkedArray:
     """Replace times before and after all years by the first and last time."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -50,7 +50,7 @@ def _within_years(moments: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.min_element_wise(late, count_microseconds(LATEST) // step, options=options).cast(moments.type)
 
 
-def _whole_microseconds(moments: pa.ChunkedArray) -> pa.ChunkedArray:
+def _truncate_to_microseconds(moments: pa.ChunkedArray) -> pa.ChunkedArray:
     """Truncate nanoseconds: an engine's rounding would move the last moment of a day to the next day."""
     import numpy as np
     import pyarrow as pa

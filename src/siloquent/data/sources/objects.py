@@ -34,10 +34,10 @@ def format_texts(values: Iterable[Any], kind: str) -> pa.Array:
     """Return the text of each value for an attribute of ``kind``, NULL for values without one, such as lists."""
     import pyarrow as pa
 
-    return pa.array([_text_or_none(value, kind) for value in values], pa.string())
+    return pa.array([_format_or_none(value, kind) for value in values], pa.string())
 
 
-def _text_or_none(value: Any, kind: str) -> str | None:
+def _format_or_none(value: Any, kind: str) -> str | None:
     try:
         return format_text(value, kind)
     except Exception:  # allowed: a value may be of any class, and what its methods raise must not reach other rows
@@ -65,7 +65,7 @@ def format_text(value: Any, kind: str = "category") -> str | None:
     if isinstance(value, Decimal):
         return None if value.is_nan() else str(value)
     if isinstance(value, (date, np.datetime64)):
-        return _bounded(value) if kind in _MOMENTS else _format_datetime(value)
+        return _clamp_time(value) if kind in _MOMENTS else _format_datetime(value)
     if isinstance(value, bytes):
         return f"\\x{value.hex()}"
     return str(value) if isinstance(value, UUID) else None
@@ -92,7 +92,7 @@ def _format_float(number: float) -> str | None:
     return str(int(number)) if number.is_integer() and abs(number) < FIRST_INEXACT else repr(number)
 
 
-def _bounded(value: Any) -> str | None:
+def _clamp_time(value: Any) -> str | None:
     """Return a time in microseconds and within years 1 to 9999; None in another zone than UTC."""
     if isinstance(value, datetime) and value == value and value.utcoffset():
         return None

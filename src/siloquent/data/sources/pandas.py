@@ -26,7 +26,7 @@ _KEPT = {
 _FLOATS = (4, 8)
 
 
-def pandas_column(column: Any, kind: str, *, table: str) -> pa.Array | pa.ChunkedArray:
+def convert_pandas_column(column: Any, kind: str, *, table: str) -> pa.Array | pa.ChunkedArray:
     """Return a pandas column as Arrow, for an attribute of ``kind``.
 
     Args:
@@ -38,7 +38,7 @@ def pandas_column(column: Any, kind: str, *, table: str) -> pa.Array | pa.Chunke
 
     native = nw.to_native(column)
     dtype = native.dtype
-    letter = _letter(dtype)
+    letter = _find_type_letter(dtype)
     if letter == "b" and isinstance(dtype, np.dtype) and kind in TOLD_APART:
         raise SchemaError(
             f"The column {column.name!r} in the frame of {table!r} holds numpy booleans, which one extra number "
@@ -48,15 +48,15 @@ def pandas_column(column: Any, kind: str, *, table: str) -> pa.Array | pa.Chunke
     if letter == _TEXT or letter in _KEPT.get(kind, ""):
         return _exact(column.to_arrow()) if letter in "iu" and kind in TOLD_APART else column.to_arrow()
     if str(dtype) == "category":
-        return _listed(native, kind)
-    return format_texts(_values(column, native), kind)
+        return _convert_categories(native, kind)
+    return format_texts(_list_values(column, native), kind)
 
 
-def _letter(dtype: Any) -> str:
+def _find_type_letter(dtype: Any) -> str:
     """Return numpy's letter for a column's type, whatever holds it; ``t`` for texts in UTF-8, ``O`` for all others."""
     held = getattr(dtype, "pyarrow_dtype", None)
     if held is not None:
-        return _arrow_letter(held)
+        return _find_arrow_letter(held)
     if hasattr(dtype, "storage"):  # Python's texts may hold halves of surrogate pairs
         return _TEXT if dtype.storage == "pyarrow" else _OBJECT
     plain = np.dtype("M8[ns]") if hasattr(dtype, "tz") else getattr(dtype, "numpy_dtype", dtype)
@@ -65,7 +65,7 @@ def _letter(dtype: Any) -> str:
     return plain.kind
 
 
-def _arrow_letter(held: pa.DataType) -> str:
+def _find_arrow_letter(held: pa.DataType) -> str:
     import pyarrow as pa
 
     kinds = pa.types
@@ -92,7 +92,7 @@ def _exact(numbers: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     return pc.if_else(inside, numbers, pa.scalar(None, numbers.type))
 
 
-def _listed(native: Any, kind: str) -> pa.Array:
+def _convert_categories(native: Any, kind: str) -> pa.Array:
     """Return a column of pandas categories, each category converted independently of the others."""
     import pyarrow as pa
 
@@ -100,14 +100,14 @@ def _listed(native: Any, kind: str) -> pa.Array:
     return format_texts(list(native.cat.categories), kind).take(pa.array(codes, mask=codes < 0))
 
 
-def _values(column: Any, native: Any) -> list[Any]:
+def _list_values(column: Any, native: Any) -> list[Any]:
     """Return the values as Python objects; in a column held by Arrow, NULL for those that Python cannot represent."""
     if hasattr(native.dtype, "pyarrow_dtype"):
-        return [_value(scalar) for scalar in column.to_arrow()]
+        return [_convert_scalar(scalar) for scalar in column.to_arrow()]
     return list(native.to_list())
 
 
-def _value(scalar: Any) -> Any:
+def _convert_scalar(scalar: Any) -> Any:
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):

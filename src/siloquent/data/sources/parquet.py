@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from siloquent.data.engines.base import SOURCE, ReadLimits
 from siloquent.data.sources.files import SourceFile, find_source_file
-from siloquent.data.sources.milliseconds import Milliseconds, chunks_of, millisecond_columns
+from siloquent.data.sources.milliseconds import Milliseconds, list_chunks, list_millisecond_columns
 from siloquent.errors import SchemaError
 from siloquent.foreign.pages import (
     DICTIONARY,
@@ -92,7 +92,7 @@ def attach_parquet(
             shown[name] = f"CASE WHEN {_quote_name(beside)} = {_quote_name(name)} THEN {shown[name]} END"
             without.append(beside)
     lent: dict[str, Streamable] = {}
-    moments = millisecond_columns(connection, file.path) if kinds else set()
+    moments = list_millisecond_columns(connection, file.path) if kinds else set()
     called = {
         name: f"{beside}{i}" for i, (name, *_) in enumerate(described) if name in moments and name.casefold() in folded
     }
@@ -138,7 +138,7 @@ def check_parquet(
     with open(file.path, "rb") as opened:
         size = _require_parquet(opened, table)
         leaves = read_leaves(connection, file.path)
-        chunks = chunks_of(connection, file.path) if limits.rows is None else list(read_chunks(connection, file.path))
+        chunks = list_chunks(connection, file.path) if limits.rows is None else list(read_chunks(connection, file.path))
         _check_footer(connection, file, size, limits, len(leaves), chunks, len(wanted))
         read = {i: leaf for i, leaf in enumerate(leaves) if leaf.column.casefold() in wanted}
         lists = next((leaf.column for leaf in read.values() if leaf.is_repeated), None)

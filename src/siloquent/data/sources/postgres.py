@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from siloquent.data.engines.base import ReadLimits, hide_failures
-from siloquent.data.sources.encodings import codec_of, decoded_texts
+from siloquent.data.sources.encodings import decode_texts, find_codec
 from siloquent.errors import MissingExtra, SchemaError, UnknownName
 from siloquent.schema.source_kinds import SourceKind
 
@@ -103,7 +103,7 @@ class PostgresTable:
         self._dsn = read_connection_text(workspace, name, table=table)
         self._relation, self._limits = (schema or "public", relation), limits
         self.types, known, self._encoding = self._inspect_table()
-        self._codec = codec_of(self._encoding, table=table)
+        self._codec = find_codec(self._encoding, table=table)
         columns = list(self.types)
         if not columns:
             raise UnknownName(f"table in the source of {table!r}", inner, known)
@@ -157,7 +157,7 @@ class PostgresTable:
             cursor.execute(f"SET LOCAL client_encoding = '{self._encoding}'".encode())
             with cursor.copy(self._build_copy_statement()) as copy:
                 for batch in _parse_blocks(iter(copy), self._sent.names, self._limits):
-                    texts = [decoded_texts(column, self._codec) for column in batch]
+                    texts = [decode_texts(column, self._codec) for column in batch]
                     yield from pa.table(texts, batch.schema.names).to_batches()
 
     @hide_failures

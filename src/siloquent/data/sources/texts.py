@@ -14,7 +14,7 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def valid_texts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+def keep_valid_texts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return ``texts`` with NULL for those that are not UTF-8: because of one, DuckDB and Python fail for all rows.
 
     Raises:
@@ -30,12 +30,12 @@ def valid_texts(texts: pa.ChunkedArray) -> pa.ChunkedArray:
         for chunk in texts.chunks:
             whole = chunk.view(raw)
             whole.validate(full=True)
-            chunks.append(pa.array([_decoded(value) for value in whole.to_pylist()], texts.type))
+            chunks.append(pa.array([_decode(value) for value in whole.to_pylist()], texts.type))
         return pa.chunked_array(chunks, texts.type)
     return texts
 
 
-def _decoded(raw: bytes | None) -> str | None:
+def _decode(raw: bytes | None) -> str | None:
     try:
         return None if raw is None else raw.decode("utf-8")
     except UnicodeDecodeError:

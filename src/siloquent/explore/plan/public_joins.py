@@ -74,7 +74,7 @@ def inline_join(query: Query, schema: TableSchema) -> Query:
     """
     table = check_joined(query, schema)
     if table is None:
-        return replace_columns(query, _unjoined(schema)) if schema.public else query
+        return replace_columns(query, _refuse_unjoined(schema)) if schema.public else query
 
     def through(column: Column) -> Column | Through:
         found = table.column(column.name)
@@ -88,7 +88,7 @@ def inline_join(query: Query, schema: TableSchema) -> Query:
     return replace(bare, where=inner if bare.where is None else And((inner, bare.where)))
 
 
-def _unjoined(schema: TableSchema) -> Callable[[Column], Column]:
+def _refuse_unjoined(schema: TableSchema) -> Callable[[Column], Column]:
     """Build a function that returns attributes unchanged and refuses those of a public table, with the missing join."""
     own = {name.casefold() for name in schema.domain.names}
 

@@ -67,7 +67,7 @@ def plan_quantile(query: Query, schema: TableSchema, *, left: Cost) -> Plan:
     if not are_lifted() or found.compiled.value_step == 1 or attribute.steps > MAX_CELLS or was_paid(found.event):
         return found
     with suppress(RequestError):  # a quantile over every value, planned before the current limit
-        finer = _planned(query, schema, _of_every_value(query, schema, attribute), left)
+        finer = _planned(query, schema, _compile_every_value(query, schema, attribute), left)
         return finer if was_paid(finer.event) else found
     return found
 
@@ -204,13 +204,13 @@ def _compile(query: Query, schema: TableSchema, attribute: Attribute) -> Compile
     if attribute.steps <= MAX_CELLS:
         try:
             with standing():
-                return _of_every_value(query, schema, attribute)
+                return _compile_every_value(query, schema, attribute)
         except RequestError:  # too many cells: below, the same result is found with fewer
             if max_truths.get() < MAX_TRUTHS and _have_room(query, schema, attribute):
                 if not are_lifted():
                     raise
-                return _of_every_value(query, schema, attribute)
-    query, keys, chosen = _groups(query, schema, attribute)
+                return _compile_every_value(query, schema, attribute)
+    query, keys, chosen = _select_groups(query, schema, attribute)
     alone = compile_keys(keys, build_value_key(attribute, attribute.steps), query, schema, chosen=chosen)
     block = alone.parts[0].block
     others = block.size // block.shape[block.attributes.index(attribute.name)]
@@ -218,12 +218,12 @@ def _compile(query: Query, schema: TableSchema, attribute: Attribute) -> Compile
     return compile_keys(keys, build_value_key(attribute, step), query, schema, chosen=chosen, step=step)
 
 
-def _of_every_value(query: Query, schema: TableSchema, attribute: Attribute) -> CompiledWorkload:
-    query, keys, chosen = _groups(query, schema, attribute)
+def _compile_every_value(query: Query, schema: TableSchema, attribute: Attribute) -> CompiledWorkload:
+    query, keys, chosen = _select_groups(query, schema, attribute)
     return compile_keys(keys, build_value_key(attribute, 1), query, schema, chosen=chosen)
 
 
-def _groups(
+def _select_groups(
     query: Query, schema: TableSchema, attribute: Attribute
 ) -> tuple[Query, list[GroupKey], tuple[int, ...] | None]:
     """Return ``query`` with resolved joins, the keys of its groups, and the requested groups."""
@@ -240,7 +240,7 @@ def _groups(
 
 def _have_room(query: Query, schema: TableSchema, attribute: Attribute) -> bool:
     """Return whether every value has a cell under public limits; the price with steps would be another answer's."""
-    query, keys, _ = _groups(query, schema, attribute)
+    query, keys, _ = _select_groups(query, schema, attribute)
     tests = [] if query.where is None else list(iter_tests(query.where))
     ours = max_truths.set(MAX_TRUTHS)
     try:

@@ -13,7 +13,7 @@ from typing import Any
 
 from siloquent.errors import UnknownName
 from siloquent.explore.plan.cells.numbers import is_fraction
-from siloquent.explore.spec.members import fields_of
+from siloquent.explore.spec.members import list_fields
 from siloquent.explore.spec.predicate import Arithmetic, Call, Column, Compare, InList, Through, Value
 from siloquent.explore.spec.query import Cube, GroupBy, Query, SomeGroups
 from siloquent.schema import Attribute, TableSchema, list_bin_rules
@@ -59,7 +59,7 @@ def _iter_nodes(value: Any) -> Iterator[Any]:
     if isinstance(value, tuple):
         for part in value:
             yield from _iter_nodes(part)
-    elif (own := fields_of(type(value))) is not None:
+    elif (own := list_fields(type(value))) is not None:
         yield value
         if not isinstance(value, (Column, Value, Through)):
             for part in own:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from siloquent.explore.spec.language.render import render_constant
-from siloquent.explore.spec.members import fields_of
+from siloquent.explore.spec.members import list_fields
 from siloquent.explore.spec.numbers import format_number
 from siloquent.explore.spec.predicate import InList, Value, get_constant_type
 from siloquent.explore.spec.query import Query
@@ -42,7 +42,7 @@ def _build_document(value: Any) -> Any:
             "expression": _build_document(value.expression),
             "values": [_build_constant(one) for one in value.values],
         }
-    own = fields_of(type(value))
+    own = list_fields(type(value))
     if own is not None:
         parts = {part.name: _build_document(getattr(value, part.name)) for part in own if not _is_later(value, part)}
         return {"is": type(value).__name__.lower(), **parts}

@@ -8,7 +8,7 @@ from typing import Any
 _known: dict[type, tuple[Field[Any], ...] | None] = {}
 
 
-def fields_of(kind: type) -> tuple[Field[Any], ...] | None:
+def list_fields(kind: type) -> tuple[Field[Any], ...] | None:
     """Return the fields of a dataclass; None for any other class."""
     if kind not in _known:
         _known[kind] = fields(kind) if is_dataclass(kind) else None

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from siloquent.errors import UnknownName
-from siloquent.explore.spec.members import fields_of
+from siloquent.explore.spec.members import list_fields
 from siloquent.explore.spec.predicate import Column, Compare, InList, Value
 from siloquent.explore.spec.query import Query
 from siloquent.schema import Attribute, TableSchema
@@ -38,7 +38,7 @@ class _Rewriter:
             return self.column(value)
         if isinstance(value, (Compare, InList)) and self.test is not None:
             return self.test(value)
-        own = fields_of(type(value))
+        own = list_fields(type(value))
         if own is None:
             return value
         changed = {}

@@ -104,12 +104,12 @@ class Relay:
         from starlette.responses import Response
 
         at = request.path_params
-        length = _length(request, MAX_ENVELOPE)
+        length = _read_length(request, MAX_ENVELOPE)
         attempt, part = _require_whole(parse_plain_int(at["attempt"])), _require_whole(parse_plain_int(at["part"]))
         if not STEP.fullmatch(at["step"]):
             raise ProtocolError("bad_encoding", role=role)
         await self._do(self._store.admit, role, at["session"])
-        wire = await _body(request, length)
+        wire = await _read_body(request, length)
         key = (at["session"], at["to"], at["step"], attempt, part)
         is_new = await self._do(self._store.put, role, key, wire)
         if is_new:
@@ -242,7 +242,7 @@ def _build_problem(refused: SiloquentError) -> Response:
     return JSONResponse(body, status_code=status, media_type="application/problem+json", headers=headers)
 
 
-def _length(request: Request, most: int) -> int:
+def _read_length(request: Request, most: int) -> int:
     """Return the length that a request declares for its body.
 
     Raises:
@@ -254,7 +254,7 @@ def _length(request: Request, most: int) -> int:
     return length
 
 
-async def _body(request: Request, length: int) -> bytes:
+async def _read_body(request: Request, length: int) -> bytes:
     """Read a body of at most ``length`` bytes: a chunked body may exceed the declared length.
 
     Raises:
@@ -271,7 +271,7 @@ async def _body(request: Request, length: int) -> bytes:
 
 async def _read_json(request: Request) -> dict[str, Any]:
     """Read a small JSON object."""
-    value = load_json(await _body(request, _length(request, MAX_JSON)))
+    value = load_json(await _read_body(request, _read_length(request, MAX_JSON)))
     if not isinstance(value, dict):
         raise ProtocolError("bad_encoding")
     return value

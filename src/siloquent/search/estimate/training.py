@@ -172,7 +172,7 @@ class ReleasedSums:
             mean, means = float(values @ likely) / rows, sums.sum(axis=0) / rows
             cross = sums.T @ values / rows - mean * means
             variance = max(float(values**2 @ likely) / rows - mean**2, _LEAST)
-            covariance = _border_matrix(covariance, cross, variance)
+            covariance = _extend_matrix(covariance, cross, variance)
             sums = np.insert(sums, -1, values * likely, axis=1)
         if self.added:
             covariance = clip_eigenvalues(covariance)
@@ -224,7 +224,7 @@ class ReleasedSums:
         ]
 
 
-def _border_matrix(covariance: Floats, cross: Floats, variance: float) -> Floats:
+def _extend_matrix(covariance: Floats, cross: Floats, variance: float) -> Floats:
     """Extend a covariance matrix by one number before the last, with these covariances to the others."""
     p = len(covariance)
     order = [*range(p - 1), p, p - 1]

@@ -157,11 +157,11 @@ def _compute_measures(
     balanced = float(np.mean([errors[y == label].mean() for label in present]))
     columns = [found[:, 0]] if found.shape[1] == 1 else list(found.T)
     labels = [1] if found.shape[1] == 1 else range(found.shape[1])
-    areas = [area for c, one in zip(columns, labels, strict=True) if (area := auc(c, y == one)) is not None]
+    areas = [area for c, one in zip(columns, labels, strict=True) if (area := compute_auc(c, y == one)) is not None]
     return Measures(float(errors.mean()), balanced, float(np.mean(areas)) if areas else math.nan, float(losses.mean()))
 
 
-def auc(scores: Floats, positive: NDArray[np.bool_]) -> float | None:
+def compute_auc(scores: Floats, positive: NDArray[np.bool_]) -> float | None:
     """Compute the area under the ROC curve; None where all rows have the same class."""
     # scipy.stats takes .3 s to import, so only advice imports it.
     from scipy.stats import rankdata

@@ -18,7 +18,7 @@ from siloquent.synth.estimate.enforce.constraints import Tables
 from siloquent.synth.estimate.model_domain import ModelDomain, build_model_domain, parse_rates
 from siloquent.synth.estimate.report.classifiers import FittedClassifiers, train_classifiers
 from siloquent.synth.plan.expected_gain import compute_expected_gain
-from siloquent.synth.plan.memory_limit import rows_that_fit
+from siloquent.synth.plan.memory_limit import limit_rows
 from siloquent.synth.spec.fine_domain import FineDomain
 from siloquent.synth.spec.measurements import CandidateMarginals, Measurements, NoisyCounts
 
@@ -191,7 +191,7 @@ class TreeLearner:
     def rows(self) -> int:
         """The number of output rows: as requested, or as many as the table has and memory holds."""
         asked = self.plan.spec.rows
-        return rows_that_fit(self.frame.rows, len(self.frame.compiled.attributes)) if asked is None else asked
+        return limit_rows(self.frame.rows, len(self.frame.compiled.attributes)) if asked is None else asked
 
     def _compute_expected(self, candidates: Sequence[Axes]) -> tuple[Floats, ...]:
         """Return expected counts of candidates."""

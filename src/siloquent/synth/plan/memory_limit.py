@@ -27,7 +27,7 @@ def find_memory_limit() -> int:
     return min(found)
 
 
-def rows_that_fit(rows: int, columns: int) -> int:
+def limit_rows(rows: int, columns: int) -> int:
     """Return ``rows``, or as many as fit into memory; more rows can be drawn from the model at no cost."""
     room = find_memory_limit()
     return rows if rows * columns * CELL_BYTES <= room else max(1, room // (2 * columns * CELL_BYTES))
@@ -37,7 +37,7 @@ def require_memory(rows: int | None, columns: int) -> None:
     """Refuse more rows than there is memory for.
 
     Args:
-        rows: As requested; None: as many as the table has, which is unknown as yet; ``rows_that_fit`` limits these.
+        rows: As requested; None: as many as the table has, which is unknown as yet; ``limit_rows`` limits these.
     Raises:
         RequestError: They need more memory than is available.
     """

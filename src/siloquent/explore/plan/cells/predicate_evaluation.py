@@ -268,7 +268,7 @@ def check_comparable(left: Values, right: Values, op: str) -> None:
 def _suggest_cast(left: Values, right: Values) -> str:
     """Suggest the constant's spelling in the other side's kind: 30 instead of '30'."""
     constant, other = (right, left) if right.is_constant else (left, right)
-    text = _written(constant)
+    text = _format_constant(constant)
     if other.kind == "number":
         with suppress(ArithmeticError):
             if Decimal(text).is_finite():
@@ -276,11 +276,11 @@ def _suggest_cast(left: Values, right: Values) -> str:
     if other.kind == "truth":
         return _TRUTHS.get(text.casefold(), "TRUE or FALSE")
     if other.kind == "text":
-        return "'{}'".format(_listed(text, other).replace("'", "''"))
-    return _example(other)
+        return "'{}'".format(_correct_value(text, other).replace("'", "''"))
+    return _find_example(other)
 
 
-def _example(values: Values) -> str:
+def _find_example(values: Values) -> str:
     """Return one of ``values``, from their middle, as written in a query; empty if none is known."""
     known = np.flatnonzero(values.known)
     if not len(known):
@@ -294,7 +294,7 @@ def _example(values: Values) -> str:
 _TRUTHS = dict.fromkeys(("1", "true", "t", "yes", "y"), "TRUE") | dict.fromkeys(("0", "false", "f", "no", "n"), "FALSE")
 
 
-def _written(values: Values) -> str:
+def _format_constant(values: Values) -> str:
     """Return a constant as text; a boolean as in SQL."""
     if values.fixed is not None:
         exact = values.fixed
@@ -302,7 +302,7 @@ def _written(values: Values) -> str:
     return str(values.data[0]).upper() if values.kind == "truth" else str(values.data[0])
 
 
-def _listed(text: str, other: Values) -> str:
+def _correct_value(text: str, other: Values) -> str:
     """Return the declared value that ``text`` stands for: a postcode written as a number lacks its leading zeros."""
     if other.choices is None or text in (known := other.choices.values):
         return text
@@ -316,14 +316,14 @@ def _cast_to_date(values: Values, other: Values) -> Values:
         try:
             data = np.array([np.datetime64(datetime.fromisoformat(str(text)), "s") for text in values.data[:1]])
         except ValueError:
-            raise RequestError(f"{str(values.data[0])[:40]!r} is not a date.", fix=_example(other)) from None
+            raise RequestError(f"{str(values.data[0])[:40]!r} is not a date.", fix=_find_example(other)) from None
         return Values(np.repeat(data, len(values.data)), values.known, "moment")
     return values
 
 
 def _instead_of_like(expression: Expression, tested: Values) -> str:
     """Suggest a condition on a non-text expression, with one of its own values."""
-    name, example = render_expression(expression), _example(tested)
+    name, example = render_expression(expression), _find_example(tested)
     if tested.kind == "truth" or not example:
         return name
     if tested.kind == "number":

@@ -111,7 +111,7 @@ def _read_source(cursor: Cursor) -> tuple[str, Join | None]:
     if cursor.take("JOIN"):
         other = read_table_name(cursor)
         if cursor.is_at("ON"):
-            raise _joined_on(cursor, table, other)
+            raise _build_on_error(cursor, table, other)
         if not cursor.take("USING"):
             raise cursor.build_refusal(WHY_NOT["JOIN"])
         cursor.expect("(")
@@ -122,7 +122,7 @@ def _read_source(cursor: Cursor) -> tuple[str, Join | None]:
     return table, join
 
 
-def _joined_on(cursor: Cursor, table: str, other: str) -> RequestError:
+def _build_on_error(cursor: Cursor, table: str, other: str) -> RequestError:
     """Build the error for ``ON visits.ward = wards.ward``; the fix is USING with the same key."""
     position = cursor.advance().start
     key = ".."

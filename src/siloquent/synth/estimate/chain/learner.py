@@ -16,7 +16,7 @@ from siloquent.synth.estimate.enforce.constraints import Tables
 from siloquent.synth.estimate.model_domain import ModelDomain, build_model_domain, parse_rates
 from siloquent.synth.estimate.report.classifiers import FittedClassifiers, train_classifiers
 from siloquent.synth.plan.chain import collect_given_weights, collect_wanted_rates
-from siloquent.synth.plan.memory_limit import rows_that_fit
+from siloquent.synth.plan.memory_limit import limit_rows
 from siloquent.synth.spec.fine_domain import FineDomain
 from siloquent.synth.spec.measurements import Measurements, NoisyCounts
 from siloquent.synth.spec.network import Network, build_blank_network, draw_first_embeddings
@@ -49,7 +49,7 @@ class ChainLearner:
     def rows(self) -> int:
         """The number of output rows: as requested, or as many as the table has and memory holds."""
         asked = self.plan.spec.rows
-        return rows_that_fit(self.frame.rows, len(self.frame.compiled.attributes)) if asked is None else asked
+        return limit_rows(self.frame.rows, len(self.frame.compiled.attributes)) if asked is None else asked
 
     @property
     def cliques(self) -> tuple[tuple[str, ...], ...]:
