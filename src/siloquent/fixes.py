@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 Verb = Literal["ask", "explain"]
-OptionValue = str | int | float | bool | Sequence[Any] | Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

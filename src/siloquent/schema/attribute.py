@@ -270,10 +270,6 @@ class Attribute:
         """Whether GROUP BY takes it as it is: listed values, true and false, bins, or an integer of few values."""
         return self.kind in ("category", "boolean") or bool(self.edges) or self.is_code
 
-    def find_label(self, value: object) -> str | None:
-        """Return the label of a value, if it has one."""
-        return next((label for known, label in self.labels if known == value and type(known) is type(value)), None)
-
     def find_labelled(self, label: str) -> Any:
         """Return the value that has this label, None if none has it."""
         return next((value for value, known in self.labels if known == label), None)

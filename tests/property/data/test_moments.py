@@ -159,5 +159,5 @@ def test_a_moment_beyond_all_years_is_the_first_or_the_last(source: str, tmp_pat
 def test_moments_that_are_not_bounded_are_seen(place: Any, source: str, tmp_path: Path) -> None:
     moments = next(found for name, _, _, found in tables(0) if name == "ms UTC")
     rows = pa.table({"n": range(len(moments)), "m": moments, "d": moments, "who": moments})
-    with patch.object(place, "bounded_moments", lambda moments, is_id: moments), pytest.raises(SiloquentError):
+    with patch.object(place, "bound_moments", lambda moments, is_id: moments), pytest.raises(SiloquentError):
         read(source, rows, tmp_path)

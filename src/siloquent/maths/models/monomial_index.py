@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-HIGHEST = 4
 
 
 @lru_cache(maxsize=32)
