@@ -27,6 +27,14 @@ def format_exact_amount(account: Account, units: int) -> str:
     return format((Decimal(units) / _get_scale(account)).normalize(), "f") if units else "0"
 
 
+def format_amount(account: Account, units: int, towards: Literal["down", "up"]) -> str:
+    """Format whole units with symbol and four digits: remaining amounts are rounded ``down``, spent ones ``up``."""
+    from siloquent.privacy import get_accountant
+
+    amount = format_significant(Fraction(units, _get_scale(account)), towards)
+    return f"{get_accountant(account.accountant).symbol} {amount}"
+
+
 def format_significant(value: Fraction, towards: Literal["down", "up"]) -> str:
     """Format ``value`` with four significant digits, as plain decimal text.
 
