@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from siloquent.charge import build_guarantee, compute_charged_amount
 from siloquent.explore.estimate.composite import ReleasedPart, combine
+from siloquent.explore.estimate.presentation import present
 from siloquent.explore.estimate.progress import QueryProgress
 from siloquent.explore.estimate.reconstruct import EstimatedRows, compute_step, reconstruct
 from siloquent.explore.plan.bounds import Part, list_parts
@@ -33,6 +34,7 @@ def assemble(progress: QueryProgress) -> Answer:
     else:
         estimate = reconstruct(query, part.plan.compiled, part.measured, alpha=part.error)
         promise, items = part.plan.promise, ()
+    estimate = present(query, schema, estimate, part.plan.compiled.labels)
     return Answer(
         task="explore",
         table_name=schema.name,

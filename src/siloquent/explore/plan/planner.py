@@ -166,7 +166,14 @@ def compile_query(query: Query, schema: TableSchema) -> CompiledWorkload:
     """
     # The promise does not affect the matrices: with a placeholder for it, all accuracies share one compilation.
     bare = replace(
-        query, promise=Accuracy(Decimal(1)), having=None, top=None, shows_values=True, explain=False, alias=""
+        query,
+        promise=Accuracy(Decimal(1)),
+        having=None,
+        top=None,
+        shows_values=True,
+        explain=False,
+        alias="",
+        presentation=None,
     )
     return _workloads.get((bare, SchemaKey(schema), are_lifted()), lambda: compile_workload(bare, schema))
 

@@ -53,7 +53,10 @@ def _build_document(value: Any) -> Any:
     return format_number(value) if isinstance(value, Decimal) else value
 
 
-_LATER = frozenset({"others", "join", "more", "at_least", "of"})
+_LATER = frozenset(
+    {"others", "join", "more", "at_least", "of", "presentation", "renamed", "order", "limit", "offset"}
+    | {"descending", "nulls_first"}
+)
 """Fields added after the first ledgers."""
 
 

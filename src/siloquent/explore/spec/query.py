@@ -22,6 +22,7 @@ from siloquent.explore.spec.aggregates import (
 from siloquent.explore.spec.normal_form import normalize_predicate, require_attribute
 from siloquent.explore.spec.numbers import MAX_DIGITS, check_number
 from siloquent.explore.spec.predicate import Expression, Predicate, check_name
+from siloquent.explore.spec.presentation import Presentation
 
 Kind = Literal["wcq", "icq", "tcq"]
 Reuse = Literal["declared", "any", "none", "simultaneous"]
@@ -253,7 +254,7 @@ class Query:
     """One query. ``shows_values``: the aggregate is among the requested items (then HAVING and TOP are free).
 
     ``alias``: the name of the column of values. ``where`` is joined to every part of the workload by AND. ``others``:
-    further items, each with its own bound.
+    further items, each with its own bound. ``presentation``: names, order and number of the shown rows, free.
     """
 
     table: str
@@ -270,9 +271,12 @@ class Query:
     alias: str = ""
     others: tuple[Item, ...] = ()
     join: Join | None = None
+    presentation: Presentation | None = None
 
     def __post_init__(self) -> None:
         check_name(self.table, "table")
+        if self.presentation is not None and self.presentation.is_plain:  # one meaning, one form
+            object.__setattr__(self, "presentation", None)
         if self.where is not None:
             object.__setattr__(self, "where", normalize_predicate(self.where))
         for name in ("having", "top"):
@@ -282,6 +286,22 @@ class Query:
         self._check_choice()
         self._check_items()
         self._check_bounds()
+        if self.presentation is not None:
+            self._check_presentation(self.presentation)
+
+    def _check_presentation(self, shown: Presentation) -> None:
+        if not isinstance(self.workload, GroupBy):
+            raise RequestError("Only groups can be sorted, limited or renamed.", fix="GROUP BY ward")
+        if shown.renamed and len(shown.renamed) != len(self.workload.keys):
+            raise RequestError("Each key of GROUP BY takes one name.", fix="ward AS station")
+        if self.top and shown.selects:
+            raise RequestError("ORDER BY with LIMIT can be given only once.", fix="remove one of them")
+        columns = len(self.workload.keys) + len(self.items)
+        if any(not 0 <= one.place < columns for one in shown.order):
+            raise RequestError("ORDER BY takes keys and selected aggregates only.", fix="ORDER BY 1")
+        names = [*filter(None, shown.renamed), *(item.column for item in self.items)]
+        if len(set(names)) != len(names):
+            raise RequestError("Two columns of the answer have the same name.", fix="AVG(cost) AS mean_cost")
 
     def _check_choice(self) -> None:
         if self.having and self.top:

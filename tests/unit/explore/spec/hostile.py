@@ -25,7 +25,6 @@ NOT_TEXT = [
     "\x1b[31mSELECT COUNT(*) FROM t ERROR 5",
     "\x07",
     "`SELECT`",
-    "SELECT COUNT(*) FROM `t` ERROR 5",
     "\u202eSELECT COUNT(*) FROM t ERROR 5",
     "\N{PILE OF POO}",
 ]
@@ -153,7 +152,7 @@ SMUGGLED = [
     "SELECT COUNT(*) FROM read_csv('/etc/passwd') ERROR 5",
     "SELECT COUNT(*) FROM '/etc/passwd' ERROR 5",
     "SELECT COUNT(*) FROM t, u ERROR 5",
-    "SELECT COUNT(*) FROM main.t ERROR 5",
+    "SELECT COUNT(*) FROM `t ERROR 5",
     "SELECT COUNT(*) FROM (SELECT * FROM t) ERROR 5",
     "SELECT COUNT(*) FROM t UNION SELECT COUNT(*) FROM t ERROR 5",
     "WITH t AS (SELECT 1) SELECT COUNT(*) FROM t ERROR 5",

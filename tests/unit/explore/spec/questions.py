@@ -37,6 +37,7 @@ from siloquent.explore.spec.predicate import (
     Predicate,
     Value,
 )
+from siloquent.explore.spec.presentation import Presentation, SortKey
 from siloquent.explore.spec.query import (
     Accuracy,
     Bound,
@@ -152,6 +153,26 @@ def accuracies(draw: st.DrawFn, asked: Sequence[Aggregate]) -> Accuracy:
 
 
 @st.composite
+def presentations(draw: st.DrawFn, workload: Workload, columns: list[str], choice: Having | Top | None) -> Presentation:
+    """Names, an order and a limit that are not the free choice of the largest groups."""
+    if not isinstance(workload, GroupBy) or not draw(st.booleans()):
+        return Presentation()
+    keys = workload.keys
+    own = {key.name for key in keys if isinstance(key, Column)}
+    fresh = names.filter(lambda name: name not in own and name not in columns)
+    renamed = draw(st.lists(fresh | st.just(""), min_size=len(keys), max_size=len(keys)))
+    given = [name for name in renamed if name]
+    renamed = renamed if len(set(given)) == len(given) else []
+    if isinstance(choice, Top):
+        return Presentation(tuple(renamed))
+    places = st.integers(0, len(keys) + len(columns) - 1)
+    order = draw(st.lists(st.builds(SortKey, places, st.booleans(), st.booleans()), max_size=3))
+    limit, offset = draw(st.none() | st.integers(1, 1_000)), draw(st.integers(0, 3))
+    is_top = len(order) == 1 and order[0].place >= len(keys) and not order[0].nulls_first
+    return Presentation(tuple(renamed), tuple(order), None if is_top and choice is None else limit, offset)
+
+
+@st.composite
 def queries(draw: st.DrawFn) -> Query:
     """Every shape of question that there is."""
     workload, choice = draw(workloads), draw(choices)
@@ -173,9 +194,15 @@ def queries(draw: st.DrawFn) -> Query:
     )
     spend = st.builds(Spend, amounts, st.just("epsilon"), shares, betas, st.booleans())
     rho = st.builds(Spend, amounts, st.just("rho"), st.none(), betas, st.booleans())
+    alias = draw(st.just("") | names.filter(lambda name: name not in taken)) if shows_values else ""
+    columns = [alias or name_column(items[0]), *taken] if shows_values else []
+    presentation = (
+        draw(presentations(workload, columns, choice)) if shows_values or isinstance(choice, Having) else None
+    )
     return Query(
         table=draw(names),
         workload=workload,
+        presentation=presentation,
         promise=draw(accuracy | spend | rho),
         aggregate=items[0],
         others=tuple(Item(one) for one in items[1:]),
@@ -187,5 +214,5 @@ def queries(draw: st.DrawFn) -> Query:
         reuse=draw(st.sampled_from(["declared", "any", "none", "simultaneous"])),
         optimistic=draw(st.booleans()),
         explain=draw(st.booleans()),
-        alias=draw(st.just("") | names.filter(lambda name: name not in taken)) if shows_values else "",
+        alias=alias,
     )

@@ -11,6 +11,7 @@ from siloquent.errors import SyntaxProblem
 from siloquent.explore.spec import parse, parse_sql
 from siloquent.explore.spec.aggregates import Count, Sum
 from siloquent.explore.spec.predicate import And, Call, Column, Compare, Value
+from siloquent.explore.spec.presentation import Presentation, SortKey
 from siloquent.explore.spec.query import Accuracy, GroupBy, Having, Predicates, Query, Spend, Top
 
 EDUCATION = GroupBy((Column("education"),))
@@ -123,6 +124,56 @@ def test_the_table_may_stand_before_its_attributes() -> None:
     plain = parse_sql("SELECT ward, SUM(cost) FROM visits WHERE age > 3 GROUP BY ward ERROR 5")
     asked = "SELECT visits.ward, SUM(visits.cost) FROM visits WHERE visits.age > 3 GROUP BY visits.ward ERROR 5"
     assert parse_sql(asked) == plain
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT v.ward, SUM(v.cost) FROM visits v WHERE v.age > 3 GROUP BY v.ward ERROR 5",
+        "SELECT V.ward, SUM(visits.cost) FROM db.main.visits AS v WHERE v.age > 3 GROUP BY 1 ERROR 5",
+        "SELECT `ward`, SUM([cost]) FROM [visits] WHERE `age` > 3 GROUP BY ALL ERROR 5",
+        "SELECT main.visits.ward, SUM(cost) FROM main.visits WHERE age > 3 GROUP BY ward ERROR 5",
+        "SELECT DISTINCT ward, SUM(cost) FROM visits WHERE age > 3 GROUP BY ward ERROR 5",
+        "SELECT ward AS ward, SUM(cost) FROM visits WHERE age > 3 GROUP BY ward ERROR 5",
+    ],
+)
+def test_spellings_of_names_are_one_question(text: str) -> None:
+    assert parse_sql(text) == parse_sql("SELECT ward, SUM(cost) FROM visits WHERE age > 3 GROUP BY ward ERROR 5")
+
+
+def test_keys_are_named_sorted_and_limited() -> None:
+    asked = parse_sql(
+        "SELECT ward AS w, COUNT(*) n FROM visits GROUP BY w ORDER BY 2 DESC, w NULLS FIRST LIMIT 3 ERROR 5"
+    )
+    assert asked.presentation == Presentation(("w",), (SortKey(1, True), SortKey(0, False, True)), 3)
+    assert (asked.alias, asked.workload, asked.top) == ("n", GroupBy((Column("ward"),)), None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT TOP 3 ward, COUNT(*) FROM visits GROUP BY ward ORDER BY COUNT(*) DESC ERROR 5",
+        "SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY 2 DESC LIMIT 3 ERROR 5",
+        "SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY COUNT(*) DESC FETCH NEXT 3 ROWS ONLY ERROR 5",
+    ],
+)
+def test_the_largest_groups_are_one_question_however_they_are_limited(text: str) -> None:
+    asked = parse_sql(text)
+    assert asked == parse_sql("SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 3 ERROR 5")
+    assert (asked.top, asked.presentation) == (Top(3), None)
+
+
+def test_the_order_of_one_row_changes_nothing() -> None:
+    assert parse_sql("SELECT COUNT(*) FROM visits ORDER BY 1 LIMIT 1 ERROR 5") == parse_sql(
+        "SELECT COUNT(*) FROM visits ERROR 5"
+    )
+
+
+def test_a_join_on_equal_names_is_one_with_using() -> None:
+    one = "SELECT w.kind, COUNT(*) FROM visits v JOIN wards AS w ON v.ward = w.ward GROUP BY w.kind ERROR 5"
+    assert parse_sql(one) == parse_sql(
+        "SELECT kind, COUNT(*) FROM visits JOIN wards USING (ward) GROUP BY kind ERROR 5"
+    )
 
 
 def test_comments_and_line_breaks_are_space() -> None:

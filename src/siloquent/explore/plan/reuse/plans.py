@@ -176,7 +176,7 @@ def compute_question_digest(plan: Plan) -> str:
     if plan.compiled.summed is not None:
         names.add(plan.compiled.summed.attribute)
     names |= {plan.query.aggregate.attribute} if hasattr(plan.query.aggregate, "attribute") else set()
-    bare = replace(plan.query, reuse="any", explain=False, optimistic=False)
+    bare = replace(plan.query, reuse="any", explain=False, optimistic=False, presentation=None)
     declared = [compute_declaration_digest(name, plan.schema.domain) for name in sorted(names)]
     parts = [format_canonical(bare), declared, plan.schema.version, str(plan.alpha), str(plan.beta)]
     public = find_public_table(plan.query, plan.schema)

@@ -37,15 +37,22 @@ def find_labels(query: Query, schema: TableSchema) -> tuple[ColumnLabels, ...]:
     """Find the labels of the attributes that ``query`` groups by as they are, bins apart."""
     workload = query.workload.all_groups if isinstance(query.workload, SomeGroups) else query.workload
     names: Sequence[str] = workload.attributes if isinstance(workload, Cube) else ()
+    shown: dict[str, str] = {}
     if isinstance(workload, GroupBy):
         names = [key.name for key in workload.keys if isinstance(key, Column)]
-    found = [_find_attribute(name, query, schema) for name in names]
+        renamed = query.presentation.renamed if query.presentation is not None else ()
+        pairs = zip(workload.keys, renamed, strict=False)
+        shown = {key.name: alias for key, alias in pairs if isinstance(key, Column) and alias}
+    found = [(find_key_attribute(name, query, schema), shown.get(name)) for name in names]
     return tuple(
-        ColumnLabels(one.name, one.labels) for one in found if one is not None and one.labels and not one.edges
+        ColumnLabels(alias or one.name, one.labels)
+        for one, alias in found
+        if one is not None and one.labels and not one.edges
     )
 
 
-def _find_attribute(name: str, query: Query, schema: TableSchema) -> Attribute | None:
+def find_key_attribute(name: str, query: Query, schema: TableSchema) -> Attribute | None:
+    """Find an attribute of the table or of the public table that ``query`` joins; None if neither declares it."""
     with suppress(UnknownName):
         return schema.domain[name]
     tables = [table for table in schema.public if query.join is not None and table.name == query.join.table]

@@ -81,11 +81,7 @@ def _read_of_attribute(cursor: Cursor, function: str) -> Aggregate:
     )
     if cursor.token.kind not in ("word", "quoted"):
         raise cursor.build_refusal(only)
-    first = cursor.token
-    name = cursor.take_name("an attribute")
-    if cursor.take("."):
-        cursor.qualifiers.append(first)
-        name = cursor.take_name("an attribute")
+    name = cursor.take_attribute()
     share = Decimal("0.5")
     if function == "QUANTILE":
         cursor.expect(",")
@@ -178,11 +174,12 @@ def read_top(cursor: Cursor, items: Sequence[Item], *, largest: bool) -> tuple[A
             Refusal("ORDER BY requires LIMIT.", "remove ORDER BY and sort the answer at no cost, or add LIMIT 3")
         )
     cursor.expect("LIMIT")
-    k = _read_whole(cursor, "LIMIT")
+    k = read_whole(cursor, "LIMIT")
     return found, Top(k, direction == "DESC" if direction else largest, found if items else None)
 
 
-def _read_whole(cursor: Cursor, what: str) -> int:
+def read_whole(cursor: Cursor, what: str) -> int:
+    """Parse a whole number."""
     start = cursor.token.start
     number = cursor.take_number(what)
     if number != number.to_integral_value():
@@ -292,7 +289,7 @@ def _read_confidence(cursor: Cursor, tail: Tail) -> None:
 def _read_for(cursor: Cursor, tail: Tail) -> None:
     cursor.expect("AT")
     cursor.expect("LEAST")
-    tail.at_least = _read_whole(cursor, "FOR AT LEAST")
+    tail.at_least = read_whole(cursor, "FOR AT LEAST")
     cursor.expect("ROWS")
 
 

@@ -284,12 +284,7 @@ def _read_datetime(cursor: Cursor) -> date | datetime:
 
 
 def _read_column(cursor: Cursor) -> Column:
-    first = cursor.token
-    name = cursor.take_name("an attribute")
-    if not cursor.take("."):
-        return Column(name)
-    cursor.qualifiers.append(first)
-    return Column(cursor.take_name("an attribute"))
+    return Column(cursor.take_attribute())
 
 
 def _read_call(cursor: Cursor) -> Call:

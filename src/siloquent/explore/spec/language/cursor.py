@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from difflib import get_close_matches
+from itertools import islice, pairwise
 
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.language.example_names import find_names
@@ -70,6 +71,28 @@ class Cursor:
         if token.kind not in ("word", "quoted"):
             raise self.build_problem(f"the name of {what}")
         return self.advance().text
+
+    def take_attribute(self) -> str:
+        """Parse an attribute's name, with its table in front or not; the table is checked once it is known."""
+        before, token = None, self.token
+        name = self.take_name("an attribute")
+        while self.take("."):
+            before, token = token, self.token
+            name = self.take_name("an attribute")
+        if before is not None:
+            self.qualifiers.append(before)
+        return name
+
+    def has_in_item(self, words: Collection[str]) -> bool:
+        """Return whether a function named by one of ``words`` is called in the item of a list that begins here."""
+        depth = 0
+        for token, behind in pairwise(islice(self._tokens, self._place, None)):
+            if depth == 0 and token.word in (",", "FROM"):
+                return False
+            depth += (token.word == "(") - (token.word == ")")
+            if token.word in words and behind.word == "(":
+                return True
+        return False
 
     def take_number(self, what: str) -> Decimal:
         """Parse the number at the cursor, with its sign."""

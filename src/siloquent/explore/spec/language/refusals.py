@@ -14,6 +14,7 @@ RESERVED = frozenset(_RESERVED.split())
 
 CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "ERROR", "BUDGET")
 TAIL = ("ERROR", "BUDGET", "CONFIDENCE", "FOR", "REUSE", "PREFER")
+LIMITS = ("LIMIT", "OFFSET", "FETCH")
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 
 
@@ -34,8 +35,8 @@ _NESTED = Refusal("Subqueries and WITH are not supported.", "write the condition
 _SETS = Refusal("UNION, INTERSECT and EXCEPT are not supported.", "run two queries")
 _WINDOW = Refusal("Window functions are not supported: they return single rows.", "use COUNT(*) or SUM with GROUP BY")
 _LIMIT = Refusal(
-    "LIMIT requires ORDER BY with an aggregate; otherwise all groups are returned.",
-    "ORDER BY COUNT(*) DESC LIMIT 3, for the largest ones",
+    "LIMIT, OFFSET and FETCH come after GROUP BY, HAVING and ORDER BY, and before ERROR or BUDGET.",
+    AskWith("SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 3 ERROR 200"),
 )
 _PARAMETER = Refusal("Query parameters are not supported.", "write the value itself: age > 30")
 _CASE = Refusal(
@@ -79,7 +80,7 @@ WHY_NOT: dict[str, Refusal] = {
         ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "ASOF", "POSITIONAL", "LATERAL"), _JOIN
     ),
     **dict.fromkeys(("OVER", "WINDOW", "QUALIFY", "PARTITION"), _WINDOW),
-    **dict.fromkeys(("OFFSET", "FETCH", "LIMIT"), _LIMIT),
+    **dict.fromkeys(LIMITS, _LIMIT),
     **dict.fromkeys(("TABLESAMPLE", "USING", "SAMPLE"), _SAMPLE),
     **dict.fromkeys(("?", "$", "@", ":"), _PARAMETER),
     **dict.fromkeys(("ROLLUP", "GROUPING", "SETS"), _SETTINGS),
@@ -89,14 +90,15 @@ WHY_NOT: dict[str, Refusal] = {
     ),
     **dict.fromkeys(_STATEMENTS.split(), _READS),
     "DISTINCT": Refusal(
-        "DISTINCT is not supported: it has no error bound. Groups are already distinct and include empty ones.",
+        "DISTINCT is not supported: which values occur is private, and it has no error bound. "
+        "Groups are already distinct, include empty ones, and take DISTINCT.",
         AskWith("SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 100 ERROR 50"),
     ),
     "FILTER": Refusal("FILTER is not supported.", AskWith("BIN visits ON COUNT(*) WHERE W = {age > 30} ERROR 200")),
     "RELATIVE": Refusal(
         "An error relative to the true count would reveal that count.", "ERROR 200, or ERROR 2 PERCENT of size_hint"
     ),
-    "NULLS": Refusal("Counts and sums are never NULL.", "remove NULLS FIRST or NULLS LAST"),
+    "NULLS": Refusal("NULLS FIRST and NULLS LAST follow a key of ORDER BY.", "ORDER BY ward DESC NULLS LAST"),
     "KEYS": Refusal(
         "Groups of undeclared values are not supported: the list of values would itself reveal data.",
         "declare the attribute's values, then GROUP BY it",

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import date, datetime
 from decimal import Decimal
 from functools import singledispatch
+from itertools import zip_longest
 
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Quantile, Sum, Variance
 from siloquent.explore.spec.language.refusals import RESERVED
@@ -29,6 +30,7 @@ from siloquent.explore.spec.predicate import (
     Through,
     Value,
 )
+from siloquent.explore.spec.presentation import Presentation
 from siloquent.explore.spec.query import (
     Accuracy,
     Bound,
@@ -58,6 +60,7 @@ def render(query: Query) -> str:
         "EXPLAIN PRIVACY" if query.explain else "",
         _render_select(query) if plain else _render_bin(query),
         _render_choice(query),
+        _render_presentation(query.presentation) if query.presentation is not None else "",
         _render_promise(query.promise),
         "" if query.reuse == "declared" else f"REUSE {query.reuse.upper()}",
         "PREFER OPTIMISTIC" if query.optimistic else "",
@@ -112,9 +115,13 @@ def render_constant(constant: Constant) -> str:
 def _render_select(query: Query) -> str:
     keys = query.workload.keys if isinstance(query.workload, GroupBy) else ()
     names = [render_expression(key) for key in keys]
-    items = [*names, *map(_render_item, query.items)]
+    aliases = query.presentation.renamed if query.presentation is not None else ()
+    shown = [f"{name} AS {render_name(alias)}" if alias else name for name, alias in zip_longest(names, aliases)]
+    items = [*shown, *map(_render_item, query.items)]
     where = f" WHERE {render_predicate(query.where)}" if query.where else ""
-    groups = f" GROUP BY {', '.join(names)}" if names else ""
+    # By position if a key is renamed: its new name may be that of another attribute.
+    keyed = [str(place + 1) for place in range(len(names))] if aliases else names
+    groups = f" GROUP BY {', '.join(keyed)}" if names else ""
     join = f" JOIN {render_name(query.join.table)} USING ({render_name(query.join.key)})" if query.join else ""
     return f"SELECT {', '.join(items)} FROM {render_name(query.table)}{join}{where}{groups}"
 
@@ -138,6 +145,19 @@ def _render_choice(query: Query) -> str:
     if query.top:
         return f"ORDER BY {aggregate} {'DESC' if query.top.largest else 'ASC'} LIMIT {query.top.k}"
     return ""
+
+
+def _render_presentation(shown: Presentation) -> str:
+    keys = [
+        f"{key.place + 1}{' DESC' if key.descending else ''}{' NULLS FIRST' if key.nulls_first else ''}"
+        for key in shown.order
+    ]
+    clauses = [
+        f"ORDER BY {', '.join(keys)}" if keys else "",
+        "" if shown.limit is None else f"LIMIT {shown.limit}",
+        f"OFFSET {shown.offset}" if shown.offset else "",
+    ]
+    return " ".join(filter(None, clauses))
 
 
 def _render_promise(promise: Promise) -> str:

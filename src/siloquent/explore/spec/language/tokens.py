@@ -13,14 +13,14 @@ _SHAPES = re.compile(
     r"""
       (?P<space>   \s+ | --[^\n]* | /\*(?:[^*]|\*(?!/))*\*/ )
     | (?P<text>    '[^']*(?:''[^']*)*' )
-    | (?P<quoted>  "[^"]*(?:""[^"]*)*" )
+    | (?P<quoted>  "[^"]*(?:""[^"]*)*" | `[^`]*(?:``[^`]*)*` | \[[^\[\]]*\] )
     | (?P<number>  (?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)? )
     | (?P<word>    [^\W\d]\w* )
     | (?P<symbol>  //|/(?!\*)|<=|>=|<>|!=|==|::|\|\||[-(){},;.+*%=<>?$@:\[\]!&|^~\#] )
     """,
     re.VERBOSE,
 )
-_NEVER_CLOSED = {"'": "text in single quotes", '"': "name in double quotes", "/": "comment"}
+_NEVER_CLOSED = {"'": "text in single quotes", '"': "name in double quotes", "`": "name in backticks", "/": "comment"}
 _SAME = {"<>": "!=", "==": "="}
 
 
@@ -81,7 +81,7 @@ def _build_token(shape: str, found: str, start: int) -> Token:
     if shape == "text":
         return Token("text", found[1:-1].replace("''", "'"), "", start)
     if shape == "quoted":
-        return Token("quoted", found[1:-1].replace('""', '"'), "", start)
+        return Token("quoted", found[1:-1].replace(found[-1] * 2, found[-1]), "", start)
     return Token("number", found, "", start)
 
 

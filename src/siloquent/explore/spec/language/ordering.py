@@ -1,0 +1,189 @@
+"""ORDER BY and LIMIT of SELECT: of shown values, which is free, or of an aggregate that is not shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from siloquent.errors import SyntaxProblem
+from siloquent.explore.spec.aggregates import Aggregate
+from siloquent.explore.spec.language.clauses import is_at_aggregate, read_aggregate, read_whole
+from siloquent.explore.spec.language.conditions import read_expression
+from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.refusals import LIMITS, Refusal
+from siloquent.explore.spec.predicate import Expression
+from siloquent.explore.spec.presentation import Presentation, SortKey
+from siloquent.explore.spec.query import Item, Top
+
+_HIDDEN = Refusal(
+    "Only one aggregate that is not selected can sort the groups, and ties keep declared order.",
+    "add COUNT(*) to the SELECT list: sorting is then free, by any keys",
+)
+_NOT_SHOWN = Refusal(
+    "Groups keep declared order; they are sorted by GROUP BY keys, by selected aggregates, or by their names.",
+    "ORDER BY COUNT(*) DESC, or ORDER BY ward",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectList:
+    """The columns by which an answer can be sorted: its keys with their names, and its aggregates.
+
+    ``positions``: for each item as written, its place among the answer's columns, keys first.
+    """
+
+    keys: Sequence[Expression]
+    names: Sequence[str]
+    items: Sequence[Item]
+    positions: Sequence[int]
+
+    def find_name(self, name: str) -> int | None:
+        """Find the column with this alias."""
+        aliases = [*self.names, *(item.alias for item in self.items)]
+        folded = [alias.casefold() for alias in aliases]
+        return folded.index(name.casefold()) if name and name.casefold() in folded else None
+
+    def find_aggregate(self, aggregate: Aggregate) -> int | None:
+        """Find the column of a selected aggregate."""
+        found = [place for place, item in enumerate(self.items) if item.aggregate == aggregate]
+        return len(self.keys) + found[0] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Sorting:
+    """A key of ORDER BY; ``hidden``: an aggregate that is not selected, which has no place."""
+
+    start: int
+    key: SortKey
+    hidden: Aggregate | None = None
+    is_directed: bool = False
+
+
+def read_order(cursor: Cursor, selected: SelectList) -> list[Sorting]:
+    """Parse ``ORDER BY ward, n DESC NULLS LAST``."""
+    if not cursor.take("ORDER"):
+        return []
+    cursor.expect("BY")
+    found = [_read_sorting(cursor, selected)]
+    while cursor.take(","):
+        found.append(_read_sorting(cursor, selected))
+    return found
+
+
+def _read_sorting(cursor: Cursor, selected: SelectList) -> Sorting:
+    start = cursor.token.start
+    place, hidden = _read_sorted(cursor, selected)
+    direction = cursor.take("ASC", "DESC")
+    first = bool(cursor.take("NULLS")) and cursor.expect("FIRST", "LAST") == "FIRST"
+    key = SortKey(-1 if place is None else place, direction == "DESC", first)
+    return Sorting(start, key, hidden, bool(direction))
+
+
+def _read_sorted(cursor: Cursor, selected: SelectList) -> tuple[int | None, Aggregate | None]:
+    start = cursor.token.start
+    if cursor.token.kind == "number" and cursor.following.word not in ("+", "-", "*", "//", "%"):
+        return read_position(cursor, "ORDER BY", selected.positions), None
+    if cursor.token.kind in ("word", "quoted") and cursor.following.word not in ("(", "."):
+        place = selected.find_name(cursor.token.text)
+        if place is not None:
+            cursor.advance()
+            return place, None
+    if is_at_aggregate(cursor):
+        aggregate = read_aggregate(cursor)
+        place = selected.find_aggregate(aggregate)
+        if place is None and selected.items:
+            raise SyntaxProblem(
+                "ORDER BY takes only an aggregate of the query", position=start, fix="add it to the SELECT list"
+            )
+        return place, aggregate if place is None else None
+    refusal = cursor.build_refusal(_NOT_SHOWN)
+    expression = read_expression(cursor)
+    if expression not in selected.keys:
+        raise refusal
+    return list(selected.keys).index(expression), None
+
+
+def read_position(cursor: Cursor, clause: str, positions: Sequence[int]) -> int:
+    """Parse the position of an item of the SELECT list, from 1, and return its place."""
+    start = cursor.token.start
+    position = read_whole(cursor, f"A position in {clause}")
+    if not 1 <= position <= len(positions):
+        raise SyntaxProblem(
+            f"{clause} {position} is not a position in the SELECT list, which has {len(positions)} items",
+            position=start,
+            fix=f"{clause} 1",
+        )
+    return positions[position - 1]
+
+
+def read_limit(cursor: Cursor) -> tuple[int | None, int]:
+    """Parse ``LIMIT 3 OFFSET 6``, ``OFFSET 6 ROWS FETCH FIRST 3 ROWS ONLY``, each at most once."""
+    limit, offset, left = None, 0, list(LIMITS)
+    while cursor.is_at(*left):
+        word = cursor.advance().word
+        left = [one for one in left if one != word and {one, word} != {"LIMIT", "FETCH"}]
+        if word == "LIMIT":
+            limit = None if cursor.take("ALL") else read_whole(cursor, "LIMIT")
+        elif word == "OFFSET":
+            offset = read_whole(cursor, "OFFSET")
+            cursor.take("ROW", "ROWS")
+        else:
+            cursor.expect("FIRST", "NEXT")
+            limit = 1 if cursor.is_at("ROW", "ROWS") else read_whole(cursor, "FETCH FIRST")
+            cursor.expect("ROW", "ROWS")
+            cursor.expect("ONLY")
+    return limit, offset
+
+
+def read_first(cursor: Cursor) -> int | None:
+    """Parse ``TOP 3`` or ``TOP (3)`` after SELECT; None if there is none."""
+    is_top = cursor.is_at("TOP") and (cursor.following.kind == "number" or cursor.following.word == "(")
+    if not is_top:
+        return None
+    cursor.advance()
+    in_parentheses = cursor.take("(")
+    number = read_whole(cursor, "TOP")
+    if in_parentheses:
+        cursor.expect(")")
+    return number
+
+
+def build_choice(
+    cursor: Cursor,
+    selected: SelectList,
+    order: Sequence[Sorting],
+    limit: int | None,
+    offset: int,
+    *,
+    is_chosen: bool,
+) -> tuple[Top | None, Presentation]:
+    """Return the paid choice of the largest groups, if there is one, and the free presentation.
+
+    Args:
+        is_chosen: Whether HAVING chooses groups already.
+    """
+    renamed = tuple(selected.names)
+    hidden = [one for one in order if one.hidden is not None]
+    single = order[0] if len(order) == 1 else None
+    values = single is not None and single.key.place >= len(selected.keys)
+    if (
+        single is not None
+        and limit is not None
+        and not offset
+        and not is_chosen
+        and values
+        and not single.key.nulls_first
+    ):
+        of = selected.items[single.key.place - len(selected.keys)].aggregate
+        return Top(limit, single.key.descending, of), Presentation(renamed)
+    if hidden:
+        if single is None or offset:
+            raise cursor.build_refusal(_HIDDEN)
+        if limit is None:
+            raise cursor.build_refusal(
+                Refusal(
+                    "ORDER BY an aggregate that is not selected requires LIMIT.", "LIMIT 3, or select the aggregate"
+                )
+            )
+        return Top(limit, single.key.descending), Presentation(renamed)
+    return None, Presentation(renamed, tuple(one.key for one in order), limit, offset)

@@ -1,0 +1,120 @@
+"""Without noise, an answer's keys, values, headers and order are those that DuckDB gives for the same SQL."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import siloquent as sq
+from property.explore.samplers import recorded
+from siloquent.api import Session
+
+SCHEMA = """
+format = 1
+attribute = [
+  { name = "ward", type = "category", values = ["A", "C", "B"], null = "cell" },
+  { name = "ill", type = "boolean", null = "drop" },
+  { name = "age", type = "integer", lo = 0, hi = 99, outside = "clamp", null = "drop" },
+  { name = "days", type = "integer", lo = -3, hi = 4, outside = "clamp", null = "cell" },
+]
+[table]
+name = "visits"
+adjacency = "add-remove"
+size_hint = 400
+unit = { kind = "row" }
+[budget]
+accountant = "pure"
+epsilon = "1000000"
+"""
+
+
+def _build_rows(chance: random.Random) -> pa.Table:
+    rows = range(400)
+    return pa.table(
+        {
+            "ward": [chance.choice(["A", "A", "B", "C", None]) for _ in rows],
+            "ill": [chance.random() < 0.4 for _ in rows],
+            "age": [chance.choice([None, *range(100)]) for _ in rows],
+            "days": [chance.choice([None, *range(-3, 5)]) for _ in rows],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Session, duckdb.DuckDBPyConnection]]:
+    folder = tmp_path_factory.mktemp("sql")
+    rows = _build_rows(random.Random(20))
+    sq.create_workspace(folder / "w")
+    with duckdb.connect(":memory:") as engine, sq.open(folder / "w") as session:
+        engine.execute("CREATE TABLE visits AS SELECT * FROM rows")
+        session.add_frame(sq.read_schema(SCHEMA), rows)
+        yield session, engine
+
+
+def compare(engines: tuple[Session, duckdb.DuckDBPyConnection], text: str, tail: str = "BUDGET 1 EPSILON") -> None:
+    """Compare headers, values, order and NULLs; ends of intervals are not in DuckDB's answer."""
+    session, engine = engines
+    with recorded():
+        answer = session.ask(f"{text} {tail} REUSE NONE")
+    expected = engine.execute(text)
+    names = [column[0] for column in expected.description or ()]
+    shown = [list(answer.columns).index(name) for name in names]
+    assert not {name for name in set(answer.columns) - set(names) if not name.endswith(("low", "high"))}
+    found = [[_round(row[place]) for place in shown] for row in answer.rows]
+    assert found == [[_round(value) for value in row] for row in expected.fetchall()], text
+
+
+def _round(value: Any) -> Any:
+    return round(float(value), 6) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+NAMES = [
+    "SELECT v.ward, COUNT(*) AS n FROM visits v GROUP BY v.ward ORDER BY v.ward",
+    "SELECT v.ward AS station, COUNT(*) AS n FROM main.visits AS v GROUP BY station ORDER BY station DESC",
+    'SELECT "visits"."ward" w, COUNT(*) n FROM "memory"."main"."visits" GROUP BY 1 ORDER BY 1',
+    "SELECT ward, ill, COUNT(*) AS n FROM visits GROUP BY ALL ORDER BY ill DESC, ward NULLS FIRST",
+    "SELECT age // 10 AS decade, COUNT(*) AS n FROM visits WHERE age >= 0 GROUP BY decade ORDER BY n DESC, decade",
+    "SELECT days, COUNT(*) AS n FROM visits GROUP BY days ORDER BY days NULLS LAST LIMIT 3 OFFSET 1",
+    "SELECT ward, COUNT(*) AS n, SUM(age) AS total FROM visits GROUP BY ward ORDER BY total, n LIMIT 2",
+    "SELECT ward, SUM(age) AS total FROM visits GROUP BY 1 ORDER BY 2 DESC FETCH FIRST 2 ROWS ONLY",
+    "SELECT DISTINCT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 3",
+    "SELECT ward AS w, COUNT(*) AS n FROM visits GROUP BY w HAVING COUNT(*) > 80 ORDER BY w DESC NULLS FIRST LIMIT 2",
+    "SELECT COUNT(*) AS n FROM visits ORDER BY n LIMIT 5",
+]
+
+
+@pytest.mark.parametrize("text", NAMES)
+def test_names_order_and_limits_are_those_of_sql(text: str, engines: tuple[Session, duckdb.DuckDBPyConnection]) -> None:
+    compare(engines, text)
+
+
+def _write(chance: random.Random) -> str:
+    """Write a query with keys, aliases, order and limits, whose order leaves no ties."""
+    keys = chance.sample(["ward", "ill", "days", "age % 3"], chance.randint(1, 2))
+    aliases = [chance.choice(["", f"k{place}"]) if " " not in key else f"k{place}" for place, key in enumerate(keys)]
+    named = [f"{key} AS {alias}" if alias else key for key, alias in zip(keys, aliases, strict=True)]
+    values = ["COUNT(*) AS n", "SUM(age) AS s"][: chance.randint(1, 2)]
+    by = [alias or key for key, alias in zip(keys, aliases, strict=True)]
+    groups = chance.choice([", ".join(by), "ALL", ", ".join(str(place + 1) for place in range(len(keys)))])
+    turn = ["", " ASC", " DESC", " NULLS FIRST", " DESC NULLS FIRST", " DESC NULLS LAST"]
+    order = [f"{name}{chance.choice(turn)}" for name in chance.sample(by, len(by))]
+    value = chance.choice(["n", "COUNT(*)", str(len(keys) + 1)])
+    first = [f"{value}{chance.choice(turn[:3])}"] if chance.random() < 0.5 else []
+    limit = chance.choice(["", f" LIMIT {chance.randint(1, 4)}", f" LIMIT 2 OFFSET {chance.randint(1, 3)}"])
+    return (
+        f"SELECT {', '.join([*named, *values])} FROM visits WHERE age >= 0 GROUP BY {groups} "
+        f"ORDER BY {', '.join([*first, *order])}{limit}"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(60))
+def test_random_queries_of_these_forms_are_those_of_sql(
+    seed: int, engines: tuple[Session, duckdb.DuckDBPyConnection]
+) -> None:
+    compare(engines, _write(random.Random(seed)))
