@@ -93,12 +93,49 @@ def test_names_order_and_limits_are_those_of_sql(text: str, engines: tuple[Sessi
     compare(engines, text)
 
 
+TESTED = [
+    "SELECT COUNT(ward) AS w, COUNT(days) AS d, COUNT(age) AS a, COUNT(*) AS n FROM visits",
+    "SELECT ward, COUNT(days) AS d, SUM(days) AS s FROM visits GROUP BY ward ORDER BY ward",
+    "SELECT ill, COUNT(*) AS n, COUNT(*) FILTER (WHERE days > 0) AS p FROM visits GROUP BY ill ORDER BY ill",
+    "SELECT ward, SUM(CASE WHEN days > 0 THEN 1 ELSE 0 END) AS p, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY 1",
+    "SELECT ward, SUM(CASE WHEN ill THEN days ELSE 0 END) AS s, COUNT(1) AS n FROM visits GROUP BY ward ORDER BY 1",
+    "SELECT COUNT(CASE WHEN days > 0 THEN 1 END) AS p, COUNT_IF(days <= 0) AS q FROM visits",
+    "SELECT COUNT(CASE WHEN ill THEN days END) AS p, SUM(days) FILTER (WHERE NOT ill) AS s FROM visits",
+    "SELECT COUNT(*) FILTER (WHERE ward IS NULL) AS p, COUNT(*) FILTER (WHERE ward <> 'A') AS q FROM visits",
+    "SELECT ward, COUNT(*) FILTER (WHERE ill) AS p FROM visits GROUP BY ward ORDER BY p DESC, ward LIMIT 2",
+]
+
+
+@pytest.mark.parametrize("text", TESTED)
+def test_counts_and_sums_with_tests_are_those_of_sql(
+    text: str, engines: tuple[Session, duckdb.DuckDBPyConnection]
+) -> None:
+    compare(engines, text)
+
+
+def test_averages_of_some_rows_are_those_of_sql(engines: tuple[Session, duckdb.DuckDBPyConnection]) -> None:
+    text = "SELECT ill, AVG(days) FILTER (WHERE ward = 'A') AS a, AVG(days) AS b FROM visits GROUP BY ill ORDER BY ill"
+    compare(engines, text)
+
+
 def _write(chance: random.Random) -> str:
     """Write a query with keys, aliases, order and limits, whose order leaves no ties."""
     keys = chance.sample(["ward", "ill", "days", "age % 3"], chance.randint(1, 2))
     aliases = [chance.choice(["", f"k{place}"]) if " " not in key else f"k{place}" for place, key in enumerate(keys)]
     named = [f"{key} AS {alias}" if alias else key for key, alias in zip(keys, aliases, strict=True)]
-    values = ["COUNT(*) AS n", "SUM(age) AS s"][: chance.randint(1, 2)]
+    tests = ["days > 0", "ill", "ward IN ('A', 'B')", "ward IS NULL OR days < 2", "NOT (days = 1)"]
+    values = [
+        "COUNT(*) AS n",
+        chance.choice(
+            [
+                "SUM(age) AS s",
+                "COUNT(days) AS s",
+                f"COUNT(*) FILTER (WHERE {chance.choice(tests)}) AS s",
+                f"SUM(CASE WHEN {chance.choice(tests)} THEN 1 ELSE 0 END) AS s",
+                f"SUM(CASE WHEN {chance.choice(tests)} THEN age ELSE 0 END) AS s",
+            ]
+        ),
+    ][: chance.randint(1, 2)]
     by = [alias or key for key, alias in zip(keys, aliases, strict=True)]
     groups = chance.choice([", ".join(by), "ALL", ", ".join(str(place + 1) for place in range(len(keys)))])
     turn = ["", " ASC", " DESC", " NULLS FIRST", " DESC NULLS FIRST", " DESC NULLS LAST"]

@@ -60,7 +60,7 @@ class ReleasedPart:
     @property
     def each(self) -> dict[Part, ReleasedPart]:
         """The parts by aggregate: several if one measurement answers several quantiles."""
-        aggregate = self.plan.query.aggregate
+        aggregate = self.plan.asked
         if isinstance(aggregate, Ranks):
             return {one: replace(self, quantile=one) for one in aggregate.quantiles}
         return {aggregate: self}  # type: ignore[dict-item]
@@ -169,7 +169,8 @@ def _build_column(item: Item, query: Query, schema: TableSchema, found: Mapping[
         return _build_partial_column(item, schema, parts, found)
     if isinstance(aggregate, Quantile):
         attribute = schema.domain[aggregate.attribute]
-        places, compiled = found[aggregate].values, found[aggregate].plan.compiled
+        (part,) = parts
+        places, compiled = found[part].values, found[part].plan.compiled
         return _Column(
             item.column,
             [Interval(place, place, place) for place in places],
@@ -178,7 +179,8 @@ def _build_column(item: Item, query: Query, schema: TableSchema, found: Mapping[
         )
     noisy = [found[part].noisy for part in parts]
     if isinstance(aggregate, (Count, Sum, Moment)):
-        return _Column(item.column, found[aggregate].intervals, whole=found[aggregate].are_whole)
+        (part,) = parts
+        return _Column(item.column, found[part].intervals, whole=found[part].are_whole)
     attribute = schema.domain[aggregate.attribute]
     wanted = None
     if isinstance(query.promise, Accuracy):

@@ -66,7 +66,7 @@ class QueryProgress:
         """The numbers of the first step, by part; empty if it chose groups."""
         if self.course.query.chooses_by_another:
             return {}
-        numbers = {part.plan.query.aggregate: part for part in self.taken[0].parts}
+        numbers = {part.plan.asked: part for part in self.taken[0].parts}
         return {one: part.values for one, part in numbers.items() if not isinstance(one, (Quantile, Ranks))}
 
     @property

@@ -6,6 +6,7 @@ Proofs: docs/explanation/averages.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 from siloquent.errors import RequestError
@@ -40,6 +41,17 @@ def list_parts(aggregate: Aggregate, schema: TableSchema) -> tuple[Part, ...]:
     Raises:
         RequestError: the attribute is not a number, or has only one value.
     """
+    if isinstance(aggregate, Count) and aggregate.counted in schema.domain.names:
+        attribute = schema.domain[aggregate.counted]
+        if attribute.is_numeric:  # the number that averages need, too
+            return (build_row_count(attribute),)
+    if aggregate.test is None:
+        return _list_parts_of_all(aggregate, schema)
+    parts = _list_parts_of_all(replace(aggregate, test=None), schema)
+    return tuple(replace(part, test=aggregate.test) for part in parts)
+
+
+def _list_parts_of_all(aggregate: Aggregate, schema: TableSchema) -> tuple[Part, ...]:
     if isinstance(aggregate, (Count, Quantile)):
         return (aggregate,)
     attribute = schema.domain[aggregate.attribute]

@@ -83,7 +83,7 @@ class ExplainedPart:
     def to_dict(self) -> dict[str, Any]:
         """Return one item of a composite explanation's ``steps``."""
         return {
-            "part": name_column(self.plan.query.aggregate),
+            "part": name_column(self.plan.asked),
             "kind": self.plan.kind,
             **self.describe_measurement(),
             "chosen": self.chosen,
@@ -224,7 +224,7 @@ class Explanation(Readable):
             return self.plan.promise
         choice = self.plan.alpha if query.chooses_by_another else None
         asked = parts if choice is None else parts[1:]
-        errors = {one: part.plan.alpha for part in asked for one in _list_asked(part.plan.query.aggregate)}
+        errors = {one: part.plan.alpha for part in asked for one in _list_asked(part.plan.asked)}
         return describe_promise(query, self.course.schema, errors, choice)  # type: ignore[arg-type]
 
     @property

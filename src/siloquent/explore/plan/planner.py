@@ -21,6 +21,7 @@ from siloquent.explore.plan.mechanisms.nested_threshold import price_crossing
 from siloquent.explore.plan.mechanisms.reconstruction import PARTS_OF_A_STEP
 from siloquent.explore.plan.mechanisms.strategy import price_factorisation, price_strategy
 from siloquent.explore.plan.mechanisms.top import price_geometric_top, price_rounds, price_top_factorisation
+from siloquent.explore.spec.aggregates import Aggregate
 from siloquent.explore.spec.query import Accuracy, Kind, Query, Spend
 from siloquent.fixes import AskWith, run
 from siloquent.maths.roots import last_negative
@@ -61,6 +62,12 @@ class Plan:
     candidates: tuple[PlanCandidate, ...]
     alpha: Fraction
     beta: Fraction
+    part: Aggregate | None = None
+
+    @property
+    def asked(self) -> Aggregate:
+        """The aggregate that is answered, with its test: the query of a part has the test among its conditions."""
+        return self.query.aggregate if self.part is None else self.part
 
     @property
     def event(self) -> Event:

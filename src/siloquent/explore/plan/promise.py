@@ -43,7 +43,7 @@ def _describe_item(
         (part,) = list_parts(aggregate, schema)
         if part not in errors:
             return "not asked"
-        unit = {Count: "rows", Quantile: "rows of rank"}.get(type(part)) or f"units of {part.attribute}"  # type: ignore[union-attr]
+        unit = {Count: "rows", Quantile: "rows of rank"}.get(type(aggregate)) or f"units of {part.attribute}"  # type: ignore[union-attr]
         return f"no value is more than {_format_number(errors[part])} {unit} off"
     promise = query.promise
     if not isinstance(promise, Accuracy):

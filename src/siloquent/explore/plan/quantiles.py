@@ -38,7 +38,7 @@ from siloquent.explore.plan.planner import (
     is_affordable,
 )
 from siloquent.explore.plan.public_joins import inline_join
-from siloquent.explore.spec.aggregates import Quantile, Ranks
+from siloquent.explore.spec.aggregates import Aggregate, Quantile, Ranks
 from siloquent.explore.spec.language.refusals import quote_name
 from siloquent.explore.spec.language.sql import EVERY_ROW
 from siloquent.explore.spec.query import Accuracy, GroupBy, Query, SomeGroups, Spend
@@ -102,22 +102,26 @@ def _planned(query: Query, schema: TableSchema, compiled: CompiledWorkload, left
 
 def merge_quantiles(plans: Sequence[Plan], *, left: Cost) -> tuple[Plan, ...]:
     """Merge ``plans`` for several quantiles of an attribute into one measurement if that is cheaper or more exact."""
-    apart: dict[str, list[Plan]] = {}
+    apart: dict[Aggregate, list[Plan]] = {}
     for one in plans:
-        if isinstance(one.query.aggregate, Quantile):
-            apart.setdefault(one.query.aggregate.attribute, []).append(one)
-    merged: dict[str, Plan] = {}
+        if isinstance(one.asked, Quantile):
+            apart.setdefault(_drop_share(one.asked), []).append(one)
+    merged: dict[Aggregate, Plan] = {}
     for name, several in apart.items():
         ranks = _plan_ranks(several, left) if len(several) > 1 else None
         if ranks is not None and _is_better(ranks, several):
             merged[name] = ranks
     found: list[Plan] = []
     for one in plans:
-        chosen = merged.get(getattr(one.query.aggregate, "attribute", ""), one)
-        chosen = chosen if isinstance(one.query.aggregate, Quantile) else one
+        chosen = merged.get(_drop_share(one.asked), one) if isinstance(one.asked, Quantile) else one
         if chosen not in found:
             found.append(chosen)
     return tuple(found)
+
+
+def _drop_share(quantile: Quantile) -> Ranks:
+    """Return what quantiles that are read off one measurement have in common."""
+    return Ranks(quantile.attribute, (), test=quantile.test)
 
 
 def _plan_ranks(plans: Sequence[Plan], left: Cost) -> Plan | None:
@@ -164,7 +168,7 @@ def _plan_ranks(plans: Sequence[Plan], left: Cost) -> Plan | None:
         return None
     query = replace(first.query, aggregate=aggregate, promise=promise)
     candidate = PlanCandidate(chosen, book.compute_cost(chosen.event), book.compute_price(chosen.event).amount)
-    return Plan(query, schema, compiled, chosen, (candidate,), alpha, beta)
+    return Plan(query, schema, compiled, chosen, (candidate,), alpha, beta, replace(aggregate, test=first.asked.test))
 
 
 def _is_better(ranks: Plan, apart: Sequence[Plan]) -> bool:

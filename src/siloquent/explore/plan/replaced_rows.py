@@ -24,7 +24,8 @@ def combine_events(plans: Sequence[Plan]) -> Event:
         return plans[0].event
     whole = compose_events(plans)
     joined = [one for one in plans if _is_by_group(one)]
-    if len(joined) < 2:
+    # A replaced row can leave one count and stay in another if they have different conditions.
+    if len(joined) < 2 or any(one.query.where != joined[0].query.where for one in joined):
         return whole
     gaussian = isinstance(joined[0].event, DiscreteGaussian)
     joint = build_joint_event(_bound_change(joined, gaussian=gaussian), gaussian=gaussian)

@@ -163,8 +163,7 @@ def _plan_in_turn(query: Query, schema: TableSchema, left: Cost, size: Fraction 
         return QueryPlan(query, schema, first, left)
     counted = _index_by_part(first)
     worst: dict[Part, Fraction | None] = {
-        moment: compute_half_range(schema.domain[moment.attribute])
-        * counted[build_row_count(schema.domain[moment.attribute])].alpha
+        moment: compute_half_range(schema.domain[moment.attribute]) * counted[_find_count(moment, schema)].alpha
         for moment in later
     }
     return QueryPlan(query, schema, first, left, _plan_step(query, schema, worst, left))
@@ -190,8 +189,8 @@ def plan_second_step(
     planned = _index_by_part(course.first)
     for moment, error in _find_later(query, schema).items():
         attribute = schema.domain[moment.attribute]
-        counts = found[build_row_count(attribute)]
-        lost = compute_half_range(attribute) * planned[build_row_count(attribute)].alpha
+        counts = found[_find_count(moment, schema)]
+        lost = compute_half_range(attribute) * planned[_find_count(moment, schema)].alpha
         # If the count uses more than half of the error of a small group, the sum is not made finer than in
         # the worst case; if all groups are that small, their averages are still returned, with wide intervals.
         bounds[moment] = min((error * count - lost for count in counts if error * count >= 2 * lost), default=lost)
@@ -215,7 +214,7 @@ def describe_sizes(course: QueryPlan) -> tuple[str, ...]:
             promise.bounds[query.aggregates.index(item.aggregate)].error,
         )
         if rows is None:
-            alpha = counted[build_row_count(attribute)].alpha
+            alpha = counted[_find_count(item.aggregate, schema)].alpha
             least = math.ceil(2 * compute_half_range(attribute) * alpha / Fraction(error) + alpha)
         else:
             least = math.ceil(rows)
@@ -226,6 +225,11 @@ def describe_sizes(course: QueryPlan) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _find_count(of: Moment | Average, schema: TableSchema) -> Count | Moment:
+    """Find the count of the rows whose numbers ``of`` adds up."""
+    return replace(build_row_count(schema.domain[of.attribute]), test=of.test)
+
+
 def _find_later(query: Query, schema: TableSchema) -> dict[Moment, Fraction]:
     """Find the sums that wait for a count, and the errors of their averages."""
     promise = query.promise
@@ -233,7 +237,7 @@ def _find_later(query: Query, schema: TableSchema) -> dict[Moment, Fraction]:
         return {}
     asked = zip(query.bounded, promise.bounds, strict=True)
     return {
-        Moment(schema.domain[one.attribute].name, 1): Fraction(bound.error)
+        Moment(schema.domain[one.attribute].name, 1, test=one.test): Fraction(bound.error)
         for one, bound in asked
         if isinstance(one, Average) and list_parts(one, schema)
     }
@@ -256,7 +260,9 @@ def _find_promised_rows(query: Query, schema: TableSchema) -> Fraction | None:
         return None
     if query.having is not None and query.chooses_by_another:
         least = Fraction(query.having.threshold) - _get_error(query, len(query.bounded) - 1, schema)
-        if not isinstance(query.having.of, Count) or least < 1:
+        # The rows of a group that pass another test may be fewer than those that HAVING counts.
+        others = [one for one in averages if one.test not in (None, getattr(query.having.of, "test", None))]
+        if not isinstance(query.having.of, Count) or least < 1 or others:
             raise RequestError(
                 "AVG cannot derive a minimum group size from this HAVING.",
                 fix="FOR AT LEAST 5000 ROWS, or HAVING COUNT(*) > 1000 with a smaller error",
@@ -337,11 +343,12 @@ def _build_step(
     chosen: tuple[int, ...] | None,
     times: Fraction = Fraction(1),
 ) -> PlanStep:
-    parts = [_build_simple(query, schema, part, bound, times) for part, bound in bounds.items()]
+    parts = {part: _build_simple(query, schema, part, bound, times) for part, bound in bounds.items()}
     if chosen is not None:
         assert isinstance(query.workload, GroupBy)
-        parts = [replace(part, workload=SomeGroups(query.workload, chosen)) for part in parts]
-    apart = tuple(_plan_part(part, schema, left) for part in parts)
+        some = SomeGroups(query.workload, chosen)
+        parts = {part: replace(asked, workload=some) for part, asked in parts.items()}
+    apart = tuple(replace(_plan_part(asked, schema, left), part=part) for part, asked in parts.items())
     plans = merge_quantiles(apart, left=left)
     return PlanStep(plans, () if len(plans) == len(apart) else apart)
 
@@ -392,7 +399,7 @@ def _list_all_parts(query: Query, schema: TableSchema) -> list[object]:
 
 
 def _index_by_part(step: PlanStep) -> dict[Aggregate, Plan]:
-    return {one.query.aggregate: one for one in step.plans}
+    return {one.asked: one for one in step.plans}
 
 
 def _round_decimal_down(value: Fraction) -> Decimal:

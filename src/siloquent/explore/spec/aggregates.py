@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Literal
 
 from siloquent.errors import RequestError
 from siloquent.explore.spec.language.refusals import quote_name
+from siloquent.explore.spec.normal_form import normalize_predicate
 from siloquent.explore.spec.numbers import check_number, format_number
-from siloquent.explore.spec.predicate import check_name
+from siloquent.explore.spec.predicate import Column, IsNull, Not, Predicate, check_name
 
 SHARE_DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
-    """COUNT(*): the number of rows."""
+class _OfRows:
+    """``test``: only rows that pass it count, as with FILTER (WHERE test); None for all rows of the group."""
+
+    test: Predicate | None = field(default=None, kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.test is not None:
+            object.__setattr__(self, "test", normalize_predicate(self.test))
 
 
 @dataclass(frozen=True, slots=True)
-class _OfAttribute:
+class Count(_OfRows):
+    """COUNT(*): the number of rows; COUNT(a): with the test that ``a`` is not NULL."""
+
+    @property
+    def counted(self) -> str | None:
+        """The attribute of COUNT(a); None for other counts."""
+        if isinstance(self.test, Not) and isinstance(self.test.part, IsNull):
+            expression = self.test.part.expression
+            return expression.name if isinstance(expression, Column) else None
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _OfAttribute(_OfRows):
     attribute: str
 
     def __post_init__(self) -> None:
+        _OfRows.__post_init__(self)
         check_name(self.attribute, "attribute")
 
 
@@ -49,14 +70,13 @@ class Deviation(_OfAttribute):
 
 
 @dataclass(frozen=True, slots=True)
-class Quantile:
+class Quantile(_OfAttribute):
     """QUANTILE(attribute, share): a declared value with that share of the rows below it; MEDIAN is share 1/2."""
 
-    attribute: str
     share: Decimal
 
     def __post_init__(self) -> None:
-        check_name(self.attribute, "attribute")
+        _OfAttribute.__post_init__(self)
         check_number(self.share, "The share of a quantile")
         if not 0 < self.share < 1:
             raise RequestError(
@@ -82,7 +102,7 @@ class Ranks(_OfAttribute):
     @property
     def quantiles(self) -> tuple[Quantile, ...]:
         """The quantiles."""
-        return tuple(Quantile(self.attribute, share) for share in self.shares)
+        return tuple(Quantile(self.attribute, share, test=self.test) for share in self.shares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +127,10 @@ def name_column(aggregate: Aggregate) -> str:
     >>> name_column(Quantile("age", Decimal("0.5"))), name_column(Average("cost"))
     ('median_age', 'avg_cost')
     """
+    if isinstance(aggregate, Count) and aggregate.counted is not None:
+        return f"count_{aggregate.counted}"
+    if aggregate.test is not None:
+        return f"{name_column(replace(aggregate, test=None))}_if"
     if isinstance(aggregate, Quantile):
         share = format_number(aggregate.share)
         return f"median_{aggregate.attribute}" if share == "0.5" else f"quantile_{aggregate.attribute}_{share}"

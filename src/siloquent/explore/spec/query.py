@@ -21,7 +21,7 @@ from siloquent.explore.spec.aggregates import (
 )
 from siloquent.explore.spec.normal_form import normalize_predicate, require_attribute
 from siloquent.explore.spec.numbers import MAX_DIGITS, check_number
-from siloquent.explore.spec.predicate import Expression, Predicate, check_name
+from siloquent.explore.spec.predicate import And, Expression, Predicate, check_name
 from siloquent.explore.spec.presentation import Presentation
 
 Kind = Literal["wcq", "icq", "tcq"]
@@ -283,11 +283,28 @@ class Query:
             choice = getattr(self, name)
             if choice is not None and choice.of == self.aggregate:  # one meaning, one form
                 object.__setattr__(self, name, replace(choice, of=None))
+        self._move_common_test()
         self._check_choice()
         self._check_items()
         self._check_bounds()
         if self.presentation is not None:
             self._check_presentation(self.presentation)
+
+    def _move_common_test(self) -> None:
+        """Move the test that all aggregates share into ``where``: one meaning, one form, one charge."""
+        test = self.aggregate.test
+        if test is None or any(one.test != test for one in self.bounded):
+            return
+        outer = () if self.where is None else self.where.parts if isinstance(self.where, And) else (self.where,)
+        inner = test.parts if isinstance(test, And) else (test,)
+        object.__setattr__(self, "where", normalize_predicate(And((*outer, *inner))))
+        object.__setattr__(self, "aggregate", replace(self.aggregate, test=None))
+        others = tuple(replace(item, aggregate=replace(item.aggregate, test=None)) for item in self.others)
+        object.__setattr__(self, "others", others)
+        for name in ("having", "top"):
+            choice = getattr(self, name)
+            if choice is not None and choice.of is not None:
+                object.__setattr__(self, name, replace(choice, of=replace(choice.of, test=None)))
 
     def _check_presentation(self, shown: Presentation) -> None:
         if not isinstance(self.workload, GroupBy):

@@ -139,6 +139,12 @@ aggregates = st.one_of(
     *(st.builds(one, names) for one in (Average, Variance, Deviation)),
     st.builds(Quantile, names, shares_of_rows),
 )
+tested = st.one_of(
+    st.builds(lambda test: Count(test=test), predicates),
+    st.builds(lambda name: Count(test=Not(IsNull(Column(name)))), names),
+    st.builds(lambda name, test: Sum(name, test=test), names, predicates),
+    st.builds(lambda name, test: Average(name, test=test), names, predicates),
+)
 
 
 @st.composite
@@ -178,7 +184,7 @@ def queries(draw: st.DrawFn) -> Query:
     workload, choice = draw(workloads), draw(choices)
     shows_values = choice is None or (isinstance(workload, GroupBy) and draw(st.booleans()))
     plain = isinstance(workload, GroupBy) or workload == Predicates((And(()),))
-    asked = aggregates if shows_values else simple
+    asked = aggregates | tested if shows_values else simple
     most = 4 if shows_values and plain else 1
     items = draw(st.lists(asked, min_size=1, max_size=most, unique_by=name_column))
     having_of = draw(st.none() | simple) if isinstance(choice, Having) and shows_values else None

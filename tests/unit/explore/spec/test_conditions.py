@@ -128,7 +128,7 @@ def test_constants_keep_all_their_digits() -> None:
         ("age > $1", "Query parameters", "write the value"),
         ("age > ?", "Query parameters", "write the value"),
         ("age IN (SELECT age FROM t)", "Subqueries", "AND, OR and NOT"),
-        ("CASE WHEN a THEN b END", "CASE", "BIN"),
+        ("CASE WHEN a THEN b END", "CASE", "FILTER"),
         ("day > INTERVAL 3 DAY", "INTERVAL", "DATE"),
         ("lower(ward) + 'x' = 3", "takes numbers", "age - 1"),
     ],

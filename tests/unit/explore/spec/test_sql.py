@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from siloquent.errors import SyntaxProblem
-from siloquent.explore.spec import parse, parse_sql
+from siloquent.explore.spec import format_canonical, parse, parse_sql, render
 from siloquent.explore.spec.aggregates import Count, Sum
 from siloquent.explore.spec.predicate import And, Call, Column, Compare, Value
 from siloquent.explore.spec.presentation import Presentation, SortKey
@@ -161,6 +161,33 @@ def test_the_largest_groups_are_one_question_however_they_are_limited(text: str)
     asked = parse_sql(text)
     assert asked == parse_sql("SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 3 ERROR 5")
     assert (asked.top, asked.presentation) == (Top(3), None)
+
+
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        ("COUNT(*) FILTER (WHERE age > 3)", "SELECT COUNT(*) FROM visits WHERE age > 3 ERROR 5"),
+        ("COUNT_IF(age > 3)", "SELECT COUNT(*) FROM visits WHERE age > 3 ERROR 5"),
+        ("SUM(CASE WHEN age > 3 THEN 1 ELSE 0 END)", "SELECT COUNT(*) FROM visits WHERE age > 3 ERROR 5"),
+        ("COUNT(CASE WHEN age > 3 THEN 1 END)", "SELECT COUNT(*) FROM visits WHERE age > 3 ERROR 5"),
+        ("SUM(CASE sex WHEN 'f' THEN 1 ELSE 0 END)", "SELECT COUNT(*) FROM visits WHERE sex = 'f' ERROR 5"),
+        ("SUM(CASE WHEN age > 3 THEN cost ELSE 0 END)", "SELECT SUM(cost) FROM visits WHERE age > 3 ERROR 5"),
+        ("SUM(v.cost) FILTER (WHERE v.age > 3)", "SELECT SUM(cost) FROM visits WHERE age > 3 ERROR 5"),
+        ("COUNT(ward)", "SELECT COUNT(*) FROM visits WHERE ward IS NOT NULL ERROR 5"),
+        ("COUNT(1)", "SELECT COUNT(*) FROM visits ERROR 5"),
+        ("SUM(1)", "SELECT COUNT(*) FROM visits ERROR 5"),
+    ],
+)
+def test_a_test_of_the_only_aggregate_is_a_condition(written: str, plain: str) -> None:
+    asked = parse_sql(f"SELECT {written} FROM visits v ERROR 5")
+    assert asked == parse_sql(plain)
+    assert format_canonical(asked) == format_canonical(parse_sql(plain))
+
+
+def test_aggregates_with_different_tests_keep_them() -> None:
+    asked = parse_sql("SELECT COUNT(*), COUNT(ward), SUM(cost) FILTER (WHERE age > 3) FROM visits ERROR 5, 5, 50")
+    assert [item.column for item in asked.items] == ["count", "count_ward", "sum_cost_if"]
+    assert parse_sql(render(asked)) == asked
 
 
 def test_the_order_of_one_row_changes_nothing() -> None:

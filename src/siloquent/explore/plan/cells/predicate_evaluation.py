@@ -361,11 +361,6 @@ def _is_like(text: str, pieces: list[re.Pattern[str]], last: int) -> bool:
 
 
 def _is_null(predicate: IsNull, attribute: Attribute, places: NDArray[np.int64] | None) -> Truth:
-    if isinstance(predicate.expression, Column) and attribute.null != "cell":
-        raise RequestError(
-            f"{attribute.name!r} is never NULL: it is declared with null = {attribute.null!r}.",
-            fix=f'null = "cell" in the attribute named "{attribute.name}", to count NULL',
-        )
     cells = _require_cells(attribute, places).places
     values = evaluate_expression(predicate.expression, attribute, cells)
     truth = np.where(values.known, FALSE, TRUE).astype(np.int8)

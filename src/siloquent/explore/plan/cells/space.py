@@ -27,7 +27,7 @@ from siloquent.explore.plan.cells.predicate_evaluation import (
 )
 from siloquent.explore.plan.limits import passes
 from siloquent.explore.spec.normal_form import find_attribute
-from siloquent.explore.spec.predicate import And, Compare, Expression, Not, Or, Predicate
+from siloquent.explore.spec.predicate import And, Column, Compare, Expression, IsNull, Not, Or, Predicate
 from siloquent.schema import Block, Classes, Domain
 
 MAX_TRUTHS = 2 * 10**9
@@ -143,19 +143,35 @@ class Space:
         shape[self.names.index(name)] = -1
         return vector.reshape(shape)
 
-    def evaluate(self, predicate: Predicate) -> Truth:
-        """Evaluate a predicate for each cell of the block, broadcastable to its shape (Kleene's logic)."""
+    def evaluate(self, predicate: Predicate, *, negated: bool = False) -> Truth:
+        """Evaluate a predicate for each cell of the block, broadcastable to its shape (Kleene's logic).
+
+        Args:
+            negated: Whether the result is negated by a NOT around it.
+        """
         if isinstance(predicate, Not):
-            return np.asarray(TRUE - self.evaluate(predicate.part), dtype=np.int8)
+            return np.asarray(TRUE - self.evaluate(predicate.part, negated=not negated), dtype=np.int8)
         if isinstance(predicate, (And, Or)):
             both = np.minimum if isinstance(predicate, And) else np.maximum
             result: Truth = np.full(
                 (1,) * len(self.names), TRUE if isinstance(predicate, And) else FALSE, dtype=np.int8
             )
             for part in predicate.parts:
-                result = both(result, self.evaluate(part))
+                result = both(result, self.evaluate(part, negated=negated))
             return result
+        if isinstance(predicate, IsNull) and not negated:
+            self._check_null(predicate)
         return self._test(predicate)
+
+    def _check_null(self, test: IsNull) -> None:
+        """Refuse a count of NULL if the declaration leaves such rows out; rows with a value can be counted."""
+        name = test.expression.name if isinstance(test.expression, Column) else None
+        if name is not None and self.domain[name].null != "cell":
+            attribute = self.domain[name]
+            raise RequestError(
+                f"{attribute.name!r} is never NULL: it is declared with null = {attribute.null!r}.",
+                fix=f'null = "cell" in the attribute named "{attribute.name}", to count NULL',
+            )
 
     def _test(self, test: Test) -> Truth:
         names = [self.domain[name].name for side in _list_sides(test) if (name := find_attribute(side)) is not None]

@@ -10,6 +10,7 @@ from typing import Literal, cast
 
 from siloquent.errors import RequestError, SyntaxProblem
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Quantile, Sum, Variance
+from siloquent.explore.spec.language.conditions import read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
 from siloquent.explore.spec.language.refusals import (
     AGGREGATES,
@@ -20,11 +21,11 @@ from siloquent.explore.spec.language.refusals import (
     Refusal,
     suggest_bounds,
 )
+from siloquent.explore.spec.language.tested import add_test, is_at_one, read_case, read_count
 from siloquent.explore.spec.normal_form import FLIPPED
 from siloquent.explore.spec.predicate import CompareOp
 from siloquent.explore.spec.query import DEFAULT_BETA, Accuracy, Bound, Having, Item, Promise, Reuse, Spend, Top
 
-_COUNT_OF = Refusal("COUNT accepts only *.", "COUNT(*), with WHERE ward IS NOT NULL to exclude rows without a ward")
 _SEPARATORS = Refusal("Numbers use a decimal point and no thousands separators.", "ERROR 1000, CONFIDENCE 0.95")
 _IN_ROWS = Refusal(
     "The errors of SUM, AVG, VAR and STDDEV are in the attribute's unit, not in rows.", "ERROR 5000, without ROWS"
@@ -49,10 +50,32 @@ def read_aggregate(cursor: Cursor) -> Aggregate:
         )
     if cursor.is_at("DISTINCT"):
         raise cursor.build_problem()
-    aggregate = _read_count(cursor) if function == "COUNT" else _read_of_attribute(cursor, function)
-    if cursor.is_at("OVER", "FILTER"):
+    aggregate = _read_arguments(cursor, function)
+    if cursor.take("FILTER"):
+        cursor.expect("(")
+        cursor.expect("WHERE")
+        cursor.enter_parenthesis()
+        aggregate = add_test(aggregate, read_predicate(cursor))
+        cursor.leave_parenthesis()
+    if cursor.is_at("OVER"):
         raise cursor.build_problem()
     return aggregate
+
+
+def _read_arguments(cursor: Cursor, function: str) -> Aggregate:
+    """Parse what stands in the parentheses of ``function``, and the closing one."""
+    if function in ("COUNT_IF", "COUNTIF"):
+        cursor.enter_parenthesis()
+        aggregate = Count(test=read_predicate(cursor))
+        cursor.leave_parenthesis()
+        return aggregate
+    if cursor.is_at("CASE"):
+        return read_case(cursor, function)
+    if function == "COUNT":
+        return read_count(cursor)
+    if function == "SUM" and is_at_one(cursor):
+        return read_count(cursor)
+    return _read_of_attribute(cursor, function)
 
 
 def _build_aggregate_refusal(cursor: Cursor) -> RequestError:
@@ -65,13 +88,6 @@ def _build_aggregate_refusal(cursor: Cursor) -> RequestError:
         named = cursor.token.kind in ("word", "quoted") and cursor.following.word == ")"
         refused.fix = suggest_bounds(cursor.token.text if named else "cost", largest=word == "MAX")
     return refused
-
-
-def _read_count(cursor: Cursor) -> Count:
-    if not cursor.take("*"):
-        raise cursor.build_refusal(_COUNT_OF)
-    cursor.expect(")")
-    return Count()
 
 
 def _read_of_attribute(cursor: Cursor, function: str) -> Aggregate:

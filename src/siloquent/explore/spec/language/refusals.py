@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from siloquent.fixes import AskWith, FixLike, build_fix
+from siloquent.fixes import AskWith, FixLike
 
 _RESERVED = "SELECT FROM WHERE GROUP HAVING ORDER LIMIT AND OR NOT IN LIKE BETWEEN IS NULL TRUE FALSE AS ERROR BUDGET"
 RESERVED = frozenset(_RESERVED.split())
@@ -40,11 +40,8 @@ _LIMIT = Refusal(
 )
 _PARAMETER = Refusal("Query parameters are not supported.", "write the value itself: age > 30")
 _CASE = Refusal(
-    "CASE is not supported.",
-    build_fix(
-        "write one predicate for each case: ",
-        AskWith("BIN visits ON COUNT(*) WHERE W = {age < 18, age >= 18} ERROR 200"),
-    ),
+    "CASE is supported only as CASE WHEN condition THEN 1 (or an attribute) ELSE 0 END in SUM, COUNT and AVG.",
+    "COUNT(*) FILTER (WHERE ward IS NOT NULL), one for each case",
 )
 _CAST = Refusal(
     "Casts are not supported: attributes have their declared type.", "write the constant in the attribute's type"
@@ -94,7 +91,7 @@ WHY_NOT: dict[str, Refusal] = {
         "Groups are already distinct, include empty ones, and take DISTINCT.",
         AskWith("SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 100 ERROR 50"),
     ),
-    "FILTER": Refusal("FILTER is not supported.", AskWith("BIN visits ON COUNT(*) WHERE W = {age > 30} ERROR 200")),
+    "FILTER": Refusal("FILTER follows an aggregate.", "COUNT(*) FILTER (WHERE ward IS NOT NULL)"),
     "RELATIVE": Refusal(
         "An error relative to the true count would reveal that count.", "ERROR 200, or ERROR 2 PERCENT of size_hint"
     ),
@@ -160,4 +157,16 @@ OTHER_AGGREGATES: dict[str, Refusal] = {
 }
 """SQL functions over many rows that are not supported, or not yet."""
 
-AGGREGATES = ("COUNT", "SUM", "AVG", "VAR", "VAR_POP", "STDDEV", "STDDEV_POP", "MEDIAN", "QUANTILE")
+AGGREGATES = (
+    "COUNT",
+    "COUNT_IF",
+    "COUNTIF",
+    "SUM",
+    "AVG",
+    "VAR",
+    "VAR_POP",
+    "STDDEV",
+    "STDDEV_POP",
+    "MEDIAN",
+    "QUANTILE",
+)

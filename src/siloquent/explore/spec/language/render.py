@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import singledispatch
@@ -70,6 +71,10 @@ def render(query: Query) -> str:
 
 def render_aggregate(aggregate: Aggregate) -> str:
     """Render an aggregate as in the language: ``COUNT(*)``, ``AVG(cost)``, ``QUANTILE(cost, 0.9)``."""
+    if isinstance(aggregate, Count) and aggregate.counted is not None:
+        return f"COUNT({render_name(aggregate.counted)})"
+    if aggregate.test is not None:
+        return f"{render_aggregate(replace(aggregate, test=None))} FILTER (WHERE {render_predicate(aggregate.test)})"
     if isinstance(aggregate, Count):
         return "COUNT(*)"
     name = render_name(aggregate.attribute)

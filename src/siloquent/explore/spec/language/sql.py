@@ -194,7 +194,7 @@ def _require_attribute(cursor: Cursor, key: Expression, start: int) -> Expressio
 
 
 def _require_other_name(cursor: Cursor, key: _Key, position: int) -> None:
-    """Refuse ``age // 10 AS age .. GROUP BY age``, where SQL would group by the attribute itself."""
+    """Refuse ``age // 10 AS age ... GROUP BY age``, where SQL would group by the attribute itself."""
     attribute = find_attribute(key.expression)
     is_itself = isinstance(key.expression, Column)
     if attribute is not None and attribute.casefold() == key.alias.casefold() and not is_itself:
