@@ -9,13 +9,14 @@ from itertools import chain
 from benchmarks.replay.audit import Found
 from benchmarks.replay.declarations import SETTINGS
 from benchmarks.replay.devices import reported
+from benchmarks.replay.discovered import discovered
 from benchmarks.replay.explored import EACH, explored, farthest
 from benchmarks.replay.released import kinds, one_release, released, stepwise
 from benchmarks.replay.silos import in_sums
 from benchmarks.row import Options, Row
 from siloquent.privacy.budget import Budget
 
-QUESTIONS, RELEASES, REPORTS, SUMS = 20_400, 1_400, 600, 256
+QUESTIONS, RELEASES, REPORTS, SUMS, KEYS = 20_400, 1_400, 600, 256, 480
 REACHED = 1 - 1e-6
 BY_STEPS = "synth"
 """Releases of many steps, each of which is compared with its own price."""
@@ -29,9 +30,15 @@ def rows(options: Options) -> Iterator[Row]:
     settings = SETTINGS[::5] if options.quick else SETTINGS
     questions = Tally(explored(range(QUESTIONS // EACH // share)))
     yield questions.row("replay-questions", "questions of explore")
-    parts = (released(range(RELEASES // share)), reported(range(REPORTS // share)), in_sums(range(SUMS // share)))
+    parts = (
+        released(range(RELEASES // share)),
+        reported(range(REPORTS // share)),
+        in_sums(range(SUMS // share)),
+        discovered(range(KEYS // share)),
+    )
     others = Tally(chain.from_iterable(parts))
-    yield others.row("replay-releases", "releases of synth, sketch, search, share, collect, and silos' parts in sums")
+    of = "releases of synth, sketch, search, share, collect, discover, and silos' parts in sums"
+    yield others.row("replay-releases", of)
     farther = (farthest(setting, nth=nth) for setting in settings for nth in range(2 if options.quick else 6))
     worst = (one_release(name, setting) for setting in settings for name in kinds(Budget(epsilon="2")))
     steps = chain.from_iterable(stepwise(setting) for setting in settings)

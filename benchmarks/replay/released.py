@@ -17,6 +17,7 @@ from benchmarks.replay.audit import Found, Release, audit
 from benchmarks.replay.declarations import SETTINGS, apart, declared, extremes, neighbours
 from benchmarks.replay.worst import balanced, most_of_sketch, worst_pair
 from siloquent.api import Session
+from siloquent.discover import BoundsSpec
 from siloquent.errors import SiloquentError
 from siloquent.privacy.budget import Budget
 from siloquent.schema import TableSchema
@@ -108,6 +109,11 @@ def kinds(budget: Budget) -> dict[str, Kind]:
         "offer keys": _offer(("dose",), (KeyOf("ward"), KeyOf("age"))),
         "offer total": _offer(("dose", "ill", "age"), second_moments="total"),
         "offer per key": _offer(("dose", "age"), (KeyOf("ward"),), second_moments="per-key"),
+        "discover bounds": Kind(
+            BoundsSpec("visits", "cost", budget),
+            lambda session: str(session.discover("visits", "cost", epsilon=budget.epsilon, key="bounds")),
+            (-5, 5),
+        ),
         "share tree": _share(method="tree", features=("cost",), tree=TreeSpec(h=5), bounds=(0, 123_456), **share),
     }
     for method in ("marginals", "gram", "moments"):

@@ -40,6 +40,22 @@ def test_spark_counts_as_plain_python(unit: str, spark_session: Any) -> None:
     assert counted(engine, unit) == count_plainly(ROWS, unit, 3)
 
 
+@pytest.mark.spark
+def test_spark_gives_its_keys_partition_by_partition(spark_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = spark_session.range(0, 8_000, numPartitions=8).selectExpr("CAST(id AS STRING) AS note", "'p' AS patient")
+    keys.createOrReplaceGlobalTempView("many_keys")
+    engine = SparkEngine(spark_session, exp.table_("many_keys", db="global_temp"))
+    query = exp.select(exp.column("note", quoted=True)).from_(exp.table_("source"))
+
+    def fail(*_: object) -> None:
+        raise AssertionError("all rows at once")
+
+    monkeypatch.setattr(type(keys), "toArrow", fail)
+    sizes = [batch.num_rows for batch in engine.read_batches(query)]
+    assert sum(sizes) == 8_000
+    assert max(sizes) <= 1_000
+
+
 @pytest.fixture
 def clinic(postgres_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     import psycopg

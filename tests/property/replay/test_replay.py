@@ -5,8 +5,10 @@ The large version: ``python -m benchmarks core --only replay``.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 
 from benchmarks.replay.audit import Found
 from benchmarks.replay.devices import reported
+from benchmarks.replay.discovered import discovered
 from benchmarks.replay.explored import explored, far_apart, farthest
 from benchmarks.replay.released import (
     breaking_all,
@@ -28,6 +31,9 @@ from benchmarks.replay.released import (
 )
 from benchmarks.replay.silos import part_of_sum
 from siloquent.data import PrivateTable
+from siloquent.data import table as data_table
+from siloquent.discover import measure as discovering
+from siloquent.discover.plan import planner
 from siloquent.explore import task
 from siloquent.explore.measure import measure, multi_poking, run
 from siloquent.explore.plan import replaced_rows
@@ -74,6 +80,88 @@ def test_no_release_of_another_task_tells_neighbours_apart_beyond_its_charge(fir
     assert not faults(released(range(first * 5 * number, first * 5 * number + number)))
 
 
+def test_no_discovery_of_keys_tells_neighbours_apart_beyond_its_charge() -> None:
+    found = list(discovered(range(24)))
+    assert not faults(iter(found))
+    assert {one.status for one in found} == {"answered"}
+    assert max(one.ratio for one in found) > 0.99
+
+
+def lower(variance: Any, keys: int, moved: int, threshold: int, delta: Any) -> Any:
+    """An event whose threshold is two lower than its delta says."""
+    return real_event_of_keys(variance, keys, moved, threshold - 2, delta)
+
+
+def for_one(variance: Any, *, keys_each: int, threshold: int) -> Any:
+    """The delta of a single key where a unit has several."""
+    return real_passing(variance, keys_each=1, threshold=threshold)
+
+
+def one_more_key(*given: Any, **named: Any) -> Any:
+    """A unit that counts for one key more."""
+    return real_keys(*given, **{**named, "keys_each": named["keys_each"] + 1})
+
+
+def quiet(plan: Any, table: Any, permit: Any) -> bytes:
+    """Noise of half the deviation that was charged."""
+    return real_measure(replace(plan, event=replace(plan.event, variance=plan.event.variance / 4)), table, permit)
+
+
+def with_count(plan: Any, keys: Any) -> bytes:
+    """The release with the number of common keys' units."""
+    return real_pack(plan, keys).replace(b'"kind"', b'"of":%d,"kind"' % len(sighted), 1)
+
+
+def count_too(table: Any, *given: Any, **named: Any) -> Any:
+    """Note how many keys there are, before their noise."""
+    sighted.clear()
+    for part in real_units(table, *given, **named):
+        sighted.extend(part.keys.to_pylist())
+        yield part
+
+
+def unsorted(plan: Any, keys: Any) -> bytes:
+    """The release with its keys by their noisy counts."""
+    plain = json.loads(real_pack(plan, keys))
+    plain["keys"] = list(keys)[::-1]
+    return json.dumps(plain).encode()
+
+
+def below(keys: Any, noisy: Any, threshold: int) -> Any:
+    """Keys that are not behind the threshold."""
+    return real_list(keys, noisy, threshold - 20)
+
+
+sighted: list[str] = []
+real_event_of_keys, real_passing = planner.ThresholdedGaussian, planner.compute_passing_probability
+real_keys, real_measure, real_units = (
+    data_table.build_key_query,
+    discovering.measure_keys,
+    PrivateTable.count_units_by_key,
+)
+real_pack, real_list = discovering.pack_keys, discovering._list_passing
+DISCOVER: dict[str, list[tuple[Any, str, Any]]] = {
+    "a threshold that is lower": [(planner, "ThresholdedGaussian", lower)],
+    "a unit that counts for one key more": [(data_table, "build_key_query", one_more_key)],
+    "noise of half the deviation": [(discovering, "measure_keys", quiet)],
+    "a delta for one key where a unit has several": [(planner, "compute_passing_probability", for_one)],
+    "keys in the order of their counts": [(discovering, "pack_keys", unsorted)],
+    "the number of keys that there are": [
+        (discovering, "pack_keys", with_count),
+        (PrivateTable, "count_units_by_key", count_too),
+    ],
+    "keys that are not behind the threshold": [(discovering, "_list_passing", below)],
+}
+
+
+@pytest.mark.parametrize("name", DISCOVER)
+def test_a_fault_planted_in_discovery_is_seen(name: str) -> None:
+    with ExitStack() as stack:
+        for place, what, fault in DISCOVER[name]:
+            stack.enter_context(patch.object(place, what, fault))
+        assert faults(discovered(range(24))), name
+
+
 @pytest.mark.slow
 def test_no_report_of_a_device_tells_users_apart_beyond_its_epsilon() -> None:
     found = list(reported(range(420)))  # some 5 % reach the whole ratio: none of them does in 1 of 10^9 runs
@@ -90,7 +178,17 @@ def test_some_pair_uses_up_the_whole_charge_of_a_question(setting: Setting) -> N
 
 
 SKETCHES = ["sketch dense", "sketch label", "sketch words"]
-SUMS = ["moments", "moments near", "offer", "offer cut", "offer key", "offer keys", "offer total", "offer per key"]
+SUMS = [
+    "discover bounds",
+    "moments",
+    "moments near",
+    "offer",
+    "offer cut",
+    "offer key",
+    "offer keys",
+    "offer total",
+    "offer per key",
+]
 
 
 @pytest.mark.parametrize("name", [*SUMS, "share moments", "share marginals", "share gram", *SKETCHES])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from itertools import pairwise
@@ -17,6 +18,7 @@ import pytest
 import siloquent as sq
 from siloquent.discover import BoundsPlan, BoundsSpec, DiscoveredKeys, KeysPlan, KeysSpec, ProposedBounds
 from siloquent.discover import plan as plan_discovery
+from siloquent.discover.plan import compute_passing_probability, restore_plan
 from siloquent.discover.release import pack_keys, unpack_keys
 from siloquent.errors import (
     BudgetExceeded,
@@ -213,6 +215,25 @@ def test_both_units_and_both_neighbour_relations(unit: str, adjacency: str, tmp_
     planned = plan_discovery(KeysSpec("visits", "diagnosis", Budget(rho="0.01")), session.schema("visits"))
     assert isinstance(planned.event, ThresholdedGaussian)
     assert planned.event.l2_squared == (2 if adjacency == "replace-one" else 1)
+
+
+@pytest.mark.parametrize("keys_each", [2, 5])
+def test_the_planned_delta_is_that_of_all_keys_of_one_unit(keys_each: int) -> None:
+    spec = KeysSpec("visits", "diagnosis", Budget(rho="0.01"), keys_each=keys_each)
+    event = plan_discovery(spec, schema()).event
+    assert isinstance(event, ThresholdedGaussian)
+    passing = [
+        compute_passing_probability(event.variance, keys_each=k, threshold=event.threshold) for k in (1, keys_each)
+    ]
+    assert event.delta == passing[1] > passing[0]
+
+
+def test_an_event_of_other_sensitivity_is_planned_anew() -> None:
+    spec = KeysSpec("visits", "diagnosis", Budget(rho="0.01"), keys_each=2)
+    planned = plan_discovery(spec, schema())
+    assert restore_plan(spec, schema(), planned.event) == planned
+    assert restore_plan(spec, schema(adjacency="replace-one"), planned.event).event != planned.event
+    assert restore_plan(replace(spec, keys_each=3), schema(), planned.event).event != planned.event
 
 
 def test_a_person_with_many_rows_of_one_key_counts_once(tmp_path: Path) -> None:

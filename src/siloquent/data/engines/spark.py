@@ -93,8 +93,14 @@ class SparkEngine:
         return state
 
     def read_batches(self, query: exp.Query) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of ``query``, a batch at a time; all of them pass through this process."""
-        yield from hide_failures(lambda: self._run(query).toArrow().to_batches())()
+        """Yield the rows of ``query``, a batch at a time; this process holds those of one partition at a time."""
+        import pyarrow as pa
+
+        packed = hide_failures(lambda: self._run(query).mapInArrow(_pack_batches, "batch binary").toLocalIterator())()
+        take = hide_failures(lambda: next(packed, None))
+        while (row := take()) is not None:
+            with pa.ipc.open_stream(row["batch"]) as reader:
+                yield from reader
 
     def is_current(self) -> bool:
         """Return True: catalogues do not record later writes."""
@@ -137,6 +143,17 @@ def _silence() -> None:
     from pyspark.logger import PySparkLogger
 
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+
+
+def _pack_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield each batch as bytes in Arrow's stream format, a row each; it runs where the rows are."""
+    import pyarrow as pa
+
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], names=["batch"])
 
 
 class _PartitionKernel:
