@@ -52,7 +52,8 @@ def declare(adjacency: str, most: int) -> TableSchema:
     unit = f'{{ kind = "user", column = "who", max_rows = {most} }}' if most else '{ kind = "row" }'
     text = DECLARATION.format(
         other="cell", null=['"drop"'] * 2, flag="drop", plain="drop", outside=["drop"] * 3, lo=-5, hi=5,
-        adjacency=adjacency, unit=unit, accountant="zcdp", size=10_000, bins="{ width = 2 }", rules="", budget=BUDGET["zcdp"],
+        adjacency=adjacency, unit=unit, accountant="zcdp", size=10_000, bins="{ width = 2 }", rules="",
+        budget=BUDGET["zcdp"],
     )  # fmt: skip
     return parse_schema(text)
 
