@@ -47,6 +47,22 @@ class SessionContract(ABC):
         assert told.to_json()["schema"] == "siloquent/explanation/2"
         assert session.get_remaining("visits") == before
 
+    def test_price_answer_and_budget_read_as_text(self, session: Session | RemoteSession) -> None:
+        told, before = session.explain(WARDS), session.get_budget("visits")
+        assert str(told).startswith(told.promise)
+        assert "Price: rho " in str(told)
+        assert repr(told) == str(told)
+        assert (before.spent, before.left) == (0, before.limit)
+        answer = session.ask(WARDS, key="wards")
+        after = session.get_budget("visits")
+        assert (after.table, after.account, after.symbol) == ("visits", "visits@1/ana", "rho")
+        assert 0 < after.spent == before.left - after.left
+        assert "All answers together stay within it, for " in str(after)
+        frame = answer.to_pandas()
+        assert list(frame.columns) == ["ward", "count", "low", "high"]
+        assert frame.attrs["units"]["count"] == "rows"
+        assert frame.attrs["guarantee"] == answer.guarantee.describe()
+
     def test_an_answer_is_charged_once_and_free_again(self, session: Session | RemoteSession) -> None:
         first = session.ask(WARDS, key="wards")
         left = session.get_remaining("visits")
