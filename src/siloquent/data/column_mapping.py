@@ -10,6 +10,7 @@ from siloquent.data.index_sql import SourceColumn
 from siloquent.errors import SchemaError, UnknownName
 from siloquent.schema import Attribute, TableSchema
 from siloquent.schema.source_kinds import READABLE, SourceKind
+from siloquent.schema.value_formats import Family
 
 
 def map_columns(schema: TableSchema, columns: Mapping[str, str]) -> tuple[SourceColumn, ...]:
@@ -27,7 +28,32 @@ def map_columns(schema: TableSchema, columns: Mapping[str, str]) -> tuple[Source
     kinds = [get_source_kind(columns[source]) for source in found]
     for attribute, source, kind in zip(stored, found, kinds, strict=True):
         _require_readable(schema, attribute, kind, columns[source])
-    return tuple(SourceColumn(*parts) for parts in zip(schema.domain, range(len(found)), found, kinds, strict=True))
+    return tuple(
+        SourceColumn(
+            attribute,
+            position,
+            source,
+            kind,
+            form=schema.reading.get_format(read.name),
+            family=_get_family(read),
+            zoned=columns[source].upper().startswith(_ZONED),
+        )
+        for position, (attribute, read, source, kind) in enumerate(
+            zip(schema.domain, stored, found, kinds, strict=True)
+        )
+    )
+
+
+_NESTED = ("ARRAY<", "STRUCT", "MAP", "UNION")
+_ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ")
+
+
+def _get_family(attribute: Attribute) -> Family:
+    if attribute.is_numeric:
+        return "number"
+    if attribute.kind == "date" or attribute.kind == "datetime" or attribute.kind == "boolean":
+        return attribute.kind
+    return "text"
 
 
 def require_types(schema: TableSchema, columns: Mapping[str, tuple[SourceKind, str]]) -> None:
@@ -50,6 +76,11 @@ def _require_readable(schema: TableSchema, attribute: Attribute, kind: SourceKin
             f"Attribute {attribute.name!r} of {schema.name!r} is declared as {attribute.kind}, but its column "
             f"holds {holds}; {attribute.kind} reads {', '.join(READABLE[attribute.kind])}.",
             fix=f'declare another type for "{attribute.name}" in schemas/{schema.name}.toml, or change the column',
+        )
+    if holds.endswith("]") or holds.upper().startswith(_NESTED):
+        raise SchemaError(
+            f"The column of attribute {attribute.name!r} of {schema.name!r} holds {holds}; expected one value per row.",
+            fix=f'remove "{attribute.name}" from schemas/{schema.name}.toml, or make a view with one value per row',
         )
 
 

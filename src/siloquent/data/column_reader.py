@@ -5,15 +5,18 @@ No row is read: of a CSV file its first line, of other sources what they say of 
 
 from __future__ import annotations
 
+import fnmatch
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from siloquent.data.engines.base import ReadLimits, get_source_kind, hide_failures
-from siloquent.data.sources.files import find_source_file, read_first_bytes
+from siloquent.data.sources.files import SUFFIXES, find_source_file, find_source_parts
 from siloquent.errors import RequestError, SchemaError
 from siloquent.fixes import run
 from siloquent.schema.declaring.columns import ColumnHeader, Source
+from siloquent.schema.reading import Reading
 from siloquent.schema.source_kinds import SourceKind
 from siloquent.schema.table import SOURCE_KINDS
 
@@ -23,8 +26,7 @@ if TYPE_CHECKING:
 
     from siloquent.schema.workspace import Workspace
 
-_GZIP, _ZIP, _DUCK, _PARQUET = b"\x1f\x8b", b"PK\x03\x04", b"DUCK", b"PAR1"
-_FILES = ("csv", "csv-records", "parquet", "duckdb")
+_DUCK, _PARQUET = b"DUCK", b"PAR1"
 
 
 def find_address(text: str, folder: Path) -> tuple[str, str]:
@@ -39,36 +41,56 @@ def find_address(text: str, folder: Path) -> tuple[str, str]:
     path, _, inner = text.partition("#")
     try:
         file = Path(text) if Path(text).exists() else Path(path)
+        if file.is_dir() or re.search("[*?]", Path(text).name):
+            return _find_parts(text, folder)
         if not file.is_file():
-            found = "a folder" if file.is_dir() else "not there"
-            raise RequestError(f"{text[:100]} is {found}.", fix=run("declare", "ROWS.csv"))
+            raise RequestError(f"{text[:100]} is not there.", fix=run("declare", "ROWS.csv"))
         with file.open("rb") as opened:
             first = opened.read(12)
     except OSError as failed:
         raise RequestError(f"{text[:100]} cannot be read: {failed.strerror}.", fix="correct its permissions") from None
     except ValueError:
         raise RequestError(f"{text[:100]!r} is not a file name.", fix=run("declare", "ROWS.csv")) from None
-    straight, inside = file.resolve(), folder.resolve()
-    there = straight.relative_to(inside).as_posix() if straight.is_relative_to(inside) else str(straight)
+    there = _name_within(file.resolve(), folder)
     if first[:4] == _PARQUET:
         return f"parquet:{there}", file.name
     if first[8:] == _DUCK:
         return f"duckdb:{there}#{inner}", f"{file.name}#{inner}"
-    if first[:4] == _ZIP:
-        raise RequestError(f"{file.name} is a zip file or a workbook.", fix="save its rows as CSV (UTF-8)")
     return f"csv:{there}", file.name
 
 
-def read_columns(address: str, workspace: Workspace | None) -> Source:
-    """Return the columns of the source ``address``, in order.
+def _name_within(straight: Path, folder: Path) -> str:
+    inside = folder.resolve()
+    return straight.relative_to(inside).as_posix() if straight.is_relative_to(inside) else str(straight)
+
+
+def _find_parts(text: str, folder: Path) -> tuple[str, str]:
+    """Return the source of a folder or pattern of files, of the kind that their names end with."""
+    place = Path(text)
+    pattern = "" if place.is_dir() else place.name
+    inside = place if place.is_dir() else place.parent
+    names = sorted(one.name for one in inside.iterdir() if not one.name.startswith((".", "_")))
+    names = [name for name in names if not pattern or fnmatch.fnmatchcase(name, pattern)]
+    kinds = {kind for name in names for kind, ends in SUFFIXES.items() if name.lower().endswith(ends)}
+    if len(kinds) != 1:
+        what = "are of several kinds" if kinds else "are neither CSV nor Parquet"
+        raise RequestError(f"The files of {text[:100]} {what}.", fix=run("declare", "FOLDER/*.csv"))
+    there = _name_within(inside.resolve(), folder)
+    return f"{kinds.pop()}:{there}{f'/{pattern}' if pattern else ''}", place.name if not pattern else inside.name
+
+
+def read_columns(address: str, workspace: Workspace | None, reading: Reading | None = None) -> Source:
+    """Return the columns of the source ``address``, in order; ``reading`` says how a file is read.
 
     Raises:
         SchemaError: it does not exist, or its columns cannot be read. MissingExtra, DataError: as for a table.
     """
     kind, _, where = address.partition(":")
+    if reading is not None and kind in SOURCE_KINDS:
+        reading.check_kind(kind)
     folder = workspace.folder if workspace else Path.cwd()
     if kind in ("csv", "csv-records"):
-        return Source(address, _read_header(where, folder))
+        return Source(address, _read_header(where, folder, reading or Reading()))
     if kind == "parquet":
         return Source(address, _read_parquet_columns(where, folder))
     if kind == "duckdb":
@@ -87,24 +109,24 @@ def read_columns(address: str, workspace: Workspace | None) -> Source:
     )
 
 
-def _read_header(where: str, folder: Path) -> tuple[ColumnHeader, ...]:
-    from siloquent.data.sources.csv import read_header
+def _read_header(where: str, folder: Path, reading: Reading) -> tuple[ColumnHeader, ...]:
+    from siloquent.data.sources.csv import read_file_header
 
-    file = find_source_file(where, folder, table=Path(where).name)
-    packed = read_first_bytes(file, 2) == _GZIP
-    names, _ = read_header(file, ReadLimits(), packed=packed, table=Path(where).name)
-    return tuple(ColumnHeader(name) for name in names)
+    parts = find_source_parts(where, folder, kind="csv", table=Path(where).name)
+    first = next((file for file in parts.files if file.size), parts.files[0])
+    header = read_file_header(first, reading, table=Path(where).name)
+    return tuple(ColumnHeader(name) for name in header.names)
 
 
 def _read_parquet_columns(where: str, folder: Path) -> tuple[ColumnHeader, ...]:
     from siloquent.data.sources.parquet import attach_parquet
 
-    file = find_source_file(where, folder, table=Path(where).name)
+    parts = find_source_parts(where, folder, kind="parquet", table=Path(where).name)
 
     def attach(connection: duckdb.DuckDBPyConnection) -> None:
-        attach_parquet(connection, file, ReadLimits(), (), table=Path(where).name)
+        attach_parquet(connection, parts.files, ReadLimits(), (), table=Path(where).name)
 
-    return _describe(attach, file.path)
+    return _describe(attach, *parts.paths)
 
 
 def _read_database_columns(path: str, inner: str, folder: Path) -> tuple[str, tuple[ColumnHeader, ...]]:
@@ -127,10 +149,10 @@ def _read_database_columns(path: str, inner: str, folder: Path) -> tuple[str, tu
     return tables[0], columns
 
 
-def _describe(attach: Callable[[duckdb.DuckDBPyConnection], None], path: str) -> tuple[ColumnHeader, ...]:
+def _describe(attach: Callable[[duckdb.DuckDBPyConnection], None], *paths: str) -> tuple[ColumnHeader, ...]:
     from siloquent.data.engines.duckdb import DuckDBEngine
 
-    engine = DuckDBEngine(attach, files=[path], limits=ReadLimits(threads=1))
+    engine = DuckDBEngine(attach, files=paths, limits=ReadLimits(threads=1))
     try:
         return _convert_types(engine.list_columns())
     finally:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from siloquent.data.engines.base import IN_PART, SOURCE
+from siloquent.data.format_sql import is_rewritten, select_rewritten
 from siloquent.data.index_sql import SourceColumn, index_column, quote_name, read_column, try_cast
 from siloquent.schema import Unit
 
@@ -59,7 +60,11 @@ def select_as_read(columns: Sequence[SourceColumn], *, raw: bool = False) -> exp
     shown: list[exp.Expr] = [exp.alias_(read_column(c), c.read_name, quoted=True) for c in columns] or [_NOTHING.copy()]
     if raw:
         shown += [exp.alias_(quote_name(c.source), c.raw_name, quoted=True) for c in columns]
-    return exp.select(*shown).from_(exp.to_table(SOURCE))
+    if not any(is_rewritten(column) for column in columns):
+        return exp.select(*shown).from_(exp.to_table(SOURCE))
+    if raw:
+        shown[len(columns) :] = [quote_name(column.raw_name) for column in columns]
+    return exp.select(*shown).from_(select_rewritten(columns, raw=raw).subquery("rewritten"))
 
 
 def join_lookups(rows: exp.Select, columns: Sequence[SourceColumn], *shown: exp.Expr) -> exp.Select:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from siloquent.schema.reading import Reading
+
 BLOCK_BYTES = 2**20
 MAX_KEPT = 1_000
 _State = tuple[int, int, int, int, int]
@@ -62,7 +64,17 @@ def _read(path: str) -> bytes:
     return found.digest()
 
 
-def prepare_frame_digest(frame: pa.Table, columns: Sequence[str]) -> Callable[[], bytes]:
+def prepare_file_digest(paths: Sequence[str], reading: Reading) -> Callable[[], bytes]:
+    """Return a function that hashes the contents of files, and how they are read."""
+    return lambda: _add_reading(hash_files(*paths), reading)
+
+
+def _add_reading(digest: bytes, reading: Reading) -> bytes:
+    """Return a digest of rows and of how they are read: read in another way, they are other rows."""
+    return digest if reading.is_plain else hashlib.sha256(digest + reading.digest()).digest()
+
+
+def prepare_frame_digest(frame: pa.Table, columns: Sequence[str], reading: Reading) -> Callable[[], bytes]:
     """Return a function that hashes the ``columns`` of ``frame`` once, on demand: names, types and buffers."""
 
     @cache
@@ -75,14 +87,15 @@ def prepare_frame_digest(frame: pa.Table, columns: Sequence[str]) -> Callable[[]
         hashed = _Hash()
         with pa.ipc.new_stream(pa.PythonFile(hashed, "w"), plain.schema) as stream:
             stream.write_table(plain, max_chunksize=BLOCK_BYTES)
-        return hashed.found.digest()
+        return _add_reading(hashed.found.digest(), reading)
 
     return digest
 
 
-def prepare_name_digest(kind: str, where: str) -> Callable[[], bytes]:
+def prepare_name_digest(kind: str, where: str, reading: Reading | None = None) -> Callable[[], bytes]:
     """Return the digest of a source that cannot detect changes: of its address, so that only ``version`` counts."""
-    return lambda: hashlib.sha256(f"{kind}:{where}".encode()).digest()
+    found = hashlib.sha256(f"{kind}:{where}".encode()).digest()
+    return lambda: found if reading is None else _add_reading(found, reading)
 
 
 class _Hash:

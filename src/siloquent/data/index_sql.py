@@ -24,6 +24,7 @@ from siloquent.schema.files.coercion import (
     count_microseconds,
 )
 from siloquent.schema.source_kinds import SourceKind
+from siloquent.schema.value_formats import PLAIN_FORMAT, Family, ValueFormat
 
 MAX_CASES = 128
 """Categories with more values are looked up in a relation instead of a CASE."""
@@ -34,12 +35,18 @@ _TIMESTAMP = exp.DataType.build("TIMESTAMP", dialect="duckdb")
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
-    """A declared attribute and the source column of its values, or of the values that it is derived from."""
+    """A declared attribute and the source column of its values, or of the values that it is derived from.
+
+    ``form`` and ``family``: how the values are written, and what they are; ``zoned``: whether they are moments in UTC.
+    """
 
     attribute: Attribute
     position: int
     source: str
     kind: SourceKind
+    form: ValueFormat = PLAIN_FORMAT
+    family: Family = "text"
+    zoned: bool = False
 
     @property
     def read_name(self) -> str:
@@ -78,7 +85,7 @@ def read_column(column: SourceColumn) -> exp.Expr:
     attribute = column.attribute
     value: exp.Expr = quote_name(column.source)
     if column.kind == "text" and attribute.kind != "category":
-        value = limit_text(_cast_to_text(value), attribute.max_bytes or MAX_TEXT)
+        value = limit_text(cast_to_text(value), attribute.max_bytes or MAX_TEXT)
     if attribute.function:
         return _derive_value(attribute.function, value, column.kind)
     if attribute.is_numeric:
@@ -88,8 +95,8 @@ def read_column(column: SourceColumn) -> exp.Expr:
     if attribute.kind == "boolean":
         return _read_boolean(value, column.kind)
     if attribute.kind == "id":
-        return _build_case((exp.not_(exp.IsNan(this=value)), value)) if column.kind == "real" else value
-    return value if attribute.kind == "text" else _cast_to_text(value)
+        return build_case((exp.not_(exp.IsNan(this=value)), value)) if column.kind == "real" else value
+    return value if attribute.kind == "text" else cast_to_text(value)
 
 
 def index_column(column: SourceColumn) -> exp.Expr:
@@ -97,13 +104,13 @@ def index_column(column: SourceColumn) -> exp.Expr:
     attribute, value = column.attribute, quote_name(column.read_name)
     null = (exp.Is(this=value, expression=exp.Null()), build_int_literal(attribute.null_index))
     if attribute.kind == "boolean":
-        return _build_case(null, default=value)
+        return build_case(null, default=value)
     if attribute.kind == "category":
         return _index_category(column, value, null)
     found = _index_number(attribute, value) if attribute.is_numeric else _index_datetime(attribute, value)
     if attribute.outside == "drop":
-        return _build_case(null, (build_out_of_bounds(column), build_int_literal(OUTSIDE)), default=found)
-    return _build_case(null, default=found)
+        return build_case(null, (build_out_of_bounds(column), build_int_literal(OUTSIDE)), default=found)
+    return build_case(null, default=found)
 
 
 def build_out_of_bounds(column: SourceColumn) -> exp.Expr:
@@ -123,7 +130,8 @@ def build_float_literal(value: float | Decimal) -> exp.Expr:
     return exp.cast(exp.Literal.string(repr(float(value))), "DOUBLE")
 
 
-def _build_case(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr | None = None) -> exp.Case:
+def build_case(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr | None = None) -> exp.Case:
+    """Return CASE WHEN .. THEN .. ELSE ``default`` END."""
     case = exp.Case()
     for condition, result in branches:
         case = case.when(condition, result)
@@ -134,54 +142,55 @@ def _clamp(value: exp.Expr, lo: exp.Expr, hi: exp.Expr) -> exp.Expr:
     return exp.func("LEAST", exp.func("GREATEST", value, lo), hi)
 
 
-def _cast_to_text(value: exp.Expr) -> exp.Expr:
+def cast_to_text(value: exp.Expr) -> exp.Expr:
+    """Return ``value`` as text, NULL where that fails."""
     return try_cast(value, "VARCHAR")
 
 
 def limit_text(text: exp.Expr, most: int) -> exp.Expr:
     """Return ``text``, NULL if it is longer than ``most`` bytes."""
     size = exp.func("OCTET_LENGTH", exp.func("ENCODE", text, dialect="duckdb"), dialect="duckdb")
-    return _build_case((exp.LTE(this=size, expression=build_int_literal(most)), text.copy()))
+    return build_case((exp.LTE(this=size, expression=build_int_literal(most)), text.copy()))
 
 
-def _extract_match(value: exp.Expr, pattern: str) -> exp.Expr:
+def extract_match(value: exp.Expr, pattern: str) -> exp.Expr:
     """Return group 1 of ``value`` if ``pattern`` matches all of it: Java's ``$`` also matches before a line end."""
     whole, part = (
         exp.RegexpExtract(this=value, expression=exp.Literal.string(pattern), group=exp.Literal.number(group))
         for group in (0, 1)
     )
-    return _build_case((exp.EQ(this=whole, expression=value), part))
+    return build_case((exp.EQ(this=whole, expression=value), part))
 
 
 def _read_double(value: exp.Expr, kind: SourceKind) -> exp.Expr:
     if kind == "text":
-        return try_cast(_extract_match(_cast_to_text(value), NUMBER_PATTERN), "DOUBLE")
+        return try_cast(extract_match(cast_to_text(value), NUMBER_PATTERN), "DOUBLE")
     # By way of text: engines round decimals beyond 2^53 differently when they divide by a power of ten.
-    number = try_cast(_cast_to_text(value) if kind == "decimal" else value, "DOUBLE")
-    return _build_case((exp.not_(exp.IsNan(this=number)), number)) if kind == "real" else number
+    number = try_cast(cast_to_text(value) if kind == "decimal" else value, "DOUBLE")
+    return build_case((exp.not_(exp.IsNan(this=number)), number)) if kind == "real" else number
 
 
 def _read_datetime(value: exp.Expr, kind: SourceKind) -> exp.Expr:
     """Return a TIMESTAMP within years 1 to 9999."""
     if kind == "text":
-        return try_cast(_extract_match(_cast_to_text(value), DATETIME_PATTERN), _TIMESTAMP)
+        return try_cast(extract_match(cast_to_text(value), DATETIME_PATTERN), _TIMESTAMP)
     # A date is bounded as a date: years beyond the range of timestamps would be NULL or an error as timestamps.
     bounded_as = exp.DataType.build("DATE") if kind == "date" else _TIMESTAMP
     earliest, latest = (str(bound.date() if kind == "date" else bound) for bound in (EARLIEST, LATEST))
     whole = try_cast(value, bounded_as)
     lo, hi = (exp.cast(exp.Literal.string(bound), bounded_as) for bound in (earliest, latest))
-    bounded = _build_case((exp.Is(this=value, expression=exp.Null()), exp.Null()), default=_clamp(whole, lo, hi))
+    bounded = build_case((exp.Is(this=value, expression=exp.Null()), exp.Null()), default=_clamp(whole, lo, hi))
     return exp.cast(bounded, _TIMESTAMP)
 
 
 def _read_boolean(value: exp.Expr, kind: SourceKind) -> exp.Expr:
     one, zero = exp.Literal.number(1), exp.Literal.number(0)
     if kind == "text":
-        word = exp.Lower(this=exp.Trim(this=_cast_to_text(value), expression=exp.Literal.string(" ")))
-        return _build_case(*((exp.In(this=word.copy(), expressions=[exp.Literal.string(w) for w in words]), result)
+        word = exp.Lower(this=exp.Trim(this=cast_to_text(value), expression=exp.Literal.string(" ")))
+        return build_case(*((exp.In(this=word.copy(), expressions=[exp.Literal.string(w) for w in words]), result)
                        for words, result in ((TRUE_WORDS, one), (FALSE_WORDS, zero))))  # fmt: skip
     number = _read_double(value, kind)
-    return _build_case(
+    return build_case(
         (exp.EQ(this=number, expression=build_float_literal(0)), zero),
         (exp.EQ(this=number, expression=build_float_literal(1)), one),
     )
@@ -189,7 +198,7 @@ def _read_boolean(value: exp.Expr, kind: SourceKind) -> exp.Expr:
 
 def _derive_value(function: str, value: exp.Expr, kind: SourceKind) -> exp.Expr:
     if function == "length":
-        return exp.cast(exp.Length(this=_cast_to_text(value)), "DOUBLE")
+        return exp.cast(exp.Length(this=cast_to_text(value)), "DOUBLE")
     moment = _read_datetime(value, kind)
     if function in ("year", "month", "day"):
         return exp.cast(exp.Extract(this=exp.var(function.upper()), expression=moment), "DOUBLE")
@@ -236,9 +245,9 @@ def _index_category(column: SourceColumn, value: exp.Expr, null: tuple[exp.Expr,
     attribute, other = column.attribute, build_int_literal(column.attribute.other_index)
     if column.lookup:
         found = exp.func("COALESCE", quote_name("place", column.lookup), other)
-        return _build_case(null, default=found)
+        return build_case(null, default=found)
     listed: list[tuple[Any, exp.Expr]] = [
         (exp.EQ(this=value.copy(), expression=exp.Literal.string(text)), build_int_literal(index))
         for index, text in enumerate(attribute.values)
     ]
-    return _build_case(null, *listed, default=other)
+    return build_case(null, *listed, default=other)

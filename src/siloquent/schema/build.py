@@ -30,6 +30,7 @@ from siloquent.schema.files.models import (
     DerivedEntry,
     NullValueEntry,
     ReleasedEntry,
+    TableFile,
 )
 from siloquent.schema.files.toml import (
     MAX_ENTRIES,
@@ -42,6 +43,7 @@ from siloquent.schema.files.toml import (
     validate_table_file,
 )
 from siloquent.schema.files.trade_words import format_hint, suggest_value
+from siloquent.schema.reading import Reading, build_reading
 from siloquent.schema.table import TableBudget, TableSchema, Unit
 
 Entry = TypeVar("Entry")
@@ -70,6 +72,7 @@ def parse_schema(text: str, domains: DomainFolder | None = None) -> TableSchema:
     columns = tuple(_build_each(file.attribute, _build_attribute, faults))
     budgets = _build_each([file.budget], _build_budget, faults)
     constraints = tuple(_build_each(file.constraint, _build_constraint, faults))
+    reading = next(iter(_build_each([file], _build_reading, faults)), Reading())
     _raise_all(faults)
     domain = Domain((*columns, *(_build_derived(column, Domain(columns)) for column in file.derived)))
     return TableSchema(
@@ -82,6 +85,7 @@ def parse_schema(text: str, domains: DomainFolder | None = None) -> TableSchema:
         version=file.table.version,
         size_hint=file.table.size_hint,
         constraints=constraints,
+        reading=reading,
         digest=hash_declaration(raw),
     )
 
@@ -298,6 +302,18 @@ def _build_derived(column: DerivedEntry, domain: Domain) -> Attribute:
             f"Derived attribute {column.name!r}: {column.function} returns an integer.", fix='type = "integer"'
         )
     return _build_attribute(column, function=column.function, argument=source.name)
+
+
+def _build_reading(file: TableFile) -> Reading:
+    reading = build_reading(file.reading, [column.name for column in file.attribute])
+    for column in file.attribute:
+        bounds = (column.lo, column.hi)
+        if reading.get_format(column.name).time_zone and any(isinstance(b, datetime) and b.tzinfo for b in bounds):
+            raise SchemaError(
+                f"Attribute {column.name!r} has bounds with a zone; with time_zone, they are local times of that zone.",
+                fix="lo = 2024-01-01T00:00:00, without a zone",
+            )
+    return reading
 
 
 def _parse_fraction(value: str | int, key: str) -> Fraction:

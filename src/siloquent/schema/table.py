@@ -11,6 +11,7 @@ from siloquent.errors import SchemaError
 from siloquent.readable import Readable
 from siloquent.schema.constraints import Constraint, check_names
 from siloquent.schema.domain import Domain
+from siloquent.schema.reading import PLAIN_READING, Reading
 
 if TYPE_CHECKING:
     from siloquent.schema.public_table import PublicTable
@@ -175,7 +176,8 @@ def format_fraction(value: Fraction) -> str:
 class TableSchema(Readable):
     """Everything declared about one table; an existing value is consistent.
 
-    ``size_hint`` is public and approximate. ``public``: the loaded public tables that its foreign keys refer to.
+    ``size_hint`` is public and approximate. ``reading``: how the source is read.
+    ``public``: the loaded public tables that its foreign keys refer to.
     ``digest`` is the SHA-256 of the canonical JSON of its file.
     """
 
@@ -189,6 +191,7 @@ class TableSchema(Readable):
     size_hint: int | None = None
     constraints: tuple[Constraint, ...] = ()
     public: tuple[PublicTable, ...] = ()
+    reading: Reading = PLAIN_READING
     digest: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -200,6 +203,8 @@ class TableSchema(Readable):
             raise SchemaError("size_hint must be a rough public number of rows, at least 1.")
         if self.source and self.source.partition(":")[0] not in SOURCE_KINDS:
             raise SchemaError(f"A source must begin with one of {', '.join(k + ':' for k in SOURCE_KINDS)}")
+        if self.source and not self.reading.is_plain:
+            self.reading.check_kind(self.source.partition(":")[0])
         check_names(self.constraints, self.domain.__getitem__)
         # From here on, errors about unknown attribute names say where the table's attributes are listed.
         object.__setattr__(self, "domain", replace(self.domain, table=self.name))

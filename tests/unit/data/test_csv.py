@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from siloquent.data import PrivateTable, check
-from siloquent.data.sources.lines import BOM, CsvRows, split_line
+from siloquent.data.sources.lines import CsvRows, split_line
+from siloquent.data.sources.packed import BOM, TextFile
 from siloquent.errors import SchemaError
 from siloquent.ledger import Permit
 from siloquent.schema import Block
@@ -141,7 +142,7 @@ def test_the_owner_learns_that_a_file_is_not_utf_8(tmp_path: Path) -> None:
     report = check(table)
     [lines] = [f for f in report.findings if f.kind == "unreadable_lines"]
     assert (report.rows, lines.count, report.is_clean) == (13_333, 6_667, False)
-    assert "not UTF-8" in lines.sentence
+    assert "not in the declared encoding" in lines.sentence
     assert "as UTF-8" in lines.fix
 
 
@@ -198,7 +199,7 @@ def test_blocks_of_lines_are_read_as_each_line_by_itself(signs: list[bytes], col
         names = [f"c{i}" for i in range(columns)]
         file.write(",".join(names).encode() + b"\n" + body)
         file.flush()
-        rows = CsvRows(file.name, False, b",", names, frozenset(names), 2**20)
+        rows = CsvRows(TextFile(file.name), b",", names, frozenset(names), 2**20)
         found = [list(row.values()) for row in pa.table(rows).to_pylist()]
         assert Counter(map(tuple, found)) == Counter(map(tuple, expected))
         assert sum(rows.count_faults().values()) == len(split) - len(expected)

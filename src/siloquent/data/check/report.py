@@ -16,6 +16,7 @@ Kind = Literal[
     "unreadable",
     "outside",
     "unlisted",
+    "nothing_counts",
     "too_long",
     "no_user",
     "over_max_rows",

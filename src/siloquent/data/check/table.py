@@ -75,15 +75,17 @@ def _check_lines(engine: Engine) -> list[TableFinding]:
 
 
 _WRONG: dict[LineFault, tuple[str, str]] = {
-    "encoding": ("line is not UTF-8", "lines are not UTF-8"),
+    "encoding": ("line is not in the declared encoding", "lines are not in the declared encoding"),
     "form": (
         "line cannot be parsed (quotes, too few or too many columns, or length)",
         "lines cannot be parsed (quotes, too few or too many columns, or length)",
     ),
 }
 _FIX: dict[LineFault, str] = {
-    "encoding": "save the file as UTF-8: iconv -f LATIN1 -t UTF-8, or the program's own choice of encoding",
-    "form": 'rewrite the file with a CSV library; if quoted texts contain line breaks: source = "csv-records:..."',
+    "encoding": 'encoding = "cp1252" under [reading] if the file comes from Windows, or save it as UTF-8: iconv -f '
+    "LATIN1 -t UTF-8",
+    "form": "rewrite the file with a CSV library; if quoted texts contain line breaks: "
+    'source = "csv-records:..."; if quotes are part of texts: quote = "" under [reading]',
 }
 
 

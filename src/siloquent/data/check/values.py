@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
 from siloquent.charts.text import number_of
-from siloquent.data.check.report import TableFinding
+from siloquent.data.check.formats import FormatProposal, propose_format
+from siloquent.data.check.report import Kind, TableFinding
 from siloquent.data.contribution_bounding import join_lookups, select_as_read
 from siloquent.data.engines.base import Engine
 from siloquent.data.index_sql import SourceColumn, build_int_literal, build_out_of_bounds, index_column, quote_name
@@ -26,12 +28,50 @@ def check_values(
         ones = exp.Case().when(condition, exp.Literal.number(1))
         shown.append(exp.alias_(exp.Count(this=ones), f"c{number}"))
     counted = engine.aggregate(join_lookups(select_as_read(columns, raw=True), columns, *shown)).to_pylist()[0]
-    found = []
-    for number, (column, kind, _) in enumerate(conditions):
-        count = int(counted[f"c{number}"])
+    found, rows = [], int(counted["rows"])
+    counts = {(column.position, kind): int(counted[f"c{n}"]) for n, (column, kind, _) in enumerate(conditions)}
+    for column, kind, _ in conditions:
+        count = counts[column.position, kind]
+        known = rows - counts.get((column.position, "null"), 0)
         if count:
-            found.append(_build_finding(kind, column, count, schema.name))
-    return int(counted["rows"]), found
+            finding = _build_finding(kind, column, count, schema.name)
+            if kind == "unreadable":
+                finding = _add_format(finding, propose_format(schema, column, columns, engine), schema.name)
+            whole = count == known and kind in _NOTHING
+            found.append(_tell_whole_column(finding, column, known) if whole else finding)
+    return rows, found
+
+
+MIN_WHOLE = 5
+"""The number of values from which a column of which none counts is a problem of the declaration."""
+_NOTHING = {
+    "unreadable": "No value could be read as {kind}",
+    "outside": "No value lies within the bounds",
+    "unlisted": "No value is listed",
+}
+_KINDS = {
+    **dict.fromkeys(("integer", "real"), "a number"),
+    "boolean": "true or false",
+    "category": "a text",
+    "date": "a date",
+    "datetime": "a moment",
+    "id": "an id",
+}
+
+
+def _add_format(finding: TableFinding, proposal: FormatProposal | None, table: str) -> TableFinding:
+    """Return the finding with the settings that would read the values, if there are any."""
+    if proposal is None:
+        return finding
+    sentence = f"{finding.sentence} {proposal.question}"
+    return replace(finding, sentence=sentence, fix=f"{proposal.fix} in schemas/{table}.toml")
+
+
+def _tell_whole_column(finding: TableFinding, column: SourceColumn, known: int) -> TableFinding:
+    """Return the finding about a column of which no value counts; unless it has very few, it is a problem."""
+    first = _NOTHING[finding.kind].format(kind=_KINDS.get(column.attribute.kind, column.attribute.kind))
+    kind: Kind = "nothing_counts" if known >= MIN_WHOLE and finding.kind != "unreadable" else finding.kind
+    return replace(finding, kind=kind, sentence=f"{first}: {finding.sentence}")
 
 
 def check_users(schema: TableSchema, columns: Sequence[SourceColumn], engine: Engine) -> list[TableFinding]:

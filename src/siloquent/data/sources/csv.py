@@ -7,54 +7,130 @@ first line is never shown: in a file without a header it is a person's row.
 from __future__ import annotations
 
 import csv
-import gzip
-import io
 import re
-import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from siloquent.data.engines.base import OWNER_LOG, ReadLimits
-from siloquent.data.sources.files import SourceFile, find_source_file, read_first_bytes
-from siloquent.data.sources.lines import BLOCK_BYTES, CsvRows
+from siloquent.data.engines.base import OWNER_LOG, LineFault, ReadLimits
+from siloquent.data.sources.files import SourceFile, find_source_file
+from siloquent.data.sources.lines import CsvRows
+from siloquent.data.sources.packed import TextFile, build_file_refusal, find_text
 from siloquent.errors import SchemaError
+from siloquent.schema.reading import Reading
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 DELIMITERS = (",", ";", "\t", "|")
-_GZIP = b"\x1f\x8b"
+_FIX = "write a header line with one name per column, in UTF-8; if titles stand above it: skip = 1 under [reading]"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The names of the columns, the delimiter between them, and the number of lines before the rows."""
+
+    names: list[str]
+    delimiter: str
+    lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class CsvParts:
+    """The rows of several files with the same columns, in the order of the first file's."""
+
+    parts: Sequence[CsvRows]
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        """Return a new reader from the beginning of the first file."""
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_batches(self.schema, self._read_batches()).__arrow_c_stream__(requested_schema)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the first file."""
+        return self.parts[0].schema
+
+    def count_faults(self) -> dict[LineFault, int]:
+        """Return counts of unreadable lines in all files, by fault."""
+        found: dict[LineFault, int] = {}
+        for part in self.parts:
+            for fault, count in part.count_faults().items():
+                found[fault] = found.get(fault, 0) + count
+        return found
+
+    def _read_batches(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        schema = self.schema
+        for part in self.parts:
+            places = {name.casefold(): place for place, name in enumerate(part.names)}
+            chosen = [places[name.casefold()] for name in schema.names]
+            for batch in part.read_batches():
+                yield pa.RecordBatch.from_arrays([batch.column(place) for place in chosen], schema=schema)
 
 
 def open_csv_rows(
-    file: SourceFile, limits: ReadLimits, columns: Iterable[str], *, table: str, spanning: bool, keep_faulty: bool
-) -> CsvRows:
-    """Return the rows of a CSV file, gzipped or not, UTF-8, with a header line, quoted by ``"``.
+    files: Sequence[SourceFile],
+    limits: ReadLimits,
+    columns: Iterable[str],
+    *,
+    table: str,
+    spanning: bool,
+    keep_faulty: bool,
+    reading: Reading | None = None,
+) -> CsvRows | CsvParts:
+    """Return the rows of CSV files, in the form that ``reading`` says.
 
     Args:
         columns: The columns that will be read.
         spanning: Quoted fields may hold line ends, so a row is a record; otherwise a row is a line.
         keep_faulty: An unreadable line becomes a row of NULLs; otherwise it is left out.
     Raises:
-        SchemaError: the header line is missing, too long, too wide or not UTF-8, or lacks or repeats a column; or the
-            file cannot be unpacked.
+        SchemaError: a header line is missing, too long, too wide or not in the encoding, or lacks or repeats a column;
+            a file cannot be unpacked; or two files have different columns.
     """
-    packed = read_first_bytes(file, 2) == _GZIP
-    columns = list(columns)
-    names, delimiter = read_header(file, limits, packed=packed, table=table, declared=columns)
-    read = frozenset(_find_columns(names, columns, table))
-    if packed:
-        _require_whole(file, table)
-    return CsvRows(
-        file.path, packed, delimiter.encode(), names, read, limits.line_bytes, spanning, keep_faulty=keep_faulty
+    reading, columns = reading or Reading(), list(columns)
+    parts: list[CsvRows] = []
+    for file in files:
+        if len(files) > 1 and not file.size:
+            continue  # an empty part has no rows, and no header line either
+        text = _find_text(file, reading, table)
+        header = read_header(text, limits, reading, table=table, declared=columns)
+        read = frozenset(_find_columns(header.names, columns, table))
+        if parts and {name.casefold() for name in parts[0].names} != {name.casefold() for name in header.names}:
+            OWNER_LOG.error("%s and %s name other columns: %s", parts[0].file.path, text.path, header.names)
+            name = Path(file.path).name
+            raise build_file_refusal(table, f"{name!r} has other columns than the first part", "write the same header")
+        parts.append(
+            CsvRows(
+                text,
+                header.delimiter.encode(),
+                header.names,
+                read,
+                limits.line_bytes,
+                spanning,
+                keep_faulty=keep_faulty,
+                skip=header.lines,
+                quote=reading.quote.encode(),
+            )
+        )
+    if not parts:
+        raise _build_refusal("has no header line", table)
+    return parts[0] if len(parts) == 1 else CsvParts(parts)
+
+
+def _find_text(file: SourceFile, reading: Reading, table: str) -> TextFile:
+    return find_text(
+        file.path,
+        file.size,
+        member=reading.member,
+        encoding=reading.encoding,
+        has_header=not reading.names or reading.skip > 0,
+        table=table,
     )
-
-
-def _require_whole(file: SourceFile, table: str) -> None:
-    """Refuse a gzipped file that cannot be unpacked completely, before anything is charged."""
-    try:
-        with gzip.open(file.path, "rb") as opened:
-            while opened.read(BLOCK_BYTES):
-                pass
-    except (OSError, EOFError, zlib.error):
-        raise _build_unpack_refusal(table) from None
 
 
 def _find_columns(names: list[str], columns: Iterable[str], table: str) -> list[str]:
@@ -69,44 +145,32 @@ def _find_columns(names: list[str], columns: Iterable[str], table: str) -> list[
     raise SchemaError(
         f"The first line of the CSV file of {table!r} does not name {first}{more}. The names found are only in "
         "the owner's log, since the line could be a row of data.",
-        fix="write a header line with the attributes' names, or the columns' names into the table file",
+        fix="write a header line with the attributes' names, or the columns' names into the table file; under "
+        "[reading], skip = 1 leaves out a title, and names = [...] names the columns of a file without a header line",
     )
 
 
 def read_header(
-    file: SourceFile, limits: ReadLimits, *, packed: bool, table: str, declared: Iterable[str] = ()
-) -> tuple[list[str], str]:
-    """Return the names in the header line and the delimiter between them.
+    text: TextFile, limits: ReadLimits, reading: Reading, *, table: str, declared: Iterable[str] = ()
+) -> Header:
+    """Return the names in the header line, or the declared ones of a file without.
 
     Args:
         declared: Names that are taken verbatim; blanks around others are stripped.
     Raises:
         SchemaError: as ``open_csv_rows``.
     """
-
-    def refused(what: str) -> SchemaError:
-        return _build_refusal(what, table)
-
-    with gzip.open(file.path, "rb") if packed else open(file.path, "rb") as opened:
-        try:
-            line = io.BufferedReader(opened).readline(limits.line_bytes + 1).decode("utf-8-sig")
-        except UnicodeDecodeError:
-            raise refused("is not UTF-8 in its header line") from None
-        except (OSError, EOFError, zlib.error):
-            raise _build_unpack_refusal(table) from None
-    if not line.strip() or len(line) > limits.line_bytes:
-        raise refused(
-            "has no header line" if not line.strip() else f"has a header line over {limits.line_bytes:,} bytes"
-        )
-    _require_names(line, table)
-    line = line.splitlines()[0]
-    delimiter = max(DELIMITERS, key=line.count)
-    try:
-        found = next(csv.reader([line], delimiter=delimiter, strict=True))
-    except csv.Error:
-        raise refused("has quotes in its header line that do not match") from None
+    if reading.names:
+        names = list(reading.names)
+        if len(names) > limits.columns:
+            raise _build_refusal(f"has {len(names):,} columns; the limit is {limits.columns:,}", table)
+        _read_first_lines(text, limits, reading.skip, table)
+        return Header(names, reading.delimiter or ",", reading.skip)
+    line = _decode_header(_read_first_lines(text, limits, reading.skip + 1, table), reading, table)
+    delimiter = reading.delimiter or max(DELIMITERS, key=line.count)
+    found = _split_header(line, delimiter, reading.quote, table)
     if len(found) > limits.columns:
-        raise refused(f"has {len(found):,} columns; the limit is {limits.columns:,}")
+        raise _build_refusal(f"has {len(found):,} columns; the limit is {limits.columns:,}", table)
     wanted = {name.casefold() for name in declared}
     names = [name if name.casefold() in wanted else name.strip() for name in found]
     names = [name or f"column{i}" for i, name in enumerate(names, 1)]
@@ -114,16 +178,55 @@ def read_header(
     places: dict[str, int] = {}
     for place, name in enumerate(folded, 1):
         if places.setdefault(name, place) != place:
-            raise refused(f"gives its columns {places[name]} and {place} the same name")
-    return names, delimiter
+            raise _build_refusal(f"gives its columns {places[name]} and {place} the same name", table)
+    return Header(names, delimiter, reading.skip + 1)
 
 
-def _require_names(line: str, table: str) -> None:
-    """Refuse a first line that holds the whole file, or a spreadsheet's note about its delimiter."""
+def _split_header(line: str, delimiter: str, quote: str, table: str) -> list[str]:
+    style: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True, **style))
+    except csv.Error:
+        raise _build_refusal("has quotes in its header line that do not match", table) from None
+
+
+def _read_first_lines(text: TextFile, limits: ReadLimits, count: int, table: str) -> bytes:
+    """Return the last of the first lines, none of which may be too long; it is empty if there are fewer."""
+    line = b""
+    with text.open() as opened:
+        for _ in range(count):
+            line = opened.readline(limits.line_bytes + 1)
+            if len(line) > limits.line_bytes:
+                raise _build_refusal(f"has a header line over {limits.line_bytes:,} bytes", table)
+    return line
+
+
+def _decode_header(raw: bytes, reading: Reading, table: str) -> str:
+    try:
+        line = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        what = f"is not {reading.encoding.upper()} in its header line"
+        raise _build_refusal(what, table, fix='encoding = "cp1252" under [reading], or save it as UTF-8') from None
+    if not line.strip():
+        raise _build_refusal("has no header line", table)
     if "\r" in line.rstrip("\r\n"):  # the header line would hold all rows up to the first LF
         raise _build_refusal("ends its lines with only CR", table, fix="save it with LF or CR LF at the ends of lines")
     if re.fullmatch(r"sep=.?", line.strip("\r\n"), re.IGNORECASE):
-        raise _build_refusal("begins with a sep= line, which does not name columns", table, fix="delete its first line")
+        raise _build_refusal(
+            "begins with a sep= line, which does not name columns",
+            table,
+            fix=f"skip = {reading.skip + 1} under [reading], or delete its first line",
+        )
+    return line.splitlines()[0]
+
+
+def read_file_header(file: SourceFile, reading: Reading, *, table: str) -> Header:
+    """Return the names in a file's header line before any is declared.
+
+    Raises:
+        SchemaError: as ``open_csv_rows``.
+    """
+    return read_header(_find_text(file, reading, table), ReadLimits(), reading, table=table)
 
 
 def read_public_header(file: Path) -> tuple[list[str], str, bool]:
@@ -134,15 +237,10 @@ def read_public_header(file: Path) -> tuple[list[str], str, bool]:
     """
     straight = file.resolve()
     found = find_source_file(straight.name, straight.parent, table=file.stem)
-    packed = read_first_bytes(found, 2) == _GZIP
-    return *read_header(found, ReadLimits(), packed=packed, table=file.stem), packed
+    text = _find_text(found, Reading(), file.stem)
+    header = read_header(text, ReadLimits(), Reading(), table=file.stem)
+    return header.names, header.delimiter, text.packing == "gzip"
 
 
-def _build_refusal(
-    what: str, table: str, *, fix: str = "write a header line with one name per column, in UTF-8"
-) -> SchemaError:
+def _build_refusal(what: str, table: str, *, fix: str = _FIX) -> SchemaError:
     return SchemaError(f"The CSV file of {table!r} {what}.", fix=fix)
-
-
-def _build_unpack_refusal(table: str) -> SchemaError:
-    return _build_refusal("cannot be unpacked", table)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from siloquent.data.digests import hash_files, prepare_frame_digest, prepare_name_digest
+from siloquent.data.digests import prepare_file_digest, prepare_frame_digest, prepare_name_digest
 from siloquent.data.engines.base import Engine, ReadLimits
 from siloquent.errors import SchemaError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from siloquent.data.engines.duckdb import Streamable
-    from siloquent.data.sources.files import SourceFile
+    from siloquent.data.sources.files import SourceParts
     from siloquent.schema import TableSchema
     from siloquent.schema.workspace import Workspace
 
@@ -41,8 +41,8 @@ def open_source(
     if frame is not None:
         from siloquent.data.sources.frames import convert_to_arrow
 
-        arrow = convert_to_arrow(frame, limits, _list_kinds(schema), table=schema.name)
-        digest = prepare_frame_digest(arrow, _list_stored(schema))
+        arrow = convert_to_arrow(frame, limits, _list_kinds(schema), table=schema.name, zoned=_list_zoned(schema))
+        digest = prepare_frame_digest(arrow, _list_stored(schema), schema.reading)
         return DuckDBEngine(arrow=arrow, limits=_adjust_limits(arrow.nbytes, limits), digest=digest)
     if not schema.source:
         raise SchemaError(
@@ -67,7 +67,7 @@ def _open_postgres_engine(where: str, schema: TableSchema, workspace: Workspace 
         workspace, name, inner, schema.domain.names, limits, table=schema.name, listed=_list_enumerated(schema)
     )
     require_types(schema, found.types)
-    digest = prepare_name_digest("postgres", where)
+    digest = prepare_name_digest("postgres", where, schema.reading)
     return DuckDBEngine(arrow=found.build_empty_table(), fill=found.open_rows, limits=limits, digest=digest)
 
 
@@ -81,47 +81,46 @@ def _open_file_engine(
     kind: str, where: str, schema: TableSchema, workspace: Workspace | None, limits: ReadLimits
 ) -> Engine:
     from siloquent.data.engines.duckdb import DuckDBEngine
-    from siloquent.data.sources.files import find_source_file
+    from siloquent.data.sources.files import find_source_parts
 
     path, _, inner = where.partition("#") if kind == "duckdb" else (where, "", "")
-    file = find_source_file(path, workspace.folder if workspace else Path.cwd(), table=schema.name)
+    parts = find_source_parts(path, workspace.folder if workspace else Path.cwd(), kind=kind, table=schema.name)
 
-    limits = _adjust_limits(file.size, limits)
+    limits = _adjust_limits(parts.size, limits)
+    digest = prepare_file_digest(parts.paths, schema.reading)
     if kind in ("csv", "csv-records"):
         from siloquent.data.sources.csv import open_csv_rows
 
         rows = open_csv_rows(
-            file,
+            parts.files,
             limits,
             _list_stored(schema),
             table=schema.name,
             spanning=kind == "csv-records",
             keep_faulty=schema.replace_one,  # if the number of rows is public, no row's text may change it
+            reading=schema.reading,
         )
         return DuckDBEngine(
-            arrow=rows,
-            limits=limits,
-            unchanged=file.is_unchanged,
-            faults=rows.count_faults,
-            digest=lambda: hash_files(file.path),
+            arrow=rows, limits=limits, unchanged=parts.is_unchanged, faults=rows.count_faults, digest=digest
         )
 
     def attach(connection: duckdb.DuckDBPyConnection) -> Mapping[str, Streamable]:
-        return _attach(connection, kind, file, inner, schema, limits)
+        return _attach(connection, kind, parts, inner, schema, limits)
 
-    read = [file.path, f"{file.path}.wal"] if kind == "duckdb" else [file.path]
-    return DuckDBEngine(
-        attach,
-        files=[file.path],
-        limits=limits,
-        unchanged=file.is_unchanged,
-        digest=lambda: hash_files(*read),
-    )
+    if kind == "duckdb":
+        digest = prepare_file_digest([*parts.paths, f"{parts.paths[0]}.wal"], schema.reading)
+    return DuckDBEngine(attach, files=parts.paths, limits=limits, unchanged=parts.is_unchanged, digest=digest)
 
 
 def _list_kinds(schema: TableSchema) -> dict[str, str]:
     """Return the columns read, and the kinds of their attributes; derived attributes have no columns of their own."""
     return {attribute.name: attribute.kind for attribute in schema.domain if not attribute.function}
+
+
+def _list_zoned(schema: TableSchema) -> frozenset[str]:
+    """Return the columns whose moments are local times of a declared zone, in lower case."""
+    names = (attribute.name for attribute in schema.domain if not attribute.function)
+    return frozenset(name.casefold() for name in names if schema.reading.get_format(name).time_zone)
 
 
 def _list_stored(schema: TableSchema) -> list[str]:
@@ -142,7 +141,7 @@ def _adjust_limits(size: int, limits: ReadLimits) -> ReadLimits:
 def _attach(
     connection: duckdb.DuckDBPyConnection,
     kind: str,
-    file: SourceFile,
+    parts: SourceParts,
     inner: str,
     schema: TableSchema,
     limits: ReadLimits,
@@ -152,14 +151,13 @@ def _attach(
 
         return attach_parquet(
             connection,
-            file,
+            parts.files,
             limits,
             _list_stored(schema),
             table=schema.name,
             kinds=_list_kinds(schema),
-            user=schema.unit.column,
         )
     from siloquent.data.sources.database import attach_database
 
-    attach_database(connection, file, inner, _list_kinds(schema), table=schema.name)
+    attach_database(connection, parts.files[0], inner, _list_kinds(schema), table=schema.name)
     return {}

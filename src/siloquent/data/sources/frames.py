@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from siloquent.data.engines.base import ReadLimits, hide_failures
@@ -18,13 +18,21 @@ if TYPE_CHECKING:
 _UTC = ("UTC", "ETC/UTC", "GMT", "Z", "ZULU", "+00:00")
 
 
-def convert_to_arrow(frame: Any, limits: ReadLimits, columns: Mapping[str, str], *, table: str) -> pa.Table:
+def convert_to_arrow(
+    frame: Any,
+    limits: ReadLimits,
+    columns: Mapping[str, str],
+    *,
+    table: str,
+    zoned: Collection[str] = (),
+) -> pa.Table:
     """Return ``frame`` as an Arrow table; columns that are not read are NULL.
 
     Args:
         columns: The columns that will be read, and the kinds of their attributes.
         frame: A pyarrow table, batch or reader; a pandas, polars or other frame supported by narwhals, also lazy; or
             any object with ``__arrow_c_stream__``.
+        zoned: Columns with a declared time zone, in lower case.
     Raises:
         SchemaError: it is of another type, has repeated or too many columns, or one of an unsupported type.
         DataError: it cannot be converted to Arrow otherwise, or its buffers are invalid.
@@ -51,11 +59,11 @@ def convert_to_arrow(frame: Any, limits: ReadLimits, columns: Mapping[str, str],
     if len(folded) > limits.columns:
         raise SchemaError(f"The frame of {table!r} has {len(folded):,} columns; the limit is {limits.columns:,}.")
     result = hide_failures(_convert_frame)(opened, kinds, table)
-    _require_types(result, kinds, table=table)
+    _require_types(result, kinds, zoned, table=table)
     return hide_failures(_make_readable)(result, kinds)
 
 
-def _require_types(frame: pa.Table, kinds: Mapping[str, str], *, table: str) -> None:
+def _require_types(frame: pa.Table, kinds: Mapping[str, str], zoned: Collection[str], *, table: str) -> None:
     """Refuse times of another time zone, and ids that are lists or structures, by their types.
 
     Read in UTC, such times would fall on another day or month than they show. A text within a list cannot be checked
@@ -74,12 +82,13 @@ def _require_types(frame: pa.Table, kinds: Mapping[str, str], *, table: str) -> 
                 fix="keep one value per row, or remove the attribute",
             )
         zone = field.type.tz if pa.types.is_timestamp(field.type) else None
-        if zone and zone.upper() not in _UTC:
+        if zone and zone.upper() not in _UTC and field.name.casefold() not in zoned:
             raise SchemaError(
                 f"The column {field.name!r} in the frame of {table!r} holds timestamps in the time zone {zone}; "
                 "expected "
                 "timestamps without a time zone, or in UTC.",
-                fix=f'frame["{field.name}"] = frame["{field.name}"].dt.tz_localize(None) keeps the local time',
+                fix=f'time_zone = "{zone}" under [reading] in the declaration counts local times of that zone; or '
+                f'frame["{field.name}"] = frame["{field.name}"].dt.tz_localize(None)',
             )
 
 

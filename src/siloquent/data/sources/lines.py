@@ -6,12 +6,13 @@ well-formed lines are parsed by Arrow, and only the others are parsed one by one
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from siloquent.data.sources.packed import BLOCK_BYTES, BOM, TextFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,14 +20,13 @@ if TYPE_CHECKING:
 
     from siloquent.data.engines.base import LineFault
 
-BLOCK_BYTES = 2**22
-BOM = b"\xef\xbb\xbf"
-_QUOTE, _FEED, _RETURN = b'"\n\r'
+QUOTE = b'"'
+_FEED, _RETURN = b"\n\r"
 _BEYOND_ASCII = 0x80
 
 
-def split_line(line: bytes, delimiter: bytes, columns: int) -> list[str] | LineFault:
-    """Return the cells of one line without its end, or the fault in the line.
+def split_line(line: bytes, delimiter: bytes, columns: int, quote: bytes = QUOTE) -> list[str] | LineFault:
+    """Return the cells of one line without its end, or the fault in the line; without ``quote``, quotes are text.
 
     A field that begins with a quote ends with the next quote that is not doubled, which must be followed by the
     delimiter or the end. Any other field is taken verbatim. One delimiter at the end of a full line is ignored.
@@ -41,10 +41,10 @@ def split_line(line: bytes, delimiter: bytes, columns: int) -> list[str] | LineF
     except UnicodeDecodeError:
         return "encoding"
     cells: list[str] = []
-    at, by = 0, delimiter.decode()
+    at, by, sign = 0, delimiter.decode(), quote.decode() or None
     while at <= len(text):
-        if text[at : at + 1] == '"':
-            cell, at = _read_quoted(text, at + 1)
+        if sign is not None and text[at : at + 1] == sign:
+            cell, at = _read_quoted(text, at + 1, sign)
             if at < 0 or text[at : at + 1] not in ("", by):
                 return "form"
         else:
@@ -58,12 +58,12 @@ def split_line(line: bytes, delimiter: bytes, columns: int) -> list[str] | LineF
     return cells if len(cells) == columns else "form"
 
 
-def _read_quoted(text: str, start: int) -> tuple[str, int]:
+def _read_quoted(text: str, start: int, quote: str) -> tuple[str, int]:
     """Return the quoted field with content from ``start``, and the position after its last quote; -1 without one."""
     end = start
-    while (end := text.find('"', end)) >= 0:
-        if text[end + 1 : end + 2] != '"':
-            return text[start:end].replace('""', '"'), end + 1
+    while (end := text.find(quote, end)) >= 0:
+        if text[end + 1 : end + 2] != quote:
+            return text[start:end].replace(quote * 2, quote), end + 1
         end += 2
     return "", -1
 
@@ -78,29 +78,32 @@ class _LineBlock:
 
 @dataclass(frozen=True, slots=True)
 class CsvRows:
-    """The rows of a CSV file after its header line, for any number of scans by DuckDB.
+    """The rows of a CSV file after its first lines, for any number of scans by DuckDB.
 
     Args:
+        skip: The number of first lines that are not rows.
+        quote: Empty: quotes are text.
         names: All columns; only ``wanted`` are read, the others are NULL.
         spanning: Line ends in quotes are part of a value, so a row is a record of RFC 4180; otherwise it is a line.
         keep_faulty: An unreadable line becomes a row of NULLs; otherwise it is left out.
     """
 
-    path: str
-    packed: bool
+    file: TextFile
     delimiter: bytes
     names: Sequence[str]
     wanted: frozenset[str]
     line_bytes: int
     spanning: bool = False
     keep_faulty: bool = False
+    skip: int = 1
+    quote: bytes = QUOTE
     _faults: dict[LineFault, int] = field(default_factory=dict)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
         """Return a new reader from the beginning; DuckDB takes one for each scan of the relation."""
         import pyarrow as pa
 
-        return pa.RecordBatchReader.from_batches(self.schema, self._read_batches()).__arrow_c_stream__(requested_schema)
+        return pa.RecordBatchReader.from_batches(self.schema, self.read_batches()).__arrow_c_stream__(requested_schema)
 
     @property
     def schema(self) -> pa.Schema:
@@ -120,9 +123,10 @@ class CsvRows:
         return found
 
     def _split(self, line: bytes | None) -> list[str] | LineFault:
-        return "form" if line is None else split_line(line, self.delimiter, len(self.names))
+        return "form" if line is None else split_line(line, self.delimiter, len(self.names), self.quote)
 
-    def _read_batches(self) -> Iterator[pa.RecordBatch]:
+    def read_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield all rows in batches."""
         for block in self._read_blocks():
             if block.plain:
                 yield from self._parse_plain(block.plain)
@@ -138,7 +142,10 @@ class CsvRows:
             pa.py_buffer(text),
             read_options=csv.ReadOptions(column_names=list(self.names), block_size=len(text) + 1, use_threads=False),
             parse_options=csv.ParseOptions(
-                delimiter=self.delimiter.decode(), newlines_in_values=self.spanning, ignore_empty_lines=False
+                delimiter=self.delimiter.decode(),
+                quote_char=self.quote.decode() or False,
+                newlines_in_values=self.spanning,
+                ignore_empty_lines=False,
             ),
             convert_options=csv.ConvertOptions(
                 include_columns=wanted or [self.names[0]],
@@ -173,21 +180,20 @@ class CsvRows:
 
     def _read_blocks(self) -> Iterator[_LineBlock]:
         """Yield the file in blocks of whole rows."""
-        with gzip.open(self.path, "rb") if self.packed else open(self.path, "rb") as opened:
-            cutter = _RowCutter(self.spanning, self.line_bytes)
-            reader = cast(BinaryIO, opened)
-            first = True
-            while chunk := reader.read(BLOCK_BYTES):
-                for data, ends, overlong in cutter.feed(chunk.removeprefix(BOM) if first else chunk):
+        with self.file.open() as opened:
+            cutter = _RowCutter(self.quote if self.spanning else b"", self.line_bytes)
+            for _ in range(self.skip):
+                opened.readline()
+            while chunk := opened.read(BLOCK_BYTES):
+                for data, ends, overlong in cutter.feed(chunk):
                     yield self._test_lines(data, ends, overlong)
-                first = False
             for data, ends, overlong in cutter.feed(b"", last=True):
                 yield self._test_lines(data, ends, overlong)
 
     def _test_lines(self, data: bytes, ends: NDArray[np.int64], overlong: int) -> _LineBlock:
         """Return the lines of ``data``, with the well-formed ones identified by one vectorized test."""
         starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
-        good = _find_well_formed(data, starts, ends, self.delimiter[0], len(self.names))
+        good = _find_well_formed(data, starts, ends, self.delimiter[0], len(self.names), self.quote)
         lengths = ends - starts
         lengths = lengths - ((lengths > 0) & (np.frombuffer(data, np.uint8)[np.maximum(ends - 1, 0)] == _RETURN))
         long = lengths > self.line_bytes
@@ -203,12 +209,14 @@ class CsvRows:
 
 
 class _RowCutter:
-    """A splitter of a file, read in chunks, after its last whole row; a row that is too long is not kept."""
+    """A splitter of a file, read in chunks, after its last whole row; a row that is too long is not kept.
 
-    def __init__(self, spanning: bool, line_bytes: int) -> None:
-        self._spanning, self._most = spanning, line_bytes + 2
+    Within ``quote``, if there is one, line ends are part of a row.
+    """
+
+    def __init__(self, quote: bytes, line_bytes: int) -> None:
+        self._quote, self._most = quote, line_bytes + 2
         self._rest = b""
-        self._header = True
         self._skipping = self._inside = False
 
     def feed(self, chunk: bytes, *, last: bool = False) -> Iterator[tuple[bytes, NDArray[np.int64], int]]:
@@ -221,7 +229,7 @@ class _RowCutter:
             data, ends = data[ends[0] + 1 :], ends[1:] - ends[0] - 1
             self._skipping, overlong = False, 1
         if self._skipping:
-            self._inside ^= bool(data.count(b'"') % 2)
+            self._inside ^= self._is_odd(data)
             self._rest = b""
             if last:
                 yield b"", ends, 1
@@ -229,35 +237,36 @@ class _RowCutter:
         cut = int(ends[-1]) + 1 if len(ends) else 0
         self._rest = data[cut:]
         if len(self._rest) > self._most and not last:
-            self._skipping, self._inside = True, bool(self._rest.count(b'"') % 2)
+            self._skipping, self._inside = True, self._is_odd(self._rest)
             self._rest = b""
         elif last and self._rest:  # a record whose quote is never closed
             overlong, self._rest = overlong + 1, b""
         data = data[:cut]
-        if self._header and len(ends):
-            data, ends, self._header = data[ends[0] + 1 :], ends[1:] - ends[0] - 1, False
         if len(ends) or overlong:
             yield data, ends, overlong
+
+    def _is_odd(self, data: bytes) -> bool:
+        return bool(self._quote) and data.count(self._quote) % 2 == 1
 
     def _find_ends(self, data: bytes, inside: bool) -> NDArray[np.int64]:
         """Return the ends of rows: each line feed, or each one outside quotes."""
         view = np.frombuffer(data, np.uint8)
         ends = np.flatnonzero(view == _FEED)
-        if self._spanning and (inside or b'"' in data):
-            quotes = np.searchsorted(np.flatnonzero(view == _QUOTE), ends)
+        if self._quote and (inside or self._quote in data):
+            quotes = np.searchsorted(np.flatnonzero(view == self._quote[0]), ends)
             ends = ends[(quotes + inside) % 2 == 0]
         return ends
 
 
 def _find_well_formed(
-    data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], delimiter: int, columns: int
+    data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], delimiter: int, columns: int, quote: bytes
 ) -> NDArray[np.bool_]:
     """Return True for lines that Arrow reads as ``split_line`` does, shape (lines,); False also for some of those."""
     view = np.frombuffer(data, np.uint8)
     good = np.ones(len(ends), dtype=np.bool_)
     separators = np.flatnonzero(view == delimiter)
-    if b'"' in data:
-        quotes = np.flatnonzero(view == _QUOTE)
+    if quote and quote in data:
+        quotes = np.flatnonzero(view == quote[0])
         before = np.searchsorted(quotes, starts)  # quotes before each line
         good &= _check_quotes(view, quotes, before, starts, ends, delimiter)
         line = np.searchsorted(ends, separators)
@@ -286,14 +295,15 @@ def _check_quotes(
     delimiter: int,
 ) -> NDArray[np.bool_]:
     """Return whether each line's quotes come in pairs that open at the beginning of a field and close at its end."""
+    quote = view[quotes[0]]
     line = np.searchsorted(ends, quotes)
     rank = np.arange(len(quotes)) - before[line]
     opens = rank % 2 == 0
     left = view[np.maximum(quotes - 1, 0)]
     right = view[quotes + 1]  # a line's end at the latest
-    fits_open = (quotes == starts[line]) | (left == delimiter) | ((rank > 0) & (left == _QUOTE))
+    fits_open = (quotes == starts[line]) | (left == delimiter) | ((rank > 0) & (left == quote))
     returns = (right == _RETURN) & (quotes + 2 == ends[line])
-    fits_close = (right == delimiter) | (quotes + 1 == ends[line]) | (right == _QUOTE) | returns
+    fits_close = (right == delimiter) | (quotes + 1 == ends[line]) | (right == quote) | returns
     fits = np.ones(len(ends), dtype=np.bool_)
     fits[line[np.where(opens, ~fits_open, ~fits_close)]] = False
     totals = np.diff(np.append(before, len(quotes)))

@@ -5,7 +5,7 @@ DuckDB supports only a three hundredth of the range of TIMESTAMP_MILLIS, and its
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from siloquent.data.sources.moments import bound_moments
@@ -50,7 +50,7 @@ def list_chunks(connection: duckdb.DuckDBPyConnection, path: str) -> list[Chunk]
 
 
 class Milliseconds:
-    """The rows of such columns, newly read each time, every time within years 1 to 9999.
+    """The rows of such columns of files with the same columns, newly read each time, every time within years 1 to 9999.
 
     Args:
         columns: Their names in the file and in the result.
@@ -59,14 +59,16 @@ class Milliseconds:
         Suspicious: Arrow finds other columns in the file than DuckDB.
     """
 
-    def __init__(self, path: str, columns: Mapping[str, str], ids: set[str]) -> None:
+    def __init__(self, paths: Sequence[str], columns: Mapping[str, str], ids: set[str]) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        self._path, self._columns, self._ids = path, dict(columns), ids
-        found = pq.read_schema(path)
+        self._paths, self._columns, self._ids = list(paths), dict(columns), ids
+        schemas = [pq.read_schema(path) for path in paths]
+        found = schemas[0]
         for name in columns:
-            if found.names.count(name) != 1 or not pa.types.is_timestamp(found.field(name).type):
+            same = all(one.names.count(name) == 1 and one.field(name).type == found.field(name).type for one in schemas)
+            if not same or not pa.types.is_timestamp(found.field(name).type):
                 raise UnsafeFile("two readers find other columns")
         self.schema = pa.schema(
             [
@@ -85,10 +87,11 @@ class Milliseconds:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self._path, pre_buffer=False) as file:
-            for batch in file.iter_batches(BATCH_ROWS, columns=list(self._columns), use_threads=False):
-                read = [
-                    bound_moments(pa.chunked_array([batch.column(name)]), is_id=name in self._ids)
-                    for name in self._columns
-                ]
-                yield from pa.table(read, self.schema).to_batches()
+        for path in self._paths:
+            with pq.ParquetFile(path, pre_buffer=False) as file:
+                for batch in file.iter_batches(BATCH_ROWS, columns=list(self._columns), use_threads=False):
+                    read = [
+                        bound_moments(pa.chunked_array([batch.column(name)]), is_id=name in self._ids)
+                        for name in self._columns
+                    ]
+                    yield from pa.table(read, self.schema).to_batches()

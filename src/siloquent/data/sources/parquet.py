@@ -10,7 +10,7 @@ interpret it differently, and pyarrow crashes the process on some invalid ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -50,18 +50,16 @@ _DELTA_BYTE_ARRAY = 7
 
 def attach_parquet(
     connection: duckdb.DuckDBPyConnection,
-    file: SourceFile,
+    files: Sequence[SourceFile],
     limits: ReadLimits,
     columns: Iterable[str],
     *,
     table: str,
     kinds: Mapping[str, str] | None = None,
-    user: str = "",
 ) -> dict[str, Streamable]:
-    """Make ``SOURCE`` the rows of a Parquet file; return the further relations that it reads.
+    """Make ``SOURCE`` the rows of Parquet files with the same columns; return the further relations that it reads.
 
-    In a text that is not UTF-8, "?" replaces the invalid bytes: refusing it would lose all rows. Two users could become
-    one that way, so an id of ``user`` that is not UTF-8 is NULL.
+    A text that is not UTF-8 is NULL, as in other sources; refusing it would lose all rows.
 
     A text of more than ``limits.value_bytes`` is truncated as it is read, before anything copies it: a dictionary may
     hold one long text that every row points to.
@@ -70,34 +68,36 @@ def attach_parquet(
         columns: The columns that will be read.
         kinds: The kinds of their attributes. If values are listed, a text that is too long is not listed, otherwise it
             is NULL.
-        user: The column of the users, if users are the unit.
     Raises:
-        SchemaError: it is not Parquet.
-        Suspicious: it claims too much, or more or less than it holds.
+        SchemaError: one is not Parquet, or has other columns than the first.
+        Suspicious: one claims too much, or more or less than it holds.
     """
-    check_parquet(connection, file, limits, columns, table=table)
-    path = exp.Literal.string(file.path).sql("duckdb")
-    rows = _build_select(path, "replace")
+    columns = list(columns)
+    for file in files:
+        check_parquet(connection, file, limits, columns, table=table)
+    described = _describe_all(connection, files, table)
+    place = _list_paths([file.path for file in files])
+    rows = _build_select(place, "replace")
     folded = {name.casefold(): kind for name, kind in (kinds or dict.fromkeys(columns, "")).items()}
-    described = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
-    texts = [name for name, kind, *_ in described if kind == "VARCHAR" and name.casefold() in folded]
-    shown = {name: _bound_text(_quote_name(name), limits, folded[name.casefold()] == "category") for name in texts}
-    beside = "?" * (1 + max((len(name) for name, *_ in described), default=0))  # not a prefix of any column's name
-    without = []
-    for name in texts:
-        if name.casefold() == user.casefold():
-            # Invalid bytes are replaced in one reading and left out in the other: only valid texts agree in both.
-            right = f"SELECT {_quote_name(name)} AS {_quote_name(beside)} FROM {_build_select(path, 'ignore')}"
-            rows += f" POSITIONAL JOIN ({right})"
-            shown[name] = f"CASE WHEN {_quote_name(beside)} = {_quote_name(name)} THEN {shown[name]} END"
-            without.append(beside)
+    texts = [name for name, kind in described.items() if kind == "VARCHAR" and name.casefold() in folded]
+    beside = "?" * (1 + max((len(name) for name in described), default=0))  # not a prefix of any column's name
+    shown: dict[str, str] = {}
+    without: list[str] = []
+    if texts:
+        # Invalid bytes are replaced in one reading and left out in the other: only valid texts agree in both.
+        right = {name: f"{beside}t{i}" for i, name in enumerate(texts)}
+        listed = ", ".join(f"{_quote_name(name)} AS {_quote_name(other)}" for name, other in right.items())
+        rows += f" POSITIONAL JOIN (SELECT {listed} FROM {_build_select(place, 'ignore')})"
+        without += right.values()
+        for name, other in right.items():
+            bounded = _bound_text(_quote_name(name), limits, folded[name.casefold()] == "category")
+            shown[name] = f"CASE WHEN {_quote_name(other)} = {_quote_name(name)} THEN {bounded} END"
     lent: dict[str, Streamable] = {}
-    moments = list_millisecond_columns(connection, file.path) if kinds else set()
-    called = {
-        name: f"{beside}{i}" for i, (name, *_) in enumerate(described) if name in moments and name.casefold() in folded
-    }
+    moments = _find_milliseconds(connection, files, table) if kinds else set()
+    called = {name: f"{beside}{i}" for i, name in enumerate(described) if name in moments and name.casefold() in folded}
     if called:
-        lent[MOMENTS] = Milliseconds(file.path, called, {name for name in called if folded[name.casefold()] == "id"})
+        ids = {name for name in called if folded[name.casefold()] == "id"}
+        lent[MOMENTS] = Milliseconds([file.path for file in files], called, ids)
         connection.register(MOMENTS, lent[MOMENTS])
         rows += f" POSITIONAL JOIN {MOMENTS}"
         shown |= {name: _quote_name(beside) for name, beside in called.items()}
@@ -110,9 +110,47 @@ def attach_parquet(
     return lent
 
 
-def _build_select(path: str, wrong_bytes: str) -> str:
-    """Return the rows of the file at ``path``, a SQL text; ``wrong_bytes`` says how invalid UTF-8 is treated."""
-    return f"read_parquet({path}, hive_partitioning = false, utf8_validation = '{wrong_bytes}', can_have_nan = true)"
+def _describe_all(connection: duckdb.DuckDBPyConnection, files: Sequence[SourceFile], table: str) -> dict[str, str]:
+    """Return the columns of the first file, with DuckDB's types; refuse files with others.
+
+    Raises:
+        SchemaError: a file has other columns, or columns of other types.
+    """
+    first: dict[str, str] | None = None
+    for file in files:
+        rows = _build_select(_list_paths([file.path]), "replace")
+        found = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
+        described = {str(name): str(kind) for name, kind, *_ in found}
+        first = described if first is None else first
+        if first != described:
+            raise _build_difference(file, table)
+    return first or {}
+
+
+def _find_milliseconds(connection: duckdb.DuckDBPyConnection, files: Sequence[SourceFile], table: str) -> set[str]:
+    found = [list_millisecond_columns(connection, file.path) for file in files]
+    for file, columns in zip(files, found, strict=True):
+        if columns != found[0]:
+            raise _build_difference(file, table)
+    return found[0]
+
+
+def _build_difference(file: SourceFile, table: str) -> SchemaError:
+    return SchemaError(
+        f"The file {Path(file.path).name!r} of {table!r} has other columns or types than the first part.",
+        fix="write all parts with the same columns, or name those that belong together: FOLDER/2024-*.parquet",
+    )
+
+
+def _list_paths(paths: Sequence[str]) -> str:
+    """Return the paths as one SQL text or a list of them."""
+    texts = [exp.Literal.string(path).sql("duckdb") for path in paths]
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def _build_select(place: str, wrong_bytes: str) -> str:
+    """Return the rows of the files at ``place``, a SQL text; ``wrong_bytes`` says how invalid UTF-8 is treated."""
+    return f"read_parquet({place}, hive_partitioning = false, utf8_validation = '{wrong_bytes}', can_have_nan = true)"
 
 
 def _quote_name(name: str) -> str:
@@ -234,7 +272,7 @@ def read_parquet_header(path: Path) -> list[str]:
             _require_parquet(opened, file_name)
         leaves = read_leaves(connection, file.path)
         lists = {leaf.column for leaf in leaves if leaf.is_repeated}
-        attach_parquet(connection, file, limits, {one.column for one in leaves} - lists, table=file_name)
+        attach_parquet(connection, [file], limits, {one.column for one in leaves} - lists, table=file_name)
         chunks = [chunk for chunk in read_chunks(connection, file.path) if not leaves[chunk.leaf].is_repeated]
         values = sum(compute_max_bytes(file.path, chunk) for chunk in chunks)
         if values > max(MAX_UNPACKED, file.size * MAX_RATIO):

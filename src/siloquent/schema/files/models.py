@@ -91,9 +91,31 @@ class BudgetEntry(Strict):
     disclosures: bool = False
 
 
+class ColumnReadingEntry(Strict):
+    decimal: str | None = None
+    thousands: str | None = None
+    date_format: str | None = None
+    datetime_format: str | None = None
+    missing: list[str] | None = None
+    true: list[str] | None = None
+    false: list[str] | None = None
+    time_zone: str | None = None
+
+
+class ReadingEntry(ColumnReadingEntry):
+    encoding: str | None = None
+    delimiter: str | None = None
+    quote: str | None = None
+    skip: int | None = None
+    names: list[str] | None = None
+    member: str | None = None
+    columns: dict[str, ColumnReadingEntry] = {}
+
+
 class TableFile(Strict):
     format: Literal[1]
     table: TableEntry
+    reading: ReadingEntry | None = None
     budget: BudgetEntry
     attribute: list[ColumnEntry]
     derived: list[DerivedEntry] = []

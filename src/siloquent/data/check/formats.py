@@ -1,0 +1,144 @@
+"""Formats in which values that cannot be read may be written, for the owner's check: the settings that would read them.
+
+The formats tried are a fixed list. A finding names settings, never a value of a row that is not on that list.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+
+from sqlglot import exp
+
+from siloquent.data.contribution_bounding import select_as_read
+from siloquent.data.engines.base import SOURCE, Engine
+from siloquent.data.index_sql import SourceColumn, quote_name, try_cast
+from siloquent.schema import TableSchema
+from siloquent.schema.files.coercion import is_long, read_boolean, read_datetime, read_number
+from siloquent.schema.files.toml import quote_text
+from siloquent.schema.value_formats import MISSING_WORDS, ValueFormat, list_candidates
+
+MAX_TRIED = 1_000
+"""The number of values that cannot be read on which formats are tried."""
+_KEYS = {"date": "date_format", "datetime": "datetime_format"}
+
+
+@dataclass(frozen=True, slots=True)
+class FormatProposal:
+    """Settings that would read values, each as a line of a table file, and the question whether they are meant."""
+
+    lines: tuple[str, ...]
+    question: str
+    column: str = ""
+
+    @property
+    def fix(self) -> str:
+        """The settings and the section that they belong to."""
+        section = f"[reading.columns.{quote_text(self.column)}]" if self.column else "[reading]"
+        return f"{' and '.join(self.lines)} under {section}"
+
+
+def propose_format(
+    schema: TableSchema, column: SourceColumn, columns: Sequence[SourceColumn], engine: Engine
+) -> FormatProposal | None:
+    """Return settings that would read most of the values of a column that cannot be read; None if there are none."""
+    if column.kind != "text" or column.attribute.function or column.family == "text":
+        return None
+    texts = _find_unread(column, engine)
+    counts = Counter(text.strip(" ") for text in texts)
+    words = [word for word in MISSING_WORDS if counts[word]]
+    others = [text for text in texts if text.strip(" ") not in words]
+    forms = list(_list_forms(schema, column))
+    read = [_count_read(column, form, others) for form in forms]
+    best = max(read, default=0)
+    chosen = forms[read.index(best)] if 2 * best > len(others) else column.form
+    if words and 2 * (len(texts) - len(others) + best) > len(texts):
+        chosen = replace(chosen, missing=(*chosen.missing, *words))
+    if chosen == column.form:
+        return None
+    own = _needs_own(schema, column, chosen, columns, engine)
+    return FormatProposal(
+        tuple(_list_lines(column.form, chosen)), _ask(column.form, chosen), column.attribute.name if own else ""
+    )
+
+
+def _list_forms(schema: TableSchema, column: SourceColumn) -> Iterator[ValueFormat]:
+    """Yield the column's format with each candidate's settings in place of its own."""
+    plain = ValueFormat()
+    for candidate in list_candidates(column.family):
+        changed = {one.name: getattr(candidate, one.name) for one in fields(candidate)}
+        if column.family != "number":
+            changed = {name: value for name, value in changed.items() if value != getattr(plain, name)}
+        else:
+            changed = {name: changed[name] for name in ("decimal", "thousands")}
+        yield replace(column.form, **changed)
+    if column.family == "datetime" and not schema.source.startswith("spark"):
+        yield replace(column.form, time_zone=column.form.time_zone or "UTC")
+
+
+def _sample(engine: Engine, query: exp.Select) -> list[str]:
+    texts = [text for batch in engine.read_batches(query) for text in batch.column(0).to_pylist()]
+    return [text for text in texts if text is not None and not is_long(text)]
+
+
+def _find_unread(column: SourceColumn, engine: Engine) -> list[str]:
+    """Return some of the texts that cannot be read."""
+    read, raw = quote_name(column.read_name), quote_name(column.raw_name)
+    unread = exp.and_(exp.Is(this=read, expression=exp.Null()), exp.not_(exp.Is(this=raw, expression=exp.Null())))
+    rows = select_as_read([column], raw=True).subquery("as_read")
+    return _sample(
+        engine, exp.select(try_cast(raw.copy(), "VARCHAR").as_("t")).from_(rows).where(unread).limit(MAX_TRIED)
+    )
+
+
+def _count_read(column: SourceColumn, form: ValueFormat, texts: Sequence[str]) -> int:
+    """Count the texts that a format reads."""
+    reads = {"number": read_number, "boolean": read_boolean}.get(column.family, read_datetime)
+    return sum(reads(form.rewrite(text, column.family)) is not None for text in texts)
+
+
+def _needs_own(
+    schema: TableSchema, column: SourceColumn, chosen: ValueFormat, columns: Sequence[SourceColumn], engine: Engine
+) -> bool:
+    """Return whether other columns read less with the settings: then they are declared for this column only."""
+    if schema.reading.get_format(column.attribute.name) != schema.reading.values:
+        return True
+    words = set(chosen.missing) - set(column.form.missing)
+    if any(words & set(attribute.values) for attribute in schema.domain):
+        return True
+    for other in columns:
+        if other.family != column.family or other.kind != "text" or other.position == column.position:
+            continue
+        query = exp.select(quote_name(other.source)).from_(exp.to_table(SOURCE)).limit(MAX_TRIED)
+        texts = _sample(engine, query)
+        if _count_read(other, chosen, texts) < _count_read(other, other.form, texts):
+            return True
+    return False
+
+
+def _list_lines(old: ValueFormat, new: ValueFormat) -> Iterator[str]:
+    for one in fields(ValueFormat):
+        value = getattr(new, one.name)
+        if value != getattr(old, one.name):
+            text = quote_text(value) if isinstance(value, str) else f"[{', '.join(map(quote_text, value))}]"
+            yield f"{_KEYS.get(one.name, one.name)} = {text}"
+
+
+def _ask(old: ValueFormat, new: ValueFormat) -> str:
+    """Return the question whether the settings are meant."""
+    asked = []
+    if (old.decimal, old.thousands) != (new.decimal, new.thousands):
+        signs = "decimal commas" if new.decimal == "," else "separators of thousands"
+        asked.append(f"does it use {signs}")
+    for text in (new.date if new.date != old.date else "", new.datetime if new.datetime != old.datetime else ""):
+        asked += [f"is it written as {text}"] if text else []
+    if new.time_zone != old.time_zone:
+        asked.append("do its moments have a time zone")
+    if new.true != old.true:
+        asked.append(f"are {new.true[-1]} and {new.false[-1]} true and false")
+    if new.missing != old.missing:
+        words = [word for word in new.missing if word not in old.missing]
+        asked.append(f"{'does' if len(words) == 1 else 'do'} {', '.join(words)} mean that a value is missing")
+    text = " and ".join(asked)
+    return f"{text[:1].upper()}{text[1:]}?"
