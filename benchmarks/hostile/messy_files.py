@@ -410,9 +410,7 @@ def _refused() -> Iterator[MessyFile]:
                     refused="cannot be unpacked", fix="pack")  # fmt: skip
     yield MessyFile("unknown encoding", _put(plain), reading='encoding = "shift_jis"', refused="not an encoding",
                     fix="iconv")  # fmt: skip
-    yield MessyFile(
-        "wide delimiter", _put(plain), reading='delimiter = "||"', refused="one ASCII sign", fix="delimiter"
-    )
+    yield MessyFile("wide delimiter", _put(plain), reading='delimiter = "||"', refused="one ASCII", fix="delimiter")
     yield MessyFile("bad format", _put(plain), reading='date_format = "%d.%m"', refused="needs a year", fix="%Y")
     yield MessyFile("one sign for two", _put(plain), reading='thousands = "."', refused="thousands must be", fix='","')
     yield MessyFile("no such zone", _put(plain), reading='time_zone = "Europe/Bonn"', refused="not a time zone",
@@ -461,7 +459,7 @@ def _found_by_check() -> Iterator[MessyFile]:
     yield MessyFile("moments not declared", _put(Form(seen="%d.%m.%Y %H:%M")), found="could be read as a moment",
                     fix=moments, mended=moments)  # fmt: skip
     words = 'true = ["ja"]\nfalse = ["nein"]'
-    yield MessyFile("ja and nein not declared", _put(Form(true="ja", false="nein")), found="could be read as true or false",
+    yield MessyFile("ja and nein not declared", _put(Form(true="ja", false="nein")), found="read as true or false",
                     fix='true = ["ja"]', mended=words)  # fmt: skip
     yield MessyFile("NA not declared", _put(Form(missing="NA")), found="NA mean", fix='missing = ["NA"]',
                     mended='missing = ["NA"]')  # fmt: skip

@@ -78,7 +78,9 @@ def test_each_finding_says_what_happens_and_which_line_mends_it() -> None:
     assert outside.sentence == "1 row lies outside 0..120: it is moved to the nearest bound."
     assert outside.fix.startswith('lo = ..., hi = ... in the attribute named "age" of schemas/visits.toml')
     assert "share the cell (other)" in found(report, "unlisted", "attribute ward").sentence
-    assert found(report, "unreadable", "attribute day").fix.startswith("write dates as 2024-01-31")
+    unread = found(report, "unreadable", "attribute day")
+    assert unread.fix == 'date_format = "%d.%m.%Y" under [reading] in schemas/visits.toml'
+    assert unread.sentence.endswith("Is it written as %d.%m.%Y?")
     assert 'null = "cell"' in found(report, "null", "attribute age").fix
 
 

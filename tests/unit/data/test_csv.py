@@ -133,7 +133,7 @@ def test_the_owner_learns_how_many_lines_are_left_out(tmp_path: Path) -> None:
     table, _ = table_of(tmp_path, b"age,ward\n1,A\n1\n\xff,A\n2,B\n" + b"z" * 2**21 + b"\n")
     report = check(table)
     lines = [(f.count, f.fix.partition(" ")[0]) for f in report.findings if f.kind == "unreadable_lines"]
-    assert (report.rows, lines) == (2, [(1, "save"), (2, "rewrite")])
+    assert (report.rows, lines) == (2, [(1, "encoding"), (2, "rewrite")])
 
 
 def test_the_owner_learns_that_a_file_is_not_utf_8(tmp_path: Path) -> None:
