@@ -131,7 +131,7 @@ def build_float_literal(value: float | Decimal) -> exp.Expr:
 
 
 def build_case(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr | None = None) -> exp.Case:
-    """Return CASE WHEN .. THEN .. ELSE ``default`` END."""
+    """Return the result of the first condition that holds, otherwise ``default``."""
     case = exp.Case()
     for condition, result in branches:
         case = case.when(condition, result)

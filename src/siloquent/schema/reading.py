@@ -1,4 +1,4 @@
-"""How a source is read, as its table file declares it: the form of the file, and the formats of its values.
+"""The way to read a source, as its table file declares it: the form of the file, and the formats of its values.
 
 All of it is declared, none of it is found in rows: what becomes of a line follows from that line and this declaration.
 """

@@ -1,4 +1,4 @@
-"""How values are written in a source: numbers, dates, booleans, missing values; one definition for Python and SQL.
+"""The formats of values in a source: numbers, dates, booleans, missing values; one definition for Python and SQL.
 
 A text in a declared format is rewritten as the text that ``coercion`` reads; a text that does not fit becomes NULL. No
 format is ever guessed from rows: one row could change the guess for all others.

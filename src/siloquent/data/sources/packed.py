@@ -36,7 +36,7 @@ FIRST_BYTES: dict[bytes, str] = {
     b"PAR1\x15": "Parquet",
     b"%PDF-": "PDF",
 }
-"""The first bytes of files that are no text."""
+"""The first bytes of files that are not texts."""
 _END, _END64 = b"PK\x05\x06", b"PK\x06\x06"
 _UNDECODABLE = "siloquent.undecodable"
 
@@ -119,7 +119,7 @@ def find_text(
     """Return the file's text, packed as its first bytes say, or as its name says where those would be a row.
 
     Raises:
-        SchemaError: it is packed in another way, is no text, has no such member, unpacks to too much, or its encoding
+        SchemaError: it is packed in another way or not a text, has no such member, unpacks to too much, or its encoding
             needs a byte order mark that is missing.
     """
     packing = _find_packing(path, has_header, table)
