@@ -125,7 +125,7 @@ def test_a_public_table_that_does_not_fit_is_refused_by_its_file(why: str, owner
 
 def test_a_private_table_is_not_joined(ready: Types) -> None:
     refused = ready("explain", "SELECT COUNT(*) FROM visits JOIN people USING (patient) ERROR 100", "--json").document
-    assert "Only public tables are joined" in refused["detail"]
+    assert "Only public tables are joined: after" in refused["detail"]
     assert "public/people.toml" in refused["fix"]
 
 

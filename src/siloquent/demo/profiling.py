@@ -25,9 +25,9 @@ PROFILE_STEPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "A ward has one specialty in each clinic, and another one elsewhere: a rule of the house, not of all.",
         ("profile", "run", "prices.toml", *PARTIES, "--workers", "2", "--yes", "-o", "price-rules"),
     ),
-    ("Anybody can check the report.", ("profile", "verify", "price-rules")),
+    ("Anyone can verify the report.", ("profile", "verify", "price-rules")),
     (
-        "A rule of all becomes a constraint of the table: synthetic rows will keep it.",
+        "A dependency over all rows becomes a constraint of the table, which synthetic rows satisfy.",
         ("profile", "adopt", "price-rules", "--table", "prices", "--pick", "supplier -> city", "--yes"),
     ),
 )

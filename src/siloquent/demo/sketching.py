@@ -16,7 +16,7 @@ SKETCH_STEPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("sketch", "build", "vitals", *FEATURES, *PRICE, "--key", "vitals", "--yes", "-o", "vitals-map"),
     ),
     (
-        "Who is likely to be diabetic? From here on everything is free, and no row is read any more.",
+        "Who is likely to be diabetic? From here on everything is free and reads no rows.",
         ("sketch", "ask", "vitals-map", "--classify", "data/people.csv"),
     ),
     (

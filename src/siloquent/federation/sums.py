@@ -93,7 +93,7 @@ class SumSpec:
         if self.noise != "none" and self.scale <= 0:
             raise RequestError("The noise needs a scale above 0.")
         if self.parties * self.bound + TAILS * self._deviation >= MAX_TOTAL:
-            raise RequestError("The sum could leave 62 bits.", fix="a smaller bound or a coarser grid")
+            raise RequestError("The sum could exceed 62 bits.", fix="a smaller bound or a coarser grid")
 
     @property
     def honest(self) -> int:

@@ -120,7 +120,7 @@ def walk_pages(opened: BinaryIO, chunk: Chunk) -> Iterator[Page]:
             raise UnsafeFile("pages hold more or fewer values than the footer says")
         page = _read_page(opened, at)
         if page.at + page.packed > end or page.packed < 0 or page.values < 0:
-            raise UnsafeFile("a page goes on beyond its column chunk")
+            raise UnsafeFile("a page extends beyond its column chunk")
         at = page.at + page.packed
         indexes += page.kind == _INDEX
         if indexes > _MAX_INDEXES:

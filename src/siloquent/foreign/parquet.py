@@ -125,4 +125,4 @@ def _require_pages(name: str, chunks: Sequence[Chunk], room: int) -> None:
                 raise DocumentTooLarge("pages hold more or fewer values than the footer says")
             total += max(compute_max_bytes(name, chunk), 8 * chunk.rows)
             if total > room:
-                raise DocumentTooLarge("a file whose values would fill far more than it weighs")
+                raise DocumentTooLarge("a file whose values would take far more space than the file itself")

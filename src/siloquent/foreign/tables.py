@@ -79,7 +79,7 @@ def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
                 batches.append(batch)
                 held += batch.nbytes
                 if held > 4 * _compute_memory_limit(path):
-                    raise DocumentTooLarge("a file whose rows take far more memory than it weighs")
+                    raise DocumentTooLarge("a file whose rows take far more memory than the file itself")
             return pa.Table.from_batches(batches, reader.schema)
     except (duckdb.Error, pa.ArrowException):
         raise ValueError("it is not a Parquet file that can be read") from None

@@ -82,5 +82,5 @@ def check_fits(schema: TableSchema, key: ForeignKey, declared: PublicFile) -> No
 def _require_text(raw: Mapping[str, Any], key: str) -> str:
     value = raw.get(key)
     if not isinstance(value, str) or not value.strip():
-        raise SchemaError(f"A public table must state its {key} as a text.", fix=_EXAMPLE)
+        raise SchemaError(f"A public table must give its {key} as text.", fix=_EXAMPLE)
     return value

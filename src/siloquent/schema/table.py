@@ -200,7 +200,7 @@ class TableSchema(Readable):
         if self.unit.kind == "user":
             self._check_unit()
         if self.size_hint is not None and self.size_hint < 1:
-            raise SchemaError("size_hint must be a rough public number of rows, at least 1.")
+            raise SchemaError("size_hint must be an approximate public number of rows, at least 1.")
         if self.source and self.source.partition(":")[0] not in SOURCE_KINDS:
             raise SchemaError(f"A source must begin with one of {', '.join(k + ':' for k in SOURCE_KINDS)}")
         if self.source and not self.reading.is_plain:

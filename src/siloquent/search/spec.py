@@ -153,7 +153,7 @@ class OfferSpec:
             )
         if (shares[2] == 0) != (self.second_moments == "none"):
             raise RequestError(
-                "Shares are 0 for second moments exactly where none are released.",
+                "The share of second moments must be 0 if none are released, and positive otherwise.",
                 fix=UseOption("shares", ("0.4", "0.6", "0")),
             )
         if self.keys and shares[0] == 0:

@@ -136,7 +136,7 @@ HEADERS: Mapping[str, Mapping[str, Schema]] = MappingProxyType(
 )
 RATE: Schema = {
     "RateLimit-Policy": {
-        "description": "How many requests the token may send at once (q), and in how many seconds it may so again (w).",
+        "description": "The number of requests that the token may send at once (q), and the seconds until it may do so again (w).",
         "schema": TEXT,
     },
     "RateLimit": {

@@ -29,7 +29,7 @@ METRICS = MappingProxyType(
         "siloquent_requests_total": "Requests answered, by route, role and status.",
         "siloquent_charge_seconds": "How long charged answers took, their slots included: a histogram.",
         "siloquent_ledger_entries": "The newest entry's place in the ledger.",
-        "siloquent_budget_left": "What is left of each open account, in its epsilon or rho.",
+        "siloquent_budget_left": "The remaining budget of each open account, in its epsilon or rho.",
         "siloquent_waiting": "Pieces of work that are taken and not done.",
         "siloquent_plans_ended_total": "Plans that took too long or too much memory, and were ended.",
         "siloquent_slot_overruns_total": "Answers that needed more than one slot.",

@@ -296,7 +296,7 @@ def test_a_problem_is_the_error_that_it_would_be_here(status: int, code: str, ki
     "wrong",
     [
         UnknownName("table", "vists", ["visits", "wards"]),
-        SyntaxProblem("This is not SQL.", position=7, expected="FROM"),
+        SyntaxProblem("The query is not valid SQL.", position=7, expected="FROM"),
         BudgetExceeded("visits@1/ana", asked="rho 2", left="rho 1"),
         AccuracyUnreachable("Too small.", best_alpha=41.5),
         ChainBroken("An entry was changed.", seq=12),

@@ -83,7 +83,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return load_toml(read_text(path, MAX_TOML))
     except DocumentTooLarge as wrong:
-        raise RequestError(f"{path} is not valid TOML of {MAX_TOML // 2**10} KiB at most: {wrong}.") from None
+        raise RequestError(f"{path} must be valid TOML of at most {MAX_TOML // 2**10} KiB: {wrong}.") from None
     except (OSError, UnicodeDecodeError):
         raise RequestError(f"{path} cannot be read.", fix="name an existing file") from None
     except ValueError as wrong:

@@ -127,10 +127,10 @@ def refresh(
         typer.Argument(metavar="[NEWFILE]", help="The new rows (default: the source holds them already)."),
     ] = None,
     despite_findings: Annotated[
-        bool, typer.Option("--despite-findings", help="Take rows in which check finds problems.")
+        bool, typer.Option("--despite-findings", help="Accept rows in which check finds problems.")
     ] = False,
 ) -> None:
-    """Replace a table's rows by those of a file that fits the declaration; what was spent stays spent."""
+    """Replace a table's rows with those of a file that fits the declaration; earlier charges stay."""
     options.require_owner("A refresh")
     with options.open_session() as session:
         report = session.refresh(table, file, despite_findings=despite_findings)

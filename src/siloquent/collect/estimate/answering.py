@@ -163,7 +163,7 @@ class _Asker:
     def _estimate_by_model(self, part: _BoxParts, aggregate: Aggregate) -> tuple[float, float, int]:
         if aggregate.function != "COUNT":
             raise RequestError(
-                f"No layer knows {aggregate.measure} together with all of these conditions: counts alone are modelled.",
+                f"No layer measures {aggregate.measure} with all of these conditions; only counts are modelled.",
                 fix='fewer conditions, or scope = "full" in the next design',
             )
         found = [estimate_modelled_count(part.tables, box) for box in part.boxes]

@@ -83,7 +83,7 @@ def _parse_select(text: str) -> exp.Select:
         statements = parse(text, read="duckdb")
     except (SqlglotError, RecursionError) as wrong:
         place = getattr(wrong, "errors", None) or [{}]
-        said = str(place[0].get("description") or "This is not SQL.").rstrip(".")
+        said = str(place[0].get("description") or "The query is not valid SQL.").rstrip(".")
         raise SyntaxProblem(f"{said}.", expected=EXAMPLE) from None
     if len(statements) != 1 or not isinstance(statements[0], exp.Select):
         raise RequestError("Expected a single SELECT statement.", fix=EXAMPLE)

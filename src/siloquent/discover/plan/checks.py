@@ -33,7 +33,7 @@ def require_keys(spec: KeysSpec, schema: TableSchema, attribute: Attribute) -> N
     """
     if attribute.kind == "id" or attribute.name == schema.unit.column:
         raise RequestError(
-            f"{attribute.name!r} identifies people or rows: its values are not released, however many share one.",
+            f"{attribute.name!r} identifies people or rows: its values are not released, even if many rows share one.",
             fix="discover a column that describes people",
         )
     keys = [one for one in schema.constraints if isinstance(one, (Key, ForeignKey)) and attribute.name in one.columns]
@@ -72,8 +72,8 @@ def choose_delta(spec: KeysSpec, schema: TableSchema) -> Fraction:
     budget, file = schema.budget, f"schemas/{schema.name}.toml"
     if budget.accountant == "pure":
         raise RequestError(
-            f"The account of {schema.name!r} is pure, and a release of keys needs a delta: without one, the key of a "
-            "single person could never appear, and then no key could.",
+            f"The account of {schema.name!r} is pure, but a release of keys requires a delta: without one, no key "
+            "could ever be released.",
             fix=f'accountant = "zcdp", delta = "1e-6", delta_events = "1e-7" under [budget] in {file}',
         )
     if not budget.delta_events:
@@ -130,7 +130,7 @@ def _suggest_enough(
             threshold = compute_threshold(variance, keys_each=spec.keys_each, delta=delta, at_least=spec.at_least)
             if compute_sure_count(threshold, math.sqrt(variance)) <= wanted:
                 return suggest(replace(spec, budget=_express(spec.budget, tried, schema)))
-    return f"list the values by hand in schemas/{schema.name}.toml, or raise size_hint there, if it is wrong"
+    return f"list the values by hand in schemas/{schema.name}.toml, or raise size_hint there, if it is too low"
 
 
 def _list_amounts(first: Fraction, last: Fraction) -> Iterator[Fraction]:

@@ -42,8 +42,8 @@ def find_public_table(query: Query, schema: TableSchema) -> PublicTable | None:
         )
     what = f'{{ kind = "foreign_key", columns = ["{join.key}"], references = "{join.table}({join.key})" }}'
     raise RequestError(
-        f"{join.table!r} is not a public table that {schema.name!r} refers to. Only public tables are joined: with a "
-        "private one, which rows count would have to be bounded after the join.",
+        f"{join.table!r} is not a public table that {schema.name!r} refers to. Only public tables are joined: after "
+        "joining a private one, the rows that count would have to be bounded again.",
         fix=f"declare public/{join.table}.toml, and {what} among the constraints of {schema.name}",
     )
 

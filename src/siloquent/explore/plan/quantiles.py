@@ -199,7 +199,7 @@ def _require_ordered(attribute: Attribute) -> Attribute:
             else "use another attribute",
         )
     if attribute.steps == 1:
-        raise RequestError(f"{attribute.name!r} has one declared value, so that is every quantile.", fix="COUNT(*)")
+        raise RequestError(f"{attribute.name!r} has only one declared value, which is every quantile.", fix="COUNT(*)")
     return attribute
 
 

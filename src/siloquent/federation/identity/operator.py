@@ -348,5 +348,5 @@ def _take_certificate(folder: Path, name: str, tls: bytes) -> None:
             if key == waiting:
                 waiting.replace(folder / TLS_KEY)
             return
-    told = f"the answer is for {read_certificate_name(certificate).name}, with other keys than those in {folder}"
+    told = f"the answer is for {read_certificate_name(certificate).name}, with keys other than those in {folder}"
     raise ProtocolError("certificate_refused", role=name, where=told, fix="name the bundle that made the request")

@@ -86,7 +86,9 @@ class Roster:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
-            raise SchemaError(f"{self.name!r} is not a valid name of a federation: a-z, 0-9 and -, a letter first.")
+            raise SchemaError(
+                f"{self.name!r} is not a valid federation name: use a-z, 0-9 and -, starting with a letter."
+            )
         if not isinstance(self.relay, str) or not _ADDRESS.fullmatch(self.relay):
             raise SchemaError(f"relay = {self.relay!r} is not an address such as 'https://relay.example.org:8443'.")
         if not isinstance(self.version, int) or self.version < 1 or len(self.roles) > MAX_ROLES:
@@ -228,7 +230,7 @@ def _read(text: bytes) -> tuple[Roster, bytes]:
         document = parse(text.strip())
         body, signature = document["roster"], bytes.fromhex(document["signature"])
         if body["format"] != FORMAT or set(body) != {"format", "name", "relay", "version", "ca", "roles", "revoked"}:
-            raise SchemaError("The roster is of another format.", fix="pip install --upgrade siloquent")
+            raise SchemaError("The roster has another format.", fix="pip install --upgrade siloquent")
         roles = tuple(RosterEntry.from_json(entry) for entry in body["roles"])
         revoked = tuple(str(serial) for serial in body["revoked"])
         return Roster(body["name"], body["relay"], body["version"], body["ca"], roles, revoked), signature

@@ -45,7 +45,7 @@ def check_transcript(
         pair = (header.sender, header.receiver)
         expected = chains.get(pair, (0, compute_pair_genesis(session, *pair)))
         if header.session != session or (header.seq, header.prev) != expected:
-            fault = fault or f"header {number} does not follow the one before from {pair[0]} to {pair[1]}"
+            fault = fault or f"header {number} does not follow the previous one from {pair[0]} to {pair[1]}"
         if not is_signed_by(key, MESSAGE, text, signature):
             fault = fault or f"header {number} is not signed by {header.sender}"
         chains[pair] = (header.seq + 1, compute_link(text))

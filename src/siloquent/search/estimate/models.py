@@ -128,7 +128,7 @@ def describe_kind(kind: str) -> list[str]:
         one = LOGISTIC[0]
         return [
             f"the logistic loss is a polynomial of order 2, off by at most {one.error} for scores up to {one.reach}; "
-            "its intervals are the linear model's, turned"
+            "its intervals are derived from the linear model's"
         ]
     if kind == "poisson":
         return [f"e^t is a polynomial of order 2, off by at most {EXPONENTIAL_ERROR} within a factor of e of the mean"]

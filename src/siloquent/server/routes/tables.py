@@ -137,7 +137,7 @@ async def check_rows(request: Request, table: str, person: Principal, language: 
 
 @router.post("/uploads", status_code=201)
 async def upload(request: Request, person: CurrentUser) -> Response:
-    """Take a data file into the workspace, as it arrives; its kind is read off its first bytes, its name is ours."""
+    """Upload a data file to the workspace; its format is detected from its first bytes, and the server names it."""
     repeat = repeat_of(request, person)
     if repeat is not None and is_known(get_app_state(request).store, repeat):
         return JSONResponse(await _replay_upload(request, repeat), status_code=201, headers=REPLAYED)

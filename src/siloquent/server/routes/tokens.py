@@ -25,7 +25,7 @@ MAX_LISTED = 1_000
 
 @router.post("/tokens", status_code=201)
 async def create_token(request: Request, body: TokenBody, person: CurrentUser) -> Response:
-    """A token for somebody. Its text is in this answer and nowhere else: sent again with its key it is refused."""
+    """Create a token. Its text is only in this response: a repeat with the same key is refused."""
     house, repeat = get_app_state(request), repeat_of(request, person)
     sent = hashlib.sha256(body.model_dump_json().encode()).digest()
     if repeat is not None:

@@ -98,7 +98,7 @@ def pool_releases(releases: Sequence[ShareRelease]) -> Pool:
             [float(noise.variance) for noise in release.noise], [noise.length for noise in release.noise]
         )
     if not np.isfinite(total).all():
-        raise ReleaseError("A release holds numbers that are none.")
+        raise ReleaseError("A release contains values that are not numbers.")
     return Pool(
         agreement=agreement,
         encoding=encoding,

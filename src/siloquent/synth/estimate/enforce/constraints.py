@@ -71,8 +71,8 @@ def enforce_constraints(
     kept, broken = _try_passes(rows, compiled, tables, random, groups, in_place=in_place)
     if broken and not all(one.form is None or one.form.is_irreflexive for one in broken):
         raise ConstraintProblem(
-            f"{'; '.join(one.text for one in broken)}: equal rows break it, and {len(kept):,} different ones that "
-            "do not were not found.",
+            f"{'; '.join(one.text for one in broken)}: equal rows violate it, and fewer than {len(kept):,} distinct "
+            "rows that satisfy it were found.",
             fix="request fewer rows, or set hard = false",
         )
     if broken:
