@@ -136,7 +136,7 @@ HEADERS: Mapping[str, Mapping[str, Schema]] = MappingProxyType(
 )
 RATE: Schema = {
     "RateLimit-Policy": {
-        "description": "The number of requests that the token may send at once (q), and the seconds until it may do so again (w).",
+        "description": "The most requests of the token at once (q), and the seconds until as many are possible again (w).",
         "schema": TEXT,
     },
     "RateLimit": {
