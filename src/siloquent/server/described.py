@@ -136,7 +136,7 @@ HEADERS: Mapping[str, Mapping[str, Schema]] = MappingProxyType(
 )
 RATE: Schema = {
     "RateLimit-Policy": {
-        "description": "The most requests of the token at once (q), and the seconds until as many are possible again (w).",
+        "description": "The largest number of requests at once (q), and the seconds after which it is restored (w).",
         "schema": TEXT,
     },
     "RateLimit": {
