@@ -118,6 +118,117 @@ def test_averages_of_some_rows_are_those_of_sql(engines: tuple[Session, duckdb.D
     compare(engines, text)
 
 
+COMPUTED = [
+    "SELECT ward, 100.0 * SUM(days) / COUNT(*) AS p, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY p DESC LIMIT 3",
+    "SELECT ward, SUM(days) - 2 * COUNT(*) AS d, -COUNT(days) AS m FROM visits GROUP BY ALL ORDER BY d, ward",
+    "SELECT ill, ROUND(AVG(days), 1) AS a, ROUND(SUM(days) / COUNT(days), 2) AS b FROM visits GROUP BY ill ORDER BY 1",
+    "SELECT COUNT(*) AS n, COUNT(*) AS m, COUNT(*) * 2 - (COUNT(*) - 1) AS k FROM visits",
+    "SELECT days, COUNT(*) FILTER (WHERE ill) / COUNT(*)::DOUBLE AS p FROM visits GROUP BY days ORDER BY p, days",
+    "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING n < 100 ORDER BY ward",
+    "SELECT ward, COUNT(*) AS n, SUM(days) s FROM visits GROUP BY 1 HAVING n > 9 AND s BETWEEN -9 AND 60 ORDER BY 1",
+    "SELECT ward, SUM(days) / COUNT(*) AS m FROM visits GROUP BY ward HAVING SUM(days) / COUNT(*) > 0.5 ORDER BY ward",
+    "SELECT COALESCE(SUM(days) / NULLIF(COUNT(*) - 400, 0), -1) AS x, ABS(SUM(days) - 1000) AS y FROM visits",
+    "SELECT CEIL(COUNT(*) / 7) AS c, FLOOR(COUNT(*) / 7) AS f, CAST(COUNT(*) / 7 AS DOUBLE) AS d FROM visits",
+]
+
+
+@pytest.mark.parametrize("text", COMPUTED)
+def test_arithmetic_and_conditions_on_values_are_those_of_sql(
+    text: str, engines: tuple[Session, duckdb.DuckDBPyConnection]
+) -> None:
+    compare(engines, text)
+
+
+def test_a_quotient_of_sums_has_an_interval_and_one_by_nothing_a_note(
+    engines: tuple[Session, duckdb.DuckDBPyConnection],
+) -> None:
+    session, _ = engines
+    text = (
+        "SELECT SUM(days) / (COUNT(*) - 400) AS x, COUNT(*) / SUM(days) AS y, COUNT(*) AS n, "
+        "SUM(days) / (COUNT(*) - 399) AS z FROM visits ERROR 50, 2"
+    )
+    with recorded():
+        answer = session.ask(text + " REUSE NONE")
+    assert answer.columns[:9] == ("x", "x_low", "x_high", "y", "y_low", "y_high", "n", "n_low", "n_high")
+    x, x_low, x_high, y, y_low, y_high, n, _, _, *z = answer.rows[0]
+    assert z[0] is not None
+    assert z[1:] == [None, None]
+    assert "z of the answer has no interval" in " ".join(answer.notes)
+    assert (x, x_low, x_high) == (None, None, None)
+    assert y_low < y < y_high
+    assert n == 400
+    assert "computed from these" in answer.promise
+    assert str(answer)
+    assert answer._repr_html_()
+    assert answer.to_json()["shown"]
+
+
+def test_measuring_twice_what_is_shown_otherwise_is_free(
+    engines: tuple[Session, duckdb.DuckDBPyConnection],
+) -> None:
+    session, _ = engines
+    tail = "BUDGET 0.5 EPSILON CONFIDENCE 0.987"
+    first = session.ask(f"SELECT ward, COUNT(*) FROM visits GROUP BY ward {tail}")
+    for text in (
+        "SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY ward DESC LIMIT 2",
+        "SELECT w.ward AS place, COUNT(*) AS n FROM main.visits w GROUP BY 1 HAVING n > 3 ORDER BY n",
+        "SELECT ward, 100 * COUNT(*) AS n FROM visits GROUP BY ward HAVING n < 10000",
+    ):
+        again = session.ask(f"{text} {tail}")
+        assert (again.cost.amount, again.accuracy.label) == (0, "repeated"), text
+        known = {row[0]: row[1] for row in first.rows}
+        factor = 100 if "100 *" in text else 1
+        assert all(row[1] == factor * known[row[0]] for row in again.rows)
+
+
+EQUAL = [
+    ("age > 30", "age >= 31"),
+    ("NOT (age > 30.5)", "age < 31"),
+    ("age > 30 AND days <= 1", "days < 2 AND age >= 31 AND age > 30"),
+    ("age BETWEEN 11 AND 20", "NOT (age <= 10) AND age < 21"),
+    ("ill OR age > 50", "age >= 51 OR ill"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), EQUAL)
+@pytest.mark.parametrize("values", ["COUNT(*)", "AVG(days), COUNT(*)"])
+def test_conditions_on_the_same_declared_values_are_one_question(
+    one: str, other: str, values: str, engines: tuple[Session, duckdb.DuckDBPyConnection]
+) -> None:
+    session, engine = engines
+    tail = "BUDGET 0.25 EPSILON"
+    first = session.ask(f"SELECT {values} FROM visits WHERE {one} {tail}")
+    again = session.ask(f"SELECT {values} FROM visits WHERE {other} {tail}")
+    assert (again.cost.amount, again.rows) == (0, first.rows)
+    counts = [engine.execute(f"SELECT COUNT(*) FROM visits WHERE {where}").fetchall() for where in (one, other)]
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("other", ["age > 31", "age >= 30", "age < 31", "NOT (age >= 31)", "age > 30 OR ill"])
+def test_conditions_on_other_values_are_other_questions(
+    other: str, engines: tuple[Session, duckdb.DuckDBPyConnection]
+) -> None:
+    session, _ = engines
+    tail = "BUDGET 0.125 EPSILON"
+    session.ask(f"SELECT COUNT(*) FROM visits WHERE age > 30 {tail} REUSE NONE")
+    assert session.explain(f"SELECT COUNT(*) FROM visits WHERE {other} {tail}").label != "repeated"
+
+
+def test_an_answer_under_its_key_is_computed_again_alike(
+    engines: tuple[Session, duckdb.DuckDBPyConnection],
+) -> None:
+    session, _ = engines
+    text = (
+        "SELECT ward AS w, ROUND(100.0 * COUNT(*) FILTER (WHERE ill) / COUNT(*), 1) AS pct FROM visits GROUP BY w "
+        "HAVING pct > 1 ORDER BY pct DESC NULLS LAST LIMIT 3 BUDGET 2 EPSILON"
+    )
+    explained = session.explain(text)
+    one, other = session.ask(text, key="pct"), session.ask(text, key="pct")
+    assert one == other
+    assert other.replayed
+    assert one.cost.amount <= explained.price
+
+
 def _write(chance: random.Random) -> str:
     """Write a query with keys, aliases, order and limits, whose order leaves no ties."""
     keys = chance.sample(["ward", "ill", "days", "age % 3"], chance.randint(1, 2))
@@ -131,6 +242,8 @@ def _write(chance: random.Random) -> str:
                 "SUM(age) AS s",
                 "COUNT(days) AS s",
                 f"COUNT(*) FILTER (WHERE {chance.choice(tests)}) AS s",
+                f"{chance.randint(-9, 9)} * COUNT(*) FILTER (WHERE {chance.choice(tests)}) / COUNT(*) + 1 AS s",
+                f"ROUND(SUM(age) / 7.0 - COUNT(*) * {chance.randint(1, 5)}) AS s",
                 f"SUM(CASE WHEN {chance.choice(tests)} THEN 1 ELSE 0 END) AS s",
                 f"SUM(CASE WHEN {chance.choice(tests)} THEN age ELSE 0 END) AS s",
             ]

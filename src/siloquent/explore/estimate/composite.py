@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from siloquent.explore.estimate.derived import Evaluator, Range
 from siloquent.explore.estimate.ranks import read_off
 from siloquent.explore.estimate.reconstruct import (
     EstimatedRows,
@@ -27,6 +29,8 @@ from siloquent.explore.plan.bounds import Part, list_parts
 from siloquent.explore.plan.planner import Plan
 from siloquent.explore.plan.quantiles import format_steps
 from siloquent.explore.spec.aggregates import Average, Count, Deviation, Moment, Quantile, Ranks, Sum, Variance
+from siloquent.explore.spec.derived import Measured
+from siloquent.explore.spec.presentation import Presentation
 from siloquent.explore.spec.query import Accuracy, Item, Query
 from siloquent.explore.spec.stored_measurement import StoredMeasurement
 from siloquent.schema import TableSchema
@@ -97,10 +101,14 @@ def combine(
         labels: All groups' key values.
         chosen: The indices of the measured groups, if HAVING on another aggregate chose them.
     """
-    columns = [_build_column(item, query, schema, found) for item in query.items]
+    columns: list[_Column] = [_build_column(item, query, schema, found) for item in query.items]
+    is_complete = all(column.intervals for column in columns) and not any(column.is_partial for column in columns)
     columns = [column for column in columns if column.intervals]
     places = range(len(labels)) if chosen is None else chosen
     kept = _select_rows(query, columns, len(places))
+    # Without all aggregates, since a second step was refused, those that were paid for are shown themselves.
+    if query.presentation is not None and query.presentation.computes and is_complete:
+        columns, kept = _compute_columns(query, query.presentation, schema, columns, kept)
     rows = []
     for row, place in enumerate(places):
         if row in kept:
@@ -129,6 +137,14 @@ class _Column:
     wanted: Fraction | None = None
     whole: bool = False
     stepped: str = ""
+    is_partial: bool = False
+
+    def build_range(self, row: int) -> Range:
+        """Return the value of one row for further computation; a quantile's has no interval."""
+        if self.labels:
+            return Range(Fraction(self.labels[row]))
+        one = self.intervals[row]
+        return Range(one.value, one.low, one.high)
 
     def list_names(self, *, alone: bool) -> list[str]:
         if self.labels:
@@ -147,9 +163,60 @@ class _Column:
         missed = [i for i, one in enumerate(self.intervals) if one.error > self.wanted]
         if not missed:
             return []
-        names = ", ".join("/".join(map(str, groups[i])) or "the answer" for i in missed[:_NAMED])
-        more = f" and {len(missed) - _NAMED} more" if len(missed) > _NAMED else ""
-        return [f"accuracy not met by {self.name} of {names}{more}: the interval says how exact it is"]
+        names = _name_groups(groups, missed)
+        return [f"accuracy not met by {self.name} of {names}: the interval says how exact it is"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ComputedColumn(_Column):
+    """A value computed from aggregates; ``ranges`` instead of intervals, some of which may be missing."""
+
+    ranges: Sequence[Range] = ()
+
+    def build_cells(self, row: int) -> tuple[Any, ...]:
+        one = self.ranges[row]
+        low = None if one.low is None else _convert_to_float(one.low, -math.inf)
+        return _convert_to_float(one.value), low, None if one.high is None else _convert_to_float(one.high, math.inf)
+
+    def list_notes(self, groups: Sequence[tuple[Any, ...]]) -> list[str]:
+        missed = [i for i, one in enumerate(self.ranges) if one.value is not None and one.ends is None]
+        if not missed:
+            return []
+        return [f"{self.name} of {_name_groups(groups, missed)} has no interval: a divisor may be 0, or is a quantile"]
+
+
+def _convert_to_float(value: Fraction | None, outwards: float = 0.0) -> float | None:
+    """Return the nearest float, or the next one ``outwards``; None beyond all floats."""
+    if value is None:
+        return None
+    try:
+        near = float(value)
+    except OverflowError:
+        return None
+    is_exact = not outwards or Fraction(near) == value or (near < value) == (outwards < 0)
+    return near if is_exact else math.nextafter(near, outwards)
+
+
+def _compute_columns(
+    query: Query, shown: Presentation, schema: TableSchema, columns: Sequence[_Column], kept: Sequence[int]
+) -> tuple[list[_Column], list[int]]:
+    """Compute the shown values from the measured ``columns``, and the rows that pass HAVING."""
+    evaluator = Evaluator(query.aggregates, schema)
+    rows = [[column.build_range(row) for column in columns] for row in range(len(columns[0].intervals))]
+    found: list[_Column] = []
+    for one in shown.shown:
+        if isinstance(one.value, Measured):
+            found.append(replace(columns[one.value.place], name=one.name))
+        else:
+            ranges = [evaluator.evaluate(one.value, row) for row in rows]
+            found.append(_ComputedColumn(one.name, columns[0].intervals, ranges=ranges))
+    passing = [row for row in kept if all(evaluator.passes(test, rows[row]) for test in shown.kept)]
+    return found or list(columns), passing
+
+
+def _name_groups(groups: Sequence[tuple[Any, ...]], places: Sequence[int]) -> str:
+    names = ", ".join("/".join(map(str, groups[i])) or "the answer" for i in places[:_NAMED])
+    return f"{names} and {len(places) - _NAMED} more" if len(places) > _NAMED else names
 
 
 def _select_rows(query: Query, columns: Sequence[_Column], rows: int) -> list[int]:
@@ -204,4 +271,4 @@ def _build_partial_column(
     if count not in found or isinstance(item.aggregate, (Count, Sum, Moment, Quantile)):
         return _Column(item.column, [])
     name = f"rows_with_{schema.domain[item.aggregate.attribute].name}"
-    return _Column(name, found[count].intervals, whole=found[count].are_whole)
+    return _Column(name, found[count].intervals, whole=found[count].are_whole, is_partial=True)

@@ -45,7 +45,7 @@ def _find_column(query: Query, columns: Sequence[str], place: int) -> int | None
     keys = len(query.workload.keys)
     if place < keys:
         return place
-    name = query.items[place - keys].column
+    name = query.columns[place - keys]
     return list(columns).index(name, keys) if name in columns[keys:] else None
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from siloquent.explore.plan.bounds import Part, list_parts
 from siloquent.explore.spec.aggregates import Aggregate, Count, Moment, Quantile, Sum
+from siloquent.explore.spec.derived import Measured
 from siloquent.explore.spec.numbers import format_number
 from siloquent.explore.spec.query import Accuracy, Query
 from siloquent.privacy import format_digits
@@ -32,6 +33,12 @@ def describe_promise(
         )
     for place, item in enumerate(query.items):
         promises.append(f"{item.column}: {_describe_item(item.aggregate, query, place, schema, errors)}")
+    shown = query.presentation.shown if query.presentation is not None else ()
+    promises += [
+        f"{one.name}: computed from these, in its interval if they are in theirs"
+        for one in shown
+        if not isinstance(one.value, Measured)
+    ]
     sure = format_number(_convert_to_decimal(1 - query.promise.beta))
     return f"{'; '.join(promises)}; all together with probability {sure}.".replace(",;", ";")
 

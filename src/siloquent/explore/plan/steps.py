@@ -26,7 +26,8 @@ from siloquent.explore.plan.public_joins import check_joined
 from siloquent.explore.plan.quantiles import merge_quantiles, plan_quantile
 from siloquent.explore.plan.replaced_rows import combine_events, compose_events
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Moment, Quantile, Sum
-from siloquent.explore.spec.language.render import render
+from siloquent.explore.spec.derived import Measured
+from siloquent.explore.spec.language.render import render, render_aggregate
 from siloquent.explore.spec.numbers import MAX_DIGITS, format_number
 from siloquent.explore.spec.query import Accuracy, GroupBy, Promise, Query, SomeGroups, Spend
 from siloquent.fixes import AskWith
@@ -112,6 +113,7 @@ def plan_query(query: Query, schema: TableSchema, *, left: Cost) -> QueryPlan:
         AccuracyUnreachable: the budget would not cover all of it.
     """
     check_joined(query, schema)  # an impossible join is refused before anything else is checked
+    _check_computed(query, schema)
     if not query.is_composite:
         return QueryPlan(query, schema, PlanStep((plan(query, schema, left=left),)), left)
     try:
@@ -122,6 +124,21 @@ def plan_query(query: Query, schema: TableSchema, *, left: Cost) -> QueryPlan:
     if cost.amount > left.amount or cost.delta > left.delta:
         raise _build_unreachable(query, schema, left)
     return course
+
+
+def _check_computed(query: Query, schema: TableSchema) -> None:
+    """Refuse arithmetic with a quantile that is not a number."""
+    shown = query.presentation
+    if shown is None:
+        return
+    computed = tuple(one for one in shown.shown if not isinstance(one.value, Measured))
+    for place in sorted(replace(shown, shown=computed).measured):
+        aggregate = query.aggregates[place]
+        if isinstance(aggregate, Quantile) and not schema.domain[aggregate.attribute].is_numeric:
+            raise RequestError(
+                f"{render_aggregate(aggregate)} is not a number, so nothing can be computed with it.",
+                fix=f"select {render_aggregate(aggregate)} by itself",
+            )
 
 
 def _build_plan(query: Query, schema: TableSchema, left: Cost) -> QueryPlan:

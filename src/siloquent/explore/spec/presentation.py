@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from siloquent.errors import RequestError
+from siloquent.explore.spec.derived import ShownCondition, ShownValue, iter_measured
 from siloquent.explore.spec.predicate import check_name
 
 MAX_ROWS_SHOWN = 2**40
@@ -25,13 +26,16 @@ class Presentation:
     """The order, the number and the names of an answer's rows and columns.
 
     ``renamed``: a name for each key, empty for those that keep theirs; without any, empty. ``offset`` rows are skipped,
-    and then at most ``limit`` are shown.
+    and then at most ``limit`` are shown. ``shown``: the values, if they are not the measured aggregates themselves;
+    ``kept``: the conditions of HAVING on them, all of which a row passes.
     """
 
     renamed: tuple[str, ...] = ()
     order: tuple[SortKey, ...] = ()
     limit: int | None = None
     offset: int = 0
+    shown: tuple[ShownValue, ...] = ()
+    kept: tuple[ShownCondition, ...] = ()
 
     def __post_init__(self) -> None:
         if not any(self.renamed):
@@ -49,6 +53,17 @@ class Presentation:
     def is_plain(self) -> bool:
         """Whether nothing differs from an answer without a presentation."""
         return self == Presentation()
+
+    @property
+    def computes(self) -> bool:
+        """Whether values or conditions are computed from aggregates."""
+        return bool(self.shown or self.kept)
+
+    @property
+    def measured(self) -> set[int]:
+        """The positions of the aggregates in values and conditions."""
+        sides = [side for one in self.kept for side in (one.left, one.right)]
+        return {place for value in (*(one.value for one in self.shown), *sides) for place in iter_measured(value)}
 
     @property
     def selects(self) -> bool:

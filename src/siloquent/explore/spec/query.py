@@ -21,7 +21,7 @@ from siloquent.explore.spec.aggregates import (
 )
 from siloquent.explore.spec.normal_form import normalize_predicate, require_attribute
 from siloquent.explore.spec.numbers import MAX_DIGITS, check_number
-from siloquent.explore.spec.predicate import And, Expression, Predicate, check_name
+from siloquent.explore.spec.predicate import And, Column, Expression, Predicate, check_name
 from siloquent.explore.spec.presentation import Presentation
 
 Kind = Literal["wcq", "icq", "tcq"]
@@ -307,16 +307,29 @@ class Query:
                 object.__setattr__(self, name, replace(choice, of=replace(choice.of, test=None)))
 
     def _check_presentation(self, shown: Presentation) -> None:
-        if not isinstance(self.workload, GroupBy):
+        keys = self.workload.keys if isinstance(self.workload, GroupBy) else ()
+        is_one_row = self.workload == Predicates((And(()),))
+        if not keys and (shown.renamed or shown.selects or not is_one_row):
             raise RequestError("Only groups can be sorted, limited or renamed.", fix="GROUP BY ward")
-        if shown.renamed and len(shown.renamed) != len(self.workload.keys):
+        if shown.renamed and len(shown.renamed) != len(keys):
             raise RequestError("Each key of GROUP BY takes one name.", fix="ward AS station")
-        if self.top and shown.selects:
+        if self.top and (shown.selects or shown.kept):
             raise RequestError("ORDER BY with LIMIT can be given only once.", fix="remove one of them")
-        columns = len(self.workload.keys) + len(self.items)
+        if shown.computes and not self.shows_values:
+            raise RequestError("Only selected aggregates can be computed with.", fix="add COUNT(*) to the SELECT list")
+        if self.having and shown.kept:
+            raise RequestError(
+                "HAVING takes conditions on selected aggregates, or one other.", fix="remove one of them"
+            )
+        if any(not 0 <= place < len(self.items) for place in shown.measured):
+            raise RequestError("An expression takes only measured aggregates.", fix="add it to the SELECT list")
+        columns = len(keys) + len(self.columns)
         if any(not 0 <= one.place < columns for one in shown.order):
             raise RequestError("ORDER BY takes keys and selected aggregates only.", fix="ORDER BY 1")
-        names = [*filter(None, shown.renamed), *(item.column for item in self.items)]
+        named = shown.renamed or ("",) * len(keys) if shown.computes else shown.renamed
+        pairs = zip(keys, named, strict=False)
+        own = [name or (key.name if isinstance(key, Column) and shown.computes else "") for key, name in pairs]
+        names = [*filter(None, own), *self.columns]
         if len(set(names)) != len(names):
             raise RequestError("Two columns of the answer have the same name.", fix="AVG(cost) AS mean_cost")
 
@@ -390,6 +403,12 @@ class Query:
         return (Item(self.aggregate, self.alias), *self.others) if self.shows_values else ()
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the values in the answer: of the items, or of what is computed from them."""
+        shown = self.presentation.shown if self.presentation is not None else ()
+        return tuple(one.name for one in shown) or tuple(item.column for item in self.items)
+
+    @property
     def aggregates(self) -> tuple[Aggregate, ...]:
         """The query's own aggregates: those shown, or the one that groups are chosen by."""
         return (self.aggregate, *(item.aggregate for item in self.others))
@@ -408,7 +427,9 @@ class Query:
     @property
     def is_composite(self) -> bool:
         """Whether the answer is combined from several measurements, or is not linear in them."""
-        return bool(self.others) or self.chooses_by_another or not isinstance(self.aggregate, (Count, Sum, Moment))
+        is_computed = self.presentation is not None and self.presentation.computes
+        is_simple = isinstance(self.aggregate, (Count, Sum, Moment))
+        return bool(self.others) or self.chooses_by_another or is_computed or not is_simple
 
     @property
     def kind(self) -> Kind:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from siloquent.explore.plan.public_joins import build_canonical_request
-from siloquent.explore.plan.reuse.plans import compute_question_digest
+from siloquent.explore.plan.reuse.plans import list_question_digests
 from siloquent.explore.plan.rules import EXACT, list_reading_rules
 from siloquent.explore.spec import format_canonical, parse
 from unit.explore.plan.tables import planned, table
@@ -75,4 +75,4 @@ def test_a_key_that_computes_with_fractions_is_another_question() -> None:
 def test_repeats_are_known_by_the_digests_of_older_ledgers_only_where_the_reading_is_the_same(
     text: str, digest: str, same: bool
 ) -> None:
-    assert (compute_question_digest(planned(text)) == digest) is same
+    assert (digest in list_question_digests(planned(text))) is same

@@ -98,10 +98,14 @@ class EarlierAnswers:
             return ""
         return f"the rows are declared as version {version}: answers about other versions are not drawn from"
 
-    def find_repeat(self, question: str, labels: frozenset[Label]) -> EarlierAnswer | None:
-        """Find the newest answer to exactly that query with one of these labels."""
+    def find_repeat(self, questions: frozenset[str], labels: frozenset[Label]) -> EarlierAnswer | None:
+        """Find the newest answer to one of these questions with one of these labels."""
         return next(
-            (one for one in reversed(self.known) if one.measured.question == question and one.measured.label in labels),
+            (
+                one
+                for one in reversed(self.known)
+                if one.measured.question in questions and one.measured.label in labels
+            ),
             None,
         )
 

@@ -16,6 +16,7 @@ from siloquent.explore.plan.public_joins import find_public_table
 from siloquent.explore.plan.reuse.earlier_answers import EarlierAnswer, EarlierAnswers
 from siloquent.explore.plan.reuse.linear_measurements import compute_declaration_digest
 from siloquent.explore.plan.reuse.releases import Blend, ReuseBound, blend
+from siloquent.explore.plan.reuse.same_questions import unify_question
 from siloquent.explore.plan.rules import list_reading_rules
 from siloquent.explore.plan.steps import PlanStep
 from siloquent.explore.spec import format_canonical
@@ -120,7 +121,7 @@ def find_cheapest_with_reuse(plan: Plan, recall: EarlierAnswers, wish: Wish | No
     wish = wish or resolve_wish(plan.query, plan.schema)
     if wish == "none" or not recall.known:
         return plan
-    repeated = recall.find_repeat(compute_question_digest(plan), _REPEATED[wish]) if wish in _REPEATED else None
+    repeated = recall.find_repeat(list_question_digests(plan), _REPEATED[wish]) if wish in _REPEATED else None
     if repeated is not None:
         return _replace_mechanism(plan, _build_repeat(repeated, wish))
     bound = build_bound(plan, wish) if _is_linear(plan) else None
@@ -172,11 +173,21 @@ def find_most_exact_with_reuse(
 
 def compute_question_digest(plan: Plan) -> str:
     """Compute the SHA-256 of query, declared attributes, rows and accuracy; equal digests share an answer."""
+    return _compute_digest(plan, unify_question(plan.query, plan.schema))
+
+
+def list_question_digests(plan: Plan) -> frozenset[str]:
+    """List the digests under which an answer to the same question may be stored: earlier versions hashed its text."""
+    written = replace(plan.query, presentation=None)
+    return frozenset((compute_question_digest(plan), _compute_digest(plan, written)))
+
+
+def _compute_digest(plan: Plan, query: Query) -> str:
     names = {name for part in plan.compiled.parts for name in part.block.attributes}
     if plan.compiled.summed is not None:
         names.add(plan.compiled.summed.attribute)
     names |= {plan.query.aggregate.attribute} if hasattr(plan.query.aggregate, "attribute") else set()
-    bare = replace(plan.query, reuse="any", explain=False, optimistic=False, presentation=None)
+    bare = replace(query, reuse="any", explain=False, optimistic=False)
     declared = [compute_declaration_digest(name, plan.schema.domain) for name in sorted(names)]
     parts = [format_canonical(bare), declared, plan.schema.version, str(plan.alpha), str(plan.beta)]
     public = find_public_table(plan.query, plan.schema)

@@ -95,7 +95,8 @@ def _find_grid(rows: Sequence[Sequence[Any]], keys: list[int]) -> tuple[list[str
 
 
 def _describe_range(values: _Values, rows: Sequence[Sequence[Any]]) -> str:
-    seen = [row[values.place : values.place + 3] for row in rows if row[values.place] is not None]
+    cells = [row[values.place : values.place + 3] for row in rows]
+    seen = [three for three in cells if None not in three]
     if not seen:
         return f"{len(rows):,} values, none of them measured."
     least, most = (format_interval(choose(seen, key=lambda one: one[0]))[0] for choose in (min, max))

@@ -161,6 +161,8 @@ def format_interval(values: Sequence[Any], *, full: bool = False) -> list[str]:
     value, low, high = values
     if value is None:
         return ["", "", ""]
+    if low is None or high is None:  # computed from others, some of which may be 0 as a divisor
+        return [format_label(value), "", ""]
     half = (Fraction(high) - Fraction(low)) / 2
     step = Fraction(0) if full or half <= 0 else compute_step(half)
     return [format_number(value, step), format_number(low, step, "down"), format_number(high, step, "up")]

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 from siloquent.errors import SyntaxProblem
 from siloquent.explore.spec.aggregates import Aggregate
-from siloquent.explore.spec.language.clauses import is_at_aggregate, read_aggregate, read_whole
+from siloquent.explore.spec.derived import Derived, Measured
+from siloquent.explore.spec.language.clauses import read_whole
 from siloquent.explore.spec.language.conditions import read_expression
 from siloquent.explore.spec.language.cursor import Cursor
-from siloquent.explore.spec.language.refusals import LIMITS, Refusal
+from siloquent.explore.spec.language.derived import ValueReader
+from siloquent.explore.spec.language.refusals import AGGREGATES, LIMITS, OTHER_AGGREGATES, Refusal
 from siloquent.explore.spec.predicate import Expression
 from siloquent.explore.spec.presentation import Presentation, SortKey
-from siloquent.explore.spec.query import Item, Top
+from siloquent.explore.spec.query import Top
 
 _HIDDEN = Refusal(
     "Only one aggregate that is not selected can sort the groups, and ties keep declared order.",
@@ -27,26 +29,33 @@ _NOT_SHOWN = Refusal(
 
 @dataclass(frozen=True, slots=True)
 class SelectList:
-    """The columns by which an answer can be sorted: its keys with their names, and its aggregates.
+    """The columns by which an answer can be sorted: its keys with their names, and its values with theirs.
 
-    ``positions``: for each item as written, its place among the answer's columns, keys first.
+    ``values`` are made of the ``measured`` aggregates. ``positions``: for each item as written, its place among the
+    answer's columns, keys first.
     """
 
     keys: Sequence[Expression]
     names: Sequence[str]
-    items: Sequence[Item]
+    values: Sequence[Derived]
+    aliases: Sequence[str]
+    measured: Sequence[Aggregate]
     positions: Sequence[int]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the values are the measured aggregates themselves, in order."""
+        return list(self.values) == [Measured(place) for place in range(len(self.measured))]
+
+    def build_reader(self, cursor: Cursor, unknown: Refusal) -> ValueReader:
+        """Build a reader of expressions that knows the names of the values."""
+        named = zip(self.aliases, self.values, strict=True)
+        return ValueReader(cursor, list(self.measured), {alias.casefold(): v for alias, v in named if alias}, unknown)
 
     def find_name(self, name: str) -> int | None:
         """Find the column with this alias."""
-        aliases = [*self.names, *(item.alias for item in self.items)]
-        folded = [alias.casefold() for alias in aliases]
+        folded = [alias.casefold() for alias in (*self.names, *self.aliases)]
         return folded.index(name.casefold()) if name and name.casefold() in folded else None
-
-    def find_aggregate(self, aggregate: Aggregate) -> int | None:
-        """Find the column of a selected aggregate."""
-        found = [place for place, item in enumerate(self.items) if item.aggregate == aggregate]
-        return len(self.keys) + found[0] if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +97,18 @@ def _read_sorted(cursor: Cursor, selected: SelectList) -> tuple[int | None, Aggr
         if place is not None:
             cursor.advance()
             return place, None
-    if is_at_aggregate(cursor):
-        aggregate = read_aggregate(cursor)
-        place = selected.find_aggregate(aggregate)
-        if place is None and selected.items:
+    if cursor.has_in_item((*AGGREGATES, *OTHER_AGGREGATES)):
+        reader = selected.build_reader(cursor, _NOT_SHOWN)
+        value = reader.read()
+        if value in selected.values:
+            return len(selected.keys) + list(selected.values).index(value), None
+        if selected.values or not isinstance(value, Measured):
             raise SyntaxProblem(
-                "ORDER BY takes only an aggregate of the query", position=start, fix="add it to the SELECT list"
+                "ORDER BY takes only an aggregate of the query, or an expression that is selected",
+                position=start,
+                fix="add it to the SELECT list",
             )
-        return place, aggregate if place is None else None
+        return None, reader.measured[value.place]
     refusal = cursor.build_refusal(_NOT_SHOWN)
     expression = read_expression(cursor)
     if expression not in selected.keys:
@@ -165,16 +178,9 @@ def build_choice(
     renamed = tuple(selected.names)
     hidden = [one for one in order if one.hidden is not None]
     single = order[0] if len(order) == 1 else None
-    values = single is not None and single.key.place >= len(selected.keys)
-    if (
-        single is not None
-        and limit is not None
-        and not offset
-        and not is_chosen
-        and values
-        and not single.key.nulls_first
-    ):
-        of = selected.items[single.key.place - len(selected.keys)].aggregate
+    by_value = single is not None and single.key.place >= len(selected.keys) and not single.key.nulls_first
+    if single is not None and by_value and selected.is_plain and limit is not None and not offset and not is_chosen:
+        of = selected.measured[single.key.place - len(selected.keys)]
         return Top(limit, single.key.descending, of), Presentation(renamed)
     if hidden:
         if single is None or offset:

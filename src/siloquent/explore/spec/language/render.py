@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -11,6 +11,7 @@ from functools import singledispatch
 from itertools import zip_longest
 
 from siloquent.explore.spec.aggregates import Aggregate, Average, Count, Deviation, Quantile, Sum, Variance
+from siloquent.explore.spec.derived import Derived, Function, Measured, Number
 from siloquent.explore.spec.language.refusals import RESERVED
 from siloquent.explore.spec.language.sql import EVERY_ROW
 from siloquent.explore.spec.numbers import format_number, format_share
@@ -122,13 +123,39 @@ def _render_select(query: Query) -> str:
     names = [render_expression(key) for key in keys]
     aliases = query.presentation.renamed if query.presentation is not None else ()
     shown = [f"{name} AS {render_name(alias)}" if alias else name for name, alias in zip_longest(names, aliases)]
-    items = [*shown, *map(_render_item, query.items)]
+    items = [*shown, *_render_values(query)]
     where = f" WHERE {render_predicate(query.where)}" if query.where else ""
     # By position if a key is renamed: its new name may be that of another attribute.
     keyed = [str(place + 1) for place in range(len(names))] if aliases else names
     groups = f" GROUP BY {', '.join(keyed)}" if names else ""
     join = f" JOIN {render_name(query.join.table)} USING ({render_name(query.join.key)})" if query.join else ""
     return f"SELECT {', '.join(items)} FROM {render_name(query.table)}{join}{where}{groups}"
+
+
+def _render_values(query: Query) -> list[str]:
+    values = query.presentation.shown if query.presentation is not None else ()
+    if not values:
+        return [_render_item(item) for item in query.items]
+    return [f"{_render_derived(one.value, query.aggregates)} AS {render_name(one.name)}" for one in values]
+
+
+def _render_derived(value: Derived, aggregates: Sequence[Aggregate], *, inside: str = "") -> str:
+    """Render an expression; in parentheses, if it is an operand of ``inside`` that binds as tightly or more."""
+    if isinstance(value, Measured):
+        return render_aggregate(aggregates[value.place])
+    if isinstance(value, Number):
+        text = format_number(value.number)
+        return f"({text})" if text.startswith("-") and inside else text
+    if isinstance(value, Function):
+        arguments = [_render_derived(one, aggregates) for one in value.arguments]
+        decimals = [str(value.decimals)] if value.decimals else []
+        return f"{value.name.upper()}({', '.join([*arguments, *decimals])})"
+    left = _render_derived(value.left, aggregates, inside="left*" if value.op in ("*", "/") else "left+")
+    right = _render_derived(value.right, aggregates, inside="right*" if value.op in ("*", "/") else "right+")
+    text = f"{left} {value.op} {right}"
+    is_sum = value.op in ("+", "-")
+    needs = inside in ("right*", "right+") or (inside == "left*" and is_sum)
+    return f"({text})" if needs else text
 
 
 def _render_bin(query: Query) -> str:
@@ -145,6 +172,11 @@ def _render_item(item: Item) -> str:
 def _render_choice(query: Query) -> str:
     choice = query.having or query.top
     aggregate = render_aggregate(choice.of or query.aggregate) if choice else ""
+    kept = query.presentation.kept if query.presentation is not None else ()
+    if kept:
+        sides = [(_render_derived(c.left, query.aggregates), _render_derived(c.right, query.aggregates)) for c in kept]
+        texts = [f"{left} {one.op} {right}" for one, (left, right) in zip(kept, sides, strict=True)]
+        return f"HAVING {' AND '.join(texts)}"
     if query.having:
         return f"HAVING {aggregate} {query.having.op} {format_number(query.having.threshold)}"
     if query.top:

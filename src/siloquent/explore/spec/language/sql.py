@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from siloquent.errors import RequestError, SyntaxProblem
-from siloquent.explore.spec.aggregates import Aggregate
-from siloquent.explore.spec.language.clauses import is_at_aggregate, read_aggregate, read_having, read_tail
+from siloquent.explore.spec.aggregates import Aggregate, name_column
+from siloquent.explore.spec.derived import Derived, Function, Measured, ShownValue
+from siloquent.explore.spec.language.clauses import is_at_aggregate, read_tail
 from siloquent.explore.spec.language.conditions import read_expression, read_predicate
 from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.derived import ValueReader
+from siloquent.explore.spec.language.having import read_select_having
 from siloquent.explore.spec.language.ordering import (
     SelectList,
     build_choice,
@@ -17,7 +21,15 @@ from siloquent.explore.spec.language.ordering import (
     read_order,
     read_position,
 )
-from siloquent.explore.spec.language.refusals import CLAUSES, LIMITS, TAIL, WHY_NOT, Refusal
+from siloquent.explore.spec.language.refusals import (
+    AGGREGATES,
+    CLAUSES,
+    LIMITS,
+    OTHER_AGGREGATES,
+    TAIL,
+    WHY_NOT,
+    Refusal,
+)
 from siloquent.explore.spec.language.sources import check_qualifiers, is_bare_alias, read_source
 from siloquent.explore.spec.normal_form import find_attribute
 from siloquent.explore.spec.predicate import And, Column, Expression, Value
@@ -41,16 +53,28 @@ class _Key:
     alias: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A value in the SELECT list."""
+
+    value: Derived
+    alias: str
+
+
 @dataclass(slots=True)
 class _Items:
-    """The items between SELECT and FROM, in order: keys, and the positions of aggregates among ``shown``."""
+    """The items between SELECT and FROM, in order; ``measured``: the aggregates in them, each once."""
 
-    written: list[_Key | int] = field(default_factory=list)
-    shown: list[Item] = field(default_factory=list)
+    written: list[_Key | _Value] = field(default_factory=list)
+    measured: list[Aggregate] = field(default_factory=list)
 
     @property
     def keys(self) -> list[_Key]:
         return [one for one in self.written if isinstance(one, _Key)]
+
+    @property
+    def values(self) -> list[_Value]:
+        return [one for one in self.written if isinstance(one, _Value)]
 
 
 def read_select(cursor: Cursor, *, explain: bool = False) -> Query:
@@ -71,15 +95,19 @@ def read_select(cursor: Cursor, *, explain: bool = False) -> Query:
         raise distinct
     if workload == EVERY_ROW and cursor.is_at("HAVING"):
         raise cursor.build_refusal(_NO_GROUPS)
-    having = read_having(cursor, items.shown)
-    top, presentation, hidden = _read_presentation(cursor, selected, workload, first, is_chosen=having is not None)
-    asked = [item.aggregate for item in items.shown]
+    having, kept = read_select_having(cursor, selected)
+    is_chosen = having is not None or bool(kept)
+    top, presentation, hidden = _read_presentation(cursor, selected, workload, first, is_chosen=is_chosen)
+    asked = list(items.measured)
     # The error bound of an aggregate that only HAVING uses comes last.
     asked += [found for found in (having[0] if having else None, hidden) if found is not None and found not in asked]
     if not asked:
         raise cursor.build_problem("HAVING", "ORDER BY") if not cursor.is_over else _build_nothing_asked(cursor)
     promise, tail = read_tail(cursor, asked)
     check_qualifiers(cursor, source.names)
+    shown = _name_values(items)
+    measured = _name_measured(items, shown)
+    presentation = replace(presentation, shown=() if selected.is_plain else shown, kept=kept)
     return Query(
         table=source.table,
         workload=workload,
@@ -88,9 +116,9 @@ def read_select(cursor: Cursor, *, explain: bool = False) -> Query:
         where=where,
         having=having[1] if having else None,
         top=top,
-        shows_values=bool(items.shown),
-        alias=items.shown[0].alias if items.shown else "",
-        others=tuple(items.shown[1:]),
+        shows_values=bool(measured),
+        alias=measured[0].alias if measured else "",
+        others=tuple(measured[1:]),
         join=source.join,
         reuse=tail.reuse,
         optimistic=tail.optimistic,
@@ -99,15 +127,56 @@ def read_select(cursor: Cursor, *, explain: bool = False) -> Query:
     )
 
 
+def _name_values(items: _Items) -> tuple[ShownValue, ...]:
+    """Name each value: as written, or after its aggregate or function, with a number where that name is taken."""
+    taken: set[str] = set()  # two equal names that are written are refused, and not changed
+    shown = []
+    for one in items.values:
+        name = one.alias or _take_name(_get_default_name(one.value, items.measured), taken)
+        shown.append(ShownValue(name, one.value))
+    return tuple(shown)
+
+
+def _get_default_name(value: Derived, measured: Sequence[Aggregate]) -> str:
+    if isinstance(value, Measured):
+        return name_column(measured[value.place])
+    return value.name if isinstance(value, Function) else "value"
+
+
+def _take_name(name: str, taken: set[str]) -> str:
+    """Return ``name``, with a number if it is among ``taken``; and add it to them."""
+    number, found = 1, name
+    while found in taken:
+        number += 1
+        found = f"{name}_{number}"
+    taken.add(found)
+    return found
+
+
+def _name_measured(items: _Items, shown: Sequence[ShownValue]) -> list[Item]:
+    """Build the measured items; each has the name under which it is shown first, if it is."""
+    plain = [Measured(place) for place in range(len(items.measured))]
+    is_plain = [one.value for one in items.values] == plain
+    names = {one.value: one.name for one in reversed(shown) if isinstance(one.value, Measured)}
+    written = {one.value: one.alias for one in items.values}
+    taken = {*names.values()}
+    found = []
+    for aggregate, value in zip(items.measured, plain, strict=True):
+        default = name_column(aggregate)
+        name = names[value] if value in names else _take_name(default, taken)
+        # A name that is written is kept as it is: it belongs to the question's digest.
+        found.append(Item(aggregate, (written[value] if is_plain else "") or ("" if name == default else name)))
+    return found
+
+
 def _read_items(cursor: Cursor) -> _Items:
     items = _Items()
     while True:
         if cursor.is_at("*", "DISTINCT"):
             raise cursor.build_problem()
-        if is_at_aggregate(cursor):
-            items.written.append(len(items.shown))
-            aggregate = read_aggregate(cursor)
-            items.shown.append(Item(aggregate, _read_item_alias(cursor)))
+        if cursor.has_in_item((*AGGREGATES, *OTHER_AGGREGATES)):
+            value = ValueReader(cursor, items.measured).read()
+            items.written.append(_Value(value, _read_item_alias(cursor)))
         else:
             start = cursor.token.start
             expression = read_expression(cursor)
@@ -171,7 +240,7 @@ def _read_key(cursor: Cursor, items: _Items) -> Expression:
     return _require_attribute(cursor, read_expression(cursor), start)
 
 
-def _require_key(cursor: Cursor, written: _Key | int, start: int) -> Expression:
+def _require_key(cursor: Cursor, written: _Key | _Value, start: int) -> Expression:
     if isinstance(written, _Key):
         return _require_attribute(cursor, written.expression, start)
     raise SyntaxProblem(
@@ -213,12 +282,24 @@ def _list_columns(items: _Items, workload: Workload) -> SelectList:
     renamed = [
         "" if isinstance(key, Column) and key.name == name else name for key, name in zip(keys, given, strict=True)
     ]
+    values = items.values
     positions = [
-        keys.index(one.expression) if isinstance(one, _Key) else len(keys) + one
-        for one in items.written
-        if not isinstance(one, _Key) or one.expression in keys
+        keys.index(one.expression) if isinstance(one, _Key) else len(keys) + number
+        for one, number in zip(items.written, _count_values(items), strict=True)
+        if isinstance(one, _Value) or one.expression in keys
     ]
-    return SelectList(keys, renamed, items.shown, positions)
+    return SelectList(
+        keys, renamed, [one.value for one in values], [one.alias for one in values], items.measured, positions
+    )
+
+
+def _count_values(items: _Items) -> list[int]:
+    """Count the values before each item."""
+    before, found = 0, []
+    for one in items.written:
+        found.append(before)
+        before += isinstance(one, _Value)
+    return found
 
 
 def _are_rows_distinct(items: _Items, workload: Workload) -> bool:
@@ -229,13 +310,13 @@ def _are_rows_distinct(items: _Items, workload: Workload) -> bool:
 
 def _read_presentation(
     cursor: Cursor, selected: SelectList, workload: Workload, first: int | None, *, is_chosen: bool
-) -> tuple[Top | None, Presentation | None, Aggregate | None]:
+) -> tuple[Top | None, Presentation, Aggregate | None]:
     """Parse ORDER BY and LIMIT; the last value is the aggregate that sorts groups without being selected."""
     order = read_order(cursor, selected)
     limit, offset = read_limit(cursor)
     limit = first if limit is None else limit
-    if workload == EVERY_ROW and selected.items:
-        return None, None, None  # one row stays as it is, whatever its order
+    if workload == EVERY_ROW and selected.values:
+        return None, Presentation(), None  # one row stays as it is, whatever its order
     top, presentation = build_choice(cursor, selected, order, limit, offset, is_chosen=is_chosen)
     return top, presentation, next((one.hidden for one in order if one.hidden is not None), None)
 

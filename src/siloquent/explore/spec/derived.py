@@ -1,0 +1,92 @@
+"""Expressions over an answer's aggregates, computed from their released values: free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from siloquent.errors import RequestError
+from siloquent.explore.spec.numbers import check_number
+from siloquent.explore.spec.predicate import CompareOp, check_name
+
+MAX_DECIMALS = 15
+DerivedOp = Literal["+", "-", "*", "/"]
+FunctionName = Literal["round", "floor", "ceil", "abs", "coalesce", "nullif"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The aggregate at this position among the measured ones."""
+
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number."""
+
+    number: Decimal
+
+    def __post_init__(self) -> None:
+        check_number(self.number, "A number")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """``left op right``; division by zero gives NULL."""
+
+    left: Derived
+    op: DerivedOp
+    right: Derived
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of one or more expressions; ``decimals``: of ROUND."""
+
+    name: FunctionName
+    arguments: tuple[Derived, ...]
+    decimals: int = 0
+
+    def __post_init__(self) -> None:
+        if abs(self.decimals) > MAX_DECIMALS:
+            raise RequestError(
+                f"ROUND takes -{MAX_DECIMALS} to {MAX_DECIMALS} decimal places.", fix="ROUND(AVG(cost), 1)"
+            )
+
+
+Derived = Measured | Number | Operation | Function
+
+
+@dataclass(frozen=True, slots=True)
+class ShownValue:
+    """A column of the answer: its name and its value."""
+
+    name: str
+    value: Derived
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "column")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCondition:
+    """A condition of HAVING on released values; NULL passes none."""
+
+    left: Derived
+    op: CompareOp
+    right: Derived
+
+
+def iter_measured(value: Derived) -> Iterator[int]:
+    """Yield the positions of the aggregates in ``value``."""
+    if isinstance(value, Measured):
+        yield value.place
+    elif isinstance(value, Operation):
+        yield from iter_measured(value.left)
+        yield from iter_measured(value.right)
+    elif isinstance(value, Function):
+        for argument in value.arguments:
+            yield from iter_measured(argument)

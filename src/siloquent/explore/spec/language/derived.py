@@ -1,0 +1,148 @@
+"""Arithmetic and functions over aggregates in SELECT, HAVING and ORDER BY."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import cast
+
+from siloquent.errors import SyntaxProblem
+from siloquent.explore.spec.aggregates import Aggregate
+from siloquent.explore.spec.derived import Derived, DerivedOp, Function, Measured, Number, Operation, ShownCondition
+from siloquent.explore.spec.language.clauses import is_at_aggregate, read_aggregate
+from siloquent.explore.spec.language.cursor import Cursor
+from siloquent.explore.spec.language.refusals import COMPARISONS, Refusal
+from siloquent.explore.spec.normal_form import FLIPPED, MAX_DEPTH
+from siloquent.explore.spec.predicate import CompareOp
+
+_OUTSIDE = Refusal(
+    "An expression of aggregates cannot contain an attribute outside them.",
+    "select the key by itself: SELECT ward, 100 * COUNT(*)",
+)
+_WHOLE = Refusal("// and % are not available for aggregates.", "use /, with FLOOR for whole numbers")
+_EXACT_TYPES = ("DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC", "FLOAT4", "FLOAT8")
+_WHOLE_TYPES = ("INTEGER", "INT", "BIGINT", "SMALLINT", "HUGEINT", "INT4", "INT8")
+FUNCTIONS = ("ROUND", "FLOOR", "CEIL", "CEILING", "ABS", "COALESCE", "IFNULL", "NULLIF", "CAST", "TRY_CAST")
+
+
+@dataclass(slots=True)
+class ValueReader:
+    """A reader of expressions; ``measured`` collects their aggregates, each once; ``names``: columns named before."""
+
+    cursor: Cursor
+    measured: list[Aggregate] = field(default_factory=list)
+    names: Mapping[str, Derived] = field(default_factory=dict)
+    unknown: Refusal = _OUTSIDE
+
+    def read(self) -> Derived:
+        """Parse an expression: ``100.0 * SUM(cost) / COUNT(*)``."""
+        return self._read_chain(("+", "-"), self._read_product)
+
+    def read_condition(self) -> list[ShownCondition]:
+        """Parse a comparison of two expressions, or BETWEEN as two of them."""
+        left = self.read()
+        if self.cursor.take("BETWEEN"):
+            low = self.read()
+            self.cursor.expect("AND")
+            return [ShownCondition(left, ">=", low), ShownCondition(left, "<=", self.read())]
+        op = cast(CompareOp, self.cursor.expect(*COMPARISONS))
+        right = self.read()
+        return [
+            ShownCondition(right, FLIPPED[op], left) if isinstance(left, Number) else ShownCondition(left, op, right)
+        ]
+
+    def _read_product(self) -> Derived:
+        found = self._read_chain(("*", "/"), self._read_signed)
+        if self.cursor.is_at("//", "%"):
+            raise self.cursor.build_refusal(_WHOLE)
+        return found
+
+    def _read_chain(self, operators: tuple[str, ...], read: Callable[[], Derived]) -> Derived:
+        found, steps = read(), 0
+        while op := self.cursor.take(*operators):
+            steps += 1
+            if steps > MAX_DEPTH:
+                place = self.cursor.token.start
+                raise SyntaxProblem(f"Expressions are nested more than {MAX_DEPTH} levels deep", position=place)
+            found = Operation(found, cast(DerivedOp, op), read())
+        return found
+
+    def _read_signed(self) -> Derived:
+        minus = False
+        while sign := self.cursor.take("-", "+"):
+            minus ^= sign == "-"
+        found = self._read_primary()
+        while self.cursor.take("::"):
+            found = self._cast(found)
+        if not minus:
+            return found
+        if isinstance(found, Number):
+            return Number(found.number.copy_negate() if found.number else found.number)
+        return Operation(Number(Decimal(0)), "-", found)
+
+    def _read_primary(self) -> Derived:
+        cursor = self.cursor
+        if cursor.token.kind == "number":
+            return Number(cursor.take_number("A constant"))
+        if is_at_aggregate(cursor):
+            return self._find(read_aggregate(cursor))
+        if cursor.is_at("("):
+            cursor.advance()
+            return self._read_nested()
+        if cursor.is_at(*FUNCTIONS) and cursor.following.word == "(":
+            return self._read_function()
+        if cursor.token.kind in ("word", "quoted") and cursor.following.word != "(":
+            named = self.names.get(cursor.token.text.casefold())
+            if named is None:
+                raise cursor.build_refusal(self.unknown)
+            cursor.advance()
+            return named
+        raise cursor.build_problem("an aggregate, a number, or one of " + ", ".join(FUNCTIONS))
+
+    def _find(self, aggregate: Aggregate) -> Measured:
+        if aggregate not in self.measured:
+            self.measured.append(aggregate)
+        return Measured(self.measured.index(aggregate))
+
+    def _read_nested(self) -> Derived:
+        self.cursor.enter_parenthesis()
+        found = self.read()
+        self.cursor.leave_parenthesis()
+        return found
+
+    def _read_function(self) -> Derived:
+        cursor = self.cursor
+        word = cursor.advance().word
+        cursor.expect("(")
+        cursor.enter_parenthesis()
+        arguments, decimals = [self.read()], 0
+        if word in ("CAST", "TRY_CAST"):
+            cursor.expect("AS")
+            found = self._cast(arguments[0])
+            cursor.leave_parenthesis()
+            return found
+        if word == "ROUND" and cursor.take(","):
+            decimals = int(cursor.take_number("The decimal places of ROUND"))
+        while word in ("COALESCE", "IFNULL", "NULLIF") and cursor.take(","):
+            arguments.append(self.read())
+        if word in ("NULLIF", "IFNULL") and len(arguments) != 2:
+            raise cursor.build_problem(f"two arguments of {word}")
+        cursor.leave_parenthesis()
+        name = {"CEILING": "ceil", "IFNULL": "coalesce"}.get(word, word.lower())
+        return Function(name, tuple(arguments), decimals)  # type: ignore[arg-type]
+
+    def _cast(self, value: Derived) -> Derived:
+        """Parse a type: whole numbers are rounded to, decimals with a scale too; all others are exact already."""
+        cursor = self.cursor
+        word = cursor.expect(*_EXACT_TYPES, *_WHOLE_TYPES)
+        if word in _WHOLE_TYPES:
+            return Function("round", (value,))
+        if word == "DOUBLE":
+            cursor.take("PRECISION")
+        scale = None
+        if cursor.take("("):
+            cursor.take_number("The precision of a type")
+            scale = int(cursor.take_number("The scale of a type")) if cursor.take(",") else None
+            cursor.expect(")")
+        return value if scale is None else Function("round", (value,), scale)
