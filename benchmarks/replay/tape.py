@@ -20,6 +20,8 @@ from siloquent.data import PrivateTable
 from siloquent.federation import measure as federated
 from siloquent.privacy import noise
 from siloquent.privacy.noise import distributed
+from siloquent.sketch import measure as sketch_measure
+from siloquent.sketch.measure import CountBatch
 from siloquent.synth.measure import chain
 
 Array = NDArray[Any]
@@ -138,6 +140,7 @@ def recorded(tape: Tape) -> Iterator[Tape]:
         put(chain, "add_gaussian", over(noise.additive.add_gaussian, "sampled_gaussian"))
         put(chain, "draw_coins", _coins(tape))
         put(noise, "draw_words", _words)
+        put(sketch_measure, "CountBatch", CoupledCountBatch)
         put(noise, "draw_noise_chain", _chains(tape, noise.draw_noise_chain))
         for name in READING:
             put(PrivateTable, name, _read(tape, name, getattr(PrivateTable, name)))
@@ -169,6 +172,14 @@ def _coins(tape: Tape) -> Callable[..., Array]:
 def _words(count: int) -> NDArray[np.uint64]:
     """The rows of a sketch that count a record: the same word for all, so that order and number do not matter."""
     return np.full(count, 0x9E3779B97F4A7C15, dtype=np.uint64)
+
+
+class CoupledCountBatch(CountBatch):
+    """The kernel of a sketch, which draws the same word for all records, also in another process, as on Spark."""
+
+    def __call__(self, batch: Any) -> NDArray[np.int64]:
+        with patch.object(noise, "draw_words", _words):
+            return super().__call__(batch)
 
 
 def _read(tape: Tape, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
