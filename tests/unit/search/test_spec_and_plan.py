@@ -26,7 +26,7 @@ WRONG_OFFERS: dict[str, tuple[dict[str, object], str]] = {
     "another mechanism": ({"mechanism": "apm"}, "mechanism must be one of"),
     "shares below 0": ({"shares": ("-1", "1", "0")}, "Shares are"),
     "no share for counts": ({"shares": ("0", "1", "0")}, "counts need a share"),
-    "a share for what is not released": ({"shares": ("1", "1", "1")}, "Shares are"),
+    "a share for what is not released": ({"shares": ("1", "1", "1")}, "must be 0 if none are released"),
     "a cut of 0": ({"norm_cut": 0.0}, "norm_cut"),
     "second moments per several keys": (
         {"second_moments": "per-key", "keys": (KeyOf("town"), KeyOf("year"))},
