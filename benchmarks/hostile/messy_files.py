@@ -399,9 +399,7 @@ def _refused() -> Iterator[MessyFile]:
                     fix="remove member", mended="")  # fmt: skip
     yield MessyFile("zip in zip", _put(_zip({"a.zip": _zip(two)}), "visits.zip"), source=packed,
                     refused="another packed file", fix="unpack")  # fmt: skip
-    yield MessyFile(
-        "zip cut", _put(_zip(two)[:-30], "visits.zip"), source=packed, refused="not a valid zip", fix="pack"
-    )
+    yield MessyFile("zip cut", _put(_zip(two)[:-30], "visits.zip"), source=packed, refused="not a valid zip", fix="CSV")
     yield MessyFile("zip by lzma", _put(_zip({"a.csv": plain}, packing=zipfile.ZIP_LZMA), "visits.zip"), source=packed,
                     refused="packed in a way", fix="pack")  # fmt: skip
     yield MessyFile("zip bomb", _put(_claim(_zip({"a.csv": plain}), 2**31), "visits.zip"), source=packed,

@@ -348,15 +348,20 @@ def find_source(text: str, folder: Path) -> tuple[str, str]:
     return find_address(text, folder)
 
 
-def read_source(address: str, workspace: Workspace | None) -> Source:
+def read_source(address: str, workspace: Workspace | None, reading: str = "") -> Source:
     """Read the names and declared types of the columns of a source: a header line, a schema or a catalogue; no row.
 
+    Args:
+        reading: How a file is read: lines of a table file, as they stand under ``[reading]``.
     Raises:
-        SchemaError: the source does not exist, or its columns cannot be read. MissingExtra, DataError: as for a table.
+        SchemaError: the source does not exist, its columns cannot be read, or a setting is not valid.
+        MissingExtra, DataError: as for a table.
     """
     from siloquent.data.column_reader import read_columns
+    from siloquent.schema.reading import read_settings
 
-    return read_columns(address, workspace)
+    found = read_columns(address, workspace, read_settings(reading) if reading else None)
+    return replace(found, reading=reading)
 
 
 def declare(

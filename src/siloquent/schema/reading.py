@@ -10,8 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from pydantic import ValidationError
+
 from siloquent.errors import SchemaError
 from siloquent.schema.files.models import ColumnReadingEntry, ReadingEntry
+from siloquent.schema.files.toml import read_toml
 from siloquent.schema.value_formats import PLAIN_FORMAT, ValueFormat
 
 UTF8 = "utf-8"
@@ -162,6 +165,24 @@ def build_reading(entry: ReadingEntry | None, attributes: Iterable[str] = ()) ->
         key: value for key in _KINDS if (value := getattr(entry, key)) is not None and key != "names"
     }
     return Reading(**given, names=tuple(entry.names or ()), values=plain, columns=columns)
+
+
+def read_settings(text: str) -> Reading:
+    """Return the reading that lines of a table file say, as they stand under ``[reading]``.
+
+    Raises:
+        SchemaError: they are not TOML, or a setting is unknown or not valid.
+    """
+    raw = read_toml(text)
+    try:
+        entry = ReadingEntry.model_validate(raw)
+    except ValidationError as wrong:
+        key = ".".join(map(str, wrong.errors()[0]["loc"]))[:60]
+        known = ", ".join(name for name in ReadingEntry.model_fields)
+        raise SchemaError(
+            f"{key!r} is not a valid setting of how a file is read; known: {known}.", fix='encoding = "cp1252"'
+        ) from None
+    return build_reading(entry, entry.columns)
 
 
 _RENAMED: Mapping[str, str] = {"date": "date_format", "datetime": "datetime_format"}

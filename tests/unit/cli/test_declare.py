@@ -271,3 +271,20 @@ def test_four_thousand_columns_and_hostile_names_are_told_briefly(
 
 def test_an_analyst_cannot_declare(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert declare(capfd, "visits.csv", *SAID, "--analyst", "ana")[0] == 8
+
+
+def test_a_file_that_is_not_utf_8_is_declared_with_its_settings(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "visits.csv").write_bytes("Fälle 2024\nage;größe\n1;1,5\n".encode("cp1252"))
+    told = ("--column", "age, größe = 0.0..9.9", "--person", "none")
+    done, refused = declare(capfd, "visits.csv", *told)
+    assert (done, "not UTF-8 in its header line" in refused["detail"]) == (2, True)
+    settings = ['encoding = "cp1252" under [reading]', "skip = 1", 'decimal = ","']
+    options = [word for line in settings for word in ("--reading", line)]
+    done, document = declare(capfd, "visits.csv", *told, *options)
+    assert done == 0, document
+    text = (folder / "schemas" / "visits.toml").read_text(encoding="utf-8")
+    assert '[reading]\nencoding = "cp1252"\nskip = 1\ndecimal = ","\n' in text
+    done, refused = declare(capfd, "visits.csv", *told, "--reading", 'encodng = "cp1252"', "--replace")
+    assert (done, "'encodng' is not a valid setting" in refused["detail"]) == (2, True)

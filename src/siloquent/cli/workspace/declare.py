@@ -63,6 +63,10 @@ def declare(
         str | None,
         typer.Option("--delta-events", help="The part of delta for discoveries: yes (a tenth), no, or an amount."),
     ] = None,
+    reading: Annotated[
+        list[str] | None,
+        typer.Option("--reading", metavar="'KEY = VALUE'", help="A setting of [reading]; may be repeated."),
+    ] = None,
     header: Annotated[bool, typer.Option("--header", help="The first line contains the column names.")] = False,
     replace_file: Annotated[
         bool, typer.Option("--replace", help="Replace the existing table file; the old one is kept beside it.")
@@ -79,8 +83,9 @@ def declare(
     address, origin = find_source(source, workspace.folder)
     place = DeclarationFiles(workspace, name or derive_table_name(Path(origin.rpartition("#")[2] or origin)))
     _require_free(place, replace_file)
-    found = read_source(address, workspace)
-    _require_header(options, found, origin, header)
+    lines = [line.removesuffix(" under [reading]") for line in reading or ()]
+    found = read_source(address, workspace, "\n".join(lines))
+    _require_header(options, found, origin, header or any(line.startswith("names") for line in lines))
     draft = start_draft(
         found,
         name=place.table,

@@ -243,7 +243,7 @@ def open_archive(path: str, size: int, *, table: str) -> zipfile.ZipFile:
     try:
         archive = zipfile.ZipFile(path)
     except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
-        raise build_file_refusal(table, "is not a valid zip file", "pack it anew") from None
+        raise build_file_refusal(table, "is not a valid zip file or workbook", "save its rows as CSV (UTF-8)") from None
     infos = archive.infolist()
     refusal = None
     if any(one.flag_bits & 1 for one in infos):
@@ -269,7 +269,7 @@ def _require_small_directory(path: str, size: int, table: str) -> None:
         last = opened.read()
     at = last.rfind(_END)
     if at < 0 or len(last) < at + 22:
-        raise build_file_refusal(table, "is not a valid zip file", "pack it anew")
+        raise build_file_refusal(table, "is not a valid zip file or workbook", "save its rows as CSV (UTF-8)")
     directory = struct.unpack("<L", last[at + 12 : at + 16])[0]
     long = last.rfind(_END64, 0, at)
     if long >= 0 and len(last) >= long + 48:

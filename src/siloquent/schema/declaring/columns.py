@@ -48,7 +48,8 @@ class ColumnHeader:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source as a table file names it, and its columns in order."""
+    """A source as a table file names it, its columns in order, and the settings under ``[reading]``."""
 
     address: str
     columns: tuple[ColumnHeader, ...]
+    reading: str = ""

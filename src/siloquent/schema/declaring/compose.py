@@ -83,9 +83,27 @@ def _compose_attributes(draft: TableDraft) -> Iterator[str]:
         yield f"# Left out as well: {len(left_out) - 50:,} more columns"
 
 
+def _compose_reading(draft: TableDraft) -> Iterator[str]:
+    """Yield the settings that were given; for a CSV file without, those that it may need, as comments."""
+    if draft.source.reading:
+        yield ""
+        yield "# How the file is read, where it is not as every source."
+        yield "[reading]"
+        yield from draft.source.reading.splitlines()
+    elif draft.source.address.startswith("csv"):
+        yield ""
+        yield "# If the file has 12,5 for 12.5, other dates, or words for missing values, remove the # of these lines:"
+        yield "# [reading]"
+        yield from (f"# {line}" for line in _READING)
+
+
+_READING = ('encoding = "cp1252"', 'decimal = ","', 'date_format = "%d.%m.%Y"', 'missing = ["NA", "-"]')
+
+
 def _compose_table(draft: TableDraft, budget: TableBudget | None) -> Iterator[str]:
     answers, person = draft.answers, draft.person
     rows = int(answers.rows) if answers.rows else None
+    yield from _compose_reading(draft)
     yield ""
     yield "[table]"
     yield f"name = {quote_text(draft.name)}"
