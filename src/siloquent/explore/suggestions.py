@@ -15,8 +15,9 @@ from siloquent.explore.plan.reuse.plans import find_most_exact_with_reuse, resol
 from siloquent.explore.plan.steps import find_least_widening, format_errors, plan_query
 from siloquent.explore.spec.language.render import render
 from siloquent.explore.spec.name_resolution import correct_name, resolve_names
-from siloquent.explore.spec.query import Accuracy, Spend
-from siloquent.fixes import NO_FIX, AskWith, Fix, Verb, build_fix, run
+from siloquent.explore.spec.predicate import Column
+from siloquent.explore.spec.query import Accuracy, GroupBy, Spend
+from siloquent.fixes import NO_FIX, AskWith, Fix, RunCommand, Verb, build_fix, run
 from siloquent.privacy import format_digits, get_accountant
 from siloquent.session import compute_budget_limit
 
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
     from siloquent.session import WorkspaceSession
 
 NOTHING = build_fix("ask the table's owner for more budget: the remaining budget is too small for such an answer")
+
+
+SPENT_PARTS = (10, 3, 1)
+"""Of the remaining budget, these parts are tried where no error can be had."""
+DISCOVERED = "0.2"
 
 
 @contextmanager
@@ -60,7 +66,7 @@ def suggest_affordable(session: WorkspaceSession, query: Query) -> Iterator[None
         unknown.remedy = unknown.remedy or build_fix(run("show", query.table))
         raise
     except RequestError as refused:
-        refused.remedy = refused.remedy or build_fix(run("show", query.table))
+        refused.remedy = refused.remedy or _suggest_discovery(session, query) or build_fix(run("show", query.table))
         raise
 
 
@@ -69,7 +75,9 @@ def _find_wider(session: WorkspaceSession, query: Query, best: float | None) -> 
     schema, left = session.schema(query.table), session.get_remaining(query.table)
     if query.is_composite:
         wider = find_least_widening(query, schema, left=left)
-        return None, NOTHING if wider is None else build_fix(_ask_wider(wider, "explain"))
+        if wider is None:
+            return None, _suggest_spending(session, query)
+        return None, build_fix(_ask_wider(wider, "explain"))
     if best is None:
         return None, NOTHING
     payable = replace(
@@ -99,6 +107,37 @@ def _is_beyond(session: WorkspaceSession, spend: Spend, table: str) -> bool:
     with suppress(AccuracyUnreachable):  # less than any charge
         return compute_allowed_cost(spend, schema).amount > compute_budget_limit(schema.budget).amount
     return False
+
+
+def _suggest_spending(session: WorkspaceSession, query: Query) -> Fix:
+    """Suggest a part of the remaining budget in place of an error that cannot be had; the answer states its own."""
+    schema, left = session.schema(query.table), session.get_remaining(query.table)
+    book = get_accountant(schema.budget.accountant)
+    currency: Literal["epsilon", "rho"] = "rho" if book.symbol == "rho" else "epsilon"
+    for part in SPENT_PARTS:
+        amount = format_digits(Fraction(left.amount, book.scale * part), 2, up=False)
+        if not Decimal(amount):
+            break
+        spending = replace(query, promise=Spend(Decimal(amount), currency, beta=_get_accuracy(query).beta))
+        with suppress(AccuracyUnreachable, RequestError):
+            plan_query(resolve_names(spending, schema), schema, left=left)
+            return build_fix(AskWith(render(spending), f"BUDGET {amount} {book.symbol.upper()}", "explain"))
+    return NOTHING
+
+
+def _suggest_discovery(session: WorkspaceSession, query: Query) -> Fix:
+    """Suggest to discover the values of a text that a query groups by; no fix if it groups by none."""
+    keys = query.workload.keys if isinstance(query.workload, GroupBy) else ()
+    domain = session.schema(query.table).domain
+    for key in keys:
+        if isinstance(key, Column) and key.name in domain.names and domain[key.name].kind == "text":
+            options, table, column = ("--epsilon", DISCOVERED), query.table, domain[key.name].name
+            words = (*options, "--", table, column) if column.startswith("-") else (table, column, *options)
+            call = f"session.discover({table!r}, {column!r}, epsilon={DISCOVERED!r})"
+            return build_fix(
+                "declare its values, or find those that many share: ", RunCommand("discover", words, python=call)
+            )
+    return NO_FIX
 
 
 def _suggest_smaller(session: WorkspaceSession, query: Query, *, verb: Verb) -> Fix:

@@ -72,6 +72,24 @@ def test_options_declare_a_table_and_its_first_price(folder: Path, capfd: pytest
     assert run(["explain", told["first_query"]["query"]]) == 0
 
 
+def test_the_first_refusals_of_a_new_table_are_mended_by_their_fixes(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"{i},r{i % 1_200},{i % 40}.50,title {i % 7}\n" for i in range(3_000))
+    (folder / "loans.csv").write_text(f"loan_no,reader,price,-v\n{rows}", encoding="utf-8")
+    said = ("--column", "loan_no, reader = id; price = 0.00..100.00; -v = text 50", "--person", "reader")
+    assert declare(capfd, "loans.csv", "--accept", *said, "--max-rows", "4", "--rows", "3000")[0] == 0
+    for question in (
+        "SELECT AVG(price) FROM loans ERROR 20",
+        'SELECT "-v", COUNT(*) FROM loans GROUP BY "-v" ERROR 100',
+    ):
+        capfd.readouterr()
+        assert run(["explain", question, "--json"]) != 0
+        fix = json.loads(capfd.readouterr().out)["fix"]
+        words = shlex.split(fix[fix.index("siloquent") :])[1:]
+        assert run([words[0], *(["--explain"] if words[0] == "discover" else []), *words[1:]]) == 0, fix
+
+
 def test_looking_at_the_price_opens_no_account(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     declare(capfd, "visits.csv", *SAID)
     ledger: Ledger = open_workspace_ledger(read_workspace(folder))

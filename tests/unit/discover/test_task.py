@@ -217,6 +217,14 @@ def test_both_units_and_both_neighbour_relations(unit: str, adjacency: str, tmp_
     assert planned.event.l2_squared == (2 if adjacency == "replace-one" else 1)
 
 
+@pytest.mark.parametrize(("noise", "found"), [(-(10**6), ()), (10**6, ("cough", "flu", "rare"))])
+def test_noisy_counts_alone_decide_what_is_found(
+    noise: int, found: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("siloquent.privacy.noise.add_gaussian", lambda values, **_: values + noise)
+    assert open_clinic(tmp_path, COMMON).discover("visits", "diagnosis", epsilon="1").keys == found
+
+
 @pytest.mark.parametrize("keys_each", [2, 5])
 def test_the_planned_delta_is_that_of_all_keys_of_one_unit(keys_each: int) -> None:
     spec = KeysSpec("visits", "diagnosis", Budget(rho="0.01"), keys_each=keys_each)

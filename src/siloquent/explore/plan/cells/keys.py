@@ -94,6 +94,7 @@ def _build_key(expression: Expression, domain: Domain) -> GroupKey:
         return GroupKey(attribute.name, _build_bins(attribute), tuple(attribute.list_bin_labels()), attribute.name)
     if not attribute.is_countable or (attribute.is_temporal and attribute.steps > MAX_DATES):
         fix = f"GROUP BY year({quote_name(attribute.name)})" if attribute.is_temporal else "group by a category"
+        fix = "" if attribute.kind == "text" else fix  # the session's fix names the table
         raise RequestError(f"Attribute {attribute.name!r} cannot be a GROUP BY key.", fix=fix)
     groups = np.append(np.arange(attribute.size), -1)
     labels = tuple(attribute.label(i) for i in range(attribute.size))
