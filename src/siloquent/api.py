@@ -395,7 +395,7 @@ def declare(
     require_type("name", name, (str, type(None)), '"visits"')
     if name is not None and not name.isidentifier():
         raise RequestError(
-            f"name: {name[:40]!r} is not letters, digits and _.", fix=f'name="{derive_table_name(Path(name))}"'
+            f"name: {name[:40]!r} is not letters, digits and _.", fix=UseOption("name", derive_table_name(Path(name)))
         )
 
     try:
