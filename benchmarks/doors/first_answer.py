@@ -173,6 +173,7 @@ def walk(name: str, steward: Steward, data: Path) -> Walk:
             (folder / book).write_text("\n".join(values), encoding="utf-8")
         typed = sum(len(line.split("; ")) for line in steward.said)
         status, shown = converse(folder, ["declare", f"{name}.csv"], steward.said)
+        typed += shown.count("> none")
         found = re.search(r"siloquent ask .*", shown)
         if status or found is None:
             return Walk(0, typed, " ".join(shown.split())[-300:])
@@ -208,8 +209,14 @@ def converse(folder: Path, words: Sequence[str], lines: Sequence[str]) -> tuple[
                 shown += data
                 if _PROMPT.search(shown):
                     asks_columns = b"What could stand in" in shown[seen:]
+                    # With an id column, whose rows these are has no default: here each row is another person.
+                    asks_person = b"says whose row it is" in shown[seen:] and shown.endswith(b"> ")
                     seen = len(shown)
-                    os.write(ours, (waiting.pop(0) if asks_columns and waiting else "").encode() + b"\n")
+                    os.write(
+                        ours,
+                        (waiting.pop(0) if asks_columns and waiting else "none" if asks_person else "").encode()
+                        + b"\n",
+                    )
     os.close(ours)
     return process.returncode, shown.decode("utf-8", "replace").replace("\r\n", "\n")
 
