@@ -23,7 +23,7 @@ from siloquent.schema.build import parse_schema
 from siloquent.schema.workspace import Workspace
 
 COUNTED = NAMES[1:]
-QUERY = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 1"
+QUERY = "SELECT ward, COUNT(*) FROM visits GROUP BY ward ERROR 0.5 CONFIDENCE 0.999999"
 
 
 def rows(options: Options) -> Iterator[Row]:

@@ -208,6 +208,14 @@ def test_a_text_that_is_not_utf_8_takes_no_other_row_along(tmp_path: Path, unit:
     assert counted == [1, 1, 1, 1, 1, 1, 0, 0, 0, 0] if '"row"' in unit else [1, 1, 0, 0, 1, 0, 0, 0, 0, 0]
 
 
+def test_a_text_that_is_not_utf_8_is_null_as_in_other_sources(tmp_path: Path) -> None:
+    raw = pa.array([b"A", b"A\xff", b"A?", None], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"ward": raw}), tmp_path / "t.parquet")
+    ward = '{ name = "ward", type = "category", values = ["A", "A?"], other = "cell", null = "cell" }'
+    table, permit = opened(clinic_schema(attributes=ward, source=f"parquet:{tmp_path}/t.parquet"))
+    assert table.count_by_cell([full_block(table.schema, "ward")], permit)[0].tolist() == [1, 1, 0, 2]
+
+
 def test_a_nan_is_null_whatever_the_statistics_say(tmp_path: Path) -> None:
     pq.write_table(pa.table({"age": [1.0, float("nan"), 9.0]}), tmp_path / "t.parquet")
     table, permit = opened(clinic_schema(attributes=ONE, source=f"parquet:{tmp_path}/t.parquet"))
