@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from siloquent.errors import ReleaseError, RequestError
 from siloquent.privacy import DiscreteGaussian
 from siloquent.schema.build import parse_schema
+from siloquent.schema.reading import read_settings
 from siloquent.synth import Budget, SynthSpec, parse_spec, read_spec
 from siloquent.synth.spec.measurements import Measurements, NoisyCounts, decode_run_measurements
 from siloquent.synth.spec.schema_document import dump_value, parse_schema_document
@@ -111,6 +113,11 @@ def test_cut_measurements_are_refused(data: bytes) -> None:
 
 def test_a_declaration_goes_through_json_and_back() -> None:
     assert parse_schema_document(json.loads(json.dumps(dump_value(schema())))) == schema()
+
+
+def test_how_the_source_is_read_stays_out_of_a_model_file() -> None:
+    read = replace(schema(), reading=read_settings('decimal = ","'))
+    assert dump_value(read) == dump_value(schema())
 
 
 def test_a_declaration_in_a_model_file_is_written_as_it_always_was() -> None:

@@ -43,14 +43,15 @@ _CLASSES: Mapping[str, type[Any]] = {
     "Unit": Unit,
 }
 _NAMES = {kind: name for name, kind in _CLASSES.items()}
+_LEFT_OUT = ("labels", "reading")
+"""What a model does not depend on: words that are shown beside values, and how the source's text is read."""
 _TEXTS: Mapping[str, type[Any]] = {"Decimal": Decimal, "Fraction": Fraction}
 
 
 def dump_value(value: Any) -> Any:
     """Return ``value`` as JSON values."""
     if is_dataclass(value) and not isinstance(value, type):
-        # Labels are only shown: a model is the same with others.
-        inner = {one.name: dump_value(getattr(value, one.name)) for one in fields(value) if one.name != "labels"}
+        inner = {one.name: dump_value(getattr(value, one.name)) for one in fields(value) if one.name not in _LEFT_OUT}
         return {"is": _NAMES[type(value)], **inner}
     if isinstance(value, tuple):
         return [dump_value(each) for each in value]
