@@ -134,4 +134,4 @@ _NEXT = """\
   siloquent release list
   siloquent ledger checkpoint -o ../checkpoint.json
 
-Your own data: siloquent init DIR, declare a table in DIR/schemas/NAME.toml, then siloquent --workspace DIR check."""
+Your own data: siloquent init DIR, then siloquent --workspace DIR declare FILE; it asks about each column."""
