@@ -53,12 +53,34 @@ class BeOwner:
     """Do it as the owner, not as an analyst."""
 
 
-Action = RunCommand | AskWith | UseOption | BeOwner
-A = TypeVar("A", RunCommand, AskWith, UseOption, BeOwner)
+@dataclass(frozen=True, slots=True)
+class WriteLines:
+    """Write ``text`` into a table file in place of ``old``, which stands there once.
+
+    ``file``: relative to the workspace; empty if the declaration came as a text.
+    """
+
+    text: str
+    old: str
+    file: str = ""
+
+    def apply(self, declared: str) -> str:
+        """Return the table file ``declared`` with the lines written."""
+        return declared.replace(self.old, self.text, 1)
+
+
+Action = RunCommand | AskWith | UseOption | BeOwner | WriteLines
+A = TypeVar("A", RunCommand, AskWith, UseOption, BeOwner, WriteLines)
+
+
+CHOICE = ", or "
+"""The text between fixes of which one is enough."""
 
 
 class FixLanguage(ABC):
-    """The words of one interface for actions."""
+    """The words of one interface for actions; ``separator`` stands between those of which one is enough."""
+
+    separator = CHOICE
 
     @abstractmethod
     def format_command(self, action: RunCommand) -> str:
@@ -82,6 +104,8 @@ class FixLanguage(ABC):
             return self.format_command(action)
         if isinstance(action, AskWith):
             return self.format_question(action)
+        if isinstance(action, WriteLines):
+            return f"in {action.file}, write: {action.text}" if action.file else action.text
         return self.format_option(action) if isinstance(action, UseOption) else self.format_owner()
 
 
@@ -96,7 +120,10 @@ class Fix:
 
     def render(self, language: FixLanguage) -> str:
         """Return the fix as text of one interface."""
-        return "".join(part if isinstance(part, str) else language.format_action(part) for part in self.parts)
+        return "".join(
+            language.separator if part == CHOICE else part if isinstance(part, str) else language.format_action(part)
+            for part in self.parts
+        )
 
     def find(self, kind: type[A]) -> A | None:
         """Return the first action of ``kind``."""
@@ -166,7 +193,7 @@ def join_choices(parts: Iterable[FixLike]) -> Fix:
     'width=4096, or a wider bandwidth'
     """
     first, *others = parts
-    return build_fix(first, *(part for other in others for part in (", or ", other)))
+    return build_fix(first, *(part for other in others for part in (CHOICE, other)))
 
 
 def parse_fix(plain: object) -> Fix:
@@ -187,6 +214,8 @@ def _dump_action(action: Action) -> dict[str, Any]:
         return {action.verb: action.question, "change": action.change}
     if isinstance(action, UseOption):
         return {"option": action.name, "value": action.value, "python": action.python}
+    if isinstance(action, WriteLines):
+        return {"write": action.text, "old": action.old, "file": action.file}
     return {"role": "owner"}
 
 
@@ -201,6 +230,8 @@ def _parse_action(plain: object) -> Action:
         return RunCommand(texts["run"], tuple(args), plain.get("by_owner") is True, texts.get("python", ""))
     if "option" in texts and "value" in plain:
         return UseOption(texts["option"], plain["value"], texts.get("python", ""))
+    if "write" in texts:
+        return WriteLines(texts["write"], texts.get("old", ""), texts.get("file", ""))
     for verb in ("ask", "explain"):
         if verb in texts:
             return AskWith(texts[verb], texts.get("change", ""), "ask" if verb == "ask" else "explain")
@@ -228,8 +259,8 @@ class PythonLanguage(FixLanguage):
         return f"{who}on the command line: {shlex.join(['siloquent', *action.verb.split(), *action.args])}"
 
     def format_question(self, action: AskWith) -> str:
-        """Return the change, or the question's text."""
-        return f"ask with {action.change}" if action.change else action.question
+        """Return the question's text, or the change alone."""
+        return action.question or f"ask with {action.change}"
 
     def format_option(self, action: UseOption) -> str:
         """Return the argument."""

@@ -23,7 +23,7 @@ from siloquent.errors import (
     UnknownName,
     WorkspaceError,
 )
-from siloquent.fixes import RunCommand, UseOption, build_fix, let_owner_run, run
+from siloquent.fixes import RunCommand, UseOption, WriteLines, build_fix, let_owner_run, run
 from siloquent.ledger import Account, Ledger, MemoryLedger
 from siloquent.ledger.declared import EVERYTHING, RecordedDeclarations, Refresh
 from siloquent.ledger.rules import (
@@ -121,7 +121,8 @@ class WorkspaceSession:
                 schema = parse_schema(text.decode("utf-8"), domains)
             except SchemaError as wrong:
                 wrong.detail = f"schemas/{name}.toml: {wrong.detail}"
-                wrong.remedy = wrong.remedy or build_fix("correct that file, then: ", run("check", name))
+                told = wrong.remedy.map(WriteLines, lambda one: replace(one, file=f"schemas/{name}.toml"))
+                wrong.remedy = told or build_fix(run("schema", "table-file"))
                 raise
             except UnicodeDecodeError:
                 raise SchemaError(f"schemas/{name}.toml is not UTF-8.") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -108,7 +109,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         status = _invoke(words)
     except UsageError as unreadable:
-        return report_problem(screen, build_usage_problem(*_describe_usage_error(unreadable)))
+        return report_problem(screen, build_usage_problem(*_describe_usage_error(unreadable, words)))
     except (typer.Abort, KeyboardInterrupt):
         return report_problem(screen, build_problem(KeyboardInterrupt()))
     return int(status or 0)
@@ -148,8 +149,43 @@ def main() -> NoReturn:
     sys.exit(run(sys.argv[1:]))
 
 
-def _describe_usage_error(error: Any) -> tuple[str, str]:
-    """Return the fault in a command line, and the command that shows its correct form."""
+_OPTIONS = {
+    **dict.fromkeys(("-n", "--n", "--count", "--size"), "--rows"),
+    **dict.fromkeys(("-o", "--out", "--file", "--output-file"), "--output"),
+    **dict.fromkeys(("--eps", "-e", "--budget"), "--epsilon"),
+    **dict.fromkeys(("--columns", "--features", "--cols"), "--columns"),
+    **dict.fromkeys(("-y", "--force"), "--yes"),
+    **dict.fromkeys(("--dry-run", "--explain"), "--dry"),
+}
+"""Options of other programs, and ours."""
+
+
+def _suggest_option(error: Any, words: Sequence[str]) -> tuple[str, str] | None:
+    """Return the message and the command for an option that the command does not have: corrected, or left out."""
+    option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if option is None or context is None:
+        return None
+    places = [place for place, word in enumerate(words) if word.partition("=")[0] == option]
+    if not places:
+        return None
+    known = [name for one in context.command.params for name in getattr(one, "opts", ()) if name.startswith("-")]
+    near = [_OPTIONS[option]] if _OPTIONS.get(option) in known else get_close_matches(option, known, n=1, cutoff=0.7)
+    (place, *_), path = places, context.command_path
+    if near:
+        corrected = [*words[:place], words[place].replace(option, near[0], 1), *words[place + 1 :]]
+        return f"{path} has no option {option}. Did you mean {near[0]}?", shlex.join(["siloquent", *corrected])
+    has_value = "=" not in words[place] and len(words) > place + 1 and not words[place + 1].startswith("-")
+    corrected = [*words[:place], *words[place + 1 + has_value :]]
+    hint = ""
+    if path.endswith(" ask") and _OPTIONS.get(option, option) == "--output":
+        hint = " The answer is kept as a release, which `siloquent release export RELEASE -o FILE` writes to a file."
+    return f"{path} has no option {option}.{hint}", shlex.join(["siloquent", *corrected])
+
+
+def _describe_usage_error(error: Any, words: Sequence[str]) -> tuple[str, str]:
+    """Return the fault in a command line, and the command that is meant or shows its correct form."""
+    if suggested := _suggest_option(error, words):
+        return suggested
     message = str(error.format_message()).rstrip(".")
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "siloquent"
@@ -159,6 +195,7 @@ def _describe_usage_error(error: Any) -> tuple[str, str]:
         asked = message.partition("'")[2].partition("'")[0]
         near = get_close_matches(asked, known, n=1)
         if near:
-            return f"No command {asked!r}. Did you mean {near[0]!r}?", f"{path} {near[0]}"
+            meant = shlex.join(["siloquent", *(near[0] if word == asked else word for word in words)])
+            return f"No command {asked!r}. Did you mean {near[0]!r}?", meant if asked in words else f"{path} {near[0]}"
         message = f"{message}. Commands: {', '.join(known)}"
     return f"{message}.", f"{path} --help"

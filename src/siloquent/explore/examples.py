@@ -8,15 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from siloquent.errors import AccuracyUnreachable, RequestError, SiloquentError, SyntaxProblem
+from siloquent.explore.mending.search import mend
 from siloquent.explore.plan.steps import plan_query
 from siloquent.explore.spec import parse
 from siloquent.explore.spec.language.render import render_name
 from siloquent.explore.spec.name_resolution import resolve_names
-from siloquent.fixes import NO_FIX, AskWith, Fix, build_fix
+from siloquent.fixes import AskWith, Fix, build_fix, run
 from siloquent.session import compute_budget_limit
 
 if TYPE_CHECKING:
@@ -51,18 +51,12 @@ def _find_working(session: WorkspaceSession, text: str, refused: RequestError, m
     mentioned = [name for name in names if _is_in(name, text[:MAX_TEXT])]
     schemas = [session.schema(name) for name in (mentioned or names)[:MAX_TABLES]]
     if len(text) <= MAX_TEXT and (quoted := _with_quotes(text, schemas)):
-        return build_fix("put reserved words and names with spaces in double quotes: ", AskWith(quoted))
-    remedy = refused.remedy
-    found = remedy.find(AskWith)
-    if found is None and (remedy or not isinstance(refused, SyntaxProblem)):
-        return remedy
-    if found is not None and (asked := _make_askable(found.question, schemas)):
-        return remedy.map(AskWith, lambda one: replace(one, question=asked))
+        return build_fix(AskWith(quoted))
+    if mended := mend(text, schemas, wrong=refused):
+        return build_fix(AskWith(mended))
     examples = (_make_askable(example, schemas) for schema in schemas for example in _iter_examples(schema))
     example = next(filter(None, examples), "")
-    if found is None or not example:
-        return build_fix(AskWith(example)) if example else NO_FIX
-    return remedy.map(AskWith, lambda one: replace(one, question=example))
+    return build_fix(AskWith(example)) if example else build_fix(run("tables"))
 
 
 def _is_in(name: str, text: str) -> bool:

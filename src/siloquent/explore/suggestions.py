@@ -9,14 +9,16 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
-from siloquent.errors import AccuracyUnreachable, BudgetExceeded, RequestError, UnknownName
+from siloquent.errors import AccuracyUnreachable, BudgetExceeded, RequestError, SiloquentError, UnknownName
+from siloquent.explore.mending.search import mend
 from siloquent.explore.plan.planner import compute_allowed_cost, find_least_error, plan
 from siloquent.explore.plan.reuse.plans import find_most_exact_with_reuse, resolve_wish
 from siloquent.explore.plan.steps import find_least_widening, format_errors, plan_query
 from siloquent.explore.spec.language.render import render
-from siloquent.explore.spec.name_resolution import correct_name, resolve_names
+from siloquent.explore.spec.name_resolution import resolve_names
+from siloquent.explore.spec.numbers import format_share
 from siloquent.explore.spec.predicate import Column
-from siloquent.explore.spec.query import Accuracy, GroupBy, Spend
+from siloquent.explore.spec.query import DEFAULT_BETA, Accuracy, GroupBy, Spend
 from siloquent.fixes import NO_FIX, AskWith, Fix, RunCommand, Verb, build_fix, run
 from siloquent.privacy import format_digits, get_accountant
 from siloquent.session import compute_budget_limit
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from siloquent.explore.spec import Query
     from siloquent.session import WorkspaceSession
 
+MAX_TABLES = 8
 NOTHING = build_fix("ask the table's owner for more budget: the remaining budget is too small for such an answer")
 
 
@@ -61,18 +64,37 @@ def suggest_affordable(session: WorkspaceSession, query: Query) -> Iterator[None
             refused.remedy = Fix(tuple(filter(None, [refused.remedy.find(AskWith)]))) or NOTHING
         raise
     except UnknownName as unknown:
-        if meant := correct_name(query, unknown):
-            unknown.remedy = build_fix(AskWith(render(meant)))
-        unknown.remedy = unknown.remedy or build_fix(run("show", query.table))
+        unknown.remedy = _mend(session, query, unknown)
         raise
     except RequestError as refused:
-        refused.remedy = refused.remedy or _suggest_discovery(session, query) or build_fix(run("show", query.table))
+        refused.remedy = _suggest_discovery(session, query) or _mend(session, query, refused)
         raise
+
+
+def _mend(session: WorkspaceSession, query: Query, refused: SiloquentError) -> Fix:
+    """Return the question that is meant, if one like ``query`` can be asked; otherwise where its names are listed."""
+    with suppress(SiloquentError):
+        asked = session.schema(query.table)
+        others = [] if query.join is None else list(asked.public)
+        if not others and (mended := mend(_render_plain(query), [asked], wrong=refused)):
+            return build_fix(AskWith(mended))
+        return build_fix(run("show", asked.name))
+    tables = (
+        [session.schema(name) for name in session.list_tables()[:MAX_TABLES]] if refused.code == "unknown_name" else []
+    )
+    mended = mend(_render_plain(query), tables, wrong=refused)
+    return build_fix(AskWith(mended)) if mended else build_fix(run("tables"))
+
+
+def _render_plain(query: Query) -> str:
+    """Render ``query`` without EXPLAIN, and without the confidence that it has anyway."""
+    return render(replace(query, explain=False)).replace(f" CONFIDENCE {format_share(1 - DEFAULT_BETA)}", "")
 
 
 def _find_wider(session: WorkspaceSession, query: Query, best: float | None) -> tuple[float | None, Fix]:
     """Return the smallest affordable error bound, as ``best_alpha`` and as a fix."""
     schema, left = session.schema(query.table), session.get_remaining(query.table)
+    query = resolve_names(query, schema)
     if query.is_composite:
         wider = find_least_widening(query, schema, left=left)
         if wider is None:

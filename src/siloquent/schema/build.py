@@ -63,7 +63,20 @@ def parse_schema(text: str, domains: DomainFolder | None = None) -> TableSchema:
         SchemaError: it is not TOML, has unknown keys (with a suggestion), lacks bounds, values, unit or budget, or
             contradicts itself. The message names the location and the line to add.
         UnknownName: a constraint or unit names an attribute that is not declared.
+        Each has the lines to write instead as its fix, where these can be told from the text.
     """
+    try:
+        return _parse_schema(text, domains)
+    except SchemaError as wrong:
+        from siloquent.schema.mending import mend_declaration
+
+        if not wrong.remedy or "\n" in str(text):  # a path in place of the text has a fix of its own
+            mended = mend_declaration(text, lambda changed: _parse_schema(changed, domains), is_valid_entry)
+            wrong.remedy = mended or wrong.remedy
+        raise
+
+
+def _parse_schema(text: str, domains: DomainFolder | None) -> TableSchema:
     raw = inline_domains(read_toml(text), domains)
     file = validate_table_file(raw)
     if len(file.attribute) + len(file.derived) > MAX_ENTRIES:
@@ -344,6 +357,22 @@ def _build_budget(budget: BudgetEntry) -> TableBudget:
         reuse=budget.reuse,
         disclosures=budget.disclosures,
     )
+
+
+def is_valid_entry(section: str, raw: object) -> bool:
+    """Return whether an entry of ``attribute``, ``derived``, ``constraint`` or ``budget`` is valid by itself."""
+    try:
+        if section == "budget":
+            _build_budget(BudgetEntry.model_validate(raw))
+        elif section == "constraint":
+            _build_constraint(ConstraintEntry.model_validate(raw))
+        elif section == "derived":
+            _build_attribute(DerivedEntry.model_validate(raw))
+        else:
+            _build_attribute(ColumnEntry.model_validate(raw))
+    except (SchemaError, ValueError, TypeError, ArithmeticError):
+        return False
+    return True
 
 
 _NEEDS = {"fd": ("lhs", "rhs"), "denial": ("not_",), "key": ("columns",), "foreign_key": ("columns", "references")}

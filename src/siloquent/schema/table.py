@@ -47,9 +47,7 @@ class Unit:
                 f"A unit's kind must be row or user, not {str(self.kind)[:20]!r}.", fix="Unit.person(...)"
             )
         if self.kind == "user" and not self.column:
-            raise SchemaError(
-                "A user unit needs the column that names the user.", fix='unit = { column = "patient", ... }'
-            )
+            raise SchemaError("A user unit needs the column that names the user, of type id.")
         if (
             type(self.max_rows) is not int
             or not 1 <= self.max_rows <= 10**6

@@ -100,7 +100,7 @@ def test_the_class_of_unreadable_command_lines_is_the_right_one() -> None:
         (["ledger", "shwo"], "Did you mean 'show'?", "siloquent ledger show"),
         (["ledger"], "checkpoint, show, verify", "siloquent ledger --help"),
         (["show"], "TABLE", "siloquent show --help"),
-        (["tables", "--jsn"], "--json", "siloquent tables --help"),
+        (["tables", "--jsn"], "--json", "siloquent tables --json"),
         (["ledger", "show", "--last", "many"], "--last", "siloquent ledger show --help"),
         (["tables", "extra"], "extra", "siloquent tables --help"),
     ],

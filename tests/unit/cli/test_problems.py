@@ -191,7 +191,7 @@ def test_a_command_that_is_shown_keeps_its_lines_tabs_and_letters(capfd: pytest.
 
 def test_a_fix_names_the_workspace_that_was_given_and_can_be_pasted() -> None:
     words = Options(workspace=Path("my demo"), analyst="ana").language
-    assert words.format_command(run("tables")) == "siloquent --workspace 'my demo' tables"
+    assert words.format_command(run("tables")) == "siloquent --workspace 'my demo' --analyst ana tables"
     check = build_fix("wait, then: ", run("check"))
     assert check.render(words) == "wait, then: siloquent --workspace 'my demo' check"
     assert words.format_command(run("init", "DIR")) == "siloquent init DIR"
@@ -214,9 +214,9 @@ def test_an_option_of_a_fix_is_one_of_the_command_or_a_line_of_its_file() -> Non
     by_options = Options(typed=("synth", "run", "visits"), own_options=known).language
     in_file = Options(typed=("synth", "run", "spec.toml"), own_options=known).language
     for action, option, line in (
-        (UseOption("rows", 1_000), "--rows 1000", "rows = 1000"),
-        (UseOption("columns", ["a b", "c"]), "--columns 'a b,c'", 'columns = ["a b", "c"]'),
-        (use_budget("rho", "0.1"), "--rho 0.1", 'budget = { rho = "0.1" }'),
+        (UseOption("rows", 1_000), "siloquent synth run visits --rows 1000", "rows = 1000"),
+        (UseOption("columns", ["a b", "c"]), "siloquent synth run visits --columns 'a b,c'", 'columns = ["a b", "c"]'),
+        (use_budget("rho", "0.1"), "siloquent synth run visits --rho 0.1", 'budget = { rho = "0.1" }'),
         (UseOption("clip", 8), "clip = 8", "clip = 8"),
     ):
         assert by_options.format_option(action) == option

@@ -77,22 +77,22 @@ REFUSED = {
     "an unknown key of the table": (table('kind = "row"', more="sise_hint = 5"), "Did you mean 'size_hint'", ""),
     "a missing table": ("format = 1\nattribute = []\n[budget]\naccountant = 'pure'", "Missing 'table'", ""),
     "a missing unit": (table_file(table='name = "v"\nadjacency = "add-remove"'), "Missing 'unit'", ""),
-    "no bounds": (attribute(f'name = "age", type = "integer", {DROP}'), "has no bounds", "add lo = ..., hi = ..."),
-    "no grid": (attribute(f'name = "w", type = "real", lo = 0, hi = 1, {DROP}'), "has no grid", "add grid = ..."),
+    "no bounds": (attribute(f'name = "age", type = "integer", {DROP}'), "has no bounds", "lo = 0, hi = 100"),
+    "no grid": (attribute(f'name = "w", type = "real", lo = 0, hi = 1, {DROP}'), "has no grid", "grid = 0.01"),
     "no word on what lies outside": (
         attribute('name = "age", type = "integer", lo = 0, hi = 1, null = "drop"'),
         "outside its bounds",
-        'outside = "clamp" or "drop"',
+        'outside = "clamp"',
     ),
     "no word on NULL": (
         attribute('name = "age", type = "integer", lo = 0, hi = 1, outside = "drop"'),
         "how to treat NULL",
-        'null = "drop", "cell" or { value = ... }',
+        'null = "drop"',
     ),
     "no values": (
         attribute('name = "w", type = "category", null = "drop"'),
         "has no values",
-        'add values = ["...", "..."]',
+        '{ name = "w", type = "text", max_bytes = 1000 }',
     ),
     "a key of another type": (attribute('name = "p", type = "id", lo = 0'), "'lo' does not belong to type 'id'", ""),
     "dates as bounds of a number": (
@@ -133,7 +133,7 @@ REFUSED = {
     "answers of one's own without analysts": (
         table_file(budget='accountant = "pure"\nepsilon = "1"\nsharing = "own"'),
         "requires analysts",
-        "analysts = {",
+        'epsilon = "1"',
     ),
     "an infinite budget": (table_file(budget='accountant = "pure"\nepsilon = "inf"'), "not a finite number", ""),
     "a budget as a float": (table_file(budget='accountant = "pure"\nepsilon = 0.1'), "epsilon", ""),
@@ -150,7 +150,7 @@ REFUSED = {
     "a share above the whole": (
         table_file(budget='accountant = "pure"\nepsilon = "1"\nanalysts = { ana = "1.5" }'),
         "above 0 and at most 1",
-        'analysts = { ana = "0.5" }',
+        'analysts = { ana = "1" }',
     ),
     "a constraint without its parts": (constraint('kind = "fd", lhs = ["age"]'), "needs 'rhs'", ""),
     "a constraint with foreign parts": (
@@ -166,7 +166,7 @@ REFUSED = {
     "a reference that is none": (
         constraint('kind = "foreign_key", columns = ["age"], references = "ages"'),
         "TABLE(COLUMN, ...)",
-        'references = "wards(ward)"',
+        'references = "ages(age)"',
     ),
 }
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,8 +21,8 @@ from siloquent.cli.base.number_options import restrict_number
 from siloquent.cli.base.problems import report_problem
 from siloquent.cli.base.screen import Screen
 from siloquent.documents.problems import OwnerLog, build_problem, log_details
-from siloquent.errors import MissingExtra, NotAllowed, RequestError, SiloquentError
-from siloquent.fixes import BeOwner, Fix, run
+from siloquent.errors import MissingExtra, NotAllowed, RequestError, SiloquentError, UnknownName
+from siloquent.fixes import AskWith, BeOwner, Fix, run
 
 if TYPE_CHECKING:
     from siloquent.api import Session
@@ -228,7 +229,8 @@ def _require_place(options: Options, *, at_server: bool) -> None:
         return
     if options.workspace is not None or options.analyst is not None:
         raise RequestError(
-            "--workspace and --analyst cannot be combined with --server.", fix="leave --workspace and --analyst out"
+            "--workspace and --analyst cannot be combined with --server.",
+            fix=replace(options, workspace=None, analyst=None).format_rerun(),
         )
     if not at_server and not is_served(" ".join(options.path)):
         raise RequestError(
@@ -279,7 +281,10 @@ def run_guarded(options: Options, body: Callable[[], int | None]) -> int:
         is_bare = isinstance(refused, RequestError) and not refused.remedy and refused.code == RequestError.code
         if is_bare and len(options.path) > 1:
             problem = replace(problem, remedy=Fix((run(" ".join(options.path), "--help"),)))
-        return report_problem(options.screen, problem.translate(options.language))
+        problem = problem.translate(options.language)
+        if corrected := correct_words(options.typed, refused):
+            problem = replace(problem, fix=options.format_command(*corrected))
+        return report_problem(options.screen, problem)
     except (typer.Exit, typer.Abort):
         raise
     except Exception as unforeseen:  # allowed: the last door: no trace, no values on the screen, details to the owner
@@ -301,6 +306,31 @@ _EXTRAS = {
     "psycopg": "postgres",
     "pyspark": "spark",
 }
+
+
+_ODD_NUMBER = r"[0-9]+([,_][0-9]+)+"
+
+
+def correct_words(typed: Sequence[str], refused: BaseException) -> tuple[str, ...]:
+    """Return the typed command with the word that was refused as it is meant; empty if it is not among the words.
+
+    A name that nothing declares becomes the nearest one, and 0,1 or 1_000 a number with a decimal point.
+    """
+    if isinstance(refused, UnknownName) and refused.near and not refused.remedy.find(AskWith):
+        meant = [_replace_name(word, refused.name, refused.near) for word in typed]
+        return tuple(meant) if meant != list(typed) else ()
+    if not isinstance(refused, RequestError) or not any(re.fullmatch(_ODD_NUMBER, word) for word in typed):
+        return ()
+    from siloquent.schema.files.amounts import mend_amount
+
+    numbers = {word: mend_amount(word) for word in typed if re.fullmatch(_ODD_NUMBER, word)}
+    meant = [numbers[word] if numbers.get(word) and repr(word) in refused.detail else word for word in typed]
+    return tuple(meant) if meant != list(typed) else ()
+
+
+def _replace_name(word: str, name: str, near: str) -> str:
+    """Return ``word``, a name or a list of names with commas, with one name replaced."""
+    return ",".join(near if part.strip() == name else part for part in word.split(",")) if len(word) < 4_096 else word
 
 
 def _find_extra(failed: Exception) -> str:

@@ -15,11 +15,15 @@ SERVED = ("explain", "ask", "tables", "show", "history", "release list", "ledger
 _CHARGED = ("discover",)  # what is charged to the asker, under the asker's own key
 # These create their own workspace, or are about no workspace.
 _PLACELESS = ("init", "demo")
+_OWNERS = ("check", "budget set", "ledger adopt", "declare", "schema draft", "migrate", "doctor", "backup", "restore")
 
 
 def is_served(command: str) -> bool:
     """Return whether ``command`` works with ``--server``."""
     return command in SERVED or command.partition(" ")[0] == "job"
+
+
+_AMOUNTS = ("--epsilon", "--rho", "--delta")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class CommandLanguage(FixLanguage):
     place: tuple[str, ...] = ()
     analyst: tuple[str, ...] = ()
     typed: tuple[str, ...] = ()
+    separator = "\n"
     own_options: frozenset[str] = frozenset()
 
     @property
@@ -55,7 +60,8 @@ class CommandLanguage(FixLanguage):
             kept += ["--yes"] if "--yes" in self.typed else []
             words = (action.verb, *kept, *action.args) if "--" in action.args else (*words, *kept)
             return shlex.join(["siloquent", *self.place, *self.analyst, *words])
-        return who + shlex.join(["siloquent", *self.place, *words])
+        analyst = () if action.by_owner or action.verb in _OWNERS else self.analyst
+        return who + shlex.join(["siloquent", *self.place, *analyst, *words])
 
     def format_question(self, action: AskWith) -> str:
         """Return the command that explains or asks the question, under the key that was typed."""
@@ -67,22 +73,40 @@ class CommandLanguage(FixLanguage):
     def format_option(self, action: UseOption) -> str:
         """Return the option if it was typed or the command has it; otherwise, or with a spec file, that file's line."""
         name = f"--{action.name.replace('_', '-')}"
+        if name == "--analyst":
+            return shlex.join(["siloquent", *self.place, name, str(action.value), *self.typed])
         if name == "--max-cost" and name in self.own_options:
             words = (*_leave_out(self.typed, name), name, str(action.value))
             return shlex.join(["siloquent", *self.place, *self.analyst, *words])
         if name not in self.typed and any(word.endswith(".toml") for word in self.typed):
             return _format_line(action)
         if action.name == "budget" and isinstance(action.value, Mapping):
-            return shlex.join(word for key, value in action.value.items() for word in (f"--{key}", str(value)))
+            return self._retype({f"--{key}": str(value) for key, value in action.value.items()}, leave_out=_AMOUNTS)
         if isinstance(action.value, Mapping) or (self.own_options and name not in self.own_options):
             return _format_line(action)
         if isinstance(action.value, bool):
-            return name if action.value else f"leave {name} out"
-        return shlex.join([name, _format_value(action.value)])
+            return self._retype({name: None} if action.value else {}, leave_out=(name,))
+        return self._retype({name: _format_value(action.value)}, leave_out=(name,))
+
+    def _retype(self, options: Mapping[str, str | None], *, leave_out: Sequence[str]) -> str:
+        """Return the typed command with ``options``; flags have no value. The options alone if none was typed."""
+        words: Sequence[str] = [word for name, value in options.items() for word in (name, value) if word is not None]
+        if not self.typed or not self.own_options:
+            return shlex.join(words)
+        kept = self.typed
+        for name in leave_out:
+            at = kept.index(name) if name in kept else len(kept)
+            has_value = at + 1 < len(kept) and not kept[at + 1].startswith("--")
+            kept = (*kept[:at], *kept[at + 1 + has_value :])
+        return shlex.join(["siloquent", *self.place, *self.analyst, *kept, *words])
 
     def format_owner(self) -> str:
-        """Return the option to leave out, or the token to use."""
-        return "use a token of the role owner" if self.is_remote else "leave --analyst out, as the owner"
+        """Return the command without the analyst, or the token to use."""
+        if self.is_remote:
+            return "use a token of the role owner"
+        return (
+            shlex.join(["siloquent", *self.place, *self.typed]) if self.typed else "leave --analyst out, as the owner"
+        )
 
 
 def _find_option(words: Sequence[str], name: str) -> tuple[str, ...]:

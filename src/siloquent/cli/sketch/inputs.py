@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from siloquent.cli.base.paths import is_path, load_workspace, read_toml, resolve_file
 from siloquent.errors import RequestError, UnknownName
-from siloquent.fixes import run
+from siloquent.fixes import UseOption, join_choices, run, use_budget
 from siloquent.foreign.numbers import parse_plain_float
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ def _build_promise(given: Mapping[str, Any]) -> dict[str, Any]:
             raise RequestError(f"--error is a percentage, not {given['error']!r}.", fix="--error 5") from None
         return {"accuracy": {"relative": relative, "at_density": given["at_density"], "planning": "typical"}}
     if given["epsilon"] is None and given["rho"] is None:
-        raise RequestError("A sketch needs a price or an error.", fix="--epsilon 1, or --error 5")
+        raise RequestError(
+            "A sketch needs a price or an error.", fix=join_choices([use_budget("epsilon", "1"), UseOption("error", 5)])
+        )
     return {"budget": {name: given[name] for name in ("epsilon", "rho") if given[name] is not None}}
 
 

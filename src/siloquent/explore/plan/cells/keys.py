@@ -88,8 +88,7 @@ def _build_key(expression: Expression, domain: Domain) -> GroupKey:
         if not attribute.edges:
             raise RequestError(
                 f"Attribute {attribute.name!r} is a number without declared bins, so it cannot be a GROUP BY key.",
-                fix=f"GROUP BY {quote_name(attribute.name)} // {_choose_width(attribute)}, or bins = {{ width = ... }} "
-                "in its declaration",
+                fix=f"GROUP BY {quote_name(attribute.name)} // {choose_width(attribute)}",
             )
         return GroupKey(attribute.name, _build_bins(attribute), tuple(attribute.list_bin_labels()), attribute.name)
     if not attribute.is_countable or (attribute.is_temporal and attribute.steps > MAX_DATES):
@@ -101,7 +100,7 @@ def _build_key(expression: Expression, domain: Domain) -> GroupKey:
     return GroupKey(attribute.name, Runs.from_vector(groups), labels, attribute.name)
 
 
-def _choose_width(attribute: Attribute) -> str:
+def choose_width(attribute: Attribute) -> str:
     """Return a round width that gives a number several groups: tens for an age, single steps for 1 to 3."""
     grid = Decimal(attribute.grid)  # type: ignore[arg-type]
     span = attribute.steps * Fraction(grid)

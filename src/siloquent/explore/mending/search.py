@@ -1,0 +1,180 @@
+"""The search for a question that can be asked: candidates are planned, without data, until one is not refused."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from siloquent.errors import AccuracyUnreachable, SiloquentError, SyntaxProblem, UnknownName
+from siloquent.explore.mending.clauses import list_clauses
+from siloquent.explore.mending.slips import list_slips
+from siloquent.explore.mending.words import list_words
+from siloquent.explore.plan.steps import plan_query
+from siloquent.explore.spec import parse
+from siloquent.explore.spec.language.render import render
+from siloquent.explore.spec.name_resolution import correct_name, resolve_names
+from siloquent.fixes import AskWith
+from siloquent.schema import TableSchema
+from siloquent.session import compute_budget_limit
+
+MAX_TEXT, MAX_WORDS = 2_000, 16
+MAX_DEPTH, MAX_STATES = 4, 8
+MAX_PARSED, MAX_PLANNED = 600, 25
+MAX_SECONDS = 2.0
+_CLAUSE = re.compile(
+    r"\b(?:SELECT|FROM|WHERE|GROUP|HAVING|ORDER|ERROR|BUDGET|JOIN|WITH|UNION|COUNT|SUM|CASE)\b|[(\[{'\"`]",
+    re.IGNORECASE,
+)
+_ERROR = re.compile(r"ERROR [\d.]+(?: PERCENT| ROWS)?(?:, [\d.]+(?: PERCENT| ROWS)?)*")
+
+
+def mend(text: str, schemas: Sequence[TableSchema], *, wrong: SiloquentError | None = None) -> str:
+    """Return a question like ``text`` that is not refused, by the fewest corrections; "" if none is found.
+
+    Args:
+        schemas: The tables that the asker may see.
+        wrong: The refusal of ``text``, if known.
+    Privacy:
+        Reads no data; a function of the text and the declarations.
+    """
+    # The patterns look for clauses in any place, which takes long in a text that is nothing but such words.
+    if (
+        len(text) > MAX_TEXT
+        or not schemas
+        or len(_CLAUSE.findall(text)) > 4 * MAX_WORDS
+        or max_repeated(text) > MAX_WORDS
+    ):
+        return ""
+    return _Search(tuple(schemas)).run(text, wrong)
+
+
+def max_repeated(text: str) -> int:
+    """Return how often the most frequent word of clauses stands in ``text``.
+
+    >>> max_repeated("SELECT COUNT(*) FROM a, COUNT(*)")
+    2
+    """
+    words = Counter(found[0].upper() for found in _CLAUSE.finditer(text) if found[0].isalpha())
+    return max(words.values(), default=0)
+
+
+@dataclass(slots=True)
+class _Search:
+    """One search: the texts tried so far, and how many of them were planned."""
+
+    schemas: tuple[TableSchema, ...]
+    seen: set[str] = field(default_factory=set)
+    planned: int = 0
+    until: float = field(default_factory=lambda: time.monotonic() + MAX_SECONDS)
+
+    def run(self, text: str, wrong: SiloquentError | None) -> str:
+        first = wrong or self._refuse(text)
+        if first is None:
+            return text
+        if isinstance(first, UnknownName) and first.near is None and first.kind.startswith("value of "):
+            return ""  # another value would be another question
+        states: list[tuple[str, SiloquentError]] = [(text, first)]
+        self.seen.add(_squeeze(text))
+        for _ in range(MAX_DEPTH):
+            following: list[tuple[int, int, str, SiloquentError]] = []
+            for state, refused in states:
+                for candidate in self._list_candidates(state, refused):
+                    again = self._refuse(candidate)
+                    if again is None:
+                        return candidate
+                    if _describe(again) != _describe(refused):
+                        following.append((-_rank(again), len(following), candidate, again))
+                    if self._is_over():
+                        return ""
+            states = [
+                (candidate, again) for _, _, candidate, again in sorted(following, key=lambda one: one[:2])[:MAX_STATES]
+            ]
+        return ""
+
+    def _is_over(self) -> bool:
+        return len(self.seen) > MAX_PARSED or self.planned > MAX_PLANNED or time.monotonic() > self.until
+
+    def _list_candidates(self, text: str, refused: SiloquentError) -> Iterator[str]:
+        sources: list[Callable[[], Iterator[str]]] = [
+            lambda: _list_by_refusal(text, refused),
+            lambda: list_words(text, self._get_mentioned(text)),
+            lambda: list_slips(text, position=refused.position if isinstance(refused, SyntaxProblem) else None),
+            lambda: list_clauses(text, self.schemas),
+        ]
+        if _is_valid(text):
+            sources = [sources[0], sources[1], sources[3], sources[2]]
+        for source in sources:
+            for one in source():
+                candidate = _squeeze(one)
+                if candidate and candidate not in self.seen:
+                    self.seen.add(candidate)
+                    yield candidate
+
+    def _get_mentioned(self, text: str) -> Sequence[TableSchema]:
+        folded = text.casefold()
+        named = [
+            schema for schema in self.schemas if re.search(rf"(?<!\w){re.escape(schema.name.casefold())}(?!\w)", folded)
+        ]
+        return named or self.schemas
+
+    def _refuse(self, text: str) -> SiloquentError | None:
+        """Return the refusal of ``text``; None if it can be answered within the table's whole budget."""
+        try:
+            query = parse(text)
+            schema = next((one for one in self.schemas if one.name == query.table), None)
+            if schema is None:
+                return UnknownName("table", query.table, [one.name for one in self.schemas])
+            self.planned += 1
+            plan_query(
+                resolve_names(replace(query, explain=False), schema), schema, left=compute_budget_limit(schema.budget)
+            )
+        except SiloquentError as refused:
+            return refused
+        return None
+
+
+def _is_valid(text: str) -> bool:
+    try:
+        parse(text)
+    except SiloquentError:
+        return False
+    return True
+
+
+def _squeeze(text: str) -> str:
+    """Return ``text`` with single blanks between words, outside quotes as they are."""
+    parts = re.split(r"('[^']*'|\"[^\"]*\")", text.strip())
+    return "".join(part if at % 2 else re.sub(r"\s+", " ", part) for at, part in enumerate(parts))
+
+
+def _describe(refused: SiloquentError) -> tuple[str, str]:
+    return refused.code, re.sub(r"\d+", "", refused.detail)
+
+
+def _rank(refused: SiloquentError) -> int:
+    """Return how far a text came: a price over a plan over a parsed text, and among these the later place."""
+    if isinstance(refused, AccuracyUnreachable):
+        return 10**9
+    return refused.position if isinstance(refused, SyntaxProblem) else 10**6
+
+
+def _list_by_refusal(text: str, refused: SiloquentError) -> Iterator[str]:
+    """Yield what the refusal itself names: a nearer name, a payable error, or the constant to write."""
+    if isinstance(refused, UnknownName) and refused.near is not None:
+        try:
+            meant = correct_name(parse(text), refused)
+        except SiloquentError:
+            meant = None
+        if meant is not None:
+            yield render(meant)
+        yield re.sub(rf"(?<!\w){re.escape(refused.name)}(?!\w)", lambda _: str(refused.near), text)
+    offered = refused.remedy.find(AskWith)
+    if offered is not None and offered.change:
+        yield (
+            _ERROR.sub(lambda _: offered.change, text)
+            if offered.change.startswith("ERROR")
+            else re.sub(r"BUDGET\s+\S+\s+(?:EPSILON|RHO)(?:\s+DELTA\s+\S+)?", lambda _: offered.change, text)
+        )
