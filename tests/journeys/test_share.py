@@ -130,7 +130,7 @@ def test_a_release_of_other_bins_is_refused_by_its_name(silos: dict[str, Path], 
 REFUSED = {
     "nobody agreed": (RELEASE, "standard input is not a terminal", 2),
     "no label": (("share", "release", "patients", "--epsilon", "1"), "needs a label and features", 2),
-    "no price": (RELEASE[:-2], "Fix: --epsilon 1", 2),
+    "no price": (RELEASE[:-2], "--epsilon 1", 2),
     "an unknown label": ((*RELEASE[:4], "sik", *RELEASE[5:], "--yes"), "Did you mean 'sick'", 2),
     "an unknown method": ((*RELEASE, "--method", "magic", "--yes"), "method must be one of", 2),
     "too dear": ((*RELEASE, "--max-cost", "0.0001"), "more than the 0.0001 that you allow", 2),

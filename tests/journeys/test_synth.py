@@ -126,10 +126,10 @@ def test_what_cannot_be_done_costs_nothing(
 @pytest.mark.parametrize(
     ("words", "fix"),
     [
-        (("synth", "plan", "visits", "--epsilon", "-1"), "Fix: --epsilon 1"),
-        (("synth", "plan", "visits", "--epsilon", "1", "--rows", "0"), "Fix: --rows 10000"),
-        (("synth", "plan", "visits", "--epsilon", "1", "--report", "0.9"), "Fix: --report 0.02"),
-        (("synth", "plan", "visits", "--epsilon", "1", "--engine", "magic"), "Fix: --engine tree, or --engine chain"),
+        (("synth", "plan", "visits", "--epsilon", "-1"), "--epsilon 1"),
+        (("synth", "plan", "visits", "--epsilon", "1", "--rows", "0"), "--rows 10000"),
+        (("synth", "plan", "visits", "--epsilon", "1", "--report", "0.9"), "--report 0.02"),
+        (("synth", "plan", "visits", "--epsilon", "1", "--engine", "magic"), "--engine chain"),
         (("synth", "check", "nope.csv", "--table", "visits"), "Fix: name an existing file"),
     ],
 )

@@ -167,7 +167,7 @@ def test_a_name_that_is_taken_and_a_role_that_is_unknown_are_refused_before_anyb
     assert (taken.status, "taken already exists" in taken.err) == (2, True)
     unknown = office.types(*words, "free", "--without", "nroth")
     assert (unknown.status, "Did you mean 'north'?" in unknown.err) == (2, True)
-    assert f"Fix: --bundle {bundle} --without north" in unknown.err
+    assert f"--bundle {bundle} --without north" in unknown.err
     assert office.types("federation", "status", "--bundle", bundle, "--json").document == before
 
 
