@@ -119,7 +119,7 @@ REFUSED = {
     "a function of what is not declared": (derived('name = "l", from = ["agee"]'), "Did you mean 'age'", ""),
     "a constraint on what is not declared": (constraint('kind = "key", columns = ["agee"]'), "Did you mean 'age'", ""),
     "a unit that is not declared": (table('kind = "user", column = "patient"'), "No attribute named 'patient'", ""),
-    "a user unit without a column": (table('kind = "user"'), "needs the column", "unit = { column ="),
+    "a user unit without a column": (table('kind = "user"'), "needs the column", ""),
     "a user unit of no rows": (table('kind = "user", column = "age", max_rows = 0'), "max_rows", ""),
     "a row unit of two rows": (table('kind = "row", max_rows = 2'), "max_rows must be 1 for row units", ""),
     "a source of no kind": (

@@ -139,7 +139,12 @@ def _spell(masked: Masked, schemas: Sequence[TableSchema]) -> Iterator[str]:
             choices = {word.casefold(): word for word in (*AGGREGATES, "CUBE", "HISTOGRAM", "PREFIX")} | {
                 one: one for one in FUNCTIONS
             }
-        near = get_close_matches(folded, choices, n=1, cutoff=0.6) or get_close_matches(folded, known, n=1, cutoff=0.7)
+        # Letters in another order are the commonest slip: FORM is FROM, although FOR is nearer by its letters.
+        near = (
+            [one for one in choices if len(one) > 2 and sorted(one) == sorted(folded)][:1]
+            or get_close_matches(folded, choices, n=1, cutoff=0.6)
+            or get_close_matches(folded, known, n=1, cutoff=0.7)
+        )
         return (choices.get(near[0]) or known[near[0]]) if near else None
 
     yield from masked.replace_each(NAME, meant)
