@@ -330,9 +330,10 @@ class WorkspaceSession:
                 self._declared.record(self.schema(name).account, self._describe(name))
             return
         line = self._list_charged(name)
-        cost = price_event(line, event)
-        if (short := find_short_account(line, cost)) is not None:
-            raise build_refusal(short, cost)
+        if self._find_account(line[-1].name) is None:  # afterwards the ledger refuses, and records it
+            cost = price_event(line, event)
+            if (short := find_short_account(line, cost)) is not None:
+                raise build_refusal(short, cost)
         for one in reversed(line):
             own: dict[str, Any] = {key: getattr(one, key) for key in ("accountant", "unit", "adjacency", "disclosures")}
             own["declaration"] = self._describe(name)
